@@ -10,9 +10,9 @@ Item = TypeVar("Item")
 
 def ahead(items: Iterator[Item]) -> Iterator[Item]:
     """The items, each computed by another thread while the caller works with the one before it."""
-    from concurrent.futures import ThreadPoolExecutor
+    from pgrepl.thread_pool import ThreadPool
 
-    with ThreadPoolExecutor(1) as worker:
+    with ThreadPool(1) as worker:
         coming = worker.submit(next, items, None)
         while (item := coming.result()) is not None:
             coming = worker.submit(next, items, None)

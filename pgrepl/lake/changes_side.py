@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -16,6 +16,7 @@ from pgrepl.frozen import frozen
 from pgrepl.lake import footers
 from pgrepl.lake.file_fields import with_fields
 from pgrepl.lake.file_scan import constant, locate
+from pgrepl.thread_pool import ThreadPool
 from pgrepl.types.lake_arrays import plain_array
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def by_threads(work: Callable[[One], Other], items: Sequence[One]) -> list[Other
     chunks = [items[start : start + size] for start in range(0, len(items), size)]
     if len(chunks) == 1:
         return [work(item) for item in items]
-    with ThreadPoolExecutor(_THREADS) as threads:
+    with ThreadPool(_THREADS) as threads:
         return list(chain.from_iterable(threads.map(lambda chunk: [work(item) for item in chunk], chunks)))
 
 
@@ -114,7 +115,7 @@ class Side:
         """Begin to read columns in a thread, up to `most` bytes."""
         missing = self._missing(columns)
         if missing and self._prefetch is None:
-            threads = ThreadPoolExecutor(1)
+            threads = ThreadPool(1)
             self._prefetch = threads.submit(self._load, missing, most)
             threads.shutdown(wait=False)
 

@@ -85,13 +85,13 @@ _compared: Recent[tuple[str, int, int | None], bool] = Recent(_REMEMBERED)  # pa
 
 def compare(files: Iterable[DataFile]) -> None:
     """Raise XX001 if a file is not the one that the catalog means, for files that Spark reads."""
-    from concurrent.futures import ThreadPoolExecutor
+    from pgrepl.thread_pool import ThreadPool
 
     new = [file for file in files if not _was_compared(file)]
     if len(new) == 1:
         _compare_here(new[0])
     elif new:
-        with ThreadPoolExecutor(_AT_A_TIME) as threads:
+        with ThreadPool(_AT_A_TIME) as threads:
             list(threads.map(_compare_here, new))
 
 

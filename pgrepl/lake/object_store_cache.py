@@ -13,12 +13,12 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
 from pgrepl.lake import spark, spill_folders, storage
 from pgrepl.lake.spark_options import DEFAULT_MASTER
+from pgrepl.thread_pool import ThreadPool
 
 _BY_JARS = frozenset(("s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss"))
 _OWN_JARS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
@@ -33,7 +33,7 @@ def readable(paths: Sequence[str]) -> list[str]:
     """The paths by which Spark finds the files; the last part of each is unchanged."""
     if not any(_is_out_of_reach(path) for path in paths):
         return list(paths)
-    with ThreadPoolExecutor(_AT_A_TIME) as threads:
+    with ThreadPool(_AT_A_TIME) as threads:
         return list(threads.map(lambda path: _copy(path) if _is_out_of_reach(path) else path, paths))
 
 
@@ -48,7 +48,7 @@ def writable(folder: str) -> Iterator[str]:
         written = os.path.join(here, "written")
         yield written
         names = sorted(name for name in os.listdir(written) if name.endswith(".parquet"))
-        with ThreadPoolExecutor(_AT_A_TIME) as threads:
+        with ThreadPool(_AT_A_TIME) as threads:
             list(threads.map(lambda name: _upload(os.path.join(written, name), f"{folder}/{name}"), names))
     finally:
         shutil.rmtree(here, ignore_errors=True)

@@ -21,12 +21,11 @@ from pgrepl.lake.spark_errors import ended, from_spark, not_started
 from pgrepl.lake.spark_options import DEFAULT_MASTER, SparkOptions, read_options
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
-
     from pyspark.sql import SparkSession
 
     from pgrepl.lake.spark_driver import Driver
     from pgrepl.lake.spark_shared import HostChannel
+    from pgrepl.thread_pool import ThreadPool
 
 _options: SparkOptions | None = None
 _for_tasks = False
@@ -330,11 +329,11 @@ def _describe_jobs(made: SparkSession) -> None:
         _here.described = made, text
 
 
-def threads(count: int) -> ThreadPoolExecutor:
+def threads(count: int) -> ThreadPool:
     """Threads whose jobs have this thread's tag."""
-    from concurrent.futures import ThreadPoolExecutor
+    from pgrepl.thread_pool import ThreadPool
 
-    return ThreadPoolExecutor(count, "pgrepl-spark", tag_jobs, (tag(),))
+    return ThreadPool(count, "pgrepl-spark", tag_jobs, (tag(),))
 
 
 def cancel_tagged(name: str) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,7 @@ from pgrepl.lake.stage_field_ids import footer_end, with_field_ids
 from pgrepl.lake.stage_positions import Positions, locate, positions, row_ids_of
 from pgrepl.lake.stage_progress import watch_folder
 from pgrepl.lake.stage_statistics import of_footer
+from pgrepl.thread_pool import ThreadPool
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -139,7 +139,7 @@ def _finished(table: LakeTable, paths: Sequence[str], *, with_row_ids: bool) -> 
     """The files with rows, complete and in their places."""
     moved: list[str] = []
     try:
-        with ThreadPoolExecutor(_AT_A_TIME) as threads:
+        with ThreadPool(_AT_A_TIME) as threads:
             placed = list(threads.map(lambda path: _placed(table, path, moved), paths))
             made = [path for path in placed if path is not None]
             return list(threads.map(lambda path: _new_file(table, path, with_row_ids), made))

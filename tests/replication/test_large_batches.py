@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from pgrepl import interrupts
+from pgrepl.errors import PgError
 from pgrepl.replication.subscriber.apply.columns.stage import FileJobs
 from tests.harness.trio import Trio
 from tests.lake import duck
@@ -370,19 +372,19 @@ def test_who_is_interrupted_leaves_no_work_behind() -> None:
             self.files += files
 
     def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
+        interrupts.interrupt(interrupts.user_request())
 
     write: Any = Files()
     threads = set(threading.enumerate())
     before = signal.signal(signal.SIGALRM, interrupt)
     gc.disable()  # what is raised in a callback of the garbage collector is lost, and Hypothesis has one
     try:
-        # where it comes amid a lock of Python's own library, that fails instead: a statement tells the interrupt then
-        with pytest.raises((KeyboardInterrupt, RuntimeError)), FileJobs() as jobs:
+        with pytest.raises(PgError, match="due to user request"), FileJobs() as jobs:
             jobs.begin([(write, job)] * 2000)
             jobs.settle()
     finally:
         gc.enable()
+        interrupts.begin()
         signal.signal(signal.SIGALRM, before)
     assert len(write.files) == len(begun) < 2000
     assert set(threading.enumerate()) <= threads

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, wait
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from pgrepl import interrupts
+from pgrepl.thread_pool import ThreadPool
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -42,7 +43,7 @@ def slots() -> int:
 def play(session: Session, parts: Sequence[Any], kernel: Kernel, check: Callable[[], None]) -> list[Any]:
     """The answers, in the order of the parts; the first error ends them all. `check` raises what ends the work."""
     watch = _Watch(session.rows_written)
-    with ThreadPoolExecutor(slots(), "pgrepl-kernel") as threads:
+    with ThreadPool(slots(), "pgrepl-kernel") as threads:
         tasks = [threads.submit(kernel, part, watch) for part in parts]
         try:
             waiting: set[Any] = set(tasks)

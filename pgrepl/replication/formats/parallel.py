@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import TypeVar
 
 from pgrepl.lake.kernels.here import slots
 from pgrepl.replication.formats.event import ColumnTypes
+from pgrepl.thread_pool import ThreadPool
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -24,7 +25,7 @@ def first_then_ahead(function: Callable[[Item], Made], items: Iterator[Item]) ->
         break
     ahead: deque[Future[Made]] = deque()
     problem: Exception | None = None
-    with ThreadPoolExecutor(slots(), "pgrepl-decode") as threads:
+    with ThreadPool(slots(), "pgrepl-decode") as threads:
         try:
             while True:
                 try:

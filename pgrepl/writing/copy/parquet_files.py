@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake import storage
+from pgrepl.thread_pool import ThreadPool
 from pgrepl.writing.copy.endpoints import file_error
 from pgrepl.writing.copy.parquet_types import CopyFileColumn, file_column
 
@@ -43,7 +43,7 @@ def parquet_groups(name: str) -> list[ParquetGroup]:
 
 
 def groups_of(paths: Sequence[str]) -> list[ParquetGroup]:
-    with ThreadPoolExecutor(_AT_A_TIME) as threads:
+    with ThreadPool(_AT_A_TIME) as threads:
         described = list(threads.map(_described, paths))
     together: dict[tuple[CopyFileColumn, ...], tuple[list[str], int]] = {}
     for path, (columns, rows) in zip(paths, described, strict=True):

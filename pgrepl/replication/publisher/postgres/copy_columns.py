@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from threading import Event
 from typing import TYPE_CHECKING, TypeVar
@@ -41,6 +41,7 @@ from pgrepl.replication.publisher.protocol import BeginCount, CountRows, Publish
 from pgrepl.replication.wire.text import reads_as_written
 from pgrepl.rows.checks_table import table_rules
 from pgrepl.rows.unique import unique_indexes
+from pgrepl.thread_pool import ThreadPool
 from pgrepl.types.oids import FIRST_USER_OID
 
 if TYPE_CHECKING:
@@ -215,7 +216,7 @@ class ServerRows:
                     stop.set()
                     raise
 
-            with ThreadPoolExecutor(max(1, len(links) - 1), "pgrepl-copy") as pool:
+            with ThreadPool(max(1, len(links) - 1), "pgrepl-copy") as pool:
                 try:
                     others: list[Future[T]] = [pool.submit(work, number) for number in range(1, len(queries))]
                     first = work(0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 
 from pgrepl.errors import Declined
 from pgrepl.replication.publisher.postgres.changes import portions
@@ -13,6 +13,7 @@ from pgrepl.replication.publisher.postgres.spool import Spool
 from pgrepl.replication.wire.batch import WireBatch
 from pgrepl.replication.wire.messages import WireTransaction
 from pgrepl.replication.wire.pgoutput_columns import Numbers
+from pgrepl.thread_pool import ThreadPool
 
 _PLAYED = 20_000  # changes that are applied one by one, after columns could not be applied
 
@@ -104,9 +105,7 @@ class Piece:
 class Taking:
     """A piece that is being received. With a `data_path` a thread decodes it, one portion behind."""
 
-    def __init__(
-        self, begin: int, data_path: str | None, decoding: ThreadPoolExecutor | None, known: list[bytes]
-    ) -> None:
+    def __init__(self, begin: int, data_path: str | None, decoding: ThreadPool | None, known: list[bytes]) -> None:
         self._begin = begin
         self.spool = Spool(known)
         self._decoding = decoding
@@ -154,7 +153,7 @@ def pieces(
     limit: int,
     *,
     data_path: str | None = None,
-    decoding: ThreadPoolExecutor | None = None,
+    decoding: ThreadPool | None = None,
     cut: int | None = None,
     comes: Callable[[], None] = lambda: None,
 ) -> Generator[Piece, None, None]:

@@ -16,7 +16,6 @@ A lane holds at most one ready piece and one that it is receiving.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from functools import partial
 from queue import Empty, Full, Queue
@@ -30,6 +29,7 @@ from pgrepl.replication.publisher.postgres.changes import changes_of
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.pieces import Piece, pieces
 from pgrepl.replication.publisher.protocol import PublisherError
+from pgrepl.thread_pool import ThreadPool
 
 MESSAGES = 1_000_000  # messages of a piece; a larger transaction is one piece
 FIRST_MESSAGES = 250_000  # messages of the first request, for which the worker has to wait; then twice as many …
@@ -107,7 +107,7 @@ class Prefetch:
         self._data_path = data_path
         self._unwanted = Event()
         self._through = Event()  # all changes have been read
-        self._decoding = ThreadPoolExecutor(1, "pgrepl-decode")
+        self._decoding = ThreadPool(1, "pgrepl-decode")
         self._lanes = [_Lane(first, slot), _Lane(None, "")]
         self._failed: BaseException | None = None
         self._from = 0  # the lane that has the next piece

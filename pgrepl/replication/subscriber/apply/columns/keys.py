@@ -7,7 +7,6 @@ numbers of the columns are combined.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from pgrepl.lake.bounds import Bound
 from pgrepl.lake.deleted_rows import joined
 from pgrepl.lake.file_scan import constant, locate
 from pgrepl.replication.wire.key_values import KEY_TYPES, comparable
+from pgrepl.thread_pool import ThreadPool
 from pgrepl.types import oids
 from pgrepl.types.lake_arrays import plain_array
 
@@ -112,7 +112,7 @@ class Keys:
         if self.whole:
             bounds.append(Bound(self.columns[0].attnum, int(self.distinct[0]), int(self.distinct[-1])))
         rows = within(self.columns, bounds)
-        with ThreadPoolExecutor(_THREADS) as threads:
+        with ThreadPool(_THREADS) as threads:
             found = threads.map(lambda file: self._in_file(file, rows, again=again), rows.files)
             for file, (numbers, positions, row_ids) in zip(rows.files, found, strict=True):
                 places.enter(numbers, file.data_file_id, positions, row_ids)
