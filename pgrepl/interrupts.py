@@ -78,6 +78,12 @@ def interrupt(error: PgError) -> None:
         raise _copy(state.interrupt)
 
 
+def met_while(context: str) -> None:
+    """Note what the interrupt has ended; an error that tells the interrupt again says so, too."""
+    if _state.interrupt is not None and _state.interrupt.report.context is None:
+        _state.interrupt = _copy(_state.interrupt).with_context(context)
+
+
 def interrupted() -> PgError | None:
     """The error that the thread's statement is to end with, if it is to end."""
     state = _state
@@ -146,7 +152,10 @@ class hold_interrupts:
 def _copy(error: PgError) -> PgError:
     """A copy of the error for each raise, because callers add positions and contexts to it."""
     report = error.report
-    return PgError(report.sqlstate, report.message, detail=report.detail, hint=report.hint, severity=report.severity)
+    return PgError(
+        report.sqlstate, report.message, detail=report.detail, hint=report.hint, context=report.context,
+        severity=report.severity,
+    )  # fmt: skip
 
 
 __all__ = [
@@ -158,6 +167,7 @@ __all__ = [
     "hold_interrupts",
     "interrupt",
     "interrupted",
+    "met_while",
     "note",
     "pause",
     "set_deadline",

@@ -26,6 +26,7 @@ from typing import Any
 
 from pgrepl.catalog import driver_errors, processes, read_only
 from pgrepl.errors import PgError
+from pgrepl.interrupts import hold_interrupts
 
 _OF_LOCKS = """
 CREATE TABLE file (identity TEXT);
@@ -57,7 +58,7 @@ def path_of(catalog: Path) -> Path:
     return catalog.with_name(f"{catalog.name}-locks")
 
 
-class _Link(sqlite3.Connection):
+class LockLink(sqlite3.Connection):
     """A connection whose errors are PgErrors: the disk is full, the file is damaged."""
 
     path: Path
@@ -73,6 +74,19 @@ class _Link(sqlite3.Connection):
             return super().executemany(*arguments)
         except sqlite3.DatabaseError as problem:
             raise self._failure(problem) from problem
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """A transaction, which no interrupt breaks off: one that is left open would stop all sessions."""
+        with hold_interrupts():
+            self.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self.execute("COMMIT")
+            except BaseException:
+                if self.in_transaction:
+                    self.rollback()
+                raise
 
     def _failure(self, problem: sqlite3.DatabaseError) -> PgError:
         """The error, after a rollback."""
@@ -90,17 +104,17 @@ class LockFile:
     def __init__(self, catalog: Path) -> None:
         self._catalog = catalog
         self._path = path_of(catalog)
-        self._link: sqlite3.Connection | None = None
+        self._link: LockLink | None = None
 
     def exists(self) -> bool:
         return self._link is not None or os.path.exists(self._path)
 
-    def open(self) -> sqlite3.Connection:
+    def open(self) -> LockLink:
         if self._link is None:
             self._link = self._opened()
         return self._link
 
-    def _opened(self) -> sqlite3.Connection:
+    def _opened(self) -> LockLink:
         try:
             link = self._connected()
         except PgError as problem:
@@ -113,11 +127,11 @@ class LockFile:
         with self._alone():
             return self._begun_anew()
 
-    def _connected(self) -> sqlite3.Connection:
+    def _connected(self) -> LockLink:
         if not os.path.exists(self._path):
             os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
         link = sqlite3.connect(
-            self._path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False, factory=_Link
+            self._path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False, factory=LockLink
         )
         link.path = self._path
         try:
@@ -140,27 +154,26 @@ class LockFile:
             raise
         return link
 
-    def _version(self, link: sqlite3.Connection) -> int:
+    def _version(self, link: LockLink) -> int:
         return int(link.execute("PRAGMA user_version").fetchone()[0])
 
     def _identity(self) -> str:
         found = os.stat(self._path)
         return f"{found.st_dev}:{found.st_ino} {processes.boot()}"
 
-    def _keep_to_one_file(self, link: sqlite3.Connection) -> None:
+    def _keep_to_one_file(self, link: LockLink) -> None:
         """Empty the file if it is a copy: its locks are those of another catalog's sessions."""
         known = link.execute("SELECT identity FROM file").fetchone()
         identity = self._identity()
         if known is not None and (known[0] == identity or not known[0].endswith(f" {processes.boot()}")):
             return
-        link.execute("BEGIN IMMEDIATE")
-        for table in ("file", "lock", "waiting", "holder", "listener", "notification", "snapshot"):
-            link.execute(f"DELETE FROM {table}")
-        link.execute("INSERT INTO file VALUES (?)", (identity,))
-        self._restore(link)
-        link.execute("COMMIT")
+        with link.changing():
+            for table in ("file", "lock", "waiting", "holder", "listener", "notification", "snapshot"):
+                link.execute(f"DELETE FROM {table}")
+            link.execute("INSERT INTO file VALUES (?)", (identity,))
+            self._restore(link)
 
-    def _restore(self, link: sqlite3.Connection) -> None:
+    def _restore(self, link: LockLink) -> None:
         """Enter the locks of prepared transactions that the catalog remembers."""
         for holder, xid, gid, database, locks in self._remembered("holder, xid, gid, datid, locks"):
             link.execute(
@@ -185,7 +198,7 @@ class LockFile:
         finally:
             catalog.close()
 
-    def _is_of_this_start(self, link: sqlite3.Connection) -> bool:
+    def _is_of_this_start(self, link: LockLink) -> bool:
         found: tuple[str] | None = link.execute("SELECT identity FROM file").fetchone()
         return found == (self._identity(),)
 
@@ -199,7 +212,7 @@ class LockFile:
         finally:
             os.close(handle)
 
-    def _begun_anew(self) -> sqlite3.Connection:
+    def _begun_anew(self) -> LockLink:
         try:
             link = self._connected()
             if self._is_of_this_start(link):  # another process was faster

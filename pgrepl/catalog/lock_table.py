@@ -89,9 +89,8 @@ class LockTable(LockFile):
     def leave(self, holder: int) -> None:
         """Remove a transaction that is over."""
         link = self.open()
-        link.execute("BEGIN IMMEDIATE")
-        self._remove(link, holder)
-        link.execute("COMMIT")
+        with link.changing():
+            self._remove(link, holder)
 
     def _remove(self, link: sqlite3.Connection, holder: int) -> None:
         link.execute("DELETE FROM lock WHERE holder = ?", (holder,))
@@ -101,10 +100,9 @@ class LockTable(LockFile):
     def end_transaction(self, holder: int) -> None:
         """Release the locks of a transaction that is over; the session keeps its own."""
         link = self.open()
-        link.execute("BEGIN IMMEDIATE")
-        link.execute("DELETE FROM lock WHERE holder = ? AND level <> ?", (holder, SESSION_LEVEL))
-        link.execute("DELETE FROM waiting WHERE holder = ?", (holder,))
-        link.execute("COMMIT")
+        with link.changing():
+            link.execute("DELETE FROM lock WHERE holder = ? AND level <> ?", (holder, SESSION_LEVEL))
+            link.execute("DELETE FROM waiting WHERE holder = ?", (holder,))
 
     def move_session_locks(self, holder: int, to: int) -> None:
         """Leave a transaction that is being prepared without the locks of its session."""
@@ -140,10 +138,9 @@ class LockTable(LockFile):
             self.finish_prepare(each)
         gone = [each for each in dead if each not in known]
         if gone:
-            link.execute("BEGIN IMMEDIATE")
-            for each in gone:
-                self._remove(link, each)
-            link.execute("COMMIT")
+            with link.changing():
+                for each in gone:
+                    self._remove(link, each)
 
     # --- locks ------------------------------------------------------------------------------------------------------
 
@@ -153,8 +150,7 @@ class LockTable(LockFile):
         """Take the locks one after the other. The first that is not granted is returned, those before it are held;
         None: all are held. Waiters behind `ticket` are not waited for."""
         link = self.open()
-        link.execute("BEGIN IMMEDIATE")
-        try:
+        with link.changing():
             blocked = self._first_blocked(link, holder, wanted, ticket)
             upto = len(wanted) if blocked is None else blocked
             if upto:
@@ -164,11 +160,6 @@ class LockTable(LockFile):
                 )
             if blocked is None and ticket is not None:
                 link.execute("DELETE FROM waiting WHERE ticket = ?", (ticket,))
-        except BaseException:
-            if link.in_transaction:
-                link.execute("ROLLBACK")
-            raise
-        link.execute("COMMIT")
         return None if blocked is None else wanted[blocked]
 
     def _first_blocked(

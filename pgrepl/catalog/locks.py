@@ -18,7 +18,7 @@ from pgrepl.catalog import processes
 from pgrepl.catalog.lock_modes import EXCLUSIVE, MODE_NAMES, TUPLE_MODES, LockKind, RelationMode, conflicts
 from pgrepl.catalog.lock_table import SESSION_LEVEL, Holder, LockRequest, LockTable, Waiter
 from pgrepl.errors import PgError, unsupported
-from pgrepl.interrupts import check_for_interrupts, hold_interrupts
+from pgrepl.interrupts import check_for_interrupts, hold_interrupts, met_while
 
 if TYPE_CHECKING:
     from pgrepl.catalog.connection import Catalog
@@ -278,10 +278,11 @@ class Locks:
         try:
             self.wait_until(wanted, lambda ticket: self.is_taken(wanted, ticket))
         except PgError as error:
-            from dataclasses import replace
-
             if context is not None and error.report.context is None:
-                error.report = replace(error.report, context=context(wanted))
+                with hold_interrupts():
+                    said = context(wanted)
+                error.with_context(said)
+                met_while(said)
             raise
 
     def wait_until(self, wanted: LockRequest, done: Callable[[int], bool]) -> None:

@@ -72,14 +72,12 @@ class NotificationQueue:
         """Enter notifications, and wake the listeners."""
         link = self._table.open()
         rows = [(self._database, channel, payload, pid, entry_size(channel, payload)) for channel, payload in messages]
-        link.execute("BEGIN IMMEDIATE")
-        if not self.has_listeners():
-            link.execute("ROLLBACK")
-            return
-        link.executemany(
-            "INSERT INTO notification (database, channel, payload, pid, size) VALUES (?, ?, ?, ?, ?)", rows
-        )
-        link.execute("COMMIT")
+        with link.changing():
+            if not self.has_listeners():
+                return
+            link.executemany(
+                "INSERT INTO notification (database, channel, payload, pid, size) VALUES (?, ?, ?, ?, ?)", rows
+            )
         self._version = -1  # for a session that hears itself: its own commit does not change the file's version
         self._wake()
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
+import signal
 from pathlib import Path
 
 import pytest
 
+from pgrepl import interrupts
 from pgrepl.catalog import processes
 from pgrepl.catalog.lock_file import path_of
 from pgrepl.catalog.lock_modes import LockKind, RowMode
@@ -45,3 +48,32 @@ def test_locks_that_do_not_fit_on_the_disk(path: Path) -> None:
         table.take(holder, [LockRequest(LockKind.ROW, 16384, row, RowMode.UPDATE) for row in range(1000)], 0)
     assert str(caught.value) == f'file "{path_of(path)}" cannot be used: database or disk is full'
     assert table.held() == []
+
+
+def test_an_interrupt_leaves_no_transaction_open(path: Path) -> None:
+    """It would keep all other sessions from their locks."""
+    chance, ended = random.Random(1), 0
+    table, other = LockTable(path), LockTable(path)
+    holder, beside = (each.enter(1, "client backend", processes.new_token(), 5).id for each in (table, other))
+    wanted = [LockRequest(LockKind.ROW, 16384, row, RowMode.UPDATE) for row in range(3)]
+    before = signal.signal(signal.SIGALRM, lambda *_: interrupts.interrupt(interrupts.user_request()))
+    try:
+        for _ in range(300):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.00005, 0.001))
+                for _ in range(10_000):
+                    table.take(holder, wanted, 0)
+                    table.end_transaction(holder)
+                    interrupts.check_for_interrupts()
+            except PgError as error:
+                assert error.sqlstate == "57014", error
+                ended += 1
+            else:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            interrupts.begin()
+            assert not table.open().in_transaction
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert ended > 200
+    table.end_transaction(holder)
+    assert other.take(beside, wanted, 0) is None
