@@ -149,6 +149,12 @@ class CatalogTransaction:
         """A number that differs when another session has changed the catalog."""
         return self._version
 
+    def is_up_to_date(self) -> bool:
+        """Whether no other session has changed the catalog since this one looked; False also where that takes long to
+        say."""
+        link = self._session.link
+        return link.is_sqlite and self._version is not None and link.version() == self._version
+
     @property
     def catalog_state(self) -> object:
         """Equal to an earlier one if the catalog holds what it held then."""

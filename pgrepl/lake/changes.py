@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.frozen import frozen
@@ -82,10 +83,21 @@ def changes_at(session: Session, oid: int, snapshot: int) -> Iterator[RowChange]
 
 
 def in_order(snapshot: Snapshot, changed: Mapping[int, Iterable[RowChange]]) -> Iterator[tuple[int, RowChange]]:
-    """The changes of one snapshot, given by table, in the order in which they were made."""
+    """The changes of one snapshot, given by table, in the order in which they were made. Where that is not noted,
+    deleted rows of all tables come first, as of each: so a row that moves to another partition is gone before it comes
+    again, whichever way others move."""
     if not snapshot.order:
+        left = []
         for table, found in changed.items():
-            yield from ((table, change) for change in found)
+            changes = iter(found)
+            first = next(changes, None)
+            while first is not None and first.new is None:
+                yield table, first
+                first = next(changes, None)
+            if first is not None:
+                left.append((table, chain((first,), changes)))
+        for table, others in left:
+            yield from ((table, change) for change in others)
         return
     by_row = {table: {change.row_id: change for change in found} for table, found in changed.items()}
     for table, *row_ids in snapshot.order:

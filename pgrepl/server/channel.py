@@ -22,7 +22,6 @@ SMALL_MESSAGE = 10_000  # of all others
 _PIECE = 1 << 16
 _FULL = 1 << 15  # bytes to send from which on the buffer is flushed
 _LENGTH = struct.Struct("!I")
-_HEAD = 5  # bytes of a message before its body
 
 
 class ConnectionLost(Exception):
@@ -116,15 +115,6 @@ class Channel:
         if not self._received and self.has_input(0):
             self._receive()
         return self._received[:1] == kind
-
-    def runs_next(self) -> bool:
-        """Whether Execute is the next message, or the one behind Describe, of what has come already."""
-        received = self._received
-        kind = received[:1]
-        if kind == b"D" and len(received) > _HEAD:
-            behind = 1 + _LENGTH.unpack_from(received, 1)[0]
-            kind = received[behind : behind + 1]
-        return kind == b"E"
 
     def read_kind(self) -> bytes:
         return self.take(1)

@@ -278,8 +278,8 @@ class Extended:
         """The columns that the statement returns now, and its parameters, which their types have read."""
         if not values and not prepared.is_analyzed:
             return prepared.sent_columns, ()
-        soon = self._is_checked_soon(prepared)
-        if not values and soon:
+        unchanged = self._is_unchanged(prepared)
+        if not values and unchanged:
             return prepared.sent_columns, ()
         from pgrepl.catalog.transaction import reading
         from pgrepl.expr.lookup import existing_type, read_value
@@ -287,8 +287,8 @@ class Extended:
 
         session = self._client.session
         found: list[Parameter] = []
-        with nullcontext() if soon else reading(session):
-            if prepared.is_analyzed and not soon:
+        with nullcontext() if unchanged else reading(session):
+            if prepared.is_analyzed and not unchanged:
                 revalidate(session, prepared)
             if not values:
                 check_constants(session, prepared, ())
@@ -313,11 +313,13 @@ class Extended:
                 raise self._with_parameters(error, portal, found) from None
         return prepared.sent_columns, found
 
-    def _is_checked_soon(self, prepared: PreparedStatement) -> bool:
-        """Whether Execute, which has come already, is the first to check the statement."""
-        if prepared.valid is None or prepared.has_constants or not _PLAIN.issuperset(prepared.types):
+    def _is_unchanged(self, prepared: PreparedStatement) -> bool:
+        """Whether a statement is as it was checked last, and can be bound without the catalog."""
+        from pgrepl.statements.plan_cache import is_unchanged
+
+        if prepared.has_constants or not _PLAIN.issuperset(prepared.types):
             return False
-        return self._client.channel.runs_next()
+        return is_unchanged(self._client.session, prepared)
 
     def _shown(self, text: str | None) -> str:
         """A parameter's value in the context of an error, no longer than wanted (appendStringInfoStringQuoted)."""
@@ -448,12 +450,15 @@ class Extended:
         finally:
             session.streams = False
             session.result_formats = ()
+        if session.transaction.block is Block.NONE:  # it has ended the transaction: the next one is the first again
+            self._executed = 0
         return portal.result is not None
 
     def _ends_itself(self, prepared: PreparedStatement) -> bool:
         """Whether the statement's transaction may end with it: it is one that runs in no block, or nothing but Sync has
         been sent behind it."""
-        return prepared.tag in _OUTSIDE_BLOCKS or self._client.channel.next_is(b"S")
+        concurrently = prepared.tag in ("CREATE INDEX", "DROP INDEX") and getattr(prepared.stmt, "concurrently", False)
+        return prepared.tag in _OUTSIDE_BLOCKS or concurrently or self._client.channel.next_is(b"S")
 
     def _send(self, portal: BoundPortal, limit: int | None) -> None:
         client, result = self._client, portal.result

@@ -60,6 +60,7 @@ class Child:
     place: int  # in the activity table
     key: bytes = b""  # what a cancel request must know; empty: it is no client's
     is_spare: bool = False
+    only_refuses: bool = False  # a client that has come too late
 
 
 @dataclass(frozen=True)
@@ -239,7 +240,7 @@ class Postmaster:
         gc.collect()
         gc.freeze()
         huge_pages.use()
-        while not (self._stopping and not self._children):
+        while not self._stopping or not all(child.only_refuses for child in self._children.values()):
             self._start_own()
             self._make_spare()
             listening = self._listening if self._stopping in ("", "smart") else []
@@ -328,7 +329,9 @@ class Postmaster:
                 self._forget_spare()
                 self._spare_after = time.monotonic() + _SPARE_AGAIN
             code = os.waitstatus_to_exitcode(status)
-            if code < 0 and self._stopping != "immediate" and not child.is_spare:
+            expected = child.is_spare or self._stopping == "immediate"
+            expected |= bool(self._stopping) and code == -signal.SIGTERM
+            if code < 0 and not expected:
                 self.log.log(f"server process (PID {pid}) was terminated by signal {-code}: {signal.strsignal(-code)}")
             for own in self.own:
                 if own.pid == pid:
@@ -357,7 +360,9 @@ class Postmaster:
                 return
             place, key = self._free.pop(), secrets.token_bytes(_KEY_BYTES)
             arrival = Arrival(Incoming(connection, key, place, keys, len(keys), bool(self._stopping)))
-            self._fork(place, key, lambda: self.backend(arrival))
+            pid = self._fork(place, key, lambda: self.backend(arrival))
+            if pid:
+                self._children[pid].only_refuses = bool(self._stopping)
 
     def _make_spare(self) -> None:
         if self._spare or self._stopping or len(self._free) < 2 or time.monotonic() < self._spare_after:
@@ -382,6 +387,7 @@ class Postmaster:
 
     def _hand_over(self, connection: socket.socket, keys: dict[int, bytes]) -> bool:
         """Give the connection to the spare, if there is one."""
+        self._collect()  # it may have ended just now
         spare, self._spare = self._spare, None
         if spare is None:
             return False

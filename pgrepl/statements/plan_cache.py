@@ -153,6 +153,14 @@ def _changed_result() -> PgError:
     return error
 
 
+def is_unchanged(session: Session, prepared: PreparedStatement) -> bool:
+    """Whether nothing has changed since the statement was valid. False: it has to be looked at (`revalidate`)."""
+    known = prepared.valid
+    if known is None or known.definitions is not _definitions(session) or known.state != _state(session):
+        return False
+    return session.transaction.is_up_to_date()
+
+
 def revalidate(session: Session, prepared: PreparedStatement) -> None:
     """Raise unless the statement can run as things are now, and returns what it was said to return
     (RevalidateCachedQuery)."""

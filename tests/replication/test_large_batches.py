@@ -351,6 +351,25 @@ def test_what_another_writer_could_not_have_published_stops_here_too(trio: Trio)
     assert 'cannot update table "t" because it does not have a replica identity and publishes updates' in message
 
 
+@pytest.mark.parametrize("count", [2, 3000])
+def test_rows_that_change_places_between_leaves(trio: Trio, count: int) -> None:
+    """Each is gone from one leaf before another comes there, whichever leaf is read first."""
+    trio.pub(
+        "CREATE TABLE t (a int, p int, b text, PRIMARY KEY (a, p)) PARTITION BY LIST (p);"
+        "CREATE TABLE t1 PARTITION OF t FOR VALUES IN (1); CREATE TABLE t2 PARTITION OF t FOR VALUES IN (2)"
+    )
+    trio.at_subscribers("CREATE TABLE t (a int PRIMARY KEY, p int, b text)")
+    trio.pub("CREATE PUBLICATION p FOR TABLE t WITH (publish_via_partition_root)")
+    trio.pub(f"INSERT INTO t SELECT g, 1 + g % 2, 'v' || g FROM generate_series(1, {count}) g")
+    trio.subscribe()
+    trio.pub("UPDATE t SET p = 3 - p")
+    assert trio.compare_ways("t") == []
+    trio.pub("BEGIN; UPDATE t SET p = 3 - p, b = b || '!' WHERE a % 3 > 0; UPDATE t SET p = 3 - p; COMMIT")
+    assert trio.compare_ways("t") == []
+    assert trio.sub("SELECT * FROM t ORDER BY a") == trio.pub("SELECT * FROM t ORDER BY a")
+    assert trio.sub.ways()["apply row by row"] == 0
+
+
 def test_who_is_interrupted_leaves_no_work_behind() -> None:
     """Files that were begun are complete and known, so that they can be removed; no other is begun."""
     begun: list[int] = []

@@ -110,6 +110,24 @@ def test_the_first_of_a_pipeline_is_in_no_block(con: Connection) -> None:
     assert len(notices) == 3
 
 
+def test_behind_the_end_of_a_transaction_a_pipeline_begins_anew(con: Connection) -> None:
+    for statements in (
+        ("COMMIT", "VACUUM t"), ("BEGIN", "SELECT 1", "COMMIT", "VACUUM t"), ("SELECT 1", "ROLLBACK", "DISCARD ALL"),
+        ("VACUUM t", "VACUUM t"), ("CREATE INDEX CONCURRENTLY behind ON t (c)", "SELECT 1"),
+        ("DROP INDEX CONCURRENTLY behind", "SELECT 1"),
+    ):  # fmt: skip
+        with con.pipeline():
+            for each in statements:
+                con.execute(each, prepare=False)
+    for last in ("LOCK TABLE t", "DECLARE c CURSOR FOR SELECT 1"):
+        with pytest.raises(psycopg.errors.NoActiveSqlTransaction), con.pipeline():
+            for each in ("BEGIN", "COMMIT", last):
+                con.execute(each)
+    with pytest.raises(psycopg.errors.ActiveSqlTransaction), con.pipeline():
+        for each in ("SELECT 1", "VACUUM t"):
+            con.execute(each)
+
+
 def test_a_changed_result_is_told_though_execute_has_come_with_bind(con: Connection, other: Connection) -> None:
     con.execute("CREATE TABLE changing (a int)")
     con.execute("INSERT INTO changing VALUES (1)")

@@ -403,6 +403,26 @@ def test_a_driver_is_told_that_a_plan_has_changed(served: Serving, server: Serve
             assert caught.value.diag.source_function == "RevalidateCachedQuery"
 
 
+@pytest.mark.parametrize("change", ["DROP TABLE bound", "ALTER TABLE bound ADD b int"])
+def test_a_statement_that_another_session_has_broken_is_refused_at_bind(
+    served: Serving, server: Server, change: str
+) -> None:
+    """Before anything of what has come with it is described or executed."""
+    told = []
+    for host, port in ((server.host, server.port), (str(served.folder), served.port)):
+        with Wire(host, port) as wire, connected(host, port) as other:
+            other.execute("CREATE TABLE bound (a int); CREATE TABLE kept (a int)")
+            wire.ask(parse("s", "SELECT * FROM bound"), parse("i", "INSERT INTO kept VALUES (1)"), SYNC)
+            for _ in range(2):
+                wire.ask(bind("", "s"), execute("", 0), SYNC)
+            other.execute(change)
+            answers = wire.ask(bind("p2", "i"), bind("p1", "s"), execute("p2", 0), SYNC)
+            answers += wire.ask(bind("", "s"), describe(b"P", ""), execute("", 0), SYNC)
+            told.append((answers, other.execute("SELECT * FROM kept").fetchall()))
+            other.execute("DROP TABLE IF EXISTS bound, kept")
+    assert told[1] == told[0]
+
+
 @pytest.mark.parametrize("rows", [b"", b"1\n2\n"])
 @pytest.mark.parametrize("other", [query("SELECT 1"), parse("", "SELECT 1"), b"z\0\0\0\4", b"X\0\0\0\4"])
 def test_another_message_in_the_middle_of_copy_ends_the_session(

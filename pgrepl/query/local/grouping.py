@@ -22,7 +22,7 @@ class Grouping:
         """`computed`: a key after its set-returning functions are expanded."""
         self.query = query
         self.evaluator = evaluator
-        self.aggregates = aggregates(query)
+        self.aggregates = [evaluator.flat(each) for each in aggregates(query)]
         functions = [
             node
             for expr in query_exprs(query)
@@ -44,7 +44,7 @@ class Grouping:
 
     def number_of(self, node: tree.Aggref, level: int) -> int:
         """The slot of an aggregate, as a query `level` below refers to it."""
-        return self.aggregates.index(at_home(node, level))
+        return self.aggregates.index(self.evaluator.flat(at_home(node, level)))
 
     def number_of_function(self, node: tree.GroupingFunc) -> int:
         """The slot of GROUPING(…)."""

@@ -273,18 +273,20 @@ def _ranks(snapshot: Snapshot, table: int) -> dict[int, int]:
 
 
 def _follow_one_another(sources: Sequence[TableChanges], snapshots: Sequence[Snapshot]) -> None:
-    """Give the changes of several tables one order: that of the tables in each snapshot."""
+    """Give the changes of several tables one order, as `in_order` of lake/changes.py does."""
     by_table = {source.plan.table.oid: source for source in sources}
-    begins: dict[int, dict[int, int]] = {table: {} for table in by_table}
+    begins: dict[int, dict[int, tuple[int, int]]] = {table: {} for table in by_table}
+    of_all = sum(source.rows.behind for source in sources)
     for snapshot in snapshots:
-        rank = 0
+        before = 0
         for table in snapshot.tables if not snapshot.order else ():
             if table in by_table:
-                begins[table][snapshot.id] = rank
-                rank += by_table[table].ranks
+                own = by_table[table].rows.behind
+                begins[table][snapshot.id] = before, of_all - own + before
+                before += own
     for table, source in by_table.items():
         source.begins = begins[table]
-        source.is_sure &= sum(each.ranks for each in sources) < 1 << (RANK_BITS - 1)
+        source.is_sure &= 2 * of_all < 1 << (RANK_BITS - 1)
 
 
 def _joined(found: Sequence[RelationMessages]) -> Iterator[RelationMessages]:

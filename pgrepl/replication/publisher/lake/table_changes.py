@@ -66,23 +66,18 @@ class TableChanges:
         self.chosen = list(chosen)
         self.first = first
         self.orders = orders
-        self.begins: Mapping[int, int] = {}  # by snapshot, the rank of the table's first change, if that is not 0
+        self.begins: Mapping[int, tuple[int, int]] = {}  # by snapshot, what ranks of deletes, and of others, begin at
         self.numbers = [plan.from_attnums[column.num - 1] for column in plan.columns]
         self.made: set[str] = set()  # UPDATE and DELETE, if there are any, sent or not
         # False: a change cannot be decided by columns, or there are too few for a job of Spark
         identity = [plan.table.attributes[n - 1] for n in plan.identity.columns]
         self.is_sure = all(is_equal_as_kept(a.type, a.typmod) or a.type == oids.BPCHAR for a in identity)
         self.rows = ChangedRows(session, plan.table.oid, first - 1, last)
-        self.is_sure &= self.ranks < 1 << (RANK_BITS - 1)
+        self.is_sure &= 2 * self.rows.behind < 1 << (RANK_BITS - 1)
         self.count = 0  # of all changes, if they are read in ranges
         self.tests = by_columns(session, plan)  # row filters by operation
         self.is_portable = self.tests.keys() == plan.filters.keys()  # changes can be read without the session
         self.is_columnar = self.is_portable and are_columnar(self.tests.values())
-
-    @property
-    def ranks(self) -> int:
-        """The ranks of its changes in a snapshot are below this."""
-        return 2 * self.rows.behind
 
     def alone(self) -> TableChanges:
         """A copy for one range, with the session: ranges are read at once, and each tells what it has met."""
@@ -130,7 +125,9 @@ class LakeChanges:
         seq = ((found.snapshot - source.first) << RANK_BITS) + 1
         seq += found.rank
         if source.begins:
-            seq += np.repeat(np.array([source.begins.get(each, 0) for each in snapshots.tolist()], np.int64), counts)
+            begins = np.array([source.begins.get(each, (0, 0)) for each in snapshots.tolist()], np.int64).reshape(-1, 2)
+            deletes, others = np.repeat(begins, counts, axis=0).T
+            seq += np.where(found.has_new, others, deletes)
         self.seq: Numbers = seq if whole else seq[self._events]
 
     @property

@@ -1,0 +1,12 @@
+create table t1(id int, b text); create table t2(id int, b text);
+insert into t1 values (1,'a'),(2,'b'); insert into t2 values (2,null),(3,'x');
+select sum(id) from t1 full join t2 using (id);
+select count(id) from t1 natural full join t2;
+select max(id) from t1 full join t2 using (id) group by id order by 1;
+select count(*) from t1 full join t2 using (id) having sum(id) > 3;
+select array_agg(id order by id) from t1 full join t2 using (id);
+select sum(j.id) from (t1 full join t2 using (id)) j;
+select sum(id) filter (where id > 1), (select sum(id) + count(*)) from t1 full join t2 using (id);
+select id, grouping(id), sum(id) from t1 full join t2 using (id) group by rollup(id) order by 1, 2;
+select sum(sum(id)) over () from t1 full join t2 using (id) group by id;
+select percentile_disc(0.5) within group (order by id) from t1 full join t2 using (id);
