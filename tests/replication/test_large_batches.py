@@ -370,6 +370,24 @@ def test_rows_that_change_places_between_leaves(trio: Trio, count: int) -> None:
     assert trio.sub.ways()["apply row by row"] == 0
 
 
+def test_leaves_that_are_found_by_different_keys_are_sent_as_their_root_is(trio: Trio) -> None:
+    trio.pub(
+        "CREATE TABLE t (a int, p int, b text, PRIMARY KEY (a, p)) PARTITION BY LIST (p);"
+        "CREATE TABLE t1 PARTITION OF t FOR VALUES IN (1); CREATE TABLE t2 PARTITION OF t FOR VALUES IN (2);"
+        "ALTER TABLE t2 REPLICA IDENTITY FULL"
+    )
+    trio.at_subscribers("CREATE TABLE t (a int, p int, b text, PRIMARY KEY (a, p))")
+    trio.pub("CREATE PUBLICATION p FOR TABLE t WITH (publish_via_partition_root)")
+    trio.subscribe()
+    trio.pub("INSERT INTO t SELECT g, 1 + g % 2, 'v' || g FROM generate_series(1, 3000) g")
+    assert trio.compare_ways("t") == []
+    trio.pub("UPDATE t SET b = b || '!', a = a + 10000 WHERE a % 7 = 0; DELETE FROM t WHERE a % 7 = 1")
+    trio.pub("UPDATE t SET p = 3 - p WHERE a % 7 = 2 AND a < 10000")
+    assert trio.compare_ways("t") == []
+    assert trio.sub("SELECT * FROM t ORDER BY a") == trio.pub("SELECT * FROM t ORDER BY a")
+    assert trio.sub.ways()["apply row by row"] == 0
+
+
 def test_who_is_interrupted_leaves_no_work_behind() -> None:
     """Files that were begun are complete and known, so that they can be removed; no other is begun."""
     begun: list[int] = []

@@ -48,6 +48,7 @@ class SendPlan:
     columns: tuple[Attribute, ...]  # those sent, of sent_as
     from_attnums: tuple[int, ...]  # for each column of sent_as by number, the table's; 0: dropped there
     identity: ReplicaIdentity
+    sent_identity: ReplicaIdentity  # that sent_as has
 
 
 def send_plan(past: Session, names: Sequence[str], relid: int) -> SendPlan | None:
@@ -74,6 +75,7 @@ def send_plan(past: Session, names: Sequence[str], relid: int) -> SendPlan | Non
     if not operations:
         return None
     sent_as = relation(past, published_as)
+    identity = ReplicaIdentity.of(past, table)
     return SendPlan(
         table,
         sent_as,
@@ -81,7 +83,8 @@ def send_plan(past: Session, names: Sequence[str], relid: int) -> SendPlan | Non
         _filters(past, deciding, sent_as),
         published_columns(past, deciding, sent_as),
         tuple([place + 1 for place in column_places(table, sent_as)]),
-        ReplicaIdentity.of(past, table),
+        identity,
+        identity if published_as == relid else ReplicaIdentity.of(past, sent_as),
     )
 
 

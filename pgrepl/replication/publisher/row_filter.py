@@ -142,12 +142,11 @@ class TableMessages:
 
 def describe(plan: SendPlan) -> SentRelation:
     """The RELATION message: the table's columns under the name it is sent as (logicalrep_write_rel)."""
-    table, sent_as = plan.table, plan.sent_as
-    columns = []
+    sent_as, columns = plan.sent_as, []
     for column in plan.columns:
-        is_key = plan.identity.covers(plan.from_attnums[column.num - 1])
+        is_key = plan.sent_identity.covers(column.num)
         columns.append(SentColumn(column.name, column.type, column.typmod, is_key, attnum=column.num))
-    return SentRelation(sent_as.oid, sent_as.schema, sent_as.name, table.replident, tuple(columns))
+    return SentRelation(sent_as.oid, sent_as.schema, sent_as.name, sent_as.replident, tuple(columns))
 
 
 def truncated(plans: Iterable[SendPlan | None], *, cascade: bool, restart_identity: bool) -> TruncateMessage | None:
