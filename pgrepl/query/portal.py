@@ -30,6 +30,12 @@ _PORTION = 1000  # rows that are taken together
 _AT_ONCE = "57"  # errors of this class (operator intervention) are nobody's row
 
 
+def reads_table(session: Session, query: Query, relid: int) -> bool:
+    """Whether a query reads a table, or one that it is a partition or child of."""
+    read = [entry for level in levels(query) for entry in level.rtable if is_user_table(entry)]
+    return any(relid == entry.relid or (entry.inh and relid in inheritors(session, entry.relid)) for entry in read)
+
+
 class CursorRows(Sequence[Row]):
     """Rows that are computed when they are asked for, and kept."""
 
@@ -68,10 +74,7 @@ class CursorRows(Sequence[Row]):
 
     def reads(self, session: Session, relid: int) -> bool:
         """Whether the rows are from a table, or from one that it is a partition or child of."""
-        if self._query is None:
-            return False
-        read = [entry for level in levels(self._query) for entry in level.rtable if is_user_table(entry)]
-        return any(relid == entry.relid or (entry.inh and relid in inheritors(session, entry.relid)) for entry in read)
+        return self._query is not None and reads_table(session, self._query, relid)
 
     @property
     def all_known(self) -> bool:

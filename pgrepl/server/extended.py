@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Protocol
 from pgrepl.catalog.context import Block
 from pgrepl.errors import PgError
 from pgrepl.expr.parameters import not_read, portal_name
-from pgrepl.query.portal import Declared, PassingRows, Portal, Row, close_portal
+from pgrepl.expr.rewrite import expand_views
+from pgrepl.query.portal import Declared, PassingRows, Portal, Row, close_portal, reads_table
 from pgrepl.query.result import Result, ResultColumn
 from pgrepl.query.streamed import StreamedRows
 from pgrepl.server import rows
@@ -63,6 +64,11 @@ class BoundPortal(Portal):
     def kept_formats(self) -> Sequence[int]:
         """The formats for which rows are kept: FETCH, which knows the name, may ask for any."""
         return (0, 1) if self.name else self.formats or (0,)
+
+    def reads(self, session: Session, relid: int) -> bool:
+        """A query keeps its tables in use until the portal is closed."""
+        tree = self.prepared.tree
+        return tree is not None and reads_table(session, expand_views(session, tree), relid)
 
     def take(self, size: int, *, before_error: bool = False) -> Sequence[tuple[str | None, ...]]:
         """The next rows, fewer than `size` at the end, or `before_error`."""

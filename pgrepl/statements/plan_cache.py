@@ -67,6 +67,14 @@ class PreparedStatement:
         return isinstance(stmt, MODIFYING) or (isinstance(stmt, SelectStmt) and stmt.into is None)
 
     @property
+    def tree(self) -> Query | None:
+        """The tree of a query that is kept."""
+        kept = self.meaning.tree if self.meaning is not None else None
+        if kept is None and self.valid is not None and self.valid.query is not None:
+            kept = self.valid.query.query
+        return kept if isinstance(kept, Query) else None
+
+    @property
     def sent_columns(self) -> tuple[ResultColumn, ...] | None:
         """The columns as clients are told, with the base types of domains."""
         if self.columns is None:
