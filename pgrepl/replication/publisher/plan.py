@@ -75,7 +75,6 @@ def send_plan(past: Session, names: Sequence[str], relid: int) -> SendPlan | Non
     if not operations:
         return None
     sent_as = relation(past, published_as)
-    identity = ReplicaIdentity.of(past, table)
     return SendPlan(
         table,
         sent_as,
@@ -83,8 +82,8 @@ def send_plan(past: Session, names: Sequence[str], relid: int) -> SendPlan | Non
         _filters(past, deciding, sent_as),
         published_columns(past, deciding, sent_as),
         tuple([place + 1 for place in column_places(table, sent_as)]),
-        identity,
-        identity if published_as == relid else ReplicaIdentity.of(past, sent_as),
+        ReplicaIdentity.of(past, table),
+        ReplicaIdentity.of(past, sent_as),
     )
 
 
