@@ -322,6 +322,8 @@ class Backend:
     def _await_input(self, wake: int, *, idle: bool) -> bool:
         """Wait for the client's next message, under the timeouts of idle sessions. An `idle` one is told of
         notifications meanwhile. False: none has come for so long that the session is released."""
+        if self.channel.has_received and not self._terminated:
+            return True
         since = time.monotonic()
         self._waiting = True
         try:

@@ -60,6 +60,7 @@ class PreparedStatement:
     executions: int = 0
     has_constants: bool = False  # parts of it may be computed when it is planned
     valid: _Valid | None = field(default=None, compare=False)
+    _sent: tuple[object, tuple[ResultColumn, ...]] | None = field(default=None, compare=False)  # of which columns
 
     @property
     def is_analyzed(self) -> bool:
@@ -79,7 +80,9 @@ class PreparedStatement:
         """The columns as clients are told, with the base types of domains."""
         if self.columns is None:
             return None
-        return sent_columns(self.columns)
+        if self._sent is None or self._sent[0] is not self.columns:
+            self._sent = self.columns, sent_columns(self.columns)
+        return self._sent[1]
 
     @property
     def tag(self) -> str | None:

@@ -67,7 +67,7 @@ def _sessions(session: Session) -> Iterator[Values]:
     """The sessions of the server; without one, this session only."""
     table = sessions.table()
     if table is None:
-        yield _shown(session, sessions.entry_of(session))
+        yield _shown(session, sessions.shown(sessions.entry_of(session)))
         return
     waited = {lock["pid"]: lock["locktype"] for lock in locks(session) if not lock["granted"]}
     for each in table.entries():
