@@ -211,8 +211,8 @@ def test_killed_at_many_times(tmp_path: Path, server: Server, seed: int) -> None
     """Four kills in each of three ways: the whole server at any time, a process of it, a process at one step.
 
     Seldom one hits the moment between the drop of a table's slot and the answer: PostgreSQL's subscriber then asks for
-    the slot for ever, whoever publishes (process_syncing_tables_for_sync drops it before it commits). docs/server.md says
-    how that is mended.
+    the slot for ever, whoever publishes (process_syncing_tables_for_sync drops it before it commits). docs/server.md
+    says how that is mended.
     """
     chance = random.Random(seed)
     lake = Lake(tmp_path)
