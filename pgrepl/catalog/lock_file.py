@@ -138,16 +138,15 @@ class LockFile:
             link.execute("PRAGMA synchronous = OFF")
             if self._version(link) < _VERSIONS[-1][0]:
                 link.execute("PRAGMA journal_mode = WAL")
-                link.execute("BEGIN IMMEDIATE")
-                version = self._version(link)
-                for number, statements in _VERSIONS:
-                    if number > version:
-                        for statement in statements.split(";"):
-                            link.execute(statement)
-                if version == 0:
-                    link.execute("INSERT INTO file VALUES (?)", (self._identity(),))
-                    self._restore(link)
-                link.execute("COMMIT")
+                with link.changing():
+                    version = self._version(link)
+                    for number, statements in _VERSIONS:
+                        if number > version:
+                            for statement in statements.split(";"):
+                                link.execute(statement)
+                    if version == 0:
+                        link.execute("INSERT INTO file VALUES (?)", (self._identity(),))
+                        self._restore(link)
             self._keep_to_one_file(link)
         except BaseException:
             link.close()

@@ -113,15 +113,14 @@ class Limit:
             return pc.is_null(array)
         found = pc.is_valid(array)
         try:
-            if self.numbers is None and not array.null_count:
-                within = self._within(array)
-                return found if within is None else within
             if self.numbers is not None:
                 return pc.and_(found, pc.fill_null(_near(array, self.numbers), False))
             within = self._within(array)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OverflowError, PgError):
             return found  # a bound that the column's type cannot hold: the condition itself decides
-        return found if within is None else pc.and_(found, pc.fill_null(within, False))
+        if within is None:
+            return found
+        return pc.and_(found, pc.fill_null(within, False)) if array.null_count else within
 
     def _within(self, array: Any) -> Any:
         import pyarrow as pa

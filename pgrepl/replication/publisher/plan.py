@@ -75,15 +75,18 @@ def send_plan(past: Session, names: Sequence[str], relid: int) -> SendPlan | Non
     if not operations:
         return None
     sent_as = relation(past, published_as)
+    filters, columns = _filters(past, deciding, sent_as), published_columns(past, deciding, sent_as)
+    places = column_places(table, sent_as)
+    identity = ReplicaIdentity.of(past, table)
     return SendPlan(
         table,
         sent_as,
         frozenset(operations),
-        _filters(past, deciding, sent_as),
-        published_columns(past, deciding, sent_as),
-        tuple([place + 1 for place in column_places(table, sent_as)]),
-        ReplicaIdentity.of(past, table),
-        ReplicaIdentity.of(past, sent_as),
+        filters,
+        columns,
+        tuple([place + 1 for place in places]),
+        identity,
+        identity if published_as == relid else ReplicaIdentity.of(past, sent_as),
     )
 
 
