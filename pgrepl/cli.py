@@ -12,6 +12,8 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
+from pgrepl.internals.pyarrow import leave_documentation_out
+
 _FAILURE, _NO_CONNECTION, _INTERRUPTED = 1, 2, 130
 _HELP = {"-?": "options", "--help": "options"}
 
@@ -34,6 +36,7 @@ def _run_configured(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"pgrepl: error: {problem}\n")
         return _FAILURE
     _leave_pandas_out(arguments)
+    leave_documentation_out()
     return run(arguments)
 
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -115,6 +117,22 @@ def test_py4j_has_what_is_used_of_it() -> None:
     assert callable(ClientServer._create_gateway_client) and callable(ClientServer._create_finalizer_worker)
     assert "self._gateway_client" in inspect.getsource(ClientServer.__mro__[1])
     assert "is_connected" in inspect.getsource(JavaClient.__mro__[1])
+
+
+@relied_on("pyarrow")
+def test_pyarrow_computes_without_its_documentation() -> None:
+    wanted = """
+from pgrepl.internals import pyarrow
+pyarrow.leave_documentation_out()
+import sys, warnings
+warnings.simplefilter("error")
+import pyarrow.compute as pc
+assert "pydoc" not in sys.modules
+print(pc.filter([1, 2, 3], [True, False, None], null_selection_behavior="drop"), pc.round.__name__)
+"""
+    found = subprocess.run([sys.executable, "-c", wanted], capture_output=True, text=True, cwd=PACKAGE.parent)
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.split() == ["[", "1", "]", "round"]
 
 
 @relied_on("lark")
