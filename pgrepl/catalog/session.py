@@ -175,6 +175,7 @@ class Session:
         self.memory = self._view.memory
         self._connection.views.add(self._view)
         self.on_report: Callable[[Report], None] = on_report or (lambda report: None)
+        self.on_log: Callable[[Report], None] | None = None  # a server's log hears all reports
         self.pid = processes.session_pid()
         self.settings = Settings(self)
         self._text_style: tuple[TextStyle, TextStyle] | None = None  # by the settings alone, and of the transaction
@@ -219,6 +220,7 @@ class Session:
         connection = (catalog or self.catalog) if apart else self._connection
         view = SessionView() if apart else SessionView(memory=self.memory)
         other = Session(self.hooks, connection, SessionIdentity(database, role), view, self.on_report)
+        other.on_log = self.on_log
         if catalog is None:
             other.settings.take_system(self.settings)
         return other
@@ -348,7 +350,9 @@ class Session:
         self.report(Report(severity, sqlstate, message, detail, hint, context, position))
 
     def report(self, report: Report) -> None:
-        """Send a report, unless client_min_messages suppresses it."""
+        """Send a report, unless client_min_messages suppresses it; a server's log has a threshold of its own."""
+        if self.on_log is not None:
+            self.on_log(report)
         severity = report.severity
         if severity == "INFO" or _LOUDNESS[severity] >= _LOUDNESS[self.settings.get("client_min_messages").upper()]:
             # clients are not told which of the five DEBUGs it is

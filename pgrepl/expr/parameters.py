@@ -84,5 +84,14 @@ def not_read(error: PgError, number: int, portal: str = "", value: str | None = 
     return error.with_context(f"{portal_name(portal)} parameter ${number}" + ("" if value is None else f" = {value}"))
 
 
+def quoted(text: str | None, longest: int) -> str:
+    """A parameter's value in a message, of at most so many bytes; -1: the whole (appendStringInfoStringQuoted)."""
+    if text is None:
+        return "NULL"
+    if 0 <= longest < len(text.encode()):
+        text = text.encode()[:longest].decode(errors="ignore") + "..."
+    return "'" + text.replace("'", "''") + "'"
+
+
 def portal_name(name: str) -> str:
     return f'portal "{name}"' if name else "unnamed portal"

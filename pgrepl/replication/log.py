@@ -70,9 +70,8 @@ class LogOf(ServerLog):
         self._session = session
 
     def hears(self, severity: str) -> bool:
-        """Whether a severity is logged (is_log_level_output): LOG stands between ERROR and FATAL."""
-        least = str(self._session.settings.get("log_min_messages")).upper()
-        return _LEVELS.index(_level(severity)) >= _LEVELS.index(_level(least))
+        """Whether a severity is logged."""
+        return reaches(severity, self._session.settings.get("log_min_messages"))
 
     def report(self, report: Report, statement: str | None = None) -> None:
         if self.hears(report.severity):
@@ -93,6 +92,11 @@ _LEVELS = (
     "FATAL",
     "PANIC",
 )
+
+
+def reaches(severity: str, least: str) -> bool:
+    """Whether a severity is at least another one (is_log_level_output): LOG stands between ERROR and FATAL."""
+    return _LEVELS.index(_level(severity)) >= _LEVELS.index(_level(least.upper()))
 
 
 def _level(severity: str) -> str:

@@ -41,8 +41,9 @@ class AuthenticationConfig:
     mock_nonce: bytes  # the same for all connections of a server
 
 
-def authenticate(channel: Channel, session: Session, client: hba.Client, config: AuthenticationConfig) -> None:
-    """Let the client in, or raise a FATAL error. `session` reads roles of the catalog; nobody has entered it yet."""
+def authenticate(channel: Channel, session: Session, client: hba.Client, config: AuthenticationConfig) -> str:
+    """Let the client in, or raise a FATAL error: as whom and by what, for the log. `session` reads roles of the
+    catalog; nobody has entered it yet."""
     rules = hba.read_rules(config.hba_file)
     bad = next((each for each in rules if isinstance(each, hba.BadLine)), None)
     if bad is not None:
@@ -57,13 +58,19 @@ def authenticate(channel: Channel, session: Session, client: hba.Client, config:
     if rule.method == "cert" or "clientcert" in rule.options:
         if certificate is None:
             raise PgError("28000", "connection requires a valid client certificate", severity="FATAL")
+    identity = None
     if rule.method == "peer":
-        _check_mapped(session, config, rule, _peer(channel), client, "Peer")
+        identity = _peer(channel)
+        _check_mapped(session, config, rule, identity, client, "Peer")
     elif rule.method in ("scram-sha-256", "md5", "password"):
+        identity = client.user
         _check_password(channel, session, client, config, rule.method)
     if rule.method == "cert" or rule.options.get("clientcert") == "verify-full":
+        identity = identity or _distinguished_name(channel)
         _check_mapped(session, config, rule, certificate or "", client, "Certificate")
     channel.send(b"R", _REQUEST.pack(_OK))
+    who = f'user="{client.user}"' if identity is None else f'identity="{identity}"'
+    return f"{who} method={rule.method} ({config.hba_file}:{rule.line})"
 
 
 def _members(session: Session) -> Callable[[str, str], bool]:
@@ -100,14 +107,25 @@ def _peer(channel: Channel) -> str:
         ) from None
 
 
-def _certificate_name(channel: Channel) -> str | None:
-    """The common name of the client's certificate, which the TLS library has verified."""
+def _subject(channel: Channel) -> list[tuple[str, str]]:
+    """The subject of the client's certificate, which the TLS library has verified."""
     connection = channel.connection
     found = connection.getpeercert() if isinstance(connection, ssl.SSLSocket) else None
-    if not found:
-        return None
-    subject: Any = found.get("subject", ())
-    return next((str(value) for part in subject for name, value in part if name == "commonName"), None)
+    subject: Any = (found or {}).get("subject", ())
+    return [(name, str(value)) for part in subject for name, value in part]
+
+
+def _certificate_name(channel: Channel) -> str | None:
+    return next((value for name, value in _subject(channel) if name == "commonName"), None)
+
+
+_SHORT = {"commonName": "CN", "organizationName": "O", "organizationalUnitName": "OU", "countryName": "C",
+          "stateOrProvinceName": "ST", "localityName": "L", "emailAddress": "emailAddress"}  # fmt: skip
+
+
+def _distinguished_name(channel: Channel) -> str:
+    """The subject as RFC 2253 writes it, the most special first."""
+    return ",".join(f"{_SHORT.get(name, name)}={value}" for name, value in reversed(_subject(channel)))
 
 
 def _check_mapped(

@@ -27,6 +27,7 @@ from pgrepl.server.connection_process import SIGNALS, SessionProcess
 from pgrepl.server.copying import WireCopy
 from pgrepl.server.extended import Extended
 from pgrepl.server.idle_session import IdleSession, idle_session_of, may_be_released
+from pgrepl.server.session_log import SessionLog
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -91,7 +92,7 @@ class Backend:
         """`place` is the session's in the table of activity, `about` what stays the same in it."""
         self.channel = channel
         self.session = session
-        self._log = log
+        self.log = SessionLog(log, session)
         self._place = place
         self._about = about
         self._may_be_released = process.left >= 0
@@ -110,6 +111,7 @@ class Backend:
         session.reload_others = partial(_tell_postmaster, process.postmaster)
         session.client = self._copy
         session.on_report = self.on_report
+        session.on_log = self.log.report
 
     def take_commands(self, commands: Callable[[str], bool]) -> None:
         """Take replication commands, too: `commands` carries out one, or returns False for a query in SQL."""
@@ -146,13 +148,23 @@ class Backend:
         self.channel.flush()
 
     def tell_error(self, error: PgError) -> None:
-        self._log.report(error.report, self.session.query or None)
+        self.log.report(error.report)
         self.channel.send(b"E", reports.body(error.report, self._encode_report))
 
     def greet(self, pid: int, key: bytes) -> None:
         """Tell a client that has been let in its settings and its key (BackendKeyData)."""
         self._tell_settings()
         self.channel.send(b"K", _INT32.pack(pid) + key)
+
+    def farewell(self) -> str:
+        """What the log says of the session's end (log_disconnections)."""
+        about = self._about
+        took = datetime.now(timezone.utc) - datetime.fromisoformat(about["backend_start"])
+        minutes, seconds = divmod(took.total_seconds(), 60)
+        hours, minutes = divmod(int(minutes), 60)
+        said = f"disconnection: session time: {hours}:{minutes:02d}:{seconds:06.3f} user={about['usename']}"
+        place = f"{about['client_addr']} port={about['client_port']}" if "client_addr" in about else "[local]"
+        return f"{said} database={self.session.database.name} host={place}"
 
     def _tell_settings(self) -> None:
         reported = self.session.settings.derived("reported", self._reported)
@@ -304,6 +316,7 @@ class Backend:
                 self._fail()
 
     def _answer(self, kind: bytes, body: bytes) -> None:
+        self.log.begins()
         if kind == b"Q":
             self._simple(body)
         elif self._commands is not None and kind in _NOT_IN_WALSENDERS:
@@ -378,6 +391,7 @@ class Backend:
             return
         from pgrepl.statements.run import run
 
+        self.log.query(text)
         self.session.streams = True
         empty = True
         try:
@@ -392,6 +406,7 @@ class Backend:
             self.session.streams = False
         if empty:
             self.channel.send(b"I")
+        self.log.query_ends(text)
 
     def decode(self, data: bytes) -> str:
         if data.isascii():

@@ -15,8 +15,10 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from pgrepl import memory
-from pgrepl.catalog import activity, processes
+from pgrepl.catalog import activity, parameters, processes, system_settings
+from pgrepl.catalog.parameter_values import parse
 from pgrepl.catalog.session import Session, SessionIdentity
+from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError, Report
 from pgrepl.lake import footers
 from pgrepl.replication.log import ServerLog
@@ -108,6 +110,8 @@ class Server:
         try:
             idle = backend.serve()
         finally:
+            if idle is None and session.settings.value("log_disconnections"):
+                self.log.log(backend.farewell())
             with suppress(PgError):
                 session.close()
         if idle is not None:
@@ -152,9 +156,25 @@ class Server:
 
         client = authentication.client_of(channel, packet.database, packet.user, replication=False)
         outside = Session(HOOKS, catalog, SessionIdentity(database=_ANY_DATABASE))
-        authentication.authenticate(channel, outside, client, self.auth_config)
+        says = self._logs_connections(outside)
+        if says:
+            self.log.log(f"connection received: {_from(channel)}")
+        entered = authentication.authenticate(channel, outside, client, self.auth_config)
+        if says:
+            self.log.log(f"connection authenticated: {entered}")
         outside.close(keep=True)
-        return self._admitted(channel, catalog, client, packet, incoming)
+        session = self._admitted(channel, catalog, client, packet, incoming)
+        if says:
+            self.log.log(_authorized(channel, packet))
+        return session
+
+    def _logs_connections(self, outside: Session) -> bool:
+        """log_connections, before there is a session that has settings."""
+        parameter = parameters.find("log_connections")
+        assert parameter is not None
+        with reading(outside):
+            text = {**dict(system_settings.stored(outside)), **self.settings.given}.get(parameter.name)
+        return text is not None and bool(parse(parameter, text))
 
     def _admitted(
         self, channel: Channel, catalog: Catalog, client: hba.Client, packet: StartupPacket, incoming: Incoming
@@ -191,7 +211,6 @@ class Server:
         from pgrepl.catalog import tables
         from pgrepl.catalog.roles import is_superuser
         from pgrepl.catalog.store import one
-        from pgrepl.catalog.transaction import reading
 
         table = activity.table()
         if table is None:
@@ -210,9 +229,32 @@ class Server:
                     raise PgError("53300", f'too many connections for database "{database.name}"', severity="FATAL")
 
 
+def _from(channel: Channel) -> str:
+    """Where a client is, as the log says it."""
+    if channel.connection.family == socket.AF_UNIX:
+        return "host=[local]"
+    try:
+        return "host={} port={}".format(*channel.connection.getpeername()[:2])
+    except OSError:
+        raise ConnectionLost from None
+
+
+def _authorized(channel: Channel, packet: StartupPacket) -> str:
+    if packet.replication:
+        said = f"replication connection authorized: user={packet.user}"
+    else:
+        said = f"connection authorized: user={packet.user} database={packet.database}"
+    if "application_name" in packet.settings:
+        said += f" application_name={packet.settings['application_name']}"
+    if isinstance(channel.connection, ssl.SSLSocket):
+        cipher, _, bits = channel.connection.cipher() or ("", "", 0)
+        said += f" SSL enabled (protocol={channel.connection.version()}, cipher={cipher}, bits={bits})"
+    return said
+
+
 def _about(channel: Channel, packet: StartupPacket) -> dict[str, object]:
     """The columns of pg_stat_activity that stay the same for the session."""
-    about: dict[str, object] = {"backend_start": datetime.now(timezone.utc).isoformat()}
+    about: dict[str, object] = {"backend_start": datetime.now(timezone.utc).isoformat(), "usename": packet.user}
     if packet.replication:
         about["backend_type"] = "walsender"
     if channel.connection.family != socket.AF_UNIX:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pgrepl.catalog.context import Block
 from pgrepl.errors import PgError
-from pgrepl.expr.parameters import not_read, portal_name
+from pgrepl.expr.parameters import not_read, portal_name, quoted
 from pgrepl.expr.rewrite import expand_views
 from pgrepl.query.portal import Declared, PassingRows, Portal, Row, close_portal, reads_table
 from pgrepl.query.result import Result, ResultColumn
@@ -30,6 +30,7 @@ from pgrepl.types.text import read_null
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Parameter, Session
     from pgrepl.server.channel import Body, Channel
+    from pgrepl.server.session_log import SessionLog
     from pgrepl.statements.plan_cache import PreparedStatement
 
 _INT16, _UINT32 = struct.Struct("!h"), struct.Struct("!I")
@@ -95,6 +96,7 @@ class Client(Protocol):
 
     channel: Channel
     session: Session
+    log: SessionLog
 
     def encode(self, text: str) -> bytes: ...
 
@@ -187,6 +189,7 @@ class Extended:
             keep_prepared(client.session, found)
         else:
             self.unnamed = found
+        client.log.parse_ends(name, text)
         client.channel.send(b"1")
 
     def _statement(self, name: str) -> PreparedStatement:
@@ -234,6 +237,7 @@ class Extended:
         if columns is not None:
             rows.check_count(results, len(columns))
         client.session.transaction.portals[portal] = self._opened(portal, prepared, parameters, results, columns)
+        client.log.bind_ends(prepared, portal, parameters)
         client.channel.send(b"2")
 
     def _opened(
@@ -328,13 +332,8 @@ class Extended:
         return is_unchanged(self._client.session, prepared)
 
     def _shown(self, text: str | None) -> str:
-        """A parameter's value in the context of an error, no longer than wanted (appendStringInfoStringQuoted)."""
-        if text is None:
-            return "NULL"
-        wanted = int(self._client.session.settings.value("log_parameter_max_length_on_error"))
-        if 0 <= wanted < len(text.encode()):
-            text = text.encode()[:wanted].decode(errors="ignore") + "..."
-        return "'" + text.replace("'", "''") + "'"
+        """A parameter's value in the context of an error."""
+        return quoted(text, int(self._client.session.settings.value("log_parameter_max_length_on_error")))
 
     def _check_not_aborted(self, prepared: PreparedStatement) -> None:
         from pgrepl.catalog.transaction import aborted
@@ -398,6 +397,8 @@ class Extended:
             client.channel.send(b"I")
             return
         self._check_not_aborted(prepared)
+        fetches = portal.result is not None
+        client.log.execute(prepared, name, portal.parameters, fetches=fetches)
         try:
             with portal.running():
                 if portal.result is None:
@@ -410,6 +411,7 @@ class Extended:
                 self._send(portal, limit if limit > 0 else None)
         except PgError as error:
             raise self._with_parameters(error, name, portal.parameters) from None
+        client.log.execute_ends(prepared, name, portal.parameters, fetches=fetches)
 
     def _execute_cursor(self, cursor: Portal, limit: int) -> None:
         """Execute a cursor of DECLARE: send the rows as FETCH finds them, in text format whatever DECLARE says, as only

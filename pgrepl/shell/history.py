@@ -10,20 +10,13 @@ import re
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import IO
-from urllib.parse import unquote
 
 from prompt_toolkit.history import History
 
 from pgrepl.shell.shell import Shell
+from pgrepl.sql.passwords import holds_password
 
 _NEWLINE = "\x01"  # stands for a line end inside a statement, as in psql's history
-_COMMENT = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
-# PASSWORD 'x', password=x, "password" 'x', sslpassword=x, PGPASSWORD=x, password: x; not PASSWORD NULL
-_PASSWORD = re.compile(r"password[\"']?\s*(?:[=:,]|e?'|u&'|\$|\\|\s(?!required\b|null\b|encryption\b))", re.IGNORECASE)
-# postgresql://user:x@host
-_URI = re.compile(r"://[^\s/@]*:[^\s@]*@")
-# a connection string that is escaped, concatenated or a variable, so that a password in it is not seen
-_DISGUISED = re.compile(r"\bconnection\b.*?(?:\be'|\bu&'|\$\w*\$|\|\||:'|:[a-z_])", re.IGNORECASE | re.DOTALL)
 _SECRET_NAME = re.compile(r"pass|pwd|\bpw|_pw|secret|token|credential", re.IGNORECASE)
 _SET = re.compile(r"\s*\\(?:set|setenv|prompt)\s+(\S+)\s+\S", re.IGNORECASE)
 _VARIABLE = re.compile(r":['\"]?([A-Za-z0-9_\x80-\U0010ffff]+)")
@@ -36,15 +29,10 @@ def history_file(shell: Shell) -> str | None:
     return None if name == os.devnull or name.startswith("~") else name
 
 
-def holds_password(statement: str) -> bool:
-    """May the statement contain a password, also behind comments between words or percent signs in a URI?"""
-    spellings = {statement, _COMMENT.sub(" ", statement), unquote(statement)}
-    if any(_PASSWORD.search(text) or _URI.search(text) for text in spellings):
-        return True
+def is_secret(statement: str) -> bool:
+    """May the statement contain a password, or set a variable that is named like one?"""
     variable = _SET.match(statement)
-    return _DISGUISED.search(statement) is not None or (
-        variable is not None and _SECRET_NAME.search(variable[1]) is not None
-    )
+    return holds_password(statement) or (variable is not None and _SECRET_NAME.search(variable[1]) is not None)
 
 
 def _set_variable(statement: str) -> str | None:
@@ -76,7 +64,7 @@ class StatementHistory(History):
         super().append_string(string)
 
     def store_string(self, string: str) -> None:
-        if not holds_password(string):
+        if not is_secret(string):
             self._added.append(string)
             return
         used = set(_VARIABLE.findall(string))  # their values were passwords, too
@@ -117,7 +105,7 @@ class StatementHistory(History):
 def _entries(file: IO[bytes]) -> list[str]:
     lines = file.read().decode("utf-8", "surrogateescape").split("\n")
     entries = [line.replace(_NEWLINE, "\n") for line in lines if line]
-    return [entry for entry in entries if not holds_password(entry)]
+    return [entry for entry in entries if not is_secret(entry)]
 
 
 def _lock(file: IO[bytes]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.shell.history import StatementHistory, holds_password
+from pgrepl.shell.history import StatementHistory, is_secret
 from pgrepl.shell.shell import Shell
 
 
@@ -46,7 +46,7 @@ from pgrepl.shell.shell import Shell
     ],
 )  # fmt: skip
 def test_what_may_hold_a_password(statement: str) -> None:
-    assert holds_password(statement)
+    assert is_secret(statement)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_what_may_hold_a_password(statement: str) -> None:
     ],
 )
 def test_what_holds_none(statement: str) -> None:
-    assert not holds_password(statement)
+    assert not is_secret(statement)
 
 
 def test_a_variable_that_becomes_a_password_is_forgotten(tmp_path: Path) -> None:

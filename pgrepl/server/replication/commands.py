@@ -59,6 +59,7 @@ class ReplicationCommands:
         if not grammar.is_command(text):
             return False
         self._session.query = text
+        self._backend.log.command(text)
         if self._session.transaction.block is Block.ABORTED:
             from pgrepl.catalog.transaction import aborted
 
@@ -81,6 +82,7 @@ class ReplicationCommands:
             case "DROP_REPLICATION_SLOT":
                 with slots.at_once(self._session) as there:
                     slots.drop_slot(there, command.slot)
+                    self._backend.log.slot("acquired", command.slot)
             case "READ_REPLICATION_SLOT":
                 self._read(command)
             case "START_REPLICATION":
@@ -162,6 +164,7 @@ class ReplicationCommands:
                 start = slots.begin_at(there, made, seen)
         if command.temporary:
             slots.drop_with_session(session, command.slot)
+        self._backend.log.slot("released", command.slot)
         exported = self._exported(start - 1) if snapshot == "export" else None
         self._answer(
             [(n, oids.TEXT) for n in ("slot_name", "consistent_point", "snapshot_name", "output_plugin")],

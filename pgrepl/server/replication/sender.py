@@ -66,6 +66,7 @@ class Sender:
         self._slot = command.slot
         try:
             decoder = self._begin(command)
+            self._backend.log.slot("acquired", self._slot)
             self._channel.send(b"W", struct.pack("!bh", 0, 0))
             self._channel.flush()
             try:
@@ -114,6 +115,7 @@ class Sender:
         with slots.at_once(self._session) as there:
             slots.confirm(there, self._slot, self._flushed)
             senders.leave(there, self._slot, self._token)
+        self._backend.log.slot("released", self._slot)
 
     # --- sending --------------------------------------------------------------------------------------------------
 
