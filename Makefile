@@ -19,15 +19,18 @@ PYSPARK := 'pyspark<4.2'
 # the grammar's tables and the empty catalog are made when the package is installed
 GRAMMAR := hatch_build.py pgrepl/catalog/ddl.py pgrepl/sql/make_tables.py pgrepl/sql/keywords.py $(wildcard grammar/*.lark grammar/plpgsql/*.lark)
 
-$(BIN)/pgrepl: pyproject.toml $(GRAMMAR)
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "pgrepl needs Python 3.10 or newer; this is " + sys.version.split()[0])'
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV)
+
+$(BIN)/pgrepl: pyproject.toml $(GRAMMAR) | $(BIN)/python
 	@$(BIN)/pip install -qq --disable-pip-version-check --editable '.[demo]' $(PYSPARK)
 	@touch $@
 
-$(VENV)/.test: pyproject.toml $(BIN)/pgrepl
-	@$(BIN)/pip install -qq --disable-pip-version-check --editable '.[test]'
-	@touch $@
+# all of it in one go: each installation makes the tables
+$(VENV)/.test: pyproject.toml $(GRAMMAR) | $(BIN)/python
+	@$(BIN)/pip install -qq --disable-pip-version-check --editable '.[demo,test]' $(PYSPARK)
+	@touch $@ $(BIN)/pgrepl
 
 demo: $(BIN)/pgrepl
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/demo.sh

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -54,11 +55,12 @@ class ServerLog:
         if self.path is None:
             _write(sys.stderr, text)
             return
-        descriptor = self._open()
-        try:
-            os.write(descriptor, text.encode())
-        finally:
-            os.close(descriptor)
+        with suppress(OSError):  # a full disk ends neither a session nor a worker
+            descriptor = self._open()
+            try:
+                os.write(descriptor, text.encode())
+            finally:
+                os.close(descriptor)
 
 
 class LogOf(ServerLog):

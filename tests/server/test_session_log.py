@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -176,3 +177,16 @@ def test_they_are_for_superusers(server: Serving) -> None:
     server.ask("CREATE ROLE plain LOGIN")
     with server.connect(user="plain") as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
         connection.execute("SET log_statement = none")
+
+
+def test_a_log_that_cannot_be_written_ends_no_session(tmp_path: Path) -> None:
+    with serving(tmp_path / "lake", "-c", "log_statement=all") as served, served.connect() as connection:
+        connection.execute("SELECT 1")
+        path = tmp_path / "lake" / f"{served.port}.log"
+        assert "statement: SELECT 1\n" in path.read_text()
+        path.rename(path.with_suffix(".old"))
+        path.mkdir()
+        assert connection.execute("SELECT 2").fetchone() == (2,)
+        path.rmdir()
+        connection.execute("SELECT 3")
+        assert "statement: SELECT 3\n" in path.read_text()

@@ -97,10 +97,17 @@ def test_what_has_changed_since_it_was_forked_holds(served: Serving) -> None:
         served.connect(user="newcomer")
 
 
-def test_it_ends_with_its_server(tmp_path: Path) -> None:
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):
-        with serving(tmp_path) as served:
-            waiting = spare(served)
-            served.process.send_signal(number)
-            served.process.wait(timeout=60)
-            eventually(lambda: not Path(f"/proc/{waiting}").exists())  # noqa: B023
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGTERM,
+        signal.SIGKILL,
+        *(pytest.param(n, marks=pytest.mark.slow) for n in (signal.SIGINT, signal.SIGQUIT)),
+    ],
+)
+def test_it_ends_with_its_server(tmp_path: Path, number: int) -> None:
+    with serving(tmp_path) as served:
+        waiting = spare(served)
+        served.process.send_signal(number)
+        served.process.wait(timeout=60)
+        eventually(lambda: not Path(f"/proc/{waiting}").exists())
