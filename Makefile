@@ -27,9 +27,9 @@ $(BIN)/pgrepl: pyproject.toml $(GRAMMAR) | $(BIN)/python
 	@$(BIN)/pip install -qq --disable-pip-version-check --editable '.[demo]' $(PYSPARK)
 	@touch $@
 
-# all of it in one go: each installation makes the tables
+# all of it in one go: each installation makes the tables. Tests import a part of all these modules, and compile that
 $(VENV)/.test: pyproject.toml $(GRAMMAR) | $(BIN)/python
-	@$(BIN)/pip install -qq --disable-pip-version-check --editable '.[demo,test]' $(PYSPARK)
+	@$(BIN)/pip install -qq --disable-pip-version-check --no-compile --editable '.[demo,test]' $(PYSPARK)
 	@touch $@ $(BIN)/pgrepl
 
 demo: $(BIN)/pgrepl

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pgrepl.catalog.lock_modes import EXCLUSIVE, LockKind, RelationMode, RowMode
 from pgrepl.catalog.lock_table import LockRequest
 from pgrepl.catalog.locks import Wait
-from pgrepl.catalog.relation import relation
+from pgrepl.catalog.relation import relation, relation_or_none
 from pgrepl.errors import PgError
 from pgrepl.expr.index_info import index_infos
 from pgrepl.lake.ctid import RowPlace
@@ -69,7 +69,19 @@ def lock_tables(session: Session, tables: Iterable[int], mode: RelationMode) -> 
         return False
     locks.take(fresh)
     session.beside.wait_for_writers()
+    _check_that_they_are_left(session, [lock.object for lock in fresh])
     return session.transaction.refresh()
+
+
+def _check_that_they_are_left(session: Session, tables: Sequence[int]) -> None:
+    """A transaction that keeps its snapshot cannot change a table that others have dropped since. (In PostgreSQL names
+    are looked up in the catalog as it is now, so that it would go on with a new table of the name.)"""
+    transaction = session.transaction
+    if not transaction.keeps_snapshot or transaction.is_writing:  # who writes keeps others from it
+        return
+    with session.beside.newest() as now:
+        if any(relation_or_none(now, oid) is None for oid in tables):
+            raise PgError("40001", "could not serialize access due to concurrent update")
 
 
 # --- rows -----------------------------------------------------------------------------------------------------------

@@ -326,6 +326,26 @@ def test_a_new_slot_exports_its_snapshot_until_the_next_command(served: Serving)
         con.execute("ROLLBACK")
 
 
+CHANGES = ["INSERT INTO t VALUES (5)", "UPDATE t SET a = 2", "SELECT * FROM t FOR UPDATE", "TRUNCATE t", "LOCK t"]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_table_that_was_dropped_since_the_snapshot_is_read_and_not_changed(served: Serving, change: str) -> None:
+    with served.connect() as con, served.connect() as other:
+        con.execute("DROP TABLE IF EXISTS t")
+        con.execute("CREATE TABLE t (a int PRIMARY KEY)")
+        con.execute("INSERT INTO t VALUES (1)")
+        con.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        assert con.execute("SELECT count(*) FROM pg_publication").fetchone() is not None
+        for text in ("DROP TABLE t", "CREATE TABLE t (a int PRIMARY KEY)", "INSERT INTO t VALUES (7)"):
+            other.execute(text.encode())
+        assert con.execute("TABLE t").fetchall() == [(1,)]
+        with pytest.raises(psycopg.errors.SerializationFailure):
+            con.execute(change.encode())
+        con.execute("ROLLBACK")
+        assert con.execute("TABLE t").fetchall() == [(7,)]
+
+
 ENCODINGS = [("LATIN1", "é"), ("WIN1252", "€"), ("EUC_JP", "日本"), ("SJIS", "日本")]
 
 
