@@ -30,6 +30,7 @@ OF_16 = (
     "test_a_shift_that_the_publisher_checked_at_its_end_fails",
     "test_the_first_index_in_order_is_named",
     "test_a_key_that_is_checked_later_finds_no_row",
+    "test_changes_from_before_a_publication_stop_its_subscription",  # 18 passes a publication over that is not there
 )
 for name in OTHERS:
     globals().pop(name)
