@@ -183,7 +183,8 @@ class Replication:
             slot = f"pg_{subscription}_sync_{table}_{system}"
             told = [line for line in log.splitlines() if slot in line and "STATEMENT" not in line]
             commands = [line.partition("command: ")[2].split()[0] for line in told if "received replication" in line]
-            if "DROP_REPLICATION_SLOT" not in commands or f'"{slot}" does not exist' not in told[-1]:
+            last = [command for command in commands if command != "START_REPLICATION"][-1:]
+            if last != ["DROP_REPLICATION_SLOT"] or f'"{slot}" does not exist' not in told[-1]:
                 continue
             self.lake.ask("pub", f"ALTER PUBLICATION p DROP TABLE {name}")
             _ask(self.sub, "ALTER SUBSCRIPTION s2 REFRESH PUBLICATION", f"TRUNCATE {name}")

@@ -351,7 +351,7 @@ def test_what_another_writer_could_not_have_published_stops_here_too(trio: Trio)
     assert 'cannot update table "t" because it does not have a replica identity and publishes updates' in message
 
 
-@pytest.mark.parametrize("count", [2, 1200])
+@pytest.mark.parametrize("count", [2, 1200, pytest.param(3000, marks=pytest.mark.slow)])
 def test_rows_that_change_places_between_leaves(trio: Trio, count: int) -> None:
     """Each is gone from one leaf before another comes there, whichever leaf is read first."""
     trio.pub(

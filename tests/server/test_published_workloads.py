@@ -19,6 +19,10 @@ def lake() -> Iterator[RealReplicas]:
         yield found
 
 
+# of the odd ones: there are only copies, some of which fail again and again
+NOTHING_IS_SENT = (5, 13, 19, 39, 41, 63, 71, 73, 77, 79, 87)
+
+
 def sent(lake: RealReplicas, declined: str) -> int:
     """How many times changes were sent by whole columns ('IS NULL'), or declined to be ('IS NOT NULL')."""
     asked = (
@@ -37,8 +41,7 @@ def compare(real: RealReplicas, lake: RealReplicas, seed: int) -> None:
     play_out(Play(real, lake), Random(seed))
     if seed % 2:
         assert sent(lake, "IS NOT NULL") == declined
-    if seed == 1:  # in others it may be that nothing is sent
-        assert sent(lake, "IS NULL") > by_columns
+        assert (sent(lake, "IS NULL") > by_columns) == (seed not in NOTHING_IS_SENT)
 
 
 @pytest.mark.slow
