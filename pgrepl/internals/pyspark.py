@@ -149,6 +149,7 @@ def join_session(gateway: ClientServer, *, local: bool) -> SparkSession:
     if local:
         context.pythonExec = os.environ.get("PYSPARK_PYTHON", sys.executable)
     _share_folder(context, gateway.jvm)
+    _remove_socket(context)
     session = SparkSession(context, base.newSession())
     getattr(gateway.jvm, _SESSION).setDefaultSession(base)  # it would be kept until another process comes
     return session
@@ -159,6 +160,13 @@ def _share_folder(context: SparkContext, jvm: Any) -> None:
     own = context._temp_dir
     context._temp_dir = os.path.dirname(own)
     getattr(jvm, "org.apache.spark.util.Utils").deleteRecursively(jvm.java.io.File(own))
+
+
+def _remove_socket(context: SparkContext) -> None:
+    """Remove the socket of accumulators, which pgrepl's tasks have not: it would stay in the JVM's folder."""
+    address = context._accumulatorServer.server_address
+    if isinstance(address, str):
+        os.unlink(address)
 
 
 def is_stopped(session: SparkSession) -> bool:

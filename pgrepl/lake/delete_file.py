@@ -67,7 +67,7 @@ def write_deletes(
             pq.ParquetWriter(
                 sink,
                 pa.schema(fields),
-                compression="snappy",
+                compression=table.compression,
                 store_schema=False,
                 use_dictionary=["file_path", footers.SNAPSHOT_ID_NAME],
                 column_encoding={"pos": "DELTA_BINARY_PACKED"},

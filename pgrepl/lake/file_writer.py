@@ -125,7 +125,7 @@ class DataFileWriter:
             self._opened = pq.ParquetWriter(
                 self._sink,
                 self._schema,
-                compression="snappy",
+                compression=self.table.compression,
                 store_schema=False,
                 **_encodings(self.table, arrays, row_ids=self._has_row_ids),
                 write_statistics=_with_statistics(self.table),

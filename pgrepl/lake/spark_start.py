@@ -16,12 +16,15 @@ the start of Python takes 0.5, the JVM to its gateway 1.1, context and session 1
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import stat
 import subprocess
+import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -61,6 +64,9 @@ _JAVA_OPTIONS = (
     "-XX:Tier4CompileThreshold=150000",
     "-XX:Tier4BackEdgeThreshold=400000",
 )
+# Java's own choice, G1, never frees what Spark's pool of memory refers to weakly, and looks through it in short jobs.
+_COLLECTOR, _A_COLLECTOR = "-XX:+UseParallelGC", re.compile(r"-XX:\+Use\w+GC\b")
+_OF_JAVA = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")  # Java's own environment variables
 _UNUSED_JARS = ("spark-mllib_",)
 # A JVM that computes little itself starts a quarter faster without the last optimizations, which take the other core.
 _FOR_TASKS = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1"}
@@ -73,6 +79,9 @@ _GET_JAVA = (
     "Install a Java 17 runtime (Debian, Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install openjdk@17) "
     "and set JAVA_HOME if java is not on the PATH."
 )
+_UNIX_SOCKET, _LONGEST_ADDRESS = "spark.python.unix.domain.socket", 107
+_RANDOM = f"12345678/.{uuid.UUID(int=0)}.sock"  # as long as what follows in a socket's path
+_NICE = 5  # with 10 and more a long query waits for its optimized code
 _POLL = 0.005
 _PATIENCE = 300  # seconds
 
@@ -90,11 +99,12 @@ def launch(
 ) -> tuple[OwnDriver, Gateway, Mapping[str, str]]:
     """Start the JVM; and Spark's settings for it, with `more` defaults. PgError if that cannot be. `meanwhile` is
     called while it starts."""
-    conf = settings(wanted, more)
+    conf = settings(wanted, {**sockets(wanted.master or DEFAULT_MASTER), **more})
     master = conf["spark.master"]
     connection = _meeting_place() / f"connection-{os.getpid()}-{time.monotonic_ns()}"
     driver = _launch(master, conf, connection, not shows_log(wanted))
     meanwhile()
+    yield_to_tasks(driver.process.pid)
     spill_folders.clean()
     port, secret = _wait_for_connection(driver, connection)
     connection.unlink()
@@ -112,6 +122,18 @@ def settings(wanted: SparkOptions, more: Mapping[str, str]) -> dict[str, str]:
 def workers(master: str) -> dict[str, str]:
     """The setting by which workers on this machine, which import pgrepl from here, start faster."""
     return {} if is_elsewhere(master) else {"spark.python.daemon.module": spark_daemon.MODULE}
+
+
+def sockets(master: str) -> dict[str, str]:
+    """The settings by which Spark and its Python workers on this machine use Unix sockets: over TCP each task waits
+    40 ms, since Linux acknowledges late what Spark sends in small pieces. Spark before 4.1 ignores them."""
+    if sys.platform != "linux" or is_elsewhere(master):
+        return {}
+    longest = os.path.join(tempfile.gettempdir(), spill_folders.prefix(spill_folders.SOCKETS) + _RANDOM)
+    if len(os.fsencode(longest)) > _LONGEST_ADDRESS:
+        return {}
+    folder = spill_folders.make_for_process(spill_folders.SOCKETS)
+    return {f"{_UNIX_SOCKET}.enabled": "true", f"{_UNIX_SOCKET}.dir": folder}
 
 
 def shows_log(wanted: SparkOptions) -> bool:
@@ -207,6 +229,8 @@ def direct_command(java: str, conf: Mapping[str, str]) -> tuple[list[str], tuple
         options.append("-Xmx" + _java_size(conf["spark.driver.memory"]))
     options += shlex.split(conf.get("spark.driver.defaultJavaOptions", ""))
     options += shlex.split(conf.get("spark.driver.extraJavaOptions", ""))
+    if not _A_COLLECTOR.search(" ".join((*options, *(os.environ.get(name, "") for name in _OF_JAVA)))):
+        options.append(_COLLECTOR)
     class_path = [*own, *map(str, jars)]
     archive = spark_start_archive.archive(java, class_path, options)
     command = [java, *archive.options, *options, "-cp", os.pathsep.join(class_path), internals.MAIN]
@@ -231,6 +255,16 @@ def _import_path() -> list[str]:
     own = str(Path(__file__).resolve().parents[2])
     given = [os.path.abspath(p) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
     return [own, *(p for p in given if p != own)]
+
+
+def yield_to_tasks(jvm: int) -> None:
+    """Give the thread of Java's last optimizations less of a busy processor than tasks and other threads have. Linux
+    alone tells threads; elsewhere, and when the JVM is the child of a script, nothing changes."""
+    with suppress(OSError):
+        for thread in Path(f"/proc/{jvm}/task").iterdir():
+            if (thread / "comm").read_text().startswith("C2 Compiler"):
+                nice = os.getpriority(os.PRIO_PROCESS, int(thread.name))
+                os.setpriority(os.PRIO_PROCESS, int(thread.name), min(nice + _NICE, 19))
 
 
 def _wait_for_connection(driver: OwnDriver, connection: Path) -> tuple[int, str]:

@@ -1,11 +1,12 @@
-"""Spill folders: temporary folders for rows between Spark and this process, or between a server and Spark, and for the
-package that Spark's executors get.
+"""Spill folders: temporary folders for rows between Spark and this process, or between a server and Spark, for the
+package that Spark's executors get, and for the sockets of Spark's Python workers.
 
 The process that makes one removes it. The name has the process, so that a later one removes those of killed processes.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shutil
@@ -15,13 +16,25 @@ from functools import cache
 
 from pgrepl.catalog import processes
 
-RESULT, CHANGES, FILES, PACKAGE = "result", "changes", "files", "package"
+_KINDS = RESULT, CHANGES, FILES, PACKAGE, SOCKETS = "result", "changes", "files", "package", "sockets"
 
 
 def make(kind: str) -> str:
     """A new folder."""
     clean()
     return tempfile.mkdtemp(prefix=prefix(kind))
+
+
+def make_for_process(kind: str) -> str:
+    """A new folder, which is removed when this process ends."""
+    folder, maker = make(kind), os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == maker:  # not a process that it has forked
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    return folder
 
 
 def prefix(kind: str) -> str:
@@ -31,8 +44,7 @@ def prefix(kind: str) -> str:
 
 def is_left(name: str) -> bool:
     """Has a process of this machine that has been killed made a folder of this name?"""
-    kinds = "|".join((RESULT, CHANGES, FILES, PACKAGE))
-    match = re.fullmatch(rf"pgrepl-(?:{kinds})-{re.escape(processes.machine())}-(\d+)-.+", name)
+    match = re.fullmatch(rf"pgrepl-(?:{'|'.join(_KINDS)})-{re.escape(processes.machine())}-(\d+)-.+", name)
     return match is not None and not processes.is_alive(int(match[1]))
 
 

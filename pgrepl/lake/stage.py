@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 ROW_GROUP_BYTES = 16 * 1024 * 1024  # small row groups are as fast to scan, and much faster for look-ups
 ROW_GROUP_ROWS = 491_520
 SMALL_BYTES = 8 * 1024 * 1024  # up to this size together rows go into one file
+_OF_SPARK = {"lz4": "lz4_raw"}  # Spark's names
 _AT_A_TIME = 8  # files finished together
 
 
@@ -51,10 +52,11 @@ def write_frame(session: Session, table: LakeTable, df: DataFrame, row_ids: str 
         crash_point("stage.write")
         with spark.pg_errors(), writable(folder) as target, watch_folder(session, lambda: _parts(folder)):
             written = df.select(*columns).write.option("parquet.block.size", ROW_GROUP_BYTES)
+            written.option("compression", _OF_SPARK.get(table.compression, table.compression))
             written.option("parquet.page.write-checksum.enabled", "true")
             written.option("parquet.block.row.count.limit", ROW_GROUP_ROWS).parquet(spark_path(target))
         crash_point("stage.written")
-        paths = _together(folder, _parts(folder))
+        paths = _together(folder, _parts(folder), table.compression)
         return _finished(table, paths, with_row_ids=row_ids is not None)
 
 
@@ -103,7 +105,7 @@ def _parts(folder: str) -> list[tuple[str, int]]:
     return sorted((f"{folder}/{each.base_name}", each.size) for each in listed if each.base_name.endswith(".parquet"))
 
 
-def _together(folder: str, parts: Sequence[tuple[str, int]]) -> list[str]:
+def _together(folder: str, parts: Sequence[tuple[str, int]], compression: str) -> list[str]:
     """The files, or one with all rows if they are small: many small files are slow to read."""
     paths = [path for path, _ in parts]
     if len(parts) < 2 or sum(size for _, size in parts) > SMALL_BYTES:
@@ -115,7 +117,7 @@ def _together(folder: str, parts: Sequence[tuple[str, int]]) -> list[str]:
     one = f"{folder}/all.parquet"
     with storage.writing(one), storage.open_output(one) as output:
         writer = pq.ParquetWriter(
-            output, rows.schema, compression="snappy", store_schema=False, write_page_checksum=True
+            output, rows.schema, compression=compression, store_schema=False, write_page_checksum=True
         )
         with writer:
             writer.add_key_value_metadata({IDENTITY: folder})

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake import sql
+from pgrepl.lake.ducklake_options import DEFAULT_COMPRESSION, compression
 
 if TYPE_CHECKING:
     from pgrepl.catalog import tables
@@ -84,6 +85,7 @@ class LakeTable:
     location: str  # the folder of its files, absolute or a URI, with a slash at its end
     columns: tuple[LakeColumn, ...]  # in the order of DuckLake
     lake: DataFolder  # with its files
+    compression: str = DEFAULT_COMPRESSION  # of new files
 
     @property
     def has_dimensions(self) -> bool:
@@ -178,7 +180,8 @@ def _made(
     if not at and table_id in here.altered_tables:
         version = here.schema_version
     columns = _columns(session, then, table_id, attributes, at)
-    return LakeTable(oid, table_id, name, int(version or 0), folder(session, *paths), columns, session.catalog.folder)
+    location, lake = folder(session, *paths), session.catalog.folder
+    return LakeTable(oid, table_id, name, int(version or 0), location, columns, lake, compression(session, table_id))
 
 
 def folder(session: Session, path: str, relative: bool, schema_path: str, schema_relative: bool) -> str:

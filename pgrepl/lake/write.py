@@ -154,7 +154,7 @@ class Write:
         """Write files, with or without the write lock. Small changes need none."""
         if self.is_staged:
             return
-        limit = inlining_limit(self.session, self.table)
+        limit = inlining_limit(self.session, self.table.table_id)
         if self._writer is not None or len(self.rows) + len(self.updates) > self._limit_of_rows(limit):
             self._stage_rows()
         if self._positions or sum(map(len, self.deletes.values())) > limit:
@@ -164,7 +164,7 @@ class Write:
     def stage_pending(self) -> None:
         """Write files of pending changes, for new rows alone: versions of rows that the transaction has made itself get
         their row ids at the commit, and deletes are few or depend on those of others."""
-        limit = self._limit_of_rows(inlining_limit(self.session, self.table))
+        limit = self._limit_of_rows(inlining_limit(self.session, self.table.table_id))
         if self._writer is not None or len(self.rows) > limit:
             self._stage_new_rows()
         if len(self.updates) > limit and max(self.updates) < PROVISIONAL:

@@ -102,7 +102,7 @@ def few(session: Session, table: LakeTable) -> int:
     from pgrepl.lake.definition_inlined import can_inline
     from pgrepl.lake.ducklake_options import inlining_limit
 
-    return inlining_limit(session, table) if can_inline(session, table) else 0
+    return inlining_limit(session, table.table_id) if can_inline(session, table) else 0
 
 
 def carry_out(

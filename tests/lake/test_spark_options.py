@@ -6,6 +6,7 @@ import fcntl
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,52 @@ def test_the_settings_of_the_driver_reach_java(monkeypatch: pytest.MonkeyPatch) 
     assert command[0] == "java" and command[-1] == "org.apache.spark.api.python.PythonGatewayServer"
     assert {"-Xmx1536m", "-Dx=a b", "-XX:+UseSerialGC"} < set(command)
     assert command[-2].split(os.pathsep)[0] == os.path.abspath("own.jar")
+
+
+def test_java_is_told_a_garbage_collector_unless_the_user_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Java does not start if it is told two."""
+    monkeypatch.setattr(spark_start_archive, "archive", lambda *_: spark_start_archive.Archive())
+
+    def collectors(**conf: str) -> list[str]:
+        command, _ = spark_start.direct_command("java", {f"spark.driver.{name}": text for name, text in conf.items()})
+        return [option for option in command if option.startswith("-XX:+Use") and option.endswith("GC")]
+
+    assert collectors() == collectors(extraJavaOptions="-XX:+UseNUMA -XX:+PrintGC") == ["-XX:+UseParallelGC"]
+    assert collectors(extraJavaOptions="-XX:+UseG1GC") == ["-XX:+UseG1GC"]
+    assert collectors(defaultJavaOptions="-XX:+UseZGC") == ["-XX:+UseZGC"]
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-Dx=y -XX:+UseSerialGC")
+    assert collectors() == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere TCP does not wait, and threads are not told apart")
+def test_workers_on_this_machine_use_unix_sockets_whose_paths_are_no_longer_than_an_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/tmp")
+    told = spark_start.sockets("local[2]")
+    folder = Path(told["spark.python.unix.domain.socket.dir"])
+    assert told["spark.python.unix.domain.socket.enabled"] == "true"
+    assert folder.stat().st_mode & 0o077 == 0
+    folder.rmdir()
+    assert spark_start.sockets("spark://host:7077") == spark_start.sockets("local-cluster[2,1,1024]") == {}
+    (long := tmp_path / ("x" * 100)).mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    assert spark_start.sockets("local") == {}
+    assert list(long.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere TCP does not wait, and threads are not told apart")
+def test_the_thread_of_javas_last_optimizations_yields_to_others() -> None:
+    code = "open('/proc/self/comm', 'w').write('C2 CompilerThre'); print(flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        before = os.getpriority(os.PRIO_PROCESS, process.pid)
+        spark_start.yield_to_tasks(process.pid)
+        after = os.getpriority(os.PRIO_PROCESS, process.pid)
+        process.communicate(b"\n")
+    assert after == min(before + 5, 19)
+    spark_start.yield_to_tasks(process.pid)  # it has ended
 
 
 @pytest.mark.parametrize(

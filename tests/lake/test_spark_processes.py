@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,22 @@ def test_a_process_that_ends_before_its_session_is_there_leaves_no_jvm() -> None
     answer = process.communicate("end\n", timeout=PATIENCE)
     assert (process.returncode, answer) == (0, ("", ""))
     wait_for_end(jvm)
+
+
+@pytest.mark.slow  # it starts a JVM
+def test_the_sockets_of_workers_go_with_the_process() -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        process = play(
+            "import os, tempfile\n"
+            f"tempfile.tempdir = {folder!r}\n"
+            "session = spark.session()\n"
+            "def sockets(rows): return [(n, os.environ.get('PYTHON_WORKER_FACTORY_SOCK_DIR')) for n in rows]\n"
+            "((_, used),) = session.sparkContext.parallelize([1], 1).mapPartitions(sockets).collect()\n"
+            "print(os.path.basename(used).partition('-')[2][:7], len(os.listdir(used)))\n"
+        )
+        answer, complaint = process.communicate(timeout=PATIENCE)
+        assert (answer, complaint) == ("sockets 2\n", "")
+        assert os.listdir(folder) == [f"pgrepl-{os.getuid()}"]
 
 
 @pytest.mark.slow

@@ -119,6 +119,34 @@ def _list(number: int) -> object:
     return F.expr(f"array(int(id), {number})").alias(f"c{number + 1}")
 
 
+COMPRESSIONS = ("lz4", "snappy", "zstd", "gzip", "uncompressed", "brotli")
+
+
+@pytest.mark.parametrize("option", [None, *COMPRESSIONS])
+def test_the_compression_is_that_of_the_lakes_option(lake: Lake, spark: SparkSession, option: str | None) -> None:
+    """Of files that Spark writes, and Python. Spark cannot read brotli."""
+    lake.sql("CREATE TABLE t (a int, b text)")
+    nothing_inlined(lake)
+    if option is not None:
+        lake.duck_runs(
+            f"CALL lake.set_option('parquet_compression', '{option}', table_name => 't', schema => 'postgres')"
+        )
+    texts = "CASE WHEN id % 7 = 0 THEN NULL ELSE repeat('abc', 10) || id END AS c2"
+    write(lake, "t", spark.range(0, 3000, 1, 1).selectExpr("int(id) AS c1", texts))
+    lake.insert("t", *[(str(n), f"{n} is it") for n in range(3000)])
+    with lake.statement():
+        files = data_files(lake.session, lake.table("t"))
+    by_spark, by_python = [{column.compression for column in columns_of(file.path)} for file in files]
+    assert by_spark == by_python == {"ZSTD" if option == "brotli" else (option or "lz4").upper()}
+    assert agree(lake, "t") == 6000
+    assert lake.duck("SELECT count(*), sum(a), count(b) FROM postgres.t") == [("6000", "8997000", "5571")]
+
+
+def columns_of(path: str) -> list[pq.ColumnChunkMetaData]:
+    group = pq.read_metadata(path).row_group(0)
+    return [group.column(n) for n in range(group.num_columns)]
+
+
 def test_no_rows_make_no_file(lake: Lake, spark: SparkSession) -> None:
     lake.sql("CREATE TABLE t (a int)")
     assert write(lake, "t", spark.range(100, numPartitions=4).selectExpr("int(id) c1").filter("c1 < 0")) == []

@@ -6,55 +6,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import tables
 from pgrepl.catalog.relation import Attribute, Relation, relation
-from pgrepl.catalog.sequences import identity_sequence
-from pgrepl.catalog.store import one
-from pgrepl.catalog.user_types import type_row
 from pgrepl.errors import PgError
-from pgrepl.expr import typefacts
+from pgrepl.expr.defaults import column_default, null_of
 from pgrepl.expr.dml.plan import Assignment, Command, Merge, Modify, with_actions
 from pgrepl.expr.dml.update import merge_assignments
 from pgrepl.expr.folding import folded
-from pgrepl.expr.stored import from_json
-from pgrepl.expr.tree import CoerceToDomain, Const, Expr, NextValueExpr, Rte, RteKind, SetToDefault, Var
-from pgrepl.types.builtin import type_by_oid
+from pgrepl.expr.tree import Const, Expr, Rte, RteKind, SetToDefault, Var
 from pgrepl.types.user_types import constrained
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-
-
-def column_default(session: Session, target: Relation, column: Attribute) -> Expr | None:
-    """The default expression of a column, or else of its domain; None: the default is NULL (build_column_default)."""
-    if column.identity:
-        return NextValueExpr(column.type, sequence=identity_sequence(session, target.oid, column.num))
-    if column.generated:
-        return None
-    if not column.has_default:
-        return domain_default(session, column)
-    row = one(session, tables.pg_attrdef, adrelid=target.oid, adnum=column.num)
-    assert row is not None
-    expr: Expr = from_json(row.adbin, session)
-    return expr
-
-
-def domain_default(session: Session, column: Attribute) -> Expr | None:
-    kind = type_by_oid(column.type)
-    if kind is None or kind.typtype != "d":
-        return None
-    row = type_row(session, column.type)
-    if row is None or row.typdefaultbin is None:
-        return None
-    return CoerceToDomain(column.type, collation=column.collation, arg=from_json(row.typdefaultbin, session))
-
-
-def null_of(column: Attribute) -> Expr:
-    """NULL as a value of the column; a domain that has constraints tests it (coerce_null_to_domain)."""
-    if constrained(column.type) and not typefacts.is_array(column.type):
-        base, typmod = typefacts.base_and_typmod(column.type, -1)
-        return CoerceToDomain(column.type, collation=column.collation, arg=Const(base, typmod=typmod))
-    return Const(column.type, typmod=column.typmod, collation=column.collation)
 
 
 def with_defaults(session: Session, modify: Modify) -> Modify:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.errors import PgError, unsupported
 from pgrepl.expr import lookup
-from pgrepl.expr.dml.defaults import null_of
+from pgrepl.expr.defaults import null_of
 from pgrepl.expr.dml.insert import rows_rte
 from pgrepl.expr.dml.levels import map_level
 from pgrepl.expr.dml.plan import TARGET, Assignment, CheckOption, Command, Conflict, Modify

@@ -38,13 +38,8 @@ def ship(session: SparkSession) -> None:
 
 @cache
 def archive() -> str:
-    """The path of a zip of this installation's package; its folder is removed when the process ends, or, if it is
-    killed, by a later one."""
-    import atexit
-    import shutil
-
-    folder = spill_folders.make(spill_folders.PACKAGE)
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    """The path of a zip of this installation's package."""
+    folder = spill_folders.make_for_process(spill_folders.PACKAGE)
     package = Path(__file__).resolve().parents[2]
     path = os.path.join(folder, "pgrepl.zip")
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as made:

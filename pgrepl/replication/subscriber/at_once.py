@@ -26,7 +26,6 @@ from pgrepl.replication.log import ServerLog
 from pgrepl.replication.origins import origin_or_none
 from pgrepl.replication.publisher import slots
 from pgrepl.replication.subscriber import same_server, state
-from pgrepl.replication.subscriber.apply.transactions import play
 from pgrepl.replication.subscriber.apply.triggers import TriggeredTables
 from pgrepl.replication.subscriber.outcome import Applied, Streamed
 from pgrepl.replication.subscriber.receiver import Receiver, WorkerFailed
@@ -167,6 +166,8 @@ def _received(receiver: Receiver, seen: _Seen) -> list[WireTransaction]:
 def _apply(receiver: Receiver, seen: _Seen, sent: list[WireTransaction], log: ServerLog) -> Applied:
     if not sent:
         return Applied(0, 0, seen.position)
+    from pgrepl.replication.subscriber.apply.transactions import play
+
     with receiver.as_owner(seen.subscription):
         if seen.subscription.subschemachanges != catalog.NO_SCHEMA:
             _require_known(receiver, seen, sent)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog.relation import Attribute, Relation
 from pgrepl.errors import Declined
 from pgrepl.expr.context import Context
-from pgrepl.expr.dml.defaults import column_default
+from pgrepl.expr.defaults import column_default
 from pgrepl.expr.tree import Var
 from pgrepl.expr.walk import contains_mutable_functions
 from pgrepl.replication.subscriber.convert import MatchedColumns, check_readable, through_text

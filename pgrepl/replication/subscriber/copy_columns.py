@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl import engine
 from pgrepl.catalog.relation import Relation
 from pgrepl.errors import Declined, PgError
-from pgrepl.expr.dml.defaults import column_default
+from pgrepl.expr.defaults import column_default
 from pgrepl.lake.files import last_snapshot
 from pgrepl.replication.publisher.protocol import LakeSources
 from pgrepl.replication.subscriber.apply.target import match_columns

@@ -35,7 +35,6 @@ from pgrepl.replication.subscriber.heartbeat import Heartbeat
 from pgrepl.replication.subscriber.lease import LeaseHeld
 from pgrepl.replication.subscriber.observer import Observer
 from pgrepl.types.lsn import lsn_text
-from pgrepl.writing.rewrite.dimensions import keep_as_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.relation import Relation
@@ -370,6 +369,8 @@ class Receiver:
 
     def _keep_dimensions(self, needed: DimensionsNeeded) -> None:
         """Have a column keep arrays of several dimensions, in a transaction of its own."""
+        from pgrepl.writing.rewrite.dimensions import keep_as_text
+
         try:
             with statement(self.session, writes=True):
                 keep_as_text(self.session, needed)

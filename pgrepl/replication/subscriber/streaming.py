@@ -27,7 +27,6 @@ from pgrepl.replication.publisher.protocol import (
 )
 from pgrepl.replication.subscriber import lease, state
 from pgrepl.replication.subscriber.apply.columns.stage import commit_batch, receive
-from pgrepl.replication.subscriber.apply.transactions import apply_phases, play, step_through
 from pgrepl.replication.subscriber.apply.triggers import TriggeredTables
 from pgrepl.replication.subscriber.apply.two_phase import prepared_of
 from pgrepl.replication.subscriber.outcome import Applied, Streamed
@@ -253,6 +252,8 @@ def _apply(
     found = received.transactions
     if not found:
         return Applied(0, 0, position)
+    from pgrepl.replication.subscriber.apply.transactions import apply_phases, play, step_through
+
     session = receiver.session
     with receiver.as_owner(subscription):
         if following is not None or received.triggers or _is_stepped_through(found[0]):

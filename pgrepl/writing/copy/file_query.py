@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pgrepl.expr.dml.defaults import null_of
+from pgrepl.expr.defaults import null_of
 from pgrepl.expr.tree import Column, Const, Expr, Query, RangeRef, Rte, RteKind, Target, Var
 from pgrepl.types import oids
 

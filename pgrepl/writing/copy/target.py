@@ -15,7 +15,7 @@ from pgrepl.errors import PgError
 from pgrepl.expr.analyze import analyze_where
 from pgrepl.expr.collate import assign_collations
 from pgrepl.expr.context import Context
-from pgrepl.expr.dml.defaults import column_default
+from pgrepl.expr.defaults import column_default
 from pgrepl.expr.evaluate import compile
 from pgrepl.expr.kinds import ExprKind
 from pgrepl.expr.scope import scope_of_relation

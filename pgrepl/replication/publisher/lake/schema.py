@@ -14,8 +14,8 @@ from pgrepl.catalog.publication import published_tables
 from pgrepl.catalog.relation import Attribute, Relation, find_relation, relation, relation_or_none
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Context
+from pgrepl.expr.defaults import column_default
 from pgrepl.expr.definitions import partition_bound_text, partition_key_definition
-from pgrepl.expr.dml.defaults import column_default
 from pgrepl.expr.evaluate import evaluate
 from pgrepl.expr.walk import is_volatile
 from pgrepl.lake import sql

@@ -15,7 +15,7 @@ from pgrepl.catalog.relation import Attribute, Relation, find_relation
 from pgrepl.catalog.subscription import check_subscription_relkind
 from pgrepl.errors import PgError
 from pgrepl.expr.context import Context
-from pgrepl.expr.dml.defaults import column_default
+from pgrepl.expr.defaults import column_default
 from pgrepl.expr.evaluate import Compiled, compile
 from pgrepl.expr.walk import contains_mutable_functions
 from pgrepl.frozen import frozen

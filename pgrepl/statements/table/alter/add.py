@@ -13,8 +13,7 @@ from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_attribute, pg_class
 from pgrepl.errors import PgError
-from pgrepl.expr.defaults import default_of
-from pgrepl.expr.dml.defaults import domain_default, null_of
+from pgrepl.expr.defaults import default_of, domain_default, null_of
 from pgrepl.expr.index_info import index_info
 from pgrepl.expr.tree import Expr, NextValueExpr
 from pgrepl.expr.typenames import collation_name

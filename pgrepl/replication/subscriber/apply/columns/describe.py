@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.relation import Relation, relation
 from pgrepl.errors import Declined
-from pgrepl.expr.dml.defaults import column_default
+from pgrepl.expr.defaults import column_default
 from pgrepl.lake.table import lake_table
 from pgrepl.replication.subscriber.apply.columns.described import DescribedTable, TableKeys
 from pgrepl.replication.subscriber.apply.columns.key_columns import table_keys
