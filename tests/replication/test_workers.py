@@ -18,6 +18,7 @@ from pgrepl.catalog.connection import Catalog
 from pgrepl.catalog.copies import Copying
 from pgrepl.errors import PgError
 from pgrepl.replication.subscriber import streaming
+from pgrepl.replication.subscriber.apply import transactions
 from pgrepl.replication.subscriber.catch_up import CatchUp
 from pgrepl.replication.subscriber.observer import Observer
 from pgrepl.replication.subscriber.receiver import Receiver, SubscriptionChanged, WorkerFailed
@@ -155,7 +156,7 @@ def test_nothing_is_locked_while_rows_are_received(
 ) -> None:
     """Somebody else writes meanwhile; what was played on the rows before that is played again."""
     ready.pub("INSERT INTO t VALUES (1, 'x'); UPDATE t SET b = 'y'")
-    play = streaming.play
+    play = transactions.play
     plays = 0
 
     def interrupted(*arguments: object) -> object:
@@ -166,7 +167,7 @@ def test_nothing_is_locked_while_rows_are_received(
             ready.sub("INSERT INTO t VALUES (2, 'local')")
         return played
 
-    monkeypatch.setattr(streaming, "play", interrupted)
+    monkeypatch.setattr(transactions, "play", interrupted)
     assert holder.round().error is None
     assert plays == 2
     assert ready.sub("SELECT * FROM t ORDER BY a") == [("1", "y"), ("2", "local")]
