@@ -169,6 +169,14 @@ def _remove_socket(context: SparkContext) -> None:
         os.unlink(address)
 
 
+def make_file_of_property(session: SparkSession, name: str) -> None:
+    """Make the file that a property of the JVM names, if it has the property."""
+    jvm: Any = session.sparkContext._jvm
+    path = jvm.java.lang.System.getProperty(name)
+    if path is not None:
+        jvm.java.io.File(path).createNewFile()
+
+
 def is_stopped(session: SparkSession) -> bool:
     """Has Spark stopped, in a JVM that may be there?"""
     try:

@@ -18,7 +18,7 @@ from pgrepl.errors import PgError
 from pgrepl.internals import pyspark as internals
 from pgrepl.interrupts import JoinedThread
 from pgrepl.lake.spark_errors import ended, from_spark, not_started
-from pgrepl.lake.spark_options import DEFAULT_MASTER, SparkOptions, read_options
+from pgrepl.lake.spark_options import DEFAULT_MASTER, QUERY_PLANNED, SparkOptions, read_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,6 +80,7 @@ class _Start:
         self.wanted = wanted
         self.way = _way if _way is not None and _way.wanted == wanted else None
         self.archive = ""
+        self.has_planned = False
         self.session: SparkSession | None = None
         self.driver: Driver | None = None
         self.failure: BaseException | None = None
@@ -171,7 +172,7 @@ class _Given(_Start):
 
         self.given = given
         self.wanted = SparkOptions()
-        self.way, self.archive = None, ""
+        self.way, self.archive, self.has_planned = None, "", True
         self.driver, self.session = beside(given)
         self.failure = None
 
@@ -226,6 +227,15 @@ def session() -> SparkSession:
     _tag_jobs(made)
     _describe_jobs(made)
     return made
+
+
+def planned_query() -> None:
+    """Note that the JVM has planned a query, for its archive of classes."""
+    start = _start
+    if start is not None and not start.has_planned and start.driver is not None and start.session is not None:
+        start.has_planned = True
+        with suppress(Exception):  # the JVM may end at any moment
+            internals.make_file_of_property(start.session, QUERY_PLANNED)
 
 
 def stop() -> None:
@@ -369,6 +379,7 @@ __all__ = [
     "options",
     "pg_error",
     "pg_errors",
+    "planned_query",
     "session",
     "share",
     "start_in_background",

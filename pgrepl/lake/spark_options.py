@@ -12,6 +12,7 @@ from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 
 DEFAULT_MASTER = "local[*]"
+QUERY_PLANNED = "pgrepl_query_planned"  # property of the JVM: the name of a file to make when it has planned a query
 
 
 @frozen

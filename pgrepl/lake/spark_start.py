@@ -9,8 +9,10 @@ The JVM reads a pipe whose other end is open in this process, and ends when that
 has a process group of its own, so that Ctrl-C does not reach it.
 
 A first answer (`SELECT count(*)` of three rows) took 6.9 seconds with Java's defaults, 5.9 with the last optimizations
-put off, 5.1 without them; queries of 10 million rows are as fast with the second, and slower with the third. Of the 5.9
-the start of Python takes 0.5, the JVM to its gateway 1.1, context and session 1.1, the query 3.2.
+put off, 5.1 without them; queries of 10 million rows are as fast with the second, and slower with the third. On the same
+machine at twice the speed it takes 3.7: the start of Python 0.2, the JVM to its gateway 0.75, context and session 0.6,
+the query 2.1. Tried without gain: a query or the compiler warmed in a second thread (both processors are full), no
+adaptive execution, no generated code, other collectors, huge pages. Java 17 archives none of Scala's 4,000 lambdas.
 """
 
 from __future__ import annotations
@@ -100,9 +102,8 @@ def launch(
     """Start the JVM; and Spark's settings for it, with `more` defaults. PgError if that cannot be. `meanwhile` is
     called while it starts."""
     conf = settings(wanted, {**sockets(wanted.master or DEFAULT_MASTER), **more})
-    master = conf["spark.master"]
     connection = _meeting_place() / f"connection-{os.getpid()}-{time.monotonic_ns()}"
-    driver = _launch(master, conf, connection, not shows_log(wanted))
+    driver = _launch(wanted, conf, connection)
     meanwhile()
     yield_to_tasks(driver.process.pid)
     spill_folders.clean()
@@ -169,18 +170,18 @@ def load() -> None:
 # --- the JVM ---------------------------------------------------------------------------------------------------------
 
 
-def _launch(master: str, conf: Mapping[str, str], connection: Path, keeps_log: bool) -> OwnDriver:
+def _launch(wanted: SparkOptions, conf: Mapping[str, str], connection: Path) -> OwnDriver:
     environment = {**os.environ, **internals.environment(connection)}
     environment["PYTHONPATH"] = os.pathsep.join(_import_path())
     java = _java()
     keep: tuple[int, ...] = ()
-    if goes_direct(master, conf, os.environ):
-        command, keep = direct_command(java, conf)
+    if goes_direct(conf["spark.master"], conf, os.environ):
+        command, keep = direct_command(java, conf, for_tasks=wanted.for_tasks)
         environment |= internals.direct_environment()
         folder = connection.parent  # not the user's, where Spark could find files, and Spark 4.0 makes a folder
     else:
         command, folder = _script_command(conf), None
-    log = tempfile.TemporaryFile() if keeps_log else None  # noqa: SIM115  read when the JVM has died
+    log = None if shows_log(wanted) else tempfile.TemporaryFile()  # noqa: SIM115  read when the JVM has died
     try:
         process = subprocess.Popen(
             command,
@@ -221,7 +222,7 @@ def goes_direct(master: str, conf: Mapping[str, str], environment: Mapping[str, 
     return not any(name.startswith(_SCRIPT_SETTINGS) for name in conf)
 
 
-def direct_command(java: str, conf: Mapping[str, str]) -> tuple[list[str], tuple[int, ...]]:
+def direct_command(java: str, conf: Mapping[str, str], *, for_tasks: bool = False) -> tuple[list[str], tuple[int, ...]]:
     jars = sorted(p for p in (internals.home() / "jars").glob("*.jar") if not p.name.startswith(_UNUSED_JARS))
     own = [os.path.abspath(p) for p in conf.get("spark.driver.extraClassPath", "").split(os.pathsep) if p]
     options = [*_JAVA_OPTIONS]
@@ -231,8 +232,8 @@ def direct_command(java: str, conf: Mapping[str, str]) -> tuple[list[str], tuple
     options += shlex.split(conf.get("spark.driver.extraJavaOptions", ""))
     if not _A_COLLECTOR.search(" ".join((*options, *(os.environ.get(name, "") for name in _OF_JAVA)))):
         options.append(_COLLECTOR)
-    class_path = [*own, *map(str, jars)]
-    archive = spark_start_archive.archive(java, class_path, options)
+    class_path = [*own, *map(spark_start_archive.archivable, jars)]
+    archive = spark_start_archive.archive(java, class_path, options, for_tasks=for_tasks)
     command = [java, *archive.options, *options, "-cp", os.pathsep.join(class_path), internals.MAIN]
     return archive.wrapped(command), archive.descriptors
 

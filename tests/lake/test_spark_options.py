@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,7 @@ def test_what_only_the_scripts_of_spark_understand_is_left_to_them(
 
 
 def test_the_settings_of_the_driver_reach_java(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_start_archive, "archive", lambda *_: spark_start_archive.Archive())
+    monkeypatch.setattr(spark_start_archive, "archive", lambda *_, **__: spark_start_archive.Archive())
     conf = {
         "spark.driver.memory": "1536",
         "spark.driver.extraJavaOptions": "-Dx='a b' -XX:+UseSerialGC",
@@ -76,7 +77,7 @@ def test_the_settings_of_the_driver_reach_java(monkeypatch: pytest.MonkeyPatch) 
 
 def test_java_is_told_a_garbage_collector_unless_the_user_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Java does not start if it is told two."""
-    monkeypatch.setattr(spark_start_archive, "archive", lambda *_: spark_start_archive.Archive())
+    monkeypatch.setattr(spark_start_archive, "archive", lambda *_, **__: spark_start_archive.Archive())
 
     def collectors(**conf: str) -> list[str]:
         command, _ = spark_start.direct_command("java", {f"spark.driver.{name}": text for name, text in conf.items()})
@@ -163,14 +164,53 @@ def fake_java(folder: Path, made: str, code: int) -> str:
 def test_the_first_jvm_makes_the_archive_and_the_next_uses_it(cache: Path, tmp_path: Path) -> None:
     java = fake_java(tmp_path, "classes", 0)
     archive = spark_start_archive.archive(java, ["a.jar"], [])
-    (option, _), (lock,) = archive.options, archive.descriptors
+    (option, _, mark), (lock,) = archive.options, archive.descriptors
     assert option.startswith("-XX:ArchiveClassesAtExit=")
+    Path(mark.partition("=")[2]).touch()  # a query has been planned
     subprocess.run(archive.wrapped([java, option]), pass_fds=(lock,), check=True)
     (found,) = cache.glob("*.jsa")
     assert found.read_text() == "classes"
+    assert not list(cache.glob("*.query"))
     os.close(lock)
     assert spark_start_archive.archive(java, ["a.jar"], []).options[1] == f"-XX:SharedArchiveFile={found}"
     assert spark_start_archive.archive(java, ["b.jar"], []).making is not None
+
+
+def test_the_archive_of_a_jvm_that_has_planned_no_query_is_for_such_jvms(cache: Path, tmp_path: Path) -> None:
+    java = fake_java(tmp_path, "few", 0)
+    first = spark_start_archive.archive(java, [], [], for_tasks=True)
+    subprocess.run(first.wrapped([java, first.options[0]]), pass_fds=first.descriptors, check=True)
+    os.close(first.descriptors[0])
+    (small,) = cache.glob("*.jsa")
+    assert spark_start_archive.archive(java, [], [], for_tasks=True).options[1] == f"-XX:SharedArchiveFile={small}"
+    second = spark_start_archive.archive(java, [], [])
+    assert second.making == first.making is not None
+    Path(f"{second.making[0]}.query").touch()
+    subprocess.run(second.wrapped([java, second.options[0]]), pass_fds=second.descriptors, check=True)
+    os.close(second.descriptors[0])
+    (full,) = cache.glob("*.jsa")
+    assert full != small
+    for for_tasks in (True, False):
+        found = spark_start_archive.archive(java, [], [], for_tasks=for_tasks)
+        assert found.options[1] == f"-XX:SharedArchiveFile={full}"
+
+
+def test_signed_jars_are_copied_without_their_signatures(cache: Path, tmp_path: Path) -> None:
+    for name in ("janino-1.jar", "other-1.jar"):
+        with zipfile.ZipFile(tmp_path / name, "w") as jar:
+            for entry in ("META-INF/MANIFEST.MF", "META-INF/DUMMY.SF", "META-INF/DUMMY.DSA", "org/A.class"):
+                jar.writestr(entry, entry)
+    assert spark_start_archive.archivable(tmp_path / "other-1.jar") == str(tmp_path / "other-1.jar")
+    copy = spark_start_archive.archivable(tmp_path / "janino-1.jar")
+    assert [Path(copy)] == list(cache.iterdir())
+    with zipfile.ZipFile(copy) as jar:
+        assert jar.namelist() == ["META-INF/MANIFEST.MF", "org/A.class"]
+    made = os.stat(copy).st_mtime_ns
+    assert spark_start_archive.archivable(tmp_path / "janino-1.jar") == copy
+    assert os.stat(copy).st_mtime_ns == made
+    (tmp_path / "janino-2.jar").write_text("no jar")
+    assert spark_start_archive.archivable(tmp_path / "janino-2.jar") == str(tmp_path / "janino-2.jar")
+    assert [Path(copy)] == list(cache.iterdir())
 
 
 def test_a_jvm_that_is_killed_leaves_no_archive(cache: Path, tmp_path: Path) -> None:

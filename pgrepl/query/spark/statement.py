@@ -40,12 +40,13 @@ _NOT_OF_THE_QUERY = ("53", "57", "58")
 
 def _frame(job: Job, text: str) -> DataFrame:
     """The statement as a frame. Its physical plan is made at once, because Spark refuses a query only then."""
-    from pgrepl.lake.spark import pg_errors
+    from pgrepl.lake.spark import pg_errors, planned_query
 
     try:
         with pg_errors():
             frame = job.run(text)
             _explained(frame)
+        planned_query()
         return frame
     except PgError as problem:
         if problem.sqlstate.startswith(_NOT_OF_THE_QUERY):
