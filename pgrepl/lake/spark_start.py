@@ -9,9 +9,9 @@ The JVM reads a pipe whose other end is open in this process, and ends when that
 has a process group of its own, so that Ctrl-C does not reach it.
 
 A first answer (`SELECT count(*)` of three rows) took 6.9 seconds with Java's defaults, 5.9 with the last optimizations
-put off, 5.1 without them; queries of 10 million rows are as fast with the second, and slower with the third. On the same
-machine at twice the speed it takes 3.7: the start of Python 0.2, the JVM to its gateway 0.75, context and session 0.6,
-the query 2.1. Tried without gain: a query or the compiler warmed in a second thread (both processors are full), no
+put off, 5.1 without them; queries of 10 million rows are as fast with the second, and slower with the third. The same
+machine needs 3.7 when it is twice as fast: the start of Python 0.2, the JVM to its gateway 0.75, context and session
+0.6, the query 2.1. Tried without gain: a query or the compiler warmed in a second thread (both processors are full), no
 adaptive execution, no generated code, other collectors, huge pages. Java 17 archives none of Scala's 4,000 lambdas.
 """
 
