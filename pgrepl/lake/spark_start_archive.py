@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 import zipfile
 from collections.abc import Sequence
 from contextlib import suppress
@@ -28,6 +29,7 @@ _MAKE = (
     'if [ $code -eq 0 ] && [ -s "$made" ]; then mv -f "$made" "$name"; else rm -f "$made"; fi; exit $code'
 )
 
+_UNUSED = 30 * 24 * 3600  # seconds after which an archive that nobody has used goes
 _SIGNED_JARS = ("janino-", "commons-compiler-")  # the compiler of Spark's queries
 _SIGNATURES = (".SF", ".DSA", ".RSA", ".EC")
 _NOT_OF_CLASSES = ("-Xmx", "-XX:TieredStopAtLevel")  # options with which an archive is the same
@@ -55,6 +57,8 @@ def archive(java: str, class_path: Sequence[str], options: Sequence[str], *, for
     small = name.with_suffix(".small.jsa")
     for found in (name, small) if for_tasks else (name,):
         if found.exists():
+            with suppress(OSError):
+                os.utime(found)  # it is in use
             return Archive(("-Xshare:auto", f"-XX:SharedArchiveFile={found}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"))
     try:
         name.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -66,9 +70,18 @@ def archive(java: str, class_path: Sequence[str], options: Sequence[str], *, for
     except OSError:  # another process makes it
         os.close(lock)
         return Archive()
+    _remove_unused(name.parent)
     made = str(name.with_suffix(".new"))
     making = (f"-XX:ArchiveClassesAtExit={made}", "-Xlog:cds=off", f"-D{QUERY_PLANNED}={made}.query")
     return Archive(making, (made, str(name), str(small)), (lock,))
+
+
+def _remove_unused(folder: Path) -> None:
+    """Remove archives of releases and settings that are no longer used: each has 150 MB."""
+    for old in folder.glob("spark-*.jsa"):
+        with suppress(OSError):
+            if old.stat().st_mtime < time.time() - _UNUSED:
+                old.unlink()
 
 
 def archivable(jar: Path) -> str:

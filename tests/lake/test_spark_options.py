@@ -213,6 +213,21 @@ def test_signed_jars_are_copied_without_their_signatures(cache: Path, tmp_path: 
     assert [Path(copy)] == list(cache.iterdir())
 
 
+def test_an_archive_that_nobody_uses_goes_when_another_is_made(cache: Path) -> None:
+    first = spark_start_archive.archive("java", [], [])
+    assert first.making is not None
+    os.close(first.descriptors[0])
+    used, unused = Path(first.making[1]), cache / "spark-0123456789abcdef.jsa"
+    for archive in (used, unused):
+        archive.touch()
+        os.utime(archive, (0, 0))
+    assert spark_start_archive.archive("java", [], []).making is None
+    other = spark_start_archive.archive("java", ["other.jar"], [])
+    assert other.making is not None
+    os.close(other.descriptors[0])
+    assert list(cache.glob("*.jsa")) == [used]
+
+
 def test_a_jvm_that_is_killed_leaves_no_archive(cache: Path, tmp_path: Path) -> None:
     java = fake_java(tmp_path, "half", 137)
     archive = spark_start_archive.archive(java, ["a.jar"], [])
