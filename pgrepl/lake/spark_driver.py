@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 from contextlib import suppress
@@ -47,8 +48,10 @@ class Driver(Protocol):
 class OwnDriver:
     """A JVM that spark_start.py has started, and the gateway to it."""
 
-    def __init__(self, process: subprocess.Popen[bytes], log: IO[bytes] | None) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], log: IO[bytes] | None, folder: str | None = None) -> None:
+        """`folder` is removed when the JVM is no longer used."""
         self.process = process
+        self._folder = folder
         self.log = log
         self.gateway: Gateway | None = None
 
@@ -90,9 +93,15 @@ class OwnDriver:
             self.gateway.disconnect()
         if self.process.stdin is not None:
             self.process.stdin.close()
+        self.remove_folder()
 
     def forget(self) -> None:
+        self.remove_folder()
         internals.forget_jvm()
+
+    def remove_folder(self) -> None:
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def cancel(self) -> bool:
         return self.gateway is not None and self.gateway.cancel()

@@ -118,6 +118,8 @@ class Host:
             while True:
                 self._attend(wake)
         finally:
+            if self._jvm is not None:
+                self._jvm.driver.remove_folder()
             if self._archive:
                 shutil.rmtree(Path(self._archive).parent, ignore_errors=True)
 

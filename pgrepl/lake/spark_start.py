@@ -21,6 +21,7 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import stat
 import subprocess
 import sys
@@ -67,7 +68,8 @@ _JAVA_OPTIONS = (
     "-XX:Tier4BackEdgeThreshold=400000",
 )
 # Java's own choice, G1, never frees what Spark's pool of memory refers to weakly, and looks through it in short jobs.
-_COLLECTOR, _A_COLLECTOR = "-XX:+UseParallelGC", re.compile(r"-XX:\+Use\w+GC\b")
+_COLLECTOR = "-XX:+UseParallelGC"
+_CHOICE = re.compile(r"-XX:\+Use\w+GC\b|-XX:Flags=|-XX:VMOptionsFile=|(?:^|\s)@")  # or of a file, which may choose
 _OF_JAVA = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")  # Java's own environment variables
 _UNUSED_JARS = ("spark-mllib_",)
 # A JVM that computes little itself starts a quarter faster without the last optimizations, which take the other core.
@@ -101,13 +103,17 @@ def launch(
 ) -> tuple[OwnDriver, Gateway, Mapping[str, str]]:
     """Start the JVM; and Spark's settings for it, with `more` defaults. PgError if that cannot be. `meanwhile` is
     called while it starts."""
-    conf = settings(wanted, {**sockets(wanted.master or DEFAULT_MASTER), **more})
+    conf = settings(wanted, more)
     connection = _meeting_place() / f"connection-{os.getpid()}-{time.monotonic_ns()}"
     driver = _launch(wanted, conf, connection)
     meanwhile()
     yield_to_tasks(driver.process.pid)
     spill_folders.clean()
-    port, secret = _wait_for_connection(driver, connection)
+    try:
+        port, secret = _wait_for_connection(driver, connection)
+    except BaseException:
+        driver.remove_folder()
+        raise
     connection.unlink()
     driver.gateway = Gateway(port, secret)
     return driver, driver.gateway, conf
@@ -125,15 +131,25 @@ def workers(master: str) -> dict[str, str]:
     return {} if is_elsewhere(master) else {"spark.python.daemon.module": spark_daemon.MODULE}
 
 
-def sockets(master: str) -> dict[str, str]:
-    """The settings by which Spark and its Python workers on this machine use Unix sockets: over TCP each task waits
-    40 ms, since Linux acknowledges late what Spark sends in small pieces. Spark before 4.1 ignores them."""
-    if sys.platform != "linux" or is_elsewhere(master):
+def sockets(conf: Mapping[str, str]) -> dict[str, str]:
+    """The settings by which Spark and its Python workers on this machine use Unix sockets, in a folder made for them:
+    over TCP each task waits 40 ms, since Linux acknowledges late what Spark sends in small pieces. Spark before 4.1
+    ignores them."""
+    if sys.platform != "linux" or is_elsewhere(conf["spark.master"]):
+        return {}
+    if any(name.startswith(_UNIX_SOCKET) for name in conf):
         return {}
     longest = os.path.join(tempfile.gettempdir(), spill_folders.prefix(spill_folders.SOCKETS) + _RANDOM)
     if len(os.fsencode(longest)) > _LONGEST_ADDRESS:
         return {}
     folder = spill_folders.make_for_process(spill_folders.SOCKETS)
+    try:
+        with socket.socket(socket.AF_UNIX) as there:
+            there.bind(os.path.join(folder, ".sock"))
+        os.unlink(os.path.join(folder, ".sock"))
+    except OSError:  # some file systems have no sockets
+        shutil.rmtree(folder, ignore_errors=True)
+        return {}
     return {f"{_UNIX_SOCKET}.enabled": "true", f"{_UNIX_SOCKET}.dir": folder}
 
 
@@ -170,10 +186,13 @@ def load() -> None:
 # --- the JVM ---------------------------------------------------------------------------------------------------------
 
 
-def _launch(wanted: SparkOptions, conf: Mapping[str, str], connection: Path) -> OwnDriver:
+def _launch(wanted: SparkOptions, conf: dict[str, str], connection: Path) -> OwnDriver:
+    """Start the JVM. `conf` gets what goes with it."""
     environment = {**os.environ, **internals.environment(connection)}
     environment["PYTHONPATH"] = os.pathsep.join(_import_path())
     java = _java()
+    through = sockets(conf)
+    conf.update(through)
     keep: tuple[int, ...] = ()
     if goes_direct(conf["spark.master"], conf, os.environ):
         command, keep = direct_command(java, conf, for_tasks=wanted.for_tasks)
@@ -194,11 +213,12 @@ def _launch(wanted: SparkOptions, conf: Mapping[str, str], connection: Path) -> 
             pass_fds=keep,
         )
     except OSError as problem:
+        shutil.rmtree(through.get(f"{_UNIX_SOCKET}.dir", ""), ignore_errors=True)
         raise PgError("58000", f"could not start Spark: {command[0]}: {problem.strerror}", hint=_GET_JAVA) from problem
     finally:
         for descriptor in keep:
             os.close(descriptor)
-    return OwnDriver(process, log)
+    return OwnDriver(process, log, through.get(f"{_UNIX_SOCKET}.dir"))
 
 
 def _java() -> str:
@@ -230,7 +250,7 @@ def direct_command(java: str, conf: Mapping[str, str], *, for_tasks: bool = Fals
         options.append("-Xmx" + _java_size(conf["spark.driver.memory"]))
     options += shlex.split(conf.get("spark.driver.defaultJavaOptions", ""))
     options += shlex.split(conf.get("spark.driver.extraJavaOptions", ""))
-    if not _A_COLLECTOR.search(" ".join((*options, *(os.environ.get(name, "") for name in _OF_JAVA)))):
+    if not _CHOICE.search(" ".join((*options, *(os.environ.get(name, "") for name in _OF_JAVA)))):
         options.append(_COLLECTOR)
     class_path = [*own, *map(spark_start_archive.archivable, jars)]
     archive = spark_start_archive.archive(java, class_path, options, for_tasks=for_tasks)

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
 import time
 import zipfile
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from pgrepl.frozen import frozen
 from pgrepl.lake.spark_options import QUERY_PLANNED
@@ -24,9 +26,10 @@ from pgrepl.lake.spark_options import QUERY_PLANNED
 # Runs the JVM, and renames the archive after success; $0: the unfinished archive, $1: its name if the JVM has planned a
 # query, and $2 if not.
 _MAKE = (
-    'made=$0 full=$1 small=$2; shift 2; "$@"; code=$?; name=$small; '
-    'if [ -e "$made.query" ]; then name=$full; rm -f "$made.query" "$small"; fi; '
-    'if [ $code -eq 0 ] && [ -s "$made" ]; then mv -f "$made" "$name"; else rm -f "$made"; fi; exit $code'
+    'made=$0 full=$1 small=$2; shift 2; "$@"; code=$?; name=$small other=; '
+    'if [ -e "$made.query" ]; then name=$full other=$small; rm -f "$made.query"; fi; '
+    'if [ $code -eq 0 ] && [ -s "$made" ]; then mv -f "$made" "$name" && rm -f "$other"; else rm -f "$made"; fi; '
+    "exit $code"
 )
 
 _UNUSED = 30 * 24 * 3600  # seconds after which an archive that nobody has used goes
@@ -58,7 +61,7 @@ def archive(java: str, class_path: Sequence[str], options: Sequence[str], *, for
     for found in (name, small) if for_tasks else (name,):
         if found.exists():
             with suppress(OSError):
-                os.utime(found)  # it is in use
+                os.utime(found, (time.time(), time.time()))  # it is in use
             return Archive(("-Xshare:auto", f"-XX:SharedArchiveFile={found}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"))
     try:
         name.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -70,17 +73,23 @@ def archive(java: str, class_path: Sequence[str], options: Sequence[str], *, for
     except OSError:  # another process makes it
         os.close(lock)
         return Archive()
+    os.utime(lock, (time.time(), time.time()))
     _remove_unused(name.parent)
     made = str(name.with_suffix(".new"))
+    for left in (made, f"{made}.query"):  # by one that was killed
+        with suppress(OSError):
+            os.unlink(left)
     making = (f"-XX:ArchiveClassesAtExit={made}", "-Xlog:cds=off", f"-D{QUERY_PLANNED}={made}.query")
     return Archive(making, (made, str(name), str(small)), (lock,))
 
 
 def _remove_unused(folder: Path) -> None:
-    """Remove archives of releases and settings that are no longer used: each has 150 MB."""
-    for old in folder.glob("spark-*.jsa"):
-        with suppress(OSError):
-            if old.stat().st_mtime < time.time() - _UNUSED:
+    """Remove what belongs to releases and settings that are no longer used, an archive of 150 MB each. Copies of jars
+    are made again as they were."""
+    with suppress(OSError):
+        for old in folder.iterdir():
+            status = old.stat()
+            if max(status.st_mtime, status.st_ctime) < time.time() - _UNUSED:
                 old.unlink()
 
 
@@ -91,23 +100,30 @@ def archivable(jar: Path) -> str:
         return str(jar)
     copy = _folder() / f"{jar.stem}-{_digest((str(jar),))}.jar"
     with suppress(OSError, zipfile.BadZipFile):
-        if not copy.exists():
+        if not zipfile.is_zipfile(copy):
             copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            made = copy.with_suffix(f".{os.getpid()}")
+            descriptor, made = tempfile.mkstemp(dir=copy.parent)
             try:
-                _copy_without_signatures(jar, made)
+                with open(descriptor, "w+b") as file:
+                    _copy_without_signatures(jar, file)
                 os.replace(made, copy)
-            finally:
-                made.unlink(missing_ok=True)
+            except BaseException:
+                os.unlink(made)
+                raise
         return str(copy)
     return str(jar)
 
 
-def _copy_without_signatures(jar: Path, copy: Path) -> None:
+def _copy_without_signatures(jar: Path, copy: IO[bytes]) -> None:
+    """The copy has the jar's times: an archive is of a jar's size and time, whoever has made the copy."""
     with zipfile.ZipFile(jar) as source, zipfile.ZipFile(copy, "w", zipfile.ZIP_DEFLATED) as target:
         for entry in source.infolist():
             if not (entry.filename.startswith("META-INF/") and entry.filename.upper().endswith(_SIGNATURES)):
                 target.writestr(entry, source.read(entry))
+    copy.flush()
+    os.fsync(copy.fileno())
+    status = jar.stat()
+    os.utime(copy.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def _folder() -> Path:

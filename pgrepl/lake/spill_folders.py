@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import tempfile
+import zlib
 from contextlib import suppress
 from functools import cache
 
@@ -39,12 +40,21 @@ def make_for_process(kind: str) -> str:
 
 def prefix(kind: str) -> str:
     """The prefix of the names of this process's folders."""
-    return f"pgrepl-{kind}-{processes.machine()}-{os.getpid()}-"
+    return f"pgrepl-{kind}-{_here()}-{os.getpid()}-"
+
+
+@cache
+def _here() -> str:
+    """Where PIDs are those of this process: the machine, and on Linux the namespace; short, for a socket's path."""
+    namespace = ""
+    with suppress(OSError):
+        namespace = os.readlink("/proc/self/ns/pid")
+    return f"{zlib.crc32(f'{processes.machine()} {namespace}'.encode()):08x}"
 
 
 def is_left(name: str) -> bool:
     """Has a process of this machine that has been killed made a folder of this name?"""
-    match = re.fullmatch(rf"pgrepl-(?:{'|'.join(_KINDS)})-{re.escape(processes.machine())}-(\d+)-.+", name)
+    match = re.fullmatch(rf"pgrepl-(?:{'|'.join(_KINDS)})-{_here()}-(\d+)-.+", name)
     return match is not None and not processes.is_alive(int(match[1]))
 
 

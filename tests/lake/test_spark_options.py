@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import zipfile
 from pathlib import Path
 
@@ -86,6 +87,7 @@ def test_java_is_told_a_garbage_collector_unless_the_user_chooses(monkeypatch: p
     assert collectors() == collectors(extraJavaOptions="-XX:+UseNUMA -XX:+PrintGC") == ["-XX:+UseParallelGC"]
     assert collectors(extraJavaOptions="-XX:+UseG1GC") == ["-XX:+UseG1GC"]
     assert collectors(defaultJavaOptions="-XX:+UseZGC") == ["-XX:+UseZGC"]
+    assert collectors(extraJavaOptions="-XX:VMOptionsFile=/some/file") == []
     monkeypatch.setenv("JDK_JAVA_OPTIONS", "-Dx=y -XX:+UseSerialGC")
     assert collectors() == []
 
@@ -95,15 +97,18 @@ def test_workers_on_this_machine_use_unix_sockets_whose_paths_are_no_longer_than
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", "/tmp")
-    told = spark_start.sockets("local[2]")
+    told = spark_start.sockets({"spark.master": "local[2]"})
     folder = Path(told["spark.python.unix.domain.socket.dir"])
     assert told["spark.python.unix.domain.socket.enabled"] == "true"
     assert folder.stat().st_mode & 0o077 == 0
     folder.rmdir()
-    assert spark_start.sockets("spark://host:7077") == spark_start.sockets("local-cluster[2,1,1024]") == {}
+    for master in ("spark://host:7077", "local-cluster[2,1,1024]"):
+        assert spark_start.sockets({"spark.master": master}) == {}
+    own = {"spark.master": "local", "spark.python.unix.domain.socket.dir": "/elsewhere"}
+    assert spark_start.sockets(own) == {}
     (long := tmp_path / ("x" * 100)).mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(long))
-    assert spark_start.sockets("local") == {}
+    assert spark_start.sockets({"spark.master": "local"}) == {}
     assert list(long.iterdir()) == []
 
 
@@ -195,6 +200,27 @@ def test_the_archive_of_a_jvm_that_has_planned_no_query_is_for_such_jvms(cache: 
         assert found.options[1] == f"-XX:SharedArchiveFile={full}"
 
 
+def test_what_a_killed_jvm_has_left_counts_for_nothing(cache: Path, tmp_path: Path) -> None:
+    java = fake_java(tmp_path, "few", 0)
+    killed = spark_start_archive.archive(java, [], [])
+    assert killed.making is not None
+    mark = Path(f"{killed.making[0]}.query")
+    mark.touch()
+    os.close(killed.descriptors[0])
+    copying = spark_start_archive.archive(java, [], [], for_tasks=True)
+    assert not mark.exists()
+    subprocess.run(copying.wrapped([java, copying.options[0]]), pass_fds=copying.descriptors, check=True)
+    os.close(copying.descriptors[0])
+    (tmp_path / "other").mkdir()
+    fails = fake_java(tmp_path / "other", "half", 1)
+    query = spark_start_archive.archive(java, [], [])
+    mark.touch()
+    subprocess.run(query.wrapped([fails, query.options[0]]), pass_fds=query.descriptors, check=False)
+    os.close(query.descriptors[0])
+    assert [path.name for path in cache.glob("*.jsa")] == [Path(killed.making[2]).name]
+    assert not mark.exists()
+
+
 def test_signed_jars_are_copied_without_their_signatures(cache: Path, tmp_path: Path) -> None:
     for name in ("janino-1.jar", "other-1.jar"):
         with zipfile.ZipFile(tmp_path / name, "w") as jar:
@@ -205,15 +231,20 @@ def test_signed_jars_are_copied_without_their_signatures(cache: Path, tmp_path: 
     assert [Path(copy)] == list(cache.iterdir())
     with zipfile.ZipFile(copy) as jar:
         assert jar.namelist() == ["META-INF/MANIFEST.MF", "org/A.class"]
-    made = os.stat(copy).st_mtime_ns
+    assert os.stat(copy).st_mtime_ns == os.stat(tmp_path / "janino-1.jar").st_mtime_ns
+    before = os.stat(copy)
     assert spark_start_archive.archivable(tmp_path / "janino-1.jar") == copy
-    assert os.stat(copy).st_mtime_ns == made
+    assert os.stat(copy) == before
+    Path(copy).write_bytes(b"")  # as a power cut may leave it
+    assert spark_start_archive.archivable(tmp_path / "janino-1.jar") == copy
+    after = os.stat(copy)
+    assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
     (tmp_path / "janino-2.jar").write_text("no jar")
     assert spark_start_archive.archivable(tmp_path / "janino-2.jar") == str(tmp_path / "janino-2.jar")
     assert [Path(copy)] == list(cache.iterdir())
 
 
-def test_an_archive_that_nobody_uses_goes_when_another_is_made(cache: Path) -> None:
+def test_an_archive_that_nobody_uses_goes_when_another_is_made(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = spark_start_archive.archive("java", [], [])
     assert first.making is not None
     os.close(first.descriptors[0])
@@ -221,11 +252,14 @@ def test_an_archive_that_nobody_uses_goes_when_another_is_made(cache: Path) -> N
     for archive in (used, unused):
         archive.touch()
         os.utime(archive, (0, 0))
+    later = time.time() + 31 * 24 * 3600
+    monkeypatch.setattr(spark_start_archive.time, "time", lambda: later)
     assert spark_start_archive.archive("java", [], []).making is None
     other = spark_start_archive.archive("java", ["other.jar"], [])
     assert other.making is not None
     os.close(other.descriptors[0])
-    assert list(cache.glob("*.jsa")) == [used]
+    assert sorted(path.suffix for path in cache.iterdir()) == [".jsa", ".lock"]
+    assert used.exists()
 
 
 def test_a_jvm_that_is_killed_leaves_no_archive(cache: Path, tmp_path: Path) -> None:
