@@ -11,7 +11,7 @@ from pgrepl.catalog.ducklake import ducklake_schema, ducklake_table, ducklake_ta
 from pgrepl.catalog.namespace import is_temporary
 from pgrepl.lake import definition_names as names
 from pgrepl.lake import definition_rows as versions
-from pgrepl.lake import storage
+from pgrepl.lake import sql, storage
 
 if TYPE_CHECKING:
     from pgrepl.catalog.ducklake import ducklake_schema
@@ -104,6 +104,7 @@ def _rename(session: Session, row: tables.pg_namespace) -> bool:
     for view in store.rows(session, ducklake_view, schema_id=row.schema_id, end_snapshot=None):
         versions.change(session, ducklake_view, view, {"view_id": view.view_id}, schema_id=schema_id)
         numbering.note_change(f"altered_view:{view.view_id}")
+    session.link.execute(sql.MOVE_OPTIONS, (schema_id, now.schema_id))
     _drop(session, now.schema_id)
     return True
 

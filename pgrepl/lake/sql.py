@@ -97,6 +97,7 @@ OPTION = (
     " WHERE t.table_id = ? AND t.end_snapshot IS NULL))) ORDER BY"
     " CASE m.scope WHEN 'table' THEN 1 WHEN 'schema' THEN 2 ELSE 3 END"
 )
+MOVE_OPTIONS = "UPDATE ducklake_metadata SET scope_id = ? WHERE scope = 'schema' AND scope_id = ?"
 RELATION_OF_TABLE = "SELECT oid FROM pg_class WHERE table_id = ? LIMIT 1"
 IS_ADOPTED = "SELECT 1 FROM pgrepl_adopted"
 _TABLE = (

@@ -142,6 +142,17 @@ def test_the_compression_is_that_of_the_lakes_option(lake: Lake, spark: SparkSes
     assert lake.duck("SELECT count(*), sum(a), count(b) FROM postgres.t") == [("6000", "8997000", "5571")]
 
 
+def test_an_option_of_a_schema_stays_when_it_is_renamed(lake: Lake) -> None:
+    lake.sql("CREATE DATABASE shop")
+    nothing_inlined(lake)
+    lake.duck_runs("CALL lake.set_option('parquet_compression', 'zstd', schema => 'shop')")
+    lake.sql("ALTER DATABASE shop RENAME TO store")
+    assert lake.query(
+        "SELECT s.schema_name, m.value FROM ducklake_metadata m JOIN ducklake_schema s ON s.schema_id = m.scope_id"
+        " AND s.end_snapshot IS NULL WHERE m.scope = 'schema'"
+    ) == [("store", "zstd")]
+
+
 def columns_of(path: str) -> list[pq.ColumnChunkMetaData]:
     group = pq.read_metadata(path).row_group(0)
     return [group.column(n) for n in range(group.num_columns)]
