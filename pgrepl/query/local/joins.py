@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from pgrepl.errors import PgError
 from pgrepl.expr import tree
@@ -23,7 +23,7 @@ from pgrepl.query.local.env import Combination, Env, Row, Scan
 from pgrepl.query.local.evaluator import Evaluator
 from pgrepl.query.local.lazy_rows import LazyRows
 from pgrepl.query.local.scans import FEW, KeyedRows
-from pgrepl.sql.nodes import JoinType
+from pgrepl.sql.nodes import BoolOp, JoinType
 from pgrepl.types.builtin import operator_by_oid
 from pgrepl.types.values import hash_form
 
@@ -155,21 +155,39 @@ def required_outer_of(entry: Rte) -> frozenset[int]:
     return relations_of(entry.subquery, 1) if entry.lateral else frozenset()
 
 
-def equality(condition: Expr, left: frozenset[int], right: frozenset[int]) -> tuple[Expr, Expr] | None:
-    """(expression of the left, expression of the right) if the condition is an equality between them."""
-    if not isinstance(condition, tree.OpExpr) or len(condition.args) != 2:
+class Equality(NamedTuple):
+    """The sides of `one = two`, or of `one IS NOT DISTINCT FROM two` (`nulls`), which can be hashed."""
+
+    one: Expr
+    two: Expr
+    nulls: bool
+
+
+def _equality(condition: Expr) -> Equality | None:
+    test: Expr = condition
+    if isinstance(condition, tree.BoolExpr) and condition.op is BoolOp.NOT:
+        (test,) = condition.args
+    nulls = test is not condition
+    if not isinstance(test, (tree.OpExpr, tree.DistinctExpr)) or len(test.args) != 2:
         return None
-    operator = operator_by_oid(condition.op)
-    if operator is None or operator.name != "=" or not operator.canhash:
+    operator = operator_by_oid(test.op)
+    if nulls is isinstance(test, tree.OpExpr) or operator is None or operator.name != "=" or not operator.canhash:
         return None
-    one, two = condition.args
-    first, second = relations_of(one), relations_of(two)
+    return Equality(*test.args, nulls)
+
+
+def equality(condition: Expr, left: frozenset[int], right: frozenset[int]) -> Equality | None:
+    """The equality of an expression of the left and one of the right, if the condition is one."""
+    found = _equality(condition)
+    if found is None:
+        return None
+    first, second = relations_of(found.one), relations_of(found.two)
     if not first or not second:
         return None
     if first <= left and second <= right:
-        return one, two
+        return found
     if first <= right and second <= left:
-        return two, one
+        return Equality(found.two, found.one, found.nulls)
     return None
 
 
@@ -232,8 +250,8 @@ def _filtered(plan: JoinPlan, tests: list[Expr], evaluator: Evaluator) -> JoinPl
         return plan
     for test in tests if plan.stable else ():
         sides = _lookup(test, plan.relations)
-        if sides is not None and _varies(sides[1]):
-            found = _looked_up(plan, *sides, evaluator)
+        if sides is not None and _varies(sides.two):
+            found = _looked_up(plan, sides, evaluator)
             return _filtered(found, [t for t in tests if t is not test], evaluator)
     passes = evaluator.test(tests)
     run, node = plan.run, evaluator.node(plan.relations)
@@ -254,17 +272,14 @@ def _filtered(plan: JoinPlan, tests: list[Expr], evaluator: Evaluator) -> JoinPl
     return JoinPlan(plan.relations, lambda env: filtered(env, run(env)), plan.required_outer, keyed=keyed)
 
 
-def _lookup(test: Expr, relations: frozenset[int]) -> tuple[Expr, Expr] | None:
-    """(expression of these relations, expression of outer queries or a constant) if the test is an equality between
-    them."""
-    if not isinstance(test, tree.OpExpr) or len(test.args) != 2 or is_volatile(test):
+def _lookup(test: Expr, relations: frozenset[int]) -> Equality | None:
+    """The equality of an expression of these relations and one of outer queries or a constant, if the test is one."""
+    found = _equality(test)
+    if found is None or is_volatile(test):
         return None
-    operator = operator_by_oid(test.op)
-    if operator is None or operator.name != "=" or not operator.canhash:
-        return None
-    for own, other in (test.args, test.args[::-1]):
+    for own, other in ((found.one, found.two), (found.two, found.one)):
         if relations_of(own) == relations and not relations_of(other) and not _varies(own):
-            return own, other
+            return Equality(own, other, found.nulls)
     return None
 
 
@@ -274,12 +289,13 @@ def _varies(expr: Expr) -> bool:
     return any(isinstance(node, (tree.Var, tree.Aggref)) and node.levelsup > up for node, up in walk_deep(expr))
 
 
-def _looked_up(plan: JoinPlan, own: Expr, other: Expr, evaluator: Evaluator) -> JoinPlan:
+def _looked_up(plan: JoinPlan, sides: Equality, evaluator: Evaluator) -> JoinPlan:
     """A hash table of rows by key, read once: a subquery that asks for one row at a time does not read the catalog each
     time. Of a system catalog only the rows with some OIDs are read, as long as they are few."""
+    own, other, nulls = sides
     key_of, wanted = evaluator.compile(own), evaluator.compile(other)
-    own_form, form = hash_form(own.type), hash_form(other.type)
-    keyed = plan.keyed if plan.keyed is not None and plan.keyed.is_key(own) else None
+    own_form, form = _form(own, nulls), _form(other, nulls)
+    keyed = plan.keyed if plan.keyed is not None and plan.keyed.is_key(own) and not nulls else None
     tables: list[dict[Any, list[Combination]]] = []
     parts: dict[Any, list[Combination]] = {}  # the rows with some OIDs
 
@@ -291,7 +307,7 @@ def _looked_up(plan: JoinPlan, own: Expr, other: Expr, evaluator: Evaluator) -> 
 
     def run(env: Env) -> Iterable[Combination]:
         key = wanted(env)
-        if key is None:
+        if key is None and not nulls:
             return ()
         place = form(key)
         if keyed is not None and (place in parts or len(parts) < FEW):
@@ -303,6 +319,12 @@ def _looked_up(plan: JoinPlan, own: Expr, other: Expr, evaluator: Evaluator) -> 
         return tables[0].get(place, ())
 
     return JoinPlan(plan.relations, run, plan.required_outer)
+
+
+def _form(expr: Expr, nulls: bool) -> Callable[[Any], Any]:
+    """The form of a value as a key; with `nulls` also that of NULL."""
+    form = hash_form(expr.type)
+    return (lambda value: None if value is None else form(value)) if nulls else form
 
 
 def merged(left: Combination, right: Combination, relations: Iterable[int]) -> Combination:
@@ -321,8 +343,8 @@ class _Matcher:
         pairs = [] if self.lateral else [(c, equality(c, left.relations, right.relations)) for c in tests]
         keys = [pair for _, pair in pairs if pair is not None]
         self.left_place, self.right_place = _narrowed(left, right, keys, evaluator)
-        self.left_key = [(evaluator.compile(one), hash_form(one.type)) for one, _ in keys]
-        self.right_key = [(evaluator.compile(two), hash_form(two.type)) for _, two in keys]
+        self.left_key = [(evaluator.compile(one), _form(one, nulls), nulls) for one, _, nulls in keys]
+        self.right_key = [(evaluator.compile(two), _form(two, nulls), nulls) for _, two, nulls in keys]
         hashed = {id(c) for c, pair in pairs if pair is not None}
         self.passes = evaluator.test([c for c in tests if id(c) not in hashed])
         node = evaluator.node(left.relations | right.relations)
@@ -375,12 +397,12 @@ class _Matcher:
 
 
 def _narrowed(
-    left: JoinPlan, right: JoinPlan, keys: list[tuple[Expr, Expr]], evaluator: Evaluator
+    left: JoinPlan, right: JoinPlan, keys: list[Equality], evaluator: Evaluator
 ) -> tuple[int | None, int | None]:
     """The places among the keys of a join by which the left side, or the right one, is read in part: the larger one if
     both could be. Rows of subqueries are not taken ahead."""
     rtable = evaluator.query.rtable
-    places = list(enumerate(keys))
+    places = [(n, (key.one, key.two)) for n, key in enumerate(keys) if not key.nulls]
     one, two = left.keyed, right.keyed
     of_left = None if one is None else next((n for n, (own, _) in places if one.is_key(own)), None)
     of_right = None if two is None else next((n for n, (_, own) in places if two.is_key(own)), None)
@@ -400,11 +422,11 @@ class _Loaded:
     table: dict[Any, list[Combination]]
 
 
-def _key(parts: list[tuple[Callable[[Env], Any], Callable[[Any], Any]]], env: Env) -> tuple[Any, ...] | None:
+def _key(parts: list[tuple[Callable[[Env], Any], Callable[[Any], Any], bool]], env: Env) -> tuple[Any, ...] | None:
     values = []
-    for part, form in parts:
+    for part, form, nulls in parts:
         value = part(env)
-        if value is None:
+        if value is None and not nulls:
             return None
         values.append(form(value))
     return tuple(values)
