@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 Work: TypeAlias = "Callable[[SubscriptionToServe, Worker], Round]"
 
+_TOGETHER = 0.5  # seconds within which signals are one
 _PATIENCE = 0.2  # seconds between two attempts to stop Spark's jobs
 
 
@@ -169,14 +171,19 @@ def table_ids(session: Session, subscription: SubscriptionToServe, wanted: Seque
 @contextmanager
 def stoppable(numbers: Sequence[signal.Signals], stopped: Callable[[int], BaseException]) -> Iterator[None]:
     """Have these signals raise the exception that `stopped` makes of their number: open transactions are rolled back,
-    leases given back. In other threads than the main one nothing changes."""
+    leases given back. Signals that come together, as of a terminal and of a parent, count once. In other threads than
+    the main one nothing changes."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     asked: list[int] = []  # signals, until they are raised
     again: list[threading.Timer] = []
+    raised = -_TOGETHER
 
     def stop(number: int, _frame: FrameType | None) -> None:
+        nonlocal raised
+        if time.monotonic() < raised + _TOGETHER:
+            return
         if jobs.cancel():  # a call to the JVM must not be interrupted: it ends by itself now
             asked.append(number)
             timer = threading.Timer(_PATIENCE, os.kill, (os.getpid(), number))
@@ -185,6 +192,7 @@ def stoppable(numbers: Sequence[signal.Signals], stopped: Callable[[int], BaseEx
             again.append(timer)
             return
         asked.clear()
+        raised = time.monotonic()
         raise stopped(number)
 
     before = {number: signal.signal(number, stop) for number in numbers}

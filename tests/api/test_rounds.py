@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,3 +30,23 @@ def test_spark_starts_by_the_settings_of_the_subscriptions_database(
     monkeypatch.setattr(spark, "start_in_background", lambda: started.append(True))
     start_spark(instance.session("template1"))
     assert bool(started) is starts
+
+
+def test_signals_that_come_together_count_once() -> None:
+    """Ctrl-C reaches all processes of a terminal, and a server then ends its own by SIGTERM."""
+    code = """
+import os, signal
+from pgrepl.api.rounds import stoppable
+
+try:
+    with stoppable([signal.SIGINT, signal.SIGTERM], lambda number: KeyError(number)):
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+            print("tidied")
+except KeyError as stopped:
+    print(stopped)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "tidied\n2\n"
