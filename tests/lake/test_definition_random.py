@@ -208,14 +208,14 @@ class Player:
 
     def check(self) -> None:
         ours = self.ours(OURS)
-        parents = {row[0] for row in self.ours("SELECT relname FROM pg_class WHERE relkind = 'p'")}
+        parents = set(self.ours("SELECT relnamespace::regnamespace::text, relname FROM pg_class WHERE relkind = 'p'"))
         expected = [
             (
                 lake_schema(str(schema)),
                 table,
                 column,
                 TYPES[str(kind)][0],
-                is_nullable(not_null == "f" or table in parents),
+                is_nullable(not_null == "f" or (schema, table) in parents),
             )
             for schema, table, column, kind, not_null in ours
         ]
