@@ -45,7 +45,9 @@ def column_default(session: Session, target: Relation, column: Attribute) -> Exp
         return None
     if not column.has_default:
         return domain_default(session, column)
-    return default_of(session, target.oid, column.num)
+    default = default_of(session, target.oid, column.num)
+    assert default is not None
+    return default
 
 
 def domain_default(session: Session, column: Attribute) -> Expr | None:

@@ -74,7 +74,7 @@ def archive(java: str, class_path: Sequence[str], options: Sequence[str], *, for
         os.close(lock)
         return Archive()
     os.utime(lock, (time.time(), time.time()))
-    _remove_unused(name.parent)
+    _remove_unused(name.parent, class_path)
     made = str(name.with_suffix(".new"))
     for left in (made, f"{made}.query"):  # by one that was killed
         with suppress(OSError):
@@ -83,13 +83,13 @@ def archive(java: str, class_path: Sequence[str], options: Sequence[str], *, for
     return Archive(making, (made, str(name), str(small)), (lock,))
 
 
-def _remove_unused(folder: Path) -> None:
-    """Remove what belongs to releases and settings that are no longer used, an archive of 150 MB each. Copies of jars
-    are made again as they were."""
+def _remove_unused(folder: Path, used: Sequence[str]) -> None:
+    """Remove what belongs to releases and settings that are no longer used, an archive of 150 MB each, but no jar that
+    is about to be used. Copies of jars are made again as they were."""
     with suppress(OSError):
         for old in folder.iterdir():
             status = old.stat()
-            if max(status.st_mtime, status.st_ctime) < time.time() - _UNUSED:
+            if str(old) not in used and max(status.st_mtime, status.st_ctime) < time.time() - _UNUSED:
                 old.unlink()
 
 

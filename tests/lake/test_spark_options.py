@@ -255,10 +255,11 @@ def test_an_archive_that_nobody_uses_goes_when_another_is_made(cache: Path, monk
     later = time.time() + 31 * 24 * 3600
     monkeypatch.setattr(spark_start_archive.time, "time", lambda: later)
     assert spark_start_archive.archive("java", [], []).making is None
-    other = spark_start_archive.archive("java", ["other.jar"], [])
+    (jar := cache / "janino-1-0123456789abcdef.jar").touch()  # the JVM is about to use it
+    other = spark_start_archive.archive("java", [str(jar)], [])
     assert other.making is not None
     os.close(other.descriptors[0])
-    assert sorted(path.suffix for path in cache.iterdir()) == [".jsa", ".lock"]
+    assert sorted(path.suffix for path in cache.iterdir()) == [".jar", ".jsa", ".lock"]
     assert used.exists()
 
 

@@ -294,7 +294,7 @@ def _looked_up(plan: JoinPlan, sides: Equality, evaluator: Evaluator) -> JoinPla
     time. Of a system catalog only the rows with some OIDs are read, as long as they are few."""
     own, other, nulls = sides
     key_of, wanted = evaluator.compile(own), evaluator.compile(other)
-    own_form, form = _form(own, nulls), _form(other, nulls)
+    own_form, form = hash_form(own.type), hash_form(other.type)
     keyed = plan.keyed if plan.keyed is not None and plan.keyed.is_key(own) and not nulls else None
     tables: list[dict[Any, list[Combination]]] = []
     parts: dict[Any, list[Combination]] = {}  # the rows with some OIDs
@@ -321,12 +321,6 @@ def _looked_up(plan: JoinPlan, sides: Equality, evaluator: Evaluator) -> JoinPla
     return JoinPlan(plan.relations, run, plan.required_outer)
 
 
-def _form(expr: Expr, nulls: bool) -> Callable[[Any], Any]:
-    """The form of a value as a key; with `nulls` also that of NULL."""
-    form = hash_form(expr.type)
-    return (lambda value: None if value is None else form(value)) if nulls else form
-
-
 def merged(left: Combination, right: Combination, relations: Iterable[int]) -> Combination:
     both = list(left) if left else [None] * len(right)
     for varno in relations:
@@ -343,8 +337,8 @@ class _Matcher:
         pairs = [] if self.lateral else [(c, equality(c, left.relations, right.relations)) for c in tests]
         keys = [pair for _, pair in pairs if pair is not None]
         self.left_place, self.right_place = _narrowed(left, right, keys, evaluator)
-        self.left_key = [(evaluator.compile(one), _form(one, nulls), nulls) for one, _, nulls in keys]
-        self.right_key = [(evaluator.compile(two), _form(two, nulls), nulls) for _, two, nulls in keys]
+        self.left_key = [(evaluator.compile(one), hash_form(one.type), nulls) for one, _, nulls in keys]
+        self.right_key = [(evaluator.compile(two), hash_form(two.type), nulls) for _, two, nulls in keys]
         hashed = {id(c) for c, pair in pairs if pair is not None}
         self.passes = evaluator.test([c for c in tests if id(c) not in hashed])
         node = evaluator.node(left.relations | right.relations)
