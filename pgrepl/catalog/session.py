@@ -225,6 +225,10 @@ class Session:
             other.settings.take_system(self.settings)
         return other
 
+    def in_database(self, database: int) -> Session:
+        """A session of a database, whose types it knows, in the running transaction: this one if it is its own."""
+        return self if database == self.database_oid else self.elsewhere(database, self.role)
+
     def at(self, snapshot: int, database: int | None = None) -> Session:
         """A read-only session in the same transaction that sees the catalog as of a past snapshot."""
         database = database or self.database_oid

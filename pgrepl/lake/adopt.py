@@ -15,7 +15,7 @@ from pgrepl.frozen import frozen
 from pgrepl.lake import definition_names as names
 from pgrepl.lake import sql
 from pgrepl.lake.definition import taken_names
-from pgrepl.lake.definition_columns import NO_DEFAULT, column_names, default_of
+from pgrepl.lake.definition_columns import NO_DEFAULT, Constant, column_names, default_of
 from pgrepl.lake.definition_types import ColumnType, column_type, fits
 from pgrepl.lake.table import LakeField
 from pgrepl.types.lake_forms import is_row_type
@@ -23,7 +23,6 @@ from pgrepl.types.lake_structs import NO_COLUMNS
 from pgrepl.types.oids import FIRST_USER_OID
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
 
     from pgrepl.catalog.session import Session
 
@@ -164,7 +163,7 @@ def _fields(rows: list[tuple[Any, ...]], parent: int) -> tuple[LakeField, ...]:
     return tuple([LakeField(row[0], row[1], row[2], _fields(rows, row[0])) for row in rows if row[7] == parent])
 
 
-def differences(session: Session, constant: Callable[[Any], Any]) -> list[Difference]:
+def differences(session: Session, constant: Constant) -> list[Difference]:
     """The differences of the system tables, in the order of their snapshots."""
     lake = _Lake(session)
     relations = {
@@ -224,7 +223,7 @@ def _is_stand_in(session: Session, name: str, own: str, schema_id: int, table_id
 
 
 def _columns(
-    session: Session, lake: _Lake, relations: dict[int, tables.pg_class], constant: Callable[[Any], Any]
+    session: Session, lake: _Lake, relations: dict[int, tables.pg_class], constant: Constant
 ) -> list[Difference]:
     attributes: dict[int, list[tables.pg_attribute]] = defaultdict(list)
     for stored in store.rows(session, tables.pg_attribute, column_id=store.NOT_NULL):
@@ -235,23 +234,24 @@ def _columns(
         if table_id not in lake.tables:
             continue
         known = {a.column_id: a for a in attributes[row.oid]}
-        there = lake.foreign_columns(table_id)
-        expected = column_names(attributes[row.oid], {c.column_id: c.name for _begin, c in there})
-        for begin, column in there:
+        there = session.in_database(row.datid)
+        columns = lake.foreign_columns(table_id)
+        expected = column_names(attributes[row.oid], {c.column_id: c.name for _begin, c in columns})
+        for begin, column in columns:
             attribute = known.get(column.column_id)
             if attribute is None:
                 if column.name != NO_COLUMNS or known:
                     found.append(ColumnMade(begin, row.oid, column))
                 continue
-            kept = column.type not in ("struct", "list") or _has_attributes(session, row.datid, attribute, column)
+            kept = column.type not in ("struct", "list") or _has_attributes(there, attribute, column)
             if not kept:
                 begin = max(begin, lake.fields_changed(table_id, column, attribute.begin_snapshot))
             if begin <= attribute.begin_snapshot:
                 continue
-            changed = _changed(session, attribute, expected[attribute.attnum], begin, column, constant, kept=kept)
+            changed = _changed(there, attribute, expected[attribute.attnum], begin, column, constant, kept=kept)
             if changed is not None:
                 found.append(changed)
-        ids = {column.column_id for _begin, column in there}
+        ids = {column.column_id for _begin, column in columns}
         for column_id, gone in known.items():
             if column_id is not None and column_id not in ids:
                 ended = lake.ended("ducklake_column", table_id=table_id, column_id=column_id)
@@ -259,13 +259,12 @@ def _columns(
     return found
 
 
-def _has_attributes(session: Session, database: int, attribute: tables.pg_attribute, column: ForeignColumn) -> bool:
+def _has_attributes(session: Session, attribute: tables.pg_attribute, column: ForeignColumn) -> bool:
     """Has a struct, or a list of such, the fields of its composite type's attributes? True: it has another type."""
     if attribute.atttypid < FIRST_USER_OID:
         return True
-    there = session if database == session.database_oid else session.elsewhere(database, session.role)
     typmod = -1 if attribute.atttypmod is None else attribute.atttypmod
-    typoid = there.type_of(attribute.atttypid)
+    typoid = session.type_of(attribute.atttypid)
     if not is_row_type(typoid):
         return True
     return _as_type(column) == column_type(typoid, typmod).without_places()
@@ -281,7 +280,7 @@ def _changed(
     expected: str,
     begin: int,
     column: ForeignColumn,
-    constant: Callable[[Any], Any],
+    constant: Constant,
     *,
     kept: bool,
 ) -> ColumnChanged | None:

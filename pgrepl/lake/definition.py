@@ -7,9 +7,9 @@ statement that writes rows of a table which it has just defined calls it earlier
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgrepl.catalog import store, tables
 from pgrepl.catalog.ducklake import (
@@ -28,7 +28,7 @@ from pgrepl.catalog.inheritance import partition_ancestors
 from pgrepl.catalog.user_types import user_types
 from pgrepl.lake import definition_rows as versions
 from pgrepl.lake import sql, storage
-from pgrepl.lake.definition_columns import define_columns
+from pgrepl.lake.definition_columns import Constant, define_columns
 from pgrepl.lake.definition_names import free, is_variant, lower, quoted
 from pgrepl.lake.definition_schema import define_schemas, require_schema
 from pgrepl.lake.definition_views import define_view
@@ -36,8 +36,6 @@ from pgrepl.lake.definition_views import define_view
 if TYPE_CHECKING:
     from pgrepl.catalog.ducklake import ducklake_schema, ducklake_table
     from pgrepl.catalog.session import Session
-
-Constant = Callable[[Any], Any]  # a stored default expression → its value if it is constant, else None
 
 
 def define(session: Session, constant: Constant) -> None:
@@ -56,13 +54,13 @@ def define(session: Session, constant: Constant) -> None:
             elif row.relkind == "p":
                 parents.setdefault(oid)
             elif row.relkind in ("r", "m"):
-                define_table(session, row, constant, before)
+                define_table(session.in_database(row.datid), row, constant, before)
             if row is not None:
                 parents.update(dict.fromkeys(partition_ancestors(session, oid)))
         for oid in parents:
             row = store.one(session, tables.pg_class, oid=oid)
             if row is not None and row.relkind == "p":
-                define_view(session, row, partial(_view_name, session, row.relname))
+                define_view(session.in_database(row.datid), row, partial(_view_name, session, row.relname))
     finally:
         changes.clear()
 

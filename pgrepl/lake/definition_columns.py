@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pgrepl.catalog.ducklake import ducklake_column
     from pgrepl.catalog.session import Session
 
+Constant = Callable[["Session", Any], Any]  # a stored default expression → its value if it is constant, else None
+
 NO_DEFAULT = "NULL"
 
 
@@ -44,7 +46,7 @@ class _Column:
 
 
 def define_columns(
-    session: Session, oid: int, table_id: int, constant: Callable[[Any], Any], before: Session | None
+    session: Session, oid: int, table_id: int, constant: Constant, before: Session | None
 ) -> bool:
     """Bring the columns in line with pg_attribute; whether anything changed. `before`: the definitions before the
     running statement, if it has changed attributes of composite types."""
@@ -87,7 +89,7 @@ def _wanted(
     session: Session,
     oid: int,
     now: dict[int, ducklake_column],
-    constant: Callable[[Any], Any],
+    constant: Constant,
     before: Session | None,
 ) -> list[_Column]:
     attributes = [
@@ -129,7 +131,7 @@ def _column(
     column_id: int | None,
     name: str,
     row: ducklake_column | None,
-    constant: Callable[[Any], Any],
+    constant: Constant,
     before: Session | None,
 ) -> _Column:
     typmod = -1 if attribute.atttypmod is None else attribute.atttypmod
@@ -147,12 +149,12 @@ def _column(
     return _Column(attribute.attnum, column_id, name, kind, changes, then, not attribute.attnotnull, default, initial)
 
 
-def default_of(session: Session, attribute: tables.pg_attribute, typmod: int, constant: Callable[[Any], Any]) -> str:
+def default_of(session: Session, attribute: tables.pg_attribute, typmod: int, constant: Constant) -> str:
     """The column's default as DuckLake has it: a constant, or NO_DEFAULT."""
     if not attribute.atthasdef or attribute.attgenerated:
         return NO_DEFAULT
     row = store.one(session, tables.pg_attrdef, adrelid=attribute.attrelid, adnum=attribute.attnum)
-    value = None if row is None else constant(row.adbin)
+    value = None if row is None else constant(session, row.adbin)
     text = None if value is None else default_text(value, session.type_of(attribute.atttypid), typmod)
     return NO_DEFAULT if text is None else text
 

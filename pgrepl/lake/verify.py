@@ -139,9 +139,7 @@ class Verification:
     def _session_of(self, oid: int) -> Session:
         """A session of the table's database, whose types its columns may have."""
         row = store.one(self._session, pg_class, oid=oid)
-        if row is None or row.datid == self._session.database_oid:
-            return self._session
-        return self._session.elsewhere(row.datid, self._session.role)
+        return self._session if row is None else self._session.in_database(row.datid)
 
     def _of_file(self, name: str, oid: int, known: Contents, file: DataFile | DeleteFile) -> Iterator[Damage]:
         for what in problems_of(file, known, quick=self._quick):

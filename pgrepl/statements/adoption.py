@@ -45,9 +45,10 @@ from pgrepl.types.text import write_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.lake.definition_columns import Constant
 
 
-def adopt_all(session: Session, constant: Callable[[Any], Any]) -> None:
+def adopt_all(session: Session, constant: Constant) -> None:
     """Adopt everything that the system tables lack. Partitioned tables whose partitions were changed are redefined in
     the lake."""
     numbering = session.transaction.numbering

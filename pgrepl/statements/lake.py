@@ -3,7 +3,6 @@ lake. Passes down the values of defaults, which need `expr`."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
@@ -16,7 +15,7 @@ def define(session: Session) -> None:
     """Bring DuckLake's rows in line with the running statement's changes of definitions."""
     from pgrepl.lake import definition
 
-    definition.define(session, partial(_constant, session))
+    definition.define(session, _constant)
 
 
 def adopt(session: Session) -> None:
@@ -24,11 +23,11 @@ def adopt(session: Session) -> None:
     if session.transaction.numbering.lake_is_new():
         from pgrepl.lake.definition import define_everything
 
-        define_everything(session, partial(_constant, session))
+        define_everything(session, _constant)
         return
     from pgrepl.statements.adoption import adopt_all
 
-    adopt_all(session, partial(_constant, session))
+    adopt_all(session, _constant)
 
 
 def _constant(session: Session, stored_expression: Any) -> Any:

@@ -84,6 +84,15 @@ def test_rows_of_an_adopted_table_are_read_and_written(lake: Lake, shop: Session
     ]  # fmt: skip
 
 
+def test_types_of_the_database_are_known_wherever_a_session_adopts(lake: Lake, shop: Session) -> None:
+    list(run(shop, "CREATE DOMAIN yr AS int CHECK (VALUE > 1900)"))
+    list(run(shop, "CREATE TYPE mood AS ENUM ('sad', 'ok')"))
+    list(run(shop, "CREATE TABLE t (id int, a yr DEFAULT 1999, b mood DEFAULT 'ok')"))
+    lake.duck_runs("ALTER TABLE shop.t RENAME a TO x", "ALTER TABLE shop.t RENAME b TO y")
+    lake.sql("CREATE TABLE seen ()")  # adopts, in database postgres
+    assert tables(shop)["public.t"] == ["id integer", "x yr = 1999", "y mood = 'ok'::mood"]
+
+
 def test_schemas_find_their_databases(lake: Lake, shop: Session) -> None:
     lake.duck_runs(
         'CREATE SCHEMA "shop.sales"',
