@@ -149,6 +149,13 @@ class CatalogTransaction:
         """A number that differs when another session has changed the catalog."""
         return self._version
 
+    def contents(self) -> object:
+        """Equal to an earlier one if tables and definitions are what they were then. Heartbeats do not count; other
+        state that is_work names counts in PostgreSQL only."""
+        self.require_read()
+        now = self.numbering.read_state()
+        return now.definitions, now.snapshot
+
     def is_up_to_date(self) -> bool:
         """Whether no other session has changed the catalog since this one looked; False also where that takes long to
         say."""

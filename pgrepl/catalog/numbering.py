@@ -101,6 +101,7 @@ class Numbering:
         self.imported: int | None = None  # the snapshot of another transaction, which this one reads
         self._state: CatalogState | None = None  # until the transaction makes a snapshot
         self.has_defined = False  # this transaction has changed definitions, which other sessions remember
+        self.is_heartbeat = False  # this transaction only tells that a worker is alive
 
     # --- what there is --------------------------------------------------------------------------------------------
 
@@ -133,11 +134,11 @@ class Numbering:
 
     def store_oids(self) -> None:
         """Store the OID counter before the commit, and count a change of definitions, for other sessions to notice; in
-        PostgreSQL every change counts."""
+        PostgreSQL every change counts but heartbeats."""
         link = self._session.link
         if self._oids_taken:
             link.execute("UPDATE pgrepl_instance SET next_oid = ?, change_count = change_count + 1", (self._next_oid,))
-        elif self.has_defined or not link.is_sqlite:
+        elif self.has_defined or not (link.is_sqlite or self.is_heartbeat):
             link.execute("UPDATE pgrepl_instance SET change_count = change_count + 1")
         self._oids_taken = self.has_defined = False
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 NOT_NULL: Any = object()  # in a condition: any value but NULL
 _REMEMBERED = 4096  # answers a session keeps
+_BEATING = frozenset({"pgrepl_worker", "pgrepl_copy"})  # changed by heartbeats, which PostgreSQL does not count
 _Row = TypeVar("_Row", bound=SystemRow)
 
 
@@ -46,6 +47,8 @@ def one(session: CatalogSession, table: type[_Row], **eq: Any) -> _Row | None:
 def _remembered(session: CatalogSession, table: type[_Row], eq: dict[str, Any]) -> list[_Row]:
     """The rows that the session remembers, or reads now."""
     session.transaction.require_read()
+    if table.__name__ in _BEATING and not session.link.is_sqlite:
+        return _read(session, table, eq)
     memory = session.memory.get(table.__name__)
     if memory is None:
         memory = session.memory[table.__name__] = {}

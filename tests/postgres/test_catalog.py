@@ -13,6 +13,9 @@ from pgrepl.backend import open_session
 from pgrepl.catalog.connection import FORMAT_VERSION, Catalog
 from pgrepl.catalog.opening import open_catalog
 from pgrepl.catalog.session import Session
+from pgrepl.catalog.store import rows
+from pgrepl.catalog.tables import pgrepl_worker
+from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.replication.subscriber.launcher import Launcher
 from pgrepl.replication.subscriber.status import subscription_status
@@ -283,6 +286,30 @@ def test_workers_copy_and_apply_one_at_a_time(catalog: Catalog, subscribed: tupl
     assert [other.round().transactions for _ in range(2)] == [1, 0]
     other.close()
     assert play(sub, "SELECT active FROM pg_replication_slots") == [[("f",), ("f",)]]
+
+
+def test_a_heartbeat_is_no_change_of_the_catalog_and_everybody_sees_it(
+    catalog: Catalog, subscribed: tuple[Session, Session]
+) -> None:
+    _pub, sub = subscribed
+    subid = int(str(play(sub, "SELECT oid FROM pg_subscription WHERE subname = 'st'")[0][0][0]))  # type: ignore[index]
+    holder = Worker(sub, subid, HeardLog(), keeps_lease=True)
+    assert holder.round().error is None
+    heart = holder._receiver._heartbeat
+    assert heart is not None
+    heart.stop()
+
+    def seen() -> tuple[object, float]:
+        with reading(sub):
+            (row,) = rows(sub, pgrepl_worker)
+            return sub.transaction.contents(), row.beat
+
+    before, beat = seen()
+    heart._beat()
+    after, later = seen()
+    assert after == before
+    assert later > beat
+    holder.close()
 
 
 @pytest.mark.slow

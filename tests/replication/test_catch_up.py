@@ -43,6 +43,19 @@ def test_a_failed_subscription_is_tried_again_once_its_own_session_has_changed_s
     assert pair.sub("SELECT a FROM t ORDER BY a") == [("1",), ("2",)]
 
 
+def test_failed_subscriptions_do_not_try_each_other_again(pair: Pair, failing: CatchUp) -> None:
+    set_retry_interval(pair, "1h")
+    pair.both("CREATE TABLE u (a int PRIMARY KEY)")
+    pair.pub("CREATE PUBLICATION q FOR TABLE u")
+    pair.sub("INSERT INTO u VALUES (1)")
+    connection = "host=localhost dbname=pub"
+    pair.sub(f"CREATE SUBSCRIPTION other CONNECTION '{connection}' PUBLICATION q WITH (copy_data = false)")
+    pair.pub("INSERT INTO u VALUES (1)")
+    for _ in range(3):
+        failing.now()
+    assert [message.rpartition(" ")[2] for message, _, _ in pair.log.errors] == ['"t_pkey"', '"u_pkey"']
+
+
 def test_a_failed_subscription_is_tried_again_after_wal_retrieve_retry_interval(pair: Pair, failing: CatchUp) -> None:
     set_retry_interval(pair, "20ms")
 

@@ -20,6 +20,7 @@ from pgrepl.errors import PgError
 from pgrepl.replication.subscriber import streaming
 from pgrepl.replication.subscriber.apply import transactions
 from pgrepl.replication.subscriber.catch_up import CatchUp
+from pgrepl.replication.subscriber.heartbeat import Heartbeat
 from pgrepl.replication.subscriber.observer import Observer
 from pgrepl.replication.subscriber.receiver import Receiver, SubscriptionChanged, WorkerFailed
 from pgrepl.replication.subscriber.worker import Worker
@@ -239,6 +240,38 @@ def test_a_running_copy_shows(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> No
         [("apply", None), ("table synchronization", "t")],
     ]
     assert pair.sub("SELECT count(*) FROM pg_stat_progress_copy") == [("0",)]
+
+
+@pytest.mark.parametrize(("meanwhile", "times"), [("heartbeat", 1), ("slot", 1), ("trigger", 2)])
+def test_a_batch_is_played_again_only_if_tables_or_definitions_have_changed(
+    ready: Pair, holder: Worker, monkeypatch: pytest.MonkeyPatch, meanwhile: str, times: int
+) -> None:
+    ready.sub("CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'")
+    happens = {
+        "heartbeat": lambda: heart_of(holder)._beat(),
+        "slot": lambda: ready.pub("SELECT pg_create_physical_replication_slot('other')"),
+        "trigger": lambda: ready.sub("CREATE TRIGGER f AFTER INSERT ON t FOR EACH ROW EXECUTE FUNCTION f()"),
+    }
+    played = []
+    play = transactions.play
+
+    def play_long(*arguments: Any) -> Any:
+        played.append(play(*arguments))
+        if len(played) == 1:
+            happens[meanwhile]()
+        return played[-1]
+
+    monkeypatch.setattr(transactions, "play", play_long)
+    ready.pub("INSERT INTO t VALUES (1, 'x')")
+    assert holder.round().error is None
+    assert ready.sub("SELECT b FROM t WHERE a = 1") == [("x",)]
+    assert len(played) == times
+
+
+def heart_of(worker: Worker) -> Heartbeat:
+    heart = worker._receiver._heartbeat
+    assert heart is not None
+    return heart
 
 
 def test_a_subscription_is_dropped_from_under_its_worker(ready: Pair, holder: Worker) -> None:

@@ -1,8 +1,8 @@
 """A database catches up with the changes for its enabled subscriptions, before a statement reads it.
 
 The bound is the publisher's LSN at that moment: two databases that subscribe to each other would never end otherwise.
-Errors go to the log. A subscription that failed is tried again when something has changed, or when
-wal_retrieve_retry_interval has passed.
+Errors go to the log. A subscription that failed is tried again when a table or a definition has changed, or when
+wal_retrieve_retry_interval has passed; what the database's own workers write about themselves does not count.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class CatchUp:
         self._log = log or log_beside(session)
         session.at_close.append(self.close)
         self._workers: dict[int, Worker] = {}
-        self._quiet: dict[int, tuple[int, float]] = {}  # failed subscriptions: the catalog's version, when
+        self._quiet: dict[int, float] = {}  # failed subscriptions, and when
+        self._contents: object = None  # of the catalog after the last rounds
 
     def now(self) -> None:
         session = self._session
@@ -43,12 +44,16 @@ class CatchUp:
             standby = in_recovery(session)  # subscriptions sleep until it is promoted
             waiting = [] if standby else [row.oid for row in enabled_subscriptions(session)]
             idle = {subid for subid in waiting if self._is_idle(subid, session)}
+            changed = bool(self._quiet) and session.transaction.contents() != self._contents
         for subid in self._workers.keys() - set(waiting):
             self._workers.pop(subid).close()
             self._quiet.pop(subid, None)
-        for subid in waiting:
-            if subid not in idle and self._may_try(subid):
-                self._round(subid)
+        trying = [subid for subid in waiting if subid not in idle and (changed or self._may_try(subid))]
+        for subid in trying:
+            self._round(subid)
+        if trying and self._quiet:
+            with reading(self._session):
+                self._contents = self._session.transaction.contents()
 
     def _is_idle(self, subid: int, session: Session) -> bool:
         worker = self._workers.get(subid)
@@ -60,17 +65,8 @@ class CatchUp:
 
     def _may_try(self, subid: int) -> bool:
         failed = self._quiet.get(subid)
-        if failed is None:
-            return True
-        version, when = failed
         pause = int(self._session.settings.value("wal_retrieve_retry_interval")) / 1000
-        return version != self._version(subid) or time.monotonic() - when >= pause
-
-    def _version(self, subid: int) -> int:
-        """The catalog's version; it changes when another session than the worker's, this one included, writes."""
-        session = self._workers[subid].session
-        with reading(session):
-            return session.link.version()
+        return failed is None or time.monotonic() - failed >= pause
 
     def _round(self, subid: int) -> None:
         worker = self._workers.get(subid)
@@ -79,4 +75,4 @@ class CatchUp:
         done = worker.round(wait=True)
         self._quiet.pop(subid, None)
         if done.error is not None:
-            self._quiet[subid] = (self._version(subid), time.monotonic())
+            self._quiet[subid] = time.monotonic()

@@ -48,6 +48,7 @@ class Heartbeat:
         try:
             session.settings.set_default("lock_timeout", f"{int(_PATIENCE * 1000)}ms", complain=False)
             session.transaction.waits_for_disk = False
+            session.transaction.numbering.is_heartbeat = True
             session.transaction.begin_statement(writes=True)
             lease.beat(session, self._token, list(self.copying.values()))
             session.transaction.end_statement()

@@ -1,8 +1,8 @@
 """The main stream of a subscription: batches of transactions, read without a lock, each committed with the origin.
 
-A small batch is applied to rows in memory before the write lock is taken; if another session has written in between,
-the received messages are applied once more with the lock. A transaction too large for memory is read while it is
-applied.
+A small batch is applied to rows in memory before the write lock is taken; if another session has changed tables in
+between, the received messages are applied once more with the lock. A transaction too large for memory is read while it
+is applied.
 """
 
 from __future__ import annotations
@@ -261,12 +261,12 @@ def _apply(
             if found[0].phase is not None:
                 return apply_phases(session, subscription, found, receiver.log)
             return step_through(session, subscription, found, receiver.log, receiver.stay, following)
+        before = session.transaction.contents()
         batch = play(session, subscription, found, receiver.log)
         if not batch.count:
             return batch.applied
-        version = session.transaction.version
         receiver.lock(subscription, position)
-        if session.transaction.version != version:
+        if session.transaction.contents() != before:
             batch = play(session, subscription, found, receiver.log)
         return batch.write()
 
