@@ -52,6 +52,10 @@ REDEFINED = """SELECT count(*) FROM pg_class c WHERE c.table_id = ? AND c.end_sn
                AND k.end_snapshot IS NULL AND k.begin_snapshot > ? AND k.begin_snapshot < ?))"""
 COUNT_SNAPSHOTS = "SELECT count(*) FROM ducklake_snapshot"
 SNAPSHOT_TIME_FROM = "SELECT min(snapshot_time) FROM ducklake_snapshot WHERE snapshot_id >= ?"
+PUBLICATION_VERSIONS = (
+    "SELECT begin_snapshot, end_snapshot FROM pg_publication WHERE datid = ? AND pubname = ?"
+    " ORDER BY begin_snapshot DESC"
+)
 COUNT_SNAPSHOTS_FROM = "SELECT count(*) FROM ducklake_snapshot WHERE snapshot_id >= ?"
 IS_SNAPSHOT = "SELECT 1 FROM ducklake_snapshot WHERE snapshot_id = ?"
 LAST_SNAPSHOT = "SELECT max(snapshot_id) FROM ducklake_snapshot"

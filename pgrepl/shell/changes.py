@@ -29,7 +29,7 @@ _SIGN_OF_LIFE = 10.0  # seconds
 @click.argument("publication", nargs=-1, required=True)
 @click.option("--format", "form", type=click.Choice(_FORMATS), default="jsonl", show_default=True, help="how to write")
 @click.option(
-    "--from-lsn", type=as_lsn, metavar="LSN", help="where a new slot begins (default: now; 0/0: as early as can be)"
+    "--from-lsn", type=as_lsn, metavar="LSN", help="where a new slot begins (default: now; 0/0: with the publications)"
 )
 @click.option("--upto", type=as_lsn, metavar="LSN", help="only transactions that finished at this LSN or before")
 @click.option("--slot", metavar="NAME", help="the replication slot (default: changes_PUBLICATION); it is made and kept")

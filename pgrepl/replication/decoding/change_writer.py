@@ -17,6 +17,7 @@ from pgrepl.replication.formats.sink_owner import SinkOwner
 from pgrepl.replication.formats.sinks import Sink
 from pgrepl.replication.publisher import slots
 from pgrepl.replication.publisher.lake.publisher import LakePublisher
+from pgrepl.replication.publisher.lake.transactions import published_since
 from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.replication.publisher.senders import WalSender
 from pgrepl.types.lsn import lsn_text
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 PORTION = 1 << 26  # bytes that are written between two flushes, about
+_PASSING = ("53", "55", "57", "58")  # no place, in use, cancelled, not written
 
 
 class ChangeWriter:
@@ -37,10 +39,12 @@ class ChangeWriter:
         self._owner = SinkOwner(slot, session.catalog.identity)
         self._token = ""
         self._position = 0
+        self._may_go = False  # the slot is new, and nothing has been confirmed yet
 
     def start(self, since: int | None) -> None:
-        """Begin at the slot's position, or at `since` if that is later. Without the slot: at `since`, or now."""
-        with _translated():
+        """Begin at the slot's position, or at `since` if that is later. Without the slot: at `since`, but not before
+        the publications, or now."""
+        with _translated(), self._or_no_new_slot():
             self._check_publications()
             is_new = self._publisher.lag(self._slot) is None
             if is_new:
@@ -64,7 +68,7 @@ class ChangeWriter:
 
     def _create(self, since: int | None) -> None:
         """Make the slot. The changes since a past LSN must still be there."""
-        session = self._session
+        session, detail = self._session, None
         slots.check_slot_permissions(session)
         slots.check_decoding_requirements(session)
         with slots.at_once(session) as there:
@@ -74,15 +78,36 @@ class ChangeWriter:
                 slots.check_start(there, since)
                 if since < start:
                     start = slots.begin_at(there, made, since)
+                published, youngest = max((published_since(there, name), name) for name in self._publications)
+                if start < published:
+                    start = slots.begin_at(there, made, published)
+                    detail = f'No publication "{youngest}" existed before that.'
             self._sink.resume(start, self._owner, is_new=True)  # an output that cannot be written on leaves no slot
-        session.report(Report("NOTICE", "00000", f'created replication slot "{self._slot}" at {lsn_text(start)}'))
+        self._may_go = True
+        told = f'created replication slot "{self._slot}" at {lsn_text(start)}'
+        session.report(Report("NOTICE", "00000", told, detail))
+
+    @contextmanager
+    def _or_no_new_slot(self, passing: Sequence[str] = ()) -> Iterator[None]:
+        """Drop the slot that this run has made if its first changes cannot be sent: later they could not be, either.
+        `passing`: classes of errors that a later run may not meet."""
+        try:
+            yield
+        except (PgError, PublisherError) as problem:
+            if self._may_go and problem.sqlstate[:2] not in passing:
+                self._leave()
+                with slots.at_once(self._session) as there:
+                    slots.drop_slot(there, self._slot)
+                self._session.report(Report("NOTICE", "00000", f'dropped replication slot "{self._slot}"'))
+            raise
 
     def round(self, upto: int | None, stopped: Callable[[], bool]) -> bool:
         """Write what is there, up to the commits at an LSN, or until told to stop; returns whether there was any."""
-        with _translated():
+        with _translated(), self._or_no_new_slot(_PASSING):
             end = self._publisher.current_lsn()
             end = end if upto is None else min(end, upto + 1)
             if end <= self._position:
+                self._may_go = False
                 return False
             size, wrote = 0, False
             try:
@@ -122,16 +147,22 @@ class ChangeWriter:
         self._sink.flush()
         self._publisher.confirm(self._slot, lsn)
         self._position = lsn
+        self._may_go = False
 
     def close(self) -> None:
         try:
-            if self._token:
-                processes.retire(self._token)
-                with _translated():
-                    self._publisher.leave(self._slot, self._token)
+            with _translated():
+                self._leave()
         finally:
             self._publisher.close()
             self._sink.close()
+
+
+    def _leave(self) -> None:
+        token, self._token = self._token, ""
+        if token:
+            processes.retire(token)
+            self._publisher.leave(self._slot, token)
 
 
 @contextmanager

@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import tables
+from pgrepl.catalog.numbering import current_lsn
 from pgrepl.catalog.store import one
 from pgrepl.frozen import frozen
+from pgrepl.lake import sql
 from pgrepl.lake.changes import RowChange, changes
 from pgrepl.lake.history import Snapshot, TwoPhase, snapshots
 
@@ -79,6 +81,20 @@ def _transactions(found: Iterable[Snapshot]) -> Iterator[LakeTransaction]:
         if snapshot.is_last:
             yield LakeTransaction(tuple(taken))
             taken = []
+
+
+def published_since(session: Session, name: str) -> int:
+    """The LSN from which on all changes can be sent by a publication, which has been there under this name since then:
+    its own, or the end of its transaction if that had changed rows before."""
+    since = 0
+    for begin, end in session.link.execute(sql.PUBLICATION_VERSIONS, (session.database_oid, name)):
+        if end is not None and end != since:
+            break  # that was another one, or had another name afterwards
+        since = begin
+    around, _ = read(session, since, current_lsn(session), limit=1)
+    if around and any(each.id < since and (each.tables or each.truncated) for each in around[0].snapshots):
+        return around[0].last.id + 1
+    return since
 
 
 def wanted(found: Iterable[Snapshot], *, local_only: bool) -> list[Snapshot]:
