@@ -20,6 +20,7 @@ def migrate(link: CatalogConnection, data_path: str) -> None:
     if version == 1:
         _give_it_a_lake(link, data_path)
     if version < FORMAT_VERSION:
+        _tell_of_subscriptions(link, version)
         # of formats 3 to 10: workers, copies, checksums, prepared transactions, files of changes, types, privileges
         ddl.create(link)
         _remember_publishers(link)
@@ -72,6 +73,16 @@ def _have_user_types(link: CatalogConnection) -> None:
     if link.is_sqlite and link.execute("SELECT 1 FROM pgrepl_sum"):
         link.execute("DELETE FROM pgrepl_sum WHERE table_name = 'pg_constraint'")
         sums.sum_up(link, [tables.pg_constraint.__table__])
+
+
+def _tell_of_subscriptions(link: CatalogConnection, version: int) -> None:
+    """Format 11 has the hints of errors that stop subscriptions, which not all catalogs of format 3 kept, and the time
+    of their last change."""
+    link.execute("ALTER TABLE pg_replication_origin ADD COLUMN caught_up VARCHAR")
+    if version < 4:
+        link.execute("DROP TABLE IF EXISTS pgrepl_subscription_error")
+    else:
+        link.execute("ALTER TABLE pgrepl_subscription_error ADD COLUMN hint TEXT")
 
 
 def _give_it_a_lake(link: CatalogConnection, data_path: str) -> None:

@@ -560,6 +560,7 @@ class pgrepl_subscription_error(SystemRow, key=("subid", "relid")):
     sqlstate: Varchar
     message: Text
     detail: Text | None
+    hint: Text | None
     context: Text | None
 
 
@@ -631,6 +632,7 @@ class pg_replication_origin(SystemRow, key=("roident",), indexes=(("roname",),))
     roname: Varchar
     remote_lsn: Lsn | None
     local_lsn: Lsn | None
+    caught_up: Varchar | None  # when all changes of the publisher had been applied
 
 
 # --- checksums ----------------------------------------------------------------------------------------------------

@@ -23,7 +23,6 @@ from pgrepl.types.lake_structs import NO_COLUMNS
 from pgrepl.types.oids import FIRST_USER_OID
 
 if TYPE_CHECKING:
-
     from pgrepl.catalog.session import Session
 
 

@@ -45,9 +45,7 @@ class _Column:
     initial_default: str | None = None
 
 
-def define_columns(
-    session: Session, oid: int, table_id: int, constant: Constant, before: Session | None
-) -> bool:
+def define_columns(session: Session, oid: int, table_id: int, constant: Constant, before: Session | None) -> bool:
     """Bring the columns in line with pg_attribute; whether anything changed. `before`: the definitions before the
     running statement, if it has changed attributes of composite types."""
     rows = store.rows(session, ducklake_column, table_id=table_id, end_snapshot=None)

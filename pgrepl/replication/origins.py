@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog import tables
 from pgrepl.catalog.roles import is_reserved_name
 from pgrepl.catalog.store import delete, insert, one, rows, update
+from pgrepl.catalog.subscription import origin_name
 from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
@@ -81,6 +82,21 @@ def advance_origin(session: Session, name: str, lsn: int, local_lsn: int = 0) ->
         remote_lsn=lsn,
         local_lsn=max(row.local_lsn or 0, local_lsn),
     )
+
+
+def check_room_for_another(session: Session) -> None:
+    """Raise if the worker of one more subscription would find no room for its origin, by max_replication_slots.
+    PostgreSQL's workers find it out after the copies."""
+    expected = {origin_name(row.oid) for row in rows(session, tables.pg_subscription) if row.subenabled}
+    origins = rows(session, tables.pg_replication_origin)
+    most = int(session.settings.get("max_replication_slots"))
+    if sum(row.remote_lsn is not None or row.roname in expected for row in origins) >= most:
+        raise PgError(
+            "53400",
+            "could not find free replication state slot for another subscription",
+            detail=f"max_replication_slots is {most}: so many subscriptions and other replication origins are there.",
+            hint='Increase "max_replication_slots" and try again.',
+        )
 
 
 def _check_room(session: Session, row: tables.pg_replication_origin) -> None:

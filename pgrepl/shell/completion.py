@@ -40,6 +40,7 @@ _VARIABLE_VALUES: dict[str, Sequence[str]] = {
     "ECHO_HIDDEN": ("noexec", "off", "on"),
     "HISTCONTROL": ("none", "ignorespace", "ignoredups", "ignoreboth"),
     "ON_ERROR_ROLLBACK": ("on", "off", "interactive"),
+    "ON_STALE": ("error", "off", "warning"),
     "SHOW_CONTEXT": ("never", "errors", "always"),
     "VERBOSITY": ("default", "verbose", "terse", "sqlstate"),
 }

@@ -154,6 +154,7 @@ class Connection(OpenedSession):
         self.target = target
         self._catch_up: CatchUp | None = None
         self._superuser = False
+        self.told: set[Report] = set()  # of stopped subscriptions
         try:
             check_catalog(target)
             super().__init__(
@@ -278,6 +279,16 @@ class Connection(OpenedSession):
 
             self._catch_up = CatchUp(self.session)
         self._catch_up.now()
+
+    def stops(self) -> list[Report]:
+        """What has stopped the database's subscriptions, as warnings."""
+        if self.lost is not None or (self._catch_up is None and not self.has_subscriptions()):
+            return []
+        from pgrepl.catalog.transaction import reading
+        from pgrepl.replication.subscriber.stopped import stops
+
+        with reading(self.session):
+            return [stop.report("WARNING") for stop in stops(self.session)]
 
     def has_subscriptions(self) -> bool:
         from pgrepl.catalog.subscription import subscriptions

@@ -15,6 +15,7 @@ from pgrepl.shell.lost import check_connection
 from pgrepl.shell.query_run import QueryRun, statement_bar
 from pgrepl.shell.results import remember_error, set_error_variables
 from pgrepl.shell.shell import NextQuery, Shell
+from pgrepl.shell.stale import check_stale, names_subscription
 from pgrepl.shell.streams import Stream
 from pgrepl.shell.table import PrintOptions
 from pgrepl.shell.timing import print_timing
@@ -51,8 +52,11 @@ def _send(shell: Shell, query: str, copies: int | None) -> bool:
         shell.log_file.write(f"/******** QUERY *********/\n{query}\n/************************/\n\n")
         shell.log_file.flush()
 
-    if connection.status == "idle" and variables.on("AUTOAPPLY") and not _catch_up(shell):
-        return False
+    if connection.status == "idle":
+        if variables.on("AUTOAPPLY") and not _catch_up(shell):
+            return False
+        if not check_stale(shell, query):
+            return False
     if connection.status == "idle" and not variables.on("AUTOCOMMIT") and not runs_outside_block(query):
         if not _quietly(shell, "BEGIN"):
             return False
@@ -64,8 +68,9 @@ def _send(shell: Shell, query: str, copies: int | None) -> bool:
     timing = shell.timing
     run = QueryRun(shell, query, send_query)
     ok = run.describe() if shell.next.describe else run.execute(copies) > 0
-    if variables.on("AUTOAPPLY") and "subscription" in query.lower() and connection.status == "idle":
-        _catch_up(shell)  # a server's workers would begin at once with changed subscriptions
+    if variables.on("AUTOAPPLY") and names_subscription(query) and connection.status == "idle":
+        if _catch_up(shell):  # a server's workers would begin at once with changed subscriptions
+            check_stale(shell, "")
     if not ok and variables.word("ECHO") == "errors":
         shell.info(f"STATEMENT:  {query}")
     if savepoint:

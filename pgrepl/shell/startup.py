@@ -380,12 +380,13 @@ def _argument_text(text: str) -> str:
 def _run_prompt(shell: Shell, invocation: Invocation) -> int:
     from pgrepl.shell.mainloop import MainLoop
     from pgrepl.shell.person import PlainPerson
+    from pgrepl.shell.stale import check_stale
 
     shell.terse_messages = True
     if not shell.quiet:
         shell.say(f"{PROGRAM} {__version__} (PostgreSQL {SPOKEN_VERSION})")
         shell.say('Type "help" for help.\n')
-    _warn_of_stopped_subscriptions(shell)
+    check_stale(shell, "")
     _start_spark(shell)
     if invocation.no_line_editing:
         return MainLoop(shell, person=PlainPerson(shell)).run()
@@ -393,28 +394,6 @@ def _run_prompt(shell: Shell, invocation: Invocation) -> int:
 
     with Terminal(shell) as terminal:
         return MainLoop(shell, person=terminal).run()
-
-
-def _warn_of_stopped_subscriptions(shell: Shell) -> None:
-    """Say once, at the start, which subscriptions of the database an error has stopped."""
-    if shell.connection is None or not shell.connection.has_subscriptions():
-        return
-    from pgrepl.catalog.transaction import reading
-    from pgrepl.errors import PgError, Report
-    from pgrepl.replication.subscriber.stopped import stops
-
-    try:
-        with reading(shell.connection.session):
-            found = stops(shell.connection.session)
-    except PgError as problem:
-        shell.report(problem.report, None)
-        return
-    for stop in found:
-        detail = stop.message if stop.detail is None else f"{stop.message}: {stop.detail}"
-        hint = " ".join([stop.advice, *stop.statements])
-        how = "stopped" if stop.enabled else "disabled"
-        text = f'subscription "{stop.subscription}" is {how} by an error'
-        shell.report(Report("WARNING", stop.sqlstate, text, detail=detail, hint=hint), None)
 
 
 def _start_spark(shell: Shell) -> None:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from pgrepl.shell.connection import DEFAULT_DATABASE, DEFAULT_USER, Connection
-from pgrepl.shell.status_text import over_text, status_text
+from pgrepl.shell.status_text import WIDTH, over_text, status_text
+from pgrepl.shell.streams import screen_size
 from pgrepl.shell.subcommand import FAILURE, OK, connection, is_only_with, on_spark, run
 
 if TYPE_CHECKING:
@@ -85,14 +86,23 @@ def _watch(opened: Connection, names: Sequence[str], dbname: str | None, interva
 
     with Live(refresh_per_second=4) as live:
         while True:
-            text = status_text(_look(opened, names, dbname), f"Subscriptions on {time.strftime('%c')}")
+            found, title = _look(opened, names, dbname), f"Subscriptions on {time.strftime('%c')}"
+            text = status_text(found, title, _width())
             live.update(Text(text, no_wrap=True, overflow="ignore"))
             time.sleep(interval)
 
 
+def _width() -> int:
+    """The columns of the terminal, if there is one."""
+    size = screen_size()
+    return WIDTH if size is None or not size.columns else size.columns
+
+
 def _write(found: Sequence[Status], *, as_json: bool, max_lag: float | None = None) -> None:
     if not as_json:
-        sys.stdout.write(status_text(found) + ("" if max_lag is None else over_text(found, max_lag)))
+        width = _width()
+        over = "" if max_lag is None else over_text(found, max_lag, width)
+        sys.stdout.write(status_text(found, width=width) + over)
         return
     listed = [status.as_json() for status in found]
     if max_lag is not None:

@@ -1,36 +1,38 @@
-"""The status of subscriptions as text of 80 columns: a table, and below it what has stopped whom."""
+"""The status of subscriptions as text: a table, and below it what has stopped whom."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from pgrepl.expr.functions.misc import pg_size_pretty
 from pgrepl.shell.subcommand import many
 from pgrepl.shell.table import PrintOptions, TableContent
+from pgrepl.sql.quote import quote_identifier
 from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
-    from pgrepl.replication.subscriber.status import Status
+    from pgrepl.replication.subscriber.status import Status, TableStatus
     from pgrepl.replication.subscriber.stopped import Stop
 
-WIDTH = 80
+WIDTH = 80  # where there is no terminal
 HEADERS = ("Subscription", "Publisher", "Worker", "Tables", "Applied", "Behind")
 _UNBROKEN = tuple(HEADERS.index(name) for name in ("Worker", "Applied", "Behind"))  # names may be, numbers not
 _LISTED = 4  # tables that are named one by one
 
 
-def status_text(found: Sequence[Status], title: str = "Subscriptions") -> str:
+def status_text(found: Sequence[Status], title: str = "Subscriptions", width: int = WIDTH) -> str:
     from pgrepl.shell.formats.aligned import aligned, lay_out
 
     rows = [status_row(status) for status in found]
     table = TableContent(HEADERS, rows, "l" * len(HEADERS), title, ())
     options = PrintOptions(title=title)
     layout = lay_out(table, options, 0)
-    if layout.exceeds(WIDTH):
-        options = PrintOptions(title=title, format="wrapped", columns=WIDTH)
-        layout = lay_out(table, options, WIDTH, _UNBROKEN)
-    problems = [text for status in found for text in _problem(status)]
+    if layout.exceeds(width):
+        options = PrintOptions(title=title, format="wrapped", columns=width)
+        layout = lay_out(table, options, width, _UNBROKEN)
+    problems = [_wrapped(lines, width) + "\n" for status in found for lines in _problems(status)]
     return "".join([aligned(table, options, layout), *problems])
 
 
@@ -63,7 +65,7 @@ def _behind(status: Status) -> str:
     elif status.lag is not None and status.lag.files is not None:
         lines = [many(status.lag.files, "file")]
     elif status.behind is not None:
-        lines = [f"{status.behind} bytes"]
+        lines = [pg_size_pretty(status.behind)]
     else:
         return ""
     if status.seconds:
@@ -72,65 +74,94 @@ def _behind(status: Status) -> str:
 
 
 def _tables(status: Status) -> str:
-    """The tables with their states; of many only those that are not ready."""
-    if len(status.tables) <= _LISTED:
-        return "\n".join(f"{table.name} {table.state}" for table in status.tables)
+    """The tables with their states; of many only those that are not ready, or not published any more."""
+    shown = [_table(table) for table in status.tables]
+    if len(shown) <= _LISTED:
+        return "\n".join(shown)
     ready = sum(table.state == "r" for table in status.tables)
-    waiting = [table for table in status.tables if table.state != "r"]
-    lines = [f"{ready} of {len(status.tables)} r", *(f"{table.name} {table.state}" for table in waiting[:_LISTED])]
-    if len(waiting) > _LISTED:
-        lines.append(f"and {len(waiting) - _LISTED} more")
+    unusual = [text for table, text in zip(status.tables, shown, strict=True) if table.state != "r" or _has_left(table)]
+    lines = [f"{ready} of {len(shown)} r", *unusual[:_LISTED]]
+    if len(unusual) > _LISTED:
+        lines.append(f"and {len(unusual) - _LISTED} more")
     return "\n".join(lines)
+
+
+def _table(table: TableStatus) -> str:
+    return f"{table.name} {table.state}" + (", not published" if _has_left(table) else "")
+
+
+def _has_left(table: TableStatus) -> bool:
+    return table.published is False
 
 
 # --- what is wrong ----------------------------------------------------------------------------------------------------
 
+_INDENT = "    "
 
-def _problem(status: Status) -> Iterator[str]:
+
+class _Line(NamedTuple):
+    text: str
+    indent: str = ""
+    is_statement: bool = False  # which is not broken
+
+
+def _statement(text: str) -> _Line:
+    return _Line(text, _INDENT, is_statement=True)
+
+
+def _problems(status: Status) -> Iterator[list[_Line]]:
     where = f'Subscription "{status.name}" in database "{status.database}"'
-    known = "" if status.stop is None else status.stop.message  # what has stopped it may be why nobody answers
+    known = "" if status.stop is None else status.stop.failure.message  # what has stopped it may be why nobody answers
     if status.unreachable is not None and status.unreachable not in known:
-        yield _wrapped(f"{where}: {status.unreachable}") + "\n"
+        yield [_Line(f"{where}: {status.unreachable}")]
     if status.stop is not None:
-        yield _stopped(where, status.stop) + "\n"
+        yield _stopped(where, status.stop)
+    left = [table.name for table in status.tables if _has_left(table)]
+    if left:
+        what = f"{', '.join(left)} {'is' if len(left) == 1 else 'are'}"
+        told = f"{where}: {what} no longer published, so that no changes come. The subscription forgets that with"
+        refresh = f"ALTER SUBSCRIPTION {quote_identifier(status.name)} REFRESH PUBLICATION;"
+        yield [_Line(told), _statement(refresh)]
 
 
-def _stopped(where: str, stop: Stop) -> str:
-    how = "is stopped by" if stop.enabled else "is disabled by"
-    lines = [_wrapped(f"{where} {how} an error of {stop.happened[:19].replace('T', ' ')}:")]
-    lines.append(_wrapped(f"ERROR:  {stop.sqlstate}: {stop.message}", "    "))
-    if stop.detail is not None:
-        lines.append(_wrapped(f"DETAIL:  {stop.detail}", "    "))
-    if stop.table is not None:
-        lines.append(_wrapped(f"while table {stop.table} was copied", "    "))
+def _stopped(where: str, stop: Stop) -> list[_Line]:
+    failure = stop.failure
+    how = "waits for its publisher since" if failure.waits else "is stopped by"
+    if not stop.enabled:
+        how = "is disabled by" if stop.disables else "is disabled; before, it was stopped by"
+    lines = [_Line(f"{where} {how} an error of {stop.happened[:19].replace('T', ' ')}:")]
+    lines.append(_Line(f"ERROR:  {failure.sqlstate}: {failure.message}", _INDENT))
+    if failure.detail is not None:
+        lines.append(_Line(f"DETAIL:  {failure.detail}", _INDENT))
+    if failure.hint is not None:
+        lines.append(_Line(f"HINT:  {failure.hint}", _INDENT))
+    if failure.table is not None:
+        others = "" if stop.uncopied == 1 else f", one of {stop.uncopied} whose copies failed"
+        lines.append(_Line(f"while table {failure.table} was copied{others}", _INDENT))
     elif stop.lsn is not None:
-        lines.append(f"    The transaction finished at LSN {stop.lsn}.\n")
-    lines.append(_wrapped(stop.advice))
-    lines += [f"    {statement}\n" for statement in stop.statements]
-    return "".join(lines)
+        lines.append(_Line(f"The transaction finished at LSN {stop.lsn}.", _INDENT))
+    for text, statements in stop.steps:
+        lines += [_Line(text), *map(_statement, statements)]
+    return lines
 
 
-def over_text(found: Sequence[Status], limit: float) -> str:
+def over_text(found: Sequence[Status], limit: float, width: int = WIDTH) -> str:
     """The subscriptions that are over a limit of seconds, and why."""
     over = [(status, reason) for status in found if (reason := status.exceeds(limit)) is not None]
-    return "".join(
-        _wrapped(f'Subscription "{status.name}" in database "{status.database}" is over the limit: {reason}.')
-        for status, reason in over
-    )
+    told = 'Subscription "{}" in database "{}" is over the limit: {}.'
+    return _wrapped([_Line(told.format(status.name, status.database, reason)) for status, reason in over], width)
 
 
-def _wrapped(text: str, indent: str = "") -> str:
-    lines: list[str] = []
-    for line in text.splitlines():
-        lines += textwrap.wrap(
-            line,
-            WIDTH - 1,
-            initial_indent=indent,
-            subsequent_indent=indent and f"{indent}  ",
-            break_on_hyphens=False,
-            drop_whitespace=True,
-        )
-    return "".join(line + "\n" for line in lines)
+def _wrapped(lines: Sequence[_Line], width: int) -> str:
+    found: list[str] = []
+    for text, indent, is_statement in lines:
+        further = indent and f"{indent}  "
+        for line in text.splitlines():
+            whole = len(indent + line) + 1 if is_statement else width - 1
+            found += textwrap.wrap(
+                line, whole, initial_indent=indent, subsequent_indent=further, break_on_hyphens=False
+            )
+    return "".join(line + "\n" for line in found)
 
 
 __all__ = ["HEADERS", "over_text", "status_row", "status_text"]

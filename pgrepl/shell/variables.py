@@ -121,6 +121,7 @@ RULES: dict[str, VariableRule] = {
     "IGNOREEOF": VariableRule("0", _any, substitute=_eof_count),
     "ON_ERROR_ROLLBACK": _bool_or("ON_ERROR_ROLLBACK", "interactive"),
     "ON_ERROR_STOP": _bool_rule("ON_ERROR_STOP"),
+    "ON_STALE": _enum_rule("ON_STALE", "warning", "error, warning, off"),
     "PROMPT1": VariableRule(None, _any),
     "PROMPT2": VariableRule(None, _any),
     "PROMPT3": VariableRule(None, _any),

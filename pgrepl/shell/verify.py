@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pgrepl.errors import PgError
+from pgrepl.expr.functions.misc import pg_size_pretty
 from pgrepl.shell.connection import DEFAULT_DATABASE, DEFAULT_USER, ConnectFailure, Connection
 from pgrepl.shell.show_table import write_table
 from pgrepl.shell.subcommand import OK, connection, many, run, say
@@ -90,7 +91,7 @@ def _write(work: Verification, found: Sequence[Damage]) -> None:
     if found:
         rows = [(damage.table or "", damage.file or "", damage.what) for damage in found]
         write_table(sys.stdout, "Damage", ("Table", "File", "What is wrong"), rows)
-    files = f"{many(work.files, 'file')} ({_size(work.bytes)})"
+    files = f"{many(work.files, 'file')} ({pg_size_pretty(work.bytes)})"
     verified = f"{many(work.tables, 'table')}, {files}, {many(work.inlined_rows, 'inlined row')}"
     result = "no damage" if not found else many(len(found), "problem")
     sys.stdout.write(f"verified {verified}: {result}\n")
@@ -112,14 +113,6 @@ def _json(work: Verification, found: Sequence[Damage]) -> str:
         "damage": [{"table": damage.table, "file": damage.file, "what": damage.what} for damage in found],
     }
     return json.dumps(answer, ensure_ascii=False, indent=2)
-
-
-def _size(count: int) -> str:
-    """The size in pg_size_pretty's units."""
-    size, units = count, ["bytes", "kB", "MB", "GB", "TB"]
-    while size >= 10 * 1024 and len(units) > 1:
-        size, units = (size + 512) // 1024, units[1:]
-    return f"{size} {units[0]}"
 
 
 def verify(arguments: Sequence[str]) -> int:

@@ -16,7 +16,7 @@ from pgrepl.catalog.opening import open_catalog
 from pgrepl.catalog.subscription_facts import subscription_facts
 from pgrepl.catalog.sums import disagreeing
 from pgrepl.statements.run import run
-from tests.harness.older import without_format_9
+from tests.harness.older import without_format_9, without_format_11
 from tests.harness.pair import Pair
 from tests.lake import duck
 
@@ -125,6 +125,7 @@ def test_a_catalog_of_format_9_gets_default_privileges(tmp_path: Path) -> None:
     session.close()
     catalog.close()
     with closing(sqlite3.connect(tmp_path / "catalog.db")) as link:
+        without_format_11(link)
         link.execute("DROP TABLE pg_default_acl")
         link.execute("UPDATE pgrepl_instance SET format_version = 9")
         link.execute("PRAGMA user_version = 9")

@@ -83,7 +83,8 @@ def test_types_of_other_databases_are_known(whole: Lake, capfd: pytest.CaptureFi
         "CREATE TYPE mood AS ENUM ('sad', 'ok')",
         "CREATE DOMAIN yr AS int CHECK (VALUE > 1900)",
         "CREATE TYPE pair AS (a yr, b mood)",
-        "CREATE TABLE m (a mood DEFAULT 'ok', b mood[], c yr DEFAULT 1999, d pair, e pair[], f yr[]) PARTITION BY LIST (a)",
+        "CREATE TABLE m (a mood DEFAULT 'ok', b mood[], c yr DEFAULT 1999, d pair, e pair[], f yr[])"
+        " PARTITION BY LIST (a)",
         "CREATE TABLE m1 PARTITION OF m FOR VALUES IN ('ok')",
         "INSERT INTO m VALUES ('ok', '{sad}', 2000, (1999, 'sad'), '{\"(2000,ok)\"}', '{1999,2000}')",
         "ALTER TABLE m ADD COLUMN g yr DEFAULT 2001",

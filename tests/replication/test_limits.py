@@ -50,6 +50,22 @@ def test_slots_are_limited_by_the_publishers_setting(nodes: Nodes) -> None:
     )
 
 
+def test_a_subscription_whose_worker_would_find_no_room_is_not_created(nodes: Nodes) -> None:
+    nodes.subscriber("CREATE TABLE t (a int PRIMARY KEY, b text)")
+    nodes.subscriber("ALTER SYSTEM SET max_replication_slots = 1")
+    full = Node(nodes.subscriber.folder)
+    create = f"CREATE SUBSCRIPTION {{}} CONNECTION 'host={nodes.primary.folder} dbname=shop' PUBLICATION p"
+    full(create.format("first"))
+    assert full.says(create.format("second")) == (
+        "could not find free replication state slot for another subscription\n"
+        "max_replication_slots is 1: so many subscriptions and other replication origins are there.\n"
+        'Increase "max_replication_slots" and try again.'
+    )
+    full(f"{create.format('third')} WITH (enabled = false)")
+    assert nodes.primary("SELECT slot_name FROM pg_replication_slots ORDER BY 1") == [("first",), ("third",)]
+    full.close()
+
+
 def test_settings_of_replication_can_be_shown(tmp_path: Path) -> None:
     node = Node(tmp_path / "node", new=True)
     shown = {

@@ -146,8 +146,8 @@ def test_status(instance: CommandLine) -> None:
     instance.play("pub", "INSERT INTO u VALUES (2), (3)")
     (found,) = json.loads(instance("status", "--json")[0])
     assert found["tables"] == [
-        {"name": "public.t", "state": "i", "lsn": None},
-        {"name": "public.u", "state": "r", "lsn": found["tables"][1]["lsn"]},
+        {"name": "public.t", "state": "i", "lsn": None, "published": True},
+        {"name": "public.u", "state": "r", "lsn": found["tables"][1]["lsn"], "published": True},
     ]
     assert (found["subscription"], found["database"], found["publications"]) == ("s", "sub", ["p"])
     assert (found["publisher"], found["enabled"], found["pid"], found["last_error"]) == ("pub", True, None, None)
@@ -175,7 +175,8 @@ def test_status_shows_the_last_error_until_it_is_over(instance: CommandLine) -> 
     (found,) = json.loads(instance("status", "--json")[0])
     assert found["last_error"]["sqlstate"] == "23505"
     assert found["last_error"]["detail"] == "Key (a)=(2) already exists."
-    (skip,) = found["last_error"]["statements"]
+    delete, skip = found["last_error"]["statements"]
+    assert delete == "DELETE FROM public.u WHERE a = '2';"
     assert skip == f"ALTER SUBSCRIPTION s SKIP (lsn = '{found['last_error']['lsn']}');"
     shown = instance("status")[0]
     assert 'Subscription "s" in database "sub" is stopped by an error of ' in shown

@@ -157,7 +157,6 @@ class ChangeWriter:
             self._publisher.close()
             self._sink.close()
 
-
     def _leave(self) -> None:
         token, self._token = self._token, ""
         if token:

@@ -13,6 +13,7 @@
                           statement
     outcome.py            the outcome of a batch
     preview.py, status.py, observer.py   information for users
+    stopped.py           the error that has stopped a subscription; advice.py: what helps
 
 Rule of the room: changes of a subscription's tables are committed together with the origin's position.
 """

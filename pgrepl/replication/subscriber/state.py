@@ -36,6 +36,11 @@ def move(session: Session, subid: int, lsn: int) -> None:
     advance_origin(session, catalog.origin_name(subid), lsn, session.transaction.numbering.last_snapshot() + 1)
 
 
+def caught_up(session: Session, subid: int, moment: str) -> None:
+    """Note that all changes have been applied that the publisher had at a moment."""
+    update(session, tables.pg_replication_origin, {"roname": catalog.origin_name(subid)}, caught_up=moment)
+
+
 def table_states(session: Session, subid: int) -> dict[int, tuple[str, int]]:
     """The state (srsubstate) and the LSN (srsublsn, or 0) of each table."""
     listed = rows(session, tables.pg_subscription_rel, srsubid=subid)
@@ -102,8 +107,10 @@ def count_error(session: Session, subid: int, *, apply: bool) -> None:
     update(session, tables.pg_stat_subscription_stats, {"subid": subid}, **{column: getattr(row, column) + 1})
 
 
-def remember_error(session: Session, subid: int, relid: int, error: PgError) -> None:
-    """Store the error that ended the worker of the main stream (`relid` 0) or of a table."""
+def remember_error(session: Session, subid: int, relid: int, error: PgError) -> bool:
+    """Store the error that ended the worker of the main stream (`relid` 0) or of a table. True: it is another one than
+    before."""
+    known = one(session, tables.pgrepl_subscription_error, subid=subid, relid=relid)
     delete(session, tables.pgrepl_subscription_error, subid=subid, relid=relid)
     insert(
         session,
@@ -114,8 +121,11 @@ def remember_error(session: Session, subid: int, relid: int, error: PgError) -> 
         sqlstate=error.sqlstate,
         message=error.message,
         detail=error.report.detail,
+        hint=error.report.hint,
         context=error.report.context,
     )
+    said = (error.sqlstate, error.message, error.report.detail)
+    return known is None or (known.sqlstate, known.message, known.detail) != said
 
 
 def errors(session: Session, subid: int) -> list[tables.pgrepl_subscription_error]:

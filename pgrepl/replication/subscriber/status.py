@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog import tables
@@ -36,6 +36,7 @@ class TableStatus:
     name: str
     state: str
     lsn: int
+    published: bool | None = True  # do the publications have it still? None: the publisher does not answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class Status:
     sync_errors: int
     stop: Stop | None  # the last error, if it is not over
     unreachable: str | None  # why the publisher does not answer
-    complete: datetime | None = None  # when the worker last had all changes
+    complete: datetime | None = None  # when all changes had last been applied
 
     @property
     def applied_lsn(self) -> str | None:
@@ -76,18 +77,17 @@ class Status:
 
     @property
     def seconds(self) -> float | None:
-        """The seconds since the commit of the first transaction that is not applied. Without a backlog those since the
-        worker last had all changes, an upper bound; without a worker those since the first unread file was written."""
+        """The seconds since the commit of the first transaction that is not applied. Without a backlog an upper bound:
+        those since all changes had been applied, or since the first unread file was written."""
         if self.behind == 0 or (self.backlog is not None and self.backlog.since is None):
             return 0.0
         if self.backlog is not None and self.backlog.since is not None:
             return max(0.0, time.time() - _EPOCH - self.backlog.since / 1_000_000)
         if self.behind is None:
             return None
-        if self.complete is not None:
-            return max(0.0, (datetime.now(timezone.utc) - self.complete).total_seconds())
-        since = None if self.lag is None else self.lag.since
-        return None if since is None else max(0.0, time.time() - since)
+        since = [] if self.complete is None else [self.complete.timestamp()]
+        since += [] if self.lag is None or self.lag.since is None else [self.lag.since]
+        return max(0.0, time.time() - max(since)) if since else None
 
     def exceeds(self, limit: float) -> str | None:
         """Why the subscription is further behind than `limit` seconds; None: it is not. One that is stopped, or whose
@@ -96,15 +96,15 @@ class Status:
             return "it is disabled"
         if self.slot is None:
             return "it has no replication slot"
-        if self.stop is not None:
-            return f"it is stopped by an error: {self.stop.message}"
+        if self.stop is not None and not self.stop.failure.waits:
+            return f"it is stopped by an error: {self.stop.failure.message}"
         if self.unreachable is not None:
             return "its publisher does not answer"
         waiting = sum(table.state in (catalog.INIT, catalog.DATASYNC) for table in self.tables)
         if waiting and self.pid is None:
             return f"{waiting} of {len(self.tables)} tables wait for their copies, and it has no worker"
         if self.seconds is None:
-            return "it is behind, and has no worker that knows for how long"
+            return "it is behind, and has never had all changes"
         return f"it is {self.seconds:.1f} s behind" if self.seconds > limit else None
 
     def as_json(self) -> dict[str, Any]:
@@ -118,7 +118,12 @@ class Status:
             "slot": self.slot,
             "pid": self.pid,
             "tables": [
-                {"name": table.name, "state": table.state, "lsn": lsn_text(table.lsn) if table.lsn else None}
+                {
+                    "name": table.name,
+                    "state": table.state,
+                    "lsn": lsn_text(table.lsn) if table.lsn else None,
+                    "published": table.published,
+                }
                 for table in self.tables
             ],
             "applied_lsn": self.applied_lsn,
@@ -138,12 +143,15 @@ class Status:
             if stop is None
             else {
                 "time": stop.happened,
-                "sqlstate": stop.sqlstate,
-                "message": stop.message,
-                "detail": stop.detail,
-                "table": stop.table,
+                "sqlstate": stop.failure.sqlstate,
+                "message": stop.failure.message,
+                "detail": stop.failure.detail,
+                "hint": stop.failure.hint,
+                "table": stop.failure.table,
                 "lsn": stop.lsn,
-                "statements": stop.statements,
+                "waits": stop.failure.waits,
+                "advice": stop.advice.text,
+                "statements": [statement for _, statements in stop.steps for statement in statements],
             },
             "unreachable": self.unreachable,
         }
@@ -188,13 +196,17 @@ def subscription_status(session: Session, names: Sequence[str] = (), *, everywhe
 def _status(session: Session, row: tables.pg_subscription, database: str) -> Status:
     origin = origin_or_none(session, f"pg_{row.oid}")
     applied = 0 if origin is None else int(origin.remote_lsn or 0)
-    lag, backlog, unreachable = _publisher(session, row, applied)
+    lag, backlog, unreachable, published = _publisher(session, row, applied)
     worker = lease.holder(session, row.oid)
     counted = one(session, tables.pg_stat_subscription_stats, subid=row.oid)
     listed = []
     for relid, (current, lsn) in sorted(state.table_states(session, row.oid).items()):
         table = relation_or_none(session, relid)
-        listed.append(TableStatus(str(relid) if table is None else table.qualified_name, current, lsn))
+        if table is None:
+            listed.append(TableStatus(str(relid), current, lsn))
+            continue
+        known = None if published is None else (table.schema, table.name) in published
+        listed.append(TableStatus(table.qualified_name, current, lsn, known))
     return Status(
         database=database,
         name=row.subname,
@@ -211,34 +223,37 @@ def _status(session: Session, row: tables.pg_subscription, database: str) -> Sta
         sync_errors=0 if counted is None else int(counted.sync_error_count or 0),
         stop=stop_of(session, row),
         unreachable=unreachable,
-        complete=None
-        if worker is None or not worker.latest_end_time
-        else datetime.fromisoformat(worker.latest_end_time),
+        complete=None if origin is None or not origin.caught_up else datetime.fromisoformat(origin.caught_up),
     )
 
 
-def _publisher(
-    session: Session, row: tables.pg_subscription, applied: int
-) -> tuple[SlotLag | None, Backlog | None, str | None]:
-    """The lag and the backlog that the publisher reports, or the reason why it reports none."""
+_Answer: TypeAlias = "tuple[SlotLag | None, Backlog | None, str | None, set[tuple[str, str]] | None]"
+
+
+def _publisher(session: Session, row: tables.pg_subscription, applied: int) -> _Answer:
+    """The lag and the backlog that the publisher reports, or the reason why it reports none; and the schemas and names
+    of the published tables."""
     if not row.subslotname:
-        return None, None, None
+        return None, None, None, None
     required = row.subpasswordrequired and not is_superuser(session, row.subowner)
     try:
         publisher = connect(session, row.subconninfo, must_use_password=bool(required), apart=True, subid=row.oid)
     except (ConnectionFailure, PgError) as failure:
-        return None, None, str(failure)
+        return None, None, str(failure), None
+    published = None
     try:
+        published = {(table.schema, table.name) for table in publisher.published_tables(row.subpublications)}
         lag = publisher.lag(row.subslotname)
         if lag is None:
-            return None, None, f'replication slot "{row.subslotname}" does not exist'
+            return None, None, f'replication slot "{row.subslotname}" does not exist', published
         if 0 < applied < lag.confirmed:
-            return lag, None, server_text(slot_is_ahead(row.subslotname, lag.confirmed, applied))
+            return lag, None, server_text(slot_is_ahead(row.subslotname, lag.confirmed, applied)), published
         start = max(lag.confirmed, applied)
         local_only = state.local_only(row)
-        return lag, publisher.backlog(row.subpublications, start, lag.current, local_only=local_only), None
+        backlog = publisher.backlog(row.subpublications, start, lag.current, local_only=local_only)
+        return lag, backlog, None, published
     except PublisherError as error:
-        return None, None, str(error)
+        return None, None, str(error), published
     finally:
         publisher.close()
 

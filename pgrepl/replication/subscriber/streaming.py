@@ -12,8 +12,8 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog import statistics, tables
 from pgrepl.catalog import subscription as catalog
-from pgrepl.catalog import tables
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake.crash_points import crash_point
@@ -45,8 +45,9 @@ def stream_batch(receiver: Receiver, upto: int | None, limit: int | None) -> Str
     changes at most."""
     with receiver.transaction() as subscription:
         publisher = receiver.publisher(subscription)
-        end = asked(publisher.current_lsn)  # before transactions are asked for
-        end = end if upto is None else min(end, upto)
+        asked_at = statistics.now()
+        present = asked(publisher.current_lsn)  # before transactions are asked for
+        end = present if upto is None else min(present, upto)
         position = state.position(receiver.session, subscription.oid)
         start = _start(publisher, subscription, position)
         by_columns = None
@@ -88,6 +89,8 @@ def stream_batch(receiver: Receiver, upto: int | None, limit: int | None) -> Str
             lease.received(receiver.session, subscription.oid, receiver.token, reached)
             if reached > max(position, applied.end_lsn):  # a slot must not be ahead of its origin
                 state.move(receiver.session, subscription.oid, reached)
+            if reached >= present:
+                state.caught_up(receiver.session, subscription.oid, asked_at)
             confirmed = publisher.shares_catalog
             if confirmed:
                 publisher.confirm(catalog.slot_of(subscription), reached, receiver.session)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -32,6 +33,7 @@ from pgrepl.replication.subscriber.lease import LeaseHeld
 from pgrepl.replication.subscriber.observer import Observer
 from pgrepl.replication.subscriber.outcome import Applied, Streamed, conflict_of
 from pgrepl.replication.subscriber.receiver import Receiver, SubscriptionChanged, WorkerFailed, asked, guarded
+from pgrepl.replication.subscriber.stopped import remember
 from pgrepl.replication.subscriber.streaming import enable_two_phase, stream_batch
 from pgrepl.replication.subscriber.table_workers import copy_together, workers_for
 
@@ -158,10 +160,12 @@ class Worker:
                 ended = self._tried(done, work, wait=wait)
             else:
                 self._caught_up(done, streamed)
-        except PgError as error:  # of the catalog: locked, gone, full
+        except PgError as error:  # of the catalog: locked, gone, full, or its limits
             self._receiver.check_stopped()
             done.error = done.error or error
             self._log.error(error)
+            with suppress(PgError, SubscriptionChanged):
+                self._remember(lease.APPLY, error)
         finally:
             if ended or not self.keeps_lease or done.error is not None:
                 self._receiver.release()
@@ -398,15 +402,13 @@ class Worker:
         counts = relid != lease.APPLY or failure.began
         if relid == lease.APPLY and (kind := conflict_of(failure.error.report)) is not None:
             self._count(**{kind: 1})
+        self._remember(relid, failure.error, counts=counts)
+
+    def _remember(self, relid: int, error: PgError, *, counts: bool = False) -> None:
         with self._receiver.transaction() as subscription:
             self._session.transaction.require_write()
-            state.remember_error(self._session, subscription.oid, relid, failure.error)
             if relid != lease.APPLY:
                 lease.end(self._session, subscription.oid, relid, self._receiver.token)
-            if counts:
-                state.count_error(self._session, subscription.oid, apply=relid == lease.APPLY)
-            disables = counts and subscription.subdisableonerr
-            if disables:
-                state.disable(self._session, subscription.oid)
-        if disables:
-            self._log.log(f'subscription "{subscription.subname}" has been disabled because of an error')
+            told = remember(self._session, subscription, relid, error, counts=counts)
+        for report in told:
+            self._log.report(report)

@@ -31,6 +31,7 @@ class CheckingVariables(Variables):
 
     _FIXED = {
         "AUTOAPPLY": "off",
+        "ON_STALE": "off",
         "FETCH_COUNT": "0",
         "ON_ERROR_ROLLBACK": "on",
         "ON_ERROR_STOP": "off",

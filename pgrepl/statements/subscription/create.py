@@ -13,7 +13,7 @@ from pgrepl.catalog.transaction import require_no_block
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.replication.libpq.conninfo import check_conninfo
-from pgrepl.replication.origins import create_origin
+from pgrepl.replication.origins import check_room_for_another, create_origin
 from pgrepl.replication.publisher.protocol import Publisher, PublisherError
 from pgrepl.replication.subscriber import same_server
 from pgrepl.sql.nodes import CreateSubscriptionStmt
@@ -39,6 +39,8 @@ def create_subscription(stmt: CreateSubscriptionStmt, session: Session) -> Resul
     check_may_read_files(session, stmt.conninfo, session.role)
     check_files_options(session, stmt.conninfo, two_phase=options.two_phase, failover=options.failover)
     check_duplicates(stmt.publications)
+    if options.enabled:
+        check_room_for_another(session)
     subscription = _insert(session, stmt, options)
     if options.connect:
         with connected(session, subscription) as publisher:
