@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from threading import Event
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from pgrepl.errors import PgError
@@ -342,6 +343,15 @@ class ChangeStream(Protocol):
         """The transactions that finish at `start` or later and before `end`, with their messages. `limit`: about how
         many changes the caller will take."""
         ...
+
+    def wait(self, lsn: int, seconds: float, over: Event) -> None:
+        """Wait until there may be something behind `lsn`, for so long at most, or until `over` is set and `wake` is
+        called."""
+        over.wait(seconds)
+
+    def wake(self) -> None:
+        """End a wait; called from another thread."""
+        return
 
     def delivered(self, end: int) -> int:
         """The LSN up to which everything has been sent, when all transactions before `end` were asked for and taken. A

@@ -13,6 +13,7 @@ from pgrepl.catalog import processes, statistics, tables
 from pgrepl.catalog.store import delete, insert, one, rows, update
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
+from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -26,6 +27,43 @@ class WalSender:
     application_name: str
     statement: str  # its START_REPLICATION command, for the log
     role: int = 0
+    options: StreamOptions | None = None  # None: the client of a server has given them as text
+
+
+@frozen
+class StreamOptions:
+    """How a subscription wants its changes (WalRcvStreamOptions)."""
+
+    publications: tuple[str, ...]
+    origin: str
+    streaming: str | None = None  # on, parallel
+    two_phase: bool = False
+    binary: bool = False
+
+    def statement(self, slot: str, lsn: int, version: int = 170000) -> str:
+        """START_REPLICATION with what a server of this version knows (libpqrcv_startstreaming)."""
+        protocol = next(number for since, number in _PROTOCOLS if version >= since)
+        streaming = self.streaming if protocol >= _PARALLEL or self.streaming is None else "on"
+        given = {
+            "proto_version": str(protocol),
+            "streaming": streaming if protocol >= _STREAMING else None,
+            "two_phase": "on" if self.two_phase and protocol >= _TWO_PHASE else None,
+            "origin": self.origin if version >= _ORIGINS else None,
+            "publication_names": ",".join([quoted(name, '"') for name in self.publications]),
+            "binary": "true" if self.binary else None,
+        }
+        listed = ", ".join([f"{name} {quoted(value, QUOTE)}" for name, value in given.items() if value])
+        return f'START_REPLICATION SLOT "{slot}" LOGICAL {lsn_text(lsn)} ({listed})'
+
+
+QUOTE = "'"
+_PROTOCOLS = ((160000, 4), (150000, 3), (140000, 2), (0, 1))  # of pgoutput, by the release that brought them
+_STREAMING, _TWO_PHASE, _PARALLEL = 2, 3, 4
+_ORIGINS = 160000
+
+
+def quoted(text: str, quote: str) -> str:
+    return quote + text.replace(quote, quote * 2) + quote
 
 
 def active_pid(session: Session, slot: tables.pg_replication_slot, ours: str = "") -> int | None:

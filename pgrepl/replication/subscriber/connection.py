@@ -154,7 +154,8 @@ def _is_here(session: Session, hosts: tuple[Endpoint, ...], wish: _Wish) -> bool
 
 def _to_server(session: Session, options: Mapping[str, str]) -> PostgresPublisher:
     milliseconds = int(session.settings.value("wal_receiver_timeout"))
-    return to_server(options, session.catalog.data_path, milliseconds / 1000 or None)
+    interval = int(session.settings.value("wal_receiver_status_interval"))
+    return to_server(options, session.catalog.data_path, milliseconds / 1000 or None, interval)
 
 
 def _first_reachable(

@@ -56,6 +56,7 @@ class Follower:
         if self.ending_since is None:
             self.ending_since = time.monotonic()
         self._over.set()
+        self._worker.wake()
 
     def stop(self) -> None:
         """Interrupt the round. To be called again until the thread has ended: it may have been about to begin work that
@@ -89,7 +90,10 @@ class Follower:
                 if done.restarts and not self._over.is_set():
                     restarts = True
                     return
-                self._over.wait(self._interval if begun else self._until_next_attempt(since))
+                if begun:
+                    self._worker.wait(done.lsn, self._interval, self._over)
+                else:
+                    self._over.wait(self._until_next_attempt(since))
         except ReceiverStopped:
             pass
         except BaseException as problem:  # the launcher raises it

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
+from threading import Event
 from typing import TYPE_CHECKING, TypeVar
 
 from pgrepl.catalog import processes, tables
@@ -28,13 +29,12 @@ from pgrepl.replication.libpq.conninfo import parse_conninfo
 from pgrepl.replication.libpq.endpoints import ConnectionFailure
 from pgrepl.replication.log import LogOf, ServerLog
 from pgrepl.replication.publisher.protocol import Publisher, PublisherError, Slots, not_received, not_started
-from pgrepl.replication.publisher.senders import WalSender
+from pgrepl.replication.publisher.senders import StreamOptions, WalSender
 from pgrepl.replication.subscriber import lease, same_server, state
 from pgrepl.replication.subscriber.connection import connect
 from pgrepl.replication.subscriber.heartbeat import Heartbeat
 from pgrepl.replication.subscriber.lease import LeaseHeld
 from pgrepl.replication.subscriber.observer import Observer
-from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.relation import Relation
@@ -228,7 +228,11 @@ class Receiver:
     def _occupy(self, publisher: Slots, subscription: tables.pg_subscription, token: str) -> None:
         within = self.session if publisher.shares_catalog else None
         try:
-            sender = WalSender(token, self._application_name(subscription), self._statement(subscription))
+            options = _options(subscription)
+            with reading(self.session):
+                lsn = state.position(self.session, subscription.oid)
+            statement = options.statement(catalog.slot_of(subscription), lsn)
+            sender = WalSender(token, self._application_name(subscription), statement, options=options)
             publisher.occupy(catalog.slot_of(subscription), sender, within)
         except PublisherError as error:
             raise WorkerFailed(not_started(error), began=False) from None
@@ -236,23 +240,6 @@ class Receiver:
     @staticmethod
     def _application_name(subscription: tables.pg_subscription) -> str:
         return parse_conninfo(subscription.subconninfo).get("application_name") or str(subscription.subname)
-
-    def _statement(self, subscription: tables.pg_subscription) -> str:
-        """The START_REPLICATION statement (libpqrcv_startstreaming), which the publisher's log shows."""
-        with reading(self.session):
-            lsn = lsn_text(state.position(self.session, subscription.oid))
-        names = ",".join([_quoted(name, '"') for name in subscription.subpublications])
-        streaming = {"t": "on", "p": "parallel"}.get(subscription.substream)
-        options = {
-            "proto_version": "4",
-            "streaming": streaming,
-            "two_phase": "on" if subscription.subtwophasestate == catalog.TWO_PHASE_ENABLED else None,
-            "origin": subscription.suborigin,
-            "publication_names": names,
-            "binary": "true" if subscription.subbinary else None,
-        }
-        given = ", ".join([f"{name} {_quoted(value, QUOTE)}" for name, value in options.items() if value])
-        return f'START_REPLICATION SLOT "{catalog.slot_of(subscription)}" LOGICAL {lsn} ({given})'
 
     def release(self, *, occupied: bool = True) -> None:
         """Give the lease back, and leave the slot if it is `occupied`. If that fails, because a catalog is gone or
@@ -462,6 +449,22 @@ class Receiver:
         behind = end > max(lag.confirmed, position) or any(current != catalog.READY for current, _ in states)
         return end if behind or can_begin else None
 
+    def wait(self, lsn: int, seconds: float, over: Event) -> None:
+        """See Worker.wait. An error of the publisher is met again by the next round."""
+        publisher = self._publisher
+        if publisher is None or not publisher.is_open or self._held is None:
+            over.wait(seconds)
+            return
+        try:
+            publisher.wait(lsn, seconds, over)
+        except PublisherError:
+            self.check_stopped()
+
+    def wake(self) -> None:
+        publisher = self._publisher
+        if publisher is not None:
+            publisher.wake()
+
     def disconnect(self) -> None:
         publisher, self._publisher = self._publisher, None
         if publisher is not None:
@@ -469,11 +472,14 @@ class Receiver:
                 publisher.close()
 
 
-QUOTE = "'"
-
-
-def _quoted(text: str, quote: str) -> str:
-    return quote + text.replace(quote, quote * 2) + quote
+def _options(subscription: tables.pg_subscription) -> StreamOptions:
+    return StreamOptions(
+        tuple(subscription.subpublications),
+        subscription.suborigin,
+        {"t": "on", "p": "parallel"}.get(subscription.substream),
+        subscription.subtwophasestate == catalog.TWO_PHASE_ENABLED,
+        bool(subscription.subbinary),
+    )
 
 
 def guarded(action: Callable[[], T]) -> T:

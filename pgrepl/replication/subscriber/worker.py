@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from threading import Event
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import statistics
@@ -104,6 +105,14 @@ class Worker:
         the worker, and calls again if it still runs."""
         self._receiver.stop()
         spark.cancel_tagged(self.tag)
+
+    def wait(self, lsn: int, seconds: float, over: Event) -> None:
+        """Wait between two rounds, until the publisher may have something behind `lsn`, or for so long."""
+        self._receiver.wait(lsn, seconds, over)
+
+    def wake(self) -> None:
+        """End a wait; called from another thread."""
+        self._receiver.wake()
 
     def check_stopped(self) -> None:
         self._receiver.check_stopped()

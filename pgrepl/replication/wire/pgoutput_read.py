@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from pgrepl.lake.history import COMMIT, PREPARE, ROLLBACK
@@ -81,12 +82,18 @@ class Relations:
             raise ProtocolError(f"no relation map entry for remote relation ID {relid}") from None
 
     def learn(self, message: bytes) -> SentRelation:
-        found = read_relation(message)
+        found = _relation(message)
         before = self.known.get(found.relid)
         if before == found:
             return before  # the same object, so that caches by relation stay valid
         self.known[found.relid] = found
         return found
+
+
+@lru_cache(maxsize=4096)
+def _relation(message: bytes) -> SentRelation:
+    """A stream describes a relation once, and each of its batches begins with all descriptions."""
+    return read_relation(message)
 
 
 def transactions(messages: Iterable[bytes], relations: Relations) -> Iterator[WireTransaction]:

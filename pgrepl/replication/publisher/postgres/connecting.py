@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 APPLICATION = "pgrepl"
 
 
-def to_server(options: Mapping[str, str], data_path: str, patience: float | None = None) -> PostgresPublisher:
-    """An open connection; ConnectionFailure with libpq's words. `patience`: see Link."""
+def to_server(
+    options: Mapping[str, str], data_path: str, patience: float | None = None, interval: float = 10.0
+) -> PostgresPublisher:
+    """An open connection; ConnectionFailure with libpq's words. `patience`: see Link; `interval`: see Feedback."""
     from pgrepl.replication.publisher.postgres.link import Link
     from pgrepl.replication.publisher.postgres.publisher import PostgresPublisher
 
-    return PostgresPublisher(Link(options, APPLICATION, patience=patience), data_path)
+    return PostgresPublisher(Link(options, APPLICATION, patience=patience), data_path, interval)
 
 
 def link_to(options: Mapping[str, str]) -> Link:

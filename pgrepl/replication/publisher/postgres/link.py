@@ -81,24 +81,39 @@ class Link:
         """Connect by libpq's rules, or ConnectionFailure with libpq's words. `patience`: the seconds before a silent
         server is asked whether it is there."""
         self._pq = psycopg_pq()
-        self._error = _psycopg_error()
-        self._patience = patience
+        self.error = _psycopg_error()
+        self.patience = patience
         defaults = {"fallback_application_name": application} | _keepalives(options, patience)
         self._options = {**defaults, **options, "client_encoding": "UTF8"}
         if replication:
             self._options["replication"] = "database"
-        self._conn: PGconn = self._connected()
+        self._again: dict[str, str] | None = None  # where to open the connection again, if it is closed since a stream
+        self._opened: PGconn = self._connected()
         self._interrupted = False
         self._waiting = False  # an answer has not been read to its end; a new command must discard the rest first
         self._set_up()
 
     @property
+    def _conn(self) -> PGconn:
+        again, self._again = self._again, None
+        if again is not None:
+            self._options |= again
+            self._opened = self._connected()
+            self._set_up()
+        return self._opened
+
+    @property
     def is_open(self) -> bool:
-        return bool(self._conn.status == self._pq.ConnStatus.OK)
+        """Whether the connection is open, or will be opened again when it is needed."""
+        return self._again is not None or bool(self._opened.status == self._pq.ConnStatus.OK)
 
     def another(self) -> Link:
         """A connection to the same server that is no walsender."""
-        return Link(self.same_place(), "", replication=False, patience=self._patience)
+        return Link(self.same_place(), "", replication=False, patience=self.patience)
+
+    def same(self) -> Link:
+        """Another walsender's connection to the same server."""
+        return Link(self.same_place(), "", patience=self.patience)
 
     def same_place(self) -> dict[str, str]:
         """Options for a plain connection to the host that answered."""
@@ -110,7 +125,7 @@ class Link:
     # --- connecting ---------------------------------------------------------------------------------------------------
 
     def _connected(self) -> PGconn:
-        return self._connection(self._options, _timeout(self._options) or self._patience)
+        return self._connection(self._options, _timeout(self._options) or self.patience)
 
     def _connection(self, options: Mapping[str, str], timeout: float | None) -> PGconn:
         text = " ".join(f"{keyword}={_quoted(value)}" for keyword, value in options.items())
@@ -161,15 +176,21 @@ class Link:
         return int(self._conn.backend_pid)
 
     def close(self) -> None:
-        if self._waiting and self.is_open:
-            self._cancel()
-        self._conn.finish()
+        if self._again is None:
+            if self._waiting and self.is_open:
+                self._cancel()
+            self._opened.finish()
+
+    def rename(self, application: str) -> None:
+        """Show this application_name at the server."""
+        self._options["application_name"] = application
+        self.rows(f"SET application_name = {self.literal(application)}")
 
     def interrupt(self) -> None:
         """End the connection's running or waiting command with an error, even if the server does not answer; called
         from another thread."""
         self._interrupted = True
-        if self.is_open:
+        if self._again is None and self.is_open:
             self._request_cancel()
 
     # --- text ---------------------------------------------------------------------------------------------------------
@@ -224,8 +245,8 @@ class Link:
         while True:
             try:
                 size, data = get(1)
-            except self._error as problem:
-                raise self._lost() from problem
+            except self.error as problem:
+                raise self.lost() from problem
             if size > 0:
                 portion.append(data)
                 held += size
@@ -239,14 +260,43 @@ class Link:
             if size == 0:
                 self._receive()
 
+    # --- streaming ----------------------------------------------------------------------------------------------------
+
+    def start_streaming(self, command: str) -> PGconn:
+        """START_REPLICATION: libpq's connection, now in both-ways COPY, for the one who reads the stream."""
+        for result in self._results(command):
+            if result.status == self._pq.ExecStatus.COPY_BOTH:
+                self._conn.nonblocking = 1
+                return self._conn
+            refused = self._error_of(result)
+            if refused is not None:
+                raise refused
+        raise self.lost()
+
+    def end_streaming(self) -> None:
+        """Close the connection: a walsender streams once. The next command opens another."""
+        with suppress(self.error):
+            self._again = self.same_place()
+        self._opened.finish()
+        self._waiting = False
+
+    def stream_ended(self) -> PublisherError:
+        """The error of a stream that the server has ended."""
+        with suppress(self.error):
+            while (result := self._conn.get_result()) is not None:
+                refused = self._error_of(result)
+                if refused is not None:
+                    return refused
+        return PublisherError(_LOST, "data stream from publisher has ended")
+
     def _results(self, command: str) -> Iterator[PGresult]:
         conn = self._conn
         if self._waiting:
             self._discard()
         try:
             conn.send_query(command.encode())
-        except self._error as problem:
-            raise self._lost() from problem
+        except self.error as problem:
+            raise self.lost() from problem
         self._waiting = True
         while True:
             try:
@@ -268,27 +318,27 @@ class Link:
             if self._interrupted and silent > _CANCELLING:
                 self._conn.finish()
                 raise PublisherError(_CANCELLED, _NOT_ANSWERED)
-            if self._patience is not None and silent >= self._patience:
+            if self.patience is not None and silent >= self.patience:
                 silent = 0.0
                 if not self._server_answers():
                     self._conn.finish()
                     raise PublisherError(_LOST, _TIMED_OUT)
         try:
             self._conn.consume_input()
-        except self._error as problem:
-            raise self._lost() from problem
+        except self.error as problem:
+            raise self.lost() from problem
 
     def _server_answers(self) -> bool:
         """Whether the server answers anything, be it that it has too many connections."""
         try:
-            self._connection(self.same_place(), self._patience).finish()
+            self._connection(self.same_place(), self.patience).finish()
         except Unreachable:
             return False
         except ConnectionFailure:
             pass
         return True
 
-    def _lost(self) -> PublisherError:
+    def lost(self) -> PublisherError:
         return PublisherError(_LOST, _message(self._conn.error_message) or "connection to the server was lost")
 
     def _discard(self) -> None:
@@ -296,7 +346,7 @@ class Link:
         self._cancel()
         conn = self._conn
         if not self.is_open:
-            raise self._lost()
+            raise self.lost()
         while True:
             while conn.is_busy():
                 self._receive()
@@ -317,12 +367,12 @@ class Link:
         """Send libpq's cancel request, which any thread may do; returns whether the server listened."""
 
         def cancel() -> None:
-            with suppress(self._error):
+            with suppress(self.error):
                 request.cancel()
 
         try:
             request = self._conn.get_cancel()
-        except self._error:
+        except self.error:
             return True  # the connection is lost already
         thread = JoinedThread(cancel, "pgrepl-cancel")
         thread.start()

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, wait
 
 from pgrepl.errors import Declined
 from pgrepl.replication.publisher.postgres.changes import portions
 from pgrepl.replication.publisher.postgres.changes_columns import Decoder, Redefined, batch_of, decoded
 from pgrepl.replication.publisher.postgres.link import Link
-from pgrepl.replication.publisher.postgres.spool import Spool
+from pgrepl.replication.publisher.postgres.spool import MessagePortion, Spool
 from pgrepl.replication.wire.batch import WireBatch
 from pgrepl.replication.wire.messages import WireTransaction
 from pgrepl.replication.wire.pgoutput_columns import Numbers
 from pgrepl.thread_pool import ThreadPool
 
 _PLAYED = 20_000  # changes that are applied one by one, after columns could not be applied
+_LARGE = 20_000  # messages of a piece from which on it is decoded while it comes
 
 
 class Piece:
@@ -109,15 +110,21 @@ class Taking:
         self._begin = begin
         self.spool = Spool(known)
         self._decoding = decoding
-        self._decoder = None if data_path is None else Decoder(data_path, self.spool)
+        self._data_path = data_path  # None: it is not decoded
+        self._decoder: Decoder | None = None
         self._bound: int | None = None
         self._running: Future[None] | None = None
 
     def take(self, data: bytes, at: Numbers) -> None:
         portion = self.spool.take(data, at)
         self._settle()
-        if self._decoder is not None and self._decoding is not None:
-            self._running = self._decoding.submit(self._decoder.take, portion)
+        if self._data_path is None or self._decoding is None or self.spool.count < _LARGE:
+            return
+        portions: Iterable[MessagePortion] = [portion]
+        if self._decoder is None:
+            self._decoder = Decoder(self._data_path, self.spool)
+            portions = self.spool.portions(0, self.spool.count)
+        self._running = self._decoding.submit(_decode, self._decoder, portions)
 
     def _settle(self) -> None:
         running, self._running = self._running, None
@@ -128,7 +135,7 @@ class Taking:
         except (Redefined, Declined) as found:
             self._bound = found.message if isinstance(found, Redefined) else None
             self._decoder.forget()
-            self._decoder = None
+            self._decoder = self._data_path = None
 
     def done(self, end: int | None) -> Piece:
         """The complete piece. `end`: the LSN before which no more transactions come, if that is known."""
@@ -143,6 +150,11 @@ class Taking:
         if self._decoder is not None:
             self._decoder.forget()
         self.spool.close()
+
+
+def _decode(decoder: Decoder, portions: Iterable[MessagePortion]) -> None:
+    for portion in portions:
+        decoder.take(portion)
 
 
 def pieces(

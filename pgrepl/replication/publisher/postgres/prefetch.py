@@ -58,8 +58,13 @@ class ReadRequest:
 
 
 def start_prefetch(link: Link, wanted: ReadRequest, start: int, data_path: str | None) -> Prefetch | None:
-    """Begin to read ahead. None: there is too little to read, or the server has no free connection or slot."""
+    """Begin to read ahead. None: there is too little to read, the server would decode much of it twice, or it has no
+    free connection or slot."""
     if wanted.end - start < AHEAD:
+        return None
+    slots.bring_restart_forward(link, wanted.slot)
+    found = slots.position(link, wanted.slot)
+    if found is None or found.confirmed - found.restart > AHEAD:
         return None
     try:
         other = link.another()

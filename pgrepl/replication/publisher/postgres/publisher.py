@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Generator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
+from threading import Event
 from typing import TYPE_CHECKING
 
 from pgrepl.interrupts import JoinedThread
@@ -13,11 +15,14 @@ from pgrepl.replication.publisher.definition import RemoteAttribute, RemoteDefin
 from pgrepl.replication.publisher.postgres import published, slots, tables
 from pgrepl.replication.publisher.postgres import schema as server_schema
 from pgrepl.replication.publisher.postgres.copy_columns import ServerRows
+from pgrepl.replication.publisher.postgres.feedback import Feedback
 from pgrepl.replication.publisher.postgres.link import Link
-from pgrepl.replication.publisher.postgres.prefetch import ReadRequest
+from pgrepl.replication.publisher.postgres.pieces import Piece
+from pgrepl.replication.publisher.postgres.prefetch import ReadRequest, start_prefetch
 from pgrepl.replication.publisher.postgres.reading import Reading
+from pgrepl.replication.publisher.postgres.stream import Stream
 from pgrepl.replication.publisher.protocol import Published, Publisher, PublisherError, RemoteTable, SlotLag, TableCopy
-from pgrepl.replication.publisher.senders import WalSender
+from pgrepl.replication.publisher.senders import StreamOptions, WalSender
 from pgrepl.replication.wire.messages import WireTransaction
 
 if TYPE_CHECKING:
@@ -25,6 +30,8 @@ if TYPE_CHECKING:
     from pgrepl.replication.wire.batch import WireBatch
 
 _STATUS_INTERVAL = 30.0  # seconds between two confirmations while much is read
+_IDLE = 1.0  # seconds between two confirmations of a position behind which nothing of the publication has come
+_UNUSED = 5.0  # seconds after which the connection beside a stream is closed
 _LOG_OF_CHANGE = 30  # bytes of log that a change takes at least
 _COPY_SLOT = "pgrepl_copy_{}"  # name of a copy's slot, by the PID of the walsender
 
@@ -32,28 +39,39 @@ _COPY_SLOT = "pgrepl_copy_{}"  # name of a copy's slot, by the PID of the walsen
 class PostgresPublisher(Publisher):
     """An open connection to a server."""
 
-    def __init__(self, link: Link, data_path: str) -> None:
-        """`data_path`: where files for Spark are written."""
+    def __init__(self, link: Link, data_path: str, interval: float = 10.0) -> None:
+        """`data_path`: where files for Spark are written. `interval`: see Feedback."""
         self._opened = link
+        self._beside: Link | None = None  # another connection, while the first one streams
+        self._interval = interval
+        self._options: StreamOptions | None = None  # how the worker that reads from the slot wants its changes
+        self._stream: Stream | None = None
+        self._target = 0  # the end of the server's WAL when the stream was started
         self._data_path = data_path
-        self._copying: tuple[str, ServerRows | None] | None = None  # a copy's slot, in whose transaction the link is
+        self._copying: tuple[Link, str, ServerRows | None] | None = None  # a copy's slot, in whose transaction it is
         self._slot = ""  # the slot that the worker reads from
         self._two_phase = False  # the slot sends prepared transactions at PREPARE
         self._reading: Reading | None = None
         self._telling: JoinedThread | None = None  # confirms a position to the server, over `_opened`
         self._unconfirmed = 0  # the position that is committed here, if the server does not know it yet
         self._confirmed_at = 0.0
+        self._used_at = 0.0  # when the connection beside the stream was last used
 
     @property
     def _link(self) -> Link:
         """The connection, with nothing in progress."""
         self._await_telling()
         self._end_copy()
-        return self._opened
+        if self._stream is None:
+            return self._opened
+        if self._beside is None or not self._beside.is_open:
+            self._beside = self._opened.same()
+        self._used_at = time.monotonic()
+        return self._beside
 
     @property
     def is_open(self) -> bool:
-        return self._link.is_open
+        return self._opened.is_open
 
     @property
     def used_password(self) -> bool:
@@ -91,11 +109,17 @@ class PostgresPublisher(Publisher):
         slots.drop(self._link, name)
 
     def current_lsn(self) -> int:
+        if self._stream is not None:
+            return max(self._stream.available(), self._target)
         end = slots.current_lsn(self._link)
         held_back = slots.sendable_lsn(self._link, self._slot) if self._slot else None
         return end if held_back is None else min(end, held_back)
 
     def start(self, slot: str, lsn: int, *, two_phase: bool = False) -> int:
+        if self._stream is not None:
+            if self._stream.has_from(lsn) and two_phase == self._two_phase:
+                return lsn
+            self._stop_streaming()
         prefetched = self._reading is not None and self._reading.is_prefetched
         begin = slots.start(self._link, slot, lsn, tell=not prefetched)
         if two_phase and not self._two_phase and slots.can_two_phase(self._link):
@@ -115,10 +139,8 @@ class PostgresPublisher(Publisher):
     ) -> Generator[WireTransaction, None, None]:
         if start >= end:
             return
-        reading = self._read(
-            ReadRequest(slot, tuple(publications), end, local_only, self._two_phase), start, as_columns=False
-        )
-        while (piece := reading.piece(start)) is not None:
+        wanted = ReadRequest(slot, tuple(publications), end, local_only, self._two_phase)
+        while (piece := self._piece(wanted, start, as_columns=False)) is not None:
             yield from piece.one_by_one(start, end)
             start = piece.reached
 
@@ -127,22 +149,70 @@ class PostgresPublisher(Publisher):
     ) -> tuple[WireBatch, int] | None:
         if end - start < least * _LOG_OF_CHANGE:
             return None
-        reading = self._read(
-            ReadRequest(slot, tuple(publications), end, local_only, self._two_phase), start, as_columns=True
-        )
-        piece = reading.piece(start)
+        wanted = ReadRequest(slot, tuple(publications), end, local_only, self._two_phase)
+        piece = self._piece(wanted, start, as_columns=True)
         return None if piece is None else piece.batch(start, end, least, self._data_path)
 
-    def _read(self, wanted: ReadRequest, start: int, *, as_columns: bool) -> Reading:
-        """The present reading, if it covers the request; else a new one."""
-        link = self._link
-        if self._reading is not None and self._reading.covers(wanted, start):
-            return self._reading
+    def _piece(self, wanted: ReadRequest, start: int, *, as_columns: bool) -> Piece | None:
+        """The first piece that reaches beyond `start`. A worker's changes are streamed, unless much has piled up: then
+        copies of its slot are read ahead, as long as the server decodes little twice."""
+        if self._stream is None:
+            if self._reading is None or not self._reading.covers(wanted, start):
+                self._begin_reading(wanted, start, as_columns=as_columns)
+            if self._reading is not None:
+                return self._reading.piece(start)
+            self._begin_streaming(wanted.slot, start, wanted.end)
+        assert self._stream is not None
+        return self._stream.piece(start, wanted.end)
+
+    def _begin_reading(self, wanted: ReadRequest, start: int, *, as_columns: bool) -> None:
         self._stop_reading()
-        slots.bring_restart_forward(link, wanted.slot)
+        link = self._link
         self._confirmed_at = time.monotonic()
-        self._reading = Reading(link, wanted, start, self._data_path, as_columns=as_columns)
-        return self._reading
+        prefetch = start_prefetch(link, wanted, start, self._data_path if as_columns else None)
+        if prefetch is not None or self._options is None:
+            self._reading = Reading(link, wanted, start, prefetch)
+
+    # --- streaming ----------------------------------------------------------------------------------------------------
+
+    def _begin_streaming(self, slot: str, start: int, target: int) -> None:
+        assert self._options is not None
+        self._await_telling()
+        self._end_copy()
+        link = self._opened
+        options = replace(self._options, two_phase=self._two_phase, binary=False)  # values are read as text
+        feedback = Feedback(start, self._interval, link.patience, time.monotonic())
+        self._stream = Stream(link, options.statement(slot, start, link.version), start, self._data_path, feedback)
+        self._target = target
+
+    def _stop_streaming(self) -> None:
+        """End the stream; what it has confirmed is told."""
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.close()
+        self._close_beside()
+
+    def _close_beside(self) -> None:
+        beside, self._beside = self._beside, None
+        if beside is not None:
+            beside.close()
+
+    def wait(self, lsn: int, seconds: float, over: Event) -> None:
+        if self._options is None:
+            over.wait(seconds)
+            return
+        if self._stream is None:
+            self._stop_reading()
+            self._begin_streaming(self._slot, lsn, lsn)
+        if self._beside is not None and self._copying is None and time.monotonic() > self._used_at + _UNUSED:
+            self._close_beside()
+        if self._stream is not None and not over.is_set():
+            self._stream.wait(lsn, seconds, _IDLE)
+
+    def wake(self) -> None:
+        stream = self._stream
+        if stream is not None:
+            stream.wake()
 
     def _stop_reading(self) -> None:
         reading, self._reading = self._reading, None
@@ -150,15 +220,18 @@ class PostgresPublisher(Publisher):
             reading.close()
 
     def occupy(self, slot: str, sender: WalSender, within: Session | None = None) -> None:
-        """Check that the slot is free. A peek holds it only while it runs; another reader is noticed later, because it
-        moves the slot."""
+        """Check that the slot is free."""
         slots.check_free(self._link, slot)
         self._slot = slot
-        self._link.rows(f"SET application_name = {self._link.literal(sender.application_name)}")
+        self._options = sender.options
+        self._two_phase = sender.options is not None and sender.options.two_phase
+        self._link.rename(sender.application_name)
 
     def leave(self, slot: str, token: str, within: Session | None = None) -> None:
         """End the reading, and send the last confirmed position."""
+        self._stop_streaming()
         self._stop_reading()
+        self._options = None
         unconfirmed, self._unconfirmed = self._unconfirmed, 0
         if unconfirmed:
             slots.advance(self._link, slot, unconfirmed)
@@ -166,6 +239,9 @@ class PostgresPublisher(Publisher):
     def confirm(self, slot: str, lsn: int, within: Session | None = None) -> None:
         """Confirm a position. The server reads its WAL again for each confirmation; so during a long reading positions
         are confirmed only now and then, as a walreceiver does, and the last one in a thread."""
+        if self._stream is not None:
+            self._stream.confirm(lsn)
+            return
         reading, now = self._reading, time.monotonic()
         if reading is not None and lsn >= reading.wanted.end:
             self._stop_reading()
@@ -191,7 +267,14 @@ class PostgresPublisher(Publisher):
 
     def interrupt(self) -> None:
         """End the connections' running or waiting commands with an error; called from another thread."""
-        self._opened.interrupt()
+        stream = self._stream
+        if stream is not None:
+            stream.interrupt()
+        else:
+            self._opened.interrupt()
+        beside = self._beside
+        if beside is not None:
+            beside.interrupt()
         reading = self._reading
         if reading is not None:
             reading.interrupt()
@@ -206,14 +289,14 @@ class PostgresPublisher(Publisher):
         """The rows are read while they are taken, in the snapshot of a temporary slot, which is dropped afterwards."""
         link = self._link
         slot = _COPY_SLOT.format(link.backend)
-        self._copying = slot, None
+        self._copying = link, slot, None
         lsn = slots.create_for_snapshot(link, slot, temporary=True)
         rows = published.published_rows(link, schema, name, publications)
         relation = tables.copied_relation(rows, schema, name)
         query = tables.selection(link, rows, schema, name)
         link.rows(f"{query} LIMIT 0")  # so that the server raises its errors before any row is read
         direct = ServerRows(link, rows, schema, name, self._data_path)
-        self._copying = slot, direct
+        self._copying = link, slot, direct
         may_be_binary = link.version >= published.UNITED
         copied = tables.copied_rows(link, query, len(rows.columns))
         return TableCopy(relation, lsn, copied, direct, direct, may_be_binary=may_be_binary)
@@ -231,16 +314,16 @@ class PostgresPublisher(Publisher):
         copying, self._copying = self._copying, None
         if copying is None:
             return
-        slot, rows = copying
+        link, slot, rows = copying
         if rows is not None:
             rows.close()
-        link = self._opened
         if link.is_open:
             with suppress(PublisherError):
                 link.rows("ROLLBACK")
                 slots.drop(link, slot)
 
     def close(self) -> None:
+        self._stop_streaming()
         self._stop_reading()
         self._await_telling()
         self._end_copy()

@@ -1,14 +1,13 @@
 """Reads a slot's changes between two LSNs, piece by piece, each message once.
 
-A few changes are peeked from the slot itself, many are read ahead (prefetch.py). A server without room for that is
-peeked piece by piece.
+Many changes are read ahead (prefetch.py). Who only looks at a slot, and has no worker there, peeks piece by piece.
 """
 
 from __future__ import annotations
 
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.pieces import Piece, pieces
-from pgrepl.replication.publisher.postgres.prefetch import MESSAGES, ReadRequest, start_prefetch
+from pgrepl.replication.publisher.postgres.prefetch import MESSAGES, Prefetch, ReadRequest
 
 _MORE = 4  # times as many messages, if all that came are applied already
 
@@ -16,12 +15,12 @@ _MORE = 4  # times as many messages, if all that came are applied already
 class Reading:
     """One reading of a slot, which hands out its pieces in order."""
 
-    def __init__(self, link: Link, wanted: ReadRequest, start: int, data_path: str, *, as_columns: bool) -> None:
+    def __init__(self, link: Link, wanted: ReadRequest, start: int, prefetch: Prefetch | None) -> None:
         self.wanted = wanted
         self._link = link
         self._position = start
         self._piece: Piece | None = None
-        self._prefetch = start_prefetch(link, wanted, start, data_path if as_columns else None)
+        self._prefetch = prefetch
 
     @property
     def is_prefetched(self) -> bool:

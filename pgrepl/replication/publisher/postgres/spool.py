@@ -221,9 +221,10 @@ class Spool:
             yield MessagePortion(data, raw, at, raw[at], each.first).part(first, until)
 
     def relations(self, before: int | None = None) -> list[bytes]:
-        """The RELATION messages before a message, or all of them."""
+        """The RELATION messages before a message, or all of them; the last one of each relation."""
         here = [message for number, message in self._relations if before is None or number < before]
-        return [*self._known, *here]
+        latest = {message[: pgoutput.RELATION.size]: message for message in [*self._known, *here]}
+        return list(latest.values())
 
     def one_by_one(self, start: int, end: int) -> Iterator[WireTransaction]:
         """The transactions that finish at `start` or later and before `end`, empty ones left out."""

@@ -1,0 +1,341 @@
+"""The stream of a slot: START_REPLICATION, received by a thread, so that the server decodes each change once.
+
+    thread   server ─▶ messages ─▶ pieces of whole transactions ─▶ worker, which applies them
+             server ◀─ feedback: written, flushed                ◀─ what is committed here
+
+What comes while the worker commits is its next piece. The thread stops to read when pieces wait for the worker, and
+goes on to give feedback. The connection belongs to the thread; the worker wakes it through a socket.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from collections import deque
+from contextlib import suppress
+from threading import Condition
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pgrepl.interrupts import JoinedThread
+from pgrepl.replication.publisher.postgres.feedback import Feedback
+from pgrepl.replication.publisher.postgres.in_progress import ABORT, COMMIT, PREPARE, STOP, InProgress
+from pgrepl.replication.publisher.postgres.link import Link
+from pgrepl.replication.publisher.postgres.pieces import Piece, Taking
+from pgrepl.replication.publisher.protocol import PublisherError
+from pgrepl.replication.wire import pgoutput, walsender
+from pgrepl.replication.wire.pgoutput_columns import PADDING, Numbers
+from pgrepl.thread_pool import ThreadPool
+
+if TYPE_CHECKING:
+    from psycopg.pq.abc import PGconn
+
+_HEAD = walsender.DATA.size  # bytes before pgoutput's message
+_LENGTH = 4  # bytes before a message, for its length
+_PORTION = 2 << 20  # bytes that are decoded together
+_MESSAGES = 1_000_000  # messages of a piece; a larger transaction is one piece
+_WAITING = 2  # pieces that wait for the worker before the thread stops to read
+_GOODBYE = 5.0  # seconds for the server to end the stream
+_LOOK = 0.2  # seconds between two checks for interrupts
+# behind these no transaction is open, unless it is one in progress
+_ENDS = frozenset([*(layout.letter for layout in pgoutput.ENDS), COMMIT, PREPARE, ABORT, STOP])
+
+
+class Stream:
+    """A stream that is being received from `start` on."""
+
+    def __init__(self, link: Link, command: str, start: int, data_path: str, feedback: Feedback) -> None:
+        """`data_path`: where columns are written."""
+        self._conn: PGconn = link.start_streaming(command)
+        self._link = link
+        self._data_path = data_path
+        self._feedback = feedback
+        self._near, self._far = socket.socketpair()
+        for end in (self._near, self._far):
+            end.setblocking(False)
+        # of the thread alone
+        self._held: list[memoryview] = []  # messages that no piece has
+        self._size = 0  # of them, in bytes
+        self._whole = 0  # the number of those up to the end of the last transaction
+        self._sent_to = start  # the server has sent everything before it
+        self._open = False  # the piece has the beginning of a transaction
+        self._in_progress = InProgress()
+        self._decoding = ThreadPool(1, "pgrepl-decode")
+        self._taking = Taking(start, data_path, self._decoding, [])
+        # shared
+        self._changed = Condition()
+        self._ready: deque[Piece] = deque()
+        self._available = start  # everything before it stands in ready pieces, or in those handed out
+        self._wanted = False  # the worker waits for a piece
+        self._asked = self._answered = 0  # requests of the worker
+        self._idle_at = 0.0  # when the worker was last told of an end without transactions
+        self._begin = start  # everything from here on is still to be handed out
+        self._woken = False
+        self._stops = False
+        self._failed: BaseException | None = None
+        self._thread = JoinedThread(self._run, "pgrepl-receive")
+        self._thread.start()
+
+    # --- the worker's side --------------------------------------------------------------------------------------------
+
+    def available(self) -> int:
+        """The LSN before which everything has been received."""
+        with self._changed:
+            self._request()
+            return self._available
+
+    def piece(self, start: int, end: int) -> Piece | None:
+        """The first piece that reaches beyond `start`; None: everything before `end` has been handed out."""
+        with self._changed:
+            while True:
+                while self._ready and self._ready[0].reached <= start:
+                    self._begin = self._ready[0].reached
+                    self._ready.popleft().close()
+                if not self._ready:
+                    self._request()
+                if self._ready and self._ready[0].reached > start:
+                    return self._ready[0]
+                if self._available >= end:
+                    return None
+                self._await(_LOOK)
+
+    def wait(self, start: int, seconds: float, idle: float) -> None:
+        """Wait until transactions have come, or for so long. An end that moves without transactions counts if `idle`
+        seconds have passed since it last did."""
+        until = time.monotonic() + seconds
+        with self._changed:
+            while not self._woken:
+                self._request()
+                now = time.monotonic()
+                if self._ready and self._ready[-1].reached > start:
+                    return
+                moves = self._available > start
+                if moves and now >= self._idle_at + idle:
+                    self._idle_at = now
+                    return
+                left = until - now
+                if moves:
+                    left = min(left, self._idle_at + idle - now)
+                if left <= 0:
+                    return
+                self._await(left)
+            self._begin = start  # everything from here on is still to be handed out
+        self._woken = False
+
+    def wake(self) -> None:
+        """End a wait, or the next one; called from another thread."""
+        with self._changed:
+            self._woken = True
+            self._changed.notify_all()
+
+    def has_from(self, lsn: int) -> bool:
+        """Whether everything from `lsn` on is still to be handed out."""
+        return lsn >= self._begin
+
+    def confirm(self, lsn: int) -> None:
+        """Everything before `lsn` is committed here and on disk."""
+        with self._changed:
+            self._feedback.flushed = max(self._feedback.flushed, lsn)
+        self._wake_thread()
+
+    def interrupt(self) -> None:
+        """Fail; called from another thread."""
+        self._fail(PublisherError("57014", "canceling statement due to user request"))
+        self._wake_thread()
+
+    def close(self) -> None:
+        """End the stream; the link can be used again, unless the connection is lost."""
+        with self._changed:
+            self._stops = True
+        self._wake_thread()
+        self._thread.join()
+        self._decoding.shutdown()
+        while self._ready:
+            self._ready.popleft().close()
+        self._near.close()
+        self._far.close()
+        self._link.end_streaming()
+
+    def _request(self) -> None:
+        """Let the thread hand out what has come; the lock is held."""
+        self._asked += 1
+        asked, self._wanted = self._asked, True
+        self._wake_thread()
+        while self._answered < asked and self._failed is None:
+            self._changed.wait(_LOOK)
+        self._wanted = False
+        if self._failed is not None and not self._ready:
+            raise self._failed
+
+    def _await(self, seconds: float) -> None:
+        """Wait for the thread; the lock is held."""
+        self._wanted = True
+        self._changed.wait(seconds)
+        self._wanted = False
+        if self._failed is not None and not self._ready:
+            raise self._failed
+
+    def _wake_thread(self) -> None:
+        with suppress(BlockingIOError, OSError):
+            self._near.send(b"!")
+
+    # --- in the thread ------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while not self._stops and self._failed is None:
+                self._speak()
+                self._listen()
+                self._hand_out()
+            self._say_goodbye()
+        except BaseException as problem:
+            self._fail(problem)
+        finally:
+            self._taking.give_up()
+            self._in_progress.close()
+
+    def _fail(self, problem: BaseException) -> None:
+        with self._changed:
+            self._failed = self._failed or problem
+            self._changed.notify_all()
+
+    def _speak(self) -> None:
+        with self._changed:
+            message = self._feedback.due(time.monotonic())
+        if message is not None:
+            self._send(message)
+
+    def _send(self, message: bytes) -> None:
+        try:
+            self._conn.put_copy_data(message)
+            while self._conn.flush():
+                select.select([], [self._conn.socket], [], _LOOK)
+        except self._link.error as problem:
+            raise self._link.lost() from problem
+
+    def _listen(self) -> None:
+        """Wait for messages, for the worker, or until feedback is due; read what has come."""
+        reads = len(self._ready) < _WAITING
+        poll = select.poll()
+        poll.register(self._far, select.POLLIN)
+        if reads:
+            poll.register(self._conn.socket, select.POLLIN)
+        with self._changed:
+            now = time.monotonic()
+            if not reads:
+                self._feedback.hear(now)  # it is not the server that is silent
+            seconds = self._feedback.wait(now)
+        come = dict(poll.poll(seconds * 1000))
+        if self._far.fileno() in come:
+            with suppress(BlockingIOError):
+                self._far.recv(4096)
+        if self._conn.socket in come:
+            self._receive()
+
+    def _receive(self) -> None:
+        try:
+            self._conn.consume_input()
+            get, held = self._conn.get_copy_data, self._held
+            while True:
+                size, message = get(1)
+                if size <= 0:
+                    break
+                if message[0] == walsender.DATA_TYPE:
+                    held.append(message)
+                    self._size += size
+                    if message[_HEAD] in _ENDS:
+                        self._whole = len(held)
+                elif message[0] == walsender.KEEPALIVE_TYPE:
+                    self._keepalive(bytes(message))
+        except self._link.error as problem:
+            raise self._link.lost() from problem
+        with self._changed:
+            self._feedback.hear(time.monotonic())
+        if size < 0:
+            raise self._link.stream_ended()
+
+    def _keepalive(self, message: bytes) -> None:
+        _, end, _, asks = walsender.KEEPALIVE.unpack(message)
+        with self._changed:
+            if asks:
+                self._feedback.answer()
+        if self._whole == len(self._held) and (self._whole or not self._open):
+            self._sent_to = end
+
+    def _hand_out(self) -> None:
+        with self._changed:
+            wanted, asked = self._wanted, self._asked
+        if self._whole and (wanted or self._size >= _PORTION):
+            self._take(self._whole)
+        if not self._open and self._taking.spool.count and (wanted or self._taking.spool.count >= _MESSAGES):
+            self._finish_piece()
+        if self._size >= _PORTION:  # a large transaction
+            if not self._open and self._taking.spool.count:
+                self._finish_piece()
+            self._open = True
+            self._take(len(self._held))
+        with self._changed:
+            if not (self._held or self._open or self._taking.spool.count):
+                self._reach(self._sent_to)
+            self._answered = asked
+            self._changed.notify_all()
+
+    def _reach(self, end: int) -> None:
+        """Everything before `end` has been received; the lock is held."""
+        self._feedback.written = max(self._feedback.written, end)
+        self._available = max(self._available, end)
+
+    def _take(self, count: int) -> None:
+        """Add held messages to the piece."""
+        messages, self._held = self._held[:count], self._held[count:]
+        if count == self._whole:
+            self._open = False
+        self._whole = 0
+        data, at = _joined(messages)
+        self._size -= len(data) - PADDING
+        for portion in self._in_progress.sort(data, at):
+            self._taking.take(*portion)
+
+    def _finish_piece(self) -> None:
+        known = self._taking.spool.relations()
+        piece = self._taking.done(None if self._held else self._sent_to)
+        self._taking = Taking(piece.reached, self._data_path, self._decoding, known)
+        with self._changed:
+            self._ready.append(piece)
+            self._reach(piece.reached)
+            self._changed.notify_all()
+
+    def _say_goodbye(self) -> None:
+        """Tell the last positions, and end both ways of the COPY (walrcv_endstreaming)."""
+        if self._failed is not None:
+            return
+        self._feedback.answer()
+        self._speak()
+        conn = self._conn
+        with suppress(self._link.error):
+            conn.put_copy_end()
+            conn.flush()
+            until = time.monotonic() + _GOODBYE
+            while (left := until - time.monotonic()) > 0:
+                size, _ = conn.get_copy_data(1)
+                if size < 0:
+                    return
+                if not size:
+                    select.select([conn.socket], [], [], left)
+                    conn.consume_input()
+
+
+def _joined(messages: list[memoryview]) -> tuple[bytes, Numbers]:
+    """pgoutput's messages in one buffer, with padding behind them, and where each begins; its length stands before it,
+    in place of the time when it was sent."""
+    data = bytearray(b"".join(messages))
+    sizes = np.fromiter(map(len, messages), np.int64, len(messages))
+    at = np.cumsum(sizes) - sizes + _HEAD
+    raw = np.frombuffer(data, np.uint8)
+    lengths = (sizes - _HEAD).astype(">u4").view(np.uint8).reshape(-1, _LENGTH)
+    raw[at[:, None] + np.arange(-_LENGTH, 0)] = lengths
+    del raw
+    data += bytes(PADDING)
+    return bytes(data), at
