@@ -344,10 +344,11 @@ class ChangeStream(Protocol):
         many changes the caller will take."""
         ...
 
-    def wait(self, lsn: int, seconds: float, over: Event) -> None:
-        """Wait until there may be something behind `lsn`, for so long at most, or until `over` is set and `wake` is
-        called."""
+    def wait(self, lsn: int, seconds: float, over: Event) -> bool:
+        """Wait until there is something behind `lsn`, for so long at most, or until `over` is set and `wake` is called;
+        whether there may be something."""
         over.wait(seconds)
+        return True
 
     def wake(self) -> None:
         """End a wait; called from another thread."""

@@ -1,7 +1,7 @@
 """The worker of one subscription that repeats its rounds until it is stopped, in a thread of its own, so that other
 subscriptions do not wait for its copies or its publisher.
 
-    round → wait for the interval → round …         after an error: until wal_retrieve_retry_interval has passed
+    round → wait until there is something → round … after an error: until wal_retrieve_retry_interval has passed
     the subscription was altered → it continues in a new thread, with a new PID
 
 It has its own session, connection and tag for Spark jobs. `end` lets it finish its round; `stop` interrupts the round,
@@ -91,7 +91,8 @@ class Follower:
                     restarts = True
                     return
                 if begun:
-                    self._worker.wait(done.lsn, self._interval, self._over)
+                    while not (self._over.is_set() or self._worker.wait(done.lsn, self._interval, self._over)):
+                        pass
                 else:
                     self._over.wait(self._until_next_attempt(since))
         except ReceiverStopped:

@@ -449,16 +449,17 @@ class Receiver:
         behind = end > max(lag.confirmed, position) or any(current != catalog.READY for current, _ in states)
         return end if behind or can_begin else None
 
-    def wait(self, lsn: int, seconds: float, over: Event) -> None:
+    def wait(self, lsn: int, seconds: float, over: Event) -> bool:
         """See Worker.wait. An error of the publisher is met again by the next round."""
         publisher = self._publisher
         if publisher is None or not publisher.is_open or self._held is None:
             over.wait(seconds)
-            return
+            return True
         try:
-            publisher.wait(lsn, seconds, over)
+            return publisher.wait(lsn, seconds, over)
         except PublisherError:
             self.check_stopped()
+            return True
 
     def wake(self) -> None:
         publisher = self._publisher

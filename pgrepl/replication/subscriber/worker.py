@@ -79,6 +79,7 @@ class Worker:
         self._receiver = Receiver(session, subid, log, observer, patience=patience, given=given)
         self._session = self._receiver.session
         self._subid = subid
+        self._version = -1  # of the catalog, at the end of the last wait
         self._asked_at = -1  # the publisher's end when it was asked for newly published tables
         self.log = self._log = self._receiver.log
         self._observer = self._receiver.observer
@@ -106,9 +107,13 @@ class Worker:
         self._receiver.stop()
         spark.cancel_tagged(self.tag)
 
-    def wait(self, lsn: int, seconds: float, over: Event) -> None:
-        """Wait between two rounds, until the publisher may have something behind `lsn`, or for so long."""
-        self._receiver.wait(lsn, seconds, over)
+    def wait(self, lsn: int, seconds: float, over: Event) -> bool:
+        """Wait between two rounds, for so long at most; whether there may be something to do: the publisher has
+        something behind `lsn`, or others have changed the catalog since this was last asked."""
+        if self._receiver.wait(lsn, seconds, over):
+            return True
+        before, self._version = self._version, self._session.link.version()
+        return before != self._version
 
     def wake(self) -> None:
         """End a wait; called from another thread."""

@@ -6,10 +6,12 @@ in another instance with a catalog of its own, each operation is a transaction b
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property, partial
+from threading import Event
 from typing import TYPE_CHECKING
 
 from pgrepl import engine
@@ -22,6 +24,7 @@ from pgrepl.catalog.store import rows
 from pgrepl.catalog.subscription import system_identifier
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError, Report
+from pgrepl.file_watch import FileWatch
 from pgrepl.replication.log import LogOf, log_beside
 from pgrepl.replication.publisher import senders, slots
 from pgrepl.replication.publisher.definition import RemoteAttribute, RemoteDefinition
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 _FEW, _FEW_SNAPSHOTS = 100, 10  # changes in files, and snapshots, that are applied under the catalog's write lock
+_LOOK = 0.1  # seconds between two looks into a catalog that is on a server
 _SNAPSHOTS = 4  # snapshots that are read together at first, if not all changes are wanted at once
 
 
@@ -68,6 +72,7 @@ class LakePublisher(Publisher):
         self._statement = ""  # START_REPLICATION
         self._log = LogOf(log_beside(session), session)
         self._within: tuple[Session, Session] | None = None  # a worker's session, and one of the publishing database
+        self._watch: FileWatch | None = None
         self._copying: ExitStack | None = None  # the transaction of a copy whose rows have not all been read
 
     @property
@@ -240,6 +245,29 @@ class LakePublisher(Publisher):
     def leave(self, slot: str, token: str, within: Session | None = None) -> None:
         with self._writing(within) as session:
             senders.leave(session, slot, token)
+
+    def wait(self, lsn: int, seconds: float, over: Event) -> bool:
+        """The catalog's file tells of commits; a catalog on a server is asked now and then."""
+        path = self._session.catalog.path
+        if self._watch is None and path is not None:
+            self._watch = FileWatch(path.parent, (path.name, f"{path.name}-wal"))
+        until = time.monotonic() + seconds
+        while not over.is_set():
+            if self.current_lsn() > lsn:
+                return True
+            left = until - time.monotonic()
+            if left <= 0:
+                break
+            if self._watch is None:
+                over.wait(min(left, _LOOK))
+            elif not self._watch.wait(left):
+                break
+        return False
+
+    def wake(self) -> None:
+        watch = self._watch
+        if watch is not None:
+            watch.wake()
 
     def start(self, slot: str, lsn: int, *, two_phase: bool = False) -> int:
         with self._asked() as session, self._telling():
@@ -459,6 +487,8 @@ class LakePublisher(Publisher):
 
     def close(self) -> None:
         self._end_copy()
+        if self._watch is not None:
+            self._watch.close()
         if self._apart:
             self._session.close()
         if not self._own_instance:

@@ -98,14 +98,19 @@ class Link:
         again, self._again = self._again, None
         if again is not None:
             self._options |= again
-            self._opened = self._connected()
+            try:
+                self._opened = self._connected()
+            except ConnectionFailure as failure:
+                raise PublisherError(_LOST, str(failure)) from None
             self._set_up()
         return self._opened
 
     @property
     def is_open(self) -> bool:
-        """Whether the connection is open, or will be opened again when it is needed."""
-        return self._again is not None or bool(self._opened.status == self._pq.ConnStatus.OK)
+        """Whether the connection is open; after a stream it is opened again."""
+        with suppress(PublisherError):
+            return bool(self._conn.status == self._pq.ConnStatus.OK)
+        return False
 
     def another(self) -> Link:
         """A connection to the same server that is no walsender."""

@@ -35,6 +35,7 @@ MESSAGES = 1_000_000  # messages of a piece; a larger transaction is one piece
 FIRST_MESSAGES = 250_000  # messages of the first request, for which the worker has to wait; then twice as many …
 MOST_MESSAGES = 2_000_000  # … up to these: for each request the server reads its log again, and holds the answer
 AHEAD = 16 << 20  # bytes of log from which on reading ahead is worth more connections
+_AGAIN = 16 << 20  # bytes of log that the server may decode again for each request
 _LOOK = 0.2  # seconds between two checks whether reading goes on
 _COPY = "pgrepl_read_{}"  # name of a slot's copy, by the PID of the walsender that reads from it
 
@@ -64,7 +65,7 @@ def start_prefetch(link: Link, wanted: ReadRequest, start: int, data_path: str |
         return None
     slots.bring_restart_forward(link, wanted.slot)
     found = slots.position(link, wanted.slot)
-    if found is None or found.confirmed - found.restart > AHEAD:
+    if found is None or found.confirmed - found.restart > _AGAIN:
         return None
     try:
         other = link.another()

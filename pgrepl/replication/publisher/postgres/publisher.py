@@ -197,17 +197,15 @@ class PostgresPublisher(Publisher):
         if beside is not None:
             beside.close()
 
-    def wait(self, lsn: int, seconds: float, over: Event) -> None:
+    def wait(self, lsn: int, seconds: float, over: Event) -> bool:
         if self._options is None:
-            over.wait(seconds)
-            return
+            return super().wait(lsn, seconds, over)
         if self._stream is None:
             self._stop_reading()
             self._begin_streaming(self._slot, lsn, lsn)
         if self._beside is not None and self._copying is None and time.monotonic() > self._used_at + _UNUSED:
             self._close_beside()
-        if self._stream is not None and not over.is_set():
-            self._stream.wait(lsn, seconds, _IDLE)
+        return self._stream is None or (not over.is_set() and self._stream.wait(lsn, seconds, _IDLE))
 
     def wake(self) -> None:
         stream = self._stream

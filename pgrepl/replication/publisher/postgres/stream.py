@@ -101,28 +101,28 @@ class Stream:
                     return None
                 self._await(_LOOK)
 
-    def wait(self, start: int, seconds: float, idle: float) -> None:
-        """Wait until transactions have come, or for so long. An end that moves without transactions counts if `idle`
-        seconds have passed since it last did."""
+    def wait(self, start: int, seconds: float, idle: float) -> bool:
+        """Wait until transactions have come, or for so long; whether they have. An end that moves without transactions
+        counts if `idle` seconds have passed since it last did."""
         until = time.monotonic() + seconds
         with self._changed:
             while not self._woken:
                 self._request()
                 now = time.monotonic()
                 if self._ready and self._ready[-1].reached > start:
-                    return
+                    return True
                 moves = self._available > start
                 if moves and now >= self._idle_at + idle:
                     self._idle_at = now
-                    return
+                    return True
                 left = until - now
                 if moves:
                     left = min(left, self._idle_at + idle - now)
                 if left <= 0:
-                    return
+                    return False
                 self._await(left)
-            self._begin = start  # everything from here on is still to be handed out
-        self._woken = False
+            self._woken = False
+            return False
 
     def wake(self) -> None:
         """End a wait, or the next one; called from another thread."""
