@@ -48,10 +48,10 @@ def apply(served: Served, kill_at: str = "") -> int:
 
 
 @contextmanager
-def following(served: Served) -> Iterator[subprocess.Popen[str]]:
+def following(served: Served, interval: float = 0.05) -> Iterator[subprocess.Popen[str]]:
     served.sub("ALTER SYSTEM SET wal_retrieve_retry_interval = '100ms'")  # what failed is tried again soon
     nowhere = subprocess.DEVNULL
-    with started(*command(served, "--follow", "--interval", "0.05"), stdout=nowhere, stderr=nowhere) as process:
+    with started(*command(served, "--follow", "--interval", str(interval)), stdout=nowhere, stderr=nowhere) as process:
         yield process
 
 
