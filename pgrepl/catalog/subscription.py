@@ -77,6 +77,7 @@ def add_subscription_relation(session: Session, subid: int, relid: int, state: s
 def remove_subscription_relation(session: Session, subid: int, relid: int) -> None:
     delete(session, tables.pg_subscription_rel, srsubid=subid, srrelid=relid)
     delete(session, tables.pgrepl_subscription_schema, srsubid=subid, srrelid=relid)
+    delete(session, tables.pgrepl_copy_range, subid=subid, relid=relid)
 
 
 def forget_dropped_relation(session: Session, relid: int) -> None:

@@ -35,7 +35,8 @@ from pgrepl.catalog.declarative import (
 _WORK = frozenset(
     {
         "pg_replication_origin", "pg_replication_slot", "pg_sequence", "pg_stat_subscription_stats", "pgrepl_adopted",
-        "pgrepl_change_file", "pgrepl_change_files", "pgrepl_copy", "pgrepl_file", "pgrepl_inlined", "pgrepl_instance",
+        "pgrepl_change_file", "pgrepl_change_files", "pgrepl_copy", "pgrepl_copy_range", "pgrepl_file",
+        "pgrepl_inlined", "pgrepl_instance",
         "pgrepl_prepared", "pgrepl_subscription_error", "pgrepl_sum", "pgrepl_walsender", "pgrepl_worker",
     }
 )  # fmt: skip
@@ -562,6 +563,18 @@ class pgrepl_subscription_error(SystemRow, key=("subid", "relid")):
     detail: Text | None
     hint: Text | None
     context: Text | None
+
+
+class pgrepl_copy_range(SystemRow, key=("subid", "relid", "number")):
+    """A range of the key of a table that is copied in pieces, from `lower` up to `upper` (NULL: no bound), and the
+    publisher's snapshot in which it was copied; NULL: not yet."""
+
+    subid: Oid
+    relid: Oid
+    number: Int4
+    lower: Text | None
+    upper: Text | None
+    snapshot: Text | None
 
 
 class pgrepl_publisher(SystemRow, key=("subid",)):

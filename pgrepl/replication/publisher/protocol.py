@@ -19,6 +19,7 @@ from pgrepl.errors import PgError
 from pgrepl.replication.publisher.definition import RemoteAttribute, RemoteDefinition
 from pgrepl.replication.publisher.senders import WalSender
 from pgrepl.replication.wire.batch import SparkCopyRows, WireBatch
+from pgrepl.replication.wire.copy_ranges import KeyRange, Snapshot
 from pgrepl.replication.wire.messages import Row, SentRelation, WireTransaction
 from pgrepl.types.lsn import lsn_text
 
@@ -144,7 +145,16 @@ class TableCopy:
     direct: DirectRows | None = None  # the rows for files of the lake, without Spark
     lake: LakeSources | None = None  # the rows for kernels over Arrow
     count: int | None = None  # the number of rows, if it is known beforehand
+    snapshot: Snapshot | None = None  # in which ranges of the key were read
     may_be_binary: bool = True  # with binary = true (since 16; see copy_table)
+
+
+@dataclass(frozen=True, slots=True)
+class WantedRanges:
+    """Ranges of a table's key to be copied, in a snapshot behind the transactions that have been received."""
+
+    ranges: tuple[KeyRange, ...]
+    passed: frozenset[int]  # XIDs of the last of these transactions
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,16 +403,35 @@ class TableCopies(Protocol):
         """Whether the rows of large tables can go into files of the lake as they arrive (TableCopy.direct)."""
         return False
 
+    @property
+    def readers(self) -> int:
+        """How many ranges of a table's key are read at a time."""
+        return 1
+
     def rows_in(self, names: Iterable[tuple[str, str]]) -> int | None:
         """An upper bound for the rows of these tables, as (schema, table). None: the publisher is a process of its own,
         which reads them while the subscriber waits."""
         return None
 
-    def copy(self, schema: str, name: str, publications: Sequence[str]) -> TableCopy:
-        """The published rows of a table as of now. They are read as they are taken; until then the publisher must not
-        be asked for anything else. A missing table, or unequal column lists, is a PgError, not a PublisherError: it is
-        the subscriber that refuses them."""
+    def copy(
+        self, schema: str, name: str, publications: Sequence[str], wanted: WantedRanges | None = None
+    ) -> TableCopy:
+        """The published rows of a table as of now, or those in some ranges of its key. They are read as they are taken;
+        until then the publisher must not be asked for anything else. A missing table, or unequal column lists, is a
+        PgError, not a PublisherError: it is the subscriber that refuses them."""
         ...
+
+    def settled(self, lsn: int) -> int:
+        """An LSN that the stream will reach, behind all transactions that a snapshot has seen; `lsn` is the end of the
+        log when it was taken."""
+        return lsn
+
+    def divide(
+        self, schema: str, name: str, publications: Sequence[str], size: int
+    ) -> tuple[tuple[tuple[str, int], ...], list[KeyRange]] | None:
+        """The names and types of a table's key, and ranges of it that have about so many bytes each. None: the table is
+        copied as a whole."""
+        return None
 
     def count(self, schema: str, name: str, publications: Sequence[str]) -> int:
         """The number of rows that such a copy would have; the same errors."""

@@ -26,7 +26,8 @@ from pgrepl.errors import PgError
 from pgrepl.lake import spark
 from pgrepl.lake.commit import Stale, check_unchanged
 from pgrepl.lake.crash_points import crash_point
-from pgrepl.lake.files import last_snapshot
+from pgrepl.lake.files import estimate, last_snapshot
+from pgrepl.lake.history import snapshots
 from pgrepl.lake.table import lake_table
 from pgrepl.replication.origins import create_origin, drop_origin, origin_or_none
 from pgrepl.replication.publisher.definition import RemoteDefinition, definition_of
@@ -36,10 +37,11 @@ from pgrepl.replication.publisher.protocol import (
     PublisherError,
     TableCopies,
     TableCopy,
+    WantedRanges,
     not_created,
     not_received,
 )
-from pgrepl.replication.subscriber import lease, state
+from pgrepl.replication.subscriber import lease, ranges, state
 from pgrepl.replication.subscriber.apply.overlay import Overlay
 from pgrepl.replication.subscriber.apply.play import Player
 from pgrepl.replication.subscriber.apply.progress import Progress
@@ -49,10 +51,12 @@ from pgrepl.replication.subscriber.apply.triggers import has_triggers
 from pgrepl.replication.subscriber.apply.write import write
 from pgrepl.replication.subscriber.copy_lines import Lines
 from pgrepl.replication.subscriber.copy_spark import StagedCopy, stage_copy
+from pgrepl.replication.subscriber.ranges import CopyRanges
 from pgrepl.replication.subscriber.receiver import Receiver, SubscriptionChanged, WorkerFailed, asked, guarded
 from pgrepl.replication.subscriber.schema_changes.columns import added, copied
 from pgrepl.replication.subscriber.schema_changes.define import define
 from pgrepl.replication.subscriber.schema_changes.known import remember
+from pgrepl.replication.wire.copy_ranges import KeyRange
 from pgrepl.replication.wire.messages import Row, SentColumn
 from pgrepl.replication.wire.text import WIRE_STYLE
 from pgrepl.rows.routing import Router
@@ -68,24 +72,42 @@ _ATTEMPTS = 3  # without the lock
 _NULL = 2  # characters: \\N
 
 
-def copy_table(receiver: Receiver, relid: int) -> int | None:
-    """Bring a table from i or d to s; returns the number of rows. None: it needs no copy any more."""
-    slot = _begin(receiver, relid)
+def copy_table(receiver: Receiver, relid: int, between: Callable[[], bool] | None = None) -> int | None:
+    """Bring a table from i or d to s; returns the number of rows. None: it needs no copy any more. `between`: for a
+    table that is copied in pieces; it is called after each round of ranges, and tells whether to go on."""
+    pieces = between is not None
+    slot = _begin(receiver, relid, in_pieces=pieces)
     if slot is None:
         return None
-    count = None
-    attempts = 0
-    while count is None:
-        count = receiver.despite_locks(partial(_finish, receiver, relid, locked=attempts >= _ATTEMPTS))
-        attempts += 1
+    count = 0
+    while True:
+        copied, attempts = None, 0
+        while copied is None:
+            finish = partial(_finish, receiver, relid, locked=attempts >= _ATTEMPTS, pieces=pieces)
+            copied = receiver.despite_locks(finish)
+            attempts += 1
+        count += copied.rows
+        crash_point("copy.committed")
+        if copied.is_whole or between is None:
+            break
+        if not between():
+            return count
     receiver.copy_ended(relid)
-    crash_point("copy.committed")
-    forget_slot(receiver, relid)
+    if slot:
+        forget_slot(receiver, relid)
     return count
 
 
-def _begin(receiver: Receiver, relid: int) -> str | None:
-    """Set the table's state to d, then create the slot of this attempt."""
+class _Copied(NamedTuple):
+    """The number of rows that a round has copied, and whether no ranges are left."""
+
+    rows: int
+    is_whole: bool
+
+
+def _begin(receiver: Receiver, relid: int, *, in_pieces: bool) -> str | None:
+    """Set the table's state to d, then create the slot of this attempt. None: the table needs no copy any more. A table
+    that is copied in pieces needs no slot."""
     session = receiver.session
     with receiver.transaction() as subscription:
         publisher = receiver.publisher(subscription)
@@ -105,6 +127,8 @@ def _begin(receiver: Receiver, relid: int) -> str | None:
         slot = sync_slot_name(session, subscription.oid, relid)
     session.link.flush()  # after a power cut the next attempt must know that there may be a slot
     crash_point("copy.begun")
+    if in_pieces:
+        return ""
     if current == catalog.DATASYNC:  # an attempt before this one
         with suppress(PublisherError):
             publisher.drop_slot(slot)
@@ -116,9 +140,45 @@ def _begin(receiver: Receiver, relid: int) -> str | None:
     return slot
 
 
-def _finish(receiver: Receiver, relid: int, *, locked: bool) -> int | None:
-    """Copy the rows and set the state in one transaction, which holds the write lock only to write, unless it is
-    `locked`. None: another session has written to the table meanwhile."""
+def divide_tables(receiver: Receiver, relids: Sequence[int]) -> set[int]:
+    """Divide the large ones of these tables, so that they are copied in pieces; those are returned."""
+    session = receiver.session
+    with receiver.transaction() as subscription:
+        publisher = receiver.publisher(subscription)
+        known = ranges.copy_ranges(session, subscription.oid)
+        found = {
+            relid: made
+            for relid in relids
+            if relid not in known and (made := _divided(session, subscription, relid, publisher)) is not None
+        }
+        if found:
+            receiver.lock(subscription, state.position(session, subscription.oid))
+            for relid, made in found.items():
+                ranges.store(session, subscription.oid, relid, made)
+    return {relid for relid in relids if relid in known or relid in found}
+
+
+def _divided(
+    session: Session, subscription: tables.pg_subscription, relid: int, publisher: TableCopies
+) -> CopyRanges | None:
+    """The ranges of a large table's key; None: it is copied as a whole."""
+    table = relation(session, relid)
+    size = int(session.settings.value("pgrepl.copy_range_size")) * 1024
+    if not size or table.kind != "r" or has_triggers(session, relid) or estimate(session, lake_table(session, relid)):
+        return None
+    found = asked(
+        lambda: guarded(lambda: publisher.divide(table.schema, table.name, subscription.subpublications, size))
+    )
+    if found is None or len(found[1]) < 2:
+        return None
+    made = CopyRanges(*found)
+    made.since = last_snapshot(session)
+    return made
+
+
+def _finish(receiver: Receiver, relid: int, *, locked: bool, pieces: bool) -> _Copied | None:
+    """Copy the rows, or those of the next ranges, and set the state in one transaction, which holds the write lock only
+    to write, unless it is `locked`. None: another session has written to the table meanwhile."""
     session = receiver.session
     with receiver.transaction() as subscription:
         position = state.position(session, subscription.oid)
@@ -130,7 +190,12 @@ def _finish(receiver: Receiver, relid: int, *, locked: bool) -> int | None:
         tree = _tree(session, relid)
         with receiver.as_owner(subscription):
             definition = _definition(session, subscription, relid, publisher)
-            received, source, count = guarded(lambda: _received(receiver, subscription, relid, publisher))
+            divided = ranges.copy_ranges(session, subscription.oid)[relid] if pieces else None
+            wanted = None if divided is None else tuple(divided.unfinished[: publisher.readers])
+            received, source, count = guarded(
+                lambda: _received(receiver, subscription, relid, publisher, divided, wanted)
+            )
+            lsn = source.lsn if source.snapshot is None else asked(lambda: publisher.settled(source.lsn))
         crash_point("copy.received")
         if not locked:
             receiver.lock(subscription, position)
@@ -145,13 +210,19 @@ def _finish(receiver: Receiver, relid: int, *, locked: bool) -> int | None:
             guarded(
                 lambda: received.write(origin) if isinstance(received, StagedCopy) else write(session, received, origin)
             )
-        state.set_table_state(session, subscription.oid, relid, catalog.SYNC_DONE, source.lsn)
+        if divided is not None and wanted is not None and source.snapshot is not None:
+            divided.finish(wanted, source.snapshot)
+            ranges.store(session, subscription.oid, relid, divided)
+            if divided.unfinished:
+                crash_point("copy.range")
+                return _Copied(count, False)
+        state.set_table_state(session, subscription.oid, relid, catalog.SYNC_DONE, lsn)
         if subscription.subschemachanges != catalog.NO_SCHEMA:
             remember(session, subscription.oid, relid, copied(source.relation, definition))
         drop_origin(session, catalog.origin_name(subscription.oid, relid), missing_ok=True)
         lease.end(session, subscription.oid, relid, receiver.token)
         crash_point("copy.written")
-    return count
+    return _Copied(count, True)
 
 
 def _definition(
@@ -206,13 +277,23 @@ def forget_slot(receiver: Receiver, relid: int) -> None:
 
 
 def _received(
-    receiver: Receiver, subscription: tables.pg_subscription, relid: int, publisher: TableCopies
+    receiver: Receiver,
+    subscription: tables.pg_subscription,
+    relid: int,
+    publisher: TableCopies,
+    divided: CopyRanges | None = None,
+    wanted: tuple[KeyRange, ...] | None = None,
 ) -> tuple[Player | StagedCopy, TableCopy, int]:
     """The rows to be written, where they come from, and the number of rows. A large table is copied by columns or by
     Spark, unless a row is wrong: the copy row by row finds out which."""
     session = receiver.session
     table = relation(session, relid)
-    source = _source(table, subscription, publisher)
+    if divided is None or wanted is None:
+        source = _source(table, subscription, publisher)
+    else:
+        source = _source(table, subscription, publisher, WantedRanges(wanted, receiver.passed))
+        if _others_write(session, subscription.oid, relid, divided.since):
+            source = replace(source, spark=None, direct=None)
     player = Player(session, subscription, Progress(catalog.origin_name(subscription.oid)), lambda relid, lsn: True)
     with acting_for(session, subscription, table):
         check_target_privilege(session, table, "INSERT")
@@ -221,7 +302,9 @@ def _received(
             if has_triggers(session, relid):
                 lines = Lines(table.name, source.relation, binary=bool(subscription.subbinary) and source.may_be_binary)
                 return StagedCopy(session), source, _load_with_triggers(receiver, subscription, table, source, lines)
-            begins = partial(receiver.copy_begins, subscription.subname, table, source.count)
+            begins = partial(
+                receiver.copy_begins, subscription.subname, table, source.count, goes_on=divided is not None
+            )
             binary = bool(subscription.subbinary) and source.may_be_binary
             converted = binary and differing_types(table, sent)
             staged = None
@@ -236,9 +319,18 @@ def _received(
             raise not_received(error) from None
 
 
-def _source(table: Relation, subscription: tables.pg_subscription, publisher: TableCopies) -> TableCopy:
+def _others_write(session: Session, subid: int, relid: int, since: int) -> bool:
+    """Whether somebody else has written to a table that was empty when its copy began: their rows may have its keys."""
+    ours = catalog.origin_name(subid), catalog.origin_name(subid, relid)
+    written = snapshots(session, since, last_snapshot(session))
+    return any(relid in each.tables and each.origin not in ours for each in written)
+
+
+def _source(
+    table: Relation, subscription: tables.pg_subscription, publisher: TableCopies, wanted: WantedRanges | None = None
+) -> TableCopy:
     try:
-        return publisher.copy(table.schema, table.name, subscription.subpublications)
+        return publisher.copy(table.schema, table.name, subscription.subpublications, wanted)
     except PublisherError as error:
         text = f'could not start initial contents copy for table "{table.qualified_name}": {error}'
         raise PgError("08006", text) from None

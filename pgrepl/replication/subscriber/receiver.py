@@ -8,7 +8,8 @@ SubscriptionChanged and nothing is written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from threading import Event
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from pgrepl.replication.publisher.files.given import GivenBatch
 
 T = TypeVar("T")
+REMEMBERED = 100_000  # transactions; one that commits becomes visible long before so many have followed it
 _SETTINGS = (
     ("search_path", ""),
     ("session_replication_role", "replica"),
@@ -104,6 +106,7 @@ class Receiver:
         self._held: tables.pg_subscription | None = None  # the subscription as it was when the lease was taken
         self._of_superuser = False  # was its owner a superuser then?
         self._heartbeat: Heartbeat | None = None
+        self._passed: deque[int] = deque(maxlen=REMEMBERED)  # XIDs of the last transactions
         self.unpublished: set[int] = set()  # relations of the publisher that it does not publish any more
         self._publisher: Publisher | None = None
         self._connected_as: tuple[str, bool] | None = None
@@ -261,10 +264,14 @@ class Receiver:
             if publisher is not None and publisher.shares_catalog:
                 publisher.leave(catalog.slot_of(held), token, self.session)
 
-    def copy_begins(self, subscription: str, table: Relation, rows: int | None) -> Callable[[int, int], None]:
+    def copy_begins(
+        self, subscription: str, table: Relation, rows: int | None, *, goes_on: bool = False
+    ) -> Callable[[int, int], None]:
         """A function to count rows and bytes of a table's copy, from any thread, for pg_stat_progress_copy. `rows` is
-        the table's number of rows, if known."""
+        the table's number of rows, if known. `goes_on`: add to what has been counted of the table."""
         copying = Copying(table.oid, tuples_total=rows)
+        if goes_on and self._heartbeat is not None:
+            copying = self._heartbeat.copying.get(table.oid, copying)
         if self._heartbeat is not None:
             self._heartbeat.copying[table.oid] = copying
         name = table.qualified_name
@@ -392,6 +399,14 @@ class Receiver:
 
     def as_owner(self, subscription: tables.pg_subscription) -> AbstractContextManager[None]:
         return self.session.acting_as(subscription.subowner)
+
+    def has_passed(self, xids: Iterable[int]) -> None:
+        """Note that these transactions have been received and applied, in order."""
+        self._passed.extend(xids)
+
+    @property
+    def passed(self) -> frozenset[int]:
+        return frozenset(self._passed)
 
     # --- the publisher ------------------------------------------------------------------------------------------------
 

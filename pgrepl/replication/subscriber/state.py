@@ -11,6 +11,7 @@ from pgrepl.catalog import tables
 from pgrepl.catalog.store import delete, insert, one, rows, update
 from pgrepl.errors import PgError
 from pgrepl.replication.origins import advance_origin, origin_progress
+from pgrepl.replication.subscriber import ranges
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -77,6 +78,7 @@ def settle_tables(session: Session, subid: int, lsn: int) -> None:
     for relid, (state, since) in table_states(session, subid).items():
         if state in (catalog.FINISHED_COPY, catalog.SYNC_DONE) and since <= lsn:
             set_table_state(session, subid, relid, catalog.READY, since)
+            ranges.forget(session, subid, relid)
 
 
 def two_phase_can_begin(session: Session, subscription: tables.pg_subscription) -> bool:

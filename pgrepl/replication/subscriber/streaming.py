@@ -30,7 +30,7 @@ from pgrepl.replication.subscriber.apply.columns.stage import commit_batch, rece
 from pgrepl.replication.subscriber.apply.triggers import TriggeredTables
 from pgrepl.replication.subscriber.apply.two_phase import prepared_of
 from pgrepl.replication.subscriber.outcome import Applied, Streamed
-from pgrepl.replication.subscriber.receiver import Receiver, WorkerFailed, asked, guarded
+from pgrepl.replication.subscriber.receiver import REMEMBERED, Receiver, WorkerFailed, asked, guarded
 from pgrepl.replication.wire.messages import WireTransaction
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ def stream_batch(receiver: Receiver, upto: int | None, limit: int | None) -> Str
                 if within is None:
                     found = found.until_triggers(receiver.session)
                 played = asked(lambda: guarded(lambda: _apply(receiver, subscription, position, found, within)))
+            receiver.has_passed([each.xid for each in found.transactions[: played.transactions]])
             end = asked(lambda: publisher.delivered(end))
             applied, reached = found.judged(played), found.reached(played, start, end)
         confirmed = True
@@ -233,6 +234,7 @@ def _by_columns(
             )
         if done is None:
             return None
+        receiver.has_passed([each.xid for each in done.batch.transactions][-REMEMBERED:])
         last = done.batch.transactions[-1].end_lsn
         state.move(session, subscription.oid, last)
         crash_point("apply.origin")

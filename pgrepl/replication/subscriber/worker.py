@@ -29,7 +29,7 @@ from pgrepl.replication.log import ServerLog
 from pgrepl.replication.publisher.protocol import PublisherError, not_started
 from pgrepl.replication.subscriber import lease, state
 from pgrepl.replication.subscriber.at_once import catch_up_at_once, has_news
-from pgrepl.replication.subscriber.copy import copy_table, forget_slot, tables_copied, tables_to_copy
+from pgrepl.replication.subscriber.copy import copy_table, divide_tables, forget_slot, tables_copied, tables_to_copy
 from pgrepl.replication.subscriber.lease import LeaseHeld
 from pgrepl.replication.subscriber.observer import Observer
 from pgrepl.replication.subscriber.outcome import Applied, Streamed, conflict_of
@@ -288,6 +288,15 @@ class Worker:
                 for relid in tables_to_copy(self._session, self._subid)
                 if relids is None or relid in relids
             ]
+        try:
+            divided = self._receiver.despite_locks(
+                partial(divide_tables, self._receiver, [table.oid for table in waiting])
+            )
+        except WorkerFailed as failure:
+            self._fails(done, failure)
+            return False
+        in_pieces = [table for table in waiting if table.oid in divided]
+        waiting = [table for table in waiting if table.oid not in divided]
         workers = workers_for(self._receiver, waiting)
         if workers > 1:
             self._copy_together(done, waiting, workers)
@@ -298,7 +307,24 @@ class Worker:
                     self._copy_ends(done, table, copy_table(self._receiver, table.oid))
                 except WorkerFailed as failure:
                     self._fails(done, failure, table.oid)
+        for table in in_pieces:
+            self._copy_in_pieces(done, table)
         return bool(done.tables_copied)
+
+    def _copy_in_pieces(self, done: Round, table: Relation) -> None:
+        """Between its pieces the main stream goes on."""
+
+        def goes_on() -> bool:
+            self._apply(done, None, None)
+            return done.error is None
+
+        try:
+            self._copy_begins(table)
+            count = copy_table(self._receiver, table.oid, goes_on)
+            if done.error is None:
+                self._copy_ends(done, table, count)
+        except WorkerFailed as failure:
+            self._fails(done, failure, table.oid)
 
     def _copy_together(self, done: Round, waiting: list[Relation], workers: int) -> None:
         """Copy tables by several workers. Results are reported in the order of the tables."""

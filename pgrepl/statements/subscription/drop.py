@@ -57,6 +57,7 @@ def _forget(
         drop_origin(session, catalog.origin_name(subscription.oid, row.srrelid), missing_ok=True)
     delete(session, tables.pg_subscription_rel, srsubid=subscription.oid)
     delete(session, tables.pgrepl_subscription_schema, srsubid=subscription.oid)
+    delete(session, tables.pgrepl_copy_range, subid=subscription.oid)
     drop_origin(session, catalog.origin_name(subscription.oid), missing_ok=True)
     delete(session, tables.pg_stat_subscription_stats, subid=subscription.oid)
     delete(session, tables.pgrepl_subscription_error, subid=subscription.oid)

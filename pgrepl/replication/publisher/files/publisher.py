@@ -37,6 +37,7 @@ from pgrepl.replication.publisher.protocol import (
     RemoteTable,
     SlotLag,
     TableCopy,
+    WantedRanges,
     refused,
 )
 
@@ -434,7 +435,9 @@ class FilesPublisher(Publisher):
 
     # --- copies -------------------------------------------------------------------------------------------------------
 
-    def copy(self, schema: str, name: str, publications: Sequence[str]) -> TableCopy:
+    def copy(
+        self, schema: str, name: str, publications: Sequence[str], wanted: WantedRanges | None = None
+    ) -> TableCopy:
         raise PublisherError("0A000", f'ERROR:  files of changes have no copy of table "{schema}.{name}"')
 
     def count(self, schema: str, name: str, publications: Sequence[str]) -> int:

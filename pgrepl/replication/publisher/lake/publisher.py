@@ -37,6 +37,7 @@ from pgrepl.replication.publisher.protocol import (
     RemoteTable,
     SlotLag,
     TableCopy,
+    WantedRanges,
     refused,
     server_text,
     slot_is_ahead,
@@ -430,7 +431,9 @@ class LakePublisher(Publisher):
                 tuple([(operation, filters[operation]) for operation in OPERATIONS if operation in filters]),
             )
 
-    def copy(self, schema: str, name: str, publications: Sequence[str]) -> TableCopy:
+    def copy(
+        self, schema: str, name: str, publications: Sequence[str], wanted: WantedRanges | None = None
+    ) -> TableCopy:
         from pgrepl.replication.publisher.lake.copy import published_copy
         from pgrepl.replication.publisher.lake.copy_plan import Uncopyable
 

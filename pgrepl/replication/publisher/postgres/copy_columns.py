@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
+from itertools import chain
 from threading import Event
 from typing import TYPE_CHECKING, TypeVar
 
@@ -60,15 +61,30 @@ RANGE = 32 << 20  # bytes of a table that are worth a reader
 _PAGE = 8192
 
 
+def readers() -> int:
+    """The connections that read a table at most."""
+    return min(os.cpu_count() or 1, 8)
+
+
 class ServerRows:
     """The rows of one table in the snapshot that `link` is in."""
 
-    def __init__(self, link: Link, rows: PublishedRows, schema: str, name: str, data_path: str) -> None:
+    def __init__(
+        self,
+        link: Link,
+        rows: PublishedRows,
+        schema: str,
+        name: str,
+        data_path: str,
+        conditions: Sequence[str] | None = None,
+    ) -> None:
+        """`conditions`: those of ranges of the key, of which each is read by itself."""
         self._link = link
+        self._conditions = conditions
         self._rows = rows
         self._schema, self._name = schema, name
         self._query = selection(link, rows, schema, name)
-        self.size = published.size(link, rows)
+        self.size = published.size(link, rows)  # of the whole table
         self._data_path = data_path
         self._kept = ExitStack()  # folders that Spark reads from
 
@@ -147,7 +163,9 @@ class ServerRows:
         wanted = [info for info in unique_indexes(session, table) if info.immediate]
         if not wanted:
             return True
-        if estimate(session, lake) or any(info.exprs or info.predicate is not None for info in wanted):
+        if (self._conditions is None and estimate(session, lake)) or any(
+            info.exprs or info.predicate is not None for info in wanted
+        ):
             return False
         names = {column.local.num: column.local.name for column in columns if column.by_arrow}
         unique = published.unique_keys(self._link, self._rows.relid)
@@ -211,14 +229,16 @@ class ServerRows:
 
             def work(number: int) -> T:
                 try:
-                    return take(chunks(links[number], queries[number], stop, binary))
+                    mine = queries[number :: len(links)]
+                    return take(chain.from_iterable(chunks(links[number], query, stop, binary) for query in mine))
                 except BaseException:
                     stop.set()
                     raise
 
             with ThreadPool(max(1, len(links) - 1), "pgrepl-copy") as pool:
                 try:
-                    others: list[Future[T]] = [pool.submit(work, number) for number in range(1, len(queries))]
+                    last = min(len(links), len(queries))
+                    others: list[Future[T]] = [pool.submit(work, number) for number in range(1, last)]
                     first = work(0)
                     return [first, *(future.result() for future in others)]
                 except BaseException:  # an interrupt, too, while the others are waited for
@@ -227,7 +247,8 @@ class ServerRows:
 
     def _more_links(self, opened: ExitStack) -> list[Link]:
         """More connections in the snapshot of the first: as many as the table's size is worth and the server allows."""
-        wanted = min(os.cpu_count() or 1, 8, self.size // RANGE) - 1 if self._rows.kind == "r" else 0
+        parts = len(self._conditions) if self._conditions is not None else self.size // RANGE
+        wanted = min(readers(), parts) - 1 if self._rows.kind == "r" or self._conditions is not None else 0
         links: list[Link] = []
         snapshot = self._link.value("SELECT pg_catalog.pg_export_snapshot()") if wanted > 0 else ""
         with suppress(ConnectionFailure, PublisherError):
@@ -243,16 +264,20 @@ class ServerRows:
         return selection(self._link, self._rows, self._schema, self._name, expressions)
 
     def _ranges(self, count: int, query: str) -> list[str]:
+        if self._conditions is not None:
+            return [self._restricted(query, condition) for condition in self._conditions]
         if count == 1:
             return [query]
         pages = self.size // _PAGE
         bounds = [pages * number // count for number in range(count)]
-        joined = "AND" if self._rows.condition is not None else "WHERE"
         conditions = [
             f"ctid >= '({low},0)'" + (f" AND ctid < '({bounds[n + 1]},0)'" if n + 1 < count else "")
             for n, low in enumerate(bounds)
         ]
-        return [f"{query} {joined} {condition}" for condition in conditions]
+        return [self._restricted(query, condition) for condition in conditions]
+
+    def _restricted(self, query: str, condition: str) -> str:
+        return f"{query} {'AND' if self._rows.condition is not None else 'WHERE'} {condition}"
 
 
 def _write_texts(path: str, reader: CsvReader, chunks: Iterator[Chunk]) -> str:

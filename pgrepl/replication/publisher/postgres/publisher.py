@@ -12,17 +12,26 @@ from typing import TYPE_CHECKING
 
 from pgrepl.interrupts import JoinedThread
 from pgrepl.replication.publisher.definition import RemoteAttribute, RemoteDefinition
-from pgrepl.replication.publisher.postgres import published, slots, tables
+from pgrepl.replication.publisher.postgres import key_ranges, published, slots, tables
 from pgrepl.replication.publisher.postgres import schema as server_schema
-from pgrepl.replication.publisher.postgres.copy_columns import ServerRows
+from pgrepl.replication.publisher.postgres.copy_columns import ServerRows, readers
 from pgrepl.replication.publisher.postgres.feedback import Feedback
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.pieces import Piece
 from pgrepl.replication.publisher.postgres.prefetch import ReadRequest, start_prefetch
 from pgrepl.replication.publisher.postgres.reading import Reading
 from pgrepl.replication.publisher.postgres.stream import Stream
-from pgrepl.replication.publisher.protocol import Published, Publisher, PublisherError, RemoteTable, SlotLag, TableCopy
+from pgrepl.replication.publisher.protocol import (
+    Published,
+    Publisher,
+    PublisherError,
+    RemoteTable,
+    SlotLag,
+    TableCopy,
+    WantedRanges,
+)
 from pgrepl.replication.publisher.senders import StreamOptions, WalSender
+from pgrepl.replication.wire.copy_ranges import KeyRange
 from pgrepl.replication.wire.messages import WireTransaction
 
 if TYPE_CHECKING:
@@ -283,8 +292,29 @@ class PostgresPublisher(Publisher):
     def published_as(self, schema: str, name: str, publications: Sequence[str]) -> Published | None:
         return published.published_as(self._link, schema, name, publications)
 
-    def copy(self, schema: str, name: str, publications: Sequence[str]) -> TableCopy:
-        """The rows are read while they are taken, in the snapshot of a temporary slot, which is dropped afterwards."""
+    def settled(self, lsn: int) -> int:
+        return key_ranges.settled(self._link, lsn)
+
+    def divide(
+        self, schema: str, name: str, publications: Sequence[str], size: int
+    ) -> tuple[tuple[tuple[str, int], ...], list[KeyRange]] | None:
+        link = self._link
+        rows = published.published_rows(link, schema, name, publications)
+        count = -(-published.size(link, rows) // size)
+        key = key_ranges.key_of(link, rows) if count > 1 else None
+        if key is None:
+            return None
+        only = "" if rows.kind == "p" else "ONLY "
+        table = f"{only}{link.identifier(schema)}.{link.identifier(name)}"
+        return tuple([(column.name, column.type) for column in key]), key_ranges.divide(link, table, rows, key, count)
+
+    def copy(
+        self, schema: str, name: str, publications: Sequence[str], wanted: WantedRanges | None = None
+    ) -> TableCopy:
+        """The rows are read while they are taken, in the snapshot of a temporary slot, which is dropped afterwards, or
+        in one of their own."""
+        if wanted is not None:
+            return self._copy_ranges(schema, name, publications, wanted)
         link = self._link
         slot = _COPY_SLOT.format(link.backend)
         self._copying = link, slot, None
@@ -299,9 +329,32 @@ class PostgresPublisher(Publisher):
         copied = tables.copied_rows(link, query, len(rows.columns))
         return TableCopy(relation, lsn, copied, direct, direct, may_be_binary=may_be_binary)
 
+    def _copy_ranges(self, schema: str, name: str, publications: Sequence[str], wanted: WantedRanges) -> TableCopy:
+        link = self._link
+        snapshot, lsn = key_ranges.take_snapshot(link, wanted.passed)
+        self._copying = link, "", None
+        rows = published.published_rows(link, schema, name, publications)
+        key = key_ranges.key_of(link, rows)
+        if key is None:
+            raise PublisherError("55000", f'ERROR:  the key of table "{schema}.{name}" has been changed')
+        conditions = [key_ranges.condition(link, key, each) for each in wanted.ranges]
+        direct = ServerRows(link, rows, schema, name, self._data_path, conditions)
+        self._copying = link, "", direct
+        query = tables.selection(link, rows, schema, name)
+        either = " OR ".join(f"({each})" for each in conditions)
+        joined = f"{query} {'AND' if rows.condition is not None else 'WHERE'} ({either})"
+        copied = tables.copied_rows(link, joined, len(rows.columns))
+        relation = tables.copied_relation(rows, schema, name)
+        may_be_binary = link.version >= published.UNITED
+        return TableCopy(relation, lsn, copied, direct, direct, may_be_binary=may_be_binary, snapshot=snapshot)
+
     @property
     def copies_directly(self) -> bool:
         return True
+
+    @property
+    def readers(self) -> int:
+        return readers()
 
     def count(self, schema: str, name: str, publications: Sequence[str]) -> int:
         link = self._link
@@ -318,7 +371,8 @@ class PostgresPublisher(Publisher):
         if link.is_open:
             with suppress(PublisherError):
                 link.rows("ROLLBACK")
-                slots.drop(link, slot)
+                if slot:
+                    slots.drop(link, slot)
 
     def close(self) -> None:
         self._stop_streaming()

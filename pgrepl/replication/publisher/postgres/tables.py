@@ -31,7 +31,7 @@ def selection(link: Link, rows: PublishedRows, schema: str, name: str, expressio
     only = "" if rows.kind == "p" else "ONLY "
     names = [link.identifier(column.name) for column in rows.columns]
     columns = ", ".join(names if expressions is None else expressions)
-    where = "" if rows.condition is None else f" WHERE {rows.condition}"
+    where = "" if rows.condition is None else f" WHERE ({rows.condition})"
     return f"SELECT {columns} FROM {only}{link.identifier(schema)}.{link.identifier(name)}{where}"
 
 

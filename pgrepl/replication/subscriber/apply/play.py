@@ -6,7 +6,7 @@ violation ends the batch before the transaction it is in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.relation import Relation
@@ -19,6 +19,7 @@ from pgrepl.replication.subscriber.apply.progress import Progress
 from pgrepl.replication.subscriber.apply.roles import acting_for, check_target_privilege
 from pgrepl.replication.subscriber.apply.target import SearchKey, TargetTable, identity_of, target_or_none
 from pgrepl.replication.subscriber.apply.truncate_targets import emptied_by
+from pgrepl.replication.subscriber.ranges import CopyRanges
 from pgrepl.replication.wire.messages import (
     INSERT,
     TRUNCATE,
@@ -55,10 +56,11 @@ class Player:
         applies: Applies,
         completed: dict[int, Row] | None = None,
         write: Callable[[Player], None] | None = None,
+        ranges: Mapping[int, CopyRanges] | None = None,
     ) -> None:
         """`completed`: new rows by message, with the defaults that a previous player has given them: its work is
         repeated, and sequences must not advance again. `write`: writes what has been applied so far; given where
-        triggers fire."""
+        triggers fire. `ranges`: of the tables that are copied in pieces."""
         self.overlays: dict[int, Overlay] = {}
         self.journal = Journal()
         self.completed: dict[int, Row] = {} if completed is None else completed
@@ -66,6 +68,7 @@ class Player:
         self._subscription = subscription
         self._progress = progress
         self._applies = applies
+        self.ranges: Mapping[int, CopyRanges] = ranges or {}
         self._tables: dict[SentRelation, _Table] = {}
         self.restarts = False  # whether a TRUNCATE restarted the sequences of its tables
         self.truncated: list[int] = []  # tables that a TRUNCATE emptied
@@ -90,7 +93,7 @@ class Player:
         for sent, messages in by_relation.items():
             try:
                 table = self._open(sent)
-                if not self._applies(table.target.relation.oid, 2**63):
+                if not self._is_copied(table.target.relation.oid, 2**63):
                     continue
                 table.prefetch(messages)
             except PgError:
@@ -106,10 +109,10 @@ class Player:
             try:
                 if isinstance(message, TruncateMessage):
                     progress.message(TRUNCATE)
-                    self._truncate(message, transaction.finish_lsn)
+                    self._truncate(message, transaction)
                 else:
                     progress.message(message.operation)
-                    self._change(message, transaction.finish_lsn)
+                    self._change(message, transaction)
             except PgError as error:
                 raise progress.explain(error) from error.__cause__
 
@@ -149,16 +152,28 @@ class Player:
             found = target_or_none(self._session, sent)
             if found is None and self._subscription.subschemachanges == TABLES:
                 return None
-            if found is not None and not self._applies(found.oid, finish_lsn):
+            if found is not None and not self._is_copied(found.oid, finish_lsn):
                 return None
         table = self._open(sent)
-        return table if self._applies(table.target.relation.oid, finish_lsn) else None
+        return table if self._is_copied(table.target.relation.oid, finish_lsn) else None
 
-    def _change(self, message: Message, finish_lsn: int) -> None:
-        table = self._concerned(message.relation, finish_lsn)
+    def _is_copied(self, relid: int, finish_lsn: int) -> bool:
+        """Whether the table has been copied before the transaction, or a part of it has."""
+        return self._applies(relid, finish_lsn) or relid in self.ranges
+
+    def _change(self, message: Message, transaction: WireTransaction) -> None:
+        table = self._concerned(message.relation, transaction.finish_lsn)
         if table is None:
             self.passed += 1
-            return
+        elif self._applies(table.target.relation.oid, transaction.finish_lsn):
+            self._apply(message, table)
+        else:
+            counting = self.ranges[table.target.relation.oid].changes(message, transaction.xid)
+            self.passed += not counting
+            for each in counting:
+                self._apply(each, table)
+
+    def _apply(self, message: Message, table: _Table) -> None:
         if message.operation != INSERT:
             self._progress.relation = message.relation
             table.check_updatable()
@@ -171,10 +186,18 @@ class Player:
             else:
                 table.delete(message)
 
-    def _truncate(self, message: TruncateMessage, finish_lsn: int) -> None:
+    def _truncate(self, message: TruncateMessage, transaction: WireTransaction) -> None:
         """Empty the tables of a TRUNCATE (apply_handle_truncate)."""
-        found = (self._concerned(sent, finish_lsn) for sent in message.relations)
-        targets = (table.target.relation for table in found if table is not None)
+        found = (self._concerned(sent, transaction.finish_lsn) for sent in message.relations)
+        targets = (
+            table.target.relation
+            for table in found
+            if table is not None
+            and (
+                self._applies(oid := table.target.relation.oid, transaction.finish_lsn)
+                or self.ranges[oid].truncates(transaction.xid)
+            )
+        )
         emptied = emptied_by(self._session, targets, restart_identity=message.restart_identity)
         self.passed += not emptied
         if not emptied:

@@ -14,7 +14,7 @@ changes tables with triggers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
@@ -26,7 +26,7 @@ from pgrepl.frozen import frozen
 from pgrepl.lake.crash_points import crash_point
 from pgrepl.lake.history import PREPARE
 from pgrepl.replication.log import ServerLog
-from pgrepl.replication.subscriber import state
+from pgrepl.replication.subscriber import ranges, state
 from pgrepl.replication.subscriber.apply.play import Player
 from pgrepl.replication.subscriber.apply.progress import Progress
 from pgrepl.replication.subscriber.apply.triggers import AppliedOrigin, TriggeredTables, calling
@@ -76,6 +76,7 @@ class Batch:
         if self.player is not None:
             _tell(self.session, self.subscription, self.player.missed, self.log)
             write(self.session, self.player, catalog.origin_name(self.subscription.oid))
+            _store_ranges(self.session, self.subscription, self.player)
         return _advance(self.session, self.subscription, self.transactions, self.applied, self.log)
 
 
@@ -197,6 +198,12 @@ def _apply_phase(
     return applied
 
 
+def _store_ranges(session: Session, subscription: tables.pg_subscription, player: Player) -> None:
+    for relid, changed in player.ranges.items():
+        if changed.is_changed:
+            ranges.store(session, subscription.oid, relid, changed)
+
+
 def _tell(session: Session, subscription: tables.pg_subscription, missed: Iterable[Report], log: ServerLog) -> None:
     """Log and count the rows that were not found."""
     for report in missed:
@@ -265,6 +272,7 @@ def _write_portion(
         player.play(part)
     _tell(session, subscription, player.missed, log)
     write_so_far(player)
+    _store_ranges(session, subscription, player)
     crash_point("apply.portion")
     return player.passed
 
@@ -323,7 +331,13 @@ def _player(
         since = state.applies_from(states, relid)
         return since is not None and since <= finish_lsn
 
-    return Player(session, subscription, Progress(catalog.origin_name(subscription.oid)), applies, completed, write)
+    progress = Progress(catalog.origin_name(subscription.oid))
+    pieces = ranges.copy_ranges(session, subscription.oid) if len(states) > _ready(states) else {}
+    return Player(session, subscription, progress, applies, completed, write, pieces)
+
+
+def _ready(states: Mapping[int, tuple[str, int]]) -> int:
+    return sum(current == catalog.READY for current, _ in states.values())
 
 
 def _clear_skip(session: Session, subscription: tables.pg_subscription, first: int, log: ServerLog) -> None:

@@ -29,7 +29,7 @@ from pgrepl.lake.write import Write
 from pgrepl.replication.log import LogOf
 from pgrepl.replication.publisher.protocol import ChangeStream, PublisherError, is_met_again
 from pgrepl.replication.publisher.slots import is_decoded
-from pgrepl.replication.subscriber import state
+from pgrepl.replication.subscriber import ranges, state
 from pgrepl.replication.subscriber.apply.columns.describe import described_leaves
 from pgrepl.replication.subscriber.apply.columns.described import DescribedTable
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean
@@ -80,6 +80,7 @@ class StagedBatch:
         self._subscription = subscription
         self._snapshot = session.transaction.numbering.last_snapshot()  # at which tables are read
         self._states = state.table_states(session, subscription.oid)
+        self._in_pieces = ranges.copy_ranges(session, subscription.oid)
         self._emptied: dict[int, list[int]] = {}  # sequence numbers of truncations by table
         self._truncated: list[int] = []
         self._restarted: list[int] = []
@@ -220,6 +221,8 @@ class StagedBatch:
 
     def _since(self, target: Relation) -> int | None:
         """The first sequence number that concerns the table; None: none does."""
+        if target.oid in self._in_pieces:
+            raise Declined("a table that is being copied in pieces")
         since = state.applies_from(self._states, target.oid)
         if not since:
             return since

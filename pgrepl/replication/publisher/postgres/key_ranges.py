@@ -1,0 +1,137 @@
+"""The pieces of a large table: ranges of its key, read in a snapshot of their own (see subscriber/ranges.py).
+
+A snapshot needs no slot: pg_current_snapshot() tells which transactions it sees. A slot would wait for all that write.
+The bounds are keys of a sample. A key whose order is not that of the pages makes the server read all pages for each
+range: then there are few ranges.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+
+from pgrepl.replication.publisher.postgres import slots
+from pgrepl.replication.publisher.postgres.link import Link
+from pgrepl.replication.publisher.postgres.published import PublishedColumn, PublishedRows
+from pgrepl.replication.publisher.protocol import PublisherError
+from pgrepl.replication.wire.copy_ranges import Bound, KeyRange, Snapshot, is_ordered
+from pgrepl.types.lsn import parse_lsn
+from pgrepl.types.oids import TEXT, VARCHAR
+
+_TEXTS = (TEXT, VARCHAR)
+_IN_ORDER = 0.9  # the least correlation of a key's order with that of the pages
+_SCANS = 8  # ranges of a key without such an order
+_SAMPLES = 200  # keys of the sample for each range
+_PAUSE = 0.05  # seconds until another snapshot is tried
+_ATTEMPTS = 200
+_FLUSHED = 2.0  # seconds within which the server flushes what has committed
+
+
+def key_of(link: Link, rows: PublishedRows) -> tuple[PublishedColumn, ...] | None:
+    """The columns of the replica identity's index or the primary key, if they are sent, and ordered here as there."""
+    if rows.kind not in ("r", "p") or link.value("SELECT pg_catalog.pg_is_in_recovery()") == "t":
+        return None
+    if rows.replident == "n" or link.value("SELECT pg_catalog.current_setting('server_encoding')") != "UTF8":
+        return None
+    chosen = "indisreplident" if rows.replident == "i" else "indisprimary"
+    listed = link.rows(
+        "SELECT a.attname FROM pg_catalog.pg_index i CROSS JOIN LATERAL "
+        "pg_catalog.unnest(i.indkey::pg_catalog.int2[]) WITH ORDINALITY k(attnum, place) "
+        "JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum "
+        f"WHERE i.indrelid = {rows.relid} AND i.{chosen} AND i.indisvalid AND i.indimmediate "
+        "AND k.place <= i.indnkeyatts ORDER BY k.place"
+    )
+    sent = {column.name: column for column in rows.columns}
+    found = [sent.get(name or "") for (name,) in listed]
+    if not found or any(column is None or not is_ordered(column.type) for column in found):
+        return None
+    return tuple([column for column in found if column is not None])
+
+
+def divide(link: Link, table: str, rows: PublishedRows, key: Sequence[PublishedColumn], count: int) -> list[KeyRange]:
+    """About `count` ranges of the key with as many rows in each. `table`: as FROM names it."""
+    if not _is_in_order(link, rows, key):
+        count = min(count, _SCANS)
+    names = [link.identifier(column.name) for column in key]
+    # without names of their own, the texts would be what ORDER BY means
+    texts = ", ".join(f"{name}::pg_catalog.text AS text_{number}" for number, name in enumerate(names))
+    tuples = float(link.value(f"SELECT reltuples FROM pg_catalog.pg_class WHERE oid = {rows.relid}"))
+    share = min(100.0, max(0.01, 100.0 * count * _SAMPLES / tuples)) if tuples > 0 else 10.0
+    sample = link.rows(
+        f"SELECT {texts} FROM (SELECT {', '.join(names)} FROM {table} TABLESAMPLE SYSTEM ({share:.4f}) REPEATABLE (0)) "
+        f"sample ORDER BY {_order(link, key)}"
+    )
+    keys = [tuple([text or "" for text in row]) for row in sample]
+    cuts = dict.fromkeys(keys[len(keys) * number // count] for number in range(1, count)) if len(keys) >= count else {}
+    bounds = [None, *(Bound(cut) for cut in cuts), None]
+    return [KeyRange(lower, upper) for lower, upper in pairwise(bounds)]
+
+
+def _is_in_order(link: Link, rows: PublishedRows, key: Sequence[PublishedColumn]) -> bool:
+    first = key[0]
+    listed = link.rows(
+        "SELECT s.correlation, coalesce(co.collname IN ('C', 'POSIX') OR co.collprovider = 'd' AND "
+        "(SELECT datcollate IN ('C', 'POSIX') FROM pg_catalog.pg_database "
+        "WHERE datname = pg_catalog.current_database()), false) "
+        "FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid "
+        "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+        "LEFT JOIN pg_catalog.pg_stats s ON s.schemaname = n.nspname AND s.tablename = c.relname "
+        "AND s.attname = a.attname AND NOT s.inherited "
+        "LEFT JOIN pg_catalog.pg_collation co ON co.oid = a.attcollation "
+        f"WHERE c.oid = {rows.relid} AND a.attname = {link.literal(first.name)}"
+    )
+    correlation, is_c = listed[0]
+    return abs(float(correlation or 0)) >= _IN_ORDER and (first.type not in _TEXTS or is_c == "t")
+
+
+def _order(link: Link, key: Sequence[PublishedColumn]) -> str:
+    return ", ".join(_expression(link, column) for column in key)
+
+
+def _expression(link: Link, column: PublishedColumn) -> str:
+    return link.identifier(column.name) + (' COLLATE "C"' if column.type in _TEXTS else "")
+
+
+def condition(link: Link, key: Sequence[PublishedColumn], wanted: KeyRange) -> str:
+    """The condition in SQL for the keys of a range."""
+    order = _order(link, key)
+
+    def side(bound: Bound, sign: str) -> str:
+        texts = zip(bound.key, key, strict=True)
+        values = ", ".join(f"{link.literal(text)}::{column.type_name}" for text, column in texts)
+        return f"({order}) {sign} ({values})"
+
+    parts = []
+    if wanted.lower is not None:
+        parts.append(side(wanted.lower, ">" if wanted.lower.is_behind else ">="))
+    if wanted.upper is not None:
+        parts.append(side(wanted.upper, "<=" if wanted.upper.is_behind else "<"))
+    return " AND ".join(parts) or "true"
+
+
+def take_snapshot(link: Link, passed: Collection[int]) -> tuple[Snapshot, int]:
+    """Begin a transaction in a snapshot behind everything that the stream has delivered, `passed` among it: the
+    snapshot, and an LSN behind all transactions that it sees. A transaction is in the log before it is visible; while
+    it waits for a synchronous standby, for as long as that takes."""
+    for _ in range(_ATTEMPTS):
+        link.rows("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        found = Snapshot.read(link.value("SELECT pg_catalog.pg_current_snapshot()::pg_catalog.text"))
+        waiting = link.rows(
+            "SELECT backend_xid FROM pg_catalog.pg_stat_activity "
+            "WHERE wait_event = 'SyncRep' AND backend_xid IS NOT NULL"
+        )
+        if not found.has_in_progress(passed) and not found.has_in_progress([int(xid or 0) for (xid,) in waiting]):
+            return found, parse_lsn(link.value("SELECT pg_catalog.pg_current_wal_insert_lsn()"))
+        link.rows("ROLLBACK")
+        time.sleep(_PAUSE)
+    raise PublisherError("55000", "ERROR:  transactions that have been received do not become visible")
+
+
+def settled(link: Link, lsn: int) -> int:
+    """See TableCopies. What has no commit record may stay unflushed for long, and is not sent before that; a visible
+    transaction that did not wait for the disk is flushed within three times wal_writer_delay."""
+    until = time.monotonic() + _FLUSHED
+    while (flushed := slots.current_lsn(link)) < lsn and time.monotonic() < until:
+        time.sleep(_PAUSE)
+    return min(flushed, lsn)
