@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import signal
 import sqlite3
+import threading
 from contextlib import closing
+from random import Random
 
+import psycopg
 import pytest
 
+from tests.harness.dose import dose
 from tests.postgres.served import Served
 from tests.postgres.test_server_faults import apply
 
@@ -56,3 +60,79 @@ def test_an_interrupted_copy_goes_on_where_it_was(served: Served) -> None:
     same(served)
     assert served.sub("SELECT srsubstate FROM pg_subscription_rel") == [("r",)]
     assert not ranges(served)
+
+
+def test_a_table_that_is_truncated_while_it_is_copied_is_copied_anew(served: Served) -> None:
+    filled(served)
+    assert apply(served, "copy.committed:2") == -signal.SIGKILL
+    served.pub("TRUNCATE t")
+    served.pub("INSERT INTO t SELECT g, 'behind it' FROM generate_series(1, 500) g")
+    assert apply(served) == 0
+    same(served)
+
+
+@ON_ONE
+def test_rows_of_others_are_not_overwritten(served: Served) -> None:
+    filled(served)
+    assert apply(served, "copy.committed") == -signal.SIGKILL
+    served.sub("ALTER SUBSCRIPTION s DISABLE")
+    served.sub(f"INSERT INTO t VALUES ({ROWS}, 'of another')")
+    served.sub("ALTER SUBSCRIPTION s ENABLE")
+    assert apply(served) != 0
+    assert served.sub("SELECT srsubstate FROM pg_subscription_rel") == [("d",)]
+    served.sub("ALTER SUBSCRIPTION s DISABLE")
+    served.sub("DELETE FROM t WHERE b = 'of another'")
+    served.sub("ALTER SUBSCRIPTION s ENABLE")
+    assert apply(served) == 0
+    same(served)
+
+
+class Writer(threading.Thread):
+    """Writes to the table at random, key changes and long values that are not sent again among it, until it is told to
+    end."""
+
+    def __init__(self, served: Served, seed: int) -> None:
+        super().__init__(daemon=True)
+        self._conninfo = served.conninfo
+        self._random = Random(seed)
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        with psycopg.connect(self._conninfo, autocommit=True) as link:
+            while not self._over.is_set():
+                with link.transaction():
+                    for _ in range(self._random.randint(1, 20)):
+                        link.execute(self._statement().encode())
+
+    def _statement(self) -> str:
+        key, other = (self._random.randint(1, 2 * ROWS) for _ in range(2))
+        near = f"a BETWEEN {key} AND {key + self._random.choice([0, 0, 30])}"
+        return self._random.choice(
+            [
+                f"INSERT INTO t VALUES ({key}, repeat(md5('{other}'), 200)) ON CONFLICT DO NOTHING",
+                f"UPDATE t SET b = 'changed {other}' WHERE {near}",
+                f"UPDATE t SET a = {other} WHERE a = {key} AND NOT EXISTS (SELECT FROM t WHERE a = {other})",
+                f"DELETE FROM t WHERE {near}",
+            ]
+        )
+
+    def end(self) -> None:
+        self._over.set()
+        self.join()
+
+
+@ON_ONE
+@pytest.mark.parametrize("seed", dose(range(200), 100))
+def test_copies_that_are_killed_at_random_beside_writes_end_equal(served: Served, seed: int) -> None:
+    filled(served)
+    served.pub("ALTER TABLE t ALTER b SET STORAGE EXTERNAL")
+    writer, random = Writer(served, seed), Random(seed)
+    writer.start()
+    try:
+        for _ in range(5):
+            point = random.choice(["copy.range", "copy.committed", "copy.received", "apply.settled", "apply.committed"])
+            apply(served, f"{point}:{random.randint(1, 6)}")
+    finally:
+        writer.end()
+    assert apply(served) == 0
+    same(served)
