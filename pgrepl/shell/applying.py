@@ -56,25 +56,33 @@ def worker_options(command: Command) -> Command:
 @click.command("sync", short_help="copy the tables of subscriptions that wait for it")
 @click.argument("subscription", nargs=-1)
 @click.option("--tables", metavar="TABLE[,TABLE]", help="only these tables, as schema.name or name")
+@click.option("--again", metavar="TABLE[,TABLE]", help="empty these tables, and copy them anew")
 @worker_options
 @on_spark
 def sync_command(
-    subscription: tuple[str, ...], tables: str | None, log_file: Path | None, catalog: str, dbname: str | None,
-    username: str, data_path: str | None,
+    subscription: tuple[str, ...], tables: str | None, again: str | None, log_file: Path | None, catalog: str,
+    dbname: str | None, username: str, data_path: str | None,
 ) -> int:  # fmt: skip
     """Copy the tables that SUBSCRIPTIONs (default: all that are enabled) have yet to copy.
 
     Each table is taken as it is at the publisher at that moment, filtered as its publications say. A copy that was
-    stopped is begun anew; no row is there twice. Changes that came meanwhile are applied up to the copies, so that the
-    tables are ready.
+    stopped goes on where it was if the table is large, has a key, and comes from a server; others begin anew. No row is
+    there twice. Changes that came meanwhile are applied up to the copies, so that the tables are ready.
 
     \b
     pgrepl sync                          every subscription of the catalog
     pgrepl sync s1 --tables t1,sales.t2  two tables of one
+    pgrepl sync s1 --again t1            one table anew, while the others go on
     """
+    if tables is not None and again is not None:
+        raise click.UsageError("--tables and --again exclude each other")
+    if again is not None and len(subscription) != 1:
+        raise click.UsageError("--again is for one subscription")
 
     def work(found: SubscriptionToServe, worker: Worker) -> Round:
-        return worker.synchronize(None if tables is None else table_ids(opened.session, found, tables.split(",")))
+        named = tables or again
+        relids = None if named is None else table_ids(opened.session, found, named.split(","))
+        return worker.synchronize(relids, again=() if again is None or relids is None else relids)
 
     with connection(catalog, dbname or DEFAULT_DATABASE, username, data_path) as opened, _stoppable():
         return _once(opened, subscription, dbname, log_file, work)

@@ -11,7 +11,7 @@ replicas. A copy into a table with such triggers holds the lock from its start (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -138,6 +138,26 @@ def _begin(receiver: Receiver, relid: int, *, in_pieces: bool) -> str | None:
         raise WorkerFailed(not_created(slot, error)) from None
     crash_point("copy.slot")
     return slot
+
+
+def copy_again(receiver: Receiver, relids: Collection[int]) -> None:
+    """Empty tables, and have them copied anew. The main stream leaves them alone until they are."""
+    session = receiver.session
+    with receiver.transaction() as subscription:
+        receiver.lock(subscription, state.position(session, subscription.oid))
+        origin = catalog.origin_name(subscription.oid)
+        for relid in sorted(relids):
+            if not state.table_state(session, subscription.oid, relid):
+                raise SubscriptionChanged
+            table = relation(session, relid)
+            player = Player(session, subscription, Progress(origin), lambda relid, lsn: True)
+            player.journal.begin(None)
+            with receiver.as_owner(subscription), acting_for(session, subscription, table):
+                guarded(partial(player.truncate, [table], restart_identity=False))
+                guarded(partial(write, session, player, origin))
+            ranges.forget(session, subscription.oid, relid)
+            state.set_table_state(session, subscription.oid, relid, catalog.INIT, None)
+        crash_point("copy.again")
 
 
 def divide_tables(receiver: Receiver, relids: Sequence[int]) -> set[int]:

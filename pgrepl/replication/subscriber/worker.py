@@ -29,7 +29,14 @@ from pgrepl.replication.log import ServerLog
 from pgrepl.replication.publisher.protocol import PublisherError, not_started
 from pgrepl.replication.subscriber import lease, state
 from pgrepl.replication.subscriber.at_once import catch_up_at_once, has_news
-from pgrepl.replication.subscriber.copy import copy_table, divide_tables, forget_slot, tables_copied, tables_to_copy
+from pgrepl.replication.subscriber.copy import (
+    copy_again,
+    copy_table,
+    divide_tables,
+    forget_slot,
+    tables_copied,
+    tables_to_copy,
+)
 from pgrepl.replication.subscriber.lease import LeaseHeld
 from pgrepl.replication.subscriber.observer import Observer
 from pgrepl.replication.subscriber.outcome import Applied, Streamed, conflict_of
@@ -152,26 +159,32 @@ class Worker:
         tell."""
         return has_news(self._receiver, session)
 
-    def synchronize(self, relids: Collection[int] | None = None, *, wait: bool = False) -> Round:
-        """Copy the tables that wait for it, or some of them, and apply changes until they are ready."""
+    def synchronize(
+        self, relids: Collection[int] | None = None, *, wait: bool = False, again: Collection[int] = ()
+    ) -> Round:
+        """Copy the tables that wait for it, or some of them, and apply changes until they are ready. `again`: tables
+        that are emptied first, and copied anew."""
 
         def work(done: Round) -> None:
+            if again:
+                self._receiver.despite_locks(partial(copy_again, self._receiver, again))
             if self._copy(done, relids) and done.error is None:
                 with reading(self._session):
                     states = state.table_states(self._session, self._subid)
                     target = max([states[relid][1] for relid in tables_copied(self._session, self._subid)], default=0)
                 self._apply(done, target, None)
 
-        return self._run(work, wait=wait)
+        return self._run(work, wait=wait, must=bool(again))
 
-    def _run(self, work: Callable[[Round], None], *, wait: bool, whole: bool = False) -> Round:
-        """`whole`: the round is not limited, so that few changes may be applied at once (at_once.py)."""
+    def _run(self, work: Callable[[Round], None], *, wait: bool, whole: bool = False, must: bool = False) -> Round:
+        """`whole`: the round is not limited, so that few changes may be applied at once (at_once.py). `must`: there is
+        something to do, whatever the publisher has."""
         done = Round()
         ended = False
         try:
             streamed = catch_up_at_once(self._receiver) if whole and not self.keeps_lease else None
             if streamed is None:
-                ended = self._tried(done, work, wait=wait)
+                ended = self._tried(done, work, wait=wait, must=must)
             else:
                 self._caught_up(done, streamed)
         except PgError as error:  # of the catalog: locked, gone, full, or its limits
@@ -200,11 +213,11 @@ class Worker:
     def _count(self, **changes: int) -> None:
         statistics.count(self._session, statistics.SUBSCRIPTION, self._subid, **changes)
 
-    def _tried(self, done: Round, work: Callable[[Round], None], *, wait: bool) -> bool:
+    def _tried(self, done: Round, work: Callable[[Round], None], *, wait: bool, must: bool) -> bool:
         """Do the work under the lease; whether the subscription has been altered or dropped meanwhile."""
         try:
             try:
-                if self._begins(wait=wait):
+                if self._begins(wait=wait, must=must):
                     self._forget_slots()
                     self._receiver.despite_locks(self._add_tables)
                     work(done)
@@ -223,12 +236,12 @@ class Worker:
             self._log.error(done.error)
         return False
 
-    def _begins(self, *, wait: bool) -> bool:
+    def _begins(self, *, wait: bool, must: bool) -> bool:
         """Take the lease; false: there is nothing to do."""
         if not wait:
             self._receiver.check_free()
         missing: int | None = None
-        while self.keeps_lease or (missing := self._receiver.missing_before(missing)) is not None:
+        while must or self.keeps_lease or (missing := self._receiver.missing_before(missing)) is not None:
             try:
                 self._receiver.hold()
                 return True

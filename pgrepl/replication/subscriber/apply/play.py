@@ -198,14 +198,15 @@ class Player:
                 or self.ranges[oid].truncates(transaction.xid)
             )
         )
-        emptied = emptied_by(self._session, targets, restart_identity=message.restart_identity)
-        self.passed += not emptied
-        if not emptied:
-            return
-        with acting_for(self._session, self._subscription, emptied[0]):
-            truncate_tables(
-                self._session, emptied, lambda: self._empty(emptied, restart_identity=message.restart_identity)
-            )
+        self.passed += not self.truncate(targets, restart_identity=message.restart_identity)
+
+    def truncate(self, tables: Iterable[Relation], *, restart_identity: bool) -> bool:
+        """Empty tables, with their partitions; whether there are any."""
+        emptied = emptied_by(self._session, tables, restart_identity=restart_identity)
+        if emptied:
+            with acting_for(self._session, self._subscription, emptied[0]):
+                truncate_tables(self._session, emptied, lambda: self._empty(emptied, restart_identity=restart_identity))
+        return bool(emptied)
 
     def _empty(self, emptied: Sequence[Relation], *, restart_identity: bool) -> None:
         oids = [one.oid for one in emptied]
