@@ -147,3 +147,13 @@ def test_a_round_of_its_own_ends_where_the_server_was_when_it_began(served: Serv
     assert served.sub(ALL_T) == served.pub(ALL_T)
     assert served.pub("SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'") == [("0",)]
     assert time.monotonic() - began < 20
+
+
+@ON_ONE
+def test_a_server_without_any_traffic_is_kept_moving_if_that_is_asked_for(served: Served) -> None:
+    subscribed(served)
+    served.sub("ALTER SYSTEM SET pgrepl.publisher_heartbeat = 1")
+    ((end,),) = served.pub("SELECT pg_current_wal_flush_lsn()")
+    with following(served):
+        moved = f"SELECT confirmed_flush_lsn > '{end}' FROM pg_replication_slots WHERE slot_name = '{served.slot}'"
+        eventually(lambda: served.pub(moved) == [("t",)])

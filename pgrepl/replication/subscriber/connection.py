@@ -155,7 +155,10 @@ def _is_here(session: Session, hosts: tuple[Endpoint, ...], wish: _Wish) -> bool
 def _to_server(session: Session, options: Mapping[str, str]) -> PostgresPublisher:
     milliseconds = int(session.settings.value("wal_receiver_timeout"))
     interval = int(session.settings.value("wal_receiver_status_interval"))
-    return to_server(options, session.catalog.data_path, milliseconds / 1000 or None, interval)
+    heartbeat = int(session.settings.value("pgrepl.publisher_heartbeat"))
+    return to_server(
+        options, session.catalog.data_path, milliseconds / 1000 or None, interval=interval, heartbeat=heartbeat
+    )
 
 
 def _first_reachable(

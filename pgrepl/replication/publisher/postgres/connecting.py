@@ -16,13 +16,19 @@ APPLICATION = "pgrepl"
 
 
 def to_server(
-    options: Mapping[str, str], data_path: str, patience: float | None = None, interval: float = 10.0
+    options: Mapping[str, str],
+    data_path: str,
+    patience: float | None = None,
+    *,
+    interval: float = 10.0,
+    heartbeat: float = 0.0,
 ) -> PostgresPublisher:
-    """An open connection; ConnectionFailure with libpq's words. `patience`: see Link; `interval`: see Feedback."""
+    """An open connection; ConnectionFailure with libpq's words. `patience`: see Link; `interval`: see Feedback;
+    `heartbeat`: the seconds without a change after which a follower writes a message."""
     from pgrepl.replication.publisher.postgres.link import Link
     from pgrepl.replication.publisher.postgres.publisher import PostgresPublisher
 
-    return PostgresPublisher(Link(options, APPLICATION, patience=patience), data_path, interval)
+    return PostgresPublisher(Link(options, APPLICATION, patience=patience), data_path, interval, heartbeat)
 
 
 def link_to(options: Mapping[str, str]) -> Link:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 _STATUS_INTERVAL = 30.0  # seconds between two confirmations while much is read
 _IDLE = 1.0  # seconds between two confirmations of a position behind which nothing of the publication has come
+_MAY_NOT = "42501"
 _UNUSED = 5.0  # seconds after which the connection beside a stream is closed
 _LOG_OF_CHANGE = 30  # bytes of log that a change takes at least
 _COPY_SLOT = "pgrepl_copy_{}"  # name of a copy's slot, by the PID of the walsender
@@ -48,8 +49,10 @@ _COPY_SLOT = "pgrepl_copy_{}"  # name of a copy's slot, by the PID of the walsen
 class PostgresPublisher(Publisher):
     """An open connection to a server."""
 
-    def __init__(self, link: Link, data_path: str, interval: float = 10.0) -> None:
-        """`data_path`: where files for Spark are written. `interval`: see Feedback."""
+    def __init__(self, link: Link, data_path: str, interval: float = 10.0, heartbeat: float = 0.0) -> None:
+        """`data_path`: where files for Spark are written. `interval`, `heartbeat`: see to_server."""
+        self._heartbeat = heartbeat
+        self._quiet_since = 0, 0.0  # the position at which nothing has come, and since when
         self._opened = link
         self._beside: Link | None = None  # another connection, while the first one streams
         self._interval = interval
@@ -214,7 +217,22 @@ class PostgresPublisher(Publisher):
             self._begin_streaming(self._slot, lsn, lsn)
         if self._beside is not None and self._copying is None and time.monotonic() > self._used_at + _UNUSED:
             self._close_beside()
+        self._beat(lsn)
         return self._stream is None or (not over.is_set() and self._stream.wait(lsn, seconds, _IDLE))
+
+    def _beat(self, lsn: int) -> None:
+        """Write a logical message where nothing has come for long. A role that may not do that is left in peace."""
+        now = time.monotonic()
+        if self._quiet_since[0] != lsn:
+            self._quiet_since = lsn, now
+        elif self._heartbeat and now - self._quiet_since[1] >= self._heartbeat:
+            self._quiet_since = lsn, now
+            try:
+                self._link.rows("SELECT pg_catalog.pg_logical_emit_message(false, 'pgrepl', '')")
+            except PublisherError as refused:
+                if refused.sqlstate != _MAY_NOT:
+                    raise
+                self._heartbeat = 0.0
 
     def wake(self) -> None:
         stream = self._stream
