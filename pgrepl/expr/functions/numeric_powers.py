@@ -111,8 +111,8 @@ def _ln(value: Decimal, scale: int) -> Decimal:
 
 
 def _ln_near_one(difference: Decimal, scale: int) -> Decimal:
-    """ln(1 + d) = 2 (z + z^3/3 + z^5/5 ...) with z = d / (2 + d): the smaller d, the fewer terms, while Decimal.ln takes
-    seconds for thousands of digits (ln_var uses this series, too)."""
+    """ln(1 + d) = 2 (z + z^3/3 + z^5/5 ...) with z = d / (2 + d), as ln_var computes it: the smaller d, the fewer terms,
+    while Decimal.ln takes seconds for thousands of digits."""
     if not difference:
         return rescale(ZERO, scale)
     context = _context(scale + difference.adjusted() + 1)
