@@ -20,7 +20,7 @@ from pgrepl.expr.collate import assign_collations
 from pgrepl.expr.constructors import array_of, subscripted
 from pgrepl.expr.kinds import ExprKind
 from pgrepl.expr.missing import missing_column, missing_relation
-from pgrepl.expr.parameters import BoundText, InferredParameters, UnknownParam, not_read
+from pgrepl.expr.parameters import BoundText, InferredParameters, TypedParam, UnknownParam, not_read
 from pgrepl.expr.scope import NsItem, Scope, column_by_name, column_of_item, column_var, find_item, whole_row_type
 from pgrepl.expr.transform import analyze_where, transform, transform_expr
 from pgrepl.expr.tree import (
@@ -152,6 +152,8 @@ def _(node: nodes.ParamRef, scope: Scope) -> Expr:
         if typoid == oids.UNKNOWN:
             return UnknownParam(typoid, location=node.location, number=node.number, inferred=given)
         typoid = lookup.existing_type(scope.session, typoid)
+        collation = typefacts.collation(typoid)
+        return TypedParam(typoid, collation=collation, location=node.location, number=node.number)
     if text is None:
         return Const(typoid, location=node.location)
     if typoid == oids.UNKNOWN:

@@ -20,7 +20,7 @@ from pgrepl.query import timeouts
 from pgrepl.query.result import Result
 from pgrepl.query.streamed import StreamedRows
 from pgrepl.sql.parser import parse
-from pgrepl.sql.scanner import parameter_numbers
+from pgrepl.sql.scanner import parameter_count
 from pgrepl.sql.tags import WITHOUT_SNAPSHOT, command_tag, ends_block
 from pgrepl.statements.utility import execute
 from pgrepl.types.depth import stack_depth_exceeded, use_the_stack
@@ -190,7 +190,7 @@ def _takes_parameters(statements: Sequence[RawStmt]) -> bool:
 
 def _check_parameters(session: Session, text: str, statements: Sequence[RawStmt], given: int) -> None:
     """Raise unless there is a value for each parameter, and a parameter for each value."""
-    needed = max(parameter_numbers(text), default=0) if _takes_parameters(statements) else 0
+    needed = parameter_count(text) if _takes_parameters(statements) else 0
     if needed != given:
         from pgrepl.statements.describe import prepare
 

@@ -111,7 +111,7 @@ def _ln(value: Decimal, scale: int) -> Decimal:
 
 
 def _ln_near_one(difference: Decimal, scale: int) -> Decimal:
-    """ln(1 + d) = 2 (z + z^3/3 + z^5/5 ...) with z = d / (2 + d), as ln_var computes it: the smaller d, the fewer terms,
+    """ln(1 + d) = 2 (z + z^3/3 + z^5/5 ...) with z = d / (2 + d), as ln_var computes it. A small d needs few terms,
     while Decimal.ln takes seconds for thousands of digits."""
     if not difference:
         return rescale(ZERO, scale)
