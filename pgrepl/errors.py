@@ -32,7 +32,6 @@ class Report:
     constraint: str | None = None
     internal_query: str | None = None  # a statement that a routine runs
     internal_position: int | None = None  # 1-based character offset into it
-    routine: str | None = None  # PostgreSQL's function that raises it, where drivers look at that
 
 
 class PgError(Exception):

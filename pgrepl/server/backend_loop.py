@@ -144,12 +144,12 @@ class Backend:
 
     def on_report(self, report: Report) -> None:
         """A notice goes out at once."""
-        self.channel.send(b"N", reports.body(report, self._encode_report))
+        self.channel.send(b"N", reports.of_notice(report, self._encode_report))
         self.channel.flush()
 
     def tell_error(self, error: PgError) -> None:
         self.log.report(error.report)
-        self.channel.send(b"E", reports.body(error.report, self._encode_report))
+        self.channel.send(b"E", reports.of_error(error, self._encode_report))
 
     def greet(self, pid: int, key: bytes) -> None:
         """Tell a client that has been let in its settings and its key (BackendKeyData)."""

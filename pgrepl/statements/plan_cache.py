@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.namespace import search_path
@@ -159,9 +159,7 @@ def _variables(session: Session, types: Sequence[int], values: Sequence[Any] | N
 
 def _changed_result() -> PgError:
     """asyncpg and JDBC prepare such a statement anew."""
-    error = PgError("0A000", "cached plan must not change result type")
-    error.report = replace(error.report, routine="RevalidateCachedQuery")
-    return error
+    return PgError("0A000", "cached plan must not change result type")
 
 
 def is_unchanged(session: Session, prepared: PreparedStatement) -> bool:

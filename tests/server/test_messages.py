@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
+import pgrepl
 from pgrepl.types.lsn import parse_lsn
 from tests.harness.programs import eventually
 from tests.harness.serving import Serving, serving
@@ -457,3 +459,53 @@ def test_another_message_in_the_middle_of_copy_ends_the_session(
             return wire.rest()
 
     assert told(str(served.folder), served.port) == told(server.host, server.port)
+
+
+KNOWN_BY_FUNCTION = (
+    "INSERT INTO known VALUES (1, 1, 'a')", "INSERT INTO known VALUES (2, -1, 'a')", "DELETE FROM known",
+    "INSERT INTO known VALUES (2, NULL, 'a')", "INSERT INTO refers VALUES (9)", "INSERT INTO parted VALUES (1)",
+    "SELECT (-1)::positive", "SELECT * FROM nowhere", "SELECT missing FROM known", "SELECT missing.k FROM known",
+    "SELECT unknown()", "SELECT 1 + 'a'::text", "SELEC 1", "SELECT 'x'::int", "SELECT 'x'::numeric", "SELECT 'x'::uuid",
+    "SELECT 'x'::bool", "SELECT 'x'::mood", "SELECT k FROM known, refers WHERE k = 1", "CREATE TABLE known (a int)",
+    "INSERT INTO known VALUES ('a'::text)", "UPDATE known SET t = 'abc'", "EXECUTE missing", "DROP TABLE known",
+    "CREATE SCHEMA public", "SELECT $1", "SELECT pg_sleep(9)",
+    "PREPARE again AS SELECT 1; PREPARE again AS SELECT 1", "DO $$ BEGIN RAISE EXCEPTION 'x'; END $$",
+    "SET ROLE known_role; SELECT * FROM known",
+)  # fmt: skip
+DEFINED = """
+CREATE TABLE known (k int PRIMARY KEY, n int NOT NULL CHECK (n > 0), t varchar(2));
+INSERT INTO known VALUES (1, 1, 'a');
+CREATE TABLE refers (k int REFERENCES known); INSERT INTO refers VALUES (1); CREATE ROLE known_role;
+CREATE TABLE parted (a int) PARTITION BY RANGE (a); CREATE DOMAIN positive AS int CHECK (value > 0);
+CREATE TYPE mood AS ENUM ('ok')
+"""
+
+
+def test_errors_are_known_by_postgresqls_function_and_a_place_here(served: Serving, server: Server) -> None:
+    """R is PostgreSQL's for what programs look for; F and L are a place in pgrepl, of notices, too."""
+    heard: list[psycopg.errors.Diagnostic] = []
+
+    def answers(con: psycopg.Connection[Any]) -> list[Any]:
+        con.add_notice_handler(heard.append)
+        con.execute(DEFINED)
+        con.execute("SET statement_timeout = '50ms'")
+        found = []
+        for text in KNOWN_BY_FUNCTION:
+            with pytest.raises(psycopg.Error) as error:
+                con.execute("BEGIN; " + text)
+            con.execute("ROLLBACK")
+            found.append(error.value.diag)
+        con.execute("DROP TABLE refers, known, parted; DROP DOMAIN positive; DROP TYPE mood; DROP ROLE known_role")
+        con.execute("DROP TABLE IF EXISTS known")
+        return found
+
+    with connected(server.host, server.port) as theirs, served.connect() as ours:
+        wanted, found = answers(theirs), answers(ours)
+    assert [(each.sqlstate, each.message_primary, each.source_function) for each in found] == [
+        (each.sqlstate, each.message_primary, each.source_function) for each in wanted
+    ]
+    for each in (*found, heard[-1]):
+        assert each.source_file is not None and each.source_line is not None and each.source_function is not None
+        lines = (Path(pgrepl.__file__).parent / each.source_file).read_text().splitlines()
+        assert 0 < int(each.source_line) <= len(lines)
+    assert (heard[-1].source_file, heard[-1].source_function) == ("statements/table/drop.py", "_missing")
