@@ -483,29 +483,30 @@ CREATE TYPE mood AS ENUM ('ok')
 
 def test_errors_are_known_by_postgresqls_function_and_a_place_here(served: Serving, server: Server) -> None:
     """R is PostgreSQL's for what programs look for; F and L are a place in pgrepl, of notices, too."""
-    heard: list[psycopg.errors.Diagnostic] = []
+    heard: list[list[str]] = []
 
-    def answers(con: psycopg.Connection[Any]) -> list[Any]:
-        con.add_notice_handler(heard.append)
+    def fields(diag: psycopg.errors.Diagnostic) -> list[str]:
+        given = (diag.sqlstate, diag.message_primary, diag.source_function, diag.source_file, diag.source_line)
+        return [value or "" for value in given]
+
+    def answers(con: psycopg.Connection[Any]) -> list[list[str]]:
+        con.add_notice_handler(lambda diag: heard.append(fields(diag)))
         con.execute(DEFINED)
-        con.execute("SET statement_timeout = '50ms'")
         found = []
         for text in KNOWN_BY_FUNCTION:
+            con.execute(f"SET statement_timeout = {50 if 'sleep' in text else 0}")
             with pytest.raises(psycopg.Error) as error:
                 con.execute("BEGIN; " + text)
             con.execute("ROLLBACK")
-            found.append(error.value.diag)
+            found.append(fields(error.value.diag))
         con.execute("DROP TABLE refers, known, parted; DROP DOMAIN positive; DROP TYPE mood; DROP ROLE known_role")
         con.execute("DROP TABLE IF EXISTS known")
         return found
 
     with connected(server.host, server.port) as theirs, served.connect() as ours:
         wanted, found = answers(theirs), answers(ours)
-    assert [(each.sqlstate, each.message_primary, each.source_function) for each in found] == [
-        (each.sqlstate, each.message_primary, each.source_function) for each in wanted
-    ]
-    for each in (*found, heard[-1]):
-        assert each.source_file is not None and each.source_line is not None and each.source_function is not None
-        lines = (Path(pgrepl.__file__).parent / each.source_file).read_text().splitlines()
-        assert 0 < int(each.source_line) <= len(lines)
-    assert (heard[-1].source_file, heard[-1].source_function) == ("statements/table/drop.py", "_missing")
+    assert [each[:3] for each in found] == [each[:3] for each in wanted]
+    for *_, file, line in (*found, heard[-1]):
+        lines = (Path(pgrepl.__file__).parent / file).read_text().splitlines()
+        assert 0 < int(line) <= len(lines)
+    assert heard[-1][2:4] == ["_missing", "statements/table/drop.py"]
