@@ -11,8 +11,9 @@ from pgrepl.catalog.routines import LANGUAGE_NAMES
 from pgrepl.catalog.store import one
 from pgrepl.catalog.user_types import type_display_name, type_row
 from pgrepl.errors import PgError
-from pgrepl.types.builtin import proc_by_oid
+from pgrepl.types.builtin import element_type, proc_by_oid
 from pgrepl.types.oids import REGPROCEDURE
+from pgrepl.types.row_arrays import RowArray
 
 if TYPE_CHECKING:
     from pgrepl.catalog.classes import ObjectAddress
@@ -96,6 +97,9 @@ def _type(session: Session, oid: int) -> str:
             element = _type(session, user_type.typelem)
             return f"{element}[]"
         return f"type {type_display_name(session, user_type)}"
+    array = session.type_of(oid)
+    if isinstance(array, RowArray):
+        return f"{_type(session, element_type(array))}[]"
     row = one(session, tables.pg_class, datid=session.database_oid, reltype=oid)
     found = None if row is None else relation_or_none(session, row.oid)
     return f"type {format_type(oid) if found is None else display_name(session, found)}"

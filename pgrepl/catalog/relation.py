@@ -164,7 +164,7 @@ def _made(session: CatalogSession, row: tables.pg_class) -> Relation:
         checks=row.relchecks or 0,
         row_security=bool(row.relrowsecurity),
         force_row_security=bool(row.relforcerowsecurity),
-        type=session.type_of(row.reltype or 0),
+        type=session.type_of(row.reltype) if row.reltype and row.relkind == "c" else row.reltype or 0,
         access_method=row.relam or 0,
         acl=None if row.relacl is None else tuple(row.relacl),
         options=row.reloptions,

@@ -16,6 +16,7 @@ from pgrepl.catalog.store import NOT_NULL, one, rows
 from pgrepl.errors import PgError
 from pgrepl.types.builtin import PgType, type_by_name, type_by_oid
 from pgrepl.types.oids import FIRST_USER_OID
+from pgrepl.types.row_arrays import RowArray
 from pgrepl.types.user_types import Field, Label, TypeData, UserType, UserTypes
 
 if TYPE_CHECKING:
@@ -27,9 +28,18 @@ UserTypeRow = tables.pg_type
 
 def described(session: CatalogSession, oid: int) -> int:
     """The OID with the description of its type, if that is a user's type."""
-    if oid < FIRST_USER_OID or isinstance(oid, UserType):
+    if oid < FIRST_USER_OID or isinstance(oid, (UserType, RowArray)):
         return oid
-    return user_types(session).type_of(oid)
+    found = user_types(session).type_of(oid)
+    if isinstance(found, (UserType, RowArray)) or rowtype_row(session, oid + 1) is None:
+        return found
+    return RowArray(oid)
+
+
+def rowtype_row(session: CatalogSession, oid: int) -> tables.pg_class | None:
+    """The relation with this row type, which is no composite type's."""
+    row = one(session, tables.pg_class, datid=session.database_oid, reltype=oid)
+    return row if row is not None and row.relkind != "c" else None
 
 
 def user_types(session: CatalogSession) -> UserTypes:

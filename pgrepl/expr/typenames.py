@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.namespace import explicit_schema
 from pgrepl.catalog.relation import find_relation
-from pgrepl.errors import PgError, unsupported
+from pgrepl.errors import PgError
 from pgrepl.expr import lookup, typefacts
 from pgrepl.sql import nodes
 from pgrepl.sql.nodes import AConst, AConstKind, ColumnRef, TypeName
@@ -47,8 +47,6 @@ def _look_up(session: Session, name: TypeName) -> int | None:
         raise error.at(name.location) from None
     found = find_type(session, schema, bare)
     if name.array_bounds and found:
-        if typefacts.is_row_of_table(found):
-            raise unsupported(f"type {type_name_text(name)}", location=name.location)
         found = typefacts.array_over(found)
     return found or None
 

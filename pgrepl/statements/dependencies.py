@@ -17,6 +17,8 @@ from pgrepl.catalog.user_types import type_row
 from pgrepl.expr.references import distinct, objects_of, objects_of_expr
 from pgrepl.expr.tree import Expr, Query, Rte, RteKind
 from pgrepl.types import oids
+from pgrepl.types.builtin import element_type
+from pgrepl.types.row_arrays import RowArray
 
 
 def record_expression_dependencies(
@@ -95,6 +97,7 @@ def _know_type(session: Session, type_: ObjectAddress) -> None:
     """Record that a row type is part of its table, when the type is used for the first time."""
     if type_row(session, type_.objid) is not None:
         return
-    source = rowtype_relation(session, type_.objid)
+    kind = session.type_of(type_.objid)
+    source = rowtype_relation(session, element_type(kind) if isinstance(kind, RowArray) else kind)
     if source is not None and not dependencies_of(session, type_):
         record_dependency(session, type_, ObjectAddress(PG_CLASS, source.oid), Dependency.INTERNAL)

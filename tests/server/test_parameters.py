@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -235,3 +236,65 @@ def test_a_bound_value_is_a_constant_to_the_planner_and_a_parameter_to_the_analy
 
     theirs, ours = map(answers, both)
     assert ours == theirs
+
+
+ARRAYS_OF_ROWS = [
+    """SELECT '{"(1,x)"}'::held[], '{"(1,x)"}'::_held, '{"(1,x)"}'::text[]::held[]""",
+    "SELECT array_agg(held ORDER BY a DESC), pg_typeof(array_agg(held)) FROM held",
+    "SELECT (array_agg(seen_held ORDER BY b))[1].a, cardinality(array_agg(seen_held)) FROM seen_held",
+    "SELECT ARRAY(SELECT held FROM held ORDER BY a), ARRAY[held] FROM held ORDER BY a",
+    "SELECT (unnest(array_agg(held ORDER BY a))).* FROM held",
+    """SELECT * FROM unnest('{"(1,x)","(3,z)"}'::held[]) AS q (x, y)""",
+    """SELECT held FROM held WHERE held = ANY ('{"(1,x)"}'::held[])""",
+    """SELECT '{"(1,x)"}'::held[] < '{"(2,x)"}'::held[], '(0,w)'::held || '{"(2,x)"}'::held[]""",
+    "SELECT to_json(array_agg(held ORDER BY a)) FROM held",
+    "SELECT typname, typelem::regtype, typtype, typcategory, typinput, typsubscript FROM pg_type"
+    " WHERE oid = (SELECT typarray FROM pg_type WHERE typname = 'held')",
+    "SELECT format_type(typarray, NULL), typarray::regtype FROM pg_type WHERE typname = 'seen_held'",
+    "SELECT '{(1,x,y)}'::held[]",
+    """SELECT '{"(1,x,y)"}'::held[]""",
+    "DO $$ DECLARE x held[]; r held; BEGIN FOR r IN SELECT * FROM held LOOP x := x || r; END LOOP;"
+    " RAISE EXCEPTION '%', x; END $$",
+    "CREATE FUNCTION f(x held[]) RETURNS int LANGUAGE sql AS 'SELECT x[1].a'; DROP TABLE held",
+    "CREATE FUNCTION f(x held[]) RETURNS int LANGUAGE sql AS 'SELECT x[1].a'; SELECT f(array_agg(held)) FROM held",
+    "CREATE VIEW v AS SELECT array_agg(held) x FROM held; SELECT x[1].b, pg_get_viewdef('v') FROM v",
+    """CREATE VIEW v AS SELECT '{"(1,x)"}'::held[] x; SELECT x FROM v""",
+    "ALTER TABLE held RENAME TO kept; SELECT pg_typeof(array_agg(kept)) FROM kept",
+    "DROP TYPE _held",
+    "ALTER TYPE held[] RENAME TO x",
+    "ALTER TYPE _held RENAME TO x",
+]
+
+
+def test_rows_of_tables_have_arrays(both: list[psycopg.Connection[Any]]) -> None:
+    def answers(con: psycopg.Connection[Any]) -> list[Any]:
+        con.execute("CREATE TABLE held (a int, b text); INSERT INTO held VALUES (1, 'x'), (2, NULL)")
+        con.execute("CREATE VIEW seen_held AS SELECT a, b FROM held")
+        found: list[Any] = []
+        for text in ARRAYS_OF_ROWS:
+            con.execute("BEGIN")
+            found.append((text, told(con.pgconn.exec_(text.encode()))))
+            con.execute("ROLLBACK")
+        (oid,) = con.execute("SELECT typarray FROM pg_type WHERE typname = 'held'").fetchone() or ()
+        con.pgconn.prepare(b"", b"SELECT $1, $1[2].b", [oid])
+        found.append(told(con.pgconn.exec_prepared(b"", [b'{"(1,x)","(2,y)"}'])))
+        con.execute("DROP TABLE held CASCADE")
+        return found
+
+    theirs, ours = map(answers, both)
+    assert ours == theirs
+
+
+def test_no_table_holds_arrays_of_a_tables_rows(served: Serving) -> None:
+    with served.connect() as con:
+        con.execute("CREATE TABLE held (a int)")
+        for text, what in (
+            ("CREATE TABLE holds (x held[])", "a column of type held[]"),
+            ("CREATE TABLE holds AS SELECT array_agg(held) FROM held", "a column of type held[]"),
+            ("ALTER TABLE held ADD x held[]", "a column of type held[]"),
+            ("CREATE TYPE holds AS (x held[])", "a column of type held[]"),
+            ("CREATE DOMAIN holds AS held[]", "a domain over the row type held[]"),
+        ):
+            with pytest.raises(psycopg.errors.FeatureNotSupported, match=re.escape(f"{what} is not supported")):
+                con.execute(text)
+        con.execute("DROP TABLE held")

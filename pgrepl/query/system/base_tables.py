@@ -29,6 +29,7 @@ from pgrepl.expr import stored as stored_trees
 from pgrepl.expr.deparse import expression_text
 from pgrepl.query.system.forms import Provider, Values
 from pgrepl.types import builtin
+from pgrepl.types.row_arrays import array_over
 
 HEAP = 2
 Only = Collection[int] | None
@@ -193,13 +194,24 @@ def _row_types(session: Session, only: Only) -> Iterator[Values]:
         "typinput": "record_in", "typoutput": "record_out", "typreceive": "record_recv", "typsend": "record_send",
     }  # fmt: skip
     support = {column: _proc_oid(name) for column, name in functions.items()}
-    for row in store.rows(session, tables.pg_class, datid=session.database_oid, **_among("reltype", only)):
-        if row.reltype and row.relkind != "c":
+    wanted = None if only is None else {*only, *[oid + 1 for oid in only]}  # an array's OID is before its row type's
+    for row in store.rows(session, tables.pg_class, datid=session.database_oid, **_among("reltype", wanted)):
+        if not row.reltype or row.relkind == "c":
+            continue
+        array = array_over(row.reltype)
+        if only is None or array in only:
+            known = builtin.type_by_oid(array)
+            assert known is not None
+            yield {
+                **_of_type(known), "oid": array, "typname": f"_{row.relname}", "typnamespace": row.relnamespace,
+                "typowner": row.relowner, "typelem": row.reltype, "typarray": 0, "typbasetype": 0,
+            }  # fmt: skip
+        if only is None or row.reltype in only:
             yield {
                 **support, "oid": row.reltype, "typname": row.relname, "typnamespace": row.relnamespace,
                 "typowner": row.relowner, "typlen": -1, "typbyval": False, "typtype": "c", "typcategory": "C",
                 "typispreferred": False, "typisdefined": True, "typdelim": ",", "typrelid": row.oid, "typelem": 0,
-                "typarray": 0, "typalign": "d", "typstorage": "x", "typnotnull": False, "typbasetype": 0,
+                "typarray": array, "typalign": "d", "typstorage": "x", "typnotnull": False, "typbasetype": 0,
                 "typtypmod": -1, "typndims": 0, "typcollation": 0, "typmodin": 0, "typmodout": 0, "typanalyze": 0,
                 "typsubscript": 0,
             }  # fmt: skip

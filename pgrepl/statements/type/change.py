@@ -21,6 +21,8 @@ from pgrepl.sql.tags import command_tag
 from pgrepl.statements.type.create import array_type_name, check_name_is_free
 from pgrepl.statements.type.domain_constraints import domain_constraint
 from pgrepl.statements.type.names import check_type_owner, domain_of_parts, type_of_parts
+from pgrepl.types.builtin import element_type
+from pgrepl.types.row_arrays import RowArray
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -37,6 +39,8 @@ def _altered(session: Session, parts: tuple[str, ...], kind: ObjectType) -> tabl
     row = type_row(session, oid)
     if kind is ObjectType.DOMAIN and (row is None or row.typtype != "d"):
         raise PgError("42809", f"{type_text(session, oid)} is not a domain")
+    if isinstance(oid, RowArray):
+        raise _is_array(session, oid)
     if row is None:
         table = rowtype_relation(session, oid)
         if table is not None and not table.is_system:
@@ -45,13 +49,16 @@ def _altered(session: Session, parts: tuple[str, ...], kind: ObjectType) -> tabl
         raise PgError("42501", f"must be owner of type {type_text(session, oid)}")
     check_type_owner(session, row)
     if row.typelem:
-        element = type_text(session, row.typelem)
-        raise PgError(
-            "42809",
-            f"cannot alter array type {type_text(session, oid)}",
-            hint=f"You can alter type {element}, which will alter the array type as well.",
-        )
+        raise _is_array(session, oid)
     return row
+
+
+def _is_array(session: Session, oid: int) -> PgError:
+    return PgError(
+        "42809",
+        f"cannot alter array type {type_text(session, oid)}",
+        hint=f"You can alter type {type_text(session, element_type(oid))}, which will alter the array type as well.",
+    )
 
 
 def rename_type(stmt: RenameStmt, session: Session) -> Result:
