@@ -87,15 +87,17 @@ def test_a_parameter_declared_as_a_users_type_is_of_that_type(both: list[psycopg
 
     def answers(con: psycopg.Connection[Any]) -> list[Any]:
         con.execute(TYPES)
-        oid = dict(con.execute("SELECT typname, oid::int FROM pg_type WHERE oid > 16000").fetchall())
+        oid = dict(con.execute("SELECT typname, oid::int FROM pg_type WHERE oid > 16000 OR oid = 1007").fetchall())
+        loose = row((23, struct.pack("!i", 1)), (25, b"ok"))
         pair = row((oid["small"], struct.pack("!i", 1)), (oid["mood"], b"ok"))
         values: dict[str, list[tuple[bytes | None, int]]] = {
             "mood": [(b"ok", 0), (b"ok", 1), (b"bad", 0)],
             "_mood": [(b"{ok,sad}", 0), (array(oid["mood"], b"ok"), 1)],
             "small": [(b"5", 0), (struct.pack("!i", 5), 1), (struct.pack("!i", 50), 1), (None, 0)],
-            "_small": [(b"{5,50}", 0), (array(oid["small"], struct.pack("!i", 6)), 1)],
+            "_small": [(b"{5,50}", 0), *[(array(of, struct.pack("!i", 6)), 1) for of in (oid["small"], 23, 25)]],
             "mood_of_day": [(b"ok", 0), (b"ok", 1)],
-            "pair": [(b"(1,ok)", 0), (pair, 1)],
+            "pair": [(b"(1,ok)", 0), (pair, 1), (loose, 1)],
+            "_int4": [(b"{1}", 0), (array(25, struct.pack("!i", 6)), 1)],
             "_pair": [(b'{"(1,ok)"}', 0), (array(oid["pair"], pair), 1)],
             "sure_pair": [(b"(1,ok)", 0), (b"(-1,ok)", 0), (pair, 1)],
             "few": [(b"{1,2}", 0), (b"{1,2,3}", 0)],
