@@ -60,21 +60,26 @@ class Terminated(BaseException):
 
 
 class _Running(AbstractContextManager[None]):
-    """A block in which signals interrupt the statement, as does one that came while rows were being sent."""
+    """A block in which signals interrupt the statement, as does one that came since the block before."""
 
     def __init__(self) -> None:
         self.is_entered = False
-        self.is_cancelled = False  # a signal has come since rows of the statement are sent
+        self.pending: PgError | None = None  # the interrupt of a signal that has come between two blocks
 
     def __enter__(self) -> None:
         self.is_entered = True  # no call follows, in which a signal could end this before the block
-        if self.is_cancelled:
-            self.__exit__()
-            raise interrupts.user_request()
+        if self.pending is not None:
+            error = self.pending
+            self.__exit__(type(error))
+            raise error
 
-    def __exit__(self, *_: object) -> None:
-        self.is_entered = self.is_cancelled = False
-        timeouts.stop()  # a pending interrupt must not reach what follows
+    def __exit__(self, kind: object, *_: object) -> None:
+        self.is_entered = False
+        if kind is not None:
+            self.pending = None
+        elif (noted := interrupts.interrupted()) is not None:
+            self.pending = noted
+        timeouts.stop()
 
 
 class Backend:
@@ -148,8 +153,10 @@ class Backend:
         self.channel.flush()
 
     def tell_error(self, error: PgError) -> None:
+        """An error goes out at once, whatever the client still sends (send_message_to_frontend)."""
         self.log.report(error.report)
         self.channel.send(b"E", reports.body(error.report, self._encode_report))
+        self.channel.flush()
 
     def greet(self, pid: int, key: bytes) -> None:
         """Tell a client that has been let in its settings and its key (BackendKeyData)."""
@@ -211,8 +218,8 @@ class Backend:
     def _on_cancel(self, _signal: int, frame: FrameType | None) -> None:
         if self._running.is_entered:
             timeouts.interrupt(interrupts.user_request(), frame)
-        else:
-            self._running.is_cancelled = True
+        elif not self._waiting or self.channel.has_input():  # the message that it means may have come already
+            self._running.pending = interrupts.user_request()
 
     def _on_notify(self, _signal: int, _frame: FrameType | None) -> None:
         """The signal only ends the wait for input."""
@@ -268,10 +275,8 @@ class Backend:
                 return idle_session_of(self.session, self._extended.unnamed, self._told, self._about)
         except PgError as error:  # it was FATAL, or one of the protocol
             self.tell_error(error)
-            self.channel.flush()
         except Terminated:
             self.tell_error(by_administrator())
-            self.channel.flush()
         return None
 
     def _serve(self, wake: int) -> bool:
@@ -286,7 +291,7 @@ class Backend:
                 return True
             if self._reloads and ready and self.session.transaction.block is not Block.ABORTED:
                 self._reload()
-            ready = self._running.is_cancelled = False
+            ready = False
             kind = self.channel.read_kind()
             code = kind[0]
             if code not in _KNOWN:
@@ -339,6 +344,8 @@ class Backend:
             return True
         since = time.monotonic()
         self._waiting = True
+        if self._running.pending is not None and not self.channel.has_input():
+            self._running.pending = None  # it was for a statement that has ended meanwhile
         try:
             while not self._terminated and not self.channel.has_received:
                 self.channel.flush()

@@ -122,11 +122,14 @@ class Extended:
     def message(self, kind: bytes, body: Body) -> None:
         match kind:
             case b"P":
-                self._parse(body)
+                with self._client.running():
+                    self._parse(body)
             case b"B":
-                self._bind(body)
+                with self._client.running():
+                    self._bind(body)
             case b"D":
-                self._describe(body)
+                with self._client.running():
+                    self._describe(body)
             case b"E":
                 self._execute(body)
             case b"C":

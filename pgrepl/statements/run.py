@@ -220,9 +220,11 @@ class _timed:
         timeouts.start(self._session)
 
     def __exit__(self, _: object, problem: BaseException | None, _trace: object) -> None:
+        if problem is None:
+            timeouts.end()
+            return
         try:
-            if problem is not None:
-                self._failed(problem)
+            self._failed(problem)
         finally:
             timeouts.stop()
 
@@ -332,7 +334,9 @@ def _until_done(session: Session, work: Callable[[], Done]) -> Done:
         try:
             _keep_dimensions(session, columns)
             begun = transaction.numbering.begun
-            return work()
+            done = work()
+            interrupts.check_for_interrupts()
+            return done
         except LockNeeded as needed:
             transaction.begin_again(needed, mark)
         except DimensionsNeeded as needed:

@@ -457,3 +457,36 @@ def test_another_message_in_the_middle_of_copy_ends_the_session(
             return wire.rest()
 
     assert told(str(served.folder), served.port) == told(server.host, server.port)
+
+
+def test_an_error_is_told_before_the_client_has_sent_all(served: Serving, server: Server) -> None:
+    """As to `executemany`, which sends the rows behind a wrong one, too, until it hears of it."""
+
+    def told(host: str, port: int) -> list[str]:
+        behind = parse("", "SELECT 1")
+        with Wire(host, port) as wire:
+            wire.say(parse("", "SELECT nowhere"), behind, behind[:-3])
+            first = wire.answers("E")
+            wire.say(behind[-3:], SYNC)
+            return first + wire.answers()
+
+    assert told(str(served.folder), served.port) == told(server.host, server.port)
+
+
+ENDING = [
+    [query("SELECT pg_terminate_backend(pg_backend_pid()); SELECT 1")],
+    [query("BEGIN; DO $$BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); END$$"), query("SELECT 1")],
+    [parse("", "SELECT pg_terminate_backend(pg_backend_pid())"), bind("", ""), execute("", 0), SYNC],
+]
+
+
+@pytest.mark.parametrize("messages", ENDING)
+def test_a_session_that_ends_itself_ends_at_once(served: Serving, server: Server, messages: list[bytes]) -> None:
+    """PostgreSQL's has sent the row by then, without its command tag, so that no driver shows it."""
+
+    def told(host: str, port: int) -> list[str]:
+        with Wire(host, port) as wire:
+            wire.say(*messages)
+            return [each for each in wire.rest() if each[0] not in "TD"]
+
+    assert told(str(served.folder), served.port) == told(server.host, server.port)
