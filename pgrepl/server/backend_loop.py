@@ -59,6 +59,10 @@ class Terminated(BaseException):
     """SIGTERM has come while no statement ran."""
 
 
+class SenderDone(BaseException):
+    """A walsender has sent all, and its subscriber has it; the server shuts down."""
+
+
 class _Running(AbstractContextManager[None]):
     """A block in which signals interrupt the statement, as does one that came since the block before."""
 
@@ -112,6 +116,8 @@ class Backend:
         self._copy = WireCopy(channel)
         self._extended = Extended(self)
         self._commands: Callable[[str], bool] | None = None
+        self.replicates = False  # it is a walsender that sends changes (replication_active)
+        self.is_stopping = False  # the server shuts down, and only walsenders are left (got_STOPPING)
         session.is_woken_by_signal = True
         session.reload_others = partial(_tell_postmaster, process.postmaster)
         session.client = self._copy
@@ -240,6 +246,12 @@ class Backend:
         elif not self._waiting:
             raise Terminated
 
+    def _on_stop(self, number: int, frame: FrameType | None) -> None:
+        """End a walsender when it has sent all; one that sends nothing at once (HandleWalSndInitStopping)."""
+        self.is_stopping = True
+        if not self.replicates:
+            self._on_terminate(number, frame)
+
     def running(self) -> AbstractContextManager[None]:
         return self._running
 
@@ -268,6 +280,7 @@ class Backend:
         signal.signal(signal.SIGINT, self._on_cancel)
         signal.signal(signal.SIGTERM, self._on_terminate)
         signal.signal(signal.SIGUSR1, self._on_notify)
+        signal.signal(signal.SIGUSR2, self._on_stop)
         signal.signal(signal.SIGHUP, self._on_reload)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         try:
@@ -277,6 +290,8 @@ class Backend:
             self.tell_error(error)
         except Terminated:
             self.tell_error(by_administrator())
+        except SenderDone:
+            self.channel.flush()
         return None
 
     def _serve(self, wake: int) -> bool:

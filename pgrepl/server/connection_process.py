@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from types import FrameType
 
-SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 _SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 _TERMINATE = b"X\0\0\0\4"  # the message with which a client leaves
 
