@@ -12,7 +12,7 @@ from pgrepl.catalog.transaction import require_writable
 from pgrepl.expr import folding
 from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.rewrite import expand_views
-from pgrepl.expr.tree import Const, Query, has_modifying_cte
+from pgrepl.expr.tree import Const, Query, Rte, RteKind, has_modifying_cte
 from pgrepl.expr.walk import has_effects
 from pgrepl.query import permissions
 from pgrepl.query.result import Result, ResultColumn, ValueText, result_columns
@@ -130,12 +130,15 @@ def _result(
     return Result(f"SELECT {len(found)}", columns, found)
 
 
-def only_reads(session: Session, stmt: SelectStmt) -> bool:
-    """Whether nobody notices when the rows are computed, and how many of them."""
+def read_relations(session: Session, stmt: SelectStmt) -> list[Rte] | None:
+    """The relations that a query reads; None: somebody notices when the rows are computed, and how many of them."""
     query = analyze_query(session, stmt)
     if locks_rows(query) or has_modifying_cte(query.ctes):
-        return False
-    return not has_effects(expand_views(session, query))
+        return None
+    query = expand_views(session, query)
+    if has_effects(query):
+        return None
+    return [entry for level in levels(query) for entry in level.rtable if entry.kind is RteKind.RELATION]
 
 
 def with_table_locks(session: Session, stmt: SelectStmt, query: Query) -> Query:

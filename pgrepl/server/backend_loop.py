@@ -45,6 +45,7 @@ _STATES = {
     Block.ABORTED: "idle in transaction (aborted)",
 }
 _STATUS = {Block.NONE: b"I", Block.IMPLICIT: b"I", Block.EXPLICIT: b"T", Block.ABORTED: b"E"}
+_BLANK, _ENDS = "; \t\r\n", ("ABORT", "COMMIT", "END", "ROLLBACK")  # statements that end all portals
 _LOOK = 1.0  # seconds after which a listener looks for notifications of a process that could send it no signal
 _PORTION = 1000  # rows that are fetched together
 # settings whose values the client is told when they change (GUC_REPORT)
@@ -409,6 +410,8 @@ class Backend:
         given.end()
         self.begin(text)
         self._extended.forget_unnamed()
+        if text.rstrip(_BLANK).upper() not in _ENDS:
+            self._extended.before_change()
         if self._commands is not None and self._commands(text):
             return
         from pgrepl.statements.run import run

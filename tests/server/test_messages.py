@@ -184,6 +184,32 @@ WIRE = {
         + [execute("q", 1), SYNC],
         [execute("q", 1), SYNC],
     ],
+    "a portal runs when it is executed": [
+        [query("CREATE TABLE late (a int); INSERT INTO late VALUES (0), (1)")],
+        [query("BEGIN; SET LOCAL statement_timeout = 200")],
+        [parse("z", "SELECT pg_sleep(2), a FROM late ORDER BY 2"), bind("p", "z"), describe(b"P", "p"), SYNC],
+        [execute("p", 0), SYNC],
+        [query("ROLLBACK; BEGIN")],
+        [parse("e", "SELECT 1 / a FROM late ORDER BY 1"), bind("p", "e"), describe(b"P", "p"), SYNC],
+        [query("SELECT 1")],
+        [execute("p", 1), SYNC],
+        [query("ROLLBACK; BEGIN")],
+        [parse("c", "SELECT count(*) FROM late"), bind("p", "c"), SYNC],
+        [query("INSERT INTO late VALUES (2)")],
+        [bind("q", "c"), SYNC],
+        [bind("e", "e"), SYNC],
+        [query("DELETE FROM late")],
+        [bind("r", "c"), execute("p", 0), execute("q", 1), execute("r", 0), SYNC],
+        [execute("e", 0), SYNC],
+        [query("ROLLBACK; BEGIN")],
+        [parse("n", "SELECT relname FROM pg_class WHERE relname = 'later'"), bind("n", "n"), SYNC],
+        [query("CREATE TABLE later (a int)")],
+        [execute("n", 0), bind("m", "n"), execute("m", 0), SYNC],
+        [query("ROLLBACK")],
+        [parse("i", "INSERT INTO late VALUES (3)"), bind("p", "c"), bind("i", "i"), execute("i", 0), execute("p", 0)]
+        + [SYNC],
+        [query("DROP TABLE late")],
+    ],
     "FETCH runs what Bind has bound": [
         [query("BEGIN; CREATE TABLE bound (a int)")],
         [parse("i", "INSERT INTO bound VALUES (1)"), bind("i", "i"), parse("", "FETCH 1 FROM i"), describe(b"S", "")]
@@ -423,6 +449,28 @@ def test_a_driver_is_told_that_a_plan_has_changed(served: Serving, server: Serve
             with pytest.raises(psycopg.errors.FeatureNotSupported) as caught:
                 con.execute("EXECUTE known")
             assert caught.value.diag.source_function == "RevalidateCachedQuery"
+
+
+def test_a_portal_sees_what_there_was_when_it_was_bound(served: Serving, server: Server) -> None:
+    """Whatever others commit, and remove, before it is executed."""
+    told = []
+    for host, port in ((server.host, server.port), (str(served.folder), served.port)):
+        with Wire(host, port) as wire, connected(host, port) as other:
+            other.execute("CREATE TABLE moment AS SELECT g AS a FROM generate_series(1, 5) g")
+            wire.ask(query("BEGIN"))
+            sorted_, counted = (
+                parse("", "SELECT a FROM moment ORDER BY a DESC"),
+                parse("c", "SELECT count(*) FROM moment"),
+            )
+            wire.ask(sorted_, bind("p", ""), counted, bind("q", "c"), SYNC)
+            other.execute("DELETE FROM moment WHERE a > 1")
+            other.execute("INSERT INTO moment VALUES (9)")
+            other.execute("VACUUM moment")
+            told.append(
+                [wire.ask(execute("p", 2), execute("q", 0), execute("p", 0), bind("", "c"), execute("", 0), SYNC)]
+            )
+            told[-1].append(wire.ask(query("COMMIT; DROP TABLE moment")))
+    assert told[1] == told[0]
 
 
 @pytest.mark.parametrize("change", ["DROP TABLE bound", "ALTER TABLE bound ADD b int"])
