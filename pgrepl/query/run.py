@@ -12,7 +12,7 @@ from pgrepl.catalog.transaction import require_writable
 from pgrepl.expr import folding
 from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.rewrite import expand_views
-from pgrepl.expr.tree import Const, Query, Rte, RteKind, has_modifying_cte
+from pgrepl.expr.tree import Const, Query, has_modifying_cte
 from pgrepl.expr.walk import has_effects
 from pgrepl.query import permissions
 from pgrepl.query.result import Result, ResultColumn, ValueText, result_columns
@@ -128,17 +128,6 @@ def _result(
         return Result("SELECT", columns, StreamedRows(session, texts))
     found = [row for batch in texts for row in batch]
     return Result(f"SELECT {len(found)}", columns, found)
-
-
-def read_relations(session: Session, stmt: SelectStmt) -> list[Rte] | None:
-    """The relations that a query reads; None: somebody notices when the rows are computed, and how many of them."""
-    query = analyze_query(session, stmt)
-    if locks_rows(query) or has_modifying_cte(query.ctes):
-        return None
-    query = expand_views(session, query)
-    if has_effects(query):
-        return None
-    return [entry for level in levels(query) for entry in level.rtable if entry.kind is RteKind.RELATION]
 
 
 def with_table_locks(session: Session, stmt: SelectStmt, query: Query) -> Query:

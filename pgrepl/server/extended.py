@@ -173,10 +173,10 @@ class Extended:
 
     def _look_at(self, portal: BoundPortal) -> None:
         """Note what a query is to see that is executed later: what there is now (PortalStart)."""
-        from pgrepl.statements.run import reading_moment
+        from pgrepl.statements.run import portal_moment
 
         if portal.only_reads is None:
-            found = reading_moment(self._client.session, portal.prepared, portal.parameters)
+            found = portal_moment(self._client.session, portal.prepared, portal.parameters)
             portal.only_reads = found is not None
             portal.snapshot, portal.stays = found or (None, True)
 

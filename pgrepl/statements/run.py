@@ -28,7 +28,6 @@ from pgrepl.types.encoding import invalid_utf8
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Parameter, Session
-    from pgrepl.expr.tree import Rte
     from pgrepl.sql.nodes import ExecuteStmt, RawStmt, Statement
     from pgrepl.statements.plan_cache import PreparedStatement
 
@@ -157,41 +156,26 @@ def run_within(session: Session, prepared: PreparedStatement, parameters: Sequen
         return execute(meant, session)
 
 
-def reading_moment(
+def portal_moment(
     session: Session, prepared: PreparedStatement, parameters: Sequence[Parameter]
 ) -> tuple[int | None, bool] | None:
-    """The snapshot that shows a query what it would see now (None: as things are), and whether it does so when this
-    session has changed something. None: it does more than read, and sees what there is when its rows are wanted."""
-    from pgrepl.lake.files import last_snapshot
-    from pgrepl.lake.snapshot_pins import pin
-    from pgrepl.query.tables import is_user_table
-
-    with reading(session):
-        found = _read_relations(session, prepared, parameters)
-        if not found:
-            return None if found is None else (None, True)
-        snapshot = last_snapshot(session)
-        if any(map(is_user_table, found)):
-            pin(session, snapshot)
-        return snapshot, all(map(is_user_table, found)) and not session.transaction.has_written
-
-
-def _read_relations(
-    session: Session, prepared: PreparedStatement, parameters: Sequence[Parameter]
-) -> Sequence[Rte] | None:
-    from pgrepl.query.run import read_relations
+    """As `reading_moment` (query/cursor_rows.py), of a statement that has been bound. None: it sees what there is when
+    its rows are wanted, or tells then that it can no longer run."""
+    from pgrepl.expr.analyze import analyze_query
+    from pgrepl.query.cursor_rows import reading_moment
     from pgrepl.sql.nodes import SelectStmt
     from pgrepl.statements.plan_cache import looked_at
 
     if not isinstance(prepared.stmt, SelectStmt) or not prepared.is_analyzed:
         return None
-    try:
-        with looked_at(session, prepared, parameters) as stmt:
-            return read_relations(session, stmt) if isinstance(stmt, SelectStmt) else None
-    except PgError as error:
-        if error.sqlstate.startswith("57"):
-            raise
-        return None  # it is told when the rows are wanted
+    with reading(session):
+        try:
+            with looked_at(session, prepared, parameters) as stmt:
+                return reading_moment(session, analyze_query(session, cast("SelectStmt", stmt)))
+        except PgError as error:
+            if error.sqlstate.startswith("57"):
+                raise
+            return None
 
 
 def run_work(session: Session, what: str, work: Callable[[], Done]) -> Done:
@@ -390,4 +374,4 @@ def _fail(session: Session) -> None:
         action()
 
 
-__all__ = ["reading_moment", "run", "run_extended", "run_prepared", "run_within", "run_work"]
+__all__ = ["portal_moment", "run", "run_extended", "run_prepared", "run_within", "run_work"]

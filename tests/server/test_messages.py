@@ -189,6 +189,9 @@ WIRE = {
         [query("BEGIN; SET LOCAL statement_timeout = 200")],
         [parse("z", "SELECT pg_sleep(2), a FROM late ORDER BY 2"), bind("p", "z"), describe(b"P", "p"), SYNC],
         [execute("p", 0), SYNC],
+        [query("ROLLBACK; DECLARE d CURSOR WITH HOLD FOR SELECT 1 / a FROM late ORDER BY 1")],
+        [query("BEGIN; DECLARE d CURSOR FOR SELECT pg_sleep(2), a FROM late ORDER BY 2")],
+        [query("SET LOCAL statement_timeout = 200; FETCH 1 FROM d")],
         [query("ROLLBACK; BEGIN")],
         [parse("e", "SELECT 1 / a FROM late ORDER BY 1"), bind("p", "e"), describe(b"P", "p"), SYNC],
         [query("SELECT 1")],
@@ -457,7 +460,7 @@ def test_a_portal_sees_what_there_was_when_it_was_bound(served: Serving, server:
     for host, port in ((server.host, server.port), (str(served.folder), served.port)):
         with Wire(host, port) as wire, connected(host, port) as other:
             other.execute("CREATE TABLE moment AS SELECT g AS a FROM generate_series(1, 5) g")
-            wire.ask(query("BEGIN"))
+            wire.ask(query("BEGIN; DECLARE d CURSOR FOR SELECT a FROM moment ORDER BY 1 DESC"))
             sorted_, counted = (
                 parse("", "SELECT a FROM moment ORDER BY a DESC"),
                 parse("c", "SELECT count(*) FROM moment"),
@@ -469,6 +472,7 @@ def test_a_portal_sees_what_there_was_when_it_was_bound(served: Serving, server:
             told.append(
                 [wire.ask(execute("p", 2), execute("q", 0), execute("p", 0), bind("", "c"), execute("", 0), SYNC)]
             )
+            told[-1].append(wire.ask(query("INSERT INTO moment VALUES (8); FETCH ALL FROM d")))
             told[-1].append(wire.ask(query("COMMIT; DROP TABLE moment")))
     assert told[1] == told[0]
 
