@@ -21,7 +21,7 @@ from pgrepl.errors import PgError, Report
 from pgrepl.query import timeouts
 from pgrepl.query.result import Result
 from pgrepl.query.streamed import StreamedRows
-from pgrepl.server import reports, rows
+from pgrepl.server import process_title, reports, rows
 from pgrepl.server.channel import LARGE_MESSAGE, SMALL_MESSAGE, Body, Channel, ConnectionLost
 from pgrepl.server.connection_process import SIGNALS, SessionProcess
 from pgrepl.server.copying import WireCopy
@@ -120,6 +120,8 @@ class Backend:
         self.replicates = False  # it is a walsender that sends changes (replication_active)
         self.is_stopping = False  # the server shuts down, and only walsenders are left (got_STOPPING)
         session.is_woken_by_signal = True
+        if process_title.setter() is not None:
+            session.on_command = self.show_command
         session.reload_others = partial(_tell_postmaster, process.postmaster)
         session.client = self._copy
         session.on_report = self.on_report
@@ -219,6 +221,13 @@ class Backend:
         table = activity.table()
         if table is not None:
             table.write(self._place, {**activity.entry_of(self.session, state), **self._about})
+        if state != "active" and self.session.on_command is not None:
+            self.show_command(state)
+
+    def show_command(self, activity: str) -> None:
+        """Show in the process's title what the session does: a command's tag, or that it is idle."""
+        if self.session.settings.value("update_process_title"):
+            process_title.show(f"{process_title.of_session(self._about, self.session.database.name)} {activity}")
 
     # --- signals --------------------------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -35,7 +36,7 @@ from pgrepl.catalog import activity
 from pgrepl.catalog.activity import ActivityTable
 from pgrepl.errors import PgError
 from pgrepl.replication.log import ServerLog
-from pgrepl.server import huge_pages
+from pgrepl.server import huge_pages, process_title
 from pgrepl.server.connection_process import end_with_parent
 from pgrepl.server.notify import notify
 from pgrepl.server.settings import ServerSettings
@@ -424,7 +425,7 @@ class Postmaster:
         for own in self.own:
             if not own.pid and not self._stopping and time.monotonic() >= own.not_before and self._free:
                 place = self._free.pop()
-                own.pid = self._fork(place, b"", lambda own=own, place=place: own.run(place), own)  # type: ignore[misc]
+                own.pid = self._fork(place, b"", partial(_run, own, place), own)
 
     def _fork(self, place: int, key: bytes, work: Callable[[], None], its: AuxiliaryProcess | None = None) -> int:
         parent = os.getpid()
@@ -468,6 +469,11 @@ class Postmaster:
             with suppress(OSError):
                 if stat.S_ISSOCK(path.stat().st_mode) or path.suffix in (".lock", ".pid"):
                     path.unlink()
+
+
+def _run(own: AuxiliaryProcess, place: int) -> None:
+    process_title.show(own.name)
+    own.run(place)
 
 
 def _locked(descriptor: int) -> bool:

@@ -287,6 +287,8 @@ def _start(session: Session, stmt: Statement, implicit: bool) -> None:
     transaction = session.transaction
     if transaction.block is Block.ABORTED and not ends_block(stmt):
         raise aborted()
+    if session.on_command is not None:
+        session.on_command(command_tag(stmt))
     transaction.begin_statement()
     if implicit:
         transaction.begin_implicit()
