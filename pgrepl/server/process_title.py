@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 
@@ -12,9 +11,10 @@ from typing import Any
 def setter() -> Callable[[str], None] | None:
     """The package's function; None: it is not there. It is looked for before the first process is forked."""
     try:
-        found: Callable[[str], None] = import_module("setproctitle").setproctitle
+        from setproctitle import setproctitle
     except ImportError:
         return None
+    found: Callable[[str], None] = setproctitle
     return found
 
 
