@@ -328,6 +328,8 @@ def _carry_out(session: Session, stmt: Statement, execute: Execute, *, implicit:
     transaction = session.transaction
     _prepare_to_write(session, stmt)
     result = _until_done(session, lambda: execute(stmt, session))
+    if type(stmt).__name__ != "TransactionStmt":  # what it has committed cannot be undone
+        interrupts.check_for_interrupts()
     transaction.end_statement()
     if implicit and last:
         if isinstance(result.rows, StreamedRows):
@@ -346,9 +348,7 @@ def _until_done(session: Session, work: Callable[[], Done]) -> Done:
         try:
             _keep_dimensions(session, columns)
             begun = transaction.numbering.begun
-            done = work()
-            interrupts.check_for_interrupts()
-            return done
+            return work()
         except LockNeeded as needed:
             transaction.begin_again(needed, mark)
         except DimensionsNeeded as needed:
