@@ -176,6 +176,7 @@ class Session:
         self._connection.views.add(self._view)
         self.on_report: Callable[[Report], None] = on_report or (lambda report: None)
         self.on_log: Callable[[Report], None] | None = None  # a server's log hears all reports
+        self.on_command: Callable[[str], None] | None = None  # is told the tag of each command
         self.pid = processes.session_pid()
         self.settings = Settings(self)
         self._text_style: tuple[TextStyle, TextStyle] | None = None  # by the settings alone, and of the transaction

@@ -247,8 +247,15 @@ def check_constants(session: Session, prepared: PreparedStatement, values: Seque
 @contextmanager
 def bound(session: Session, prepared: PreparedStatement, values: Sequence[Parameter]) -> Iterator[Statement]:
     """The statement, while the session knows the values of its parameters."""
+    with looked_at(session, prepared, values) as stmt:
+        prepared.executions += 1
+        yield stmt
+
+
+@contextmanager
+def looked_at(session: Session, prepared: PreparedStatement, values: Sequence[Parameter]) -> Iterator[Statement]:
+    """As `bound`, for a look at the statement, which is not executed."""
     revalidate(session, prepared)
-    prepared.executions += 1
     with _given(session, prepared, values) as stmt:
         yield stmt
 
