@@ -47,12 +47,12 @@ _LOUDNESS = {
 _OF_WORK = frozenset({"counted", "files", "files_checked", "source_names"})
 _SLICE = 0.05  # seconds between two attempts at the catalog's lock
 
-# the tables from which relations, search paths and memberships of roles are derived
+# the tables from which relations, rows of catalogs, search paths and memberships of roles are derived
 _SOURCES = frozenset(
     {
-        "pg_attribute", "pg_auth_members", "pg_authid", "pg_class", "pg_constraint", "pg_database", "pg_enum",
-        "pg_namespace", "pg_proc", "pg_type", "ducklake_column", "ducklake_schema", "ducklake_table",
-        "ducklake_inlined_data_tables",
+        "pg_attrdef", "pg_attribute", "pg_auth_members", "pg_authid", "pg_class", "pg_constraint", "pg_database",
+        "pg_depend", "pg_description", "pg_enum", "pg_index", "pg_inherits", "pg_namespace", "pg_proc", "pg_type",
+        "ducklake_column", "ducklake_schema", "ducklake_table", "ducklake_inlined_data_tables",
     }
 )  # fmt: skip
 

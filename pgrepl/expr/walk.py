@@ -250,6 +250,8 @@ def map_parts(query: Query, expression: Callable[[Expr], Expr], nested: Callable
         )
 
     def entry(rte: tree.Rte) -> tree.Rte:
+        if rte.kind is tree.RteKind.RELATION and rte.sample is None:
+            return rte
         return replace(
             rte,
             subquery=nested(rte.subquery) if rte.subquery is not None else None,

@@ -27,6 +27,7 @@ from pgrepl.query.result import ResultColumn, listed_columns, sent_columns
 from pgrepl.query.run import KeptPlan
 from pgrepl.query.shape import levels
 from pgrepl.sql.nodes import MODIFYING, AnalyzedStmt, SelectStmt, Statement
+from pgrepl.sql.scanner import parameter_numbers
 from pgrepl.sql.tags import command_tag, ends_block
 
 if TYPE_CHECKING:
@@ -148,6 +149,21 @@ def _columns(tree: Query | Modify) -> tuple[ResultColumn, ...] | None:
     if isinstance(tree, Query):
         return listed_columns(tree.targets)
     return listed_columns(tree.returning) or None
+
+
+@contextmanager
+def without_values(session: Session, stmt: Statement) -> Iterator[None]:
+    """A statement's parameters have the types that it gives them, but no values: EXPLAIN (GENERIC_PLAN)."""
+    parameters = InferredParameters((), max(parameter_numbers(session.query), default=0))
+    session.parameters = parameters
+    try:
+        if isinstance(stmt, (SelectStmt, *MODIFYING)):
+            _tree(session, stmt)
+    finally:
+        session.parameters = None
+    parameters.check()
+    with analysing(session, _variables(session, parameters.types)):
+        yield
 
 
 def _variables(session: Session, types: Sequence[int], values: Sequence[Any] | None = None) -> SqlVariables:
