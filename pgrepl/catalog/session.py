@@ -50,9 +50,9 @@ _SLICE = 0.05  # seconds between two attempts at the catalog's lock
 # the tables from which relations, search paths and memberships of roles are derived
 _SOURCES = frozenset(
     {
-        "pg_attribute", "pg_auth_members", "pg_authid", "pg_class", "pg_constraint", "pg_database", "pg_enum",
-        "pg_namespace", "pg_proc", "pg_type", "ducklake_column", "ducklake_schema", "ducklake_table",
-        "ducklake_inlined_data_tables",
+        "pg_attribute", "pg_auth_members", "pg_authid", "pg_class", "pg_collation", "pg_constraint", "pg_database",
+        "pg_enum", "pg_namespace", "pg_operator", "pg_proc", "pg_range", "pg_type", "ducklake_column",
+        "ducklake_schema", "ducklake_table", "ducklake_inlined_data_tables",
     }
 )  # fmt: skip
 
@@ -269,6 +269,14 @@ class Session:
         if oid < FIRST_USER_OID:
             return oid
         from pgrepl.catalog.user_types import described
+
+        return described(self, oid)
+
+    def collation_of(self, oid: int) -> int:
+        """The OID of a collation, with its name if it is a user's."""
+        if oid < FIRST_USER_OID:
+            return oid
+        from pgrepl.catalog.collations import described
 
         return described(self, oid)
 

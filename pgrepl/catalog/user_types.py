@@ -142,7 +142,8 @@ def _pg_type(session: CatalogSession, row: tables.pg_type, by_oid: dict[int, tab
         "oid": row.oid, "name": row.typname, "schema": schema_name(session, row.typnamespace), "typtype": row.typtype,
         "preferred": False, "relid": row.typrelid, "elem": row.typelem, "array": row.typarray, "modin": "-",
         "modout": "-", "analyze": "-", "notnull": row.typnotnull, "basetype": row.typbasetype,
-        "typmod": row.typtypmod, "ndims": row.typndims, "collation": row.typcollation, "delim": ",", "subscript": "-",
+        "typmod": row.typtypmod, "ndims": row.typndims, "collation": session.collation_of(row.typcollation),
+        "delim": ",", "subscript": "-",
     }  # fmt: skip
     if row.typtype == "e":
         return PgType(
@@ -159,8 +160,8 @@ def _pg_type(session: CatalogSession, row: tables.pg_type, by_oid: dict[int, tab
         return base._replace(
             oid=row.oid, name=row.typname, schema=common["schema"], typtype="d", preferred=False, relid=0, elem=0,
             array=row.typarray, modin="-", modout="-", analyze="-", notnull=row.typnotnull, basetype=row.typbasetype,
-            typmod=row.typtypmod, ndims=row.typndims, collation=row.typcollation, subscript="-", input="domain_in",
-            receive="domain_recv",
+            typmod=row.typtypmod, ndims=row.typndims, collation=session.collation_of(row.typcollation), subscript="-",
+            input="domain_in", receive="domain_recv",
         )  # fmt: skip
     element = _known(session, row.typelem, by_oid)
     align = "d" if element.align == "d" else "i"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.classes import PG_CONSTRAINT, PG_PROC, ObjectAddress
+from pgrepl.catalog.classes import PG_CONSTRAINT, PG_OPERATOR, PG_PROC, ObjectAddress
+from pgrepl.catalog.collations import qualified_collation
 from pgrepl.catalog.depend import dependencies_of
 from pgrepl.catalog.namespace import schema_name
 from pgrepl.catalog.relation import relation
@@ -16,7 +17,7 @@ from pgrepl.expr.definitions import constraint_definition
 from pgrepl.expr.deparse import expression_text
 from pgrepl.expr.typefacts import type_text
 from pgrepl.sql.quote import quote_identifier, quote_literal, quote_qualified
-from pgrepl.types.builtin import collation_by_oid, type_by_oid
+from pgrepl.types.builtin import type_by_oid
 from pgrepl.types.user_types import UserType
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def attribute_definitions(session: Session, row: pg_type) -> dict[str, str]:
     columns = {}
     for column in relation(session, row.typrelid).columns:
         text = f"\n\t{quote_identifier(column.name)} {type_text(session, column.type, column.typmod)}"
-        columns[column.name] = text + collation_text(column.type, column.collation)
+        columns[column.name] = text + collate_clause(session, column.type, column.collation)
     return columns
 
 
@@ -84,7 +85,7 @@ def add_check(session: Session, domain: str, check: pg_constraint) -> str:
 def base_of_domain(session: Session, row: pg_type) -> str:
     """The base type and the collation of a domain."""
     base = session.type_of(row.typbasetype)
-    return type_text(session, base, row.typtypmod) + collation_text(base, row.typcollation)
+    return type_text(session, base, row.typtypmod) + collate_clause(session, base, row.typcollation)
 
 
 def default_of_domain(session: Session, row: pg_type) -> str | None:
@@ -98,13 +99,15 @@ def checks_of(session: Session, row: pg_type) -> list[pg_constraint]:
 
 
 def calls_routines(session: Session, check: pg_constraint) -> bool:
-    return any(row.refclassid == PG_PROC for row in dependencies_of(session, ObjectAddress(PG_CONSTRAINT, check.oid)))
+    return any(
+        row.refclassid in (PG_PROC, PG_OPERATOR)
+        for row in dependencies_of(session, ObjectAddress(PG_CONSTRAINT, check.oid))
+    )
 
 
-def collation_text(typoid: int, collation: int) -> str:
+def collate_clause(session: Session, typoid: int, collation: int) -> str:
     """` COLLATE pg_catalog."C"`, where it is not the type's own."""
     kind = type_by_oid(typoid)
     if not collation or kind is None or kind.collation == collation:
         return ""
-    found = collation_by_oid(collation)
-    return f" COLLATE pg_catalog.{quote_identifier(found.name)}" if found is not None else ""
+    return f" COLLATE {qualified_collation(session, collation)}"

@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 
 # for each node the module and its function of (statement, session)
 STATEMENTS = {
+    "AlterCollationStmt": ("pgrepl.statements.collation", "refresh_collation"),
     "AlterFunctionStmt": ("pgrepl.statements.routine.alter", "alter_function"),
     "AlterDomainStmt": ("pgrepl.statements.type.domain", "alter_domain"),
     "AlterEnumStmt": ("pgrepl.statements.type.enum", "alter_enum"),
     "AlterDatabaseStmt": ("pgrepl.statements.database", "alter_database"),
     "AlterDefaultPrivilegesStmt": ("pgrepl.statements.default_privileges", "alter_default_privileges"),
     "AlterObjectSchemaStmt": ("pgrepl.statements.objects", "execute_about_object"),
+    "AlterOperatorStmt": ("pgrepl.statements.operator.alter", "alter_operator"),
     "AlterOwnerStmt": ("pgrepl.statements.objects", "execute_about_object"),
     "AlterPublicationStmt": ("pgrepl.statements.publication.alter", "alter_publication"),
     "AlterRoleSetStmt": ("pgrepl.statements.role_settings", "alter_role_set"),
@@ -56,11 +58,13 @@ STATEMENTS = {
     "CreateTableAsStmt": ("pgrepl.statements.table.create_as", "create_table_as"),
     "DeallocateStmt": ("pgrepl.statements.prepared", "deallocate"),
     "DeclareCursorStmt": ("pgrepl.statements.cursor", "declare_cursor"),
+    "DefineStmt": ("pgrepl.statements.objects", "execute_about_object"),
     "DeleteStmt": ("pgrepl.writing.run", "modify_rows"),
     "DiscardStmt": ("pgrepl.statements.settings", "execute_discard"),
     "DoStmt": ("pgrepl.statements.routine.do", "execute_do"),
     "DropDatabaseStmt": ("pgrepl.statements.database", "drop_database"),
     "DropFunctionStmt": ("pgrepl.statements.routine.drop", "drop_function"),
+    "DropOperatorStmt": ("pgrepl.statements.operator.alter", "drop_operator"),
     "DropOwnedStmt": ("pgrepl.statements.owned", "drop_owned"),
     "DropRoleStmt": ("pgrepl.statements.role", "drop_role"),
     "DropStmt": ("pgrepl.statements.objects", "execute_about_object"),

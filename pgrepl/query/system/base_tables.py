@@ -279,6 +279,7 @@ def _operators(session: Session) -> Iterator[Values]:
             "oprright": o.right, "oprresult": o.result, "oprcom": o.commutator, "oprnegate": o.negator,
             "oprcode": o.code, "oprrest": o.rest, "oprjoin": o.join,
         }  # fmt: skip
+    yield from stored(tables.pg_operator)(session)
 
 
 def _collations(session: Session) -> Iterator[Values]:
@@ -289,6 +290,7 @@ def _collations(session: Session) -> Iterator[Values]:
             "collcollate": c.collate, "collctype": c.ctype, "colllocale": c.locale, "collicurules": c.icurules,
             "collversion": c.version,
         }  # fmt: skip
+    yield from stored(tables.pg_collation)(session)
 
 
 def _conversions(session: Session) -> Iterator[Values]:

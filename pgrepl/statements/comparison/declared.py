@@ -23,6 +23,8 @@ from pgrepl.sql.nodes import (
     CreateStmt,
     CreateSubscriptionStmt,
     CreateTableAsStmt,
+    DefineStmt,
+    ObjectType,
     RangeVar,
     Statement,
     ViewStmt,
@@ -42,8 +44,9 @@ _STEERING = frozenset(
     ("SelectStmt", "TransactionStmt", "VariableSetStmt", "VariableShowStmt", "DiscardStmt", "ConstraintsSetStmt")
 )
 _DECLARING = _STEERING | {
-    "AlterDefaultPrivilegesStmt", "AlterDomainStmt", "AlterEnumStmt", "AlterFunctionStmt", "AlterObjectSchemaStmt",
-    "AlterOwnerStmt",
+    "AlterDefaultPrivilegesStmt", "AlterDomainStmt", "AlterEnumStmt", "AlterCollationStmt", "AlterFunctionStmt",
+    "AlterObjectSchemaStmt",
+    "AlterOperatorStmt", "AlterOwnerStmt", "DefineStmt",
     "AlterPublicationStmt", "AlterRoleSetStmt", "AlterRoleStmt", "AlterSeqStmt", "AlterSubscriptionStmt",
     "AlterTableStmt", "CommentStmt", "CompositeTypeStmt", "CreateDomainStmt", "CreateEnumStmt", "CreateFunctionStmt",
     "CreatePublicationStmt", "CreateRoleStmt", "CreateSchemaStmt", "CreateSeqStmt", "CreateStmt",
@@ -79,6 +82,10 @@ class Naming(Rehearsal):
             self._note_type(stmt.name)
         elif isinstance(stmt, CreateFunctionStmt):
             self.named.add(("routine", quote_qualified(*(("public", *stmt.name)[-2:]))))
+        elif isinstance(stmt, DefineStmt):
+            schema, symbol = ("public", *stmt.name)[-2:]
+            name = symbol if stmt.kind is ObjectType.OPERATOR else quote_identifier(symbol)
+            self.named.add((stmt.kind.value, f"{quote_identifier(schema)}.{name}"))
         elif isinstance(stmt, CreateSchemaStmt):
             self.named.add(("schema", quote_identifier(stmt.name or "")))
             for element in stmt.elements:
@@ -114,8 +121,8 @@ class Declaring(Rehearsal):
 
 
 def _without_types(kind: str, name: str) -> str:
-    """A file names all routines of a name together."""
-    return name.partition("(")[0] if kind == "routine" else name
+    """A file names all routines or operators of a name together."""
+    return name.partition("(")[0].rstrip() if kind in ("routine", "operator") else name
 
 
 Step = TypeVar("Step")
