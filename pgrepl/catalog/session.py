@@ -191,7 +191,7 @@ class Session:
         self.reads_at: int | None = None  # the snapshot at which tables are read; None: as they are now
         self.touched: dict[tuple[int, int], int] = {}  # table and row id of rows that were changed meanwhile: when
         self.touches = 0  # how many rows were
-        self.transaction = self._connection.transaction
+        self.transaction: Transaction = self._connection.transaction
 
     def admit(self, database: str, user: str, settings: Mapping[str, str]) -> None:
         """Admit a client, whose start-up packet has the settings, or raise PostgreSQL's FATAL error."""

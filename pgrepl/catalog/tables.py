@@ -267,6 +267,8 @@ class pg_range(VersionedRow, key=("rngtypid",), indexes=(("rngmultitypid",),)):
     rngsubopc: Oid
     rngcanonical: Oid
     rngsubdiff: Oid
+    rngcast: Oid  # the cast to the multirange, which has no row of its own, and its function
+    rngcastfunc: Oid
 
 
 class pg_operator(SystemRow, key=("oid",), indexes=(("datid", "oprname"), ("oprnamespace",), ("oprowner",))):

@@ -15,9 +15,10 @@ from pgrepl.catalog.user_types import domain_constraints, labels_of, type_row
 from pgrepl.expr import stored
 from pgrepl.expr.definitions import constraint_definition
 from pgrepl.expr.deparse import expression_text
-from pgrepl.expr.typefacts import type_text
+from pgrepl.expr.typefacts import collation, type_text
 from pgrepl.sql.quote import quote_identifier, quote_literal, quote_qualified
-from pgrepl.types.builtin import type_by_oid
+from pgrepl.types.builtin import opclass_by_oid, range_by_oid, type_by_oid
+from pgrepl.types.oids import REGPROC
 from pgrepl.types.user_types import UserType
 
 if TYPE_CHECKING:
@@ -32,8 +33,13 @@ def types_in_order(session: Session, oids: Iterable[int]) -> list[pg_type]:
         typoid = session.type_of(oid)
         if not isinstance(typoid, UserType) or oid in ordered:
             return
+        of_range = typoid.range
+        if of_range is not None and of_range.multirange == oid:
+            place(of_range.oid)  # a multirange comes with its range
+            return
         for part in reversed(typoid.types.closure(typoid)[1:]):
-            place(part.row.oid)
+            if of_range is None or part.row.oid != of_range.multirange:
+                place(part.row.oid)
         row = type_row(session, oid)
         if row is not None and not row.typelem:
             ordered[oid] = row
@@ -56,8 +62,31 @@ def create_type(session: Session, row: pg_type) -> str:
         return f"CREATE TYPE {name} AS ENUM ({','.join(labels)}\n);"
     if row.typtype == "c":
         return f"CREATE TYPE {name} AS ({','.join(attribute_definitions(session, row).values())}\n);"
+    if row.typtype == "r":
+        return _create_range(session, row)
     checks = [check for check in checks_of(session, row) if check.convalidated and not calls_routines(session, check)]
     return create_domain(session, row, default_of_domain(session, row), checks)
+
+
+def _create_range(session: Session, row: pg_type) -> str:
+    """As pg_dump words it."""
+    made = range_by_oid(session.type_of(row.oid))
+    assert made is not None
+    multirange = type_row(session, made.multirange)
+    assert multirange is not None
+    parts = [
+        f"subtype = {type_text(session, session.type_of(int(made.subtype)))}",
+        f"multirange_type_name = {type_definition_name(session, multirange)}",
+    ]
+    opclass = opclass_by_oid(made.subopc)
+    if opclass is not None and not opclass.default:
+        parts.append(f"subtype_opclass = pg_catalog.{quote_identifier(opclass.name)}")
+    if made.collation and made.collation != collation(made.subtype):
+        parts.append(f"collation = {qualified_collation(session, made.collation)}")
+    if made.subdiff:
+        parts.append(f"subtype_diff = {session.object_name(REGPROC, made.subdiff)}")
+    listed = ",\n    ".join(parts)
+    return f"CREATE TYPE {type_definition_name(session, row)} AS RANGE (\n    {listed}\n);"
 
 
 def attribute_definitions(session: Session, row: pg_type) -> dict[str, str]:
@@ -105,9 +134,9 @@ def calls_routines(session: Session, check: pg_constraint) -> bool:
     )
 
 
-def collate_clause(session: Session, typoid: int, collation: int) -> str:
+def collate_clause(session: Session, typoid: int, given: int) -> str:
     """` COLLATE pg_catalog."C"`, where it is not the type's own."""
     kind = type_by_oid(typoid)
-    if not collation or kind is None or kind.collation == collation:
+    if not given or kind is None or kind.collation == given:
         return ""
-    return f" COLLATE {qualified_collation(session, collation)}"
+    return f" COLLATE {qualified_collation(session, given)}"

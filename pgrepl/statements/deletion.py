@@ -36,13 +36,15 @@ def _remove_class(session: Session, address: ObjectAddress) -> None:
 
 
 def _remove_type(session: Session, address: ObjectAddress) -> None:
-    """Remove a type, and the labels of an enum. A row type of a table has no row of its own: it is dropped with its
-    table."""
+    """Remove a type, the labels of an enum, what a range is made of. A row type of a table has no row of its own: it
+    is dropped with its table."""
     row = store.one(session, tables.pg_type, oid=address.objid)
     if row is None:
         return
     if row.typtype == "e":
         store.delete(session, tables.pg_enum, enumtypid=row.oid)
+    elif row.typtype == "r":
+        store.delete(session, tables.pg_range, rngtypid=row.oid)
     store.delete(session, tables.pg_type, oid=row.oid)
 
 

@@ -48,6 +48,7 @@ STATEMENTS = {
     "CreateEnumStmt": ("pgrepl.statements.type.enum", "create_enum"),
     "CreateDatabaseStmt": ("pgrepl.statements.database", "create_database"),
     "CreateFunctionStmt": ("pgrepl.statements.routine.create", "create_function"),
+    "CreateRangeStmt": ("pgrepl.statements.type.range", "create_range"),
     "CreatePublicationStmt": ("pgrepl.statements.publication.create", "create_publication"),
     "CreateRoleStmt": ("pgrepl.statements.role", "create_role"),
     "CreateSchemaStmt": ("pgrepl.statements.schema", "create_schema"),

@@ -33,6 +33,9 @@ WAYS: dict[str, list[str]] = {
     "pair": ["CREATE TYPE s.pair AS (a int, m mood)",
              "CREATE TYPE s.pair AS (a bigint, m mood, \"C\" text COLLATE \"C\")",
              "CREATE TYPE s.pair AS (m mood[], b s.small); ALTER TYPE s.pair OWNER TO ann"],
+    "span": ["CREATE TYPE s.span AS RANGE (subtype = s.small)", "CREATE TYPE s.span AS RANGE (subtype = mood)",
+             "CREATE TYPE s.span AS RANGE (subtype = text, collation = \"C\", multirange_type_name = spans);"
+             " ALTER TYPE s.span OWNER TO ann; COMMENT ON TYPE s.span IS 's'"],
     "f": ["CREATE FUNCTION s.f(a int, b text DEFAULT 'x') RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 1'",
           "CREATE FUNCTION s.f(a int, b text DEFAULT 'y') RETURNS int LANGUAGE plpgsql IMMUTABLE AS"
           " 'BEGIN RETURN a; END'; GRANT EXECUTE ON FUNCTION s.f TO bob",

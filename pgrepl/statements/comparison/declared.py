@@ -17,6 +17,7 @@ from pgrepl.sql.nodes import (
     CreateEnumStmt,
     CreateFunctionStmt,
     CreatePublicationStmt,
+    CreateRangeStmt,
     CreateRoleStmt,
     CreateSchemaStmt,
     CreateSeqStmt,
@@ -49,7 +50,7 @@ _DECLARING = _STEERING | {
     "AlterOperatorStmt", "AlterOwnerStmt", "DefineStmt",
     "AlterPublicationStmt", "AlterRoleSetStmt", "AlterRoleStmt", "AlterSeqStmt", "AlterSubscriptionStmt",
     "AlterTableStmt", "CommentStmt", "CompositeTypeStmt", "CreateDomainStmt", "CreateEnumStmt", "CreateFunctionStmt",
-    "CreatePublicationStmt", "CreateRoleStmt", "CreateSchemaStmt", "CreateSeqStmt", "CreateStmt",
+    "CreatePublicationStmt", "CreateRangeStmt", "CreateRoleStmt", "CreateSchemaStmt", "CreateSeqStmt", "CreateStmt",
     "CreateSubscriptionStmt", "CreateTableAsStmt", "CreateTrigStmt", "GrantRoleStmt", "GrantStmt", "IndexStmt",
     "ViewStmt",
 }  # fmt: skip
@@ -78,7 +79,7 @@ class Naming(Rehearsal):
             self.named.add((kind, f"{schema}.{quote_identifier(stmt.relation.name)}"))
         elif isinstance(stmt, CompositeTypeStmt):
             self._note_type(stmt.relation)
-        elif isinstance(stmt, (CreateEnumStmt, CreateDomainStmt)):
+        elif isinstance(stmt, (CreateEnumStmt, CreateDomainStmt, CreateRangeStmt)):
             self._note_type(stmt.name)
         elif isinstance(stmt, CreateFunctionStmt):
             self.named.add(("routine", quote_qualified(*(("public", *stmt.name)[-2:]))))

@@ -11,7 +11,7 @@ from pgrepl.catalog import tables
 from pgrepl.catalog.acl import ObjectKind
 from pgrepl.catalog.classes import PG_CLASS, PG_OPERATOR, PG_PROC, PG_TYPE
 from pgrepl.catalog.operators import operator_rows
-from pgrepl.catalog.routines import as_proc, is_user_routine, routine_rows
+from pgrepl.catalog.routines import as_proc, is_user_routine, written_routines
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import rows
 from pgrepl.expr.operator_definition import create_operator, signature
@@ -24,7 +24,7 @@ class RoutineParts:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._waiting = {row.oid: row for row in routine_rows(session)}
+        self._waiting = {row.oid: row for row in written_routines(session)}
         self._all = list(self._waiting.values())
         operators = [row for row in operator_rows(session) if row.oprcode]  # without shells
         self._operators = sorted(operators, key=partial(signature, session))

@@ -14,7 +14,7 @@ from pgrepl.catalog.row_types import rowtype_relation
 from pgrepl.catalog.store import one, update
 from pgrepl.catalog.user_types import is_type_name_taken, type_display_name, type_row
 from pgrepl.errors import PgError
-from pgrepl.expr.typefacts import type_text
+from pgrepl.expr.typefacts import multirange_range, type_text
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import AlterObjectSchemaStmt, AlterOwnerStmt, ObjectType, RangeVar, RenameStmt
 from pgrepl.sql.tags import command_tag
@@ -92,6 +92,13 @@ def alter_type_owner(stmt: AlterOwnerStmt, session: Session) -> Result:
     """As AlterTypeOwner."""
     new_owner = resolve_role(session, stmt.new_owner)
     row = _altered(session, _named(session, stmt.name, stmt.kind))
+    if row.typtype == "m":
+        whole = multirange_range(session.type_of(row.oid))
+        raise PgError(
+            "42809",
+            f"cannot alter multirange type {type_text(session, row.oid)}",
+            hint=f"You can alter type {type_text(session, whole)}, which will alter the multirange type as well.",
+        )
     if row.typowner != new_owner:
         if not is_superuser(session, session.role):
             check_can_set_role(session, session.role, new_owner)
@@ -103,7 +110,7 @@ def alter_type_owner(stmt: AlterOwnerStmt, session: Session) -> Result:
 
 
 def change_type_owner(session: Session, oid: int, new_owner: int) -> None:
-    """As AlterTypeOwner_oid: the array type, and the relation of a composite type, go along."""
+    """As AlterTypeOwner_oid: the array type, the relation of a composite type, the multirange of a range go along."""
     row = type_row(session, oid)
     assert row is not None
     acl = with_new_owner(row.typacl, row.typowner, new_owner)
@@ -112,6 +119,10 @@ def change_type_owner(session: Session, oid: int, new_owner: int) -> None:
         update(session, tables.pg_type, {"oid": row.typarray}, typowner=new_owner)
     if row.typrelid:
         update(session, tables.pg_class, {"oid": row.typrelid}, relowner=new_owner)
+    if row.typtype == "r":
+        of_range = one(session, tables.pg_range, rngtypid=oid)
+        assert of_range is not None
+        change_type_owner(session, of_range.rngmultitypid, new_owner)
 
 
 def set_type_schema(stmt: AlterObjectSchemaStmt, session: Session) -> Result:

@@ -38,6 +38,8 @@ def is_made(typoid: int, typmod: int) -> bool:
     row = typoid.row
     if row.elem and row.typtype == "b":
         return isinstance(row.elem, UserType) and is_made(row.elem, -1)
+    if row.typtype in ("r", "m"):
+        return False
     return row.typtype != "d" or is_made(row.basetype, row.typmod)
 
 
