@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import classes, tables
+from pgrepl.catalog.collations import collation_text
+from pgrepl.catalog.operators import operator
 from pgrepl.catalog.relation import Relation, display_name, relation_or_none
 from pgrepl.catalog.roles import role_name
 from pgrepl.catalog.routines import LANGUAGE_NAMES
@@ -12,7 +14,7 @@ from pgrepl.catalog.store import one
 from pgrepl.catalog.user_types import type_display_name, type_row
 from pgrepl.errors import PgError
 from pgrepl.types.builtin import element_type, proc_by_oid
-from pgrepl.types.oids import REGPROCEDURE
+from pgrepl.types.oids import REGOPERATOR, REGPROCEDURE
 from pgrepl.types.row_arrays import RowArray
 
 if TYPE_CHECKING:
@@ -78,6 +80,12 @@ def describe_object_or_none(session: Session, address: ObjectAddress) -> str | N
     if classid == classes.PG_PROC:
         known = proc_by_oid(objid) is not None or one(session, tables.pg_proc, oid=objid) is not None
         return None if not known else f"function {session.object_name(REGPROCEDURE, objid)}"
+    if classid == classes.PG_COLLATION:
+        text = collation_text(session, objid)
+        return None if text is None else f"collation {text}"
+    if classid == classes.PG_OPERATOR:
+        known = operator(session, objid) is not None
+        return f"operator {session.object_name(REGOPERATOR, objid)}" if known else None
     if classid == classes.PG_TYPE:
         return _type(session, objid)
     if classid == classes.PG_LANGUAGE:

@@ -179,7 +179,7 @@ def _attribute(session: CatalogSession, row: tables.pg_attribute) -> Attribute:
         type=session.type_of(row.atttypid),
         typmod=-1 if row.atttypmod is None else row.atttypmod,
         notnull=bool(row.attnotnull),
-        collation=row.attcollation or 0,
+        collation=session.collation_of(row.attcollation or 0),
         has_default=bool(row.atthasdef),
         identity=row.attidentity or "",
         generated=row.attgenerated or "",

@@ -50,9 +50,10 @@ _SLICE = 0.05  # seconds between two attempts at the catalog's lock
 # the tables from which relations, rows of catalogs, search paths and memberships of roles are derived
 _SOURCES = frozenset(
     {
-        "pg_attrdef", "pg_attribute", "pg_auth_members", "pg_authid", "pg_class", "pg_constraint", "pg_database",
-        "pg_depend", "pg_description", "pg_enum", "pg_index", "pg_inherits", "pg_namespace", "pg_proc", "pg_type",
-        "ducklake_column", "ducklake_schema", "ducklake_table", "ducklake_inlined_data_tables",
+        "pg_attrdef", "pg_attribute", "pg_auth_members", "pg_authid", "pg_class", "pg_collation", "pg_constraint",
+        "pg_database", "pg_depend", "pg_description", "pg_enum", "pg_index", "pg_inherits", "pg_namespace",
+        "pg_operator", "pg_proc", "pg_range", "pg_type", "ducklake_column", "ducklake_schema", "ducklake_table",
+        "ducklake_inlined_data_tables",
     }
 )  # fmt: skip
 
@@ -192,7 +193,7 @@ class Session:
         self.reads_at: int | None = None  # the snapshot at which tables are read; None: as they are now
         self.touched: dict[tuple[int, int], int] = {}  # table and row id of rows that were changed meanwhile: when
         self.touches = 0  # how many rows were
-        self.transaction = self._connection.transaction
+        self.transaction: Transaction = self._connection.transaction
 
     def admit(self, database: str, user: str, settings: Mapping[str, str]) -> None:
         """Admit a client, whose start-up packet has the settings, or raise PostgreSQL's FATAL error."""
@@ -270,6 +271,14 @@ class Session:
         if oid < FIRST_USER_OID:
             return oid
         from pgrepl.catalog.user_types import described
+
+        return described(self, oid)
+
+    def collation_of(self, oid: int) -> int:
+        """The OID of a collation, with its name if it is a user's."""
+        if oid < FIRST_USER_OID:
+            return oid
+        from pgrepl.catalog.collations import described
 
         return described(self, oid)
 

@@ -304,6 +304,7 @@ def _operators(session: Session) -> Iterator[Values]:
             "oprright": o.right, "oprresult": o.result, "oprcom": o.commutator, "oprnegate": o.negator,
             "oprcode": o.code, "oprrest": o.rest, "oprjoin": o.join,
         }  # fmt: skip
+    yield from stored(tables.pg_operator)(session)
 
 
 def _collations(session: Session) -> Iterator[Values]:
@@ -313,6 +314,32 @@ def _collations(session: Session) -> Iterator[Values]:
             "collprovider": c.provider, "collisdeterministic": c.deterministic, "collencoding": c.encoding,
             "collcollate": c.collate, "collctype": c.ctype, "colllocale": c.locale, "collicurules": c.icurules,
             "collversion": c.version,
+        }  # fmt: skip
+    yield from stored(tables.pg_collation)(session)
+
+
+_builtin_ranges = _rows_of(builtin.ranges, "rng", {"oid": "rngtypid", "multirange": "rngmultitypid"})
+_builtin_casts = _rows_of(builtin.casts, "cast")
+
+
+def _own_ranges(session: Session) -> list[tables.pg_range]:
+    owned = {row.oid for row in store.rows(session, tables.pg_type, datid=session.database_oid, typtype="r")}
+    return store.rows(session, tables.pg_range, rngtypid=owned) if owned else []
+
+
+def _ranges(session: Session) -> Iterator[Values]:
+    yield from _builtin_ranges(session)
+    for row in _own_ranges(session):
+        yield row._asdict()
+
+
+def _casts(session: Session) -> Iterator[Values]:
+    """Each range can be cast to its multirange, by a constructor of that."""
+    yield from _builtin_casts(session)
+    for row in _own_ranges(session):
+        yield {
+            "oid": row.rngcast, "castsource": row.rngtypid, "casttarget": row.rngmultitypid, "castcontext": "e",
+            "castmethod": "f", "castfunc": row.rngcastfunc,
         }  # fmt: skip
 
 
@@ -442,9 +469,9 @@ PROVIDERS: dict[str, Provider] = {
     "pg_enum": _enums,
     "pg_operator": _operators,
     "pg_aggregate": _rows_of(builtin.aggregates, "agg", {"oid": "aggfnoid"}),
-    "pg_cast": _rows_of(builtin.casts, "cast"),
+    "pg_cast": _casts,
     "pg_collation": _collations,
-    "pg_range": _rows_of(builtin.ranges, "rng", {"oid": "rngtypid", "multirange": "rngmultitypid"}),
+    "pg_range": _ranges,
     "pg_am": _access_methods,
     "pg_opfamily": _rows_of(builtin.opfamilies, "opf", opfnamespace=CATALOG_NAMESPACE, opfowner=BOOTSTRAP_SUPERUSER),
     "pg_opclass": _rows_of(builtin.opclasses, "opc", opcnamespace=CATALOG_NAMESPACE, opcowner=BOOTSTRAP_SUPERUSER),
