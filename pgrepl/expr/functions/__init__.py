@@ -41,6 +41,7 @@ FAMILIES = (
     "ranges",
     "enums",
     "network",
+    "sending",
     "to_char",
     "from_char",
     "number_format",
