@@ -42,6 +42,7 @@ FAMILIES = (
     "enums",
     "network",
     "sending",
+    "xml",
     "to_char",
     "from_char",
     "number_format",

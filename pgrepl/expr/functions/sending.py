@@ -1,4 +1,4 @@
-"""The send functions of types: a value's binary form (types/binary.py) as bytea, with texts in the client's encoding."""
+"""The send functions of types: the binary form of values (types/binary.py), texts in the encoding of the client."""
 
 from __future__ import annotations
 
