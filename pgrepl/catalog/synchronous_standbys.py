@@ -1,4 +1,4 @@
-"""The standbys that `synchronous_standby_names` asks for (PostgreSQL's syncrep_scanner.l and syncrep_gram.y).
+"""The syntax of `synchronous_standby_names` (PostgreSQL's syncrep_scanner.l and syncrep_gram.y).
 
 s1, s2                    one of them, the first that is there
 FIRST 2 (s1, s2, s3)      two of them, by their order; FIRST may be left out
@@ -9,47 +9,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from pgrepl.errors import PgError
-from pgrepl.frozen import frozen
 
 _TOKEN = re.compile(
     r"""(?P<space>[ \t\n\r\f\v]+) | (?P<word>[A-Za-z\x80-\U0010ffff_][A-Za-z0-9\x80-\U0010ffff_$]*) | (?P<number>[0-9]+)
     | "(?P<quoted>[^"]*(?:""[^"]*)*)" | (?P<open>") | (?P<name>\*) | (?P<mark>[,()]) | (?P<junk>.)""",
     re.VERBOSE | re.ASCII,
 )
-_NAMES = ("name", "number")
+_Token = tuple[str, str]  # kind, text
 
 
-@frozen
-class SynchronousStandbys:
-    """So many of the named standbys; `*` is any. `by_priority`: the first of the list that are there."""
-
-    count: int
-    names: tuple[str, ...]
-    by_priority: bool
-
-
-class _Token(NamedTuple):
-    kind: str
-    text: str  # what the token means
-    shown: str  # what an error shows
-
-
-def parse_standbys(text: str) -> SynchronousStandbys:
-    """The standbys; an error with the SQLSTATE and the DETAIL of PostgreSQL's."""
+def check_standbys(text: str) -> None:
+    """An error with PostgreSQL's SQLSTATE and DETAIL unless the text names standbys."""
     parser = _Parser(text)
-    method = parser.take("first", "any")
-    number = parser.take("number") if method is not None or parser.begins_count() else None
-    if number is None and method is not None:
-        raise parser.error()
-    count = 1 if number is None else _whole_number(number.text)
-    names = parser.names() if number is None else parser.names_in_parentheses()
+    counts = parser.take("first", "any") is not None
+    if counts or parser.begins_count():
+        count = _whole_number(parser.expect("number"))
+        parser.expect("(")
+        parser.names()
+        parser.expect(")")
+    else:
+        count = 1
+        parser.names()
     parser.expect("end")
     if count <= 0:
         raise PgError("22023", f"number of synchronous standbys ({count}) must be greater than zero")
-    return SynchronousStandbys(count, names, method is None or method.kind == "first")
 
 
 def _whole_number(text: str) -> int:
@@ -63,58 +48,44 @@ class _Parser:
         self._tokens = list(_tokens(text))
         self._at = 0
 
-    @property
-    def _next(self) -> _Token:
-        return self._tokens[self._at]
-
     def begins_count(self) -> bool:
         """Is the number that comes the one of standbys, and not the name of one?"""
-        return self._next.kind == "number" and self._tokens[self._at + 1].kind == "("
+        kinds = [kind for kind, _ in self._tokens[self._at : self._at + 2]]
+        return kinds == ["number", "("]
 
-    def take(self, *kinds: str) -> _Token | None:
-        found = self._next
-        if found.kind not in kinds:
+    def take(self, *kinds: str) -> str | None:
+        kind, text = self._tokens[self._at]
+        if kind not in kinds:
             return None
         self._at += 1
-        return found
+        return text
 
-    def expect(self, *kinds: str) -> _Token:
+    def expect(self, *kinds: str) -> str:
         found = self.take(*kinds)
         if found is None:
-            raise self.error()
+            kind, text = self._tokens[self._at]
+            what = "unterminated quoted identifier" if kind == "unterminated" else "syntax error"
+            raise PgError("42601", "", detail=f"{what} " + (f'at or near "{text}"' if text else "at end of input"))
         return found
 
-    def names(self) -> tuple[str, ...]:
-        found = [self.expect(*_NAMES).text]
+    def names(self) -> None:
+        self.expect("name", "number")
         while self.take(",") is not None:
-            found.append(self.expect(*_NAMES).text)
-        return tuple(found)
-
-    def names_in_parentheses(self) -> tuple[str, ...]:
-        self.expect("(")
-        found = self.names()
-        self.expect(")")
-        return found
-
-    def error(self) -> PgError:
-        token = self._next
-        what = "unterminated quoted identifier" if token.kind == "unterminated" else "syntax error"
-        where = f'at or near "{token.shown}"' if token.shown else "at end of input"
-        return PgError("42601", "", detail=f"{what} {where}")
+            self.expect("name", "number")
 
 
 def _tokens(text: str) -> Iterator[_Token]:
     for found in _TOKEN.finditer(text):
         kind, shown = str(found.lastgroup), found.group()
         if kind == "word":
-            yield _Token(shown.lower() if shown.lower() in ("first", "any") else "name", shown, shown)
+            yield shown.lower() if shown.lower() in ("first", "any") else "name", shown
         elif kind == "quoted":
-            yield _Token("name", found["quoted"].replace('""', '"'), '"')
+            yield "name", '"'  # what an error shows of it
         elif kind == "open":
-            yield _Token("unterminated", "", "")
+            yield "unterminated", ""
             return
         elif kind == "mark":
-            yield _Token(shown, shown, shown)
+            yield shown, shown
         elif kind != "space":
-            yield _Token(kind, shown, shown)
-    yield _Token("end", "", "")
+            yield kind, shown
+    yield "end", ""
