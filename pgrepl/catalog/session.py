@@ -392,6 +392,7 @@ class Session:
 
     def _settings_style(self) -> TextStyle:
         from pgrepl.catalog.object_names import ObjectNames
+        from pgrepl.types.encodings import of_client
         from pgrepl.types.text import TextStyle
 
         settings = self.settings
@@ -403,6 +404,7 @@ class Session:
             bytea_output=settings.get("bytea_output"),
             lookup=ObjectNames(self),
             check_domain=partial(self.hooks.check_domain, self),
+            encoding=of_client(settings.get("client_encoding"), settings.get("server_encoding")),
         )
 
     # --- hooks into the rooms above -------------------------------------------------------------------------------

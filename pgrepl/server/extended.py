@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pgrepl.server.session_log import SessionLog
     from pgrepl.statements.plan_cache import PreparedStatement
 
-_INT16, _UINT32 = struct.Struct("!h"), struct.Struct("!I")
+_UINT32 = struct.Struct("!I")
 # statements that run in no transaction block (PreventInTransactionBlock)
 _OUTSIDE_BLOCKS = frozenset(
     {
@@ -353,7 +353,8 @@ class Extended:
             self._check_describable(prepared)
             columns = self._described(prepared)
             types = b"".join(_UINT32.pack(typoid) for typoid in prepared.types)
-            channel.send(b"t", _INT16.pack(len(prepared.types)) + types)
+            count = len(prepared.types) & 0xFFFF  # of more than Bind can give the rest of the number is lost, as there
+            channel.send(b"t", count.to_bytes(2, "big") + types)
         elif kind == b"P":
             portal = self._portal(name)
             if isinstance(portal, BoundPortal):
