@@ -23,4 +23,4 @@ _SOURCES = """
 
 @implements(*_SOURCES, context=True)
 def send(call: Call, value: Any) -> bytes:
-    return sender(call.argtypes[0])(value)
+    return sender(call.argtypes[0], call.style.encoding)(value)

@@ -59,10 +59,10 @@ class Encoder:
     Truncate message, and before the first change after the transaction."""
 
     def __init__(self, style: TextStyle, *, binary: bool = False, encoding: str = UTF8) -> None:
-        """`binary`: values are sent by their types' send functions, where there are any; texts of another `encoding`
-        are sent as text."""
+        """`binary`: values are sent by their types' send functions, where there are any. `encoding`: of all texts."""
         self.style = style
-        self._binary = binary and encoding == UTF8
+        self._binary = binary
+        self._encoding = encoding
         self._encode = str.encode if encoding == UTF8 else partial(text_to_bytes, encoding=encoding)
         self._described: dict[int, SentRelation] = {}
 
@@ -143,7 +143,7 @@ class Encoder:
                 parts.append(_NULL)
             elif value is UNCHANGED:
                 parts.append(_UNCHANGED)
-            elif self._binary and (send := sends(typoid)) is not None:
+            elif self._binary and (send := sends(typoid, self._encoding)) is not None:
                 sent = send(value)
                 parts.append(TEXT_HEAD.pack(BINARY_VALUE, len(sent)) + sent)
             else:
