@@ -364,7 +364,10 @@ class Session:
         self.report(Report(severity, sqlstate, message, detail, hint, context, position))
 
     def report(self, report: Report) -> None:
-        """Send a report, unless client_min_messages suppresses it; a server's log has a threshold of its own."""
+        """Send a report, unless client_min_messages suppresses it; a server's log has a threshold of its own. It says
+        in which routines it was made."""
+        if self.contexts and report.context is None:
+            report = replace(report, context="\n".join([line() for line in reversed(self.contexts)]))
         if self.on_log is not None:
             self.on_log(report)
         severity = report.severity

@@ -73,7 +73,7 @@ def castable(source: int, target: int, context: Context) -> bool:
     if source == target:
         return True
     if oids.INTERNAL in (source, target):
-        return False
+        return source == oids.UNKNOWN
     if target == oids.ANY or source == oids.UNKNOWN or pathway(target, source, context)[0] != Path.NONE:
         return True
     if source == oids.RECORD and typefacts.is_complex(target):

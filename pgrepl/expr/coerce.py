@@ -136,9 +136,9 @@ def _literal(
     base, base_typmod = typefacts.base_and_typmod(target, typmod)
     input_typmod = base_typmod if base == oids.INTERVAL else -1
     value = expr.value
-    if value is not None:
+    if value is not None or base == oids.INTERNAL:  # whose input function refuses NULL, too
         try:
-            value = lookup.read_value(scope.session, value, base, input_typmod)
+            value = lookup.read_value(scope.session, value or "", base, input_typmod)
         except PgError as error:
             raise (not_read(error, expr.number) if isinstance(expr, BoundText) else error.at(expr.location)) from None
     collation = typefacts.collation(base)

@@ -131,13 +131,10 @@ def _argument(scope: Scope, arg: Expr, given: int, wanted: int) -> Expr:
     return coerce_type(scope, arg, given, wanted, -1, Context.IMPLICIT, IMPLICIT_CAST, -1)
 
 
-def check_no_internal(declared: list[int], result: int, location: int) -> None:
-    if oids.INTERNAL in declared:
-        message = 'functions accepting type "internal" cannot be called explicitly'
-        raise PgError("0A000", message, location=location)
+def check_no_internal(result: int) -> None:
+    """Nothing in SQL has a value of this type, and so none of its parameters is given one."""
     if result == oids.INTERNAL:
-        message = 'functions returning type "internal" cannot be called explicitly'
-        raise PgError("0A000", message, location=location)
+        raise PgError("0A000", "cannot accept a value of type internal")
 
 
 def make_operator(scope: Scope, name: Name, left: Expr | None, right: Expr, location: int) -> OpExpr:
@@ -148,8 +145,8 @@ def make_operator(scope: Scope, name: Name, left: Expr | None, right: Expr, loca
     found = find_operator(scope, name, left.type if left is not None else 0, right.type, location)
     parameters = [found.right] if left is None else [found.left, found.right]
     declared, result = resolve(scope.session, actual, parameters, found.result)
-    check_no_internal(declared, result, location)
     args = coerce_arguments(scope, args, actual, declared)
+    check_no_internal(result)
     proc = _function_of(scope, name, found, location)
     retset = proc.retset
     node = OpExpr(result, location=location, op=found.oid, args=tuple(args), retset=retset, **_of_user(found, proc))

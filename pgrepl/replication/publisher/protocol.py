@@ -205,6 +205,10 @@ class PublisherConnection(Protocol):
         """Raise unless what the connection string says besides the server can be used."""
         return
 
+    def choose_as(self, worker: Session) -> None:
+        """Read with the engine that the worker's settings name, as far as its process does the reading."""
+        return
+
     def interrupt(self) -> None:
         """End the connection's running or waiting command with an error; called from another thread."""
         return

@@ -104,7 +104,7 @@ class Sender:
             slots.check_decodable(session, row)
             start = max(row.confirmed_flush_lsn or 0, command.lsn)
             slots.check_retained(session, row, start)
-            decoder = SlotDecoder(session, row, given, session.text_style)
+            decoder = SlotDecoder(session, row, given, session.text_style, self._backend.session)
         name = self._backend.session.settings.get("application_name")
         sender = WalSender(self._token, name, self._backend.session.query, session.role)
         with slots.at_once(session) as there:

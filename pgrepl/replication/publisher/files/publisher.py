@@ -98,6 +98,9 @@ class FilesPublisher(Publisher):
     def used_password(self) -> bool:
         return self._declaring.used_password
 
+    def choose_as(self, worker: Session) -> None:
+        self._declaring.choose_as(worker)
+
     @property
     def system_identifier(self) -> str:
         """An identifier of the files, not the instance's: the LSNs are others."""
