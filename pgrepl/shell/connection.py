@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pgrepl.api.opened import OpenedSession, require_catalog
@@ -72,13 +71,18 @@ def at_host(target: ConnectTarget, own: ConnectTarget, options: Mapping[str, str
         raise ConnectFailure(str(failure)) from failure
     if endpoint.is_local:
         return replace(target, catalog=own.catalog, data_path=own.data_path)
-    if not endpoint.is_folder:
+    host = endpoint.host
+    if not (endpoint.is_folder or "/" in host or host in (".", "..")):
+        is_near = host and os.path.exists(os.path.join(own.folder, host))
+        advice = (
+            f"Is it meant to be a folder? Then write ./{host}" if is_near else "Give a folder with a catalog.db as host"
+        )
         raise ConnectFailure(
             f"{endpoint.name}pgrepl opens a catalog, it is no client for servers\n"
-            "\tGive a folder with a catalog.db as host, or the catalog with --catalog."
+            f"\t{advice}, or the catalog with --catalog."
         )
-    path = Path(endpoint.host)
-    return replace(target, catalog=str(path if path.is_file() else path / CATALOG_FILE), data_path=None)
+    is_file = os.path.isfile(os.path.join(own.folder, host))
+    return replace(target, catalog=host if is_file else os.path.join(host, CATALOG_FILE), data_path=None)
 
 
 def from_conninfo(target: ConnectTarget, own: ConnectTarget, conninfo: str) -> ConnectTarget:
