@@ -52,6 +52,7 @@ class ConnectTarget:
     data_path: str | None = None
     folder: str = field(default_factory=_working_directory)
     makes: bool = True  # is a catalog made where there is none?
+    announces: bool = False  # with a notice that says where, since its name was not given
 
 
 def is_conninfo(text: str) -> bool:
@@ -82,7 +83,9 @@ def at_host(target: ConnectTarget, own: ConnectTarget, options: Mapping[str, str
             f"\t{advice}, or the catalog with --catalog."
         )
     is_file = os.path.isfile(os.path.join(own.folder, host))
-    return replace(target, catalog=host if is_file else os.path.join(host, CATALOG_FILE), data_path=None)
+    return replace(
+        target, catalog=host if is_file else os.path.join(host, CATALOG_FILE), data_path=None, announces=False
+    )
 
 
 def from_conninfo(target: ConnectTarget, own: ConnectTarget, conninfo: str) -> ConnectTarget:
@@ -136,9 +139,14 @@ def startup_settings(options: str) -> dict[str, str]:
     return settings
 
 
+def _is_elsewhere(catalog: str) -> bool:
+    """Whether the catalog is no file."""
+    return "://" in catalog or catalog == ":memory:"
+
+
 def check_catalog(target: ConnectTarget) -> None:
     """An error where there is no catalog: for who only reads, and for who wants what a new one does not have."""
-    if "://" in target.catalog or target.catalog == ":memory:":
+    if _is_elsewhere(target.catalog):
         return
     if os.path.lexists(os.path.join(target.folder, target.catalog)):
         return
@@ -158,6 +166,8 @@ class Connection(OpenedSession):
         self.target = target
         self._catch_up: CatchUp | None = None
         self._superuser = False
+        file = None if _is_elsewhere(target.catalog) else os.path.join(target.folder, target.catalog)
+        is_new = file is not None and not os.path.lexists(file)
         try:
             check_catalog(target)
             super().__init__(
@@ -172,6 +182,8 @@ class Connection(OpenedSession):
         except PgError as error:
             raise failure_of(target.catalog, error) from error
         self.follow_encoding()
+        if is_new and target.announces:
+            self.session.notice("NOTICE", f'created catalog "{os.path.abspath(str(file))}"')
 
     def run(
         self, text: str, parameters: Sequence[Parameter] | None = None, *, execute: Execute | None = None
