@@ -163,7 +163,7 @@ def _known(text: str) -> PgError | None:
             "58000",
             f"Spark's Python has no module {absent['module']}",
             detail="What Spark has no equal of is computed in Python on its executors.",
-            hint="Install pgrepl there, in the Python that Spark's workers use: pip install pgrepl.",
+            hint="Install pgrepl there, in the Python that Spark's workers use, from the wheel that is installed here.",
         )
     broken = _NOT_IMPORTED.search(text)
     if broken is not None:
