@@ -30,14 +30,16 @@ _PLAYED = (0, 1)  # pytest's exit codes when tests were played
 def main() -> int:
     options = argparse.ArgumentParser(prog="tests/foreign/run", description="Play a test suite of others.")
     options.add_argument("name", choices=SUITES)
-    options.add_argument("source", type=Path, nargs="?", help="a folder with the suite's source")
+    options.add_argument("source", type=Path, nargs="?", help="a folder with the suite's source (default: pip's)")
     options.add_argument("-k", dest="only", default="", help="play a part, as pytest's -k")
     options.add_argument("--update", action="store_true", help="write the list of what is known to fail anew")
     given = options.parse_args()
     suite = SUITES[given.name]
     with tempfile.TemporaryDirectory() as folder:
         kept = Path(os.environ.get("PGREPL_FOREIGN", folder))
-        outcomes = played(suite, given.source, python_of(suite, kept / given.name), Path(folder), given.only)
+        python = python_of(suite, kept / given.name)
+        source = given.source or source_of(suite, python, Path(folder))
+        outcomes = played(suite, source, python, Path(folder), given.only)
     file = known.FOLDER / f"{given.name}.txt"
     before = known.read(file.read_text("utf-8")) if file.exists() else known.Known(0, {})
     if given.update:
@@ -58,14 +60,26 @@ def python_of(suite: Suite, folder: Path) -> Path:
     return python
 
 
-def played(suite: Suite, source: Path | None, python: Path, folder: Path, only: str) -> dict[str, str]:
+def source_of(suite: Suite, python: Path, folder: Path) -> Path:
+    """The unpacked source distribution of the release that is installed."""
+    name = suite.needs[0].partition("[")[0]
+    if not suite.is_distributed:
+        raise SystemExit(f"{name} is distributed without its tests: name a folder with its source")
+    code = f"from importlib.metadata import version; print(version({name!r}))"
+    release = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    download = ["pip", "download", "-q", "--no-deps", "--no-binary", ":all:", "-d", folder, f"{name}=={release}"]
+    subprocess.run([python, "-m", *download], check=True)
+    (archive,) = folder.glob(f"{name}-*.tar.gz")
+    shutil.unpack_archive(archive, folder, filter="data")
+    return folder / archive.name.removesuffix(".tar.gz")
+
+
+def played(suite: Suite, source: Path, python: Path, folder: Path, only: str) -> dict[str, str]:
     """The outcome of each test: passed, failed or skipped."""
     there = folder / "suite"
     there.mkdir()
-    written = suite.put(source)
-    for name, text in written.items():
-        (there / name).write_text(text)
-    for name in suite.takes if source is not None else ():
+    (there / f"{PLUGIN}.py").write_text(suite.plugin)
+    for name in suite.takes:
         copy = shutil.copytree if (source / name).is_dir() else shutil.copy
         copy(source / name, there / name)
     report = folder / "report.xml"
@@ -73,9 +87,8 @@ def played(suite: Suite, source: Path | None, python: Path, folder: Path, only: 
         prepare(lake, suite)
         uri = f"postgresql+psycopg://postgres@127.0.0.1:{lake.port}/{_DATABASE}"
         places = {"host": "127.0.0.1", "port": lake.port, "database": _DATABASE, "uri": uri}
-        chosen = suite.arguments if source is not None else ("test_suite.py", *suite.arguments[-2:])
-        command = [python, "-m", "pytest", "-q", "--tb=line", "-p", "no:cacheprovider", "-p", PLUGIN, "--timeout=120",
-                   f"--junit-xml={report}", *(word.format(**places) for word in chosen)]  # fmt: skip
+        command = [python, "-m", "pytest", "-q", "--tb=line", "-p", PLUGIN, "--timeout=120",
+                   f"--junit-xml={report}", *(word.format(**places) for word in suite.arguments)]  # fmt: skip
         variables = {name: text.format(**places) for name, text in suite.variables.items()}
         kept = {name: text for name, text in os.environ.items() if not name.startswith(("PG", "PYTEST"))}
         ended = subprocess.run(
