@@ -42,7 +42,7 @@ SUITES = {
     ),
     "sqlalchemy": Suite(
         needs=("sqlalchemy", "psycopg[binary]"),
-        takes=("test", "setup.cfg", "pyproject.toml"),
+        takes=("test", "lib", "setup.cfg", "pyproject.toml"),
         arguments=("test/dialect/postgresql", "test/dialect/test_suite.py", "--dburi", "{uri}"),
         variables={},
         schemas=("test_schema", "test_schema_2"),
