@@ -59,6 +59,7 @@ def test_the_container() -> None:
     assert (given["addresses"], given["metrics"]) == ("*", "0.0.0.0:9187")
     check = json.loads(found["HEALTHCHECK"].partition("CMD")[2])
     compile(check[2], "HEALTHCHECK", "exec")
+    assert "--find-links /tmp/dist pgrepl" in text and "COPY dist /tmp/dist" in text
     assert "127.0.0.1:9187/healthz" in check[2]
 
 

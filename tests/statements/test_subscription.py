@@ -425,5 +425,5 @@ def test_without_psycopg_a_server_is_out_of_reach(instance: Instance, monkeypatc
     monkeypatch.setitem(sys.modules, "psycopg", None)
     assert instance.play("sub", subscribe("s", "p", conninfo="host=db.example.com dbname=pub")) == [
         "ERROR:  a PostgreSQL server as publisher needs psycopg, which is not installed",
-        "HINT:  Install it with: pip install 'pgrepl[postgres]'",
+        "HINT:  Install it with: pip install 'psycopg[binary]>=3.2'",
     ]

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 
 class PublisherError(Exception):
-    """The publisher refused an operation."""
+    """The publisher refused an operation. `stream`: what it was to send."""
+
+    stream = "WAL stream"
 
     def __init__(self, sqlstate: str, text: str) -> None:
         super().__init__(text)
@@ -44,6 +46,12 @@ def is_met_again(error: PgError | PublisherError) -> bool:
     return error.sqlstate not in ("57014", "58000", "XX000")
 
 
+class FilesError(PublisherError):
+    """Files of changes cannot be read, or their changes not be sent."""
+
+    stream = "files of changes"
+
+
 def refused(error: PgError) -> PublisherError:
     """A publisher's error as libpq shows it: `ERROR:  message`, then DETAIL and HINT."""
     return PublisherError(error.sqlstate, server_text(error))
@@ -51,7 +59,7 @@ def refused(error: PgError) -> PublisherError:
 
 def not_received(error: PublisherError) -> PgError:
     """The subscriber's error for an error in the stream (libpqrcv_receive)."""
-    return PgError(_of_stream(error), f"could not receive data from WAL stream: {error}")
+    return PgError(_of_stream(error), f"could not receive data from {error.stream}: {error}")
 
 
 def not_started(error: PublisherError) -> PgError:

@@ -31,13 +31,14 @@ from pgrepl.replication.publisher.files.stream import FileStream
 from pgrepl.replication.publisher.lake.publisher import LakePublisher
 from pgrepl.replication.publisher.lake.schema import attributes
 from pgrepl.replication.publisher.protocol import (
+    FilesError,
     Published,
     Publisher,
     PublisherError,
     RemoteTable,
     SlotLag,
     TableCopy,
-    refused,
+    server_text,
 )
 
 if TYPE_CHECKING:
@@ -144,9 +145,9 @@ class FilesPublisher(Publisher):
             with reading(self._session):
                 yield self._session
         except NotSendable as problem:
-            raise refused(problem.error) from problem
+            raise FilesError(problem.error.sqlstate, server_text(problem.error)) from problem
         except PgError as error:
-            raise refused(error) from error
+            raise FilesError(error.sqlstate, server_text(error)) from error
 
     # --- files instead of slots ---------------------------------------------------------------------------------------
 
