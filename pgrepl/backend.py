@@ -134,10 +134,10 @@ def _call_trigger(session: Session, function: int, data: Any) -> tuple[Any, ...]
 
 
 def _check_domain(session: Session, domain: int, value: Any) -> None:
+    from pgrepl.expr import evaluate  # noqa: F401 – it knows how nodes are compiled
     from pgrepl.expr.domains import check_value
-    from pgrepl.expr.evaluate import Context
 
-    check_value(domain, value, Context(session))
+    check_value(domain, value, session)
 
 
 HOOKS = Hooks(
