@@ -140,6 +140,12 @@ def _check_domain(session: Session, domain: int, value: Any) -> None:
     check_value(domain, value, session)
 
 
+def _check_domains(session: Session, domain: int, array: Any) -> None:
+    from pgrepl.expr.arrow.domains import check_column
+
+    check_column(domain, array, session)
+
+
 HOOKS = Hooks(
     define_in_lake=_define_in_lake,
     adopt_from_lake=_adopt_from_lake,
@@ -154,4 +160,5 @@ HOOKS = Hooks(
     object_name=_object_name,
     call_trigger=_call_trigger,
     check_domain=_check_domain,
+    check_domains=_check_domains,
 )

@@ -41,7 +41,7 @@ def test_of(domain: int, context: Context) -> Test | None:
 
 
 def _compiled(domain: int, context: Context) -> Test | None:
-    not_null, exprs = _constraints(domain)
+    not_null, exprs = constraints(domain)
     checks = [(name, Compiler(context, None).compile(expr)) for name, expr in exprs]
     if not not_null and not checks:
         return None
@@ -63,19 +63,25 @@ def _compiled(domain: int, context: Context) -> Test | None:
 
 
 def check_value(domain: int, value: Any, session: Session) -> None:
-    """Test one value (domain_check). The constraints are compiled once for the session, until definitions, settings,
-    role or transaction change. The caller has imported evaluate.py, which knows how nodes are compiled."""
-    style, role = session.text_style, session.role
-    known = session.derived.get(_CONTEXT)
-    if known is None or known[0] is not session or known[1] is not style or known[2] != role:
-        known = session.derived[_CONTEXT] = session, style, role, Context(session)
-    test = test_of(domain, known[3])
+    """Test one value (domain_check). The caller has imported evaluate.py, which knows how nodes are compiled."""
+    test = test_of(domain, session_context(session))
     if test is not None:
         test(value)
 
 
+def session_context(session: Session) -> Context:
+    """The context in which constraints are compiled for the session, until definitions, settings, role or transaction
+    change."""
+    style, role = session.text_style, session.role
+    known = session.derived.get(_CONTEXT)
+    if known is None or known[0] is not session or known[1] is not style or known[2] != role:
+        known = session.derived[_CONTEXT] = session, style, role, Context(session)
+    context: Context = known[3]
+    return context
+
+
 @cache
-def _constraints(domain: int) -> tuple[bool, tuple[tuple[str, Expr], ...]]:
+def constraints(domain: int) -> tuple[bool, tuple[tuple[str, Expr], ...]]:
     """Whether the domain is NOT NULL, and its CHECK constraints: of the domain below before its own, each by their names
     (load_domaintype_info)."""
     levels = list(_levels(domain))

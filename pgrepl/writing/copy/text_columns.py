@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.errors import PgError
 from pgrepl.types.encodings import is_utf8
 from pgrepl.types.lake_arrays import plain_array
-from pgrepl.writing.copy.arrow_values import values_of
+from pgrepl.types.column_values import values_of
 from pgrepl.writing.copy.blocks import Splitter, Unusual, blocks, header_end
 from pgrepl.writing.copy.encoding import decoded
 from pgrepl.writing.copy.reader import CopyReader

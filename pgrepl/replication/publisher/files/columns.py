@@ -34,7 +34,7 @@ from pgrepl.types import oids
 from pgrepl.types.catalog_names import asks_catalog
 from pgrepl.types.encoding import nul
 from pgrepl.types.lake_forms import form
-from pgrepl.writing.copy.arrow_values import values_of
+from pgrepl.types.column_values import values_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,7 +1,7 @@
 """Text in Arrow arrays → arrays of a type's lake form, as its input function would read each value.
 
-Values in the usual spelling are cast by Arrow, where the result is known to be the same; any other column is read value
-by value, each text once.
+Values in the usual spelling are cast by Arrow, where the result is known to be the same, or stay texts (written.py), and
+arrays are cut into their elements (nested_words.py); others are read value by value, each text once.
 """
 
 from __future__ import annotations
@@ -10,36 +10,76 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.types import oids
-from pgrepl.types.lake_arrays import Form
+from pgrepl.types.builtin import base_type_and_typmod, element_type, type_by_oid
+from pgrepl.types.lake_arrays import Form, plain_array, storage_type
 from pgrepl.types.lake_forms import form
+from pgrepl.types.nested_words import Words, words_of
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import reader
-from pgrepl.types.user_types import tests_null
+from pgrepl.types.user_types import constrained
+from pgrepl.types.written import written
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import pyarrow as pa
+
+    Numbers = npt.NDArray[Any]
 
 Cast = Callable[["pa.Array", int, TextStyle], "pa.Array | None"]
 
 
 def values_of(array: pa.Array, typoid: int, typmod: int, style: TextStyle) -> pa.Array:
     """The column as it is stored in a file. Errors are those of the input function, without the place of the value."""
+    row = type_by_oid(typoid)
+    if row is not None and row.typtype == "d":
+        return _of_domain(array, typoid, style)
+    kind = form(typoid, typmod)
+    if kind.element is not None:
+        return _of_list(array, typoid, typmod, kind, style)
+    found = _cast(array, typoid, typmod, style)
+    return _partly(array, typoid, typmod, kind, style) if found is None else found
+
+
+def _of_domain(array: pa.Array, typoid: int, style: TextStyle) -> pa.Array:
+    base, typmod = base_type_and_typmod(typoid, -1)
+    found = values_of(array, base, typmod, style)
+    if constrained(typoid) and style.check_domains is not None and not style.stored:
+        style.check_domains(typoid, found)
+    return found
+
+
+def _cast(array: pa.Array, typoid: int, typmod: int, style: TextStyle) -> pa.Array | None:
     import pyarrow as pa
 
-    from pgrepl.lake.scan import storage_array
-
-    if array.null_count and style.check_domain is not None and tests_null(typoid):
-        style.check_domain(typoid, None)
-    kind = form(typoid, typmod)
     cast = _CASTS.get(typoid)
-    if cast is not None:
-        try:
-            found = cast(array, typmod, style)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            found = None
-        if found is not None:
-            return found
-    return storage_array(_one_by_one(array, kind, typoid, typmod, style))
+    try:
+        return None if cast is None else cast(array, typmod, style)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+
+
+def _partly(array: pa.Array, typoid: int, typmod: int, kind: Form, style: TextStyle) -> pa.Array:
+    """Texts that are written as they are kept stay what they are; the input function reads the others."""
+    known = written(typoid)
+    if known is None:
+        return plain_array(_one_by_one(array, kind, typoid, typmod, style))
+    return _with_others(array, array, known(array, typmod, style), kind, typoid, typmod, style)
+
+
+def _with_others(
+    made: pa.Array, array: pa.Array, right: pa.Array, kind: Form, typoid: int, typmod: int, style: TextStyle
+) -> pa.Array:
+    """The values made, where they are `right` or the text is NULL; elsewhere those that the input function reads."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    left = pc.and_(pc.is_valid(array), pc.invert(right.fill_null(False)))
+    if not pc.any(left).as_py():
+        return made
+    others = plain_array(_one_by_one(array.filter(left), kind, typoid, typmod, style))
+    behind = pc.add(pc.cumulative_sum(left.cast(pa.int64())), len(made) - 1)
+    places = pc.if_else(left, behind, pa.array(range(len(made)), pa.int64()))
+    return pa.concat_arrays([made, others.cast(made.type)]).take(places)
 
 
 def _one_by_one(array: pa.Array, kind: Form, typoid: int, typmod: int, style: TextStyle) -> pa.Array:
@@ -47,6 +87,66 @@ def _one_by_one(array: pa.Array, kind: Form, typoid: int, typmod: int, style: Te
     known = array.dictionary_encode()
     made = kind.to_array([None if word is None else read(word, typmod, style) for word in known.dictionary.to_pylist()])
     return made.take(known.indices)
+
+
+# --- arrays -----------------------------------------------------------------------------------------------------------
+
+
+def _of_list(array: pa.Array, typoid: int, typmod: int, kind: Form, style: TextStyle) -> pa.Array:
+    """Arrays of one dimension that begins at 1, in the usual spelling; the input function reads the others, of which a
+    list may not hold some."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    element = element_type(typoid)
+    row = type_by_oid(element)
+    texts = array.fill_null("{}").cast(pa.large_string())
+    found = words_of(texts, "{", "}")
+    if row is None or row.delim != ",":
+        return plain_array(_one_by_one(array, kind, typoid, typmod, style))
+    words, odd = _elements(found)
+    right = found.is_plain
+    if odd.any():
+        right = right & ~_of_rows(odd, found.counts)
+    if not right.all():  # what stands in a wrong text is none of the words
+        texts = pc.if_else(pa.array(right), texts, pa.scalar("{}", pa.large_string()))
+        found = words_of(texts, "{", "}")
+        words, _ = _elements(found)
+    items = values_of(words.cast(pa.string()), element, typmod, style)
+    ends = np.concatenate([[0], np.cumsum(found.counts)]).astype(np.int32)
+    stored = storage_type(kind.arrow())
+    made = pa.ListArray.from_arrays(
+        pa.array(ends), items.cast(stored.value_type), type=stored, mask=pc.is_null(array) if array.null_count else None
+    )
+    return _with_others(made, array, pa.array(right), kind, typoid, typmod, style)
+
+
+def _elements(found: Words) -> tuple[pa.Array, Numbers]:
+    """The words of arrays, with NULL for an unquoted one; and which of them are odd: without quotes they must neither be
+    empty nor have blanks at their ends."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    words = found.words
+    if not len(words):
+        return words, np.zeros(0, np.bool_)
+    trimmed = pc.ascii_trim(words, " \t\n\r\v\f")
+    odd = pc.or_(pc.equal(pc.binary_length(words), 0), pc.not_equal(pc.binary_length(trimmed), pc.binary_length(words)))
+    nulls = pc.and_(pc.equal(pc.binary_length(words), 4), pc.equal(pc.ascii_upper(words), "NULL"))
+    plain = pa.array(~found.quoted)
+    return pc.if_else(pc.and_(plain, nulls), None, words), pc.and_(plain, odd).to_numpy(zero_copy_only=False)
+
+
+def _of_rows(flags: Numbers, counts: Numbers) -> Numbers:
+    """Whether a row has a word with the flag."""
+    import numpy as np
+
+    sums = np.concatenate([[0], np.cumsum(flags)])
+    ends = np.cumsum(counts)
+    found: Numbers = sums[ends] > sums[ends - counts]
+    return found
 
 
 # --- by Arrow ---------------------------------------------------------------------------------------------------------
