@@ -142,8 +142,9 @@ def _check_domain(session: Session, domain: int, value: Any) -> None:
 
 def _check_domains(session: Session, domain: int, array: Any) -> None:
     from pgrepl.expr.arrow.domains import check_column
+    from pgrepl.expr.domains import session_context
 
-    check_column(domain, array, session)
+    check_column(domain, array, session_context(session))
 
 
 HOOKS = Hooks(

@@ -78,65 +78,50 @@ def _interval(array: pa.Array, typmod: int, style: TextStyle) -> pa.Array:
 
 # --- ranges ------------------------------------------------------------------------------------------------------
 
-_OPENING, _CLOSING = "[(", "])"
-
-
-def _range(subtype: int, array: pa.Array, typmod: int, style: TextStyle) -> pa.Array:
-    """Ranges with two finite bounds that are written as values of the subtype are, the lower one below the upper."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    from pgrepl.types.nested_words import words_of
-
-    texts = array.fill_null("").cast(pa.large_string())
-    found = words_of(texts, _OPENING, _CLOSING)
-    both = found.counts == 2
-    if subtype in _DISCRETE:
-        both &= pc.starts_with(texts, "[").to_numpy(zero_copy_only=False)
-        both &= pc.ends_with(texts, ")").to_numpy(zero_copy_only=False)
-    words = found.words.filter(pa.array(np.repeat(both, found.counts)))
-    quoted = found.quoted[np.repeat(both, found.counts)]
-    bounds, written = _bounds(words, subtype, style)
-    if bounds is None:
-        return _none(array)
-    spaced = pc.match_substring(words, " ").to_numpy(zero_copy_only=False)
-    fine = written.to_numpy(zero_copy_only=False) & (quoted == spaced)
-    at = np.arange(0, len(words), 2)
-    rising = pc.less(bounds.take(pa.array(at)), bounds.take(pa.array(at + 1))).fill_null(False)
-    passed = np.zeros(len(array), np.bool_)
-    passed[both] = fine[at] & fine[at + 1] & rising.to_numpy(zero_copy_only=False)
-    return pa.array(passed)
-
-
-_DISCRETE = (oids.INT4, oids.INT8, oids.DATE)
 _DAY = (
     "[1-9][0-9]{3}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
     "|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
 )
-_BOUNDS = {
-    oids.INT4: r"^(?:0|-?[1-9][0-9]{0,8})$",
-    oids.INT8: r"^(?:0|-?[1-9][0-9]{0,17})$",
-    oids.DATE: f"^{_DAY}$",
-    oids.TIMESTAMP: f"^{_DAY} {_CLOCK}$",
-    oids.TIMESTAMPTZ: rf"^{_DAY} {_CLOCK}\+00$",
-    oids.NUMERIC: r"^(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,6})?$",
+_DISCRETE = {oids.INT4: "(?:0|-?[1-9][0-9]{0,8})", oids.INT8: "(?:0|-?[1-9][0-9]{0,17})", oids.DATE: _DAY}
+_DENSE = {
+    oids.TIMESTAMP: f'"{_DAY} {_CLOCK}"',
+    oids.TIMESTAMPTZ: rf'"{_DAY} {_CLOCK}\+00"',
+    oids.NUMERIC: r"(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,6})?",
 }
+_MOMENTS = (oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.DATE)
 
 
-def _bounds(words: pa.Array, subtype: int, style: TextStyle) -> tuple[pa.Array | None, pa.Array]:
-    """The bounds as values that are in order, and which of them are written so. Moments of one form are in the order of
-    their texts but for fractions of seconds, behind which nothing stands."""
+def _range(subtype: int, array: pa.Array, typmod: int, style: TextStyle) -> pa.Array:
+    """Ranges whose bounds are written as values of the subtype are, the lower one below the upper."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    written = pc.match_substring_regex(words, _BOUNDS[subtype])
-    if subtype in (oids.INT4, oids.INT8, oids.NUMERIC):
-        kind = pa.decimal128(24, 6) if subtype == oids.NUMERIC else pa.int64()
-        return pc.if_else(written, words, "0").cast(kind), written
-    if subtype == oids.TIMESTAMPTZ:
-        return pc.utf8_slice_codeunits(words, 0, -3), written
-    return words, written
+    if subtype in _DISCRETE:
+        bound = _DISCRETE[subtype]
+        pattern = rf"^(?:\[{bound}|\(),(?:{bound})?\)$"
+    else:
+        bound = _DENSE[subtype]
+        pattern = rf"^(?:[\[(]{bound}|\(),(?:{bound}[\])]|\))$"
+    texts = array.fill_null("")
+    spelled = pc.match_substring_regex(texts, pattern)
+    parts = pc.split_pattern(pc.if_else(spelled, texts, "(,)"), ",").flatten()
+    bounds = _bounds(pc.ascii_trim(parts, '[]()"'), subtype)
+    count = len(texts)
+    lower, upper = [bounds.take(pa.array(range(first, 2 * count, 2), pa.int64())) for first in (0, 1)]
+    rising = pc.fill_null(pc.less(lower, upper), True)
+    return pc.or_(pc.and_(spelled, rising), pc.equal(texts, "empty"))
+
+
+def _bounds(words: pa.Array, subtype: int) -> pa.Array:
+    """The bounds as values in order, NULL for an infinite one. Moments are in the order of their texts: behind a
+    fraction of seconds nothing stands but the zone."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    words = pc.if_else(pc.equal(words, ""), None, words)
+    if subtype in _MOMENTS:
+        return pc.utf8_slice_codeunits(words, 0, -3) if subtype == oids.TIMESTAMPTZ else words
+    return words.cast(pa.decimal128(24, 6) if subtype == oids.NUMERIC else pa.int64())
 
 
 # --- the table ---------------------------------------------------------------------------------------------------
@@ -160,6 +145,6 @@ def written(typoid: int) -> Written | None:
 
     found = _WRITTEN.get(typoid)
     ranges = range_by_oid(typoid)
-    if typoid < oids.FIRST_USER_OID and ranges is not None and ranges.subtype in _BOUNDS:
+    if typoid < oids.FIRST_USER_OID and ranges is not None and ranges.subtype in (*_DISCRETE, *_DENSE):
         return partial(_range, ranges.subtype)
     return found

@@ -1,63 +1,93 @@
-"""The constraints of domains, tested for whole columns."""
+"""Casts to domains by columns: the constraints are tested for whole columns.
+
+Where a value breaks a constraint Arrow's error is raised, so that rows are evaluated one by one, up to PostgreSQL's
+error for the first of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pgrepl.errors import PgError
-from pgrepl.expr.arrow.program import none_is_false, program_of
+from pgrepl.expr import tree
+from pgrepl.expr.arrow.compiler import Columnar, Columns, NotColumnar, condition, storage_of
+from pgrepl.expr.arrow.operations import columnar
 from pgrepl.expr.context import Context
-from pgrepl.expr.domains import check_value, constraints, session_context
-from pgrepl.expr.tree import CoerceToDomainValue, Expr, Var
+from pgrepl.expr.domains import constraints, test_of
 from pgrepl.expr.walk import rewrite
+from pgrepl.types.builtin import base_type_and_typmod
 from pgrepl.types.lake_forms import form
-
-if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
 
 Holds = Callable[[Any], bool]
 
 
-def check_column(domain: int, array: Any, session: Session) -> None:
+def check_column(domain: int, array: Any, context: Context) -> None:
     """Raise the error of the first value of a column, in storage form, that is none of the domain's."""
-    context = session_context(session)
     key = ("column", domain)
     if key not in context.domain_tests:
-        context.domain_tests[key] = _test(domain, context)
+        context.domain_tests[key] = _test_or_none(domain)
     holds: Holds | None = context.domain_tests[key]
-    if holds is None or not holds(array):
-        for value in form(domain).from_array(array):
-            check_value(domain, value, session)
+    test = test_of(domain, context)
+    if test is None or (holds is not None and holds(array)):
+        return
+    for value in form(domain).from_array(array):
+        test(value)
 
 
-def over_column(expr: Expr, attnum: int) -> Expr:
-    """A constraint with a column as VALUE."""
+@columnar.register
+def _(node: tree.CoerceToDomain) -> Columnar:
+    import pyarrow as pa
 
-    def visit(node: Expr) -> Expr | None:
-        if isinstance(node, CoerceToDomainValue):
-            return Var(node.type, typmod=node.typmod, collation=node.collation, attnum=attnum)
+    assert node.arg is not None
+    arg, holds = columnar(node.arg), _test(node.type)
+    if holds is None:
+        return arg
+    if arg.type != storage_of(*base_type_and_typmod(node.type, -1)):
+        raise NotColumnar("a domain of another form")
+
+    def run(columns: Columns) -> Any:
+        value = arg.run(columns)
+        if not holds(pa.array([value.as_py()], value.type) if isinstance(value, pa.Scalar) else value):
+            raise pa.ArrowInvalid("a value that is none of the domain's")
+        return value
+
+    return Columnar(arg.typoid, arg.type, run)
+
+
+def _test_or_none(domain: int) -> Holds | None:
+    try:
+        return _test(domain)
+    except NotColumnar:
         return None
 
-    return rewrite(expr, visit)
 
-
-def _test(domain: int, context: Context) -> Holds | None:
-    """Whether all values of a column are the domain's; None: that is known of single values only."""
+def _test(domain: int) -> Holds | None:
+    """Whether all values of a column are the domain's, NULLs among them. None: it has no constraints."""
     not_null, checks = constraints(domain)
-    test = None
-    if checks:
-        program = program_of(none_is_false([over_column(expr, 1) for _, expr in checks]), context)
-        if program is None:
-            return None
-        test = program.test({1: form(domain)})
+    tests = [condition(_over_column(expr)) for _, expr in checks]
+    if not not_null and not tests:
+        return None
 
     def holds(array: Any) -> bool:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
         if not_null and array.null_count:
             return False
         try:
-            return test is None or test({1: array}, len(array)).true_count == len(array)
-        except PgError:  # raised again for the value that it is about
+            return all(pc.all(test({1: array})).as_py() is not False for test in tests)
+        except pa.ArrowException:  # an error for some value, maybe
             return False
 
     return holds
+
+
+def _over_column(expr: tree.Expr) -> tree.Expr:
+    """A constraint with column 1 as VALUE."""
+
+    def visit(node: tree.Expr) -> tree.Expr | None:
+        if isinstance(node, tree.CoerceToDomainValue):
+            return tree.Var(node.type, typmod=node.typmod, collation=node.collation, attnum=1)
+        return None
+
+    return rewrite(expr, visit)

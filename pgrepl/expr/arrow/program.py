@@ -14,7 +14,7 @@ from pgrepl.expr.context import Context
 from pgrepl.expr.evaluate import Compiled, compile, evaluate
 from pgrepl.expr.tree import Expr, Var
 from pgrepl.expr.walk import contains_mutable_functions, is_volatile, rewrite, var_attnums, walk
-from pgrepl.expr.without_session import WorkerContext, check_without_session, style_fields
+from pgrepl.expr.without_session import WorkerContext, check_types, check_without_session, style_fields
 from pgrepl.frozen import frozen
 from pgrepl.sql.nodes import BoolOp, BoolTestType
 from pgrepl.types import oids
@@ -105,6 +105,7 @@ def _portable(expr: Expr, context: Context) -> tuple[Expr, tuple[tuple[str, Any]
     expr = _folded(expr, context)
     try:
         check_without_session(expr, context)
+        check_types(expr, context)
     except PgError:
         return None
     if contains_mutable_functions(expr):
