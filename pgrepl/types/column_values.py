@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.types import oids
 from pgrepl.types.builtin import base_type_and_typmod, element_type, type_by_oid
 from pgrepl.types.lake_arrays import Form, plain_array, storage_type
-from pgrepl.types.lake_forms import form
+from pgrepl.types.lake_forms import form, is_row_type
 from pgrepl.types.nested_words import Words, words_of
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import reader
@@ -28,21 +28,26 @@ if TYPE_CHECKING:
 Cast = Callable[["pa.Array", int, TextStyle], "pa.Array | None"]
 
 
-def values_of(array: pa.Array, typoid: int, typmod: int, style: TextStyle) -> pa.Array:
-    """The column as it is stored in a file. Errors are those of the input function, without the place of the value."""
+def values_of(array: pa.Array, typoid: int, typmod: int, style: TextStyle, kind: Form | None = None) -> pa.Array:
+    """The column as it is stored in a file. Errors are those of the input function, without the place of the value.
+    `kind`: the form of the column, which for row types depends on the table."""
     row = type_by_oid(typoid)
     if row is not None and row.typtype == "d":
-        return _of_domain(array, typoid, style)
-    kind = form(typoid, typmod)
+        return _of_domain(array, typoid, style, kind)
+    kind = kind or form(typoid, typmod)
     if kind.element is not None:
         return _of_list(array, typoid, typmod, kind, style)
+    if kind.row_fields:
+        return _of_struct(array, typoid, kind, style)
+    if is_row_type(typoid) or kind.lake != form(typoid, typmod).lake:
+        return plain_array(_one_by_one(array, kind, typoid, typmod, style))
     found = _cast(array, typoid, typmod, style)
     return _partly(array, typoid, typmod, kind, style) if found is None else found
 
 
-def _of_domain(array: pa.Array, typoid: int, style: TextStyle) -> pa.Array:
+def _of_domain(array: pa.Array, typoid: int, style: TextStyle, kind: Form | None) -> pa.Array:
     base, typmod = base_type_and_typmod(typoid, -1)
-    found = values_of(array, base, typmod, style)
+    found = values_of(array, base, typmod, style, kind)
     if constrained(typoid) and style.check_domains is not None and not style.stored:
         style.check_domains(typoid, found)
     return found
@@ -113,7 +118,7 @@ def _of_list(array: pa.Array, typoid: int, typmod: int, kind: Form, style: TextS
         texts = pc.if_else(pa.array(right), texts, pa.scalar("{}", pa.large_string()))
         found = words_of(texts, "{", "}")
         words, _ = _elements(found)
-    items = values_of(words.cast(pa.string()), element, typmod, style)
+    items = values_of(words.cast(pa.string()), element, typmod, style, kind.element)
     ends = np.concatenate([[0], np.cumsum(found.counts)]).astype(np.int32)
     stored = storage_type(kind.arrow())
     made = pa.ListArray.from_arrays(
@@ -147,6 +152,32 @@ def _of_rows(flags: Numbers, counts: Numbers) -> Numbers:
     ends = np.cumsum(counts)
     found: Numbers = sums[ends] > sums[ends - counts]
     return found
+
+
+# --- composite types --------------------------------------------------------------------------------------------------
+
+
+def _of_struct(array: pa.Array, typoid: int, kind: Form, style: TextStyle) -> pa.Array:
+    """Rows in the usual spelling; the input function reads the others."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    fields, stored = kind.row_fields, storage_type(kind.arrow())
+    found = words_of(array.fill_null("").cast(pa.large_string()), "(", ")")
+    right = found.is_plain & (found.counts == len(fields))
+    words = found.words.filter(pa.array(np.repeat(right, found.counts)))
+    quoted = found.quoted[np.repeat(right, found.counts)]
+    missing = pc.and_(pc.equal(pc.binary_length(words), 0), pa.array(~quoted))
+    words = pc.if_else(missing, None, words).cast(pa.string())
+    columns = [pa.nulls(int(right.sum()), each.type) for each in stored]
+    for n, field in enumerate(fields):
+        at = pa.array(np.arange(n, len(words), len(fields)))
+        made = values_of(words.take(at), field.type, field.typmod, style, kind.children[field.child][1])
+        columns[field.child] = made.cast(stored.field(field.child).type)
+    rows = pa.StructArray.from_arrays(columns, fields=list(stored))
+    places = pc.if_else(pa.array(right), pa.array(np.cumsum(right) - 1), None)
+    return _with_others(rows.take(places), array, pa.array(right), kind, typoid, -1, style)
 
 
 # --- by Arrow ---------------------------------------------------------------------------------------------------------
