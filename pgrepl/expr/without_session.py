@@ -80,7 +80,7 @@ def check_without_session(body: tree.Expr, context: Context) -> None:
                 raise refuse("calling a user-defined function")
 
 
-def check_types(body: tree.Expr, context: Context) -> None:
+def check_types(body: tree.Expr, context: Context, *, words_errors: bool = True) -> None:
     """Refuse the row types of tables, whose columns the catalog knows, and casts to domains whose constraints need the
     session, or whose name in an error does."""
     for node in walk(body):
@@ -89,15 +89,15 @@ def check_types(body: tree.Expr, context: Context) -> None:
             if row is None:
                 raise refuse("a table's row type")
             if row.typtype == "d" and isinstance(node, (tree.CoerceToDomain, tree.CoerceViaIO, tree.FuncExpr)):
-                _check_domain(each, context)
+                _check_domain(each, context, words_errors=words_errors)
 
 
-def _check_domain(domain: int, context: Context) -> None:
-    if context.has_session and format_type(domain) != type_text(context.session, domain):
+def _check_domain(domain: int, context: Context, *, words_errors: bool) -> None:
+    if words_errors and context.has_session and format_type(domain) != type_text(context.session, domain):
         raise refuse("a domain in no schema of the search path")
     for _, expr in constraints(domain)[1]:
         check_without_session(expr, context)
-        check_types(expr, context)
+        check_types(expr, context, words_errors=words_errors)
         if contains_mutable_functions(expr):
             raise refuse("a domain whose constraints call functions that are not immutable")
 
