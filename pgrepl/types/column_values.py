@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.types import oids
 from pgrepl.types.builtin import base_type_and_typmod, element_type, type_by_oid
-from pgrepl.types.lake_arrays import Form, plain_array, storage_type
+from pgrepl.types.lake_arrays import Form, content, plain_array, storage_type
 from pgrepl.types.lake_forms import form, is_row_type
 from pgrepl.types.nested_words import Words, words_of
 from pgrepl.types.style import TextStyle
@@ -304,6 +304,30 @@ def _uuid(array: pa.Array, typmod: int, style: TextStyle) -> pa.Array | None:
     return made.take(places)
 
 
+def _time(array: pa.Array, typmod: int, style: TextStyle) -> pa.Array | None:
+    import pyarrow as pa
+
+    if typmod not in (-1, 6) or not _match(array, r"^([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?$"):
+        return None
+    return array.cast(pa.time64("us")).cast(form(oids.TIME, typmod).arrow())
+
+
+def _bytea(array: pa.Array, typmod: int, style: TextStyle) -> pa.Array | None:
+    """Hexadecimal digits without blanks, decoded for all values together."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not _match(array, r"^\\x([0-9a-fA-F]{2})*$"):
+        return None
+    digits = pc.binary_slice(array.fill_null("\\x").cast(pa.large_binary()), 2)
+    raw = bytes.fromhex(bytes(content(digits)).decode("ascii"))
+    lengths = pc.binary_length(digits).to_numpy(zero_copy_only=False) // 2
+    ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    made = pa.Array.from_buffers(pa.binary(), len(array), [None, pa.py_buffer(ends), pa.py_buffer(raw)])
+    return pc.if_else(array.is_valid(), made, None) if array.null_count else made
+
+
 _CASTS: dict[int, Cast] = {
     oids.TEXT: _text,
     oids.VARCHAR: _varchar,
@@ -318,4 +342,6 @@ _CASTS: dict[int, Cast] = {
     oids.TIMESTAMP: _timestamp,
     oids.TIMESTAMPTZ: _timestamptz,
     oids.UUID: _uuid,
+    oids.TIME: _time,
+    oids.BYTEA: _bytea,
 }
