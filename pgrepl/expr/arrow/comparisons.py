@@ -242,7 +242,10 @@ def _member(left: Columnar, values: list[Columnar], *, negated: bool) -> Columna
     import pyarrow.compute as pc
 
     pairs = [_pair("=", left, value) for value in values]
-    one, known = pairs[0][0], [other({}) for _, other, _ in pairs]
+    try:
+        one, known = pairs[0][0], [other({}) for _, other, _ in pairs]
+    except pa.ArrowInvalid as problem:  # a value without a key
+        raise NotColumnar(str(problem)) from problem
     listed = pa.array([item.as_py() for item in known if item.is_valid], known[0].type)
     if len(listed) < len(known):
         beside = pa.scalar(None, pa.bool_())
