@@ -82,8 +82,8 @@ def session_context(session: Session) -> Context:
 
 @cache
 def constraints(domain: int) -> tuple[bool, tuple[tuple[str, Expr], ...]]:
-    """Whether the domain is NOT NULL, and its CHECK constraints: of the domain below before its own, each by their names
-    (load_domaintype_info)."""
+    """Whether the domain is NOT NULL, and its CHECK constraints: of the domain below before its own, each by their
+    names (load_domaintype_info)."""
     levels = list(_levels(domain))
     checks = []
     for typoid, _ in reversed(levels):

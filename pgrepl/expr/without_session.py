@@ -36,8 +36,8 @@ class WorkerContext(Context):
     """A runtime context without catalog. The partition keys that a program needs are sent with it."""
 
     def __init__(self, style: TextStyle, hash_keys: dict[int, tuple[tuple[int, int], ...]]) -> None:
-        tests = {"check_domain": self._check_domain, "check_domains": self._check_domains}
-        super().__init__(None, replace(style, **tests))
+        style = replace(style, check_domain=self._check_domain, check_domains=self._check_domains)
+        super().__init__(None, style)
         self._hash_keys = hash_keys
 
     def hash_classes(self, parent: int) -> tuple[tuple[int, int], ...] | None:

@@ -79,7 +79,9 @@ def _as_written(array: Any, typoid: int) -> Any:
     test = written(typoid)
     if test is None or not pa.types.is_string(array.type):
         return None
-    return array if pc.all(pc.or_kleene(test(array, -1, STORED_STYLE), pc.is_null(array))).as_py() is not False else None
+    return (
+        array if pc.all(pc.or_kleene(test(array, -1, STORED_STYLE), pc.is_null(array))).as_py() is not False else None
+    )
 
 
 # --- arrays ------------------------------------------------------------------------------------------------------
@@ -106,7 +108,9 @@ def _arrays(array: Any, typoid: int, element: Form, style: TextStyle) -> Any:
         quoted = pc.binary_join_element_wise(quote, quoted, quote, pa.scalar("", pa.large_string()))
         words = pc.if_else(needed, quoted, words)
     words = pc.fill_null(words, "NULL").cast(pa.string())
-    lists = pa.ListArray.from_arrays(pc.subtract(offsets, first), words, mask=array.is_null() if array.null_count else None)
+    lists = pa.ListArray.from_arrays(
+        pc.subtract(offsets, first), words, mask=array.is_null() if array.null_count else None
+    )
     return pc.binary_join_element_wise("{", pc.binary_join(lists, ","), "}", "").cast(pa.large_string())
 
 

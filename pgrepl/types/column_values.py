@@ -1,7 +1,7 @@
 """Text in Arrow arrays → arrays of a type's lake form, as its input function would read each value.
 
-Values in the usual spelling are cast by Arrow, where the result is known to be the same, or stay texts (written.py), and
-arrays are cut into their elements (nested_words.py); others are read value by value, each text once.
+Values in the usual spelling are cast by Arrow, where the result is known to be the same, or stay texts (written.py);
+arrays and rows are cut into their words (nested_words.py). Others are read value by value, each text once.
 """
 
 from __future__ import annotations
@@ -128,8 +128,8 @@ def _of_list(array: pa.Array, typoid: int, typmod: int, kind: Form, style: TextS
 
 
 def _elements(found: Words) -> tuple[pa.Array, Numbers]:
-    """The words of arrays, with NULL for an unquoted one; and which of them are odd: without quotes they must neither be
-    empty nor have blanks at their ends."""
+    """The words of arrays, with NULL for an unquoted one; and which of them are odd: without quotes they must neither
+    be empty nor have blanks at their ends."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc

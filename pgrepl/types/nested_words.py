@@ -65,9 +65,7 @@ def words_of(array: Any, opening: str, closing: str, brackets: str = "") -> Word
 def _among(data: Numbers, letters: str) -> Numbers:
     import numpy as np
 
-    found = data == ord(letters[0])
-    for letter in letters[1:]:
-        found = np.logical_or(found, data == ord(letter))
+    found: Numbers = np.isin(data, [ord(letter) for letter in letters])
     return found
 
 

@@ -1,12 +1,12 @@
-"""Which texts of a column are as the type's output function writes them in the lake: reading such a text and writing the
-value gives the same text. Texts of other spellings may be right, too; they are not known here.
+"""Which texts of a column are as the type's output function writes them in the lake: reading such a text and writing
+the value gives the same text. Texts of other spellings may be right, too; they are not known here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgrepl.types import oids
 from pgrepl.types.style import TextStyle
@@ -78,10 +78,7 @@ def _interval(array: pa.Array, typmod: int, style: TextStyle) -> pa.Array:
 
 # --- ranges ------------------------------------------------------------------------------------------------------
 
-_DAY = (
-    "[1-9][0-9]{3}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
-    "|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
-)
+_DAY = "[1-9][0-9]{3}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
 _DISCRETE = {oids.INT4: "(?:0|-?[1-9][0-9]{0,8})", oids.INT8: "(?:0|-?[1-9][0-9]{0,17})", oids.DATE: _DAY}
 _DENSE = {
     oids.TIMESTAMP: f'"{_DAY} {_CLOCK}"',

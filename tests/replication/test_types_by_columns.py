@@ -22,8 +22,10 @@ COLUMNS = (
 )
 VALUES = (
     "(ARRAY['sad', 'o k', NULL])[g % 3 + 1]::mood, 1900 + g, 'v' || g, ARRAY['o k', NULL]::mood[], '{sad}'::moods, "
-    "g * interval '1 hour', ARRAY['a' || g, 'b \"c', NULL], time '00:00' + g * interval '1 second', int4range(g, g + 5), "
-    "(g % 16)::bit(4), (g % 16)::bit(4)::varbit, 'c' || g, '08:00:2b:01:02:03', g * 1.50, ARRAY[1901, 1900 + g]::year[], g"
+    "g * interval '1 hour', ARRAY['a' || g, 'b \"c', NULL], time '00:00' + g * interval '1 second', "
+    "int4range(g, g + 5), "
+    "(g % 16)::bit(4), (g % 16)::bit(4)::varbit, 'c' || g, '08:00:2b:01:02:03', g * 1.50, "
+    "ARRAY[1901, 1900 + g]::year[], g"
 )
 
 
@@ -40,8 +42,14 @@ def test_columns_of_all_types_arrive(tmp_path: Path, way: Any) -> None:
     everything = "SELECT * FROM t ORDER BY n"
     pub(f"INSERT INTO t SELECT g, {VALUES} FROM generate_series(1, 200) g")
     assert sub.catch_up() == [] and sub(everything) == pub(everything)
-    pub("UPDATE t SET k = k + 1, m = 'happy', l = '{}', ms = '{sad,happy}' WHERE n % 3 = 0", "DELETE FROM t WHERE n % 7 = 0")
-    pub("UPDATE t SET t = NULL, i = '-1 mons', r = 'empty', v = '', d = '{}' WHERE n % 5 = 0", "UPDATE t SET m = NULL WHERE n < 9")
+    pub(
+        "UPDATE t SET k = k + 1, m = 'happy', l = '{}', ms = '{sad,happy}' WHERE n % 3 = 0",
+        "DELETE FROM t WHERE n % 7 = 0",
+    )
+    pub(
+        "UPDATE t SET t = NULL, i = '-1 mons', r = 'empty', v = '', d = '{}' WHERE n % 5 = 0",
+        "UPDATE t SET m = NULL WHERE n < 9",
+    )
     assert sub.catch_up() == [] and sub(everything) == pub(everything)
     if way is by_columns:
         assert sub("SELECT engine, declined FROM pgrepl_stat_engine WHERE work = 'apply'") == [("columns", None)]
@@ -64,7 +72,9 @@ def test_values_that_the_subscriber_refuses(tmp_path: Path, change: str, message
         pub, sub = Database(tmp_path / way.__name__), Database(tmp_path / way.__name__, "sub", new=True)
         way(sub)
         pub(*MADE)
-        sub(MADE[0].replace(", 'happy'", ""), *MADE[1:], "ALTER DOMAIN year ADD CONSTRAINT narrow CHECK (VALUE <> 1950)")
+        sub(
+            MADE[0].replace(", 'happy'", ""), *MADE[1:], "ALTER DOMAIN year ADD CONSTRAINT narrow CHECK (VALUE <> 1950)"
+        )
         sub("ALTER DOMAIN word ADD CONSTRAINT other CHECK (VALUE <> 'narrow')")
         for each in (pub, sub):
             each("CREATE TABLE t (n int PRIMARY KEY, m mood, y year, w word, d year[], k int)")

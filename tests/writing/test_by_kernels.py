@@ -316,7 +316,8 @@ def test_columns_of_users_types(two: Instance) -> None:
     for text in (
         "INSERT INTO u SELECT * FROM t WHERE m = 'ok' OR i > interval '100 hours'",
         "INSERT INTO u (n, y, w) SELECT n, n + 1900, 'x' || n FROM t WHERE r = int4range(7, 12) OR 'ok' = ANY (l)",
-        "UPDATE u SET y = n + 1901, m = 'happy', p = '(5,x)', l = '{sad,NULL}', r = 'empty' WHERE y > 1950 AND m <> 'sad'",
+        "UPDATE u SET y = n + 1901, m = 'happy', p = '(5,x)', l = '{sad,NULL}', r = 'empty' "
+        "WHERE y > 1950 AND m <> 'sad'",
         "UPDATE u SET n = n + 1 WHERE l = '{ok}' AND i IN ('120:00:00', '5 days 01:00:00')",
         "UPDATE u SET q = NULL, i = '1 mon' WHERE m < 'happy'",
         "DELETE FROM u WHERE i = interval '30 days' OR l IS DISTINCT FROM '{ok}' AND n % 2 = 0",

@@ -8,9 +8,9 @@ from typing import Any
 
 from pgrepl.errors import PgError
 from pgrepl.expr import tree
-from pgrepl.expr.arrow.compiler import Columnar, Columns, NotColumnar
 from pgrepl.expr.arrow import domains  # noqa: F401 – they register nodes
 from pgrepl.expr.arrow.casts import with_casts
+from pgrepl.expr.arrow.compiler import Columnar, Columns, NotColumnar
 from pgrepl.expr.arrow.operations import columnar
 from pgrepl.expr.context import Context
 from pgrepl.expr.evaluate import Compiled, compile, evaluate

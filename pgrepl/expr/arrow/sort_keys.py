@@ -88,12 +88,13 @@ class _Letters:
     def __init__(self, array: pa.Array) -> None:
         import numpy as np
         import pyarrow as pa
+        import pyarrow.compute as pc
 
         texts = array.fill_null("").cast(pa.large_string())
         data = np.frombuffer(content(texts), np.uint8)
         self.data = np.append(data, np.zeros(1, np.uint8))
-        ends = np.frombuffer(texts.buffers()[1], np.int64, len(texts) + 1, texts.offset * 8) if len(texts) else []
-        ends = np.asarray(ends, np.int64) - (ends[0] if len(ends) else 0)
+        lengths = pc.binary_length(texts).to_numpy(zero_copy_only=False)
+        ends: Numbers = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         self.starts, self.stops = ends[:-1], ends[1:]
         self._texts = texts
 
@@ -108,7 +109,8 @@ class _Letters:
     def at(self, places: Numbers) -> Numbers:
         import numpy as np
 
-        return self.data[np.clip(places, 0, len(self.data) - 1)].astype(np.int64)
+        found: Numbers = self.data[np.clip(places, 0, len(self.data) - 1)].astype(np.int64)
+        return found
 
     def two(self, places: Numbers) -> Numbers:
         """The number of two digits that begins at a place."""

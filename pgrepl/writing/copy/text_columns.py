@@ -13,9 +13,9 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
+from pgrepl.types.column_values import values_of
 from pgrepl.types.encodings import is_utf8
 from pgrepl.types.lake_arrays import plain_array
-from pgrepl.types.column_values import values_of
 from pgrepl.writing.copy.blocks import Splitter, Unusual, blocks, header_end
 from pgrepl.writing.copy.encoding import decoded
 from pgrepl.writing.copy.reader import CopyReader
