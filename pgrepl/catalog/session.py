@@ -91,6 +91,7 @@ class Hooks:
     object_name: Callable[[Session, int, int], str]
     call_trigger: Callable[[Session, int, Any], tuple[Any, ...] | None]  # a function's OID, rows.trigger_data
     check_domain: Callable[[Session, int, Any], None]  # raises the error for a value that is none of the domain's
+    check_domains: Callable[[Session, int, Any], None]  # the same for the values of an Arrow array
 
 
 class SessionConnection:
@@ -414,6 +415,7 @@ class Session:
             bytea_output=settings.get("bytea_output"),
             lookup=ObjectNames(self),
             check_domain=partial(self.hooks.check_domain, self),
+            check_domains=partial(self.hooks.check_domains, self),
             encoding=of_client(settings.get("client_encoding"), settings.get("server_encoding")),
         )
 

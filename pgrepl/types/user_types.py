@@ -213,6 +213,22 @@ def labels_of_stored(enum: int) -> dict[str, str]:
     return {name: name for name in names} | {stored: name for name, stored in names.items()}
 
 
+@cache
+def parts_of(typoid: int) -> tuple[int, ...]:
+    """The type and all types that its values are made of: elements, attributes, what domains are over."""
+    found: dict[int, int] = {}
+    waiting = [typoid]
+    while waiting:
+        each = waiting.pop()
+        if not each or each in found:
+            continue
+        found[each] = each
+        row, fields = type_by_oid(each), composite_type(each)
+        waiting += [] if row is None else [row.elem, row.basetype]
+        waiting += [] if fields is None else list(fields.types)
+    return tuple(found)
+
+
 def is_enum(typoid: int) -> bool:
     row = type_by_oid(typoid)
     return row is not None and row.typtype == "e"
