@@ -36,7 +36,7 @@ class Serialization:
         if not self.is_binary:
             self._add_texts(as_text(map(tuple, rows), types, self.session.text_style))
         else:
-            send = [sender(self.session.type_of(typoid)) for typoid in types]
+            send = [sender(self.session.type_of(typoid), self.session.text_style.encoding) for typoid in types]
             for row in rows:
                 self._count([None if v is None else make(v) for make, v in zip(send, row, strict=True)])
         self.seconds += perf_counter() - began
