@@ -123,7 +123,8 @@ def test_a_server_subscribes_to_a_lake(subscriber: PublishingServer, tmp_path: P
             for statement in PUBLISHED:
                 pub.execute(statement)
             where = f"host=127.0.0.1 port={lake.port} user=postgres dbname=pub"
-            server.execute(f"CREATE SUBSCRIPTION s CONNECTION '{where}' PUBLICATION p")
+            binary = here == "LATIN1"
+            server.execute(f"CREATE SUBSCRIPTION s CONNECTION '{where}' PUBLICATION p WITH (binary = {binary})")
             try:
                 eventually(
                     lambda: server.execute("SELECT DISTINCT srsubstate FROM pg_subscription_rel").fetchall() == [("r",)]
