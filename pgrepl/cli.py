@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from pgrepl.internals.pyarrow import leave_documentation_out
 
 _FAILURE, _NO_CONNECTION, _INTERRUPTED = 1, 2, 130
+_MEANT = {"help": "--help", "version": "--version", "compare": "diff", "import": "import-schema"}
 _HELP = {"-?": "options", "--help": "options"}
 
 
@@ -83,17 +84,26 @@ def run(arguments: Sequence[str]) -> int:
                 startup.hint_at_command(later)
         elif (similar := _similar_command(arguments)) is not None:
             startup.hint_at_similar_command(similar)
+        elif arguments and _is_plain(arguments[0]):
+            startup.hint_at_unknown_word(arguments[0])
     return code
 
 
 def _similar_command(arguments: Sequence[str]) -> str | None:
     """The subcommand that the first word may have been meant to be."""
     word = arguments[0] if arguments else "-"
-    if word.startswith("-") or "=" in word or "://" in word:
+    if not _is_plain(word):
         return None
+    if word in _MEANT:
+        return _MEANT[word]
     from difflib import get_close_matches
 
     return next(iter(get_close_matches(word.lower(), _SUBCOMMANDS, n=1, cutoff=0.7)), None)
+
+
+def _is_plain(word: str) -> bool:
+    """Neither an option nor a connection string."""
+    return not (word.startswith("-") or "=" in word or "://" in word)
 
 
 def _apply(arguments: list[str]) -> int:

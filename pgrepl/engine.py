@@ -60,6 +60,7 @@ WORTH_A_KERNEL = 5000  # rows of a lake's table
 WORTH_A_FILE = 1 << 20  # bytes of a server's table
 BYTES_IN_ROW = 40  # of such a table, about
 FEW_LINES = 1000  # of COPY TO
+_NAMES = ("pgrepl.engine", "pgrepl.spark_rows")
 LEAST_CHANGES = 1000  # of a batch that is applied by columns, where `pgrepl.local_rows` is as it comes
 CHANGES_OF_TABLE = 150  # that pay for a table by columns, likewise
 
@@ -114,6 +115,15 @@ def require_spark(session: Session, work: str) -> None:
     """Declined if only Spark can do the work, and the user wants everything done in this process."""
     if never_spark(session):
         raise Declined(work)
+
+
+def choose_as(worker: Session, there: Session) -> None:
+    """Have the session of a publisher's database choose as the worker does whose process reads it, unless the
+    connection string has set something else."""
+    for name in _NAMES:
+        text = worker.settings.get(name)
+        if there.settings.get(name) != text and there.settings.source(name) != "client":
+            there.settings.set_default(name, text, complain=False, source="override")
 
 
 def _is_auto(session: Session) -> bool:
@@ -291,6 +301,12 @@ def choose_batch(session: Session, rows: int, tables: int = 1) -> Choice:
     return _from(session, least_changes(session, tables), rows, Engine.COLUMNS, "changes")
 
 
+def choose_of_batch(session: Session, batch: Choice, rows: int) -> Choice:
+    """The engine of so many changes of one table in a batch."""
+    is_large = batch.engine is Engine.COLUMNS and rows > changes_held(session, rows)
+    return choose_parts(session, rows) if is_large else batch
+
+
 def is_worth_columns(session: Session, rows: int, tables: int) -> bool:
     """Do the changes of a batch that is large enough pay for its tables, too? One costs no more than to read the
     changes once more, row by row."""
@@ -338,22 +354,27 @@ def _of_kernels(session: Session, rows: int) -> tuple[Engine, int]:
 
 
 def choose_parts(session: Session, changes: int) -> Choice:
-    """The engine of a batch that is divided into parts because it is too large for memory: threads of this process, or
-    Spark tasks, if Spark has a cluster and there are more than `pgrepl.spark_rows` changes."""
+    """The engine of a batch that is divided into parts (`changes_held`): threads of this process, or Spark tasks, if
+    there are more than `pgrepl.spark_rows` changes."""
     wanted = _setting(session)
     if not _is_auto(session):
         return Choice(Engine.SPARK if wanted == Engine.SPARK.value else Engine.COLUMNS, _by_setting(wanted), changes)
-    if not has_cluster():
-        return Choice(Engine.COLUMNS, "Spark would have this machine only", changes)
-    limit = _spark_rows(session)
-    return Choice(Engine.SPARK if changes > limit else Engine.COLUMNS, _by_rows(changes, limit, "changes"), changes)
+    engine, limit = _of_kernels(session, changes)
+    return Choice(engine, _by_rows(changes, limit, "changes"), changes)
+
+
+def changes_held(session: Session, room: int) -> int:
+    """The number of changes that are held in memory together, which has room for so many. Batches that are larger are
+    divided into parts, as all are that Spark applies because they are large."""
+    return room if never_spark(session) else min(room, max(_spark_rows(session), LEAST_CHANGES))
 
 
 def choose_files(session: Session, size: int, changes: int) -> Choice:
     """The engine that reads files of changes of so many bytes by columns: as `choose_parts`, if they are more than
-    memory is to hold."""
+    are held in memory."""
     room = int(session.settings.value("logical_decoding_work_mem")) << 10
-    if size <= room:
+    held = changes_held(session, changes if size <= room else 0)
+    if changes <= held:
         return Choice(Engine.COLUMNS, _by_rows(size, room, "bytes"), changes, size)
     return choose_parts(session, changes)
 

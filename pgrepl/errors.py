@@ -32,7 +32,6 @@ class Report:
     constraint: str | None = None
     internal_query: str | None = None  # a statement that a routine runs
     internal_position: int | None = None  # 1-based character offset into it
-    routine: str | None = None  # PostgreSQL's function that raises it, where drivers look at that
 
 
 class PgError(Exception):
@@ -89,8 +88,9 @@ class PgError(Exception):
         return self.report.message
 
     def at(self, location: int | None) -> PgError:
-        """Give the error a place in the text, unless it has one already."""
-        if self.report.position is None and location is not None and location >= 0:
+        """Give the error a place in the text, unless it has one already, or is an interrupt (pcb_error_callback)."""
+        stays = self.report.position is not None or self.sqlstate == "57014"
+        if not stays and location is not None and location >= 0:
             self.report = replace(self.report, position=location + 1)
         return self
 

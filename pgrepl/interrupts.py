@@ -7,7 +7,8 @@ most code needs nothing of this module. There are three exceptions:
 * code that waits calls `pause(seconds)`, which ends at the statement's deadline in other threads, too;
 * a long loop that could run in another thread, or that catches errors, calls `check_for_interrupts()`.
 
-An interrupt stays until its statement has ended, so code that swallows the error is stopped at its next check.
+An interrupt stays until its statement has ended, so code that swallows the error is stopped at its next check. One that
+nothing has raised stays longer: the statement's rows may still be to come.
 """
 
 from __future__ import annotations
@@ -48,6 +49,13 @@ def begin() -> None:
     """Forget the interrupt and the deadline of an earlier statement."""
     state = _state
     state.interrupt = state.deadline = None
+    state.is_late = False
+
+
+def end() -> None:
+    """Forget the deadline of a statement that has succeeded, and keep an interrupt that nothing has raised."""
+    state = _state
+    state.deadline = None
     state.is_late = False
 
 
@@ -164,6 +172,7 @@ __all__ = [
     "begin",
     "check_for_interrupts",
     "deadline",
+    "end",
     "hold_interrupts",
     "interrupt",
     "interrupted",

@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.api.exceptions import DataError
+from pgrepl.sql.quote import quote_identifier
 from pgrepl.types import oids
 from pgrepl.types.builtin import element_type
 from pgrepl.types.dates import INFINITY, USECS_PER_DAY
@@ -51,22 +52,36 @@ def arrow_array(column: ResultColumn, values: Sequence[Any], session: Session) -
     from pgrepl.types.lake_arrays import plain_array
 
     if column.type == oids.NUMERIC and form(oids.NUMERIC, column.typmod).lake == "varchar":
-        return _decimals(values)
+        return _decimals(column, values)
     if column.type == oids.INTERVAL:
         made = [None if v is None else pa.MonthDayNano([v[0], v[1], v[2] * 1000]) for v in values]
         return pa.array(made, pa.month_day_nano_interval())
     if _is_text(column.type):
         write, style = writer(column.type), session.text_style
         return pa.array([None if v is None else write(v, style) for v in values], pa.string())
-    if column.type in _DATES and any(v is not None and abs(v) == INFINITY for v in values):
-        raise DataError(f'column "{column.name}" has infinity, which Arrow has not; select it as text: column::text')
-    if column.type == oids.TIME and USECS_PER_DAY in values:
-        raise DataError(
-            f'column "{column.name}" has time 24:00:00, which Arrow has not; select it as text: column::text'
-        )
+    _check_times(column, values)
     kind = form(column.type, column.typmod)
     array = plain_array(kind.to_array(list(values)))
     return array.cast(kind.arrow()) if array.type != kind.arrow() else array
+
+
+def _check_times(column: ResultColumn, values: Sequence[Any]) -> None:
+    """Raise for a time or date, in an array as well, that Arrow lacks."""
+    element = element_type(column.type)
+    typoid = element or column.type
+    if typoid not in (*_DATES, oids.TIME):
+        return
+    known = [v for value in values if value is not None for v in (value if element else [value]) if v is not None]
+    if typoid == oids.TIME:
+        if USECS_PER_DAY in known:
+            raise _has(column, "time 24:00:00")
+    elif any(abs(v) == INFINITY for v in known):
+        raise _has(column, "infinity")
+
+
+def _has(column: ResultColumn, what: str) -> DataError:
+    as_text = f"{quote_identifier(column.name)}::text"
+    return DataError(f'column "{column.name}" has {what}, which Arrow has not; select it as text: {as_text}')
 
 
 def _is_text(typoid: int) -> bool:
@@ -98,12 +113,13 @@ def form_or_none(typoid: int) -> bool:
         return True
 
 
-def _decimals(values: Sequence[Decimal | None]) -> pa.Array:
+def _decimals(column: ResultColumn, values: Sequence[Decimal | None]) -> pa.Array:
     import pyarrow as pa
 
     known = [v for v in values if v is not None]
-    if not all(v.is_finite() for v in known):
-        raise DataError("NaN and infinity of type numeric have no decimal; select the column as text: column::text")
+    special = next((v for v in known if not v.is_finite()), None)
+    if special is not None:
+        raise _has(column, "NaN" if special.is_nan() else "infinity")
     scale = max((-int(v.as_tuple().exponent) for v in known), default=0)
     scale = max(scale, 0)
     whole = max((v.adjusted() + 1 for v in known), default=1)
@@ -112,7 +128,7 @@ def _decimals(values: Sequence[Decimal | None]) -> pa.Array:
         return pa.array(values, pa.decimal128(38, scale))
     if digits <= 76:
         return pa.array(values, pa.decimal256(76, scale))
-    raise DataError("a numeric has more than 76 digits; select the column as text: column::text")
+    raise _has(column, "a numeric of more than 76 digits")
 
 
 def polars_table(table: pa.Table) -> pa.Table:

@@ -21,8 +21,8 @@ def migrate(link: CatalogConnection, data_path: str) -> None:
         _give_it_a_lake(link, data_path)
     if version < FORMAT_VERSION:
         _tell_of_subscriptions(link, version)
-        # of formats 3 to 11: workers, copies, checksums, prepared transactions, files of changes, types, privileges,
-        # ranges that are copied
+        # of formats 3 to 12: workers, copies, checksums, prepared transactions, files of changes, types, privileges,
+        # operators, ranges that are copied
         ddl.create(link)
         _remember_publishers(link)
         if version < 6:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import classes, tables
+from pgrepl.catalog.collations import collation_text
+from pgrepl.catalog.operators import operator
 from pgrepl.catalog.relation import Relation, display_name, relation_or_none
 from pgrepl.catalog.roles import role_name
 from pgrepl.catalog.routines import LANGUAGE_NAMES
 from pgrepl.catalog.store import one
 from pgrepl.catalog.user_types import type_display_name, type_row
 from pgrepl.errors import PgError
-from pgrepl.types.builtin import proc_by_oid
-from pgrepl.types.oids import REGPROCEDURE
+from pgrepl.types.builtin import element_type, proc_by_oid
+from pgrepl.types.oids import REGOPERATOR, REGPROCEDURE
+from pgrepl.types.row_arrays import RowArray
 
 if TYPE_CHECKING:
     from pgrepl.catalog.classes import ObjectAddress
@@ -77,6 +80,12 @@ def describe_object_or_none(session: Session, address: ObjectAddress) -> str | N
     if classid == classes.PG_PROC:
         known = proc_by_oid(objid) is not None or one(session, tables.pg_proc, oid=objid) is not None
         return None if not known else f"function {session.object_name(REGPROCEDURE, objid)}"
+    if classid == classes.PG_COLLATION:
+        text = collation_text(session, objid)
+        return None if text is None else f"collation {text}"
+    if classid == classes.PG_OPERATOR:
+        known = operator(session, objid) is not None
+        return f"operator {session.object_name(REGOPERATOR, objid)}" if known else None
     if classid == classes.PG_TYPE:
         return _type(session, objid)
     if classid == classes.PG_LANGUAGE:
@@ -96,6 +105,9 @@ def _type(session: Session, oid: int) -> str:
             element = _type(session, user_type.typelem)
             return f"{element}[]"
         return f"type {type_display_name(session, user_type)}"
+    array = session.type_of(oid)
+    if isinstance(array, RowArray):
+        return f"{_type(session, element_type(array))}[]"
     row = one(session, tables.pg_class, datid=session.database_oid, reltype=oid)
     found = None if row is None else relation_or_none(session, row.oid)
     return f"type {format_type(oid) if found is None else display_name(session, found)}"

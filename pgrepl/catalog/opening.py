@@ -288,7 +288,7 @@ def _open_url(text: str, data_path: str | None, folder: str) -> Catalog:
         dialect = url.get_dialect()()
         module: Any = dialect.import_dbapi()
     except (NoSuchModuleError, ModuleNotFoundError) as problem:
-        hint = "Install it with: pip install 'pgrepl[postgres]'"
+        hint = "Install it with: pip install 'psycopg[binary]>=3.2'"
         raise fatal("08001", f'catalog "{name}" needs a driver: {first_line(problem)}', hint) from problem
     arguments, named = dialect.create_connect_args(url)
     catalog = Catalog(name, None, lambda: module.connect(*arguments, **named, autocommit=True), module.Error)

@@ -15,6 +15,7 @@ from pgrepl.catalog.parameter_values import invalid_value
 from pgrepl.catalog.parameters import Value
 from pgrepl.catalog.recovery import in_recovery
 from pgrepl.catalog.store import one
+from pgrepl.catalog.synchronous_standbys import check_standbys
 from pgrepl.errors import PgError, unsupported
 from pgrepl.sql.names import truncate
 
@@ -341,6 +342,18 @@ def check_standby_slots(session: CatalogSession, name: str, value: Value) -> tup
     return value, None
 
 
+def check_synchronous_standbys(session: CatalogSession, name: str, value: Value) -> tuple[Value, Any]:
+    """A list of standbys, which may say how many of them (check_synchronous_standby_names)."""
+    try:
+        if text := str(value):
+            check_standbys(text)
+    except PgError as wrong:
+        if wrong.report.detail is None:
+            raise
+        raise invalid_value(name, text, detail=wrong.report.detail, sqlstate=wrong.sqlstate) from None
+    return value, None
+
+
 def _only(wanted: bool) -> Check:
     """A check of a setting with one supported value: the other would change what statements do in PostgreSQL."""
 
@@ -375,6 +388,7 @@ CHECKS: dict[str, Check] = {
     "search_path": check_search_path,
     "session_authorization": check_session_authorization,
     "synchronized_standby_slots": check_standby_slots,
+    "synchronous_standby_names": check_synchronous_standbys,
     "temp_tablespaces": check_temp_tablespaces,
     "timezone": check_timezone,
     "wal_consistency_checking": _words_check(

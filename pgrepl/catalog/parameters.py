@@ -21,7 +21,7 @@ LIST_INPUT = frozenset(
     {
         "datestyle", "temp_tablespaces", "createrole_self_grant", "session_preload_libraries",
         "local_preload_libraries", "search_path", "log_destination", "wal_consistency_checking",
-        "restrict_nonsystem_relation_kind",
+        "restrict_nonsystem_relation_kind", "synchronized_standby_slots", "synchronous_standby_names",
     }
 )  # fmt: skip
 LIST_QUOTE = frozenset({"temp_tablespaces", "session_preload_libraries", "local_preload_libraries", "search_path"})

@@ -39,6 +39,11 @@ def routine_rows(session: CatalogSession) -> list[tables.pg_proc]:
     return [_with_types(session, row) for row in sorted(found, key=lambda row: int(row.oid))]
 
 
+def written_routines(session: CatalogSession) -> list[tables.pg_proc]:
+    """Those that users have written: the constructors of ranges come with their types."""
+    return [row for row in routine_rows(session) if row.prolang != INTERNAL_LANGUAGE]
+
+
 def _with_types(session: CatalogSession, row: tables.pg_proc) -> tables.pg_proc:
     """The row with descriptions of the users' types in it."""
     types = [row.prorettype, row.provariadic, *row.proargtypes, *(row.proallargtypes or ())]

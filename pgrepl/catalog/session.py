@@ -47,11 +47,12 @@ _LOUDNESS = {
 _OF_WORK = frozenset({"counted", "files", "files_checked", "source_names"})
 _SLICE = 0.05  # seconds between two attempts at the catalog's lock
 
-# the tables from which relations, search paths and memberships of roles are derived
+# the tables from which relations, rows of catalogs, search paths and memberships of roles are derived
 _SOURCES = frozenset(
     {
-        "pg_attribute", "pg_auth_members", "pg_authid", "pg_class", "pg_constraint", "pg_database", "pg_enum",
-        "pg_namespace", "pg_proc", "pg_type", "ducklake_column", "ducklake_schema", "ducklake_table",
+        "pg_attrdef", "pg_attribute", "pg_auth_members", "pg_authid", "pg_class", "pg_collation", "pg_constraint",
+        "pg_database", "pg_depend", "pg_description", "pg_enum", "pg_index", "pg_inherits", "pg_namespace",
+        "pg_operator", "pg_proc", "pg_range", "pg_type", "ducklake_column", "ducklake_schema", "ducklake_table",
         "ducklake_inlined_data_tables",
     }
 )  # fmt: skip
@@ -90,6 +91,7 @@ class Hooks:
     object_name: Callable[[Session, int, int], str]
     call_trigger: Callable[[Session, int, Any], tuple[Any, ...] | None]  # a function's OID, rows.trigger_data
     check_domain: Callable[[Session, int, Any], None]  # raises the error for a value that is none of the domain's
+    check_domains: Callable[[Session, int, Any], None]  # the same for the values of an Arrow array
 
 
 class SessionConnection:
@@ -176,6 +178,7 @@ class Session:
         self._connection.views.add(self._view)
         self.on_report: Callable[[Report], None] = on_report or (lambda report: None)
         self.on_log: Callable[[Report], None] | None = None  # a server's log hears all reports
+        self.on_command: Callable[[str], None] | None = None  # is told the tag of each command
         self.pid = processes.session_pid()
         self.settings = Settings(self)
         self._text_style: tuple[TextStyle, TextStyle] | None = None  # by the settings alone, and of the transaction
@@ -191,7 +194,7 @@ class Session:
         self.reads_at: int | None = None  # the snapshot at which tables are read; None: as they are now
         self.touched: dict[tuple[int, int], int] = {}  # table and row id of rows that were changed meanwhile: when
         self.touches = 0  # how many rows were
-        self.transaction = self._connection.transaction
+        self.transaction: Transaction = self._connection.transaction
 
     def admit(self, database: str, user: str, settings: Mapping[str, str]) -> None:
         """Admit a client, whose start-up packet has the settings, or raise PostgreSQL's FATAL error."""
@@ -269,6 +272,14 @@ class Session:
         if oid < FIRST_USER_OID:
             return oid
         from pgrepl.catalog.user_types import described
+
+        return described(self, oid)
+
+    def collation_of(self, oid: int) -> int:
+        """The OID of a collation, with its name if it is a user's."""
+        if oid < FIRST_USER_OID:
+            return oid
+        from pgrepl.catalog.collations import described
 
         return described(self, oid)
 
@@ -354,7 +365,10 @@ class Session:
         self.report(Report(severity, sqlstate, message, detail, hint, context, position))
 
     def report(self, report: Report) -> None:
-        """Send a report, unless client_min_messages suppresses it; a server's log has a threshold of its own."""
+        """Send a report, unless client_min_messages suppresses it; a server's log has a threshold of its own. It says
+        in which routines it was made."""
+        if self.contexts and report.context is None:
+            report = replace(report, context="\n".join([line() for line in reversed(self.contexts)]))
         if self.on_log is not None:
             self.on_log(report)
         severity = report.severity
@@ -389,6 +403,7 @@ class Session:
 
     def _settings_style(self) -> TextStyle:
         from pgrepl.catalog.object_names import ObjectNames
+        from pgrepl.types.encodings import of_client
         from pgrepl.types.text import TextStyle
 
         settings = self.settings
@@ -400,6 +415,8 @@ class Session:
             bytea_output=settings.get("bytea_output"),
             lookup=ObjectNames(self),
             check_domain=partial(self.hooks.check_domain, self),
+            check_domains=partial(self.hooks.check_domains, self),
+            encoding=of_client(settings.get("client_encoding"), settings.get("server_encoding")),
         )
 
     # --- hooks into the rooms above -------------------------------------------------------------------------------

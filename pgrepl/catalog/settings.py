@@ -139,6 +139,10 @@ class Settings:
         """The custom parameters that have a value."""
         return [shown for key, shown in self._custom.items() if self._find(key) is not None]
 
+    def set_names(self) -> list[str]:
+        """The keys of settings that are set, here or as defaults of the connection, the role and the database."""
+        return list(dict.fromkeys((*self._defaults, *self._now)))
+
     def may_examine(self, name: str) -> bool:
         """May the role see the setting? Some are for superusers and members of pg_read_all_settings only."""
         from pgrepl.catalog.classes import ROLE_READ_ALL_SETTINGS

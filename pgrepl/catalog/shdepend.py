@@ -45,6 +45,10 @@ def _owned(session: Session, role: int) -> Iterator[RoleDependency]:
         yield RoleDependency(schema.datid, ObjectAddress(classes.PG_NAMESPACE, schema.oid), OWNER)
     for routine in rows(session, tables.pg_proc, proowner=role):
         yield RoleDependency(routine.datid, ObjectAddress(classes.PG_PROC, routine.oid), OWNER)
+    for collation in rows(session, tables.pg_collation, collowner=role):
+        yield RoleDependency(collation.datid, ObjectAddress(classes.PG_COLLATION, collation.oid), OWNER)
+    for operator in rows(session, tables.pg_operator, oprowner=role):
+        yield RoleDependency(operator.datid, ObjectAddress(classes.PG_OPERATOR, operator.oid), OWNER)
     for type_ in rows(session, tables.pg_type, typowner=role):
         if not type_.typelem:  # an array has the owner of its element
             yield RoleDependency(type_.datid, ObjectAddress(classes.PG_TYPE, type_.oid), OWNER)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pgrepl.catalog.declarative import SystemTable
 
 _STEADY = frozenset((
-    "pg_authid", "pg_auth_members", "pg_database", "pg_db_role_setting", "pg_depend", "pg_description",
-    "pg_proc", "pg_shdescription", "pg_rewrite", "pg_subscription", "pg_subscription_rel", "pg_trigger",
+    "pg_authid", "pg_auth_members", "pg_collation", "pg_database", "pg_db_role_setting", "pg_depend", "pg_description",
+    "pg_operator", "pg_proc", "pg_shdescription", "pg_rewrite", "pg_subscription", "pg_subscription_rel", "pg_trigger",
 ))  # fmt: skip
 
 

@@ -258,6 +258,59 @@ class pg_type(
     typacl: Json[list[str]] | None
 
 
+class pg_range(VersionedRow, key=("rngtypid",), indexes=(("rngmultitypid",),)):
+    """What a range type of a user is made of."""
+
+    rngtypid: Oid
+    rngsubtype: Oid
+    rngmultitypid: Oid
+    rngcollation: Oid
+    rngsubopc: Oid
+    rngcanonical: Oid
+    rngsubdiff: Oid
+    rngcast: Oid  # the cast to the multirange, which has no row of its own, and its function
+    rngcastfunc: Oid
+
+
+class pg_operator(SystemRow, key=("oid",), indexes=(("datid", "oprname"), ("oprnamespace",), ("oprowner",))):
+    """An operator of a user; oprcode 0: a shell, which another operator names as its commutator or negator."""
+
+    datid: Oid
+    oid: Oid
+    oprname: Varchar
+    oprnamespace: Oid
+    oprowner: Oid
+    oprkind: Char
+    oprcanmerge: Bool
+    oprcanhash: Bool
+    oprleft: Oid
+    oprright: Oid
+    oprresult: Oid
+    oprcom: Oid
+    oprnegate: Oid
+    oprcode: Oid
+    oprrest: Oid
+    oprjoin: Oid
+
+
+class pg_collation(SystemRow, key=("oid",), indexes=(("datid", "collname"), ("collnamespace",), ("collowner",))):
+    """A collation that a user has created."""
+
+    datid: Oid
+    oid: Oid
+    collname: Varchar
+    collnamespace: Oid
+    collowner: Oid
+    collprovider: Char
+    collisdeterministic: Bool
+    collencoding: Int4
+    collcollate: Text | None
+    collctype: Text | None
+    colllocale: Text | None
+    collicurules: Text | None
+    collversion: Text | None
+
+
 class pg_default_acl(SystemRow, key=("oid",), indexes=(("datid", "defaclrole"), ("defaclnamespace",))):
     """Default privileges; namespace 0: of objects in all schemas."""
 

@@ -261,7 +261,8 @@ class Transaction(CatalogTransaction):
             if self.sql is SqlTransaction.WRITE:
                 self._session.advance_origin()
             self.numbering.store_snapshot()
-            check_for_interrupts()
+            if self.has_written:  # behind COMMIT there is nothing that could still be undone
+                check_for_interrupts()
             if self.pending is not None and not self.pending.replayed:
                 self._commits = True
                 self.require_write()

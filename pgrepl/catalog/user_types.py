@@ -16,6 +16,7 @@ from pgrepl.catalog.store import NOT_NULL, one, rows
 from pgrepl.errors import PgError
 from pgrepl.types.builtin import PgType, type_by_name, type_by_oid
 from pgrepl.types.oids import FIRST_USER_OID
+from pgrepl.types.row_arrays import RowArray
 from pgrepl.types.user_types import Field, Label, TypeData, UserType, UserTypes
 
 if TYPE_CHECKING:
@@ -27,9 +28,18 @@ UserTypeRow = tables.pg_type
 
 def described(session: CatalogSession, oid: int) -> int:
     """The OID with the description of its type, if that is a user's type."""
-    if oid < FIRST_USER_OID or isinstance(oid, UserType):
+    if oid < FIRST_USER_OID or isinstance(oid, (UserType, RowArray)):
         return oid
-    return user_types(session).type_of(oid)
+    found = user_types(session).type_of(oid)
+    if isinstance(found, (UserType, RowArray)) or rowtype_row(session, oid + 1) is None:
+        return found
+    return RowArray(oid)
+
+
+def rowtype_row(session: CatalogSession, oid: int) -> tables.pg_class | None:
+    """The relation with this row type, which is no composite type's."""
+    row = one(session, tables.pg_class, datid=session.database_oid, reltype=oid)
+    return row if row is not None and row.relkind != "c" else None
 
 
 def user_types(session: CatalogSession) -> UserTypes:
@@ -113,6 +123,14 @@ def _read(session: CatalogSession) -> UserTypes:
         for check in rows(session, tables.pg_constraint, contypid=NOT_NULL, datid=session.database_oid):
             checks[check.contypid or 0].append(check)
     by_oid = {row.oid: row for row in found}
+    ranges: dict[int, tuple[int, ...]] = {}
+    if any(row.typtype == "r" for row in found):
+        for each in rows(session, tables.pg_range, rngtypid=set(by_oid)):
+            of_range = (
+                each.rngtypid, each.rngsubtype, each.rngmultitypid, each.rngcollation, each.rngsubopc,
+                each.rngcanonical, each.rngsubdiff,
+            )  # fmt: skip
+            ranges[each.rngtypid] = ranges[each.rngmultitypid] = of_range
     data = []
     for row in found:
         of_enum = sorted(labels[row.oid], key=lambda label: label.enumsortorder)
@@ -120,12 +138,13 @@ def _read(session: CatalogSession) -> UserTypes:
         fields, width = _fields(session, row.typrelid) if row.typrelid else ((), 0)
         data.append(
             TypeData(
-                _pg_type(session, row, by_oid),
+                _pg_type(session, row, by_oid, ranges),
                 tuple([Label(label.enumlabel, label.oid, label.storedlabel) for label in of_enum]),
                 tuple([(c.conname, json.dumps(c.conbin, sort_keys=True)) for c in of_domain if c.contype == "c"]),
                 fields,
                 width,
                 tuple([label.enumlabel for label in of_enum if label.oid in session.transaction.uncommitted_labels]),
+                ranges.get(row.oid, ()),
             )
         )
     return UserTypes(tuple(data))
@@ -137,12 +156,18 @@ def _fields(session: CatalogSession, relid: int) -> tuple[tuple[Field, ...], int
     return tuple(fields), len(columns)
 
 
-def _pg_type(session: CatalogSession, row: tables.pg_type, by_oid: dict[int, tables.pg_type]) -> PgType:
+def _pg_type(
+    session: CatalogSession,
+    row: tables.pg_type,
+    by_oid: dict[int, tables.pg_type],
+    ranges: dict[int, tuple[int, ...]],
+) -> PgType:
     common: dict[str, Any] = {
         "oid": row.oid, "name": row.typname, "schema": schema_name(session, row.typnamespace), "typtype": row.typtype,
         "preferred": False, "relid": row.typrelid, "elem": row.typelem, "array": row.typarray, "modin": "-",
         "modout": "-", "analyze": "-", "notnull": row.typnotnull, "basetype": row.typbasetype,
-        "typmod": row.typtypmod, "ndims": row.typndims, "collation": row.typcollation, "delim": ",", "subscript": "-",
+        "typmod": row.typtypmod, "ndims": row.typndims, "collation": session.collation_of(row.typcollation),
+        "delim": ",", "subscript": "-",
     }  # fmt: skip
     if row.typtype == "e":
         return PgType(
@@ -154,15 +179,23 @@ def _pg_type(session: CatalogSession, row: tables.pg_type, by_oid: dict[int, tab
             **common, len=-1, byval=False, category="C", align="d", storage="x", input="record_in",
             output="record_out", receive="record_recv", send="record_send",
         )  # fmt: skip
+    if row.typtype in ("r", "m"):
+        word = "range" if row.typtype == "r" else "multirange"
+        subtype = _known(session, ranges[row.oid][1], by_oid, ranges)
+        return PgType(
+            **{**common, "analyze": f"{word}_typanalyze"}, len=-1, byval=False, category="R",
+            align="d" if subtype.align == "d" else "i", storage="x", input=f"{word}_in", output=f"{word}_out",
+            receive=f"{word}_recv", send=f"{word}_send",
+        )  # fmt: skip
     if row.typtype == "d":
-        base = _known(session, row.typbasetype, by_oid)
+        base = _known(session, row.typbasetype, by_oid, ranges)
         return base._replace(
             oid=row.oid, name=row.typname, schema=common["schema"], typtype="d", preferred=False, relid=0, elem=0,
             array=row.typarray, modin="-", modout="-", analyze="-", notnull=row.typnotnull, basetype=row.typbasetype,
-            typmod=row.typtypmod, ndims=row.typndims, collation=row.typcollation, subscript="-", input="domain_in",
-            receive="domain_recv",
+            typmod=row.typtypmod, ndims=row.typndims, collation=session.collation_of(row.typcollation), subscript="-",
+            input="domain_in", receive="domain_recv",
         )  # fmt: skip
-    element = _known(session, row.typelem, by_oid)
+    element = _known(session, row.typelem, by_oid, ranges)
     align = "d" if element.align == "d" else "i"
     return PgType(
         **{**common, "delim": element.delim, "modin": element.modin, "modout": element.modout,
@@ -172,10 +205,12 @@ def _pg_type(session: CatalogSession, row: tables.pg_type, by_oid: dict[int, tab
     )  # fmt: skip
 
 
-def _known(session: CatalogSession, oid: int, by_oid: dict[int, tables.pg_type]) -> PgType:
+def _known(
+    session: CatalogSession, oid: int, by_oid: dict[int, tables.pg_type], ranges: dict[int, tuple[int, ...]]
+) -> PgType:
     """The row of a type that another one is made of."""
     if oid in by_oid:
-        return _pg_type(session, by_oid[oid], by_oid)
+        return _pg_type(session, by_oid[oid], by_oid, ranges)
     found = type_by_oid(oid)
     assert found is not None
     return found

@@ -15,12 +15,19 @@ from pgrepl.expr import comparisons, lookup, sublinks, typefacts
 from pgrepl.expr.aggregates import make_grouping
 from pgrepl.expr.calls import call_function, column_or_function
 from pgrepl.expr.casts import Context
-from pgrepl.expr.coerce import coerce_to_boolean, coerce_to_target, coercion_location
+from pgrepl.expr.coerce import (
+    IMPLICIT_CAST,
+    coerce_to_boolean,
+    coerce_to_specific,
+    coerce_to_target,
+    coerce_type,
+    coercion_location,
+)
 from pgrepl.expr.collate import assign_collations
 from pgrepl.expr.constructors import array_of, subscripted
 from pgrepl.expr.kinds import ExprKind
 from pgrepl.expr.missing import missing_column, missing_relation
-from pgrepl.expr.parameters import BoundText, InferredParameters, UnknownParam, not_read
+from pgrepl.expr.parameters import BoundText, InferredParameters, TypedParam, UnknownParam, not_read
 from pgrepl.expr.scope import NsItem, Scope, column_by_name, column_of_item, column_var, find_item, whole_row_type
 from pgrepl.expr.transform import analyze_where, transform, transform_expr
 from pgrepl.expr.tree import (
@@ -30,6 +37,7 @@ from pgrepl.expr.tree import (
     CollateExpr,
     Const,
     Expr,
+    FuncExpr,
     NamedArg,
     NullTest,
     Query,
@@ -44,7 +52,7 @@ from pgrepl.expr.walk import location_of
 from pgrepl.sql import nodes
 from pgrepl.sql.nodes import AConstKind, AStar, CoercionForm, SelectStmt
 from pgrepl.types import oids
-from pgrepl.types.builtin import type_by_oid
+from pgrepl.types.builtin import procs_by_name, type_by_oid
 from pgrepl.types.names import time_precision
 
 if TYPE_CHECKING:
@@ -152,6 +160,8 @@ def _(node: nodes.ParamRef, scope: Scope) -> Expr:
         if typoid == oids.UNKNOWN:
             return UnknownParam(typoid, location=node.location, number=node.number, inferred=given)
         typoid = lookup.existing_type(scope.session, typoid)
+        collation = typefacts.collation(typoid)
+        return TypedParam(typoid, collation=collation, location=node.location, number=node.number)
     if text is None:
         return Const(typoid, location=node.location)
     if typoid == oids.UNKNOWN:
@@ -415,6 +425,16 @@ def _(node: nodes.NullTest, scope: Scope) -> Expr:
 def _(node: nodes.BooleanTest, scope: Scope) -> Expr:
     arg = coerce_to_boolean(scope, transform_expr(node.arg, scope), node.kind.value)
     return BooleanTest(oids.BOOL, arg=arg, kind=node.kind, location=node.location)
+
+
+@transform_expr.register
+def _(node: nodes.IsDocument, scope: Scope) -> Expr:
+    """A call of the function that says the same of texts."""
+    arg = transform_expr(node.arg, scope)
+    document = coerce_to_specific(scope, arg, oids.XML, "IS DOCUMENT")
+    text = coerce_type(scope, document, oids.XML, oids.TEXT, -1, Context.EXPLICIT, IMPLICIT_CAST, -1)
+    (proc,) = procs_by_name("xml_is_well_formed_document")
+    return FuncExpr(oids.BOOL, func=proc.oid, args=(text,), form=CoercionForm.SQL_SYNTAX, location=node.location)
 
 
 # --- calls --------------------------------------------------------------------------------------------------------

@@ -314,13 +314,13 @@ def coerced_arguments(
     types = [arg.type for arg in args]
     default_types = _default_types(scope, proc, meaning, len(args))
     declared, result = resolve(scope.session, [*types, *default_types], meaning.args, proc.rettype)
-    check_no_internal(declared, result, call.location)
     if meaning.numbers is not None:
         args = [
             replace(arg, argnumber=number) if isinstance(arg, NamedArg) else arg
             for arg, number in zip(args, meaning.numbers, strict=False)
         ]
     args = coerce_arguments(scope, args, types, declared)
+    check_no_internal(result)
     if meaning.variadic and proc.variadic != oids.ANY:
         args = _gathered(scope, args, meaning.variadic)
     return args, result

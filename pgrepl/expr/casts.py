@@ -29,6 +29,7 @@ class Path:
     IO = "io"
 
 
+_MULTIRANGE_OF_RANGE = 4281  # int4multirange(int4range); what it makes follows from the type of the call
 _CONTEXTS = {"i": Context.IMPLICIT, "a": Context.ASSIGNMENT, "e": Context.EXPLICIT}
 _METHODS = {"f": Path.FUNC, "i": Path.IO, "b": Path.RELABEL}
 
@@ -53,6 +54,8 @@ def _cast_pathway(target: int, source: int, context: Context) -> tuple[str, int]
             return Path.NONE, 0
         method = _METHODS[cast.method]
         return method, cast.func if method == Path.FUNC else 0
+    if typefacts.range_multirange(source) == target and target:
+        return (Path.FUNC, _MULTIRANGE_OF_RANGE) if context is Context.EXPLICIT else (Path.NONE, 0)
     if target not in (oids.OIDVECTOR, oids.INT2VECTOR):
         target_element, source_element = typefacts.element(target), typefacts.element(source)
         if target_element and source_element and pathway(target_element, source_element, context)[0] != Path.NONE:
@@ -70,7 +73,7 @@ def castable(source: int, target: int, context: Context) -> bool:
     if source == target:
         return True
     if oids.INTERNAL in (source, target):
-        return False
+        return source == oids.UNKNOWN
     if target == oids.ANY or source == oids.UNKNOWN or pathway(target, source, context)[0] != Path.NONE:
         return True
     if source == oids.RECORD and typefacts.is_complex(target):

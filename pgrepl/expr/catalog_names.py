@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.catalog import collations, operators
 from pgrepl.catalog.identifiers import split_identifiers
 from pgrepl.catalog.namespace import schema_or_none, schema_row
 from pgrepl.catalog.relation import display_name, find_relation_oid, range_var, relation_or_none
@@ -128,8 +129,7 @@ def _collation(session: Session, text: str) -> int:
 
 
 def _collation_text(session: Session, oid: int) -> str | None:
-    found = builtin.collation_by_oid(oid)
-    return quote_identifier(found.name) if found is not None else None
+    return collations.collation_text(session, oid)
 
 
 def _text_search(what: str, rows: BuiltinCatalog[Any]) -> Callable[[Session, str], int]:
@@ -221,11 +221,11 @@ def _operator(session: Session, text: str) -> int:
 
 
 def _operator_text(session: Session, oid: int) -> str | None:
-    operator = builtin.operator_by_oid(oid)
+    operator = operators.operator(session, oid)
     if operator is None:
         return None
-    alone = len(builtin.operators_by_name(operator.name)) == 1
-    return operator.name if alone else f"pg_catalog.{operator.name}"
+    alone = [each.oid for each in _operators(session, (operator.name,))] == [oid]
+    return operator.name if alone else operators.operator_text(session, oid)
 
 
 def _operator_with_types(session: Session, text: str) -> int:
@@ -242,11 +242,12 @@ def _operator_with_types(session: Session, text: str) -> int:
 
 
 def _operator_with_types_text(session: Session, oid: int) -> str | None:
-    operator = builtin.operator_by_oid(oid)
+    operator = operators.operator(session, oid)
     if operator is None:
         return None
     left, right = (typefacts.type_text(session, t) if t else "NONE" for t in (operator.left, operator.right))
-    return f"{operator.name}({left},{right})"
+    name = operator.name if operators.is_visible(session, operator) else operators.operator_text(session, oid)
+    return f"{name}({left},{right})"
 
 
 def _signature(session: Session, text: str, *, none_ok: bool) -> tuple[tuple[str, ...], list[int]]:

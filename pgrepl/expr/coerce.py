@@ -7,7 +7,7 @@ from dataclasses import replace
 from pgrepl.errors import PgError
 from pgrepl.expr import lookup, typefacts
 from pgrepl.expr.casts import Context, Path, castable, function_typmod, length_function, pathway
-from pgrepl.expr.parameters import BoundText, UnknownParam, not_read
+from pgrepl.expr.parameters import BoundText, TypedParam, UnknownParam, not_read
 from pgrepl.expr.polymorphic import consistent
 from pgrepl.expr.scope import Scope, item_vars
 from pgrepl.expr.tree import (
@@ -131,12 +131,14 @@ def _literal(
     """A literal of unknown type, read by the type's input function. An error points at the literal."""
     if isinstance(expr, UnknownParam):
         expr.settle(target)
+        collation = typefacts.collation(target)
+        return TypedParam(target, collation=collation, location=expr.location, number=expr.number)
     base, base_typmod = typefacts.base_and_typmod(target, typmod)
     input_typmod = base_typmod if base == oids.INTERVAL else -1
     value = expr.value
-    if value is not None:
+    if value is not None or base == oids.INTERNAL:  # whose input function refuses NULL, too
         try:
-            value = lookup.read_value(scope.session, value, base, input_typmod)
+            value = lookup.read_value(scope.session, value or "", base, input_typmod)
         except PgError as error:
             raise (not_read(error, expr.number) if isinstance(expr, BoundText) else error.at(expr.location)) from None
     collation = typefacts.collation(base)

@@ -90,7 +90,7 @@ def compare_rows(scope: Scope, name: Name, left: Sequence[Expr], right: Sequence
     pairs = [_row_operator(scope, name, a, b, location) for a, b in zip(left, right, strict=True)]
     if len(pairs) == 1:
         return pairs[0]
-    meanings = [btree_meanings(pair.op) for pair in pairs]
+    meanings = [btree_meanings(pair.op, scope.session) for pair in pairs]
     shared = set.intersection(*[{symbol for _, symbol in found} for found in meanings])
     kind = next((symbol for symbol in _MEANING_ORDER if symbol in shared), None)
     if kind is None:
@@ -144,7 +144,9 @@ def _distinct(scope: Scope, node: AExpr) -> Expr:
 def _distinct_pair(scope: Scope, node: AExpr, left: Expr, right: Expr) -> Expr:
     pair = make_operator(scope, node.name, left, right, node.location)
     _require_boolean(pair, "IS DISTINCT FROM", node.location)
-    return DistinctExpr(oids.BOOL, op=pair.op, args=pair.args, location=node.location)
+    return DistinctExpr(
+        oids.BOOL, op=pair.op, args=pair.args, location=node.location, func=pair.func, volatile=pair.volatile
+    )
 
 
 def _distinct_rows(scope: Scope, node: AExpr, left: RowExpr, right: RowExpr) -> Expr:
@@ -172,7 +174,10 @@ def _nullif(scope: Scope, node: AExpr) -> Expr:
     pair = make_operator(scope, node.name, left, right, node.location)
     _require_boolean(pair, "NULLIF", node.location)
     first = pair.args[0]
-    return NullIfExpr(first.type, typmod=first.typmod, op=pair.op, args=pair.args, location=node.location)
+    return NullIfExpr(
+        first.type, typmod=first.typmod, op=pair.op, args=pair.args, location=node.location, func=pair.func,
+        volatile=pair.volatile,
+    )  # fmt: skip
 
 
 def _in(scope: Scope, node: AExpr) -> Expr:

@@ -17,8 +17,10 @@ from pgrepl.expr.compiler import (
     proc_of,
 )
 from pgrepl.expr.context import Call
+from pgrepl.expr.walk import functions_used
 from pgrepl.sql.nodes import BoolOp, BoolTestType, NullTestType
-from pgrepl.types.builtin import operator_by_oid
+from pgrepl.types import oids
+from pgrepl.types.builtin import base_type, element_type, operator_by_oid
 from pgrepl.types.values import hash_form
 
 
@@ -59,15 +61,29 @@ def _(node: tree.NamedArg, compiler: Compiler) -> Compiled:
 
 @compile_node.register
 def _(node: tree.OpExpr, compiler: Compiler) -> Compiled:
-    operator = operator_by_oid(node.op)
-    if operator is None:
+    return compiler.call(_function(node), node.args, node, node.input_collation, False)
+
+
+def _function(node: tree.OpExpr | tree.DistinctExpr | tree.NullIfExpr | tree.ScalarArrayOpExpr) -> int:
+    """The function that an operator's node calls."""
+    (function,) = functions_used(node)
+    if not function:
         raise unsupported(f"operator {node.op}")
-    return compiler.call(operator.code, node.args, node, node.input_collation, False)
+    return function
+
+
+def _equality(node: tree.DistinctExpr | tree.NullIfExpr, compiler: Compiler) -> Callable[[Any, Any], Any]:
+    """The = operator of a node as a function of values."""
+    if not node.func:
+        return operator_function(node.op, compiler.context)
+    operands = tuple([arg.type for arg in node.args])
+    call = Call(compiler.context, operands, oids.BOOL, node.input_collation)
+    return function_of(proc_of(node.func, compiler.context), call)
 
 
 @compile_node.register
 def _(node: tree.DistinctExpr, compiler: Compiler) -> Compiled:
-    equal = operator_function(node.op, compiler.context)
+    equal = _equality(node, compiler)
     left, right = compiler.all(node.args)
 
     def distinct(env: Any) -> bool:
@@ -81,7 +97,7 @@ def _(node: tree.DistinctExpr, compiler: Compiler) -> Compiled:
 
 @compile_node.register
 def _(node: tree.NullIfExpr, compiler: Compiler) -> Compiled:
-    equal = operator_function(node.op, compiler.context)
+    equal = _equality(node, compiler)
     left, right = compiler.all(node.args)
 
     def nullif(env: Any) -> Any:
@@ -96,16 +112,16 @@ _MANY = 8  # an IN list of at least this many constants is looked up in a set
 
 @compile_node.register
 def _(node: tree.ScalarArrayOpExpr, compiler: Compiler) -> Compiled:
+    proc = proc_of(_function(node), compiler.context)
     operator = operator_by_oid(node.op)
-    if operator is None:
-        raise unsupported(f"operator {node.op}")
-    proc = proc_of(operator.code, compiler.context)
-    call = Call(compiler.context, (node.args[0].type, operator.right), node.type, node.input_collation)
+    item = element_type(base_type(node.args[1].type)) if operator is None else operator.right
+    call = Call(compiler.context, (node.args[0].type, item), node.type, node.input_collation)
     test = function_of(proc, call)
     scalar, array = compiler.all(node.args)
     decisive, otherwise = node.use_or, not node.use_or
-    if operator.name == "=" and decisive and isinstance(node.args[1], tree.Const) and node.args[1].value is not None:
-        items = node.args[1].value.items
+    listed = node.args[1].value if isinstance(node.args[1], tree.Const) else None
+    if operator is not None and operator.name == "=" and decisive and listed is not None:
+        items = listed.items
         if len(items) >= _MANY and operator.left == operator.right and operator.canhash:
             return _member(scalar, items, hash_form(operator.left))
 

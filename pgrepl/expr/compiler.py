@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial, singledispatch
 from typing import Any
 
-from pgrepl.catalog.routines import is_user_routine
+from pgrepl.catalog.routines import INTERNAL_LANGUAGE, is_user_routine
 from pgrepl.errors import unsupported
 from pgrepl.expr import tree
 from pgrepl.expr.context import Call, Context
@@ -107,7 +107,7 @@ def function_of(proc: Proc, call: Call) -> Callable[..., Any]:
 
 def plain_function(proc: Proc, call: Call) -> Callable[..., Any]:
     """A routine as a function of its arguments."""
-    if is_user_routine(proc.oid):
+    if is_user_routine(proc.oid) and proc.lang != INTERNAL_LANGUAGE:  # the constructors of ranges
         routine: Callable[..., Any] = call.session.hooks.routine(call.session, proc, call)
         return routine
     found = implementation(proc, call.context)

@@ -23,6 +23,7 @@ class Context:
         self._session = session
         self._style = style
         self._meter: Meter | None = None
+        self.domain_tests: dict[Any, Any] = {}  # the compiled constraints of domains (domains.py)
 
     @property
     def meter(self) -> Meter:

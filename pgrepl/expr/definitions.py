@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pgrepl.catalog.collations import collation_text
 from pgrepl.catalog.relation import Relation, display_name, relation, relation_or_none
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import one
@@ -17,7 +18,7 @@ from pgrepl.expr.opclasses import BTREE, default_opclass
 from pgrepl.expr.partition import KeyColumn, bound_from_json, bound_text, partition_key
 from pgrepl.sql.nodes import CoercionForm
 from pgrepl.sql.quote import quote_identifier, quote_qualified
-from pgrepl.types.builtin import access_methods, collation_by_oid, opclass_by_oid
+from pgrepl.types.builtin import access_methods, opclass_by_oid
 
 DESCENDING, NULLS_FIRST = 1, 2  # bits of pg_index.indoption
 
@@ -46,12 +47,12 @@ def _key_expression(session: Session, expr: tree.Expr, table: Relation, pretty: 
     return text if looks_like_function(expr) else f"({text})"
 
 
-def _collation(collation: int, own: int) -> str:
+def _collation(session: Session, collation: int, own: int) -> str:
     """` COLLATE "C"`, where it is not the default of the column or expression."""
     if not collation or collation == own:
         return ""
-    found = collation_by_oid(collation)
-    return f" COLLATE {quote_identifier(found.name)}" if found is not None else ""
+    text = collation_text(session, collation)
+    return "" if text is None else f" COLLATE {text}"
 
 
 def _opclass(oid: int, typid: int, options: list[str] | None = None) -> str:
@@ -104,7 +105,7 @@ def _index_keys(
             expr = next(expressions)
             text, typid, collation = _key_expression(session, expr, table, pretty), expr.type, expr.collation
         if not column and number < index.indnkeyatts:
-            text += _collation(index.indcollation[number], collation)
+            text += _collation(session, index.indcollation[number], collation)
             text += _opclass(index.indclass[number], typid, own.attributes[number].options)
             text += _key_order(index.indoption[number]) if own.access_method == BTREE else ""
         keys.append(text)
@@ -237,7 +238,7 @@ def _partition_column(session: Session, column: KeyColumn, table: Relation) -> s
         text = quote_identifier(table.attributes[column.attnum - 1].name)
     else:
         text = _key_expression(session, column.expr, table, False)
-    return text + _collation(column.collation, column.own_collation) + _opclass(column.opclass, column.type)
+    return text + _collation(session, column.collation, column.own_collation) + _opclass(column.opclass, column.type)
 
 
 def partition_bound_text(session: Session, oid: int) -> str | None:

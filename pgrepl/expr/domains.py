@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
 from pgrepl.expr.compiler import Compiler
@@ -16,7 +17,12 @@ from pgrepl.types.builtin import type_by_oid
 from pgrepl.types.names import format_type
 from pgrepl.types.user_types import UserType, described
 
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
 Test = Callable[[Any], None]
+
+_CONTEXT = ("domain tests",)  # of `derived`
 
 
 def domain_value(typoid: int, typmod: int, collation: int) -> CoerceToDomainValue:
@@ -26,9 +32,17 @@ def domain_value(typoid: int, typmod: int, collation: int) -> CoerceToDomainValu
 
 def test_of(domain: int, context: Context) -> Test | None:
     """The function that raises PostgreSQL's error for a value, NULL included, that is none of the domain's. None: the
-    domain has no constraints."""
-    not_null = _is_not_null(domain)
-    checks = [(name, Compiler(context, None).compile(expr)) for name, expr in _checks(domain)]
+    domain has no constraints. It is compiled once in a context."""
+    known = context.domain_tests
+    if domain not in known:
+        known[domain] = _compiled(domain, context)
+    test: Test | None = known[domain]
+    return test
+
+
+def _compiled(domain: int, context: Context) -> Test | None:
+    not_null, exprs = constraints(domain)
+    checks = [(name, Compiler(context, None).compile(expr)) for name, expr in exprs]
     if not not_null and not checks:
         return None
 
@@ -48,24 +62,35 @@ def test_of(domain: int, context: Context) -> Test | None:
     return test
 
 
-def check_value(domain: int, value: Any, context: Context) -> None:
+def check_value(domain: int, value: Any, session: Session) -> None:
     """Test one value (domain_check). The caller has imported evaluate.py, which knows how nodes are compiled."""
-    test = test_of(domain, context)
+    test = test_of(domain, session_context(session))
     if test is not None:
         test(value)
 
 
-def _is_not_null(domain: int) -> bool:
-    return any(row.notnull for _, row in _levels(domain))
+def session_context(session: Session) -> Context:
+    """The context in which constraints are compiled for the session, until definitions, settings, role or transaction
+    change."""
+    style, role = session.text_style, session.role
+    known = session.derived.get(_CONTEXT)
+    if known is None or known[0] is not session or known[1] is not style or known[2] != role:
+        known = session.derived[_CONTEXT] = session, style, role, Context(session)
+    context: Context = known[3]
+    return context
 
 
-def _checks(domain: int) -> Iterator[tuple[str, Expr]]:
-    """The CHECK constraints: of the domain below before its own, each by their names (load_domaintype_info)."""
-    for typoid, _ in reversed(list(_levels(domain))):
+@cache
+def constraints(domain: int) -> tuple[bool, tuple[tuple[str, Expr], ...]]:
+    """Whether the domain is NOT NULL, and its CHECK constraints: of the domain below before its own, each by their
+    names (load_domaintype_info)."""
+    levels = list(_levels(domain))
+    checks = []
+    for typoid, _ in reversed(levels):
         known = described(typoid)
         if known is not None and isinstance(typoid, UserType):
-            for name, text in known.checks:
-                yield name, from_json(json.loads(text), typoid.types)
+            checks += [(name, from_json(json.loads(text), typoid.types)) for name, text in known.checks]
+    return any(row.notnull for _, row in levels), tuple(checks)
 
 
 def _levels(domain: int) -> Iterator[tuple[int, Any]]:

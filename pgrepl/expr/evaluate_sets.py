@@ -9,9 +9,9 @@ from pgrepl.expr import tree, typefacts
 from pgrepl.expr.compiler import Compiled, Compiler, Special, arguments, as_record, out_columns, plain_function, proc_of
 from pgrepl.expr.context import Call, Context
 from pgrepl.expr.polymorphic import resolve
-from pgrepl.expr.walk import returns_set
+from pgrepl.expr.walk import functions_used, returns_set
 from pgrepl.types import oids
-from pgrepl.types.builtin import Proc, operator_by_oid, type_by_oid
+from pgrepl.types.builtin import Proc, type_by_oid
 
 
 def compile_set(
@@ -50,9 +50,8 @@ def _single(value: Compiled) -> Callable[[Any], Iterable[Any]]:
 def _called(expr: tree.FuncExpr | tree.OpExpr, context: Context) -> tuple[Proc, list[tree.Expr], bool]:
     if isinstance(expr, tree.FuncExpr):
         return proc_of(expr.func, context), arguments(expr, context), expr.variadic
-    operator = operator_by_oid(expr.op)
-    assert operator is not None
-    return proc_of(operator.code, context), list(expr.args), False
+    (function,) = functions_used(expr)
+    return proc_of(function, context), list(expr.args), False
 
 
 def compile_rows(

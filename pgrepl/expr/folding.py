@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 from pgrepl.expr import evaluate
 from pgrepl.expr.context import Context
 from pgrepl.expr.tree import (
+    ArrayCoerceExpr,
     ArrayExpr,
     BooleanTest,
     BoolExpr,
     CaseExpr,
     CaseTestExpr,
     CoalesceExpr,
+    CoerceToDomain,
     CoerceViaIO,
     Const,
     DistinctExpr,
@@ -35,8 +37,9 @@ from pgrepl.expr.tree import (
     SetOperation,
     SubLink,
     SubscriptingRef,
+    Typed,
 )
-from pgrepl.expr.walk import children, functions_used, map_children, query_exprs, walk
+from pgrepl.expr.walk import children, contains_mutable_functions, functions_used, map_children, query_exprs, walk
 from pgrepl.sql.nodes import BoolOp, SubLinkType
 from pgrepl.types.builtin import proc_by_oid
 
@@ -51,6 +54,7 @@ _COMPUTED = (
 
 # casts of a number to a wider type: int8, int4, numeric, float8
 _SAFE = frozenset((481, 754, 313, 1740, 1781, 1782, 316, 482, 235, 311))
+_BOOL_EQ, _BOOL_NE = 91, 85
 _FAILING = (FuncExpr, OpExpr, DistinctExpr, NullIfExpr, ScalarArrayOpExpr, CoerceViaIO, SubscriptingRef)
 
 
@@ -124,11 +128,17 @@ def folded(session: Session, expr: Expr) -> Expr:
             return _case(node)
         if isinstance(node, CoalesceExpr):
             return _coalesce(node)
+        if isinstance(node, ArrayCoerceExpr) and node.arg is not None:
+            node = replace(node, arg=visit(node.arg))
+            return computed(node) if isinstance(node.arg, Const) and _casts_alike(node) else node
         node = map_children(node, visit)
         if isinstance(node, (FuncExpr, OpExpr)) and _is_null(node):
             return Const(node.type, typmod=node.typmod, collation=node.collation, location=node.location)
         if not isinstance(node, _COMPUTED) or not _is_constant(node):
-            return node
+            return _without_boolean(node)
+        return computed(node)
+
+    def computed(node: Typed) -> Const:
         value = evaluate.evaluate(node, (), context)
         return Const(node.type, typmod=node.typmod, collation=node.collation, location=node.location, value=value)
 
@@ -184,6 +194,25 @@ def folded(session: Session, expr: Expr) -> Expr:
         return args[0] if isinstance(args[0], Const) else replace(node, args=tuple(args))
 
     return visit(expr)
+
+
+def _casts_alike(node: ArrayCoerceExpr) -> bool:
+    """Whether the elements' cast gives the same at any time; a domain may change."""
+    elem = node.elem
+    if elem is None or contains_mutable_functions(elem):
+        return False
+    return not any(isinstance(each, CoerceToDomain) for each in walk(elem))
+
+
+def _without_boolean(node: Expr) -> Expr:
+    """x for x = true, NOT x for x = false (simplify_boolean_equality)."""
+    if not isinstance(node, OpExpr) or node.op not in (_BOOL_EQ, _BOOL_NE):
+        return node
+    for constant, other in (node.args, node.args[::-1]):
+        if isinstance(constant, Const) and constant.value is not None:
+            kept = constant.value is (node.op == _BOOL_EQ)
+            return other if kept else BoolExpr(node.type, op=BoolOp.NOT, args=(other,))
+    return node
 
 
 def _testing(condition: Expr, value: Const) -> Expr:

@@ -284,18 +284,27 @@ def inliner(session: Session, *, is_certain: bool) -> Callable[[Expr], Expr]:
     case, so that an error in a constant is raised at once."""
 
     def inline(expr: Expr, active: frozenset[int]) -> Expr:
-        if not isinstance(expr, FuncExpr) or not expr.volatile:
+        call = _call_of(expr)
+        found = None if call is None else inlined(session, call, active)
+        if call is None or found is None:
             return expr
-        found = inlined(session, expr, active)
-        if found is None:
-            return expr
-        deep = map_children_of(found, active | {expr.func})
-        return _checked(session, deep, expr.func) if is_certain else deep
+        deep = map_children_of(found, active | {call.func})
+        return _checked(session, deep, call.func) if is_certain else deep
 
     def map_children_of(expr: Expr, active: frozenset[int]) -> Expr:
         return inline(map_children(expr, lambda child: map_children_of(child, active)), active)
 
     return lambda expr: inline(expr, frozenset())
+
+
+def _call_of(expr: Expr) -> FuncExpr | None:
+    """The call of a user's function, or of the function of a user's operator, that an expression is."""
+    if isinstance(expr, tree.OpExpr) and expr.func:
+        return FuncExpr(
+            expr.type, typmod=expr.typmod, collation=expr.collation, location=expr.location, func=expr.func,
+            args=expr.args, retset=expr.retset, input_collation=expr.input_collation, volatile=expr.volatile,
+        )  # fmt: skip
+    return expr if isinstance(expr, FuncExpr) and expr.volatile else None
 
 
 def with_inlined(session: Session, expr: Expr) -> Expr:

@@ -14,6 +14,7 @@ from pgrepl.catalog.user_types import type_display_name, type_in_schema, type_ro
 from pgrepl.errors import PgError
 from pgrepl.sql import nodes
 from pgrepl.types import builtin, oids
+from pgrepl.types.row_arrays import array_over
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -62,7 +63,10 @@ def type_in_schema_named(session: Session, schema: str, name: str) -> int:
     if known is not None:
         return session.type_of(known.oid)
     row = one(session, tables.pg_class, datid=session.database_oid, relnamespace=namespace, relname=name)
-    return int(row.reltype or 0) if row is not None else 0
+    if row is not None:
+        return int(row.reltype or 0)
+    row = one(session, tables.pg_class, datid=session.database_oid, relnamespace=namespace, relname=name[1:])
+    return array_over(row.reltype) if name[:1] == "_" and row is not None and row.reltype else 0
 
 
 def search_schemas(session: Session) -> list[str]:

@@ -12,7 +12,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.classes import PG_CLASS, PG_PROC, PG_TYPE, ObjectAddress
+from pgrepl.catalog.classes import PG_CLASS, PG_COLLATION, PG_OPERATOR, PG_PROC, PG_TYPE, ObjectAddress
+from pgrepl.catalog.collations import collation_row
+from pgrepl.catalog.operators import operator_row
 from pgrepl.catalog.relation import relation_or_none
 from pgrepl.catalog.routines import routine_row
 from pgrepl.catalog.user_types import type_row, user_types
@@ -78,5 +80,9 @@ def _state(session: Session, address: ObjectAddress) -> str:
         return "" if found is None else found.kind if found.kind == "c" else repr(found)
     if address.classid == PG_PROC:
         return repr(routine_row(session, address.objid))
+    if address.classid == PG_OPERATOR:
+        return repr(operator_row(session, address.objid))
+    if address.classid == PG_COLLATION:
+        return repr(collation_row(session, address.objid))
     row = type_row(session, address.objid) if address.classid == PG_TYPE else None
     return "" if row is None else row.typtype

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog import operators
 from pgrepl.errors import PgError
 from pgrepl.expr import lookup, typefacts
 from pgrepl.expr.casts import is_binary_coercible
@@ -98,7 +99,7 @@ def _own_members(opclass: OpClass) -> list[Amop]:
     ]
 
 
-def btree_meanings(operator: int) -> list[tuple[int, str]]:
+def btree_meanings(operator: int, session: Session | None = None) -> list[tuple[int, str]]:
     """The btree families of an operator, with its strategy there: < <= = >= > <> (get_op_btree_interpretation)."""
     found = [
         (a.family, _STRATEGY_SYMBOLS[a.strategy])
@@ -107,7 +108,7 @@ def btree_meanings(operator: int) -> list[tuple[int, str]]:
     ]
     if found:
         return found
-    known = builtin.operator_by_oid(operator)
+    known = builtin.operator_by_oid(operator) if session is None else operators.operator(session, operator)
     if known is None or not known.negator:
         return []
     return [

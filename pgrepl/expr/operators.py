@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from pgrepl.catalog import operators
 from pgrepl.catalog.namespace import explicit_schema
+from pgrepl.catalog.routines import routine
 from pgrepl.errors import PgError
 from pgrepl.expr import lookup, typefacts
 from pgrepl.expr.candidates import Candidate, coercible, select
@@ -13,8 +17,8 @@ from pgrepl.expr.polymorphic import resolve
 from pgrepl.expr.scope import Scope
 from pgrepl.expr.tree import Expr, NamedArg, OpExpr, ScalarArrayOpExpr
 from pgrepl.expr.walk import location_of
-from pgrepl.types import builtin, oids
-from pgrepl.types.builtin import Operator
+from pgrepl.types import oids
+from pgrepl.types.builtin import Operator, Proc
 
 Name = tuple[str, ...]
 
@@ -26,13 +30,10 @@ def signature(scope: Scope, name: Name, left: int, right: int) -> str:
 
 
 def operators_named(scope: Scope, name: Name, location: int = -1) -> list[Operator]:
-    """The operators a name can mean. There are none but those of pg_catalog."""
+    """The operators a name can mean, in the order of search_path."""
     schema, symbol = lookup.split_name(scope.session, name)
-    if schema is not None:
-        explicit_schema(scope.session, schema, location=location)
-        if schema != "pg_catalog":
-            return []
-    return builtin.operators_by_name(symbol)
+    namespace = 0 if schema is None else explicit_schema(scope.session, schema, location=location)
+    return operators.operators_named(scope.session, symbol, namespace)
 
 
 def find_operator(scope: Scope, name: Name, left: int, right: int, location: int) -> Operator:
@@ -71,40 +72,41 @@ def compatible_operator(scope: Scope, name: Name, left: int, right: int, locatio
 
 def _find(scope: Scope, name: Name, left: int, right: int, location: int = -1) -> tuple[Operator | None, bool]:
     """The operator; or whether there were several equally good ones."""
-    operators = operators_named(scope, name, location)
-    exact = _exact(operators, left, right)
+    named = operators_named(scope, name, location)
+    exact = _exact(named, left, right)
     if exact is not None:
         return exact, False
-    if left:
-        args: tuple[int, ...] = (left, right)
-        candidates = [Candidate(o.oid, (o.left, o.right)) for o in operators if o.kind == "b"]
-    else:
-        args = (right,)
-        candidates = [Candidate(o.oid, (o.right,)) for o in operators if o.kind == "l"]
-    fitting = coercible(scope, args, candidates)
+    args = (left, right) if left else (right,)
+    kind = "b" if left else "l"
+    candidates: dict[tuple[int, ...], Candidate] = {}  # the first of search_path hides others of its types
+    for o in named:
+        if o.kind == kind:
+            types = (o.left, o.right) if left else (o.right,)
+            candidates.setdefault(types, Candidate(o.oid, types))
+    fitting = coercible(scope, args, list(candidates.values()))
     if not fitting:
         return None, False
     best = fitting[0] if len(fitting) == 1 else select(args, fitting)
-    return (builtin.operator_by_oid(best.oid), False) if best is not None else (None, True)
+    return (operators.operator(scope.session, best.oid), False) if best is not None else (None, True)
 
 
-def _exact(operators: list[Operator], left: int, right: int) -> Operator | None:
+def _exact(named: list[Operator], left: int, right: int) -> Operator | None:
     """As binary_oper_exact does: an unknown operand is taken to be of the other's type."""
     unknown = False
     if left == oids.UNKNOWN and right:
         left, unknown = right, True
     elif right == oids.UNKNOWN and left:
         right, unknown = left, True
-    found = _of_types(operators, left, right)
+    found = _of_types(named, left, right)
     if found is None and unknown:
         base = typefacts.base(left)
         if base != left:
-            found = _of_types(operators, base, base)
+            found = _of_types(named, base, base)
     return found
 
 
-def _of_types(operators: list[Operator], left: int, right: int) -> Operator | None:
-    return next((o for o in operators if o.left == left and o.right == right), None)
+def _of_types(named: list[Operator], left: int, right: int) -> Operator | None:
+    return next((o for o in named if o.left == left and o.right == right), None)
 
 
 def coerce_arguments(scope: Scope, args: list[Expr], actual: list[int], declared: list[int]) -> list[Expr]:
@@ -129,13 +131,10 @@ def _argument(scope: Scope, arg: Expr, given: int, wanted: int) -> Expr:
     return coerce_type(scope, arg, given, wanted, -1, Context.IMPLICIT, IMPLICIT_CAST, -1)
 
 
-def check_no_internal(declared: list[int], result: int, location: int) -> None:
-    if oids.INTERNAL in declared:
-        message = 'functions accepting type "internal" cannot be called explicitly'
-        raise PgError("0A000", message, location=location)
+def check_no_internal(result: int) -> None:
+    """Nothing in SQL has a value of this type, and so none of its parameters is given one."""
     if result == oids.INTERNAL:
-        message = 'functions returning type "internal" cannot be called explicitly'
-        raise PgError("0A000", message, location=location)
+        raise PgError("0A000", "cannot accept a value of type internal")
 
 
 def make_operator(scope: Scope, name: Name, left: Expr | None, right: Expr, location: int) -> OpExpr:
@@ -146,15 +145,28 @@ def make_operator(scope: Scope, name: Name, left: Expr | None, right: Expr, loca
     found = find_operator(scope, name, left.type if left is not None else 0, right.type, location)
     parameters = [found.right] if left is None else [found.left, found.right]
     declared, result = resolve(scope.session, actual, parameters, found.result)
-    check_no_internal(declared, result, location)
     args = coerce_arguments(scope, args, actual, declared)
-    proc = builtin.proc_by_oid(found.code)
-    retset = proc is not None and proc.retset
-    node = OpExpr(result, location=location, op=found.oid, args=tuple(args), retset=retset)
+    check_no_internal(result)
+    proc = _function_of(scope, name, found, location)
+    retset = proc.retset
+    node = OpExpr(result, location=location, op=found.oid, args=tuple(args), retset=retset, **_of_user(found, proc))
     if retset:
         check_set_call(scope, last_srf, location)
         scope.last_srf = node
     return node
+
+
+def _function_of(scope: Scope, name: Name, found: Operator, location: int) -> Proc:
+    proc = routine(scope.session, found.code)
+    if proc is None:
+        text = signature(scope, name, found.left, found.right)
+        raise PgError("42883", f"operator is only a shell: {text}", location=location)
+    return proc
+
+
+def _of_user(found: Operator, proc: Proc) -> dict[str, Any]:
+    """What the node of a user's operator has beside its OID."""
+    return {"func": proc.oid, "volatile": proc.volatile} if operators.is_user_operator(found.oid) else {}
 
 
 def check_set_call(scope: Scope, last_srf: Expr | None, location: int) -> None:
@@ -180,8 +192,8 @@ def make_array_operator(
     declared, result = resolve(scope.session, [left.type, element], [found.left, found.right], found.result)
     if result != oids.BOOL:
         raise PgError("42809", "op ANY/ALL (array) requires operator to yield boolean", location=location)
-    proc = builtin.proc_by_oid(found.code)
-    if proc is not None and proc.retset:
+    proc = _function_of(scope, name, found, location)
+    if proc.retset:
         raise PgError("42809", "op ANY/ALL (array) requires operator not to return a set", location=location)
     if declared[1] in typefacts.POLYMORPHIC:
         array = right.type
@@ -191,4 +203,6 @@ def make_array_operator(
             text = typefacts.type_text(scope.session, declared[1])
             raise PgError("42704", f"could not find array type for data type {text}", location=location)
     args = coerce_arguments(scope, [left, right], [left.type, right.type], [declared[0], array])
-    return ScalarArrayOpExpr(oids.BOOL, location=location, op=found.oid, use_or=use_or, args=tuple(args))
+    return ScalarArrayOpExpr(
+        oids.BOOL, location=location, op=found.oid, use_or=use_or, args=tuple(args), **_of_user(found, proc)
+    )

@@ -72,6 +72,14 @@ class UnknownParam(Const):
 
 
 @frozen
+class TypedParam(Const):
+    """A parameter that has its type and no value yet. It equals no other one: `coalesce(a, $1)` is not in the list of
+    `SELECT DISTINCT coalesce(a, $2)`, whatever both are bound to."""
+
+    number: int = 0
+
+
+@frozen
 class BoundText(Const):
     """The text that is bound to a parameter of unknown type."""
 

@@ -65,7 +65,7 @@ def partition_key(session: Session, relid: int) -> PartitionKey | None:
         return None
     exprs = iter(row.partexprs or ())
     types = {
-        a.attnum: (session.type_of(a.atttypid), a.atttypmod, a.attcollation)
+        a.attnum: (session.type_of(a.atttypid), a.atttypmod, session.collation_of(a.attcollation))
         for a in store.rows(session, pg_attribute, attrelid=relid)
     }
     columns = []

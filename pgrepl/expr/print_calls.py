@@ -165,6 +165,11 @@ def _special_syntax(proc: Proc, expr: FuncExpr, out: Printer) -> bool:
         print_part(args[0], out, False, expr)
         form = f" {_constant_text(args[1])}" if len(args) == 2 else ""
         out.put(f" IS{form} NORMALIZED)")
+    elif name == "xml_is_well_formed_document":
+        pretty = out.style.paren
+        out.put("(" if pretty else "")
+        print_expr(args[0], out, False)
+        out.put(") IS DOCUMENT" if pretty else " IS DOCUMENT")
     elif name == "normalize":
         form = f", {_constant_text(args[1])}" if len(args) == 2 else ""
         _print_around(out, args[:1], "NORMALIZE(", f"{form})")

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import singledispatch
 
+from pgrepl.catalog import collations, operators
 from pgrepl.catalog.relation import display_name, relation
 from pgrepl.errors import PgError
 from pgrepl.expr import lookup, tree, typefacts
@@ -15,7 +16,7 @@ from pgrepl.expr.tree import MERGE_ACTION, Const, Expr, OpExpr, RteKind, Var
 from pgrepl.frozen import frozen
 from pgrepl.sql.nodes import BoolOp, CoercionForm, NullTestType, SubLinkType
 from pgrepl.sql.quote import quote_identifier
-from pgrepl.types import builtin, oids
+from pgrepl.types import oids
 
 IMPLICIT = CoercionForm.IMPLICIT_CAST
 
@@ -185,23 +186,23 @@ def _arithmetic(expr: OpExpr, out: Printer) -> str:
 def operator_name(out: Printer, oid: int, left: int, right: int) -> str:
     """The operator's symbol, schema-qualified when the symbol alone would find another operator
     (generate_operator_name)."""
-    found = builtin.operator_by_oid(oid)
+    found = operators.operator(out.session, oid)
     assert found is not None
-    if (found.left, found.right) == (left if found.kind == "b" else 0, right):
+    operands = left if found.kind == "b" else 0, right
+    if operands == (found.left, found.right) and not operators.has_user_operators(out.session, found.name):
         return found.name
     from pgrepl.expr.operators import find_operator_or_none
     from pgrepl.expr.scope import Scope
 
     scope = Scope(out.session)
-    meant = find_operator_or_none(scope, (found.name,), left if found.kind == "b" else 0, right)
-    return found.name if meant is not None and meant.oid == oid else f"OPERATOR(pg_catalog.{found.name})"
+    meant = find_operator_or_none(scope, (found.name,), *operands)
+    if meant is not None and meant.oid == oid:
+        return found.name
+    return f"OPERATOR({operators.operator_text(out.session, oid)})"
 
 
 def collation_text(out: Printer, oid: int) -> str:
-    """As generate_collation_name does: every collation is PostgreSQL's own."""
-    from pgrepl.expr.typenames import collation_name
-
-    return quote_identifier(collation_name(oid))
+    return collations.collation_text(out.session, oid) or "???"
 
 
 @print_expr.register(Var)

@@ -20,7 +20,7 @@ def raw_location(node: object) -> int:
         return _leftmost(location, raw_location(node.args))
     if isinstance(node, nodes.TypeCast):
         return _leftmost(raw_location(node.arg), node.type_name.location, location)
-    if isinstance(node, (nodes.NullTest, nodes.BooleanTest, nodes.NamedArg)):
+    if isinstance(node, (nodes.NullTest, nodes.BooleanTest, nodes.IsDocument, nodes.NamedArg)):
         return _leftmost(location, raw_location(node.arg))
     if isinstance(node, nodes.CollateClause):
         return raw_location(node.arg)

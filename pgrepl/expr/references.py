@@ -1,5 +1,5 @@
 """The columns, relations, routines and row types that an expression or a query names, found as
-find_expr_references_walker does. Operators, collations and what else is PostgreSQL's own are not among them."""
+find_expr_references_walker does. What is PostgreSQL's own is not among them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.classes import PG_CLASS, PG_CONSTRAINT, PG_NAMESPACE, PG_PROC, PG_TYPE, ObjectAddress
+from pgrepl.catalog.classes import (
+    PG_CLASS,
+    PG_COLLATION,
+    PG_CONSTRAINT,
+    PG_NAMESPACE,
+    PG_OPERATOR,
+    PG_PROC,
+    PG_TYPE,
+    ObjectAddress,
+)
 from pgrepl.catalog.routines import is_user_routine
 from pgrepl.catalog.row_types import rowtype_relation
 from pgrepl.expr import tree
@@ -24,7 +33,11 @@ _CONSTANTS = {
     oids.REGNAMESPACE: PG_NAMESPACE,
     oids.REGPROC: PG_PROC,
     oids.REGPROCEDURE: PG_PROC,
+    oids.REGCOLLATION: PG_COLLATION,
+    oids.REGOPER: PG_OPERATOR,
+    oids.REGOPERATOR: PG_OPERATOR,
 }
+_OF_OPERATORS = (tree.OpExpr, tree.DistinctExpr, tree.NullIfExpr, tree.ScalarArrayOpExpr)
 # the nodes whose type is a need of its own; any node may be of a table's row type
 _TYPED = (
     tree.Const, tree.RelabelType, tree.CoerceViaIO, tree.ArrayCoerceExpr, tree.ConvertRowtypeExpr, tree.CoerceToDomain,
@@ -71,6 +84,10 @@ def objects_of_expr(session: Session, expr: Expr, levels: list[list[Rte]]) -> It
             yield from _of_query(session, node.query, levels)
         elif isinstance(node, tree.FuncExpr) and is_user_routine(node.func):
             yield ObjectAddress(PG_PROC, node.func)
+        elif isinstance(node, tree.CollateExpr):
+            yield ObjectAddress(PG_COLLATION, int(node.collation))
+        elif isinstance(node, _OF_OPERATORS) and node.func:
+            yield ObjectAddress(PG_OPERATOR, node.op)
         elif isinstance(node, tree.FieldSelect) and node.arg is not None:
             row = rowtype_relation(session, base_type(node.arg.type))
             if row is not None:

@@ -28,7 +28,7 @@ from pgrepl.expr.tree import (
     Target,
     Var,
 )
-from pgrepl.expr.walk import map_children, map_parts, query_exprs, returns_set, walk
+from pgrepl.expr.walk import map_children, map_parts, query_exprs, returns_set, volatility_of_user, walk
 from pgrepl.types import oids
 from pgrepl.types.numbers import parse_bool
 
@@ -85,7 +85,7 @@ def expand_views(session: Session, query: Query, role: int | None = None) -> Que
         conditional -= may_skip
         if isinstance(expr, SubLink) and expr.query is not None:
             return replace(expr, query=expand_views(session, expr.query, who))
-        if isinstance(expr, FuncExpr) and expr.volatile:
+        if volatility_of_user(expr):
             from pgrepl.expr.inline import inliner
 
             return inliner(session, is_certain=not conditional)(expr)
@@ -125,9 +125,7 @@ def _has_nothing_to_expand(query: Query) -> bool:
     if query.rtable or query.ctes or query.set_operation is not None or query.has_target_srfs:
         return False
     return not any(
-        isinstance(node, SubLink) or (isinstance(node, FuncExpr) and node.volatile)
-        for expr in query_exprs(query)
-        for node in walk(expr)
+        isinstance(node, SubLink) or volatility_of_user(node) for expr in query_exprs(query) for node in walk(expr)
     )
 
 

@@ -39,12 +39,10 @@ from pgrepl.types import builtin, oids
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
+_OPERATORS = (tree.OpExpr, tree.DistinctExpr, tree.NullIfExpr, tree.ScalarArrayOpExpr)
 _ALLOWED = (
     tree.Var,
-    tree.OpExpr,
-    tree.DistinctExpr,
-    tree.NullIfExpr,
-    tree.ScalarArrayOpExpr,
+    *_OPERATORS,
     tree.RowCompareExpr,
     tree.Const,
     tree.FuncExpr,
@@ -87,12 +85,16 @@ def _problem(expr: Expr) -> str | None:
             "Only columns, constants, built-in operators, built-in data types, built-in collations, "
             "and immutable built-in functions are allowed."
         )
+    if isinstance(expr, _OPERATORS) and expr.func:
+        return "User-defined operators are not allowed."
     if expr.type >= oids.FIRST_USER_OID:
         return "User-defined types are not allowed."
     for oid in functions_used(expr):
         proc = builtin.proc_by_oid(oid)
         if proc is None or proc.volatile != "i":
             return "User-defined or built-in mutable functions are not allowed."
+    if max(expr.collation, getattr(expr, "input_collation", 0)) >= oids.FIRST_USER_OID:
+        return "User-defined collations are not allowed."
     return None
 
 

@@ -23,6 +23,7 @@ from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray
 from pgrepl.types.builtin import base_type, element_type
 from pgrepl.types.record import Record
+from pgrepl.types.row_arrays import RowArray
 from pgrepl.types.style import TextStyle
 from pgrepl.types.user_types import UserType, composite_type, described
 
@@ -96,7 +97,7 @@ def from_json(data: Any, types: Types) -> Any:
 
 
 def _encoded(value: Any) -> Any:
-    if isinstance(value, UserType):
+    if isinstance(value, (UserType, RowArray)):
         return int(value)
     if value is None or isinstance(value, (bool, int, str)):
         return value
@@ -133,7 +134,7 @@ def _constant(value: Any, typoid: int) -> Any:
         placed = {field.place: each for field, each in zip(row.fields, fields, strict=True)}
         return [placed.get(place, [0, "", None]) for place in range(row.width)]
     element = element_type(typoid)
-    if isinstance(element, UserType):
+    if element >= oids.FIRST_USER_OID:
         items = [_constant(item, element) for item in value.items]
         return [_ARRAY, list(value.dims), list(value.lbounds), items]
     from pgrepl.types.text import write_text

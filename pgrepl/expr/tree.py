@@ -114,10 +114,15 @@ class NamedArg(Typed):
 
 @frozen
 class OpExpr(Typed):
+    """func: the function of a user's operator, 0 for PostgreSQL's own; volatile: its pg_proc.provolatile, empty for
+    PostgreSQL's own operators. The same fields of other nodes mean the same."""
+
     op: int = 0
     args: tuple[Expr, ...] = ()
     retset: bool = False
     input_collation: int = 0
+    func: int = 0
+    volatile: str = field(default="", compare=False)
 
 
 @frozen
@@ -127,6 +132,8 @@ class DistinctExpr(Typed):
     op: int = 0
     args: tuple[Expr, ...] = ()
     input_collation: int = 0
+    func: int = 0
+    volatile: str = field(default="", compare=False)
 
 
 @frozen
@@ -134,6 +141,8 @@ class NullIfExpr(Typed):
     op: int = 0
     args: tuple[Expr, ...] = ()
     input_collation: int = 0
+    func: int = 0
+    volatile: str = field(default="", compare=False)
 
 
 @frozen
@@ -144,6 +153,8 @@ class ScalarArrayOpExpr(Typed):
     use_or: bool = True
     args: tuple[Expr, ...] = ()
     input_collation: int = 0
+    func: int = 0
+    volatile: str = field(default="", compare=False)
 
 
 @frozen

@@ -1,7 +1,7 @@
 """Properties of types that analysis needs: category, element type, whether it is a row type.
 
-The OID of a user's type knows its description (types/user_types.py); any other OID that is not built in is the row type
-of a table or a view. (PostgreSQL also has array types over them; pgrepl only reserves their OIDs.)
+The OID of a user's type knows its description (types/user_types.py), that of an array of a table's rows its element
+(types/row_arrays.py); any other OID that is not built in is the row type of a table or a view.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ from pgrepl.catalog.session import Session
 from pgrepl.expr import lookup
 from pgrepl.types import builtin, oids
 from pgrepl.types.names import format_type
+from pgrepl.types.row_arrays import array_over, is_row_of_table
+
+__all__ = ["array_over", "is_row_of_table"]
 
 POLYMORPHIC_1 = frozenset(
     {oids.ANYELEMENT, oids.ANYARRAY, oids.ANYNONARRAY, oids.ANYENUM, oids.ANYRANGE, oids.ANYMULTIRANGE}
@@ -27,10 +30,6 @@ POLYMORPHIC = POLYMORPHIC_1 | POLYMORPHIC_2
 
 INVALID_CATEGORY = ""
 STRING_CATEGORY = "S"
-
-
-def is_row_of_table(oid: int) -> bool:
-    return oid >= oids.FIRST_USER_OID and builtin.type_by_oid(oid) is None
 
 
 def type_text(session: Session, oid: int, typmod: int = -1) -> str:
@@ -62,10 +61,6 @@ def element(oid: int) -> int:
 def base_element(oid: int) -> int:
     """As get_base_element_type does: looks through domains."""
     return builtin.element_type(builtin.base_type(oid))
-
-
-def array_over(oid: int) -> int:
-    return builtin.array_type(oid)
 
 
 def base(oid: int) -> int:

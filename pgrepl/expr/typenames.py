@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog import collations
 from pgrepl.catalog.namespace import explicit_schema
 from pgrepl.catalog.relation import find_relation
-from pgrepl.errors import PgError, unsupported
+from pgrepl.errors import PgError
 from pgrepl.expr import lookup, typefacts
 from pgrepl.sql import nodes
 from pgrepl.sql.nodes import AConst, AConstKind, ColumnRef, TypeName
@@ -47,8 +48,6 @@ def _look_up(session: Session, name: TypeName) -> int | None:
         raise error.at(name.location) from None
     found = find_type(session, schema, bare)
     if name.array_bounds and found:
-        if typefacts.is_row_of_table(found):
-            raise unsupported(f"type {type_name_text(name)}", location=name.location)
         found = typefacts.array_over(found)
     return found or None
 
@@ -123,14 +122,15 @@ def collation_of_name(session: Session, names: tuple[str, ...], location: int = 
     """As LookupCollation does."""
     try:
         schema, name = lookup.split_name(session, names)
-        if schema is not None:
-            explicit_schema(session, schema)
-        found = builtin.collation_by_name(name) if schema in (None, "pg_catalog") else None
-        if found is None:
+        if schema is None:
+            found = collations.collation_in_path(session, name)
+        else:
+            found = collations.collation_in_schema(session, explicit_schema(session, schema), name)
+        if not found:
             raise missing_collation(names)
     except PgError as error:
         raise error.at(location) from None
-    return found.oid
+    return found
 
 
 def missing_collation(names: tuple[str, ...]) -> PgError:
@@ -150,5 +150,6 @@ def column_collation(session: Session, names: tuple[str, ...], location: int, ty
 
 
 def collation_name(oid: int) -> str:
+    """The name without its schema, as messages have it."""
     found = builtin.collation_by_oid(oid)
-    return found.name if found is not None else "???"
+    return found.name if found is not None else getattr(oid, "name", "???")

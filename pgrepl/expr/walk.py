@@ -250,6 +250,8 @@ def map_parts(query: Query, expression: Callable[[Expr], Expr], nested: Callable
         )
 
     def entry(rte: tree.Rte) -> tree.Rte:
+        if rte.kind is tree.RteKind.RELATION and rte.sample is None:
+            return rte
         return replace(
             rte,
             subquery=nested(rte.subquery) if rte.subquery is not None else None,
@@ -348,7 +350,7 @@ def functions_used(expr: Expr) -> Iterator[int]:
     if isinstance(expr, (tree.FuncExpr, tree.Aggref, tree.WindowFunc)):
         yield expr.func
     elif isinstance(expr, (tree.OpExpr, tree.DistinctExpr, tree.NullIfExpr, tree.ScalarArrayOpExpr)):
-        yield _operator_function(expr.op)
+        yield expr.func or _operator_function(expr.op)
     elif isinstance(expr, tree.RowCompareExpr):
         for op in expr.ops:
             yield _operator_function(op)
@@ -371,9 +373,12 @@ def _io_functions(source: int, target: int) -> Iterator[int]:
 
 def _volatility(oid: int, expr: Expr) -> str:
     proc = builtin.proc_by_oid(oid)
-    if proc is not None:
-        return proc.volatile
-    return (expr.volatile or "i") if isinstance(expr, tree.FuncExpr) else "i"
+    return proc.volatile if proc is not None else volatility_of_user(expr) or "i"
+
+
+def volatility_of_user(expr: Expr) -> str:
+    """The volatility of the user's function or operator that a node itself calls; empty: it calls none."""
+    return getattr(expr, "volatile", "")
 
 
 def volatilities(expr: Expr) -> Iterator[str]:
@@ -383,12 +388,12 @@ def volatilities(expr: Expr) -> Iterator[str]:
 
 def calls_routines(query: Query) -> bool:
     """Whether the query, or one inside it, calls a user's function."""
-    return any(isinstance(node, tree.FuncExpr) and node.volatile for node, _ in walk_deep(query))
+    return any(volatility_of_user(node) for node, _ in walk_deep(query))
 
 
 def calls_volatile_routines(query: Query) -> bool:
     """Whether one of these functions may write."""
-    return any(isinstance(node, tree.FuncExpr) and node.volatile == "v" for node, _ in walk_deep(query))
+    return any(volatility_of_user(node) == "v" for node, _ in walk_deep(query))
 
 
 # volatile functions that do nothing
@@ -406,7 +411,7 @@ def has_effects(query: Query) -> bool:
 
 
 def _has_effects(node: Expr) -> bool:
-    if isinstance(node, tree.FuncExpr) and node.volatile:
+    if volatility_of_user(node):
         return True
     found = (builtin.proc_by_oid(oid) for oid in functions_used(node))
     return any(proc is not None and proc.volatile == "v" and proc.name not in _HARMLESS for proc in found)

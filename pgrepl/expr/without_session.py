@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.routines import is_user_routine
 from pgrepl.errors import PgError, unsupported
 from pgrepl.expr import tree
 from pgrepl.expr.context import Context
+from pgrepl.expr.domains import constraints, test_of
 from pgrepl.expr.functions import own
 from pgrepl.expr.functions.registry import source_of
-from pgrepl.expr.walk import functions_used, volatilities, walk
+from pgrepl.expr.typefacts import type_text
+from pgrepl.expr.walk import contains_mutable_functions, functions_used, volatilities, walk
 from pgrepl.types import oids
-from pgrepl.types.builtin import Proc, proc_by_oid
+from pgrepl.types.builtin import Proc, proc_by_oid, type_by_oid
+from pgrepl.types.names import format_type
 from pgrepl.types.style import TextStyle
+from pgrepl.types.user_types import parts_of
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -31,11 +36,22 @@ class WorkerContext(Context):
     """A runtime context without catalog. The partition keys that a program needs are sent with it."""
 
     def __init__(self, style: TextStyle, hash_keys: dict[int, tuple[tuple[int, int], ...]]) -> None:
+        style = replace(style, check_domain=self._check_domain, check_domains=self._check_domains)
         super().__init__(None, style)
         self._hash_keys = hash_keys
 
     def hash_classes(self, parent: int) -> tuple[tuple[int, int], ...] | None:
         return self._hash_keys[parent]
+
+    def _check_domain(self, domain: int, value: Any) -> None:
+        test = test_of(domain, self)
+        if test is not None:
+            test(value)
+
+    def _check_domains(self, domain: int, array: Any) -> None:
+        from pgrepl.expr.arrow.domains import check_column
+
+        check_column(domain, array, self)
 
     @property
     def session(self) -> Session:
@@ -62,6 +78,28 @@ def check_without_session(body: tree.Expr, context: Context) -> None:
                 _check_function(proc, context)
             elif is_user_routine(oid):
                 raise refuse("calling a user-defined function")
+
+
+def check_types(body: tree.Expr, context: Context, *, words_errors: bool = True) -> None:
+    """Refuse the row types of tables, whose columns the catalog knows, and casts to domains whose constraints need the
+    session, or whose name in an error does."""
+    for node in walk(body):
+        for each in parts_of(node.type) if isinstance(node, tree.Typed) else ():
+            row = type_by_oid(each)
+            if row is None:
+                raise refuse("a table's row type")
+            if row.typtype == "d" and isinstance(node, (tree.CoerceToDomain, tree.CoerceViaIO, tree.FuncExpr)):
+                _check_domain(each, context, words_errors=words_errors)
+
+
+def _check_domain(domain: int, context: Context, *, words_errors: bool) -> None:
+    if words_errors and context.has_session and format_type(domain) != type_text(context.session, domain):
+        raise refuse("a domain in no schema of the search path")
+    for _, expr in constraints(domain)[1]:
+        check_without_session(expr, context)
+        check_types(expr, context, words_errors=words_errors)
+        if contains_mutable_functions(expr):
+            raise refuse("a domain whose constraints call functions that are not immutable")
 
 
 def _check_function(proc: Proc, context: Context) -> None:

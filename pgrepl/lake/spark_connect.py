@@ -24,7 +24,7 @@ def connect(wanted: SparkOptions) -> SparkSession:
         raise PgError(
             "58000",
             f"could not connect to Spark: Python has no module {problem.name}",
-            hint="Install what Spark Connect needs with pip install 'pgrepl[connect]'.",
+            hint="Install what Spark Connect needs with pip install 'pyspark[connect]'.",
         ) from problem
     from pyspark.sql import SparkSession
 

@@ -8,6 +8,7 @@ and over Spark Connect.
 from __future__ import annotations
 
 import re
+import socket
 from urllib.parse import unquote
 
 from pgrepl import interrupts
@@ -15,6 +16,7 @@ from pgrepl.errors import PgError, unmarked
 from pgrepl.internals.pyspark import stack_traces
 from pgrepl.lake.spark_options import SparkOptions, is_elsewhere
 
+_PATIENCE = 3.0  # seconds, for a master that may be far
 _FOREIGN = ("pyspark.", "py4j.", "grpc.")
 
 _CANCELLED = re.compile(r"Job \d+ cancelled|cancelled as part of cancellation|OPERATION_CANCELED|\[JOB_CANCELLED")
@@ -28,6 +30,7 @@ _OTHER_PYTHON = re.compile(
     r"PYTHON_VERSION_MISMATCH\][^\n]*?version: \(?(?P<there>[\d., ]+?)\)? than[^\n]*?: \(?(?P<here>[\d., ]+\d)"
 )
 _IN_PYTHON = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t][^\n]*\n)+(?P<cause>\w[^\n]*)", re.MULTILINE)
+_GIVEN_UP = re.compile(r"Master removed our application: FAILED")
 _LOST = re.compile(
     r"ExecutorLostFailure|SparkContext was shut down|Cannot call methods on a stopped SparkContext|JVM is not running"
     r"|Answer from Java side is empty|Error while sending or receiving|Error while obtaining a new communication"
@@ -69,14 +72,39 @@ def not_started(wanted: SparkOptions, problem: BaseException) -> PgError | None:
     place = wanted.remote or wanted.master
     if error is None or error is problem or place is None or not (wanted.remote or is_elsewhere(place)):
         return error
-    if not _LOST.search("\n".join(_texts(problem))):
+    text = "\n".join(_texts(problem))
+    if not _LOST.search(text):
         return error
     place = place.partition(";")[0]  # without a token
+    if _GIVEN_UP.search(text) or ("stopped SparkContext" in text and _answers(place)):
+        return _given_up(f'Spark at "{place}"')
     option = "remote" if wanted.remote else "master"
     return PgError(
         "08001",
         f'could not connect to Spark at "{place}"',
         hint=f"Is Spark running there? --{option} names the place, or PGREPL_{option.upper()}.",
+    )
+
+
+def _answers(master: str) -> bool:
+    """Does one of the masters of a standalone cluster take connections? spark://one:7077,other:7077"""
+    for place in master.removeprefix("spark://").split(",") if master.startswith("spark://") else ():
+        host, _, port = place.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
+        except (OSError, ValueError):
+            continue
+        return True
+    return False
+
+
+def _given_up(where: str) -> PgError:
+    return PgError(
+        "58000",
+        f"{where} has given the application up: its executors fail as soon as they are started",
+        detail="The master does so after spark.deploy.maxExecutorRetries failures in a row (10 unless it is told).",
+        hint="The executors' logs say why: stderr in work/app-…/ on the workers, or by the master's web page. Without "
+        "such a folder it is in the worker's own log.",
     )
 
 
@@ -163,7 +191,7 @@ def _known(text: str) -> PgError | None:
             "58000",
             f"Spark's Python has no module {absent['module']}",
             detail="What Spark has no equal of is computed in Python on its executors.",
-            hint="Install pgrepl there, in the Python that Spark's workers use: pip install pgrepl.",
+            hint="Install pgrepl there, in the Python that Spark's workers use, from the wheel that is installed here.",
         )
     broken = _NOT_IMPORTED.search(text)
     if broken is not None:
@@ -183,6 +211,8 @@ def _known(text: str) -> PgError | None:
         )
     if _WORKER_LOST.search(text):
         return PgError("58000", "a Python process of Spark ended unexpectedly while the statement ran")
+    if _GIVEN_UP.search(text):
+        return _given_up("Spark")
     if _LOST.search(text):
         return ended(out_of_memory=False)
     return None

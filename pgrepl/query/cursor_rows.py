@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.relation import relation
-from pgrepl.expr.tree import Query, RangeRef, Rte, RteKind
-from pgrepl.expr.walk import returns_set
+from pgrepl.expr.rewrite import expand_views
+from pgrepl.expr.tree import Query, RangeRef, Rte, RteKind, has_modifying_cte
+from pgrepl.expr.walk import has_effects, returns_set
+from pgrepl.lake.files import last_snapshot
+from pgrepl.lake.snapshot_pins import pin
 from pgrepl.query.portal import CursorRows
+from pgrepl.query.shape import levels, locks_rows
 from pgrepl.query.standing import Standing, placed_rows
 from pgrepl.query.tables import is_user_table
 
@@ -15,12 +19,33 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 
-def cursor_rows(session: Session, query: Query) -> tuple[Standing, CursorRows]:
-    """The rows of a query whose privileges have been checked, and where they stand."""
+def cursor_rows(session: Session, query: Query, *, waits: bool = False) -> tuple[Standing, CursorRows]:
+    """The rows of a query whose privileges have been checked, and where they stand. `waits`: nothing but the query says
+    what they are, so that they may be computed when the first is fetched."""
     standing, found = placed_rows(session, query)
+    snapshot, stays = (reading_moment(session, query) if waits else None) or (None, False)
+    if stays:
+        return standing, CursorRows(session.read_at(snapshot, found), query)
     rows = CursorRows(found, query)
     rows.compute(1 if may_wait(session, query) else None)  # the first row fixes what is read
     return standing, rows
+
+
+def reading_moment(session: Session, query: Query) -> tuple[int | None, bool] | None:
+    """The snapshot that shows a query what it would see now (None: as things are), and whether it does so when this
+    session has changed something. None: it does more than read."""
+    if locks_rows(query) or has_modifying_cte(query.ctes):
+        return None
+    expanded = expand_views(session, query)
+    if has_effects(expanded):
+        return None
+    found = [entry for level in levels(expanded) for entry in level.rtable if entry.kind is RteKind.RELATION]
+    if not found:
+        return None, True
+    snapshot = last_snapshot(session)
+    if any(map(is_user_table, found)):
+        pin(session, snapshot)
+    return snapshot, all(map(is_user_table, found)) and not session.transaction.has_written
 
 
 def scrolls(query: Query, wanted: bool | None) -> bool:

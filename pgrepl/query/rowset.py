@@ -29,7 +29,7 @@ from pgrepl.query.local.env import Env
 from pgrepl.query.local.execute import compile_query
 from pgrepl.query.local.lazy_rows import LazyRows
 from pgrepl.query.serializable import note_reads
-from pgrepl.query.shape import levels, locks_rows
+from pgrepl.query.shape import levels, locks_rows, reads_catalogs_alone
 from pgrepl.query.tables import is_user_table
 from pgrepl.rows.members import members
 
@@ -154,8 +154,13 @@ def passing_rows(
 def _computed(session: Session, query: Query, context: Context) -> Iterator[Row]:
     """The rows, computed while they are read. A query whose functions may write sees tables as they were when it
     began."""
+    of_catalogs = session.instruments is None and reads_catalogs_alone(query)
+    if of_catalogs:
+        from pgrepl.query.local.pull_up import pulled_up
+
+        query = pulled_up(session, query)
     if session.reads_at is not None or not calls_volatile_routines(query):
-        return iter(compile_query(query, context)(Env([], None)))
+        return iter(compile_query(query, context, of_catalogs=of_catalogs)(Env([], None)))
     return _as_it_began(session, query, context)
 
 

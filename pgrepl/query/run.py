@@ -130,14 +130,6 @@ def _result(
     return Result(f"SELECT {len(found)}", columns, found)
 
 
-def only_reads(session: Session, stmt: SelectStmt) -> bool:
-    """Whether nobody notices when the rows are computed, and how many of them."""
-    query = analyze_query(session, stmt)
-    if locks_rows(query) or has_modifying_cte(query.ctes):
-        return False
-    return not has_effects(expand_views(session, query))
-
-
 def with_table_locks(session: Session, stmt: SelectStmt, query: Query) -> Query:
     """Lock the tables of locking clauses first, so that the query sees all commits until then."""
     from pgrepl.rows.locking import lock_tables

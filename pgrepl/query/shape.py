@@ -30,6 +30,12 @@ def has_user_tables(query: Query) -> bool:
     return any(is_user_table(entry) for level in levels(query) for entry in level.rtable)
 
 
+def reads_catalogs_alone(query: Query) -> bool:
+    """Whether a query reads system catalogs, and no table of the lake."""
+    entries = [entry for level in levels(query) for entry in level.rtable if entry.kind is RteKind.RELATION]
+    return bool(entries) and not any(map(is_user_table, entries))
+
+
 def writing_tag(query: Query) -> str | None:
     """What a query that does more than read is called, which no function may run that is not volatile
     (CommandIsReadOnly)."""
@@ -90,6 +96,25 @@ def only_entry(query: Query) -> Rte | None:
         return None
     item = query.from_[0]
     return query.rtable[item.varno - 1] if isinstance(item, RangeRef) else None
+
+
+def is_simple(query: Query) -> bool:
+    """Whether the query could be pulled up into the one around it (is_simple_subquery)."""
+    return not (
+        query.set_operation is not None
+        or query.has_aggregates
+        or query.windows
+        or query.has_target_srfs
+        or query.group
+        or query.grouping_sets is not None
+        or query.having is not None
+        or query.sort
+        or query.distinct is not None
+        or query.limit is not None
+        or query.offset is not None
+        or query.ctes
+        or any(not mark.pushed_down for mark in query.row_marks)
+    )
 
 
 def uses_groups(query: Query) -> bool:

@@ -86,6 +86,7 @@ class StreamedRows(Sequence[TextRow]):
             yield
             return
         try:
+            interrupts.check_for_interrupts()
             with timeouts.going_on(self._deadline), self._session.transaction.fetching():
                 yield
         except PgError:

@@ -43,9 +43,16 @@ def start(session: Session) -> None:
 
 
 def stop() -> None:
-    """End the timing of a statement."""
+    """End the timing of a statement, and forget its interrupt."""
     _turn_off()
     interrupts.begin()
+
+
+def end() -> None:
+    """End the timing of a statement that has succeeded. An interrupt that came during an import, or while interrupts
+    were held, is left to what sends the rows."""
+    _turn_off()
+    interrupts.end()
 
 
 def caught(error: PgError) -> None:
@@ -65,8 +72,10 @@ def going_on(deadline: interrupts.Deadline | None) -> Iterator[None]:
     _run_until(*deadline)
     try:
         yield
-    finally:
+    except BaseException:
         stop()
+        raise
+    end()
 
 
 @contextmanager

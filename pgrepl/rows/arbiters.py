@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pgrepl.catalog.indexes import indexes
 from pgrepl.catalog.relation import relation
 from pgrepl.catalog.session import Session
@@ -9,6 +11,7 @@ from pgrepl.catalog.store import one
 from pgrepl.catalog.tables import pg_constraint, pg_index
 from pgrepl.errors import PgError
 from pgrepl.expr.dml.plan import Conflict, Inference, Modify
+from pgrepl.expr.folding import folded
 from pgrepl.expr.stored import from_json
 from pgrepl.expr.tree import BoolExpr, Expr, Var
 from pgrepl.sql.nodes import BoolOp
@@ -21,6 +24,7 @@ def arbiter_indexes(session: Session, modify: Modify, conflict: Conflict) -> fro
         return frozenset([_of_constraint(session, conflict)])
     if not conflict.elements:
         return frozenset()
+    conflict = _folded(session, conflict)
     columns: set[int] = set()
     for element in conflict.elements:
         if isinstance(element.expr, Var):
@@ -39,6 +43,13 @@ def arbiter_indexes(session: Session, modify: Modify, conflict: Conflict) -> fro
     return frozenset(found)
 
 
+def _folded(session: Session, conflict: Conflict) -> Conflict:
+    """With constants for what is computed of constants and bound parameters, as indexes are compared."""
+    elements = tuple([replace(each, expr=folded(session, each.expr)) for each in conflict.elements])
+    where = conflict.arbiter_where
+    return replace(conflict, elements=elements, arbiter_where=None if where is None else folded(session, where))
+
+
 def _of_constraint(session: Session, conflict: Conflict) -> int:
     row = one(session, pg_constraint, oid=conflict.constraint)
     if row is None or not row.conindid or row.contype not in ("p", "u", "x"):
@@ -52,7 +63,7 @@ def _matches(session: Session, index: pg_index, conflict: Conflict, columns: set
     keys = list(index.indkey)[: index.indnkeyatts]
     if {key for key in keys if key} != columns:
         return False
-    exprs: list[Expr] = [from_json(e, session) for e in index.indexprs or ()]
+    exprs: list[Expr] = [folded(session, from_json(e, session)) for e in index.indexprs or ()]
     for element in conflict.elements:
         if not _same_comparison(index, keys, exprs, element):
             return False
@@ -61,7 +72,9 @@ def _matches(session: Session, index: pg_index, conflict: Conflict, columns: set
     named = [e.expr for e in conflict.elements if not isinstance(e.expr, Var)]
     if any(expr not in named for expr in exprs):
         return False
-    return index.indpred is None or implies(conflict.arbiter_where, from_json(index.indpred, session))
+    if index.indpred is None:
+        return True
+    return implies(conflict.arbiter_where, folded(session, from_json(index.indpred, session)))
 
 
 def _same_comparison(index: pg_index, keys: list[int], exprs: list[Expr], element: Inference) -> bool:

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 def check_form(column: LakeColumn, attribute: Attribute) -> None:
     """Declined if the lake keeps a column in another form than that of its type: DuckDB may have created it."""
-    from pgrepl.types.lake_forms import form
+    from pgrepl.types.lake_forms import form, is_row_type
 
+    if is_row_type(attribute.type):  # the form depends on the table
+        return
     if column.form.lake != form(attribute.type, attribute.typmod).lake:
         raise Declined(f'column "{column.name}" is kept as {column.form.lake}')
 

@@ -54,13 +54,16 @@ def check_fits(
     kind: ModifyKind,
     modified: frozenset[int],
     events: Collection[TriggerEvent] = (),
+    *,
+    by_kernels: bool = False,
 ) -> None:
     """Decline what Spark cannot check: a change of keys with an ON UPDATE action, and deferred constraints, are checked
-    row by row. Triggers are called for each row. Spark has no rows as values. `events`: those of a MERGE."""
+    row by row. Triggers are called for each row. Spark SQL, unlike kernels, has neither rows as values nor domains'
+    constraints. `events`: those of a MERGE."""
     refuse_triggers(session, named.oid, *(events or (TriggerEvent(kind.value),)))
-    if any(is_row_type(a.type) for a in named.columns):
+    if not by_kernels and any(is_row_type(a.type) for a in named.columns):
         raise Declined("rows as values")
-    if any(constrained(a.type) for a in named.columns):
+    if not by_kernels and any(constrained(a.type) for a in named.columns):
         raise Declined("a domain with constraints")
     for member in members(session, named.oid, True):
         check_arrays(lake_table(session, member.relation.oid))

@@ -8,7 +8,7 @@ from typing import Any
 
 from pgrepl.expr.evaluate import evaluate
 from pgrepl.expr.opclasses import btree_meanings, family_member
-from pgrepl.expr.tree import BoolExpr, Const, Expr, NullTest, OpExpr, Var
+from pgrepl.expr.tree import BoolExpr, Const, Expr, NullTest, OpExpr, ScalarArrayOpExpr, Var
 from pgrepl.expr.walk import contains_mutable_functions, walk
 from pgrepl.sql.nodes import BoolOp, NullTestType
 from pgrepl.types import oids
@@ -23,6 +23,7 @@ _TESTS = {
     (">", ">="): "<=", (">", ">"): "<=", (">", "<>"): "<=",
     ("<>", "<>"): "=",
 }  # fmt: skip
+_MOST_ITEMS = 100  # of an array that is looked at one by one (MAX_SAOP_ARRAY_SIZE)
 _STRATEGIES = {"<": 1, "<=": 2, "=": 3, ">=": 4, ">": 5}
 
 
@@ -31,19 +32,40 @@ def implied(predicate: Sequence[Expr], given: Sequence[Expr]) -> bool:
 
 
 def _implies(given: Expr, wanted: Expr) -> bool:
+    if given == wanted:
+        return True
+    given, wanted = _spread(given), _spread(wanted)
     if isinstance(given, BoolExpr) and given.op is BoolOp.OR:
-        return given == wanted or all(_implies(arm, wanted) for arm in given.args)
+        return all(_implies(arm, wanted) for arm in given.args)
     if isinstance(given, BoolExpr) and given.op is BoolOp.AND:
         return any(_implies(part, wanted) for part in given.args)
     if isinstance(wanted, BoolExpr) and wanted.op is BoolOp.OR:
         return any(_implies(given, arm) for arm in wanted.args)
     if isinstance(wanted, BoolExpr) and wanted.op is BoolOp.AND:
         return all(_implies(given, part) for part in wanted.args)
-    if given == wanted:
-        return True
     if isinstance(wanted, NullTest) and wanted.kind is NullTestType.IS_NOT_NULL and not wanted.argisrow:
         return wanted.arg is not None and _is_false_for_null(given, wanted.arg)
     return isinstance(given, OpExpr) and isinstance(wanted, OpExpr) and _compares_further(given, wanted)
+
+
+def _spread(expr: Expr) -> Expr:
+    """x IN (1, 2) as x = 1 OR x = 2 (predicate_classify)."""
+    if not isinstance(expr, ScalarArrayOpExpr):
+        return expr
+    left, items = expr.args
+    if not isinstance(items, Const) or items.value is None or len(items.value.items) > _MOST_ITEMS:
+        return expr
+    element = items.value.elemtype
+    arms = [
+        OpExpr(
+            oids.BOOL,
+            op=expr.op,
+            args=(left, Const(element, collation=items.collation, value=item)),
+            input_collation=expr.input_collation,
+        )
+        for item in items.value.items
+    ]
+    return BoolExpr(oids.BOOL, op=BoolOp.OR if expr.use_or else BoolOp.AND, args=tuple(arms))
 
 
 def _is_false_for_null(expr: Expr, part: Expr) -> bool:

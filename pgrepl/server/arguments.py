@@ -8,7 +8,7 @@ from pgrepl.errors import PgError
 from pgrepl.server.channel import Body
 from pgrepl.server.rows import TEXTS
 from pgrepl.types.binary import BinaryMessage, receives
-from pgrepl.types.encoding import nul
+from pgrepl.types.encodings import zero_byte
 from pgrepl.types.names import format_type
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import writer
@@ -35,7 +35,7 @@ def text_of(client: Decoder, value: bytes, typoid: int, form: int, style: TextSt
     if form == 0 or typoid in TEXTS:
         text = client.decode(value)
         if "\0" in text:
-            raise nul()
+            raise zero_byte(style.encoding)
         return text
     receive = receives(typoid)
     if receive is None:

@@ -21,7 +21,7 @@ from pgrepl.errors import PgError, Report
 from pgrepl.query import timeouts
 from pgrepl.query.result import Result
 from pgrepl.query.streamed import StreamedRows
-from pgrepl.server import reports, rows
+from pgrepl.server import process_title, reports, rows
 from pgrepl.server.channel import LARGE_MESSAGE, SMALL_MESSAGE, Body, Channel, ConnectionLost
 from pgrepl.server.connection_process import SIGNALS, SessionProcess
 from pgrepl.server.copying import WireCopy
@@ -45,6 +45,7 @@ _STATES = {
     Block.ABORTED: "idle in transaction (aborted)",
 }
 _STATUS = {Block.NONE: b"I", Block.IMPLICIT: b"I", Block.EXPLICIT: b"T", Block.ABORTED: b"E"}
+_BLANK, _ENDS = "; \t\r\n", ("ABORT", "COMMIT", "END", "ROLLBACK")  # statements that end all portals
 _LOOK = 1.0  # seconds after which a listener looks for notifications of a process that could send it no signal
 _PORTION = 1000  # rows that are fetched together
 # settings whose values the client is told when they change (GUC_REPORT)
@@ -59,22 +60,31 @@ class Terminated(BaseException):
     """SIGTERM has come while no statement ran."""
 
 
+class SenderDone(BaseException):
+    """A walsender has sent all, and its subscriber has it; the server shuts down."""
+
+
 class _Running(AbstractContextManager[None]):
-    """A block in which signals interrupt the statement, as does one that came while rows were being sent."""
+    """A block in which signals interrupt the statement, as does one that came since the block before."""
 
     def __init__(self) -> None:
         self.is_entered = False
-        self.is_cancelled = False  # a signal has come since rows of the statement are sent
+        self.pending: PgError | None = None  # the interrupt of a signal that has come between two blocks
 
     def __enter__(self) -> None:
         self.is_entered = True  # no call follows, in which a signal could end this before the block
-        if self.is_cancelled:
-            self.__exit__()
-            raise interrupts.user_request()
+        if self.pending is not None:
+            error = self.pending
+            self.__exit__(type(error))
+            raise error
 
-    def __exit__(self, *_: object) -> None:
-        self.is_entered = self.is_cancelled = False
-        timeouts.stop()  # a pending interrupt must not reach what follows
+    def __exit__(self, kind: object, *_: object) -> None:
+        self.is_entered = False
+        if kind is not None:
+            self.pending = None
+        elif (noted := interrupts.interrupted()) is not None:
+            self.pending = noted
+        timeouts.stop()
 
 
 class Backend:
@@ -107,7 +117,11 @@ class Backend:
         self._copy = WireCopy(channel)
         self._extended = Extended(self)
         self._commands: Callable[[str], bool] | None = None
+        self.replicates = False  # it is a walsender that sends changes (replication_active)
+        self.is_stopping = False  # the server shuts down, and only walsenders are left (got_STOPPING)
         session.is_woken_by_signal = True
+        if process_title.setter() is not None:
+            session.on_command = self.show_command
         session.reload_others = partial(_tell_postmaster, process.postmaster)
         session.client = self._copy
         session.on_report = self.on_report
@@ -144,12 +158,14 @@ class Backend:
 
     def on_report(self, report: Report) -> None:
         """A notice goes out at once."""
-        self.channel.send(b"N", reports.body(report, self._encode_report))
+        self.channel.send(b"N", reports.of_notice(report, self._encode_report))
         self.channel.flush()
 
     def tell_error(self, error: PgError) -> None:
+        """An error goes out at once, whatever the client still sends (send_message_to_frontend)."""
         self.log.report(error.report)
-        self.channel.send(b"E", reports.body(error.report, self._encode_report))
+        self.channel.send(b"E", reports.of_error(error, self._encode_report))
+        self.channel.flush()
 
     def greet(self, pid: int, key: bytes) -> None:
         """Tell a client that has been let in its settings and its key (BackendKeyData)."""
@@ -205,14 +221,21 @@ class Backend:
         table = activity.table()
         if table is not None:
             table.write(self._place, {**activity.entry_of(self.session, state), **self._about})
+        if state != "active" and self.session.on_command is not None:
+            self.show_command(state)
+
+    def show_command(self, activity: str) -> None:
+        """Show in the process's title what the session does: a command's tag, or that it is idle."""
+        if self.session.settings.value("update_process_title"):
+            process_title.show(f"{process_title.of_session(self._about, self.session.database.name)} {activity}")
 
     # --- signals --------------------------------------------------------------------------------------------------
 
     def _on_cancel(self, _signal: int, frame: FrameType | None) -> None:
         if self._running.is_entered:
             timeouts.interrupt(interrupts.user_request(), frame)
-        else:
-            self._running.is_cancelled = True
+        elif not self._waiting or self.channel.has_input():  # the message that it means may have come already
+            self._running.pending = interrupts.user_request()
 
     def _on_notify(self, _signal: int, _frame: FrameType | None) -> None:
         """The signal only ends the wait for input."""
@@ -232,6 +255,12 @@ class Backend:
             timeouts.interrupt(by_administrator(), frame)
         elif not self._waiting:
             raise Terminated
+
+    def _on_stop(self, number: int, frame: FrameType | None) -> None:
+        """End a walsender when it has sent all; one that sends nothing at once (HandleWalSndInitStopping)."""
+        self.is_stopping = True
+        if not self.replicates:
+            self._on_terminate(number, frame)
 
     def running(self) -> AbstractContextManager[None]:
         return self._running
@@ -261,6 +290,7 @@ class Backend:
         signal.signal(signal.SIGINT, self._on_cancel)
         signal.signal(signal.SIGTERM, self._on_terminate)
         signal.signal(signal.SIGUSR1, self._on_notify)
+        signal.signal(signal.SIGUSR2, self._on_stop)
         signal.signal(signal.SIGHUP, self._on_reload)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         try:
@@ -268,9 +298,9 @@ class Backend:
                 return idle_session_of(self.session, self._extended.unnamed, self._told, self._about)
         except PgError as error:  # it was FATAL, or one of the protocol
             self.tell_error(error)
-            self.channel.flush()
         except Terminated:
             self.tell_error(by_administrator())
+        except SenderDone:
             self.channel.flush()
         return None
 
@@ -286,7 +316,7 @@ class Backend:
                 return True
             if self._reloads and ready and self.session.transaction.block is not Block.ABORTED:
                 self._reload()
-            ready = self._running.is_cancelled = False
+            ready = False
             kind = self.channel.read_kind()
             code = kind[0]
             if code not in _KNOWN:
@@ -339,6 +369,8 @@ class Backend:
             return True
         since = time.monotonic()
         self._waiting = True
+        if self._running.pending is not None and not self.channel.has_input():
+            self._running.pending = None  # it was for a statement that has ended meanwhile
         try:
             while not self._terminated and not self.channel.has_received:
                 self.channel.flush()
@@ -387,6 +419,8 @@ class Backend:
         given.end()
         self.begin(text)
         self._extended.forget_unnamed()
+        if text.rstrip(_BLANK).upper() not in _ENDS:
+            self._extended.before_change()
         if self._commands is not None and self._commands(text):
             return
         from pgrepl.statements.run import run

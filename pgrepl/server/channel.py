@@ -22,6 +22,7 @@ SMALL_MESSAGE = 10_000  # of all others
 _PIECE = 1 << 16
 _FULL = 1 << 15  # bytes to send from which on the buffer is flushed
 _LENGTH = struct.Struct("!I")
+_HEAD = 1 + _LENGTH.size  # a message's kind and length
 
 
 class ConnectionLost(Exception):
@@ -125,6 +126,22 @@ class Channel:
         if not 4 <= length <= most + 4:
             raise PgError("08P01", "invalid message length", severity="FATAL")
         return self.take(length - 4)
+
+    def take_bodies(self, kind: bytes, most: int) -> list[bytes | bytearray]:
+        """The bodies of the messages of this kind that stand first in what has been received, whole ones only. It waits
+        for nothing."""
+        received, unpack, code = self._received, _LENGTH.unpack_from, kind[0]
+        bodies: list[bytes | bytearray] = []
+        at, last = 0, len(received) - _HEAD
+        while at <= last and received[at] == code:
+            (length,) = unpack(received, at + 1)
+            end = at + 1 + length
+            if end > len(received) or not 4 <= length <= most + 4:
+                break
+            bodies.append(received[at + _HEAD : end])
+            at = end
+        del received[:at]
+        return bodies
 
     # --- writing --------------------------------------------------------------------------------------------------
 

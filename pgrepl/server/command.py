@@ -133,7 +133,9 @@ def _serve(
         read_rules(settings.hba_file)
     config = AuthenticationConfig(settings.hba_file, settings.ident_file, binding, secrets.token_bytes(32))
     server = Server(str(path), settings, log, tls, config)
-    workers = AuxiliaryProcess("workers", worker_process(str(path), settings, log, str(log_file) if log_file else None))
+    workers = AuxiliaryProcess(
+        "logical replication launcher", worker_process(str(path), settings, log, str(log_file) if log_file else None)
+    )
     own = [workers]
     way = spark.share()
     if way is not None:

@@ -69,7 +69,7 @@ class Server:
     def _tell(self, channel: Channel, error: PgError) -> None:
         self.log.report(error.report)
         with suppress(ConnectionLost):
-            channel.send(b"E", reports.body(error.report, str.encode))
+            channel.send(b"E", reports.of_error(error, str.encode))
             channel.flush()
 
     def _run(self, arrival: Arrival, process: SessionProcess) -> None:
@@ -193,7 +193,7 @@ class Server:
 
             check_may_replicate(session)
         for report in waiting:
-            channel.send(b"N", reports.body(report, str.encode))
+            channel.send(b"N", reports.of_notice(report, str.encode))
         return session
 
     def _check_room(self, session: Session, incoming: Incoming) -> None:

@@ -21,7 +21,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from types import FrameType
 
-SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+from pgrepl.server import process_title
+
+SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 _SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 _TERMINATE = b"X\0\0\0\4"  # the message with which a client leaves
 
@@ -63,6 +65,7 @@ class ConnectionProcess:
     def run(self) -> None:
         """Run the session until it has ended. Raises SystemExit in the session's processes."""
         postmaster = os.getppid()
+        process_title.show("client connection")
         if not hasattr(os, "memfd_create"):
             self._serve(SessionProcess(os.getpid(), postmaster))
             return

@@ -68,7 +68,7 @@ class CopyIn:
                 raise PgError("08P01", f"unexpected message type 0x{kind[0]:02X} during COPY from stdin")
             body = channel.read_body(LARGE_MESSAGE if kind == b"d" else SMALL_MESSAGE)
             if kind == b"d":
-                yield body
+                yield b"".join([body, *channel.take_bodies(b"d", LARGE_MESSAGE)])
             elif kind == b"c":
                 return
             elif kind == b"f":

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from pgrepl.catalog.context import Block
+from pgrepl.catalog.transaction import statement
 from pgrepl.errors import PgError
 from pgrepl.expr.parameters import not_read, portal_name, quoted
 from pgrepl.expr.rewrite import expand_views
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from pgrepl.server.session_log import SessionLog
     from pgrepl.statements.plan_cache import PreparedStatement
 
-_INT16, _UINT32 = struct.Struct("!h"), struct.Struct("!I")
+_UINT32 = struct.Struct("!I")
 # statements that run in no transaction block (PreventInTransactionBlock)
 _OUTSIDE_BLOCKS = frozenset(
     {
@@ -60,6 +61,10 @@ class BoundPortal(Portal):
     result: Result | None = None
     at: int = 0  # rows that were taken of a result that is in memory
     is_done: bool = False
+    only_reads: bool | None = None  # None: it has not been looked at, or runs as soon as it is bound
+    snapshot: int | None = None  # at which it reads; None: as things are
+    stays: bool = True  # the snapshot shows the same whatever this session changes
+    error: PgError | None = None  # of its first row, which is told when that is wanted
 
     @property
     def kept_formats(self) -> Sequence[int]:
@@ -122,11 +127,14 @@ class Extended:
     def message(self, kind: bytes, body: Body) -> None:
         match kind:
             case b"P":
-                self._parse(body)
+                with self._client.running():
+                    self._parse(body)
             case b"B":
-                self._bind(body)
+                with self._client.running():
+                    self._bind(body)
             case b"D":
-                self._describe(body)
+                with self._client.running():
+                    self._describe(body)
             case b"E":
                 self._execute(body)
             case b"C":
@@ -153,23 +161,62 @@ class Extended:
         if session.transaction.block is Block.IMPLICIT:
             session.transaction.end_implicit()
         elif session.transaction.block is Block.EXPLICIT:
-            for portal in list(session.transaction.portals.values()):
-                if isinstance(portal, BoundPortal) and portal.result is None:
-                    self._run_early(portal)
+            for portal in self._waiting():
+                self._look_at(portal)
         self._forget_portals()
 
-    def _run_early(self, portal: BoundPortal) -> None:
-        """Begin a query whose rows are wanted later: they are those of now (PortalStart)."""
-        from pgrepl.statements.run import may_run_early
+    def _waiting(self, but: BoundPortal | None = None) -> list[BoundPortal]:
+        """The portals of queries that have not run yet."""
+        portals = self._client.session.transaction.portals.values()
+        found = [each for each in portals if isinstance(each, BoundPortal) and each is not but]
+        return [each for each in found if each.result is None and each.shown is not None and not each.has_failed]
 
-        if portal.shown is None or portal.has_failed:
+    def _look_at(self, portal: BoundPortal) -> None:
+        """Note what a query is to see that is executed later: what there is now (PortalStart)."""
+        from pgrepl.statements.run import portal_moment
+
+        if portal.only_reads is None:
+            found = portal_moment(self._client.session, portal.prepared, portal.parameters)
+            portal.only_reads = found is not None
+            portal.snapshot, portal.stays = found or (None, True)
+
+    def before_change(self) -> None:
+        """Run the waiting queries to whose rows a change by this session makes a difference."""
+        session = self._client.session
+        if session.transaction.block is Block.ABORTED:
             return
-        if may_run_early(self._client.session, portal.prepared, portal.parameters):
+        for portal in self._waiting():
+            if not portal.stays and portal.error is None:
+                with self._client.running(), statement(session, looks=True):
+                    self._run_early(portal)
+
+    def _run_early(self, portal: BoundPortal) -> None:
+        """Compute the first row, which fixes what is read. An error is of that row, and waits for it."""
+        session = self._client.session
+        session.streams = True
+        try:
             with portal.running():
-                self._run(portal)
-                with self._client.running():
-                    assert portal.result is not None
-                    bool(portal.result.rows)
+                self._begin(portal)
+                assert portal.result is not None
+                bool(portal.result.rows)
+        except PgError as error:
+            if error.sqlstate.startswith("57"):
+                raise
+            portal.result, portal.error, portal.has_failed = None, error, False
+        finally:
+            session.streams = False
+
+    def _begin(self, portal: BoundPortal) -> None:
+        """Begin the portal's query as part of the running statement."""
+        from pgrepl.statements.run import run_within
+
+        session = self._client.session
+        before = session.result_formats, session.keeps_values
+        session.result_formats, session.keeps_values = portal.kept_formats, False
+        try:
+            portal.result = run_within(session, portal.prepared, portal.parameters)
+        finally:
+            session.result_formats, session.keeps_values = before
 
     # --- Parse ----------------------------------------------------------------------------------------------------
 
@@ -262,16 +309,13 @@ class Extended:
 
     def _values(self, portal: BoundPortal, size: int) -> Sequence[Row]:
         """The portal's next rows, for FETCH, which may be the first to run it."""
-        from pgrepl.statements.run import run_within
-
         session = self._client.session
-        if portal.result is None:
-            before = session.result_formats, session.keeps_values
-            session.result_formats, session.keeps_values = portal.kept_formats, False
-            try:
-                portal.result = run_within(session, portal.prepared, portal.parameters)
-            finally:
-                session.result_formats, session.keeps_values = before
+        if portal.error is not None:
+            raise portal.error
+        with session.reading_at(portal.snapshot):
+            if portal.result is None:
+                self._begin(portal)
+            found = portal.take(size)
         style = session.text_style
         types = [typoid for _, typoid, _ in portal.columns]
         return [
@@ -279,7 +323,7 @@ class Extended:
                 None if text is None else rows.value_of(text, typoid, style)
                 for typoid, text in zip(types, row, strict=True)
             ]
-            for row in portal.take(size)
+            for row in found
         ]
 
     def _bound(
@@ -353,7 +397,8 @@ class Extended:
             self._check_describable(prepared)
             columns = self._described(prepared)
             types = b"".join(_UINT32.pack(typoid) for typoid in prepared.types)
-            channel.send(b"t", _INT16.pack(len(prepared.types)) + types)
+            count = len(prepared.types) & 0xFFFF  # of more than Bind can give the rest of the number is lost, as there
+            channel.send(b"t", count.to_bytes(2, "big") + types)
         elif kind == b"P":
             portal = self._portal(name)
             if isinstance(portal, BoundPortal):
@@ -397,10 +442,13 @@ class Extended:
             client.channel.send(b"I")
             return
         self._check_not_aborted(prepared)
+        self._before_execute(portal)
         fetches = portal.result is not None
         client.log.execute(prepared, name, portal.parameters, fetches=fetches)
         try:
-            with portal.running():
+            with portal.running(), client.session.reading_at(portal.snapshot):
+                if portal.error is not None:
+                    raise portal.error
                 if portal.result is None:
                     if not self._run(portal):
                         return
@@ -412,6 +460,19 @@ class Extended:
         except PgError as error:
             raise self._with_parameters(error, name, portal.parameters) from None
         client.log.execute_ends(prepared, name, portal.parameters, fetches=fetches)
+
+    def _before_execute(self, portal: BoundPortal) -> None:
+        """Let other portals keep what they see, if this one may change it."""
+        others = self._waiting(but=portal)
+        if not others or portal.prepared.ends_block:
+            return
+        for each in others:
+            self._look_at(each)
+        if not all(each.stays for each in others):
+            if portal.result is None:
+                self._look_at(portal)
+            if not portal.only_reads:
+                self.before_change()
 
     def _execute_cursor(self, cursor: Portal, limit: int) -> None:
         """Execute a cursor of DECLARE: send the rows as FETCH finds them, in text format whatever DECLARE says, as only

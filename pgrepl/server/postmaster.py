@@ -4,7 +4,7 @@ It does nothing else, so that nothing else can stop it: it reads no message of a
 listens. What backends need is loaded before the first one is forked. One backend is always forked ahead (a spare), and
 waits for its client: to fork two processes that share so much takes longer than all else that a new client waits for.
 
-    SIGTERM  refuses new connections; ends when the last client has left (smart shutdown)
+    SIGTERM  refuses new connections; ends when the last client has left, and walsenders have sent all (smart shutdown)
     SIGINT   sessions are ended, their transactions rolled back (fast)
     SIGQUIT  all processes end at once (immediate)
     SIGHUP   settings are read again
@@ -27,6 +27,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -35,7 +36,7 @@ from pgrepl.catalog import activity
 from pgrepl.catalog.activity import ActivityTable
 from pgrepl.errors import PgError
 from pgrepl.replication.log import ServerLog
-from pgrepl.server import huge_pages
+from pgrepl.server import huge_pages, process_title
 from pgrepl.server.connection_process import end_with_parent
 from pgrepl.server.notify import notify
 from pgrepl.server.settings import ServerSettings
@@ -288,15 +289,28 @@ class Postmaster:
                 each.close()
 
     def _tell_to_end(self) -> None:
-        """Tell processes to end, again and again: a signal may come when one is not ready for it."""
-        lasting = {own.pid for own in self.own if own.lasts and own.pid}  # 0 would be the whole process group
-        others = self._children.keys() - lasting
-        if not others:
-            self._send(signal.SIGTERM, lasting)
-        elif self._stopping == "fast":
-            self._send(signal.SIGTERM, others)
-        elif self._stopping == "smart":
-            self._send(signal.SIGTERM, {own.pid for own in self.own if own.pid in others})
+        """Tell processes to end, again and again: a signal may come when one is not ready for it. What others need ends
+        after them: the server's own processes after the clients, for which a smart shutdown waits; then walsenders,
+        which have all that was committed to send; last what all work with (PostmasterStateMachine)."""
+        own = {each.pid: each for each in self.own if each.pid}  # 0 would be the whole process group
+        senders = self._walsenders()
+        clients = self._children.keys() - own.keys() - senders
+        workers = {pid for pid, each in own.items() if not each.lasts}
+        if self._stopping == "fast":
+            self._send(signal.SIGTERM, clients | workers)
+        if any(not self._children[pid].only_refuses for pid in clients):
+            return
+        if workers:
+            self._send(signal.SIGTERM, workers)
+        elif senders:
+            self._send(signal.SIGUSR2, senders)
+        else:
+            self._send(signal.SIGTERM, own)
+
+    def _walsenders(self) -> set[int]:
+        table = activity.table()
+        assert table is not None
+        return {each["pid"] for each in table.entries() if each["backend_type"] == "walsender"} & self._children.keys()
 
     def _send(self, number: signal.Signals, pids: Iterable[int]) -> None:
         for pid in list(pids):
@@ -411,7 +425,7 @@ class Postmaster:
         for own in self.own:
             if not own.pid and not self._stopping and time.monotonic() >= own.not_before and self._free:
                 place = self._free.pop()
-                own.pid = self._fork(place, b"", lambda own=own, place=place: own.run(place), own)  # type: ignore[misc]
+                own.pid = self._fork(place, b"", partial(_run, own, place), own)
 
     def _fork(self, place: int, key: bytes, work: Callable[[], None], its: AuxiliaryProcess | None = None) -> int:
         parent = os.getpid()
@@ -455,6 +469,11 @@ class Postmaster:
             with suppress(OSError):
                 if stat.S_ISSOCK(path.stat().st_mode) or path.suffix in (".lock", ".pid"):
                     path.unlink()
+
+
+def _run(own: AuxiliaryProcess, place: int) -> None:
+    process_title.show(own.name)
+    own.run(place)
 
 
 def _locked(descriptor: int) -> bool:

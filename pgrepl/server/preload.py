@@ -37,8 +37,10 @@ def load() -> None:
     import pyarrow.parquet  # noqa: F401
 
     from pgrepl.query import table_columns  # noqa: F401
+    from pgrepl.server import process_title
     from pgrepl.statements.describe import prepare
 
+    process_title.setter()
     with tempfile.TemporaryDirectory(prefix="pgrepl-") as folder:
         opened = OpenedSession(f"{folder}/catalog.db", "postgres", "postgres")
         try:

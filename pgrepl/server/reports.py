@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pgrepl.errors import Report
+from pgrepl.errors import PgError, Report
+from pgrepl.server import source
+from pgrepl.server.source import Source
+
+Encode = Callable[[str], bytes]
 
 _FIELDS = (
     ("C", "sqlstate"),
@@ -20,18 +24,27 @@ _FIELDS = (
     ("P", "position"),
     ("p", "internal_position"),
     ("q", "internal_query"),
-    ("R", "routine"),
 )
 
 
-def body(report: Report, encode: Callable[[str], bytes]) -> bytes:
-    """The body of an ErrorResponse or a NoticeResponse."""
+def of_error(error: PgError, encode: Encode) -> bytes:
+    """The body of an ErrorResponse."""
+    return _body(error.report, source.of_error(error), encode)
+
+
+def of_notice(report: Report, encode: Encode) -> bytes:
+    """The body of a NoticeResponse."""
+    return _body(report, source.of_report(report), encode)
+
+
+def _body(report: Report, source: Source, encode: Encode) -> bytes:
     severity = report.severity.encode()
     parts = [b"S" + severity, b"V" + severity]
     for code, name in _FIELDS:
         value = getattr(report, name)
         if value is not None:
             parts.append(code.encode() + encode(str(value)).replace(b"\0", b"?"))
+    parts += [code + encode(str(value)) for code, value in zip((b"F", b"L", b"R"), source, strict=True)]
     return b"\0".join(parts) + b"\0\0"
 
 

@@ -108,7 +108,7 @@ def binary_form(typoid: int, style: TextStyle, encode: Encode) -> Format:
     """What makes the binary form of a value whose text is known."""
     if typoid in TEXTS:
         return encode
-    send = sends(typoid)
+    send = sends(typoid, style.encoding)
     if send is None:
         raise no_binary_output(typoid)
     return lambda text: send(value_of(text, typoid, style))

@@ -45,6 +45,10 @@ _SUBSCRIPTION_OPTIONS = (
     "binary | connect | copy_data | create_slot | disable_on_error | enabled | failover | origin | password_required"
     " | run_as_owner | schema_changes | slot_name | streaming | synchronous_commit | two_phase"
 )
+_SET_SUBSCRIPTION_OPTIONS = (
+    "binary | disable_on_error | failover | origin | password_required | run_as_owner | schema_changes | slot_name"
+    " | streaming | synchronous_commit"
+)
 _COMMITS = "local | off | on | remote_apply | remote_write"
 _COLUMN = "CHECK ( | DEFAULT | GENERATED | NOT NULL | PRIMARY KEY | REFERENCES | UNIQUE"
 _KINDS = (
@@ -150,14 +154,14 @@ _RULES = f"""
 ^ALTER SUBSCRIPTION * ADD|SET|DROP PUBLICATION * -> WITH (
 ^ALTER SUBSCRIPTION * ADD|SET|DROP PUBLICATION * WITH (|, -> copy_data | refresh
 ^ALTER SUBSCRIPTION ** (|, copy_data|refresh = -> true | false
-^ALTER SUBSCRIPTION * SET ( -> {_SUBSCRIPTION_OPTIONS}
+^ALTER SUBSCRIPTION * SET ( -> {_SET_SUBSCRIPTION_OPTIONS}
 ^ALTER SUBSCRIPTION * SET ( ** schema_changes = -> columns | none | tables
 ^ALTER SUBSCRIPTION * SET ( ** origin = -> any | none
 ^ALTER SUBSCRIPTION * SET ( ** streaming = -> on | off | parallel
 ^ALTER SUBSCRIPTION * SET ( ** slot_name = -> NONE
 ^ALTER SUBSCRIPTION * SET ( ** synchronous_commit = -> {_COMMITS}
 ^ALTER SUBSCRIPTION * SET ( ** = -> true | false
-^ALTER SUBSCRIPTION * SET ( ** , -> {_SUBSCRIPTION_OPTIONS}
+^ALTER SUBSCRIPTION * SET ( ** , -> {_SET_SUBSCRIPTION_OPTIONS}
 ^CREATE SUBSCRIPTION * -> CONNECTION
 ^CREATE SUBSCRIPTION * CONNECTION * -> PUBLICATION
 ^CREATE SUBSCRIPTION ** PUBLICATION -> <publication>

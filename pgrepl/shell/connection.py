@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pgrepl.api.opened import OpenedSession, require_catalog
@@ -53,6 +52,7 @@ class ConnectTarget:
     data_path: str | None = None
     folder: str = field(default_factory=_working_directory)
     makes: bool = True  # is a catalog made where there is none?
+    announces: bool = False  # with a notice that says where, since its name was not given
 
 
 def is_conninfo(text: str) -> bool:
@@ -72,13 +72,20 @@ def at_host(target: ConnectTarget, own: ConnectTarget, options: Mapping[str, str
         raise ConnectFailure(str(failure)) from failure
     if endpoint.is_local:
         return replace(target, catalog=own.catalog, data_path=own.data_path)
-    if not endpoint.is_folder:
+    host = endpoint.host
+    if not (endpoint.is_folder or "/" in host or host in (".", "..")):
+        is_near = host and os.path.exists(os.path.join(own.folder, host))
+        advice = (
+            f"Is it meant to be a folder? Then write ./{host}" if is_near else "Give a folder with a catalog.db as host"
+        )
         raise ConnectFailure(
             f"{endpoint.name}pgrepl opens a catalog, it is no client for servers\n"
-            "\tGive a folder with a catalog.db as host, or the catalog with --catalog."
+            f"\t{advice}, or the catalog with --catalog."
         )
-    path = Path(endpoint.host)
-    return replace(target, catalog=str(path if path.is_file() else path / CATALOG_FILE), data_path=None)
+    is_file = os.path.isfile(os.path.join(own.folder, host))
+    return replace(
+        target, catalog=host if is_file else os.path.join(host, CATALOG_FILE), data_path=None, announces=False
+    )
 
 
 def from_conninfo(target: ConnectTarget, own: ConnectTarget, conninfo: str) -> ConnectTarget:
@@ -132,9 +139,14 @@ def startup_settings(options: str) -> dict[str, str]:
     return settings
 
 
+def _is_elsewhere(catalog: str) -> bool:
+    """Whether the catalog is no file."""
+    return "://" in catalog or catalog == ":memory:"
+
+
 def check_catalog(target: ConnectTarget) -> None:
     """An error where there is no catalog: for who only reads, and for who wants what a new one does not have."""
-    if "://" in target.catalog or target.catalog == ":memory:":
+    if _is_elsewhere(target.catalog):
         return
     if os.path.lexists(os.path.join(target.folder, target.catalog)):
         return
@@ -155,6 +167,8 @@ class Connection(OpenedSession):
         self._catch_up: CatchUp | None = None
         self._superuser = False
         self.told: set[Report] = set()  # of stopped subscriptions
+        file = None if _is_elsewhere(target.catalog) else os.path.join(target.folder, target.catalog)
+        is_new = file is not None and not os.path.lexists(file)
         try:
             check_catalog(target)
             super().__init__(
@@ -169,6 +183,8 @@ class Connection(OpenedSession):
         except PgError as error:
             raise failure_of(target.catalog, error) from error
         self.follow_encoding()
+        if is_new and target.announces:
+            self.session.notice("NOTICE", f'created catalog "{os.path.abspath(str(file))}"')
 
     def run(
         self, text: str, parameters: Sequence[Parameter] | None = None, *, execute: Execute | None = None

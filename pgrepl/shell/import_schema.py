@@ -14,7 +14,10 @@ from pgrepl.shell.subcommand import OK, connecting, connection, run
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.replication.publisher.definition import RemoteDefinition
     from pgrepl.replication.publisher.postgres.schema import Imported
+
+_THERE = frozenset(("42P06", "42P07", "42710", "42723"))  # a schema, a relation, a type or another object, a function
 
 
 @click.command("import-schema", short_help="CREATE TABLE statements for what a server publishes")
@@ -41,7 +44,8 @@ def import_schema_command(
     Of each table: the published columns, NOT NULL, the primary key, the replica identity, its partitions; of its
     columns the enums, domains and composite types. A type that cannot be made here becomes text. Materialized views
     are made without rows: REFRESH MATERIALIZED VIEW when the tables have theirs. What is not imported is named, in a
-    comment or with --apply on standard error.
+    comment or with --apply on standard error. --apply makes what is missing here, columns as well, and leaves what is
+    there as it is.
 
     \b
     pgrepl import-schema 'host=db.example.com dbname=shop user=repl' -p orders > shop.sql
@@ -58,36 +62,62 @@ def import_schema_command(
 
 
 def _printed(each: Imported) -> str:
-    notes = () if each.is_noted else each.notes
-    return "".join(f"-- {note}\n" for note in notes) + (f"{each.statement}\n" if each.statement else "")
+    notes = [f"-- {line}\n" for note in each.notes for line in note.splitlines()]
+    return "".join(notes) + (f"{each.statement}\n" if each.statement else "")
 
 
 def _apply(session: Session, found: Sequence[Imported]) -> None:
-    """Run the statements in one transaction, and name what is not imported."""
+    """Run the statements in one transaction, and name what is there, and what is not imported."""
+    there: set[str] = set()  # tables
+    _run(session, "BEGIN")
+    for each in found:
+        for note in (*each.notes, *each.noted):
+            _warn(note)
+        if not each.statement or (each.table is not None and each.table.qualified_name in there):
+            continue
+        _run(session, "SAVEPOINT import_schema")
+        try:
+            tags = _run(session, each.statement)
+        except PgError as error:
+            if error.sqlstate not in _THERE and not each.name:
+                raise
+            _run(session, "ROLLBACK TO import_schema")
+            tags = []
+            if error.sqlstate not in _THERE:
+                _warn(f"{each.name} is not imported: {error.message}")
+            else:
+                session.notice("NOTICE", f"{error.message}, skipping", sqlstate=error.sqlstate)
+                if each.table is not None:
+                    there.add(each.table.qualified_name)
+                    tags = _add_columns(session, each.table)
+        _run(session, "RELEASE import_schema")
+        sys.stdout.write("".join(f"{tag}\n" for tag in tags))
+    _run(session, "COMMIT")
+
+
+def _add_columns(session: Session, wanted: RemoteDefinition) -> list[str | None]:
+    """Add the columns that a table lacks. Partitions get them with their root, and rows have no values for them."""
+    from pgrepl.catalog.relation import find_relation
+    from pgrepl.catalog.transaction import reading
+    from pgrepl.sql.nodes.expr import RangeVar
+
+    with reading(session):
+        here = find_relation(session, RangeVar(wanted.name, wanted.schema))
+    if wanted.parent is not None or here.kind not in ("r", "p"):
+        return []
+    tags = []
+    for column in wanted.columns:
+        if here.attribute(column.name) is None:
+            tags += _run(session, wanted.add_column(column))
+            if column.notnull:
+                _warn(f"column {column.name} of table {wanted.qualified_name} is added without NOT NULL")
+    return tags
+
+
+def _run(session: Session, text: str) -> list[str | None]:
     from pgrepl.statements.run import run as run_statements
 
-    def execute(text: str) -> list[str | None]:
-        return [result.tag for result in run_statements(session, text)]
-
-    execute("BEGIN")
-    for each in found:
-        for note in each.notes:
-            _warn(note)
-        if not each.statement:
-            continue
-        tags: list[str | None] = []
-        if not each.name:
-            tags = execute(each.statement)
-        else:
-            execute("SAVEPOINT import_schema")
-            try:
-                tags = execute(each.statement)
-            except PgError as error:
-                execute("ROLLBACK TO import_schema")
-                _warn(f"{each.name} is not imported: {error.message}")
-            execute("RELEASE import_schema")
-        sys.stdout.write("".join(f"{tag}\n" for tag in tags))
-    execute("COMMIT")
+    return [result.tag for result in run_statements(session, text)]
 
 
 def _warn(text: str) -> None:

@@ -271,9 +271,11 @@ def _is_terminal() -> bool:
 
 def _connect(shell: Shell, invocation: Invocation) -> None:
     environment = os.environ
+    named = invocation.catalog or environment.get("PGREPL_CATALOG")
     try:
         own = ConnectTarget(
-            catalog=invocation.catalog or environment.get("PGREPL_CATALOG") or CATALOG_FILE,
+            catalog=named or CATALOG_FILE,
+            announces=not named and not shell.quiet,
             database=DEFAULT_DATABASE,
             user=environment.get("PGUSER") or DEFAULT_USER,
             settings=_settings(environment),
@@ -414,6 +416,12 @@ def unknown_command(word: str, command: str) -> int:
 def hint_at_similar_command(command: str) -> None:
     """A hint for a mistyped subcommand, which was taken for a database."""
     sys.stderr.write(f'{PROGRAM}: hint: Did you mean "{PROGRAM} {command}"?\n')
+
+
+def hint_at_unknown_word(word: str) -> None:
+    """A hint that a first word which is no subcommand was taken for a database."""
+    sys.stderr.write(f'{PROGRAM}: hint: "{word}" is no command, and was taken for a database. ')
+    sys.stderr.write(f'"{PROGRAM} --help" lists the commands.\n')
 
 
 def usage_error(message: str, command: str | None = None) -> int:

@@ -72,7 +72,9 @@ def connection(
     """A session, for as long as it is wanted. A missing catalog is an error, unless the command `makes` one."""
     settings = startup_settings(os.environ.get("PGOPTIONS", ""))
     data_path = data_path or os.environ.get("PGREPL_DATA_PATH") or None
-    opened = Connection(ConnectTarget(catalog, database, user, settings, data_path, makes=makes), say)
+    announces = makes and click.get_current_context().get_parameter_source("catalog") is ParameterSource.DEFAULT
+    target = ConnectTarget(catalog, database, user, settings, data_path, makes=makes, announces=announces)
+    opened = Connection(target, say)
     try:
         yield opened
     finally:

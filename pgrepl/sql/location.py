@@ -10,6 +10,7 @@ from pgrepl.sql.nodes import (
     BoolExpr,
     CollateClause,
     FuncCall,
+    IsDocument,
     MultiAssign,
     NamedArg,
     NullTest,
@@ -63,8 +64,9 @@ def _(node: SubLink) -> int:
 
 @expr_location.register(NullTest)
 @expr_location.register(BooleanTest)
+@expr_location.register(IsDocument)
 @expr_location.register(NamedArg)
-def _(node: NullTest | BooleanTest | NamedArg) -> int:
+def _(node: NullTest | BooleanTest | IsDocument | NamedArg) -> int:
     return leftmost(node.location, expr_location(node.arg))
 
 

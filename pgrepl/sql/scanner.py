@@ -31,6 +31,7 @@ Token = tuple[str, Any, int, int]
 """(terminal, value, start, end). The value of a key word is the word in lower case, of a name or string its content."""
 
 
+_MOST_PARAMETERS = (2**30 - 1) // 4  # MaxAllocSize / sizeof(Oid)
 _NAME = LETTER + NAME_PART + "*"
 _DECIMAL = "[0-9](?:_?[0-9])*"
 _NUMERIC = rf"(?:{_DECIMAL}\.(?:{_DECIMAL})?|\.{_DECIMAL})"
@@ -280,6 +281,11 @@ def _unicode(token: Token, uescape: Token | None, text: str, on_notice: OnNotice
             raise error_at(uescape, "invalid Unicode escape character", text)
     value = unescape_unicode(body, escape, start)
     return ("IDENT", truncate(value, on_notice), start, end) if terminal == "UIDENT" else ("SCONST", value, start, end)
+
+
+def parameter_count(text: str) -> int:
+    """The highest number of a parameter in a text, of those for which there may be a type (variable_paramref_hook)."""
+    return max((number for number in parameter_numbers(text) if number <= _MOST_PARAMETERS), default=0)
 
 
 def parameter_numbers(text: str) -> set[int]:

@@ -31,7 +31,7 @@ from pgrepl.lake.adopt import ForeignColumn
 from pgrepl.lake.definition_types import foreign_type
 from pgrepl.sql.parser import parse_expression
 from pgrepl.statements.deletion import drop_objects
-from pgrepl.statements.dependencies import record_type_dependencies
+from pgrepl.statements.dependencies import record_column_dependencies
 from pgrepl.statements.table.access import HEAP
 from pgrepl.statements.table.columns import SYSTEM_COLUMNS, NewColumn, attribute_values, column_of_type, finish
 from pgrepl.statements.table.defaults import cook_default, remove_default, store_default
@@ -182,7 +182,7 @@ def _column_made(made: adopt.ColumnMade, session: Session) -> None:
     number = len(rel.attributes) + 1
     store.insert(there, tables.pg_attribute, **attribute_values(made.oid, number, column))
     store.update(there, tables.pg_class, {"oid": made.oid}, relnatts=number)
-    record_type_dependencies(there, made.oid, [(number, column.type)])
+    record_column_dependencies(there, made.oid, [(number, column.type, column.collation)])
     _connect(there, made.oid, number, made.column)
 
 

@@ -19,7 +19,7 @@ from pgrepl.catalog.triggers import trigger_named
 from pgrepl.catalog.user_types import type_row
 from pgrepl.errors import PgError, unsupported
 from pgrepl.query.result import Result
-from pgrepl.sql.nodes import CommentStmt, RoutineName, TypeName
+from pgrepl.sql.nodes import CommentStmt, OperatorName, RoutineName, TypeName
 from pgrepl.sql.nodes.utility import ObjectType
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ def comment_on(stmt: CommentStmt, session: Session) -> Result:
         return Result("COMMENT")
     if isinstance(stmt.named, RoutineName):
         address = _routine(session, stmt.kind, stmt.named)
+    elif isinstance(stmt.named, OperatorName):
+        address = _operator(session, stmt.named)
     elif isinstance(stmt.named, TypeName):
         address = _type(session, stmt.kind, stmt.named)
     else:
@@ -89,6 +91,14 @@ def _routine(session: Session, kind: ObjectType, name: RoutineName) -> ObjectAdd
     found = find_routine(session, kind, name)
     check_owner(session, routine_word(found), found.proname, found.proowner)
     return ObjectAddress(classes.PG_PROC, found.oid)
+
+
+def _operator(session: Session, name: OperatorName) -> ObjectAddress:
+    from pgrepl.statements.operator.alter import find_operator
+
+    found = find_operator(session, name)
+    check_owner(session, "operator", ".".join(name.name), found.oprowner)
+    return ObjectAddress(classes.PG_OPERATOR, found.oid)
 
 
 def _column(session: Session, kind: ObjectType, name: Sequence[str]) -> ObjectAddress:
@@ -192,6 +202,17 @@ def _type(session: Session, kind: ObjectType, name: TypeName) -> ObjectAddress:
     return ObjectAddress(classes.PG_TYPE, int(oid))
 
 
+def _collation(session: Session, kind: ObjectType, name: Sequence[str]) -> ObjectAddress:
+    from pgrepl.expr.typenames import collation_of_name
+
+    oid = collation_of_name(session, tuple(name))
+    row = one(session, tables.pg_collation, oid=oid)
+    check_owner(session, "collation", _written(name), classes.BOOTSTRAP_SUPERUSER if row is None else row.collowner)
+    if row is None:
+        raise unsupported(f"commenting on the built-in collation {name[-1]}")
+    return ObjectAddress(classes.PG_COLLATION, row.oid)
+
+
 def _domain_constraint(session: Session, kind: ObjectType, name: Sequence[str]) -> ObjectAddress:
     from pgrepl.statements.type.domain_constraints import domain_constraint
     from pgrepl.statements.type.names import domain_as_written
@@ -202,6 +223,7 @@ def _domain_constraint(session: Session, kind: ObjectType, name: Sequence[str]) 
 
 _FINDERS: dict[ObjectType, Callable[[Session, ObjectType, Sequence[str]], ObjectAddress]] = {
     **dict.fromkeys(_RELATIONS, _relation),
+    ObjectType.COLLATION: _collation,
     ObjectType.COLUMN: _column,
     ObjectType.DOMCONSTRAINT: _domain_constraint,
     ObjectType.TABCONSTRAINT: _constraint,

@@ -38,7 +38,7 @@ def declare_cursor(stmt: DeclareCursorStmt, session: Session) -> Result:
         query = with_table_locks(session, stmt.query, query)
     permissions.check(session, query)
     permissions.check_functions(session, query)
-    standing, rows = cursor_rows(session, query)
+    standing, rows = cursor_rows(session, query, waits=session.parameters is None and not session.is_nested)
     shown = listed_columns(query.targets)
     origins = [column.origin for column in shown]
     declared = Declared(session.query, binary=stmt.binary, holds=stmt.holds, standing=standing, origins=origins)

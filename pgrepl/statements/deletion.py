@@ -36,13 +36,15 @@ def _remove_class(session: Session, address: ObjectAddress) -> None:
 
 
 def _remove_type(session: Session, address: ObjectAddress) -> None:
-    """Remove a type, and the labels of an enum. A row type of a table has no row of its own: it is dropped with its
-    table."""
+    """Remove a type, the labels of an enum, what a range is made of. A row type of a table has no row of its own: it
+    is dropped with its table."""
     row = store.one(session, tables.pg_type, oid=address.objid)
     if row is None:
         return
     if row.typtype == "e":
         store.delete(session, tables.pg_enum, enumtypid=row.oid)
+    elif row.typtype == "r":
+        store.delete(session, tables.pg_range, rngtypid=row.oid)
     store.delete(session, tables.pg_type, oid=row.oid)
 
 
@@ -119,15 +121,24 @@ def _remove_row(table: type[SystemRow]) -> Callable[[Session, ObjectAddress], No
     return remove
 
 
+def _remove_operator(session: Session, address: ObjectAddress) -> None:
+    from pgrepl.statements.operator.links import unlink
+
+    unlink(session, address.objid)
+    store.delete(session, tables.pg_operator, oid=address.objid)
+
+
 def _remove_schema(session: Session, address: ObjectAddress) -> None:
     store.delete(session, tables.pg_namespace, datid=session.database_oid, oid=address.objid)
 
 
 _REMOVALS: dict[int, Callable[[Session, ObjectAddress], None]] = {
     classes.PG_CLASS: _remove_class,
+    classes.PG_COLLATION: _remove_row(tables.pg_collation),
     classes.PG_CONSTRAINT: _remove_constraint,
     classes.PG_ATTRDEF: _remove_default,
     classes.PG_REWRITE: _remove_row(tables.pg_rewrite),
+    classes.PG_OPERATOR: _remove_operator,
     classes.PG_PROC: _remove_row(tables.pg_proc),
     classes.PG_TRIGGER: _remove_row(tables.pg_trigger),
     classes.PG_TYPE: _remove_type,

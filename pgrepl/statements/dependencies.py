@@ -1,7 +1,6 @@
 """Records in pg_depend the columns, relations and row types that an expression or a query uses.
 
-They are found as find_expr_references_walker does. Operators, collations and what else is PostgreSQL's own need no
-record.
+They are found as find_expr_references_walker does. What is PostgreSQL's own needs no record.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import chain
 
-from pgrepl.catalog.classes import PG_CLASS, PG_TYPE, ObjectAddress
+from pgrepl.catalog.classes import PG_CLASS, PG_COLLATION, PG_PROC, PG_TYPE, ObjectAddress
 from pgrepl.catalog.depend import Dependency, dependencies_of, record_dependencies, record_dependency
 from pgrepl.catalog.row_types import rowtype_relation
 from pgrepl.catalog.session import Session
@@ -17,6 +16,8 @@ from pgrepl.catalog.user_types import type_row
 from pgrepl.expr.references import distinct, objects_of, objects_of_expr
 from pgrepl.expr.tree import Expr, Query, Rte, RteKind
 from pgrepl.types import oids
+from pgrepl.types.builtin import element_type
+from pgrepl.types.row_arrays import RowArray
 
 
 def record_expression_dependencies(
@@ -67,6 +68,11 @@ def record_types(session: Session, depender: ObjectAddress, types: Iterable[int]
     record_dependencies(session, depender, found)
 
 
+def record_functions(session: Session, depender: ObjectAddress, functions: Iterable[int]) -> None:
+    """Record that an object needs these functions; those that are 0 or PostgreSQL's own are not noted."""
+    record_dependencies(session, depender, [ObjectAddress(PG_PROC, oid) for oid in functions if oid])
+
+
 def record_query_parts(
     session: Session, depender: ObjectAddress, queries: Iterable[Query], columns: Iterable[ObjectAddress]
 ) -> None:
@@ -82,9 +88,17 @@ def _know_types(session: Session, found: list[ObjectAddress]) -> None:
             _know_type(session, address)
 
 
-def record_type_dependencies(session: Session, relid: int, columns: Iterable[tuple[int, int]]) -> None:
-    """A column of a user's type or of a table's row type, given as (number, type), needs that type."""
-    for number, type_ in columns:
+def record_collations(session: Session, depender: ObjectAddress, collations: Iterable[int]) -> None:
+    """Record that an object needs these collations; only those of users are noted."""
+    record_dependencies(session, depender, [ObjectAddress(PG_COLLATION, int(oid)) for oid in collations if oid])
+
+
+def record_column_dependencies(session: Session, relid: int, columns: Iterable[tuple[int, int, int]]) -> None:
+    """A column of a user's type, of a table's row type or with a user's collation, given as (number, type, collation),
+    needs them."""
+    for number, type_, collation in columns:
+        if collation >= oids.FIRST_USER_OID:
+            record_collations(session, ObjectAddress(PG_CLASS, relid, number), [collation])
         if type_ >= oids.FIRST_USER_OID:
             address = ObjectAddress(PG_TYPE, int(type_))
             _know_type(session, address)
@@ -95,6 +109,7 @@ def _know_type(session: Session, type_: ObjectAddress) -> None:
     """Record that a row type is part of its table, when the type is used for the first time."""
     if type_row(session, type_.objid) is not None:
         return
-    source = rowtype_relation(session, type_.objid)
+    kind = session.type_of(type_.objid)
+    source = rowtype_relation(session, element_type(kind) if isinstance(kind, RowArray) else kind)
     if source is not None and not dependencies_of(session, type_):
         record_dependency(session, type_, ObjectAddress(PG_CLASS, source.oid), Dependency.INTERNAL)

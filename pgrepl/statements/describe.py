@@ -35,7 +35,7 @@ from pgrepl.sql.nodes import (
     VariableShowStmt,
 )
 from pgrepl.sql.parser import parse
-from pgrepl.sql.scanner import parameter_numbers
+from pgrepl.sql.scanner import parameter_count
 from pgrepl.statements.plan_cache import PreparedStatement, analyze, find_prepared, revalidate
 from pgrepl.statements.utility import execute
 
@@ -62,12 +62,15 @@ def prepare(session: Session, text: str, given: Sequence[int] = (), name: str = 
             return found
         if session.transaction.block is Block.ABORTED and not found.ends_block:
             raise aborted()
-        count = max(parameter_numbers(text), default=0) if isinstance(stmt, _WITH_PARAMETERS) else 0
-        parameters = InferredParameters(given, max(count, len(given)))
-        if not found.ends_block:
-            with reading(session):
-                found.prepared_at = session.transaction.statement_now
-                _analyze(session, found, stmt, parameters)
+        count = parameter_count(text) if isinstance(stmt, _WITH_PARAMETERS) else 0
+        if found.ends_block:
+            InferredParameters(given, len(given)).check()
+            return found
+        with reading(session):
+            found.prepared_at = session.transaction.statement_now
+            types = [session.type_of(typoid) for typoid in given]
+            parameters = InferredParameters(types, max(count, len(types)))
+            _analyze(session, found, stmt, parameters)
         found.types = tuple(map(int, parameters.types))
     except PgError:
         session.transaction.fail_statement()

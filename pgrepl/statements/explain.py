@@ -7,6 +7,7 @@ the number of rows that a scan reads.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -34,7 +35,8 @@ from pgrepl.sql.nodes import (
     Statement,
     UpdateStmt,
 )
-from pgrepl.statements.explain_options import FORMATS, read_options
+from pgrepl.statements.explain_about import changed_settings, tracing
+from pgrepl.statements.explain_options import FORMATS, ExplainOptions, read_options
 from pgrepl.statements.explain_output import WRITERS
 from pgrepl.statements.explain_plan import (
     Actual,
@@ -45,6 +47,7 @@ from pgrepl.statements.explain_plan import (
     spark_nodes,
     spread,
 )
+from pgrepl.statements.explain_serialize import Serialization
 from pgrepl.statements.rows import select
 from pgrepl.types import oids
 
@@ -79,14 +82,20 @@ def explain(stmt: ExplainStmt, session: Session) -> Result:
         if options.format != "text":
             raise unsupported("EXPLAIN REFRESH MATERIALIZED VIEW in another format than text")
         return Result("EXPLAIN", (_column("text"),), [("Utility statements have no plan structure",)])
-    begin = perf_counter()
-    explained = _explained(session, stmt.query, options.flag("verbose"))
-    planning = perf_counter() - begin
+    with tracing() if options.flag("memory") else nullcontext() as memory:
+        begin = perf_counter()
+        explained = _planned(session, stmt.query, options)
+        planning = perf_counter() - begin
+    explained.memory = memory
+    if options.flag("settings"):
+        explained.settings = changed_settings(session)
     execution = None
     if options.analyze:
         begin = perf_counter()
         session.instruments = instruments = Instruments(timing=options.timing)
         try:
+            if options.serialize:
+                explained.serialization = Serialization(session, options.serialize)
             rows = _carry_out(session, stmt.query, explained, instruments)
         finally:
             session.instruments = None
@@ -117,6 +126,15 @@ def _attach_triggers(session: Session, stmt: Statement, explained: Explained, in
     tables = list(dict.fromkeys([*first, *(each.relid for each in called)]))
     explained.names_tables = len(tables) > 1
     explained.triggers = sorted(called, key=lambda each: (tables.index(each.relid), each.name.encode()))
+
+
+def _planned(session: Session, stmt: Statement, options: ExplainOptions) -> Explained:
+    if not options.flag("generic_plan"):
+        return _explained(session, stmt, options.flag("verbose"))
+    from pgrepl.statements.plan_cache import without_values
+
+    with without_values(session, stmt):
+        return _explained(session, stmt, options.flag("verbose"))
 
 
 def _explained(session: Session, stmt: Statement, verbose: bool) -> Explained:
@@ -168,14 +186,28 @@ def _carry_out(session: Session, stmt: Statement, explained: Explained, instrume
             from pgrepl.lake.spark import is_remote
             from pgrepl.query.spark.measured import carry_out
 
-            if not is_remote():
+            if not is_remote() and explained.serialization is None:
                 return carry_out(rows.frame, list(spark_nodes(explained.plan)), instruments)
-        return sum(len(batch) for batch in rows.batches())
+        count = 0
+        for batch in rows.batches():
+            count += len(batch)
+            if explained.serialization is not None:
+                explained.serialization.add(batch, [column.type for column in query.columns])
+        return count
     from pgrepl.catalog.transaction import require_writable
     from pgrepl.sql.tags import command_tag
 
     if not isinstance(stmt, _MODIFYING) and (not isinstance(stmt, SelectStmt) or stmt.into is not None):
         require_writable(session, command_tag(stmt))
         session.transaction.require_write()
-    result = _run(stmt, session)
-    return len(result.rows) if result.columns is not None else 0
+    formats = session.result_formats
+    session.result_formats = (1,) if explained.serialization is not None and explained.serialization.is_binary else ()
+    try:
+        result = _run(stmt, session)
+    finally:
+        session.result_formats = formats
+    if result.columns is None:
+        return 0
+    if explained.serialization is not None:
+        explained.serialization.add_result(result)
+    return len(result.rows if result.values is None else list(result.values))

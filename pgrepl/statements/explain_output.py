@@ -6,12 +6,22 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
+from pgrepl.statements.explain_text import kilobytes
 from pgrepl.types.json import escape_json
 
 if TYPE_CHECKING:
     from pgrepl.instrument import TriggerCalls
     from pgrepl.statements.explain_options import ExplainOptions
     from pgrepl.statements.explain_plan import Explained, PlanNode
+
+# there are no buffers and no WAL: PostgreSQL's text leaves out what is 0, the other formats show it
+_BLOCKS = ("Hit", "Read", "Dirtied", "Written")
+_NO_BUFFERS = {
+    f"{kind} {what} Blocks": 0
+    for kind, counted in (("Shared", _BLOCKS), ("Local", _BLOCKS), ("Temp", ("Read", "Written")))
+    for what in counted
+}
+_NO_WAL = {"WAL Records": 0, "WAL FPI": 0, "WAL Bytes": 0}
 
 Times = dict[str, float]
 _PLANNING = "Planning Time"
@@ -20,9 +30,23 @@ _PLANNING = "Planning Time"
 def _text(explained: Explained, times: Times, options: ExplainOptions) -> list[str]:
     lines = list(_node_lines(explained.plan, options, None))
     lines += [line for block in explained.appendix for line in block.splitlines()]
+    if explained.settings:
+        lines.append("Settings: " + ", ".join(f"{name} = '{value}'" for name, value in explained.settings.items()))
+    if explained.memory is not None:
+        used, allocated = kilobytes(explained.memory.used), kilobytes(explained.memory.allocated)
+        lines += ["Planning:", f"  Memory: used={used}kB  allocated={allocated}kB"]
     said = {name: f"{name}: {seconds * 1000:.3f} ms" for name, seconds in times.items()}
     planning = [said.pop(_PLANNING)] if _PLANNING in said else []
-    return [*lines, *planning, *_trigger_lines(explained, options), *said.values()]
+    serialized = _serialization_lines(explained, options)
+    return [*lines, *planning, *_trigger_lines(explained, options), *serialized, *said.values()]
+
+
+def _serialization_lines(explained: Explained, options: ExplainOptions) -> Iterator[str]:
+    """As ExplainPrintSerialize does."""
+    made = explained.serialization
+    if made is not None:
+        time = f"time={made.seconds * 1000:.3f} ms  " if options.timing else ""
+        yield f"Serialization: {time}output={kilobytes(made.size)}kB  format={made.format}"
 
 
 def _trigger_lines(explained: Explained, options: ExplainOptions) -> Iterator[str]:
@@ -77,11 +101,24 @@ def _as_data(explained: Explained, times: Times, options: ExplainOptions) -> dic
     data: dict[str, Any] = {"Plan": _node_data(explained.plan, options)}
     if explained.appendix:
         data["Physical Plan"] = list(explained.appendix)
+    if explained.settings:
+        data["Settings"] = explained.settings
+    planning: dict[str, Any] = dict(_NO_BUFFERS) if options.flag("buffers") else {}
+    if explained.memory is not None:
+        planning["Memory Used"] = kilobytes(explained.memory.used)
+        planning["Memory Allocated"] = kilobytes(explained.memory.allocated)
+    if planning:
+        data["Planning"] = planning
     said = {name: round(seconds * 1000, 3) for name, seconds in times.items()}
     if _PLANNING in said:
         data[_PLANNING] = said.pop(_PLANNING)
     if options.analyze:
         data["Triggers"] = [_trigger_data(each, options) for each in explained.triggers]
+    made = explained.serialization
+    if made is not None:
+        time = {"Time": round(made.seconds * 1000, 3)} if options.timing else {}
+        volume = {"Output Volume": kilobytes(made.size), "Format": made.format}
+        data["Serialization"] = time | volume | (_NO_BUFFERS if options.flag("buffers") else {})
     return data | said
 
 
@@ -95,10 +132,14 @@ def _trigger_data(each: TriggerCalls, options: ExplainOptions) -> dict[str, Any]
     return data | {"Calls": each.calls}
 
 
-def _node_data(node: PlanNode, options: ExplainOptions) -> dict[str, Any]:
-    data: dict[str, Any] = {"Node Type": node.title}
+def _node_data(node: PlanNode, options: ExplainOptions, relationship: str = "") -> dict[str, Any]:
+    kind, *named = (node.named or {"Node Type": node.title}).items()
+    data: dict[str, Any] = dict([kind])
+    if relationship:
+        data["Parent Relationship"] = relationship
     if node.label:
         data["Subplan Name"] = node.label
+    data |= named
     if node.rows is not None and options.flag("costs", True):
         data["Plan Rows"] = node.rows
     actual = node.actual
@@ -115,9 +156,26 @@ def _node_data(node: PlanNode, options: ExplainOptions) -> dict[str, Any]:
         data[name] = value
         if _removed(node, name)[1]:
             data[f"Rows Removed by {name}"] = _removed(node, name)[0]
+    if options.flag("buffers"):
+        data |= _NO_BUFFERS
+    if options.flag("wal"):
+        data |= _NO_WAL
     if node.children:
-        data["Plans"] = [_node_data(child, options) for child in node.children]
+        data["Plans"] = [_node_data(child, options, how) for child, how in _related(node)]
     return data
+
+
+def _related(node: PlanNode) -> Iterator[tuple[PlanNode, str]]:
+    """The nodes below one, each with what it is to it."""
+    kind = node.named.get("Node Type", node.title)
+    sides = iter(("Outer", "Inner"))
+    for child in node.children:
+        if child.label:
+            yield child, "InitPlan" if child.label.startswith("CTE ") else "SubPlan"
+        elif kind in ("Append", "SetOp"):
+            yield child, "Member"
+        else:
+            yield child, "Subquery" if kind == "Subquery Scan" else next(sides)
 
 
 # --- JSON -------------------------------------------------------------------------------------------------------------
@@ -165,7 +223,7 @@ def _yaml(explained: Explained, times: Times, options: ExplainOptions) -> list[s
 def _yaml_lines(data: dict[str, Any], indent: int) -> list[str]:
     lines = []
     for key, value in data.items():
-        head = " " * indent + key + ":"
+        head = " " * indent + key + ": "
         if isinstance(value, dict):
             lines += [head, *_yaml_lines(value, indent + 2)]
         elif isinstance(value, list):
@@ -177,7 +235,7 @@ def _yaml_lines(data: dict[str, Any], indent: int) -> list[str]:
                 else:
                     lines.append(" " * (indent + 2) + "- " + escape_json(item))
         else:
-            lines.append(f"{head} {_scalar(value)}")
+            lines.append(f"{head}{_scalar(value)}")
     return lines
 
 

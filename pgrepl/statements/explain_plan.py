@@ -19,14 +19,16 @@ from pgrepl.expr.walk import returns_set, walk
 from pgrepl.query.bounds import bounds_of, conjuncts
 from pgrepl.query.engine_choice import choose
 from pgrepl.query.group_columns import ends_asked
-from pgrepl.query.local.joins import equality, next_operand, relations_of, required_outer_of, take_early
+from pgrepl.query.local.join_order import next_operand
+from pgrepl.query.local.join_plan import equality, relations_of
+from pgrepl.query.local.joins import required_outer_of, take_early
 from pgrepl.query.local.select import postponed
 from pgrepl.query.local.sublinks import bare
 from pgrepl.query.shape import uses_groups
 from pgrepl.query.tables import is_user_table
 from pgrepl.rows.members import Member, members
 from pgrepl.sql.nodes import JoinType, SetOp, SubLinkType
-from pgrepl.statements.explain_text import Texts
+from pgrepl.statements.explain_text import Texts, kilobytes
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -36,7 +38,8 @@ if TYPE_CHECKING:
     from pgrepl.query.bounds import Bounds
     from pgrepl.query.rowset import PassingRows, SparkRows
     from pgrepl.query.spark.measured import Wanted
-
+    from pgrepl.statements.explain_about import Memory
+    from pgrepl.statements.explain_serialize import Serialization
 
 _ROW_BY_ROW = Choice(Engine.LOCAL, "statements in WITH change rows")
 
@@ -64,6 +67,7 @@ class PlanNode:
     asks: bool = False  # its filter has subqueries
     actual: Actual | None = None
     engine: Choice | None = None  # of the top node
+    named: dict[str, str] = field(default_factory=dict)  # what the title says, by the names that other formats use
 
 
 def attach(plan: PlanNode, instruments: Instruments) -> None:
@@ -135,6 +139,9 @@ class Explained:
     appendix: list[str] = field(default_factory=list)  # Spark's SQL and physical plan
     triggers: list[TriggerCalls] = field(default_factory=list)  # those that the statement has called
     names_tables: bool = False  # are they of several tables, or of a partition?
+    settings: dict[str, str] = field(default_factory=dict)  # with SETTINGS
+    memory: Memory | None = None  # with MEMORY
+    serialization: Serialization | None = None  # with SERIALIZE
 
     def rows(self) -> PassingRows | SparkRows:
         from pgrepl.query.rowset import passing_rows
@@ -148,7 +155,7 @@ def explain_query(session: Session, query: Query, verbose: bool, choice: Choice 
     expanded, context = expand_views(session, query), Context(session)
     appendix: list[str] = []
     choice = choice or (_ROW_BY_ROW if has_modifying_cte(query.ctes) else choose(session, expanded, context))
-    planner = _Planner(session, context)
+    planner = _Planner(session, context, verbose=verbose)
     if choice.engine is Engine.COLUMNS:
         planner.ends = ends_asked(expanded)
     plan = planner.query(expanded, None)
@@ -162,7 +169,7 @@ def explain_modify(session: Session, modify: Modify, verbose: bool) -> Explained
 
     planned = plan_of(session, modify)
     if has_modifying_cte(modify.ctes):
-        node = _Planner(session, Context(session)).modify(planned.modify)
+        node = _Planner(session, Context(session), verbose=verbose).modify(planned.modify)
         node.engine = _ROW_BY_ROW
         return Explained(node, session, None, _ROW_BY_ROW)
     planned = with_choice(session, planned)
@@ -172,7 +179,7 @@ def explain_modify(session: Session, modify: Modify, verbose: bool) -> Explained
     inner = explain_query(
         session, _rows_to_change(session, modify, on_spark=by_sql), verbose, choice if by_sql else None
     )
-    plan = _modify_node(session, modify, inner.plan)
+    plan = _modify_node(session, modify, inner.plan, verbose=verbose)
     plan.engine = inner.plan.engine if by_sql else choice
     inner.plan.engine = None
     return Explained(plan, session, None, inner.choice, inner.appendix)
@@ -191,17 +198,30 @@ def _rows_to_change(session: Session, modify: Modify, *, on_spark: bool = False)
     return target_rows_query(session, modify).query
 
 
-def _modify_node(session: Session, modify: Modify, rows: PlanNode) -> PlanNode:
+def _modify_node(session: Session, modify: Modify, rows: PlanNode, *, verbose: bool) -> PlanNode:
     """The node over the one that finds the rows. The queries in WITH belong to it."""
     from pgrepl.catalog.relation import relation
 
     lists = [child for child in rows.children if child.label.startswith("CTE ")]
     rows.children = [child for child in rows.children if not child.label.startswith("CTE ")]
-    title = f"{modify.command.value.capitalize()} on {relation(session, modify.relid).name}"
-    plan = PlanNode(title, children=[*lists, rows])
+    changed, operation = relation(session, modify.relid), modify.command.value.capitalize()
+    alias = next((entry.name for entry in modify.rtable if entry.relid == changed.oid), changed.name)
+    title = f"{operation} on {changed.name}"
+    kind = {"Node Type": "ModifyTable", "Operation": operation}
+    plan = PlanNode(title, children=[*lists, rows], named=kind | _target(session, changed.oid, alias, verbose=verbose))
     if modify.conflict is not None:
         plan.details.update(_conflict(session, modify, modify.conflict))
     return plan
+
+
+def _target(session: Session, relid: int, alias: str, *, verbose: bool) -> dict[str, str]:
+    """The relation of a node (ExplainTargetRel)."""
+    from pgrepl.catalog.namespace import schema_name
+    from pgrepl.catalog.relation import relation
+
+    found = relation(session, relid)
+    schema = {"Schema": schema_name(session, found.namespace)} if verbose else {}
+    return {"Relation Name": found.name, **schema, "Alias": alias}
 
 
 def _conflict(session: Session, modify: Modify, conflict: Conflict) -> Iterator[tuple[str, str | list[str]]]:
@@ -234,9 +254,10 @@ def _engine(
 
 
 class _Planner:
-    def __init__(self, session: Session, context: Context) -> None:
+    def __init__(self, session: Session, context: Context, *, verbose: bool) -> None:
         self.session = session
         self.context = context
+        self.verbose = verbose
         self.ends: set[int] | None = None  # the columns of the only table whose ends are asked, by columns
 
     def query(self, query: Query, parent: Texts | None, *, recursive: bool = False) -> PlanNode:
@@ -274,7 +295,7 @@ class _Planner:
 
     def modify(self, modify: Modify) -> PlanNode:
         rows = expand_views(self.session, _rows_to_change(self.session, modify))
-        return _modify_node(self.session, modify, self.query(rows, None))
+        return _modify_node(self.session, modify, self.query(rows, None), verbose=self.verbose)
 
     # --- FROM and WHERE -----------------------------------------------------------------------------------------------
 
@@ -283,7 +304,8 @@ class _Planner:
         by_resno = {t.resno: t.expr for t in query.targets}
         if uses_groups(query):
             keys = [texts.text(by_resno[g.resno]) for g in query.group]
-            plan = PlanNode("HashAggregate" if keys else "Aggregate", {}, [plan], counted=(query, "group"))
+            named = {"Node Type": "Aggregate", "Strategy": "Hashed" if keys else "Plain"}
+            plan = PlanNode("HashAggregate" if keys else "Aggregate", {}, [plan], counted=(query, "group"), named=named)
             if query.grouping_sets is not None:
                 names = {g.resno: key for g, key in zip(query.group, keys, strict=True)}
                 sets = ["(" + ", ".join(names[r] for r in members) + ")" for members in query.grouping_sets.sets]
@@ -385,10 +407,13 @@ class _Planner:
         rest = [c for c in tests if c not in equal]
         word = "" if kind in (JoinType.INNER, JoinType.CROSS) else f" {kind.value.capitalize()}"
         both = [left.plan, right.plan]
+        joined = word.strip() or "Inner"
         if equal:
-            plan = PlanNode(f"Hash{word} Join", {"Hash Cond": self._all(equal, texts)}, both)
+            named = {"Node Type": "Hash Join", "Join Type": joined}
+            plan = PlanNode(f"Hash{word} Join", {"Hash Cond": self._all(equal, texts)}, both, named=named)
         else:
-            plan = PlanNode(f"Nested Loop{word and word + ' Join'}", {}, both)
+            named = {"Node Type": "Nested Loop", "Join Type": joined}
+            plan = PlanNode(f"Nested Loop{word and word + ' Join'}", {}, both, named=named)
         if rest:
             plan.details["Join Filter"] = self._all(rest, texts)
         known = left.relations | right.relations
@@ -405,32 +430,45 @@ class _Planner:
     def _scan(self, query: Query, varno: int, texts: Texts, bounds: Bounds) -> PlanNode:
         entry = query.rtable[varno - 1]
         name = texts.name(varno)
+        alias = {"Alias": texts.alias(varno)}
         if is_user_table(entry):
-            plan = self._table(query, entry, name, bounds.get(varno, ()), texts, varno)
-        elif entry.kind is RteKind.SUBQUERY:
+            return self._table(query, entry, name, bounds.get(varno, ()), texts, varno)
+        if entry.kind is RteKind.SUBQUERY:
             assert entry.subquery is not None
-            plan = PlanNode(f"Subquery Scan on {name}", {}, [self.query(entry.subquery, texts)])
-        elif entry.kind is RteKind.RELATION:
-            plan = PlanNode(f"Catalog Scan on {_called(texts.relation(entry.relid), name)}")
-        elif entry.kind is RteKind.FUNCTION:
-            plan = PlanNode(f"Function Scan on {_called(texts.functions(entry), name)}")
-        elif entry.kind is RteKind.CTE:
+            below = [self.query(entry.subquery, texts)]
+            return PlanNode(f"Subquery Scan on {name}", {}, below, named={"Node Type": "Subquery Scan", **alias})
+        if entry.kind is RteKind.RELATION:
+            title = f"Catalog Scan on {_called(texts.relation(entry.relid), name)}"
+            return PlanNode(title, named={"Node Type": "Catalog Scan"} | self._target(entry.relid, texts.alias(varno)))
+        if entry.kind is RteKind.FUNCTION:
+            called = texts.functions(entry)
+            function = {} if "," in called else {"Function Name": called}
+            named = {"Node Type": "Function Scan", **function, **alias}
+            return PlanNode(f"Function Scan on {_called(called, name)}", named=named)
+        if entry.kind is RteKind.CTE:
             kind = "WorkTable Scan" if entry.self_reference else "CTE Scan"
-            plan = PlanNode(f"{kind} on {_called(entry.cte or '', name)}")
-        else:
-            plan = PlanNode(f"Values Scan on {name}", rows=len(entry.values))
-        return plan
+            named = {"Node Type": kind, "CTE Name": entry.cte or "", **alias}
+            return PlanNode(f"{kind} on {_called(entry.cte or '', name)}", named=named)
+        named = {"Node Type": "Values Scan", **alias}
+        return PlanNode(f"Values Scan on {name}", rows=len(entry.values), named=named)
+
+    def _target(self, relid: int, alias: str) -> dict[str, str]:
+        return _target(self.session, relid, alias, verbose=self.verbose)
 
     def _table(
         self, query: Query, entry: Rte, name: str, bounds: Iterable[Bound], texts: Texts, varno: int
     ) -> PlanNode:
         scanned = members(self.session, entry.relid, entry.inh)
         plans = [self._member(member, name, list(bounds), entry) for member in scanned]
+        for member, plan in zip(scanned, plans, strict=True):
+            alias = texts.alias(varno) if member.relation.oid == entry.relid else member.relation.name
+            plan.named = {"Node Type": "Lake Scan"} | self._target(member.relation.oid, alias)
         if len(plans) == 1 and scanned[0].relation.oid == entry.relid:
             return plans[0]
         for member, plan in zip(scanned, plans, strict=True):
             plan.counted = (query, (varno, member.relation.oid))
-        return PlanNode(f"Append on {_called(texts.relation(entry.relid), name)}", {}, plans)
+        named = {"Node Type": "Append"} | self._target(entry.relid, texts.alias(varno))
+        return PlanNode(f"Append on {_called(texts.relation(entry.relid), name)}", {}, plans, named=named)
 
     def _member(self, member: Member, name: str, bounds: list[Bound], entry: Rte) -> PlanNode:
         from pgrepl.lake.files import Extent
@@ -460,7 +498,7 @@ class _Planner:
         if found.all_files:
             if below or known:
                 said("Rows", left.rows, found.whole.rows)
-            said("Size", _kilobytes(left.bytes), _kilobytes(found.whole.bytes), "kB")
+            said("Size", kilobytes(left.bytes), kilobytes(found.whole.bytes), "kB")
         if found.inlined:
             plan.details["Inlined Rows"] = found.inlined
         if below:
@@ -491,9 +529,11 @@ class _Planner:
         sides = [self._set_operation(query, side, texts) for side in (part.left, part.right)]
         if part.op is SetOp.UNION:
             append = PlanNode("Append", {}, sides, counted=(query, part if part.all else (part,)))
-            return append if part.all else PlanNode("HashAggregate", {}, [append], counted=(query, part))
-        title = f"HashSetOp {part.op.value.capitalize()}{' All' if part.all else ''}"
-        return PlanNode(title, {}, sides, counted=(query, part))
+            named = {"Node Type": "Aggregate", "Strategy": "Hashed"}
+            return append if part.all else PlanNode("HashAggregate", {}, [append], counted=(query, part), named=named)
+        command = f"{part.op.value.capitalize()}{' All' if part.all else ''}"
+        named = {"Node Type": "SetOp", "Strategy": "Hashed", "Command": command}
+        return PlanNode(f"HashSetOp {command}", {}, sides, counted=(query, part), named=named)
 
     def _recursive_union(self, query: Query, part: SetOperation, texts: Texts) -> PlanNode:
         sides = [self._set_operation(query, side, texts) for side in (part.left, part.right)]
@@ -516,11 +556,6 @@ def _sets_wait(query: Query) -> bool:
 
 def _called(name: str, alias: str) -> str:
     return name if name == alias else f"{name} {alias}"
-
-
-def _kilobytes(size: int) -> int:
-    """As PostgreSQL shows them (BYTES_TO_KILOBYTES)."""
-    return (size + 1023) // 1024
 
 
 def _bound_text(session: Session, member: Member, bound: Bound) -> str:

@@ -30,7 +30,10 @@ class Texts:
         self.subplans: list[tree.SubLink] = []
 
     def name(self, varno: int) -> str:
-        return quote_identifier(self.names[0].relations[varno - 1] or "unnamed")
+        return quote_identifier(self.alias(varno))
+
+    def alias(self, varno: int) -> str:
+        return self.names[0].relations[varno - 1] or "unnamed"
 
     def relation(self, relid: int) -> str:
         return relation_text(self.session, relid, ())
@@ -83,3 +86,8 @@ class Texts:
             return Printed(node.type, typmod=node.typmod, collation=node.collation, text=f"({name})")
 
         return rewrite(expr, said)
+
+
+def kilobytes(size: int) -> int:
+    """As PostgreSQL shows them (BYTES_TO_KILOBYTES)."""
+    return (size + 1023) // 1024

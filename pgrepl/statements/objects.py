@@ -1,4 +1,5 @@
-"""DROP, RENAME, OWNER TO and SET SCHEMA of any kind of object: each is passed to the module of that kind.
+"""CREATE OPERATOR and COLLATION; DROP, RENAME, OWNER TO and SET SCHEMA of any kind of object: each is passed to the
+module of that kind.
 
 These modules are imported with their first statement.
 """
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import unsupported
 from pgrepl.query.result import Result
-from pgrepl.sql.nodes import AlterObjectSchemaStmt, AlterOwnerStmt, DropStmt, RenameStmt
+from pgrepl.sql.nodes import AlterObjectSchemaStmt, AlterOwnerStmt, DefineStmt, DropStmt, RenameStmt
 from pgrepl.sql.nodes.utility import ObjectType
 from pgrepl.sql.tags import command_tag
 
@@ -21,12 +22,19 @@ if TYPE_CHECKING:
 _DROP, _RENAME = "pgrepl.statements.table.drop", "pgrepl.statements.table.rename"
 _PUBLICATION, _SUBSCRIPTION = "pgrepl.statements.publication.drop", "pgrepl.statements.subscription.owner"
 _SCHEMA, _DATABASE = "pgrepl.statements.schema", "pgrepl.statements.database"
+_COLLATION = "pgrepl.statements.collation"
 _TYPE = "pgrepl.statements.type.change"
 _TYPES = (ObjectType.TYPE, ObjectType.DOMAIN)
 _RELATIONS = (ObjectType.TABLE, ObjectType.INDEX, ObjectType.VIEW, ObjectType.MATVIEW, ObjectType.SEQUENCE)
 
 # for each statement and kind the module and its function of (statement, session)
 ACTIONS: dict[tuple[type, ObjectType], tuple[str, str]] = {
+    (DefineStmt, ObjectType.OPERATOR): ("pgrepl.statements.operator.create", "create_operator"),
+    (DefineStmt, ObjectType.COLLATION): (_COLLATION, "create_collation"),
+    (DropStmt, ObjectType.COLLATION): (_COLLATION, "drop_collations"),
+    (RenameStmt, ObjectType.COLLATION): (_COLLATION, "rename_collation"),
+    (AlterOwnerStmt, ObjectType.COLLATION): (_COLLATION, "give_collation"),
+    (AlterObjectSchemaStmt, ObjectType.COLLATION): (_COLLATION, "set_collation_schema"),
     **{(DropStmt, kind): (_DROP, "drop_relations") for kind in _RELATIONS},
     **{(RenameStmt, kind): (_RENAME, "rename") for kind in _RELATIONS},
     **{(AlterObjectSchemaStmt, kind): (_RENAME, "set_schema") for kind in _RELATIONS},
@@ -55,7 +63,7 @@ ACTIONS: dict[tuple[type, ObjectType], tuple[str, str]] = {
 
 
 def execute_about_object(
-    stmt: DropStmt | RenameStmt | AlterOwnerStmt | AlterObjectSchemaStmt, session: Session
+    stmt: DefineStmt | DropStmt | RenameStmt | AlterOwnerStmt | AlterObjectSchemaStmt, session: Session
 ) -> Result:
     found = ACTIONS.get((type(stmt), stmt.kind))
     if found is None:

@@ -16,10 +16,12 @@ from pgrepl.catalog.store import one
 from pgrepl.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import DropOwnedStmt, ReassignOwnedStmt
+from pgrepl.statements.collation import reassign_collation
 from pgrepl.statements.database import change_database_owner
 from pgrepl.statements.default_privileges import revoke_default
 from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.grant import InternalGrant, grant_on_object, grant_on_relation
+from pgrepl.statements.operator.alter import reassign_operator
 from pgrepl.statements.publication.drop import reassign_publication
 from pgrepl.statements.routine.alter import reassign_routine
 from pgrepl.statements.schema import change_schema_owner
@@ -78,9 +80,11 @@ def _change_owner(session: Session, address: ObjectAddress, new_owner: int) -> N
 # the functions behind ALTER … OWNER TO, by class
 _OWNER_CHANGES: dict[int, Callable[[Session, int, int], None]] = {
     classes.PG_CLASS: reassign_relation,
+    classes.PG_COLLATION: reassign_collation,
     classes.PG_NAMESPACE: change_schema_owner,
     classes.PG_TYPE: change_type_owner,
     classes.PG_DATABASE: change_database_owner,
+    classes.PG_OPERATOR: reassign_operator,
     classes.PG_PROC: reassign_routine,
     classes.PG_PUBLICATION: reassign_publication,
     classes.PG_SUBSCRIPTION: reassign_subscription,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.namespace import search_path
@@ -27,6 +27,7 @@ from pgrepl.query.result import ResultColumn, listed_columns, sent_columns
 from pgrepl.query.run import KeptPlan
 from pgrepl.query.shape import levels
 from pgrepl.sql.nodes import MODIFYING, AnalyzedStmt, SelectStmt, Statement
+from pgrepl.sql.scanner import parameter_numbers
 from pgrepl.sql.tags import command_tag, ends_block
 
 if TYPE_CHECKING:
@@ -150,6 +151,21 @@ def _columns(tree: Query | Modify) -> tuple[ResultColumn, ...] | None:
     return listed_columns(tree.returning) or None
 
 
+@contextmanager
+def without_values(session: Session, stmt: Statement) -> Iterator[None]:
+    """A statement's parameters have the types that it gives them, but no values: EXPLAIN (GENERIC_PLAN)."""
+    parameters = InferredParameters((), max(parameter_numbers(session.query), default=0))
+    session.parameters = parameters
+    try:
+        if isinstance(stmt, (SelectStmt, *MODIFYING)):
+            _tree(session, stmt)
+    finally:
+        session.parameters = None
+    parameters.check()
+    with analysing(session, _variables(session, parameters.types)):
+        yield
+
+
 def _variables(session: Session, types: Sequence[int], values: Sequence[Any] | None = None) -> SqlVariables:
     return SqlVariables(session, "", [""] * len(types), types, values)
 
@@ -159,9 +175,7 @@ def _variables(session: Session, types: Sequence[int], values: Sequence[Any] | N
 
 def _changed_result() -> PgError:
     """asyncpg and JDBC prepare such a statement anew."""
-    error = PgError("0A000", "cached plan must not change result type")
-    error.report = replace(error.report, routine="RevalidateCachedQuery")
-    return error
+    return PgError("0A000", "cached plan must not change result type")
 
 
 def is_unchanged(session: Session, prepared: PreparedStatement) -> bool:
@@ -249,8 +263,15 @@ def check_constants(session: Session, prepared: PreparedStatement, values: Seque
 @contextmanager
 def bound(session: Session, prepared: PreparedStatement, values: Sequence[Parameter]) -> Iterator[Statement]:
     """The statement, while the session knows the values of its parameters."""
+    with looked_at(session, prepared, values) as stmt:
+        prepared.executions += 1
+        yield stmt
+
+
+@contextmanager
+def looked_at(session: Session, prepared: PreparedStatement, values: Sequence[Parameter]) -> Iterator[Statement]:
+    """As `bound`, for a look at the statement, which is not executed."""
     revalidate(session, prepared)
-    prepared.executions += 1
     with _given(session, prepared, values) as stmt:
         yield stmt
 

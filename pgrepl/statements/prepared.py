@@ -24,7 +24,7 @@ from pgrepl.expr.typenames import type_of_name
 from pgrepl.expr.walk import location_of
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import DeallocateStmt, ExecuteStmt, PrepareStmt, Statement
-from pgrepl.sql.scanner import parameter_numbers
+from pgrepl.sql.scanner import parameter_count
 from pgrepl.statements.plan_cache import (
     PreparedStatement,
     analyze,
@@ -45,7 +45,7 @@ def prepare(stmt: PrepareStmt, session: Session) -> Result:
     if not stmt.name:
         raise PgError("26000", "invalid statement name: must not be empty")
     declared = [type_of_name(session, each)[0] for each in stmt.types]
-    count = max(parameter_numbers(session.query), default=0)
+    count = parameter_count(session.query)
     now = session.transaction.statement_now
     prepared = PreparedStatement(stmt.name, session.query, stmt.query, now, from_sql=True)
     analyze(session, prepared, InferredParameters(declared, max(count, len(declared))))

@@ -20,7 +20,7 @@ from pgrepl.query import timeouts
 from pgrepl.query.result import Result
 from pgrepl.query.streamed import StreamedRows
 from pgrepl.sql.parser import parse
-from pgrepl.sql.scanner import parameter_numbers
+from pgrepl.sql.scanner import parameter_count
 from pgrepl.sql.tags import WITHOUT_SNAPSHOT, command_tag, ends_block
 from pgrepl.statements.utility import execute
 from pgrepl.types.depth import stack_depth_exceeded, use_the_stack
@@ -156,16 +156,26 @@ def run_within(session: Session, prepared: PreparedStatement, parameters: Sequen
         return execute(meant, session)
 
 
-def may_run_early(session: Session, prepared: PreparedStatement, parameters: Sequence[Parameter]) -> bool:
-    """Whether a statement may run before its rows are wanted, so that they are those of now."""
-    from pgrepl.query.run import only_reads
+def portal_moment(
+    session: Session, prepared: PreparedStatement, parameters: Sequence[Parameter]
+) -> tuple[int | None, bool] | None:
+    """As `reading_moment` (query/cursor_rows.py), of a statement that has been bound. None: it sees what there is when
+    its rows are wanted, or tells then that it can no longer run."""
+    from pgrepl.expr.analyze import analyze_query
+    from pgrepl.query.cursor_rows import reading_moment
     from pgrepl.sql.nodes import SelectStmt
-    from pgrepl.statements.plan_cache import bound
+    from pgrepl.statements.plan_cache import looked_at
 
     if not isinstance(prepared.stmt, SelectStmt) or not prepared.is_analyzed:
-        return False
-    with reading(session), bound(session, prepared, parameters) as stmt:
-        return isinstance(stmt, SelectStmt) and only_reads(session, stmt)
+        return None
+    with reading(session):
+        try:
+            with looked_at(session, prepared, parameters) as stmt:
+                return reading_moment(session, analyze_query(session, cast("SelectStmt", stmt)))
+        except PgError as error:
+            if error.sqlstate.startswith("57"):
+                raise
+            return None
 
 
 def run_work(session: Session, what: str, work: Callable[[], Done]) -> Done:
@@ -190,7 +200,7 @@ def _takes_parameters(statements: Sequence[RawStmt]) -> bool:
 
 def _check_parameters(session: Session, text: str, statements: Sequence[RawStmt], given: int) -> None:
     """Raise unless there is a value for each parameter, and a parameter for each value."""
-    needed = max(parameter_numbers(text), default=0) if _takes_parameters(statements) else 0
+    needed = parameter_count(text) if _takes_parameters(statements) else 0
     if needed != given:
         from pgrepl.statements.describe import prepare
 
@@ -220,9 +230,11 @@ class _timed:
         timeouts.start(self._session)
 
     def __exit__(self, _: object, problem: BaseException | None, _trace: object) -> None:
+        if problem is None:
+            timeouts.end()
+            return
         try:
-            if problem is not None:
-                self._failed(problem)
+            self._failed(problem)
         finally:
             timeouts.stop()
 
@@ -275,6 +287,8 @@ def _start(session: Session, stmt: Statement, implicit: bool) -> None:
     transaction = session.transaction
     if transaction.block is Block.ABORTED and not ends_block(stmt):
         raise aborted()
+    if session.on_command is not None:
+        session.on_command(command_tag(stmt))
     transaction.begin_statement()
     if implicit:
         transaction.begin_implicit()
@@ -314,6 +328,8 @@ def _carry_out(session: Session, stmt: Statement, execute: Execute, *, implicit:
     transaction = session.transaction
     _prepare_to_write(session, stmt)
     result = _until_done(session, lambda: execute(stmt, session))
+    if type(stmt).__name__ != "TransactionStmt":  # what it has committed cannot be undone
+        interrupts.check_for_interrupts()
     transaction.end_statement()
     if implicit and last:
         if isinstance(result.rows, StreamedRows):
@@ -360,4 +376,4 @@ def _fail(session: Session) -> None:
         action()
 
 
-__all__ = ["may_run_early", "run", "run_extended", "run_prepared", "run_within", "run_work"]
+__all__ = ["portal_moment", "run", "run_extended", "run_prepared", "run_within", "run_work"]

@@ -6,7 +6,7 @@ import struct
 from typing import Any
 
 from pgrepl.errors import PgError
-from pgrepl.types.encoding import invalid_bytes
+from pgrepl.types.encodings import codec, invalid, zero_byte
 
 INVALID = "22P03"  # ERRCODE_INVALID_BINARY_REPRESENTATION
 
@@ -47,16 +47,16 @@ class BinaryMessage:
     def rest(self) -> bytes:
         return self.take(self.left)
 
-    def text(self) -> str:
+    def text(self, encoding: str) -> str:
         """The rest as text (pq_getmsgtext)."""
         data = self.rest()
-        zero = data.find(0)
+        before, zero, _ = data.partition(b"\0")
         try:
-            text = data[: len(data) if zero < 0 else zero].decode()
+            text = before.decode(codec(encoding))
         except UnicodeDecodeError as error:
-            raise invalid_bytes(data, error.start) from None
-        if zero >= 0:
-            raise invalid_bytes(data, zero)
+            raise invalid(data, error.start, encoding) from None
+        if zero:
+            raise zero_byte(encoding)
         return text
 
     def item(self) -> BinaryMessage | None:

@@ -16,6 +16,7 @@ from pgrepl.errors import PgError
 from pgrepl.types import oids
 from pgrepl.types.binary_message import INVALID, BinaryMessage
 from pgrepl.types.dates import INFINITY, USECS_PER_DAY, is_valid_date, is_valid_timestamp
+from pgrepl.types.encodings import UTF8, text_to_bytes
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import reader
 
@@ -33,6 +34,7 @@ _TEXTS = (
     oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.JSON, oids.UNKNOWN, oids.CSTRING, oids.REFCURSOR, oids.XML,
     oids.PG_NODE_TREE,
 )  # fmt: skip
+_VERSIONED = {oids.JSONB: "jsonb", oids.JSONPATH: "jsonpath"}
 
 
 def _fixed(form: str) -> Receive:
@@ -40,7 +42,7 @@ def _fixed(form: str) -> Receive:
 
 
 def _text(typoid: int) -> Receive:
-    return lambda message, typmod, style: reader(typoid)(message.text(), typmod, style)
+    return lambda message, typmod, style: reader(typoid)(message.text(style.encoding), typmod, style)
 
 
 # --- numeric ----------------------------------------------------------------------------------------------------------
@@ -228,7 +230,7 @@ def _versioned(typoid: int, name: str) -> Receive:
         version = message.unpack("B")
         if version != 1:
             raise PgError("XX000", f"unsupported {name} version number {version}")
-        return reader(typoid)(message.text(), typmod, style)
+        return reader(typoid)(message.text(style.encoding), typmod, style)
 
     return receive
 
@@ -255,9 +257,16 @@ def _receive_snapshot(message: BinaryMessage, typmod: int, style: TextStyle) -> 
         raise wrong from None
 
 
+def send_text(typoid: int, encoding: str) -> Send | None:
+    """The send function of a type whose values are sent as text; None: they are not."""
+    encode = str.encode if encoding == UTF8 else partial(text_to_bytes, encoding=encoding)
+    if typoid in _VERSIONED:
+        return lambda value: b"\1" + encode(str(value))
+    return encode if typoid in _TEXTS else None
+
+
 SEND: dict[int, Send] = {
     **{typoid: struct.Struct("!" + form).pack for typoid, form in _FIXED.items()},
-    **dict.fromkeys(_TEXTS, str.encode),
     oids.BOOL: lambda value: b"\1" if value else b"\0",
     oids.CHAR: lambda value: bytes([ord(value)]),
     oids.BYTEA: bytes,
@@ -275,8 +284,6 @@ SEND: dict[int, Send] = {
     oids.CIDR: partial(_send_address, is_cidr=True),
     oids.MACADDR: _send_mac,
     oids.MACADDR8: _send_mac,
-    oids.JSONB: lambda value: b"\1" + str(value).encode(),
-    oids.JSONPATH: lambda value: b"\1" + str(value).encode(),
     oids.TID: lambda value: struct.pack("!IH", *value),
     oids.PG_SNAPSHOT: _send_snapshot,
     oids.TXID_SNAPSHOT: _send_snapshot,
@@ -302,8 +309,7 @@ RECEIVE: dict[int, Receive] = {
     oids.CIDR: partial(_receive_address, is_cidr=True),
     oids.MACADDR: lambda message, typmod, style: message.octets(6).to_bytes(6, "big").hex(":"),
     oids.MACADDR8: _receive_mac8,
-    oids.JSONB: _versioned(oids.JSONB, "jsonb"),
-    oids.JSONPATH: _versioned(oids.JSONPATH, "jsonpath"),
+    **{typoid: _versioned(typoid, name) for typoid, name in _VERSIONED.items()},
     oids.TID: lambda message, typmod, style: (message.unpack("I"), message.unpack("H")),
     oids.PG_SNAPSHOT: _receive_snapshot,
     oids.TXID_SNAPSHOT: _receive_snapshot,

@@ -351,7 +351,6 @@ proc_by_oid = procs.get
 operator_by_oid = operators.get
 aggregate_by_oid = aggregates.get
 collation_by_oid = collations.get
-range_by_oid = ranges.get
 opclass_by_oid = opclasses.get
 
 
@@ -394,8 +393,17 @@ def access_method_by_name(name: str) -> AccessMethod | None:
     return next(iter(access_methods.named(name)), None)
 
 
+def range_by_oid(oid: int) -> Range | None:
+    """The row of a range type, built in or a user's."""
+    found = ranges.get(oid) if oid < FIRST_USER_OID else getattr(oid, "range", None)
+    return found if found is not None and found.oid == oid else None
+
+
 def range_of_multirange(multirange: int) -> Range | None:
-    return next((r for r in ranges if r.multirange == multirange), None)
+    if multirange < FIRST_USER_OID:
+        return next((r for r in ranges if r.multirange == multirange), None)
+    found: Range | None = getattr(multirange, "range", None)
+    return found if found is not None and found.multirange == multirange else None
 
 
 def default_opclass(typoid: int, method: int) -> OpClass | None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.types import oids
+from pgrepl.types.builtin import base_type, element_type, type_by_oid
 from pgrepl.types.lake_arrays import PLAIN_SCALE, plain_array
-from pgrepl.types.style import TextStyle
+from pgrepl.types.style import STORED_STYLE, TextStyle
 from pgrepl.types.text import writer
+from pgrepl.types.user_types import is_enum, stored_labels
+from pgrepl.types.written import written
 
 if TYPE_CHECKING:
     from pgrepl.types.lake_arrays import Form
@@ -25,6 +28,8 @@ def column_text(array: Any, typoid: int, form: Form, style: TextStyle) -> Any:
 
     array = plain_array(array)
     found = _at_once(array, typoid, style)
+    if found is None and form.element is not None and len(array):
+        found = _arrays(array, typoid, form.element, style)
     if found is None:
         write = writer(typoid)
         found = pa.array([None if v is None else write(v, style) for v in form.from_array(array)], pa.large_string())
@@ -39,7 +44,7 @@ def _at_once(array: Any, typoid: int, style: TextStyle) -> Any:
     kind = array.type
     if typoid in oids.INTEGERS or typoid == oids.OID:
         return array.cast(pa.large_string()) if pa.types.is_integer(kind) else None
-    if typoid in _AS_IS:
+    if typoid in _AS_IS or (is_enum(typoid) and not stored_labels(typoid)):
         return array if pa.types.is_string(kind) or pa.types.is_large_string(kind) else None
     if typoid == oids.BOOL:
         return pc.if_else(array, "t", "f") if pa.types.is_boolean(kind) else None
@@ -48,14 +53,65 @@ def _at_once(array: Any, typoid: int, style: TextStyle) -> Any:
         return array.cast(pa.large_string()) if plain else None
     if typoid == oids.UUID:
         return _uuids(array) if kind == pa.binary(16) else None
+    if typoid in _AS_WRITTEN or (typoid in _IN_POSTGRES_STYLE and style.intervalstyle == "postgres"):
+        return _as_written(array, typoid)
     if style.date_format != "ISO":
         return None
+    if typoid == oids.TIMETZ:
+        return _as_written(array, typoid)
     if typoid == oids.DATE:
         return array.cast(pa.large_string()) if kind == pa.date32() and _within(array.cast(pa.int32()), 1) else None
     zoned = typoid == oids.TIMESTAMPTZ
     if typoid == oids.TIMESTAMP or (zoned and style.timezone in GREENWICH):
         return _timestamps(array, "+00" if zoned else "") if pa.types.is_timestamp(kind) else None
     return None
+
+
+_AS_WRITTEN = frozenset((oids.BIT, oids.VARBIT, oids.MACADDR, oids.MACADDR8, oids.INET, oids.CIDR))
+_IN_POSTGRES_STYLE = frozenset((oids.INTERVAL,))
+
+
+def _as_written(array: Any, typoid: int) -> Any:
+    """Texts that are kept as they are written; another DuckLake writer may have kept others."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    test = written(typoid)
+    if test is None or not pa.types.is_string(array.type):
+        return None
+    return (
+        array if pc.all(pc.or_kleene(test(array, -1, STORED_STYLE), pc.is_null(array))).as_py() is not False else None
+    )
+
+
+# --- arrays ------------------------------------------------------------------------------------------------------
+
+_QUOTED = r'^$|[{}",\\\s]|^(?i:null)$'
+
+
+def _arrays(array: Any, typoid: int, element: Form, style: TextStyle) -> Any:
+    """Lists as the texts of arrays, whose words are quoted where array_out does so; None: of elements with another
+    delimiter."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    row = type_by_oid(element_type(typoid))
+    if row is None or row.delim != ",":
+        return None
+    offsets = array.offsets
+    first, last = offsets[0].as_py(), offsets[-1].as_py()
+    words = column_text(array.values.slice(first, last - first), base_type(element_type(typoid)), element, style)
+    needed = pc.match_substring_regex(words, _QUOTED)
+    if pc.any(needed).as_py():
+        quoted = pc.replace_substring(pc.replace_substring(words, "\\", "\\\\"), '"', '\\"')
+        quote = pa.scalar('"', pa.large_string())
+        quoted = pc.binary_join_element_wise(quote, quoted, quote, pa.scalar("", pa.large_string()))
+        words = pc.if_else(needed, quoted, words)
+    words = pc.fill_null(words, "NULL").cast(pa.string())
+    lists = pa.ListArray.from_arrays(
+        pc.subtract(offsets, first), words, mask=array.is_null() if array.null_count else None
+    )
+    return pc.binary_join_element_wise("{", pc.binary_join(lists, ","), "}", "").cast(pa.large_string())
 
 
 def _within(units: Any, in_a_day: int) -> bool:

@@ -93,6 +93,15 @@ def annotated(array: Any, kind: Any) -> Any:
 
 
 @frozen
+class FormField:
+    """An attribute of a composite type, and which child of its struct holds it."""
+
+    type: int
+    typmod: int
+    child: int
+
+
+@frozen
 class Form:
     """The storage of one type's values in a lake. `to_array` and `from_array` handle NULLs; the functions of single
     values are never called with NULL.
@@ -117,6 +126,7 @@ class Form:
     ordered: str = "full"
     element: Form | None = None  # of a list
     children: tuple[tuple[str, Form], ...] = ()  # of a struct, or of a map made by another DuckLake writer
+    row_fields: tuple[FormField, ...] = ()  # of the struct of a composite type, if each attribute is in it
     from_nested: Callable[[Any], Any] | None = None  # of a list or struct: from what lake_text.read_nested finds
     sized: Callable[[Any], Any] | None = None  # a value for comparison with statistics (bpchar: padded)
 

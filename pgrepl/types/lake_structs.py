@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from pgrepl.errors import PgError
 from pgrepl.types import lake_text, oids
 from pgrepl.types.builtin import base_type, base_type_and_typmod, element_type
-from pgrepl.types.lake_arrays import Form, plain_array
+from pgrepl.types.lake_arrays import Form, FormField, plain_array
 from pgrepl.types.lake_foreign import Nested
 from pgrepl.types.lake_forms import form, is_row_type, row_type_in
 from pgrepl.types.lake_lists import is_list, item_text, item_value, list_form
@@ -98,6 +98,11 @@ def _kept_parts(row: RowType, fields: tuple[PlacedField, ...]) -> _Parts:
     return parts
 
 
+def _at(parts: _Parts) -> dict[int, int]:
+    """The place of the part that holds an attribute."""
+    return {n: at for at, (_, _, n) in enumerate(parts) if n >= 0}
+
+
 def _struct_form(typoid: int, row: RowType, parts: _Parts) -> Form:
     fieldless = sorted(set(range(len(row.fields))) - {n for _, _, n in parts})
     names = [name for name, _, _ in parts]
@@ -150,6 +155,9 @@ def _struct_form(typoid: int, row: RowType, parts: _Parts) -> Form:
         from_raw=lambda v, scale: None, to_inlined=to_inlined, from_nested=from_nested,
         from_inlined=lambda text: from_nested(lake_text.read_nested(text)), ordered="none",
         children=tuple([(name, child) for name, child, _ in parts]),
+        row_fields=() if fieldless else tuple(
+            [FormField(row.fields[n].type, row.fields[n].typmod, at) for n, at in sorted(_at(parts).items())]
+        ),
     )  # fmt: skip
 
 

@@ -85,7 +85,8 @@ def format_type(
     if found.subscript == "array_subscript_handler" and found.storage != "p":
         brackets = "[]"
         element = type_by_oid(found.elem)
-        assert element is not None
+        if element is None:  # the row type of a table
+            return ((other_type(found.elem) if other_type is not None else None) or "???") + brackets
         found = element
     if found.oid >= oids.FIRST_USER_OID:
         return ((other_type(found.oid) if other_type is not None else None) or _name_of(found)) + brackets

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from pgrepl.errors import PgError
@@ -37,21 +38,43 @@ class PgMultirange:
     ranges: tuple[PgRange, ...]
 
 
-def _key(value: Any) -> Any:
+class Continuous(int):
+    """The subtype of a user's range: integers and dates have no canonical form there."""
+
+
+def _natural(value: Any) -> Any:
     """The sort key of numbers, dates and moments; NaN above all."""
     return (True, 0) if value != value else (False, value)
+
+
+_NATURAL = frozenset({oids.INT4, oids.INT8, oids.NUMERIC, oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ})
+# values.order_key, which needs this module
+order_keys: list[Callable[[int], Callable[[Any], Any] | None]] = []
+
+
+@cache
+def _key_of(subtype: int) -> Callable[[Any], Any]:
+    """The sort key function of a range's bounds."""
+    if subtype in _NATURAL:
+        return _natural
+    return order_keys[0](subtype) or _as_it_is
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 def make_range(subtype: int, lower: Any, upper: Any, lower_inc: bool, upper_inc: bool) -> PgRange:
     """As make_range does: bounds in order, discrete types in the form [ )."""
     lower_inc, upper_inc = lower_inc and lower is not None, upper_inc and upper is not None
     if lower is not None and upper is not None:
-        if _key(lower) > _key(upper):
+        key = _key_of(subtype)
+        if key(lower) > key(upper):
             raise PgError("22000", "range lower bound must be less than or equal to range upper bound")
-        if _key(lower) == _key(upper) and not (lower_inc and upper_inc):
+        if key(lower) == key(upper) and not (lower_inc and upper_inc):
             return PgRange(subtype, empty=True)
     made = PgRange(subtype, lower, upper, lower_inc, upper_inc)
-    return _canonical(made) if subtype in _LIMITS else made
+    return _canonical(made) if subtype in _LIMITS and not isinstance(subtype, Continuous) else made
 
 
 _LIMITS = {oids.INT4: 2**31 - 1, oids.INT8: 2**63 - 1, oids.DATE: 0}
@@ -175,12 +198,12 @@ def write_range(value: PgRange, write_bound: Callable[[Any], str]) -> str:
 
 def lower_key(value: PgRange) -> tuple[Any, ...]:
     """Orders lower bounds: infinite first, inclusive before exclusive."""
-    return (0,) if value.lower is None else (1, _key(value.lower), not value.lower_inc)
+    return (0,) if value.lower is None else (1, _key_of(value.subtype)(value.lower), not value.lower_inc)
 
 
 def upper_key(value: PgRange) -> tuple[Any, ...]:
     """Orders upper bounds: infinite last, exclusive before inclusive."""
-    return (2,) if value.upper is None else (1, _key(value.upper), value.upper_inc)
+    return (2,) if value.upper is None else (1, _key_of(value.subtype)(value.upper), value.upper_inc)
 
 
 def compare_ranges(a: PgRange, b: PgRange) -> int:
@@ -194,8 +217,9 @@ def touches(a: PgRange, b: PgRange) -> bool:
     """Whether b, which does not begin before a, overlaps it or begins where it ends."""
     if a.upper is None or b.lower is None:
         return True
-    if _key(a.upper) != _key(b.lower):
-        return bool(_key(a.upper) > _key(b.lower))
+    key = _key_of(a.subtype)
+    if key(a.upper) != key(b.lower):
+        return bool(key(a.upper) > key(b.lower))
     return a.upper_inc or b.lower_inc
 
 

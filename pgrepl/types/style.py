@@ -39,13 +39,15 @@ class TextStyle:
     now: int | None = None  # start of the transaction, microseconds since 2000-01-01 UTC
     lookup: Lookup | None = field(default=None, compare=False)
     check_domain: Callable[[int, Any], None] | None = field(default=None, compare=False)  # raises for a wrong value
+    check_domains: Callable[[int, Any], None] | None = field(default=None, compare=False)  # the same for a whole column
     stored: bool = False  # the text of values in the lake, where renamed labels of enums have their first names
+    encoding: str = "UTF8"  # the client's, of the texts in binary values
 
     def at(self, now: int) -> TextStyle:
         """The same in a transaction that began then."""
         return TextStyle(
             self.datestyle, self.timezone, self.intervalstyle, self.extra_float_digits, self.bytea_output, now,
-            self.lookup, self.check_domain, self.stored,
+            self.lookup, self.check_domain, self.check_domains, self.stored, self.encoding,
         )  # fmt: skip
 
     @property

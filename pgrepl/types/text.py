@@ -247,6 +247,7 @@ def _array_writer(element: int) -> Writer:
 
 
 def _range_reader(typoid: int, subtype: int) -> Reader:
+    import pgrepl.types.values  # noqa: F401 -- ranges of users ask it for the order of their bounds
     from pgrepl.types.ranges import read_multirange, read_range
 
     read = read_range if range_by_oid(typoid) else read_multirange

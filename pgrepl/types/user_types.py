@@ -1,4 +1,4 @@
-"""The types that users have created: enums, domains, composite types and the arrays over them.
+"""The types that users have created: enums, domains, composite types, ranges, and the arrays over them.
 
 A `UserType` is the OID of such a type that knows the type's description. Columns and expressions carry it wherever they
 carry the OID of a type, into tasks of Spark too, so that whatever asks for a property of a type by its OID
@@ -18,7 +18,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, NamedTuple
 
-from pgrepl.types.builtin import PgType, type_by_oid
+from pgrepl.types.builtin import PgType, Range, type_by_oid
+from pgrepl.types.oids import FIRST_USER_OID
+from pgrepl.types.ranges import Continuous
 from pgrepl.types.record import RowField, RowType
 
 
@@ -48,6 +50,7 @@ class TypeData(NamedTuple):
     fields: tuple[Field, ...] = ()  # of a composite type
     width: int = 0  # the number of columns it ever had
     unsafe: tuple[str, ...] = ()  # new labels of an enum that must be committed before they are used
+    range: tuple[int, ...] = ()  # of a range or multirange type: its row of pg_range
 
 
 class UserTypes:
@@ -88,6 +91,15 @@ class UserTypes:
             found = self._row_types[known.row.oid] = RowType(tuple(fields), known.width)
         return found
 
+    def range_of(self, oid: int) -> Range | None:
+        """What a range or multirange type is made of; None: the type is no such."""
+        known = self.data[oid].range
+        if not known:
+            return None
+        made = Range(*known)
+        subtype = self.type_of(made.subtype) if made.subtype >= FIRST_USER_OID else Continuous(made.subtype)
+        return made._replace(oid=self.type_of(made.oid), multirange=self.type_of(made.multirange), subtype=subtype)
+
     def closure(self, oid: int) -> tuple[TypeData, ...]:
         """The type and all types that it is made of."""
         known = self._closures.get(oid)
@@ -99,6 +111,7 @@ class UserTypes:
                 if each is not None and each.row.oid not in found:
                     found[each.row.oid] = each
                     waiting += [each.row.elem, each.row.basetype, *[field.type for field in each.fields]]
+                    waiting += each.range[:3]
             known = self._closures[oid] = tuple(found.values())
         return known
 
@@ -118,8 +131,9 @@ class UserTypes:
                         tuple([Field(*field) for field in fields]),
                         width,
                         tuple(unsafe),
+                        tuple(of_range),
                     )
-                    for row, labels, checks, fields, width, unsafe in data
+                    for row, labels, checks, fields, width, unsafe, of_range in data
                 ]
             )
         )
@@ -142,6 +156,10 @@ class UserType(int):
     @property
     def row(self) -> PgType:
         return self.types.row_of(self)
+
+    @property
+    def range(self) -> Range | None:
+        return self.types.range_of(self)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, int) or int(self) != int(other):
@@ -193,6 +211,22 @@ def labels_of_stored(enum: int) -> dict[str, str]:
     """The label of each text in the lake; other writers know a renamed label's new name."""
     names = stored_labels(enum)
     return {name: name for name in names} | {stored: name for name, stored in names.items()}
+
+
+@cache
+def parts_of(typoid: int) -> tuple[int, ...]:
+    """The type and all types that its values are made of: elements, attributes, what domains are over."""
+    found: dict[int, int] = {}
+    waiting = [typoid]
+    while waiting:
+        each = waiting.pop()
+        if not each or each in found:
+            continue
+        found[each] = each
+        row, fields = type_by_oid(each), composite_type(each)
+        waiting += [] if row is None else [row.elem, row.basetype]
+        waiting += [] if fields is None else list(fields.types)
+    return tuple(found)
 
 
 def is_enum(typoid: int) -> bool:

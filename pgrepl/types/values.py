@@ -13,6 +13,7 @@ from pgrepl.types.arrays import PgArray
 from pgrepl.types.builtin import element_type, type_by_oid
 from pgrepl.types.dates import USECS_PER_DAY, USECS_PER_SEC
 from pgrepl.types.names import format_type
+from pgrepl.types.ranges import PgMultirange, PgRange, compare_multiranges, compare_ranges, order_keys
 from pgrepl.types.user_types import is_enum, order_of_labels
 
 Compare = Callable[[Any, Any], int]
@@ -137,8 +138,6 @@ def comparer(typoid: int) -> Compare:
         place = enum_key(typoid)
         return lambda a, b: _order(place(a), place(b))
     if kind in ("r", "m"):
-        from pgrepl.types.ranges import compare_multiranges, compare_ranges
-
         return compare_ranges if kind == "r" else compare_multiranges
     raise PgError("42883", f"could not identify a comparison function for type {format_type(typoid)}")
 
@@ -254,10 +253,18 @@ def hashable(value: Any) -> Any:
             return interval_key(value)
         types = getattr(value, "types", ())  # of a Record
         return row_hash_form(types)(value) if types else tuple([hashable(item) for item in value])
+    if isinstance(value, PgRange):
+        form = hash_form(value.subtype)
+        return form(value.lower), form(value.upper), value.lower_inc, value.upper_inc, value.empty
+    if isinstance(value, PgMultirange):
+        return tuple([hashable(one) for one in value.ranges])
     if isinstance(value, PgArray):
         form = hash_form(value.elemtype)
         return value.dims, value.lbounds, tuple([form(item) for item in value.items])
     return value
+
+
+order_keys.append(order_key)
 
 
 def sorted_values(rows: Sequence[Any], types: Sequence[int]) -> list[Any]:

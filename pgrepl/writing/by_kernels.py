@@ -17,6 +17,7 @@ from pgrepl.expr.walk import is_volatile, walk_deep
 from pgrepl.query.bounds import bounds_in
 from pgrepl.rows.checks_columns import check_form
 from pgrepl.rows.checks_table import TableChecks
+from pgrepl.types.lake_forms import is_row_type
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -83,18 +84,15 @@ def computed(session: Session, column: LakeColumn, expr: tree.Expr, rel: Relatio
         return KernelColumn(column.attnum, 0, column.form.to_array([found.expr.value]), not_null)
     if isinstance(found.expr, tree.Var):
         return KernelColumn(column.attnum, found.expr.attnum, None, not_null)
+    if is_row_type(found.expr.type):
+        raise Declined("rows as values")
     return KernelColumn(column.attnum, 0, None, not_null, None, found)
 
 
 def check_forms(table: LakeTable, rel: Relation) -> None:
     """Declined if values of a column are not read and written by kernels."""
-    from pgrepl.types.lake_forms import is_row_type
-
     for column in table.columns:
-        attribute = rel.attributes[column.attnum - 1]
-        if is_row_type(attribute.type):
-            raise Declined("rows as values")
-        check_form(column, attribute)
+        check_form(column, rel.attributes[column.attnum - 1])
 
 
 def few(session: Session, table: LakeTable) -> int:

@@ -65,7 +65,7 @@ def rows_from(session: Session, modify: Modify) -> RowsFrom:
         raise Declined("generated columns")
     if keys_of(session, rel.oid):
         raise Declined("a table with foreign keys")
-    check_fits(session, rel, ModifyKind.INSERT, modify.named)
+    check_fits(session, rel, ModifyKind.INSERT, modify.named, by_kernels=True)
     query = expand_views(session, insert_query(session, modify))
     values = {number: target.expr for number, target in enumerate(query.targets, 1)}
     where: list[Expr] = []

@@ -43,7 +43,7 @@ def check_simple(session: Session, modify: Modify) -> None:
     check_row_alone([*conjuncts(modify.where), *(each.expr for each in modify.assigned)], entry_of=TARGET)
     target = relation(session, modify.relid)
     kind = ModifyKind(modify.command.value)
-    check_fits(session, target, kind, modify.named)
+    check_fits(session, target, kind, modify.named, by_kernels=True)
     for member in changed_tables(session, modify):
         _check_keys(session, member, modify)
 

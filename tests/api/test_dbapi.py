@@ -181,8 +181,24 @@ def test_columns(con: pgrepl.Connection) -> None:
     pytest.importorskip("pandas")
     frame = con.execute("SELECT a, e FROM t ORDER BY a").df()
     assert list(frame["a"]) == [1, 2]
-    with pytest.raises(pgrepl.DataError):
-        con.execute("SELECT 'NaN'::numeric").arrow()
+
+
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [
+        ("'NaN'::numeric", "NaN"),
+        ("'-infinity'::numeric", "infinity"),
+        ("'1e100'::numeric", "a numeric of more than 76 digits"),
+        ("'infinity'::date", "infinity"),
+        ("ARRAY[NULL, '-infinity'::timestamptz]", "infinity"),
+        ("'24:00'::time", "time 24:00:00"),
+        ("ARRAY['24:00'::time]", "time 24:00:00"),
+    ],
+)
+def test_a_value_that_arrow_has_not_is_told_with_its_column(con: pgrepl.Connection, value: str, what: str) -> None:
+    with pytest.raises(pgrepl.DataError) as told:
+        con.execute(f'SELECT 1 AS a, {value} AS "Sum"').arrow()
+    assert str(told.value) == f'column "Sum" has {what}, which Arrow has not; select it as text: "Sum"::text'
 
 
 def test_data_in(con: pgrepl.Connection) -> None:

@@ -30,6 +30,9 @@ SUBSCRIBE = (
     "-q", "-d", "copy", "-v", "AUTOAPPLY=off", "-c", TABLE,
     "-c", "CREATE SUBSCRIPTION s CONNECTION 'dbname=shop' PUBLICATION p",
 )  # fmt: skip
+HERE = (  # what tasks of Spark enter is seen
+    "-q", "-d", "copy", "-v", "AUTOAPPLY=off", "-c", "ALTER DATABASE copy SET pgrepl.engine = local",
+)  # fmt: skip
 FROM_SERVER = (
     "-q", "-d", "mirror", "-v", "AUTOAPPLY=off", "-c", "CREATE TABLE remote (k int PRIMARY KEY, v text)",
     "-c", "CREATE SUBSCRIPTION r CONNECTION '{uri}' PUBLICATION p",
@@ -93,6 +96,7 @@ def journeys(uri: str) -> Iterator[tuple[str, list[str]]]:
     run(("apply", "s"))
     yield "One changed row", one_changed_row()
     run(("-q", "-d", "shop", "-c", "ALTER PUBLICATION p SET TABLE t", "-c", "UPDATE t SET v = 'z'"))
+    run(HERE)
     yield "5 M changes", traced(command, "apply", "s")
     select = "SELECT v, count(*) FROM t GROUP BY v"
     yield "SELECT on Spark", traced(command, "-q", "-d", "copy", "-c", "SET pgrepl.engine = spark", "-c", select)

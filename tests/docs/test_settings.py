@@ -17,7 +17,7 @@ PAGE = ROOT / "docs" / "settings.md"
 _NAMES_ONLY = {
     "catalog/parameters.py", "catalog/parameter_values.py", "catalog/parameter_checks.py", "sql/build/setting.py",
     "types/depth.py", "replication/libpq/conninfo.py", "shell/startup.py", "statements/vacuum.py",
-    "statements/table/storage.py",
+    "statements/table/storage.py", "statements/explain_about.py",
 }  # fmt: skip
 # asked for by a name that is put together, by the scanner, or by VACUUM
 _ASKED_OTHERWISE = {

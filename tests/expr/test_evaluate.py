@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from pgrepl.errors import PgError
 from pgrepl.expr import evaluate, tree
+from pgrepl.expr.functions.numeric import generate_series_numeric
 from pgrepl.sql.nodes import BoolOp
 from pgrepl.types import builtin, oids
 from pgrepl.types.arrays import array_of
+from pgrepl.types.numeric import EXACT
 
 
 def const(value: Any, typoid: int = oids.INT4) -> tree.Const:
@@ -127,3 +130,8 @@ def test_a_time_has_a_finite_number_of_seconds(second: str, shown: str) -> None:
     args = (const(1), const(2), const(float(second), oids.FLOAT8))
     with pytest.raises(PgError, match=f"^time field value out of range: 1:02:{shown}$"):
         evaluate.evaluate(tree.FuncExpr(oids.TIME, func=proc.oid, args=args))
+
+
+def test_a_series_of_numerics_may_end_where_the_next_sum_would_be_too_large() -> None:
+    largest = EXACT.scaleb(Decimal(9), 131071)
+    assert list(generate_series_numeric(largest, largest, largest)) == [largest]

@@ -19,6 +19,7 @@ _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # the last optimizations co
 QUICK_JVM = f"spark.driver.extraJavaOptions={_QUICK}"
 QUICK_CONF = {"PGREPL_CONF": shlex.quote(QUICK_JVM)}
 QUICK_EXECUTORS = f"spark.executor.extraJavaOptions={_QUICK}"
+NAMED = {"PGREPL_CATALOG": "catalog.db"}  # the usual one: no notice says where it is made
 QUICK_SUBMIT = {"SPARK_SUBMIT_OPTS": _QUICK}  # for the JVMs that pyspark starts by itself
 PATIENCE = 120.0  # seconds until something that does not come is a failure: no test is to depend on the machine's load
 
@@ -29,7 +30,7 @@ def environment(home: Path | None = None, **more: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name in STORAGE or not name.startswith(theirs)}
     if home is not None:
         kept["HOME"] = str(home)
-    ours = {"PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8", "TZ": "UTC", **QUICK_CONF, **QUICK_SUBMIT}
+    ours = {"PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8", "TZ": "UTC", **NAMED, **QUICK_CONF, **QUICK_SUBMIT}
     return {**kept, **ours, **more}
 
 

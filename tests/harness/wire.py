@@ -88,9 +88,9 @@ class Wire:
     def say(self, *messages: bytes) -> None:
         self._socket.sendall(b"".join(messages))
 
-    def answers(self) -> list[str]:
+    def answers(self, until: str = "ZW") -> list[str]:
         found = []
-        while not found or found[-1][0] not in "ZW":
+        while not found or found[-1][0] not in until:
             found.append(_told(*self._message()))
         return found
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.programs import NAMED
+
 ROOT = Path(__file__).resolve().parents[2]
 
 SCRIPT = """\
@@ -37,13 +39,13 @@ def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     work = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(work / "dist"), str(ROOT)]
     subprocess.run(build, check=True, capture_output=True)
-    (wheel,) = (work / "dist").glob("*.whl")
     fresh = request.param == "fresh"
     venv.create(work / "venv", with_pip=fresh)
     python = work / "venv" / "bin" / "python"
     pip = [str(python), "-m", "pip"] if fresh else [sys.executable, "-m", "pip", "--python", str(python)]
-    options = [] if fresh else ["--no-deps"]
-    subprocess.run([*pip, "install", "--quiet", *options, str(wheel)], check=True, capture_output=True)
+    options = [] if fresh else ["--no-deps", "--no-index"]
+    wanted = ["--find-links", str(work / "dist"), "pgrepl[postgres]"]  # as README says
+    subprocess.run([*pip, "install", "--quiet", *options, *wanted], check=True, capture_output=True)
     if not fresh:
         libraries = [path for path in sys.path if Path(path).name == "site-packages"]
         (Path(_purelib(python)) / "libraries.pth").write_text("\n".join(libraries) + "\n")
@@ -64,7 +66,7 @@ def test_the_installed_wheel_says_its_version(installed: Path) -> None:
 
 
 def test_the_installed_wheel_runs_a_script(installed: Path, tmp_path: Path) -> None:
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")} | NAMED
     done = subprocess.run(
         [str(installed), "-X"], input=SCRIPT, cwd=tmp_path, capture_output=True, text=True, env=environment, check=False
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -64,6 +65,24 @@ def test_a_place_that_does_not_answer_is_named() -> None:
     assert told(not_started(SparkOptions("local[2]"), lost))[0] == "58000"
     assert told(not_started(SparkOptions("spark://host:7077"), Lost("no such class")))[0] == "XX000"
     assert not_started(SparkOptions("spark://host:7077"), ValueError("x")) is None
+
+
+def test_executors_that_fail_at_once_are_no_missing_connection() -> None:
+    class Lost(Exception):
+        __module__ = "py4j.protocol"
+
+    given_up = "has given the application up: its executors fail as soon as they are started"
+    with socket.create_server(("127.0.0.1", 0)) as master:
+        place = f"spark://nosuch.invalid:1,127.0.0.1:{master.getsockname()[1]}"
+        stopped = Lost("java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.")
+        found = not_started(SparkOptions(place), stopped)
+        assert told(found) == ("58000", f'Spark at "{place}" {given_up}')
+        assert found is not None and "maxExecutorRetries" in str(found.report.detail)
+        assert "stderr in work/app-…/ on the workers" in str(found.report.hint)
+    assert told(not_started(SparkOptions(place), stopped)) == ("08001", f'could not connect to Spark at "{place}"')
+    removed = Lost("Job aborted: SparkContext was shut down: Master removed our application: FAILED")
+    assert told(not_started(SparkOptions("spark://h:1"), removed)) == ("58000", f'Spark at "spark://h:1" {given_up}')
+    assert told(from_spark(removed)) == ("58000", f"Spark {given_up}")
 
 
 def of_bigint() -> list[pa.DataType | None]:

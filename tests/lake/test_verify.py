@@ -304,7 +304,6 @@ def flip_in_catalog(folder: Path, whole: Lake, many: int, seed: int) -> tuple[in
     return noticed, missed
 
 
-@pytest.mark.slow
 def test_a_flipped_bit_in_the_catalog_is_noticed_or_harmless(whole: Lake, tmp_path: Path) -> None:
     noticed, missed = flip_in_catalog(tmp_path, whole, 40, 1)
     assert noticed >= 30

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.harness.database import Database
+from tests.harness.programs import NAMED
 from tests.postgres.side_by_side import SideBySide
 
 FUNCTIONS = r"""
@@ -62,7 +63,7 @@ def printed(folder: Path, script: bytes, **environment: str) -> tuple[bytes, byt
         input=script,
         cwd=folder,
         capture_output=True,
-        env=environment,
+        env=environment | NAMED,
         check=False,
     )
     return done.stdout, done.stderr

@@ -32,6 +32,7 @@ CREATE TABLE "m Rest" PARTITION OF m DEFAULT;
 CREATE PUBLICATION p FOR TABLE "Odd"."T x" (id, "select", m, p, c, ps, r), ident, whole, m;
 """
 LISTED = '(id, "select", m, p, c, ps, r)'
+NOT_LISTED = '-- column no of table "Odd"."T x" is not published\n'
 MONEY = "    c text,  -- type money is not here: its values as text\n"
 MADE = """\
 CREATE SCHEMA IF NOT EXISTS "Odd";
@@ -51,6 +52,7 @@ CREATE DOMAIN public.code AS character varying(4);
 -- constraint short of domain public.upper_code is not here: it uses function public.is_short(text)
 CREATE DOMAIN public.upper_code AS public.code NOT NULL DEFAULT 'A'::character varying
     CONSTRAINT upper_code_check CHECK (((VALUE)::text = upper((VALUE)::text)));
+-- column no of table "Odd"."T x" is not published
 CREATE TABLE "Odd"."T x" (
     id bigint NOT NULL,
     "select" character varying(10) NOT NULL,
@@ -90,7 +92,7 @@ def test_the_published_tables_are_made_here(served: Served, capsys: pytest.Captu
     tables, made = TABLES, MADE
     if served.publishing.version < 15:  # whole tables are published
         tables = tables.replace(LISTED, "")
-        made = made.replace(MONEY, f"{MONEY}    no text,\n")
+        made = made.replace(MONEY, f"{MONEY}    no text,\n").replace(NOT_LISTED, "")
     served.pub(tables)
     assert run(["import-schema", served.conninfo, "-p", "p"]) == 0
     assert capsys.readouterr().out == made
@@ -115,6 +117,56 @@ def test_the_published_tables_are_made_here(served: Served, capsys: pytest.Captu
     assert served.same("SELECT * FROM m ORDER BY r") == [("2024-05-05", "1", "a"), ("2024-12-31", "2", "b")]
     assert served.same("SELECT tableoid::regclass::text, count(*) FROM m GROUP BY 1") == [("m24a", "2")]
     assert served.sub("SELECT n, r FROM whole") == [("2.00", "public.m")]
+
+
+def test_twice_makes_what_is_missing(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    served.publishing.needs(15)
+    served.pub(TABLES)
+    options = ["import-schema", served.conninfo, "--apply", "--catalog", str(served.folder / "catalog.db"), "-d", "sub"]
+    assert run(options) == 0
+    made = capsys.readouterr()
+    assert made.out.count("CREATE") == 15
+    served.pub("CREATE TYPE later AS (a int); ALTER TABLE ident ADD COLUMN l later NOT NULL DEFAULT ROW(1)")
+    served.pub("CREATE TABLE another (a int PRIMARY KEY); ALTER PUBLICATION p ADD TABLE another")
+    served.sub("INSERT INTO ident VALUES (1, 1, 'A'); ALTER TABLE whole REPLICA IDENTITY DEFAULT")
+    assert run(options) == 0
+    again = capsys.readouterr()
+    assert again.out.splitlines() == ["CREATE SCHEMA", "CREATE TYPE", "CREATE TABLE", "ALTER TABLE"]
+    noticed = [line.removeprefix("NOTICE:  ") for line in again.err.splitlines() if line.startswith("NOTICE:  ")]
+    kinds = {"T x": "relation", "ident": "relation", "whole": "relation", "m": "relation", "m Rest": "relation"}
+    kinds |= {"m24": "relation", "m24a": "relation", "Odd": "schema"}
+    kinds |= dict.fromkeys(("mood", "positive", "code", "upper_code", "point", "points"), "type")
+    assert sorted(noticed) == sorted(f'{kind} "{name}" already exists, skipping' for name, kind in kinds.items())
+    assert "column l of table public.ident is added without NOT NULL" in again.err
+    assert served.sub("SELECT a, b, c, l FROM ident") == [("1", "1", "A", None)]
+    assert served.sub("SELECT relreplident FROM pg_class WHERE relname = 'whole'") == [("d",)]
+    assert served.sub("SELECT count(*) FROM another") == [("0",)]
+
+
+def test_what_is_left_out_of_columns_is_named(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    served.publishing.needs(15)
+    served.pub(
+        "CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, a int DEFAULT CASE WHEN true THEN 7 END, "
+        'b int GENERATED ALWAYS AS (a * 2) STORED, c timestamptz DEFAULT now(), "D" text)'
+    )
+    served.pub("CREATE PUBLICATION p FOR TABLE t (id, a, c)")
+    assert run(["import-schema", served.conninfo]) == 0
+    script = capsys.readouterr().out
+    named = [
+        "column id of table public.t is no identity column here",
+        "the default of column a of table public.t is not here: ",
+        "CASE", "    WHEN true THEN 7", "    ELSE NULL::integer", "END",
+        "generated column b of table public.t is not published",
+        "the default of column c of table public.t is not here: now()",
+        'column "D" of table public.t is not published',
+    ]  # fmt: skip
+    assert script == "".join(f"-- {line}\n" for line in named) + (
+        "CREATE TABLE public.t (\n    id integer NOT NULL,\n    a integer,\n    c timestamp with time zone,\n"
+        "    PRIMARY KEY (id)\n);\n"
+    )
+    catalog = str(served.folder / "catalog.db")
+    assert run(["import-schema", served.conninfo, "--apply", "--catalog", catalog, "-d", "sub"]) == 0
+    assert capsys.readouterr().err.replace("pgrepl: warning: ", "").splitlines() == named
 
 
 def test_what_is_not_there_is_said(served: Served, capsys: pytest.CaptureFixture[str]) -> None:

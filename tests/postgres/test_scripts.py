@@ -1,7 +1,6 @@
 """Whole psql scripts: pgrepl prints the very bytes that PostgreSQL 17 and psql 17 print.
 
-scripts/NAME.out was recorded from a real 17 (record.py). A real 16 plays some of the scripts here too (`-m slow`:
-all), and may differ from the recording only by the lines that NAME.diff16 lists.
+scripts/NAME.out was recorded from a real 17 (record.py). test_scripts16.py plays the scripts on a real 16.
 """
 
 from __future__ import annotations
@@ -10,25 +9,27 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.dose import dose
-from tests.postgres.play import Pair, difference, play_pgrepl
+from tests.harness.usual import usual_run
+from tests.postgres.play import difference, play_pgrepl
 
 SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("*.sql"))
+STATEMENTS = 4281
 
 
-@pytest.mark.parametrize("script", dose(SCRIPTS, 4, 1), ids=lambda p: p.stem)
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda p: p.stem)
 def test_pgrepl_prints_what_postgresql_17_printed(script: Path, tmp_path: Path) -> None:
     printed = play_pgrepl(script.read_text("utf-8"), tmp_path)
     assert difference(script.with_suffix(".out").read_text("utf-8"), printed) == ""
 
 
-@pytest.mark.parametrize("script", dose(SCRIPTS, 24, 1), ids=lambda p: p.stem)
-def test_a_real_16_differs_only_where_listed(script: Path, pair16: Pair) -> None:
-    differs = difference(script.with_suffix(".out").read_text("utf-8"), pair16.play(script.read_text("utf-8")))
-    listed = script.with_suffix(".diff16")
-    assert differs == (listed.read_text("utf-8") if listed.exists() else "")
-
-
-def test_at_least_600_statements_are_compared() -> None:
-    count = sum(script.read_text("utf-8").count(";\n") for script in SCRIPTS)
-    assert count >= 600
+@pytest.mark.parametrize(
+    "test",
+    [
+        "test_scripts.py::test_pgrepl_prints_what_postgresql_17_printed",
+        "test_scripts16.py::test_a_real_16_differs_only_where_listed",
+    ],
+)
+def test_at_least_4281_statements_are_compared_in_each_run(test: str) -> None:
+    usual = usual_run("tests/postgres/test_scripts.py", "tests/postgres/test_scripts16.py")
+    played = [script for script in SCRIPTS if f"tests/postgres/{test}[{script.stem}]" in usual]
+    assert sum(script.read_text("utf-8").count(";\n") for script in played) >= STATEMENTS

@@ -122,7 +122,6 @@ def test_a_slot_whose_log_the_server_has_removed_says_what_to_do(served: Served)
     served.pub("SELECT pg_reload_conf()")
 
 
-@pytest.mark.slow
 def test_a_server_restored_from_an_older_backup_is_not_followed(served: Served) -> None:
     publishing = served.publishing
     data, backup = str(publishing.server.folder / "data"), str(publishing.server.folder / "backup")

@@ -59,19 +59,25 @@ def eventually_same(served: Served, query: str) -> None:
     eventually(lambda: served.pub(query) == served.sub(query))
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param(("copy.written", "apply.settled"), id="some"),
+        pytest.param((*COPYING, *APPLYING), id="all", marks=pytest.mark.slow),
+    ],
+)
 @ON_ONE
-def test_killed_at_each_step(served: Served) -> None:
+def test_killed_at_each_step(served: Served, steps: tuple[str, ...]) -> None:
     served.both(T)
     served.pub("CREATE PUBLICATION p FOR TABLE t")
     served.pub("INSERT INTO t SELECT g, 'first' FROM generate_series(1, 20) g")
     served.subscribe_only()
-    for number, name in enumerate([*COPYING, *APPLYING]):
+    for number, name in enumerate(steps):
         served.pub(f"INSERT INTO t VALUES ({100 + number}, '{name}')")
         assert apply(served, name) == -signal.SIGKILL, name
         served.pub(f"UPDATE t SET b = 'changed' WHERE a = {number + 1}")
     assert apply(served) == 0
-    assert len(served.same(ALL_T)) == 20 + len(COPYING) + len(APPLYING)
+    assert len(served.same(ALL_T)) == 20 + len(steps)
     left = f"SELECT slot_name FROM pg_replication_slots WHERE database = '{served.database}'"
     assert served.pub(left) == [(served.slot,)]
 

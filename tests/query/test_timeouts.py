@@ -103,6 +103,20 @@ def test_an_interrupt_waits_while_it_is_held_and_stays_until_the_statement_has_e
     interrupts.check_for_interrupts()
 
 
+def test_an_interrupt_while_a_transaction_commits_does_not_undo_it(instance: Instance) -> None:
+    instance.play("pub", "CREATE TABLE t (a int)", "BEGIN", "INSERT INTO t VALUES (1)")
+    instance.session("pub").transaction.callbacks.append(lambda: interrupts.note(interrupts.user_request()))
+    assert instance.play("pub", "COMMIT", "SELECT count(*) FROM t") == ["COMMIT", "1"]
+
+
+def test_an_interrupt_before_rows_are_fetched_ends_their_statement(instance: Instance) -> None:
+    session = instance.session("pub")
+    session.streams = True
+    session.transaction.callbacks.append(lambda: interrupts.note(interrupts.user_request()))
+    answers = instance.play("pub", "SELECT g FROM generate_series(1, 3) g", "SELECT 1")
+    assert answers == ["ERROR:  canceling statement due to user request", "1"]
+
+
 def test_the_alarm_leaves_an_error_alone_that_a_check_has_raised_at_that_moment() -> None:
     late = interrupts.statement_timeout()
     interrupts.set_deadline(0, late)

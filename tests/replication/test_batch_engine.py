@@ -10,6 +10,7 @@ from pgrepl import engine
 from pgrepl.errors import Declined
 from pgrepl.replication.publisher.lake.publisher import LakePublisher
 from tests.harness.pair import Pair
+from tests.harness.tasks import played_here
 
 
 def test_a_thousand_changes_go_by_columns_unless_they_are_of_many_tables(
@@ -47,4 +48,59 @@ def test_a_thousand_changes_go_by_columns_unless_they_are_of_many_tables(
     assert pair.sub("SELECT count(*) FROM u") == [("1001",)]
     declined = "SELECT DISTINCT work, engine, declined FROM pgrepl_stat_engine WHERE declined IS NOT NULL"
     assert pair.sub(declined) == [("apply", "local", "the test")]
+    pair.close()
+
+
+def test_more_changes_than_spark_rows_are_a_spark_job_on_one_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = Pair(tmp_path)
+    tasks = played_here(monkeypatch)
+    pair.both("CREATE TABLE t (id int PRIMARY KEY, v text)")
+    pair.pub("CREATE PUBLICATION p FOR TABLE t")
+    pair.subscribe()
+    pair.sub("ALTER DATABASE sub SET pgrepl.spark_rows = 2000")  # the worker's settings decide for the publisher, too
+    changed = (
+        "INSERT INTO t SELECT g, 'v' FROM generate_series(1, 2000) g",
+        "INSERT INTO t SELECT g, 'v' FROM generate_series(2001, 4001) g",
+        "UPDATE t SET v = 'w' WHERE id > 1000",
+    )
+    kinds = []
+    for statement in (*changed, "ALTER DATABASE sub SET pgrepl.engine = local", changed[2].replace("w", "x")):
+        database = pair.sub if statement.startswith("ALTER") else pair.pub
+        database(statement)
+        assert pair.catch_up() == []
+        kinds.append({type(each).__name__ for each in tasks})
+        del tasks[:]
+    dealt = {"RangeToRead", "_ToCode", "_ToDeal", "PartToApply"}
+    assert kinds == [set(), dealt, {*dealt, "DeletesToMerge"}, set(), set()]
+    assert pair.sub("SELECT v, count(*), sum(id) FROM t GROUP BY v ORDER BY v") == [
+        ("v", "1000", "500500"),
+        ("x", "3001", "7505501"),
+    ]
+    counted = "SELECT engine, calls FROM pgrepl_stat_engine WHERE work = 'apply' ORDER BY engine"
+    assert pair.sub(counted) == [("columns", "2"), ("spark", "2")]
+    pair.close()
+
+
+def test_a_dry_run_says_that_a_batch_is_for_spark(tmp_path: Path) -> None:
+    pair = Pair(tmp_path)
+    pair.both("CREATE TABLE t (id int PRIMARY KEY)")
+    pair.pub("CREATE PUBLICATION p FOR TABLE t")
+    pair.subscribe()
+    session = pair.sub.session
+    pair.sub("SET pgrepl.spark_rows = 2000")
+
+    def choice(changes: int) -> str:
+        return str(engine.choose_of_batch(session, engine.choose_batch(session, changes), changes))
+
+    said = [choice(changes) for changes in (1000, 1001, 2001)]
+    pair.sub("SET pgrepl.engine = local")
+    said.append(choice(2001))
+    assert said == [
+        "local (1000 changes, not more than 1000)",
+        "columns (1001 changes, more than 1000)",
+        "spark (2001 changes, more than 2000)",
+        "columns (2001 changes, more than 1000)",
+    ]
     pair.close()

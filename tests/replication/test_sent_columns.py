@@ -45,7 +45,7 @@ def decoder(pair: Pair) -> tuple[SlotDecoder, int, int]:
     row = slots.slot_or_none(session, "s")
     assert row is not None
     given = [("proto_version", "1"), ("publication_names", "p")]
-    made = SlotDecoder(session, row, given, session.text_style)
+    made = SlotDecoder(session, row, given, session.text_style, session)
     return made, row.confirmed_flush_lsn or 0, slots.current_lsn(session)
 
 

@@ -351,7 +351,6 @@ STEPS = sorted(
 )
 
 
-@pytest.mark.slow
 def test_killed_at_each_step_a_standby_is_as_before_or_as_after(nodes: Nodes) -> None:
     primary, folder = nodes.primary, nodes.folder / "standby"
     for name in ("standby.fetched", "standby.complete", "standby.drafted", "standby.created"):

@@ -59,6 +59,7 @@ def test_the_container() -> None:
     assert (given["addresses"], given["metrics"]) == ("*", "0.0.0.0:9187")
     check = json.loads(found["HEALTHCHECK"].partition("CMD")[2])
     compile(check[2], "HEALTHCHECK", "exec")
+    assert "--find-links /tmp/dist pgrepl" in text and "COPY dist /tmp/dist" in text
     assert "127.0.0.1:9187/healthz" in check[2]
 
 
@@ -99,3 +100,24 @@ def test_sessions_apply_settings_that_are_read_again(tmp_path: Path) -> None:
         one.execute("ALTER SYSTEM RESET work_mem")
         one.execute("SELECT pg_reload_conf()")
         eventually(lambda: shown(other) == "4MB")
+
+
+def test_processes_say_what_they_do(tmp_path: Path) -> None:
+    """With the package setproctitle, for which a module stands here that notes the titles."""
+    titles = tmp_path / "titles"
+    titles.touch()
+    note = (
+        f"def setproctitle(title):\n    with open({str(titles)!r}, 'a') as file:\n        file.write(title + '\\n')\n"
+    )
+    (tmp_path / "setproctitle.py").write_text(note)
+    with serving(tmp_path) as served, served.connect(user="postgres") as con:
+        con.execute("BEGIN; CREATE TABLE t (a int)")
+        con.execute("INSERT INTO t VALUES (%s)", [1])
+        con.execute("ROLLBACK; SET update_process_title = off")
+        con.execute("SELECT 1")
+    said = titles.read_text().splitlines()
+    assert {"pgrepl: logical replication launcher", "pgrepl: client connection"} <= set(said)
+    done = [title.removeprefix("pgrepl: postgres postgres [local] ") for title in said if "[local]" in title]
+    assert done == [
+        *("idle", "BEGIN", "CREATE TABLE", "idle in transaction", "INSERT", "idle in transaction", "ROLLBACK", "SET"),
+    ]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
+import pgrepl
 from pgrepl.types.lsn import parse_lsn
 from tests.harness.programs import eventually
 from tests.harness.serving import Serving, serving
@@ -183,6 +185,35 @@ WIRE = {
         [bind("p", "s"), bind("q", "s"), execute("q", 1), parse("", "FETCH 2 FROM q"), bind("", ""), execute("", 0)]
         + [execute("q", 1), SYNC],
         [execute("q", 1), SYNC],
+    ],
+    "a portal runs when it is executed": [
+        [query("CREATE TABLE late (a int); INSERT INTO late VALUES (0), (1)")],
+        [query("BEGIN; SET LOCAL statement_timeout = 200")],
+        [parse("z", "SELECT pg_sleep(2), a FROM late ORDER BY 2"), bind("p", "z"), describe(b"P", "p"), SYNC],
+        [execute("p", 0), SYNC],
+        [query("ROLLBACK; DECLARE d CURSOR WITH HOLD FOR SELECT 1 / a FROM late ORDER BY 1")],
+        [query("BEGIN; DECLARE d CURSOR FOR SELECT pg_sleep(2), a FROM late ORDER BY 2")],
+        [query("SET LOCAL statement_timeout = 200; FETCH 1 FROM d")],
+        [query("ROLLBACK; BEGIN")],
+        [parse("e", "SELECT 1 / a FROM late ORDER BY 1"), bind("p", "e"), describe(b"P", "p"), SYNC],
+        [query("SELECT 1")],
+        [execute("p", 1), SYNC],
+        [query("ROLLBACK; BEGIN")],
+        [parse("c", "SELECT count(*) FROM late"), bind("p", "c"), SYNC],
+        [query("INSERT INTO late VALUES (2)")],
+        [bind("q", "c"), SYNC],
+        [bind("e", "e"), SYNC],
+        [query("DELETE FROM late")],
+        [bind("r", "c"), execute("p", 0), execute("q", 1), execute("r", 0), SYNC],
+        [execute("e", 0), SYNC],
+        [query("ROLLBACK; BEGIN")],
+        [parse("n", "SELECT relname FROM pg_class WHERE relname = 'later'"), bind("n", "n"), SYNC],
+        [query("CREATE TABLE later (a int)")],
+        [execute("n", 0), bind("m", "n"), execute("m", 0), SYNC],
+        [query("ROLLBACK")],
+        [parse("i", "INSERT INTO late VALUES (3)"), bind("p", "c"), bind("i", "i"), execute("i", 0), execute("p", 0)]
+        + [SYNC],
+        [query("DROP TABLE late")],
     ],
     "FETCH runs what Bind has bound": [
         [query("BEGIN; CREATE TABLE bound (a int)")],
@@ -425,6 +456,29 @@ def test_a_driver_is_told_that_a_plan_has_changed(served: Serving, server: Serve
             assert caught.value.diag.source_function == "RevalidateCachedQuery"
 
 
+def test_a_portal_sees_what_there_was_when_it_was_bound(served: Serving, server: Server) -> None:
+    """Whatever others commit, and remove, before it is executed."""
+    told = []
+    for host, port in ((server.host, server.port), (str(served.folder), served.port)):
+        with Wire(host, port) as wire, connected(host, port) as other:
+            other.execute("CREATE TABLE moment AS SELECT g AS a FROM generate_series(1, 5) g")
+            wire.ask(query("BEGIN; DECLARE d CURSOR FOR SELECT a FROM moment ORDER BY 1 DESC"))
+            sorted_, counted = (
+                parse("", "SELECT a FROM moment ORDER BY a DESC"),
+                parse("c", "SELECT count(*) FROM moment"),
+            )
+            wire.ask(sorted_, bind("p", ""), counted, bind("q", "c"), SYNC)
+            other.execute("DELETE FROM moment WHERE a > 1")
+            other.execute("INSERT INTO moment VALUES (9)")
+            other.execute("VACUUM moment")
+            told.append(
+                [wire.ask(execute("p", 2), execute("q", 0), execute("p", 0), bind("", "c"), execute("", 0), SYNC)]
+            )
+            told[-1].append(wire.ask(query("INSERT INTO moment VALUES (8); FETCH ALL FROM d")))
+            told[-1].append(wire.ask(query("COMMIT; DROP TABLE moment")))
+    assert told[1] == told[0]
+
+
 @pytest.mark.parametrize("change", ["DROP TABLE bound", "ALTER TABLE bound ADD b int"])
 def test_a_statement_that_another_session_has_broken_is_refused_at_bind(
     served: Serving, server: Server, change: str
@@ -455,5 +509,89 @@ def test_another_message_in_the_middle_of_copy_ends_the_session(
             wire.ask(query("CREATE TEMP TABLE copied (a int)"))
             wire.say(query("COPY copied FROM STDIN"), *([message(b"d", rows)] if rows else []), SYNC, other)
             return wire.rest()
+
+    assert told(str(served.folder), served.port) == told(server.host, server.port)
+
+
+KNOWN_BY_FUNCTION = (
+    "INSERT INTO known VALUES (1, 1, 'a')", "INSERT INTO known VALUES (2, -1, 'a')", "DELETE FROM known",
+    "INSERT INTO known VALUES (2, NULL, 'a')", "INSERT INTO refers VALUES (9)", "INSERT INTO parted VALUES (1)",
+    "SELECT (-1)::positive", "SELECT * FROM nowhere", "SELECT missing FROM known", "SELECT missing.k FROM known",
+    "SELECT unknown()", "SELECT 1 + 'a'::text", "SELEC 1", "SELECT 'x'::int", "SELECT 'x'::numeric", "SELECT 'x'::uuid",
+    "SELECT 'x'::bool", "SELECT 'x'::mood", "SELECT k FROM known, refers WHERE k = 1", "CREATE TABLE known (a int)",
+    "INSERT INTO known VALUES ('a'::text)", "UPDATE known SET t = 'abc'", "EXECUTE missing", "DROP TABLE known",
+    "CREATE SCHEMA public", "SELECT $1", "SELECT pg_sleep(9)",
+    "PREPARE again AS SELECT 1; PREPARE again AS SELECT 1", "DO $$ BEGIN RAISE EXCEPTION 'x'; END $$",
+    "SET ROLE known_role; SELECT * FROM known",
+)  # fmt: skip
+DEFINED = """
+CREATE TABLE known (k int PRIMARY KEY, n int NOT NULL CHECK (n > 0), t varchar(2));
+INSERT INTO known VALUES (1, 1, 'a');
+CREATE TABLE refers (k int REFERENCES known); INSERT INTO refers VALUES (1); CREATE ROLE known_role;
+CREATE TABLE parted (a int) PARTITION BY RANGE (a); CREATE DOMAIN positive AS int CHECK (value > 0);
+CREATE TYPE mood AS ENUM ('ok')
+"""
+
+
+def test_errors_are_known_by_postgresqls_function_and_a_place_here(served: Serving, server: Server) -> None:
+    """R is PostgreSQL's for what programs look for; F and L are a place in pgrepl, of notices, too."""
+    heard: list[list[str]] = []
+
+    def fields(diag: psycopg.errors.Diagnostic) -> list[str]:
+        given = (diag.sqlstate, diag.message_primary, diag.source_function, diag.source_file, diag.source_line)
+        return [value or "" for value in given]
+
+    def answers(con: psycopg.Connection[Any]) -> list[list[str]]:
+        con.add_notice_handler(lambda diag: heard.append(fields(diag)))
+        con.execute(DEFINED)
+        found = []
+        for text in KNOWN_BY_FUNCTION:
+            con.execute(f"SET statement_timeout = {50 if 'sleep' in text else 0}")
+            with pytest.raises(psycopg.Error) as error:
+                con.execute("BEGIN; " + text)
+            con.execute("ROLLBACK")
+            found.append(fields(error.value.diag))
+        con.execute("DROP TABLE refers, known, parted; DROP DOMAIN positive; DROP TYPE mood; DROP ROLE known_role")
+        con.execute("DROP TABLE IF EXISTS known")
+        return found
+
+    with connected(server.host, server.port) as theirs, served.connect() as ours:
+        wanted, found = answers(theirs), answers(ours)
+    assert [each[:3] for each in found] == [each[:3] for each in wanted]
+    for *_, file, line in (*found, heard[-1]):
+        lines = (Path(pgrepl.__file__).parent / file).read_text().splitlines()
+        assert 0 < int(line) <= len(lines)
+    assert heard[-1][2:4] == ["_missing", "statements/table/drop.py"]
+
+
+def test_an_error_is_told_before_the_client_has_sent_all(served: Serving, server: Server) -> None:
+    """As to `executemany`, which sends the rows behind a wrong one, too, until it hears of it."""
+
+    def told(host: str, port: int) -> list[str]:
+        behind = parse("", "SELECT 1")
+        with Wire(host, port) as wire:
+            wire.say(parse("", "SELECT nowhere"), behind, behind[:-3])
+            first = wire.answers("E")
+            wire.say(behind[-3:], SYNC)
+            return first + wire.answers()
+
+    assert told(str(served.folder), served.port) == told(server.host, server.port)
+
+
+ENDING = [
+    [query("SELECT pg_terminate_backend(pg_backend_pid()); SELECT 1")],
+    [query("BEGIN; DO $$BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); END$$"), query("SELECT 1")],
+    [parse("", "SELECT pg_terminate_backend(pg_backend_pid())"), bind("", ""), execute("", 0), SYNC],
+]
+
+
+@pytest.mark.parametrize("messages", ENDING)
+def test_a_session_that_ends_itself_ends_at_once(served: Serving, server: Server, messages: list[bytes]) -> None:
+    """PostgreSQL's has sent the row by then, without its command tag, so that no driver shows it."""
+
+    def told(host: str, port: int) -> list[str]:
+        with Wire(host, port) as wire:
+            wire.say(*messages)
+            return [each for each in wire.rest() if each[0] not in "TD"]
 
     assert told(str(served.folder), served.port) == told(server.host, server.port)

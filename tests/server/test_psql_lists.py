@@ -50,6 +50,15 @@ def compare(version: int, commands: list[str], folder: Path) -> None:
         assert (command, here) == (command, there)
 
 
+def test_older_psqls_ask_for_columns_that_17_has_no_more(tmp_path: Path) -> None:
+    """PostgreSQL 17 and 18 say so, too."""
+    with serving(tmp_path) as lake:
+        for command, table, column in (("-l", "d", "daticulocale"), ("-c\\dO", "c", "colliculocale")):
+            said = psql(16, str(lake.folder), lake.port, command)
+            assert f"ERROR:  column {table}.{column} does not exist\n" in said
+            assert f'HINT:  Perhaps you meant to reference the column "{table}.{column.replace("icu", "")}".\n' in said
+
+
 @pytest.mark.slow
 def test_psql_18_prints_the_same(tmp_path: Path) -> None:
     compare(18, COMMANDS[::4], tmp_path)

@@ -44,7 +44,6 @@ def compare(real: RealReplicas, lake: RealReplicas, seed: int) -> None:
         assert (sent(lake, "IS NULL") > by_columns) == (seed not in NOTHING_IS_SENT)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1])
 def test_random_replication_from_a_lake_ends_the_same(real: RealReplicas, lake: RealReplicas, seed: int) -> None:
     compare(real, lake, seed)

@@ -454,6 +454,26 @@ def test_a_cancelled_statement_leaves_the_next_one_alone(served: Serving, wide: 
         assert client.execute("SELECT count(*) FROM pg_sleep(1.1)").fetchall() == [(1,)]
 
 
+@pytest.mark.parametrize("asks", ["simple", "extended"])
+def test_a_first_statement_is_cancelled_whatever_it_is_doing(served: Serving, asks: str) -> None:
+    """A fresh session imports what it needs, where no error may be raised; the transaction is aborted behind it."""
+    found = []
+    for milliseconds in range(10):
+        with served.connect() as client:
+            client.execute("BEGIN")
+            if asks == "simple":
+                client.pgconn.send_query(b"SELECT pg_sleep(2)")
+            else:
+                client.pgconn.send_query_params(b"SELECT pg_sleep($1)", [b"2"])
+            client.pgconn.flush()
+            time.sleep(milliseconds / 1000)
+            client.cancel()
+            said = end_of(client)
+            behind = client.pgconn.exec_(b"SELECT 1").error_field(psycopg.pq.DiagnosticField.SQLSTATE)
+            found.append((said, behind))
+    assert found == [(CANCELLED, b"25P02")] * 10
+
+
 @pytest.mark.parametrize("script", EXTENDED, ids=lambda path: path.stem)
 def test_prepared_statements_answer_as_those_of_a_server(served: Serving, server: Server, script: Path) -> None:
     answers = []

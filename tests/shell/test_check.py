@@ -39,13 +39,13 @@ def state(folder: Path) -> dict[str, str]:
 def test_as_a_person_runs_it(tmp_path: Path) -> None:
     (tmp_path / "good.sql").write_text("CREATE TABLE t (a int);\nINSERT INTO t VALUES (1);\n")
     (tmp_path / "bad.sql").write_text("SELECT a\n  FROM nosuch;\n\nselec;\n")
-    done = pgrepl("check", "good.sql", cwd=tmp_path)
+    done = pgrepl("check", "good.sql", cwd=tmp_path, PGREPL_CATALOG="")
     assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
-    done = pgrepl("check", "bad.sql", cwd=tmp_path)
+    done = pgrepl("check", "bad.sql", cwd=tmp_path, PGREPL_CATALOG="")
     shown = 'bad.sql:2:8: ERROR:  relation "nosuch" does not exist\n'
     shown += 'bad.sql:4:1: ERROR:  syntax error at or near "selec"\n'
     assert (done.stdout, done.stderr, done.returncode) == (shown, "", 1)
-    done = pgrepl("check", "nofile.sql", cwd=tmp_path)
+    done = pgrepl("check", "nofile.sql", cwd=tmp_path, PGREPL_CATALOG="")
     said = "pgrepl: error: nofile.sql: No such file or directory\n"
     assert (done.stdout, done.stderr, done.returncode) == ("", said, 2)
     assert pgrepl("check", "-d", "shop", "--catalog", "catalog.db", "good.sql", cwd=tmp_path).returncode == 2

@@ -297,6 +297,24 @@ def test_connect_to_another_folder(pgrepl: Run, tmp_path: Path) -> None:
     )
 
 
+def test_a_folder_as_host_may_be_a_relative_one(pgrepl: Run, tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    there.mkdir()
+    assert shown(pgrepl, "-q", "--catalog", "there/catalog.db", "-c", "create database shop") == ("", 0)
+    asked = ("-d", "shop", "-Atc", "select current_database()")
+    for host in ("./there", "there/", f"../{tmp_path.name}/there", str(there), "./there/catalog.db"):
+        assert shown(pgrepl, "-h", host, *asked) == ("shop\n", 0)
+    script = "\\c shop - ./there\n\\cd there\n\\c 'host=./there dbname=shop'\nselect current_database();"
+    assert shown(pgrepl, "-qAt", script=script) == ("shop\n", 0)
+    refused = (
+        'pgrepl: error: connection to server at "{0}", port 5432 failed: pgrepl opens a catalog, it is no client for '
+    )
+    near = "servers\n\tIs it meant to be a folder? Then write ./there, or the catalog with --catalog.\n"
+    far = "servers\n\tGive a folder with a catalog.db as host, or the catalog with --catalog.\n"
+    assert shown(pgrepl, "-h", "there", *asked) == (refused.format("there") + near, 2)
+    assert shown(pgrepl, "-h", "nosuch", *asked) == (refused.format("nosuch") + far, 2)
+
+
 def test_connecting_after_cd_finds_the_same_catalog(pgrepl: Run, tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     script = "\\cd sub\n\\c template1\n\\conninfo\n\\echo :HOST\n"

@@ -12,6 +12,7 @@ from pgrepl.shell.completion_rules import STATEMENTS, following
 from pgrepl.shell.connection import Connection, ConnectTarget
 from pgrepl.shell.shell import Shell
 from pgrepl.shell.sql_help import topics
+from pgrepl.statements.subscription import subscription_options
 
 SCRIPT = """
 create schema sales;
@@ -81,11 +82,13 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
         ("create subscription s connection 'x' publication p with (st", ["streaming"]),
         ("create subscription s connection 'x' publication p with (streaming = ", ["off", "on", "parallel"]),
         ("alter subscription s ref", ["refresh publication"]),
-        ("alter subscription s set (", [
-            "binary", "connect", "copy_data", "create_slot", "disable_on_error", "enabled", "failover", "origin",
-            "password_required", "run_as_owner", "schema_changes", "slot_name", "streaming", "synchronous_commit",
-            "two_phase",
-        ]),
+        ("create subscription s connection 'x' publication p with (", sorted(subscription_options.CREATE)),
+        ("create subscription s connection 'x' publication p with (enabled, ", sorted(subscription_options.CREATE)),
+        ("alter subscription s set (", sorted(subscription_options.SET)),
+        ("alter subscription s set (binary, ", sorted(subscription_options.SET)),
+        ("alter subscription s add publication p with (", sorted(subscription_options.PUBLICATION)),
+        ("alter subscription s refresh publication with (", sorted(subscription_options.REFRESH)),
+        ("alter subscription s skip (", sorted(subscription_options.SKIP)),
         ("drop table ord", ["orders"]),
         ("drop view ", ["IF EXISTS", "cheap"]),
         ("create subscription s connection 'c' publication p with (schema_changes = ", ["columns", "none", "tables"]),

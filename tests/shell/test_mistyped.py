@@ -20,6 +20,9 @@ NO_CATALOG = 'FATAL:  could not open catalog "catalog.db": No such file or direc
         (["staus", "-d", "shop"], "status"),
         (["verfy", "--quick"], "verify"),
         (["discribe", "tables"], "describe"),
+        (["help"], "--help"),
+        (["version"], "--version"),
+        (["compare", "a.db", "b.db"], "diff"),
     ],
 )
 def test_a_mistyped_command_says_which_is_meant(typed: list[str], meant: str, tmp_path: Path) -> None:
@@ -34,11 +37,34 @@ def test_a_database_of_nearly_that_name_is_opened(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr, done.returncode) == ("aply\n", "", 0)
 
 
-def test_another_missing_database_is_only_that(tmp_path: Path) -> None:
+UNKNOWN = 'pgrepl: hint: "shop" is no command, and was taken for a database. "pgrepl --help" lists the commands.\n'
+
+
+def test_a_word_that_is_no_command_was_taken_for_a_database(tmp_path: Path) -> None:
     done = pgrepl("shop", cwd=tmp_path, script="SELECT 1")
     said = 'pgrepl: error: connection to catalog "catalog.db" failed: FATAL:  database "shop" does not exist\n'
-    assert done.stderr == said + 'DETAIL:  There is no catalog "catalog.db".\n'
+    assert done.stderr == said + 'DETAIL:  There is no catalog "catalog.db".\n' + UNKNOWN
     assert (done.returncode, os.listdir(tmp_path)) == (2, [])
+    done = pgrepl("-d", "shop", cwd=tmp_path, script="SELECT 1")
+    assert done.stderr == said + 'DETAIL:  There is no catalog "catalog.db".\n'
+
+
+def test_where_a_catalog_is_made_is_said_unless_its_name_was_given(tmp_path: Path) -> None:
+    def run(*words: str, name: str = "") -> str:
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        folder.mkdir()
+        done = pgrepl(*words, cwd=folder, PGREPL_CATALOG=name)
+        assert (folder / (name or "catalog.db")).exists() and done.returncode == 0
+        again = pgrepl(*words, cwd=folder, PGREPL_CATALOG=name)
+        assert (again.stdout, again.stderr) == (done.stdout, "")
+        return done.stderr.replace(str(folder), "HERE")
+
+    notice = 'pgrepl: NOTICE:  created catalog "HERE/catalog.db"\n'
+    assert run("-c", "SELECT 1") == notice
+    assert run("-Xc", "SELECT 1", "template1") == notice
+    assert run("-q", "-c", "SELECT 1") == ""
+    assert run("--catalog", "catalog.db", "-c", "SELECT 1") == ""
+    assert run("-c", "SELECT 1", name="own.db") == ""
 
 
 @pytest.mark.parametrize(

@@ -381,6 +381,7 @@ DO LANGUAGE plpgsql 'x'
 """
 
 TYPE = """
+CREATE TYPE ty AS RANGE (subtype = int)
 CREATE TYPE ty AS (a int, b text COLLATE "C")
 CREATE TYPE ty AS ENUM ('a', 'b')
 CREATE TYPE ty AS ENUM ()
@@ -401,6 +402,19 @@ DROP DOMAIN d
 COMMENT ON CONSTRAINT c ON DOMAIN s.d IS 'x'
 """
 
+DEFINE = """
+CREATE OPERATOR s.+ (leftarg = int, rightarg = int, function = f, commutator = OPERATOR(s.+), merges)
+ALTER OPERATOR + (int, NONE) SET (restrict = NONE, join = f)
+ALTER OPERATOR @@ (NONE, s.ty) OWNER TO joe
+DROP OPERATOR IF EXISTS + (int, int), - (NONE, int) CASCADE
+COMMENT ON OPERATOR + (int, int) IS 'x'
+CREATE COLLATION c (provider = icu, locale = 'de')
+CREATE COLLATION IF NOT EXISTS s.c FROM "C"
+ALTER COLLATION c REFRESH VERSION
+ALTER COLLATION c RENAME TO d
+DROP COLLATION c
+"""
+
 OUTSIDE = """
 ALTER FUNCTION f() NO DEPENDS ON EXTENSION e
 CREATE AGGREGATE a (int) (sfunc = f, stype = int)
@@ -409,10 +423,6 @@ CREATE AGGREGATE a (VARIADIC int[] ORDER BY VARIADIC int[]) (sfunc = f, stype = 
 CREATE AGGREGATE a (basetype = int, sfunc = f, stype = int)
 ALTER AGGREGATE a (ORDER BY int) OWNER TO joe
 DROP AGGREGATE IF EXISTS a (int, text ORDER BY int)
-CREATE OPERATOR s.+ (leftarg = int, rightarg = int, function = f, commutator = OPERATOR(s.+), merges)
-ALTER OPERATOR + (int, NONE) SET (restrict = NONE, join = f)
-ALTER OPERATOR @@ (NONE, s.ty) OWNER TO joe
-DROP OPERATOR IF EXISTS + (int, int), - (NONE, int) CASCADE
 CREATE OPERATOR CLASS c DEFAULT FOR TYPE int USING btree FAMILY f AS OPERATOR 1 <, OPERATOR 2 < (int, int) FOR SEARCH, FUNCTION 1 f(int), FUNCTION 2 (int, text) g, STORAGE int
 CREATE OPERATOR FAMILY f USING btree
 ALTER OPERATOR CLASS c USING btree RENAME TO d
@@ -430,7 +440,6 @@ CREATE OR REPLACE RULE r AS ON SELECT TO t DO ALSO (SELECT 1; NOTIFY x, 'y'; DEL
 ALTER RULE r ON t RENAME TO q
 DROP RULE r ON t
 CREATE TYPE s.ty
-CREATE TYPE ty AS RANGE (subtype = int)
 CREATE TYPE ty (input = f, output = g, internallength = variable, passedbyvalue)
 ALTER TYPE ty SET (send = f, typmod_in = NONE)
 CREATE CAST (int AS text) WITH FUNCTION f(int) AS IMPLICIT
@@ -439,10 +448,6 @@ CREATE CAST (int AS text) WITH INOUT
 DROP CAST IF EXISTS (int AS text) RESTRICT
 CREATE TRANSFORM FOR int LANGUAGE x (FROM SQL WITH FUNCTION f(int), TO SQL WITH FUNCTION g)
 DROP TRANSFORM IF EXISTS FOR int LANGUAGE x
-CREATE COLLATION c (provider = icu, locale = 'de')
-CREATE COLLATION IF NOT EXISTS s.c FROM "C"
-ALTER COLLATION c REFRESH VERSION
-DROP COLLATION c
 CREATE DEFAULT CONVERSION c FOR 'a' TO 'b' FROM s.f
 ALTER CONVERSION c RENAME TO d
 CREATE TEXT SEARCH CONFIGURATION c (copy = english)
@@ -486,7 +491,6 @@ CREATE ACCESS METHOD m TYPE INDEX HANDLER f
 SECURITY LABEL FOR p ON COLUMN s.t.a IS 'x'
 SECURITY LABEL ON LARGE OBJECT 5 IS NULL
 COMMENT ON CAST (int AS text) IS 'x'
-COMMENT ON OPERATOR + (int, int) IS 'x'
 COMMENT ON LARGE OBJECT 5 IS 'x'
 ALTER LARGE OBJECT 5 OWNER TO joe
 CLUSTER VERBOSE t USING i
@@ -501,6 +505,18 @@ def lines(family: str) -> list[str]:
 
 STATEMENTS = [
     statement
-    for family in (PUBLICATION, SUBSCRIPTION, TABLE, ALTER_TABLE, RELATION, ROLE, SESSION, ROUTINE, TYPE, OUTSIDE)
+    for family in (
+        PUBLICATION,
+        SUBSCRIPTION,
+        TABLE,
+        ALTER_TABLE,
+        RELATION,
+        ROLE,
+        SESSION,
+        ROUTINE,
+        TYPE,
+        DEFINE,
+        OUTSIDE,
+    )
     for statement in lines(family)
 ]

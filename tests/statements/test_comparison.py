@@ -23,6 +23,8 @@ WAYS: dict[str, list[str]] = {
                  "ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO ann WITH GRANT OPTION;"
                  " ALTER DEFAULT PRIVILEGES REVOKE ALL ON FUNCTIONS FROM PUBLIC",
                  "ALTER DEFAULT PRIVILEGES IN SCHEMA s GRANT ALL ON SEQUENCES TO PUBLIC"],
+    "order": ["CREATE COLLATION s.o FROM \"C\"", "CREATE COLLATION s.o (provider = builtin, locale = 'C')",
+              "CREATE COLLATION s.o (locale = 'C'); ALTER COLLATION s.o OWNER TO ann; COMMENT ON COLLATION s.o IS 'o'"],
     "mood": ["CREATE TYPE mood AS ENUM ('low', 'high')", "CREATE TYPE mood AS ENUM ('low', 'high', 'top')",
              "CREATE TYPE mood AS ENUM ('none', 'low', 'mid', 'high', 'top'); COMMENT ON TYPE mood IS 'm'"],
     "small": ["CREATE DOMAIN s.small AS int CHECK (VALUE < 10)",
@@ -31,6 +33,9 @@ WAYS: dict[str, list[str]] = {
     "pair": ["CREATE TYPE s.pair AS (a int, m mood)",
              "CREATE TYPE s.pair AS (a bigint, m mood, \"C\" text COLLATE \"C\")",
              "CREATE TYPE s.pair AS (m mood[], b s.small); ALTER TYPE s.pair OWNER TO ann"],
+    "span": ["CREATE TYPE s.span AS RANGE (subtype = s.small)", "CREATE TYPE s.span AS RANGE (subtype = mood)",
+             "CREATE TYPE s.span AS RANGE (subtype = text, collation = \"C\", multirange_type_name = spans);"
+             " ALTER TYPE s.span OWNER TO ann; COMMENT ON TYPE s.span IS 's'"],
     "f": ["CREATE FUNCTION s.f(a int, b text DEFAULT 'x') RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 1'",
           "CREATE FUNCTION s.f(a int, b text DEFAULT 'y') RETURNS int LANGUAGE plpgsql IMMUTABLE AS"
           " 'BEGIN RETURN a; END'; GRANT EXECUTE ON FUNCTION s.f TO bob",
@@ -39,6 +44,13 @@ WAYS: dict[str, list[str]] = {
           "CREATE PROCEDURE s.f(a int, b text) LANGUAGE plpgsql AS 'BEGIN COMMIT; END'"],
     "g": ["CREATE FUNCTION g() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
           "CREATE FUNCTION g() RETURNS trigger LANGUAGE plpgsql SET work_mem = '8MB' AS 'BEGIN RETURN OLD; END'"],
+    "h": ["CREATE FUNCTION s.h(int, int) RETURNS boolean IMMUTABLE RETURN $1 % 10 = $2 % 10",
+          "CREATE FUNCTION s.h(int, int) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN $1 - $2; END'"],
+    "op": ["CREATE OPERATOR s.=== (LEFTARG = int, RIGHTARG = int, FUNCTION = s.h)",
+           "CREATE OPERATOR s.=== (LEFTARG = int, RIGHTARG = int, FUNCTION = s.h, COMMUTATOR = OPERATOR(s.===));"
+           " ALTER OPERATOR s.=== (int, int) OWNER TO ann; COMMENT ON OPERATOR s.=== (int, int) IS 'o'",
+           "CREATE OPERATOR s.=== (LEFTARG = bigint, RIGHTARG = int, FUNCTION = int84eq);"
+           " CREATE OPERATOR @! (RIGHTARG = int, FUNCTION = int4um)"],
     "q": ["CREATE SEQUENCE s.q", "CREATE SEQUENCE s.q AS int INCREMENT 5 MAXVALUE 999 CACHE 2 CYCLE"],
     "t": [
         "CREATE TABLE s.t (id int PRIMARY KEY, a text, m mood DEFAULT 'low', n s.small);"
@@ -63,7 +75,8 @@ WAYS: dict[str, list[str]] = {
           "CREATE TABLE p (a int, b text, c date, PRIMARY KEY (a)) PARTITION BY LIST (a);"
           " CREATE TABLE p1 PARTITION OF p FOR VALUES IN (1, 2); CREATE TABLE p3 PARTITION OF p DEFAULT"],
     "v": ["CREATE VIEW v AS SELECT id, a FROM s.t", "CREATE VIEW v AS SELECT id, upper(a) AS a FROM s.t WHERE id > 1;"
-          " CREATE VIEW v2 AS SELECT id FROM v; GRANT SELECT ON v TO bob"],
+          " CREATE VIEW v2 AS SELECT id FROM v; GRANT SELECT ON v TO bob",
+          "CREATE VIEW v AS SELECT id, id::int OPERATOR(s.===) 3 AS a FROM s.t"],
     "pub": ["CREATE PUBLICATION pub FOR TABLE s.t WHERE (id > 5)", "CREATE PUBLICATION pub FOR TABLE s.t (id), r",
             "CREATE PUBLICATION pub FOR TABLES IN SCHEMA s WITH (publish = 'insert');"
             " COMMENT ON PUBLICATION pub IS 'p'",

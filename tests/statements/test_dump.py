@@ -56,6 +56,45 @@ CREATE TABLE ge2 (b int GENERATED ALWAYS AS (a * 3) STORED) INHERITS (ge);
 """
 
 
+OPERATORS = """
+CREATE SCHEMA s;
+CREATE TABLE t (a int, b text);
+CREATE FUNCTION s.same(int, int) RETURNS boolean IMMUTABLE RETURN $1 % 10 = $2 % 10;
+CREATE FUNCTION quoted(text) RETURNS text LANGUAGE plpgsql AS 'BEGIN RETURN quote_literal($1); END';
+CREATE OPERATOR s.=== (FUNCTION = s.same, LEFTARG = int, RIGHTARG = int, COMMUTATOR = OPERATOR(s.===),
+    NEGATOR = OPERATOR(s.!==), RESTRICT = eqsel, JOIN = eqjoinsel, HASHES, MERGES);
+CREATE OPERATOR #! (FUNCTION = quoted, RIGHTARG = text);
+CREATE OPERATOR %= (FUNCTION = int4eq, LEFTARG = int, RIGHTARG = int, COMMUTATOR = %==);
+CREATE OPERATOR %== (FUNCTION = int4eq, LEFTARG = int, RIGHTARG = int, COMMUTATOR = %=);
+CREATE FUNCTION body(int) RETURNS boolean RETURN $1 OPERATOR(s.===) 5 AND $1 %= 5;
+CREATE FUNCTION rows_same(t, t) RETURNS boolean RETURN $1.a = $2.a;
+CREATE OPERATOR @= (FUNCTION = rows_same, LEFTARG = t, RIGHTARG = t);
+CREATE DOMAIN five AS int CHECK (VALUE OPERATOR(s.===) 5) CHECK (VALUE %= 5);
+CREATE TABLE u (a five DEFAULT 5, b text DEFAULT (#! 'x'), CHECK (a OPERATOR(s.===) 15), CHECK (body(a)));
+CREATE VIEW v AS SELECT a OPERATOR(s.===) ALL (ARRAY[5, 15]) AS x, t @= t AS y FROM t;
+CREATE INDEX i ON t ((a OPERATOR(s.===) 5));
+CREATE COLLATION s.plain FROM "C";
+CREATE COLLATION "Both" (lc_collate = 'C', lc_ctype = 'POSIX');
+CREATE COLLATION b (provider = builtin, locale = 'C.UTF8');
+CREATE TYPE m AS ENUM ('x', 'y');
+CREATE TYPE s.r AS RANGE (subtype = m, multirange_type_name = "Mr");
+CREATE DOMAIN w AS text COLLATE s.plain CHECK (VALUE COLLATE "Both" > 'a');
+CREATE TYPE words AS RANGE (subtype = w, collation = b, subtype_opclass = text_pattern_ops);
+CREATE TYPE fl AS RANGE (subtype = float8, subtype_diff = float8mi);
+CREATE TABLE ranges (a s.r DEFAULT s.r('x', 'y'), b "Mr", c words[], CHECK (a @> 'x'::m), d fl PRIMARY KEY);
+COMMENT ON TYPE s.r IS 'r';
+ALTER TYPE fl OWNER TO catalogs_owner;
+GRANT ALL ON TYPE words TO catalogs_reader;
+COMMENT ON COLLATION b IS 'builtin';
+ALTER COLLATION s.plain OWNER TO catalogs_owner;
+CREATE TABLE c (a text COLLATE "Both", b w) PARTITION BY LIST (a COLLATE b);
+CREATE INDEX ci ON c (b COLLATE b);
+CREATE VIEW cv AS SELECT b COLLATE b AS x FROM c;
+COMMENT ON OPERATOR #! (NONE, text) IS 'quoted';
+ALTER OPERATOR %= (int, int) OWNER TO catalogs_owner;
+"""
+
+
 @pytest.fixture
 def sessions(tmp_path: Path) -> Iterator[list[Session]]:
     catalogs = [open_catalog(tmp_path / f"{name}.db") for name in ("first", "second")]
@@ -72,12 +111,15 @@ def dumped(session: Session) -> str:
         return "\n".join(dump(session, schema=True, publications=True, subscriptions=True))
 
 
-@pytest.mark.parametrize("made", [(SCHEMA.read_text("utf-8"), MORE), (CONSTRAINTS,), (INHERITED,)])
+@pytest.mark.parametrize("made", [(SCHEMA.read_text("utf-8"), MORE), (CONSTRAINTS,), (INHERITED,), (OPERATORS,)])
 def test_a_dump_of_what_a_dump_made_is_the_same(sessions: list[Session], made: tuple[str, ...]) -> None:
     first, second = sessions
+    roles = "CREATE ROLE catalogs_owner; CREATE ROLE catalogs_reader"
+    if "CREATE ROLE" not in made[0]:
+        list(run(first, roles))
     for text in made:
         list(run(first, text))
-    list(run(second, "CREATE ROLE catalogs_owner; CREATE ROLE catalogs_reader"))
+    list(run(second, roles))
     script = dumped(first)
     list(run(second, script))
     assert dumped(second) == script

@@ -294,3 +294,48 @@ def test_tasks_of_spark_do_the_same(spark: SparkSession, two: Instance) -> None:
     done("UPDATE t SET h = NULL WHERE a > 8")
     declined = "SELECT count(*) FROM pgrepl_stat_engine WHERE datname = 'sub' AND engine = 'local'"
     assert two.play("sub", declined) == ["0"]
+
+
+USERS = (
+    "CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy')",
+    "CREATE DOMAIN year AS int CHECK (VALUE > 1900)",
+    "CREATE DOMAIN word AS text NOT NULL CHECK (length(VALUE) < 8)",
+    "CREATE TYPE pair AS (a int, b text)",
+    "CREATE TABLE t (n int, m mood, y year, w word DEFAULT 'w', p pair, l mood[], i interval, r int4range, q pair[])",
+    "CREATE TABLE u (LIKE t INCLUDING ALL)",
+    "INSERT INTO t SELECT g, (ARRAY['sad', 'ok', NULL])[g % 3 + 1]::mood, 1900 + g, 'v' || g, ROW(g, 'b')::pair, "
+    "ARRAY['ok']::mood[], g * interval '1 hour', int4range(g, g + 5), ARRAY[ROW(g, NULL)::pair] "
+    "FROM generate_series(1, 300) g",
+)
+
+
+def test_columns_of_users_types(two: Instance) -> None:
+    for text in ("DROP TABLE IF EXISTS t", *USERS):
+        both_ways(two, text)
+    two.play("sub", "SELECT pg_stat_reset()")
+    for text in (
+        "INSERT INTO u SELECT * FROM t WHERE m = 'ok' OR i > interval '100 hours'",
+        "INSERT INTO u (n, y, w) SELECT n, n + 1900, 'x' || n FROM t WHERE r = int4range(7, 12) OR 'ok' = ANY (l)",
+        "UPDATE u SET y = n + 1901, m = 'happy', p = '(5,x)', l = '{sad,NULL}', r = 'empty' "
+        "WHERE y > 1950 AND m <> 'sad'",
+        "UPDATE u SET n = n + 1 WHERE l = '{ok}' AND i IN ('120:00:00', '5 days 01:00:00')",
+        "UPDATE u SET q = NULL, i = '1 mon' WHERE m < 'happy'",
+        "DELETE FROM u WHERE i = interval '30 days' OR l IS DISTINCT FROM '{ok}' AND n % 2 = 0",
+    ):
+        assert not both_ways(two, text)[0].startswith("ERROR"), text
+        both_ways(two, "SELECT * FROM u")
+    assert two.play("sub", BY_COLUMNS + " AND engine <> 'local'") == []
+    assert two.play("sub", "SELECT sum(calls) > 5 FROM pgrepl_stat_engine WHERE engine = 'columns'") == ["t"]
+    for text in (
+        "UPDATE u SET y = n",
+        "UPDATE u SET w = NULL WHERE n > 250",
+        "UPDATE u SET w = 'too long ' || n",
+        "INSERT INTO u (n, w) SELECT n, CASE WHEN n > 200 THEN 'much too long' ELSE 'w' END FROM t",
+        "INSERT INTO u (n, y) SELECT n, 2000 - n FROM t",
+    ):
+        assert both_ways(two, text)[0].startswith("ERROR"), text
+    both_ways(two, "SELECT * FROM u")
+    for text in ("ALTER TYPE pair ADD ATTRIBUTE c int", "ALTER TYPE mood RENAME VALUE 'ok' TO 'fine'"):
+        both_ways(two, text)
+    both_ways(two, "UPDATE t SET n = n + 1 WHERE m = 'fine' OR p = '(1,b,)'::pair", "INSERT INTO u SELECT * FROM t")
+    both_ways(two, "SELECT * FROM t", "SELECT * FROM u")

@@ -11,13 +11,16 @@ from functools import reduce
 from typing import Any
 
 from pgrepl.expr import tree
-from pgrepl.expr.arrow.compiler import Columnar, Columns, NotColumnar, Run, boolean, columnar
+from pgrepl.expr.arrow.compiler import PLAIN, Columnar, Columns, NotColumnar, Run, boolean, columnar
+from pgrepl.expr.arrow.lists import among, equal_lists
+from pgrepl.expr.arrow.sort_keys import SortKey, sort_key
 from pgrepl.types import oids
-from pgrepl.types.builtin import operator_by_oid
+from pgrepl.types.builtin import base_type, element_type, operator_by_oid
 
 _KERNELS = {
     "=": "equal", "<>": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal",
 }  # fmt: skip
+_TURNED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}  # with the sides exchanged
 _FLOATS = (oids.FLOAT4, oids.FLOAT8)
 _TEXTS = (oids.TEXT, oids.NAME)
 _FEW = 64  # the longest list whose items are compared one after another
@@ -49,12 +52,18 @@ def _pair(sign: str, left: Columnar, right: Columnar) -> tuple[Run, Run, Compare
 
     compare: Compare = getattr(pc, _KERNELS[sign])
     types = {left.typoid, right.typoid}
+    if len(types) == 1 and left.type == right.type:
+        if pa.types.is_list(left.type):
+            return left.run, right.run, _of_lists(sign, left)
+        key = sort_key(left.typoid)
+        if key is not None and (key.is_ordered or sign in ("=", "<>")):
+            return _keyed(left, key), _keyed(right, key), compare
     if types == {oids.BPCHAR}:
         return _trimmed(left), _trimmed(right), compare
     if types <= {*_FLOATS}:
         wide = pa.float64() if left.type != right.type else left.type
         return _cast(left, wide), _cast(right, wide), _of_floats(sign)
-    if types == {oids.NUMERIC}:
+    if types == {oids.NUMERIC} and pa.types.is_decimal(left.type) and pa.types.is_decimal(right.type):
         kind = _common(left.type, right.type)
         return _cast(left, kind), _cast(right, kind), compare
     if types == {oids.BOOL} and sign not in ("=", "<>"):
@@ -64,9 +73,48 @@ def _pair(sign: str, left: Columnar, right: Columnar) -> tuple[Run, Run, Compare
     if types <= oids.INTEGERS and left.type != right.type:
         wide = max(left.type, right.type, key=lambda kind: kind.bit_width)
         return _cast(left, wide), _cast(right, wide), compare
+    if not types <= PLAIN:
+        raise NotColumnar("a type that is kept as text")
     if left.type != right.type or (left.typoid != right.typoid and not types <= {oids.VARCHAR, *_TEXTS}):
         raise NotColumnar("operands of two kinds")
     return left.run, right.run, compare
+
+
+def _keyed(value: Columnar, key: SortKey) -> Run:
+    """The keys of the values."""
+    import pyarrow as pa
+
+    run = value.run
+
+    def keys(columns: Columns) -> Any:
+        found = run(columns)
+        return key.of(pa.array([found.as_py()], found.type))[0] if isinstance(found, pa.Scalar) else key.of(found)
+
+    return keys
+
+
+def _of_lists(sign: str, value: Columnar) -> Compare:
+    import pyarrow.compute as pc
+
+    equal = elements_compared("=", value)
+    if sign == "=":
+        return lambda a, b: equal_lists(a, b, equal)
+    if sign == "<>":
+        return lambda a, b: pc.invert(equal_lists(a, b, equal))
+    raise NotColumnar("the order of arrays")
+
+
+def elements_compared(sign: str, lists: Columnar) -> Compare:
+    """The function that compares two columns of elements of such arrays."""
+    typoid, kind = base_type(element_type(lists.typoid)), lists.type.value_type
+    one, other = [Columnar(typoid, kind, run) for run in (lambda columns: columns[1], lambda columns: columns[2])]
+    first, second, compare = _pair(sign, one, other)
+
+    def compared_items(a: Any, b: Any) -> Any:
+        columns = {1: a, 2: b}
+        return compare(first(columns), second(columns))
+
+    return compared_items
 
 
 def _cast(value: Columnar, kind: Any) -> Run:
@@ -138,18 +186,36 @@ def _(node: tree.ScalarArrayOpExpr) -> Columnar:
 
     scalar, array = node.args
     sign = sign_of(node.op)
-    items = _items(array)
     left = columnar(scalar)
+    if not _is_constant(array):
+        return _among(sign, left, columnar(array), use_or=node.use_or)
+    items = _items(array)
     if not items:
         return _always(left, not node.use_or)
     values = [columnar(item) for item in items]
-    if (sign, node.use_or) in (("=", True), ("<>", False)) and left.typoid in (*oids.INTEGERS, *_TEXTS, oids.VARCHAR):
+    listable = left.typoid in (*oids.INTEGERS, *_TEXTS, oids.VARCHAR) or sort_key(left.typoid) is not None
+    if (sign, node.use_or) in (("=", True), ("<>", False)) and listable:
         return _member(left, values, negated=not node.use_or)
     if len(values) > _FEW:
         raise NotColumnar("a long list")
     tests = [compared(sign, left, value).run for value in values]
     join = pc.or_kleene if node.use_or else pc.and_kleene
     return boolean(lambda columns: reduce(join, (test(columns) for test in tests)))
+
+
+def _is_constant(array: tree.Expr) -> bool:
+    return isinstance(array, (tree.Const, tree.ArrayExpr))
+
+
+def _among(sign: str, value: Columnar, lists: Columnar, *, use_or: bool) -> Columnar:
+    import pyarrow as pa
+
+    if not pa.types.is_list(lists.type) or lists.type.value_type != value.type:
+        raise NotColumnar("an array of another type")
+    if base_type(element_type(lists.typoid)) != value.typoid:
+        raise NotColumnar("an array of another type")
+    compare = elements_compared(_TURNED[sign], lists)
+    return boolean(lambda columns: among(value.run(columns), lists.run(columns), compare, use_or=use_or))
 
 
 def _items(array: tree.Expr) -> list[tree.Const]:
@@ -175,10 +241,12 @@ def _member(left: Columnar, values: list[Columnar], *, negated: bool) -> Columna
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    one, _, _ = _pair("=", left, values[0])
-    kind = _pair_type(left, values[0])
-    known = [value.run({}) for value in values]
-    listed = pa.array([item.as_py() for item in known if item.is_valid], kind)
+    pairs = [_pair("=", left, value) for value in values]
+    try:
+        one, known = pairs[0][0], [other({}) for _, other, _ in pairs]
+    except pa.ArrowInvalid as problem:  # a value without a key
+        raise NotColumnar(str(problem)) from problem
+    listed = pa.array([item.as_py() for item in known if item.is_valid], known[0].type)
     if len(listed) < len(known):
         beside = pa.scalar(None, pa.bool_())
     else:
@@ -191,12 +259,6 @@ def _member(left: Columnar, values: list[Columnar], *, negated: bool) -> Columna
         return pc.invert(found) if negated else found
 
     return boolean(run)
-
-
-def _pair_type(left: Columnar, right: Columnar) -> Any:
-    if left.typoid in oids.INTEGERS and right.typoid in oids.INTEGERS:
-        return max(left.type, right.type, key=lambda kind: kind.bit_width)
-    return left.type
 
 
 __all__ = ["compared", "sign_of"]

@@ -38,7 +38,7 @@ class Columnar:
 
 
 # types whose lake form Arrow compares as PostgreSQL does, some of them with adjustments (comparisons.py)
-_KNOWN = frozenset(
+PLAIN = frozenset(
     {
         oids.BOOL, oids.INT2, oids.INT4, oids.INT8, oids.OID, oids.FLOAT4, oids.FLOAT8, oids.NUMERIC, oids.TEXT,
         oids.VARCHAR, oids.NAME, oids.BPCHAR, oids.BYTEA, oids.UUID, oids.DATE, oids.TIME, oids.TIMESTAMP,
@@ -52,13 +52,19 @@ def columnar(node: tree.Expr) -> Columnar:
     raise NotColumnar(type(node).__name__)
 
 
+def storage_of(typoid: int, typmod: int) -> Any:
+    """The Arrow type in which values of a type are stored."""
+    try:
+        return storage_type(form(typoid, typmod).arrow())
+    except PgError as problem:  # a row type, whose form depends on the table
+        raise NotColumnar(problem.message) from problem
+
+
 def _known(typoid: int, typmod: int) -> tuple[int, Any]:
     import pyarrow as pa
 
     base = base_type(typoid)
-    if base not in _KNOWN:
-        raise NotColumnar(f"type {base}")
-    kind = storage_type(form(typoid, typmod).arrow())
+    kind = storage_of(typoid, typmod)
     if base == oids.NUMERIC and not pa.types.is_decimal(kind):
         raise NotColumnar("a numeric that is kept as text")
     return base, kind
@@ -66,10 +72,22 @@ def _known(typoid: int, typmod: int) -> tuple[int, Any]:
 
 @columnar.register
 def _(node: tree.Var) -> Columnar:
+    import pyarrow as pa
+
     attnum = node.attnum
     if attnum <= 0 or node.levelsup:
         raise NotColumnar("no plain column")
-    return Columnar(*_known(node.type, node.typmod), lambda columns: columns[attnum])
+    base, kind = _known(node.type, node.typmod)
+    if base in PLAIN:
+        return Columnar(base, kind, lambda columns: columns[attnum])
+
+    def run(columns: Columns) -> Any:
+        found = columns[attnum]
+        if found.type != kind:  # another writer's column
+            raise pa.ArrowInvalid("a column that is kept in another way")
+        return found
+
+    return Columnar(base, kind, run)
 
 
 @columnar.register

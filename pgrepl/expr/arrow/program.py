@@ -8,13 +8,15 @@ from typing import Any
 
 from pgrepl.errors import PgError
 from pgrepl.expr import tree
+from pgrepl.expr.arrow import domains  # noqa: F401 – they register nodes
+from pgrepl.expr.arrow.casts import with_casts
 from pgrepl.expr.arrow.compiler import Columnar, Columns, NotColumnar
 from pgrepl.expr.arrow.operations import columnar
 from pgrepl.expr.context import Context
 from pgrepl.expr.evaluate import Compiled, compile, evaluate
 from pgrepl.expr.tree import Expr, Var
 from pgrepl.expr.walk import contains_mutable_functions, is_volatile, rewrite, var_attnums, walk
-from pgrepl.expr.without_session import WorkerContext, check_without_session, style_fields
+from pgrepl.expr.without_session import WorkerContext, check_types, check_without_session, style_fields
 from pgrepl.frozen import frozen
 from pgrepl.sql.nodes import BoolOp, BoolTestType
 from pgrepl.types import oids
@@ -37,7 +39,7 @@ class Program:
 
     def test(self, forms: Mapping[int, Form]) -> Test:
         """The compiled condition. `forms` are the lake forms of the columns, by attnum."""
-        lead, rest = divided(self.expr)
+        lead, rest = divided(with_casts(self.expr, self._context().style))
         exact = _by_rows([self.expr], forms, self._context())
         if not rest:
             return lambda columns, count: _tried(lead, columns, count, exact)
@@ -69,16 +71,19 @@ class Value:
     def attnums(self) -> frozenset[int]:
         return var_attnums(self.expr)
 
-    def values(self, forms: Mapping[int, Form]) -> Test:
-        """The compiled value. It raises PgError or Arrow's error if any row has an error."""
-        from pgrepl.types.lake_forms import form
+    def values(self, forms: Mapping[int, Form], own: Form | None = None) -> Test:
+        """The compiled value. It raises PgError or Arrow's error if any row has an error. `own`: the form of the column
+        that gets it, which a row type needs."""
+        from pgrepl.types.lake_forms import form, is_row_type
 
-        own = form(self.expr.type, self.expr.typmod)
+        context = _context(self.style)
+        if own is None or not is_row_type(self.expr.type):
+            own = form(self.expr.type, self.expr.typmod)
         try:
-            found = columnar(self.expr)
+            found = columnar(with_casts(self.expr, context.style, own))
             _check_kept(found.type, storage_type(own.arrow()))
         except NotColumnar:
-            return _values_by_rows(self.expr, own, forms, _context(self.style))
+            return _values_by_rows(self.expr, own, forms, context)
         return lambda columns, count: _in_form(found.run(columns), own, count)
 
     def exact(self) -> Compiled:
@@ -101,13 +106,23 @@ def value_of(expr: Expr, context: Context) -> Value | None:
     return None if found is None else Value(*found)
 
 
-def _portable(expr: Expr, context: Context) -> tuple[Expr, tuple[tuple[str, Any], ...]] | None:
+def conversion_of(expr: Expr, context: Context) -> Value | None:
+    """A conversion of types as a Value. Its input and output functions are stable, as they depend on the style. The
+    errors of a row are found again, and worded, by somebody who has the session."""
+    found = _portable(expr, context, is_conversion=True)
+    return None if found is None else Value(*found)
+
+
+def _portable(
+    expr: Expr, context: Context, *, is_conversion: bool = False
+) -> tuple[Expr, tuple[tuple[str, Any], ...]] | None:
     expr = _folded(expr, context)
     try:
         check_without_session(expr, context)
+        check_types(expr, context, words_errors=not is_conversion)
     except PgError:
         return None
-    if contains_mutable_functions(expr):
+    if not is_conversion and contains_mutable_functions(expr):
         return None
     return expr, tuple(style_fields(context.style).items())
 

@@ -41,6 +41,8 @@ FAMILIES = (
     "ranges",
     "enums",
     "network",
+    "sending",
+    "xml",
     "to_char",
     "from_char",
     "number_format",

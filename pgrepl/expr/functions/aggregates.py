@@ -22,10 +22,11 @@ from pgrepl.expr.functions.arithmetic import fit_integer, float_overflow
 from pgrepl.expr.functions.statistics import MAKERS
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray, array_of
-from pgrepl.types.builtin import Proc, array_type, element_type, proc_by_oid
+from pgrepl.types.builtin import Proc, element_type, proc_by_oid
 from pgrepl.types.names import format_type
 from pgrepl.types.numbers import to_float4
 from pgrepl.types.numeric import checked
+from pgrepl.types.row_arrays import array_over
 from pgrepl.types.sizes import MAX_BYTES, check_enlarge, size_of
 from pgrepl.types.values import comparer, hashable
 
@@ -294,7 +295,7 @@ class ArrayAgg:
         argtype = call.argtypes[0]
         self.of_arrays = bool(element_type(argtype)) and element_type(call.type) != argtype
         self.elemtype = element_type(argtype) if self.of_arrays else argtype
-        if not self.elemtype or (not self.of_arrays and not array_type(argtype) and argtype != oids.RECORD):
+        if not self.elemtype or (not self.of_arrays and not array_over(argtype) and argtype != oids.RECORD):
             raise PgError("42704", f"could not find array type for data type {format_type(argtype)}")
         self.values: list[Any] = []
 

@@ -88,11 +88,12 @@ def division_scale(a: Decimal, b: Decimal) -> int:
 
 def divide(a: Decimal, b: Decimal, scale: int) -> Decimal:
     """The quotient, rounded half away from zero to a scale."""
-    top, bottom = ratio(a, b)
-    quotient, rest = divmod(abs(top) * 10**scale, abs(bottom))
-    quotient += 2 * rest >= abs(bottom)
-    sign = "-" if (top < 0) != (bottom < 0) and quotient else ""
-    return Decimal(f"{sign}{quotient}E-{scale}")
+    bottom = b.copy_abs()
+    quotient, rest = EXACT.divmod(a.copy_abs().scaleb(scale, context=EXACT), bottom)
+    if EXACT.add(rest, rest) >= bottom:
+        quotient = EXACT.add(quotient, ONE)
+    found = quotient.scaleb(-scale, context=EXACT)
+    return found.copy_negate() if quotient and a.is_signed() != b.is_signed() else found
 
 
 def ratio(a: Decimal, b: Decimal) -> tuple[int, int]:
@@ -126,9 +127,7 @@ def numeric_div_trunc(a: Decimal, b: Decimal) -> Decimal:
         return _special_quotient(a, b)
     if not b:
         raise division_by_zero()
-    top, bottom = ratio(a, b)
-    quotient = abs(top) // abs(bottom)
-    return checked(Decimal(quotient if (top < 0) == (bottom < 0) else -quotient))
+    return checked(EXACT.divide_int(a, b))
 
 
 @implements("numeric_mod")
@@ -143,10 +142,7 @@ def numeric_mod(a: Decimal, b: Decimal) -> Decimal:
         return a
     if not b:
         raise division_by_zero()
-    top, bottom = ratio(a, b)
-    rest = abs(top) % abs(bottom)
-    scale = max(display_scale(a), display_scale(b))
-    return checked(Decimal(rest if top >= 0 else -rest).scaleb(-scale, context=EXACT))
+    return checked(EXACT.remainder(a, b))
 
 
 @implements("numeric_uminus")
@@ -256,7 +252,7 @@ def _series(start: Decimal, stop: Decimal, step: Decimal) -> Iterator[Decimal]:
     value = start
     while value <= stop if step > 0 else value >= stop:
         yield value
-        value = numeric_add(value, step)
+        value = EXACT.add(value, step)  # the sum behind the last one may be of any size
 
 
 @implements("width_bucket_numeric")
@@ -280,4 +276,4 @@ def width_bucket_numeric(operand: Decimal, low: Decimal, high: Decimal, count: i
     offset = EXACT.multiply(EXACT.subtract(operand, low), Decimal(count))
     width = EXACT.subtract(high, low)
     quotient = divide(offset, width, division_scale(offset, width))
-    return count if quotient >= count else int(numeric_floor(quotient + 1))
+    return count if quotient >= count else int(numeric_floor(EXACT.add(quotient, ONE)))

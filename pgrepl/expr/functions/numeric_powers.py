@@ -81,11 +81,15 @@ def _exp(value: Decimal, scale: int) -> Decimal:
     return rescale(_context(digits).exp(value), scale)
 
 
+def _is_near_one(value: Decimal) -> bool:
+    return Decimal("0.9") <= value <= Decimal("1.1")
+
+
 def _ln_weight(value: Decimal) -> int:
     """The decimal weight of a logarithm, as estimate_ln_dweight estimates it."""
     if sign_of(value) <= 0:
         return 0
-    if Decimal("0.9") <= value <= Decimal("1.1"):
+    if _is_near_one(value):
         difference = EXACT.subtract(value, ONE)
         return difference.adjusted() if difference else 0
     weight, first = weight_of(value)
@@ -101,7 +105,24 @@ def _ln(value: Decimal, scale: int) -> Decimal:
         raise PgError("2201E", "cannot take logarithm of zero")
     if sign_of(value) < 0:
         raise PgError("2201E", "cannot take logarithm of a negative number")
+    if _is_near_one(value):
+        return _ln_near_one(EXACT.subtract(value, ONE), scale)
     return rescale(_context(scale + 10).ln(value), scale)
+
+
+def _ln_near_one(difference: Decimal, scale: int) -> Decimal:
+    """ln(1 + d) = 2 (z + z^3/3 + z^5/5 ...) with z = d / (2 + d), as ln_var computes it. A small d needs few terms,
+    while Decimal.ln takes seconds for thousands of digits."""
+    if not difference:
+        return rescale(ZERO, scale)
+    context = _context(scale + difference.adjusted() + 1)
+    z = context.divide(difference, context.add(difference, 2))
+    square, power, total, number = context.multiply(z, z), z, z, 1
+    while power.adjusted() > -scale - 12:
+        number += 2
+        power = context.multiply(power, square)
+        total = context.add(total, context.divide(power, number))
+    return rescale(context.multiply(total, 2), scale)
 
 
 @implements("numeric_ln")
@@ -217,7 +238,7 @@ def _real_power(base: Decimal, power: Decimal) -> Decimal:
     negative = sign_of(base) < 0 and int(power) % 2 == 1
     base = base.copy_abs()
     weight = _ln_weight(base)
-    rough = float(_ln(base, max(8 - weight, 0))) * float(power)
+    rough = float(_natural(base, power, max(8 - weight, 0)))
     if abs(rough) > MAX_RESULT_SCALE * 3.01:
         if rough > 0:
             raise overflow()
@@ -225,9 +246,13 @@ def _real_power(base: Decimal, power: Decimal) -> Decimal:
     digits = int(rough * 0.434294481903252)
     scale = _scale(digits, base, power)
     precise = max(max(scale + digits, 0) - weight + 8, 0)
-    exponent = rescale(EXACT.multiply(_ln(base, precise), power), precise)
-    result = _exp(exponent, scale)
+    result = _exp(_natural(base, power, precise), scale)
     return result.copy_negate() if negative and result else result
+
+
+def _natural(base: Decimal, power: Decimal, scale: int) -> Decimal:
+    """The logarithm of a power. Its factors alone may be beyond every float."""
+    return rescale(EXACT.multiply(_ln(base, scale), power), scale)
 
 
 @implements("numeric_fac")

@@ -227,6 +227,8 @@ _FEW = 64
 
 @native_node.register
 def _(node: tree.ScalarArrayOpExpr, compiler: Compiler) -> Sql | None:
+    if node.func:
+        return None
     scalar, array = node.args
     items = listed(array, compiler)
     sign = sign_of(node.op)

@@ -36,7 +36,8 @@ class KernelValue(Protocol):
     @property
     def attnums(self) -> frozenset[int]: ...
 
-    def values(self, forms: Mapping[int, Form]) -> Callable[[Columns, int], Any]: ...
+    def values(self, forms: Mapping[int, Form], own: Form | None = None) -> Callable[[Columns, int], Any]:
+        """`own`: the form of the column that gets the values."""
 
     def exact(self) -> Callable[[Sequence[Any]], Any]:
         """The function of one row, its values by attribute number, by the evaluator."""
@@ -102,7 +103,7 @@ class _Maker:
         self._form: Form = target.column(column.attnum).form
         self._kind = storage_type(self._form.arrow())
         computed = column.computed
-        self._computed = None if computed is None else computed.values(forms_of(source, computed.attnums))
+        self._computed = None if computed is None else computed.values(forms_of(source, computed.attnums), self._form)
 
     def made(self, arrays: Columns, count: int) -> Any:
         import pyarrow.compute as pc

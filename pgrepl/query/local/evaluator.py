@@ -21,7 +21,7 @@ from pgrepl.instrument import Instrumentation
 from pgrepl.query.bounds import Bounds, bounds_of
 from pgrepl.query.columns import fetched, used_columns
 from pgrepl.query.local.dependence import Ctes
-from pgrepl.query.local.env import Compiled, Env, Run, Slot
+from pgrepl.query.local.env import Compiled, Env, Row, Run, Slot
 from pgrepl.query.tables import SETTLED, is_user_table, system_value
 from pgrepl.types.record import Record
 
@@ -35,12 +35,17 @@ class Groups(Protocol):
 
 
 class Evaluator(ABC):
-    """Compiles the expressions of `query`. `around`: the evaluator of the outer query."""
+    """Compiles the expressions of `query`. `around`: the evaluator of the outer query. `of_catalogs`: the statement
+    reads only system catalogs, whose joins are ordered by their sizes."""
 
-    def __init__(self, context: Context, query: Query, around: Evaluator | None = None) -> None:
+    def __init__(
+        self, context: Context, query: Query, around: Evaluator | None = None, *, of_catalogs: bool = False
+    ) -> None:
         self.context = context
         self.query = query
         self.around = around
+        self.of_catalogs = of_catalogs
+        self.catalog_rows: dict[object, list[Row]] = {} if around is None else around.catalog_rows
         self.ctes: Ctes = Ctes(around.ctes if around is not None else None)
         self.grouping: Groups | None = None
 
@@ -54,7 +59,7 @@ class Evaluator(ABC):
 
     def inside(self, query: Query) -> Evaluator:
         """The evaluator of a subquery of this query."""
-        return type(self)(self.context, query, self)
+        return type(self)(self.context, query, self, of_catalogs=self.of_catalogs)
 
     def subquery(self, query: Query) -> Run:
         return self.inside(query).play()
@@ -66,8 +71,13 @@ class Evaluator(ABC):
         return None if instruments is None else instruments.of(self.query, step)
 
     def apart(self, query: Query) -> Evaluator:
-        """The evaluator of a query without an outer query."""
-        return type(self)(Context(self.context.session), query)
+        """The evaluator of a query of system catalogs without an outer query."""
+        return type(self)(Context(self.context.session), query, of_catalogs=True)
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether the query is part of another one over system catalogs, and may run more than once."""
+        return self.of_catalogs and self.around is not None
 
     @cached_property
     def bounds(self) -> Bounds:
@@ -113,7 +123,14 @@ class Evaluator(ABC):
         if len(tests) == 1:
             only = tests[0]
             return lambda env: only(env) is True
-        return lambda env: all(test(env) is True for test in tests)
+
+        def passes(env: Env) -> bool:
+            for test in tests:  # noqa: SIM110 — a generator costs each row twice as much
+                if test(env) is not True:
+                    return False
+            return True
+
+        return passes
 
     def flat(self, expr: Any) -> Any:
         """The expression with the columns of joins replaced by those of the joined relations."""

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pgrepl.query.local.row_locks import RowLocker
 
 
-def compile_query(query: Query, context: Context) -> Run:
-    return QueryEvaluator(context, query).play()
+def compile_query(query: Query, context: Context, *, of_catalogs: bool = False) -> Run:
+    return QueryEvaluator(context, query, of_catalogs=of_catalogs).play()
 
 
 class QueryEvaluator(Evaluator):

@@ -9,58 +9,32 @@ keep their shape.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
-from itertools import chain, islice
-from typing import Any, NamedTuple, Protocol, TypeVar
+from dataclasses import replace
+from typing import Any
 
 from pgrepl.errors import PgError
-from pgrepl.expr import tree
 from pgrepl.expr.tree import Expr, Join, Query, RangeRef, Rte, RteKind
-from pgrepl.expr.walk import is_volatile, walk_deep
-from pgrepl.instrument import counted
+from pgrepl.expr.walk import is_volatile, varnos
 from pgrepl.query.bounds import conjuncts
+from pgrepl.query.local.dependence import nearest_level
 from pgrepl.query.local.env import Combination, Env, Row, Scan
 from pgrepl.query.local.evaluator import Evaluator
-from pgrepl.query.local.lazy_rows import LazyRows
+from pgrepl.query.local.hash_joins import inner_join, merged, outer_join
+from pgrepl.query.local.join_order import Condition, next_operand, passing, smallest_operand, usual_rows
+from pgrepl.query.local.join_plan import (
+    Equality,
+    JoinPlan,
+    Keyed,
+    counted_plan,
+    equality,
+    equality_of,
+    is_changeable,
+    relations_of,
+    varies,
+)
 from pgrepl.query.local.scans import FEW, KeyedRows
-from pgrepl.sql.nodes import BoolOp, JoinType
-from pgrepl.types.builtin import operator_by_oid
+from pgrepl.sql.nodes import JoinType
 from pgrepl.types.values import hash_form
-
-
-@dataclass(frozen=True)
-class Keyed:
-    """The scan of a system catalog that can also read only the rows with some OIDs in a column, and perhaps others."""
-
-    varno: int
-    attnum: int
-    rank: int  # among such catalogs; the higher, the more rows
-    run: Callable[[Env, frozenset[int]], Iterable[Combination]]
-
-    def is_key(self, expr: Expr) -> bool:
-        while isinstance(expr, tree.RelabelType) and expr.arg is not None:
-            expr = expr.arg
-        return isinstance(expr, tree.Var) and (expr.varno, expr.attnum, expr.levelsup) == (self.varno, self.attnum, 0)
-
-
-@dataclass
-class JoinPlan:
-    """A plan for the combinations of some relations; `required_outer`: the relations to the left that it refers to
-    (LATERAL; PATH_REQ_OUTER)."""
-
-    relations: frozenset[int]
-    run: Callable[[Env], Iterable[Combination]]
-    required_outer: frozenset[int] = frozenset()
-    stable: bool = False  # every run returns the same rows
-    keyed: Keyed | None = None
-
-
-def relations_of(part: Expr | Query | None, depth: int = 0) -> frozenset[int]:
-    """The relations of this query that an expression, or a subquery in FROM (depth 1), refers to."""
-    if part is None:
-        return frozenset()
-    nodes = walk_deep(part, depth)
-    return frozenset(n.varno for n, level in nodes if isinstance(n, tree.Var) and n.levelsup == level)
 
 
 def plan_from(query: Query, where: Expr | None, evaluator: Evaluator, scan: Scan) -> JoinPlan:
@@ -71,13 +45,7 @@ def plan_from(query: Query, where: Expr | None, evaluator: Evaluator, scan: Scan
     for item in query.from_:
         _flatten(query, item, evaluator, scan, parts, conditions, above)
     conditions += above
-    return _counted(_combine(len(query.rtable), parts, conditions, evaluator), evaluator)
-
-
-def _counted(plan: JoinPlan, evaluator: Evaluator) -> JoinPlan:
-    """The plan with its rows counted for EXPLAIN ANALYZE."""
-    node, run = evaluator.node(plan.relations), plan.run
-    return plan if node is None else replace(plan, run=lambda env: counted(node, lambda: run(env)), keyed=None)
+    return counted_plan(_combine(len(query.rtable), parts, conditions, evaluator), evaluator)
 
 
 def _flatten(
@@ -104,18 +72,22 @@ def _plan(query: Query, item: RangeRef | Join, evaluator: Evaluator, scan: Scan,
     if item.kind in (JoinType.INNER, JoinType.CROSS):
         parts: list[JoinPlan] = []
         conditions: list[Expr] = []
-        _flatten(query, item, evaluator, scan, parts, conditions, [])
+        _flatten(query, item, evaluator, scan, parts, conditions, above if evaluator.of_catalogs else [])
+        if evaluator.of_catalogs:
+            conditions += take_early(above, frozenset(varnos(item)))
         return _combine(len(query.rtable), parts, conditions, evaluator)
     outer, inner = (item.right, item.left) if item.kind is JoinType.RIGHT else (item.left, item.right)
     above = above if item.kind is not JoinType.FULL else []
     left = _plan(query, outer, evaluator, scan, above)
     left = _filtered(left, take_early(above, left.relations), evaluator)
-    right = _plan(query, inner, evaluator, scan, [])
     tests = conjuncts(evaluator.flat(item.quals))
+    pushed = evaluator.of_catalogs and item.kind is not JoinType.FULL
+    early = take_early(tests, frozenset(varnos(inner))) if pushed else []
+    right = _filtered(_plan(query, inner, evaluator, scan, early), early, evaluator)
     if item.kind is JoinType.FULL and any(map(relations_of, tests)):
         if not any(equality(test, left.relations, right.relations) for test in tests):
             raise PgError("0A000", "FULL JOIN is only supported with merge-joinable or hash-joinable join conditions")
-    return _outer_join(left, right, tests, evaluator, full=item.kind is JoinType.FULL)
+    return outer_join(left, right, tests, evaluator, full=item.kind is JoinType.FULL)
 
 
 def take_early(conditions: list[Expr], relations: frozenset[int]) -> list[Expr]:
@@ -137,13 +109,24 @@ def _plan_scan(query: Query, varno: int, evaluator: Evaluator, scan: Scan) -> Jo
             combination[varno] = row
             yield combination
 
-    stable = entry.kind is RteKind.RELATION and entry.sample is None
+    stable = (entry.kind is RteKind.RELATION and entry.sample is None) or _is_stable(entry, evaluator)
     keyed = None
     if isinstance(rows_of, KeyedRows) and rows_of.is_whole:
         relation, of = rows_of.relation, rows_of.of
         keyed = Keyed(varno, relation.key, relation.rank, lambda env, oids: combinations(lambda: of(oids)))
     outer = required_outer_of(entry)
-    return JoinPlan(frozenset({varno}), lambda env: combinations(lambda: rows_of(env)), outer, stable, keyed)
+    run = lambda env: combinations(lambda: rows_of(env))  # noqa: E731
+    return JoinPlan(frozenset({varno}), run, outer, stable, usual_rows(entry) if evaluator.of_catalogs else 0, keyed)
+
+
+def _is_stable(entry: Rte, evaluator: Evaluator) -> bool:
+    """Whether a subquery, or functions, in FROM have the same rows whenever they run."""
+    if not evaluator.of_catalogs or entry.lateral:
+        return False
+    if entry.kind is RteKind.FUNCTION:
+        return not any(relations_of(call) or is_changeable(call) for call in entry.functions)
+    inner = entry.subquery
+    return inner is not None and nearest_level(inner, evaluator.ctes) is None and not is_volatile(inner)
 
 
 def required_outer_of(entry: Rte) -> frozenset[int]:
@@ -153,42 +136,6 @@ def required_outer_of(entry: Rte) -> frozenset[int]:
     if entry.kind is RteKind.VALUES:
         return frozenset().union(*[relations_of(v) for row in entry.values for v in row])
     return relations_of(entry.subquery, 1) if entry.lateral else frozenset()
-
-
-class Equality(NamedTuple):
-    """The sides of `one = two`, or of `one IS NOT DISTINCT FROM two` (`nulls`), which can be hashed."""
-
-    one: Expr
-    two: Expr
-    nulls: bool
-
-
-def _equality(condition: Expr) -> Equality | None:
-    test: Expr = condition
-    if isinstance(condition, tree.BoolExpr) and condition.op is BoolOp.NOT:
-        (test,) = condition.args
-    nulls = test is not condition
-    if not isinstance(test, (tree.OpExpr, tree.DistinctExpr)) or len(test.args) != 2:
-        return None
-    operator = operator_by_oid(test.op)
-    if nulls is isinstance(test, tree.OpExpr) or operator is None or operator.name != "=" or not operator.canhash:
-        return None
-    return Equality(*test.args, nulls)
-
-
-def equality(condition: Expr, left: frozenset[int], right: frozenset[int]) -> Equality | None:
-    """The equality of an expression of the left and one of the right, if the condition is one."""
-    found = _equality(condition)
-    if found is None:
-        return None
-    first, second = relations_of(found.one), relations_of(found.two)
-    if not first or not second:
-        return None
-    if first <= left and second <= right:
-        return found
-    if first <= right and second <= left:
-        return Equality(found.two, found.one, found.nulls)
-    return None
 
 
 def _combine(size: int, parts: list[JoinPlan], conditions: list[Expr], evaluator: Evaluator) -> JoinPlan:
@@ -211,38 +158,27 @@ def _combine(size: int, parts: list[JoinPlan], conditions: list[Expr], evaluator
         return ready
 
     remaining = list(parts)
+    if evaluator.of_catalogs:
+        remaining = [p if p.required_outer else _filtered(p, take(p.relations), evaluator) for p in parts]
+        facts = {id(c): Condition(c) for c in waiting}
+        remaining.sort(key=lambda part: (bool(part.required_outer - outside), part.rows))
     current = remaining.pop(0)
     current = _filtered(current, take(current.relations | outside), evaluator)
     while remaining:
-        chosen = next_operand(current.relations | outside, remaining, waiting)
+        if evaluator.of_catalogs:
+            pending = [facts[id(c)] for c in waiting]
+            chosen = smallest_operand(current, outside, remaining, pending, evaluator.query.rtable)
+        else:
+            chosen = next_operand(current.relations | outside, remaining, waiting)
         remaining.remove(chosen)
         if not chosen.required_outer & current.relations:
             chosen = _filtered(chosen, take(chosen.relations), evaluator)
         known = current.relations | chosen.relations
         tests = [c for c in waiting if relations_of(c) <= known | outside]
         waiting[:] = [c for c in waiting if c not in tests]
-        current = _inner_join(current, chosen, tests, evaluator)
-    return _filtered(JoinPlan(current.relations, current.run, outside), waiting, evaluator)
-
-
-class JoinOperand(Protocol):
-    """An operand of a join."""
-
-    relations: frozenset[int]
-    required_outer: frozenset[int]
-
-
-AnyOperand = TypeVar("AnyOperand", bound=JoinOperand)
-
-
-def next_operand(known: frozenset[int], remaining: list[AnyOperand], waiting: list[Expr]) -> AnyOperand:
-    """The part to join next: one that an equality joins to the known ones, else the first whose required_outer is
-    known."""
-    possible = [p for p in remaining if p.required_outer <= known] or remaining
-    for part in possible:
-        if any(equality(c, known, part.relations) for c in waiting):
-            return part
-    return possible[0]
+        current = inner_join(current, chosen, tests, evaluator)
+    current = replace(current, required_outer=outside, keyed=None, stable=current.stable and not outside)
+    return _filtered(current, waiting, evaluator)
 
 
 def _filtered(plan: JoinPlan, tests: list[Expr], evaluator: Evaluator) -> JoinPlan:
@@ -250,7 +186,7 @@ def _filtered(plan: JoinPlan, tests: list[Expr], evaluator: Evaluator) -> JoinPl
         return plan
     for test in tests if plan.stable else ():
         sides = _lookup(test, plan.relations)
-        if sides is not None and _varies(sides.two):
+        if sides is not None and varies(sides.two):
             found = _looked_up(plan, sides, evaluator)
             return _filtered(found, [t for t in tests if t is not test], evaluator)
     passes = evaluator.test(tests)
@@ -269,24 +205,20 @@ def _filtered(plan: JoinPlan, tests: list[Expr], evaluator: Evaluator) -> JoinPl
     if keyed is not None:
         of = keyed.run
         keyed = replace(keyed, run=lambda env, oids: filtered(env, of(env, oids)))
-    return JoinPlan(plan.relations, lambda env: filtered(env, run(env)), plan.required_outer, keyed=keyed)
+    stable = plan.stable and evaluator.of_catalogs and not any(map(is_changeable, tests))
+    rows = passing(plan.rows, tests, evaluator.query.rtable) if evaluator.of_catalogs else 0
+    return JoinPlan(plan.relations, lambda env: filtered(env, run(env)), plan.required_outer, stable, rows, keyed)
 
 
 def _lookup(test: Expr, relations: frozenset[int]) -> Equality | None:
     """The equality of an expression of these relations and one of outer queries or a constant, if the test is one."""
-    found = _equality(test)
+    found = equality_of(test)
     if found is None or is_volatile(test):
         return None
     for own, other in ((found.one, found.two), (found.two, found.one)):
-        if relations_of(own) == relations and not relations_of(other) and not _varies(own):
+        if relations_of(own) == relations and not relations_of(other) and not varies(own):
             return Equality(own, other, found.nulls)
     return None
-
-
-def _varies(expr: Expr) -> bool:
-    """Whether the expression depends on a row of an outer query. Any other has a single value, for which a hash table
-    is not worth it."""
-    return any(isinstance(node, (tree.Var, tree.Aggref)) and node.levelsup > up for node, up in walk_deep(expr))
 
 
 def _looked_up(plan: JoinPlan, sides: Equality, evaluator: Evaluator) -> JoinPlan:
@@ -318,156 +250,4 @@ def _looked_up(plan: JoinPlan, sides: Equality, evaluator: Evaluator) -> JoinPla
             tables.append(table_of(env, plan.run(env)))
         return tables[0].get(place, ())
 
-    return JoinPlan(plan.relations, run, plan.required_outer)
-
-
-def merged(left: Combination, right: Combination, relations: Iterable[int]) -> Combination:
-    both = list(left) if left else [None] * len(right)
-    for varno in relations:
-        both[varno] = right[varno]
-    return both
-
-
-class _Matcher:
-    """Finds the rows of the right side of a join that match a combination of the left."""
-
-    def __init__(self, left: JoinPlan, right: JoinPlan, tests: list[Expr], evaluator: Evaluator) -> None:
-        self.left, self.right = left, right
-        self.lateral = bool(right.required_outer & left.relations)
-        pairs = [] if self.lateral else [(c, equality(c, left.relations, right.relations)) for c in tests]
-        keys = [pair for _, pair in pairs if pair is not None]
-        self.left_place, self.right_place = _narrowed(left, right, keys, evaluator)
-        self.left_key = [(evaluator.compile(one), hash_form(one.type), nulls) for one, _, nulls in keys]
-        self.right_key = [(evaluator.compile(two), hash_form(two.type), nulls) for _, two, nulls in keys]
-        hashed = {id(c) for c, pair in pairs if pair is not None}
-        self.passes = evaluator.test([c for c in tests if id(c) not in hashed])
-        node = evaluator.node(left.relations | right.relations)
-        if node is not None:
-            self.passes = node.join_filter(self.passes)
-
-    def begin(self, env: Env, required_outer: frozenset[int]) -> tuple[_Loaded, Callable[[], Iterable[Combination]]]:
-        """The right side, loaded, and what gives the left. Of a system catalog only the rows are read whose OIDs the
-        other side has, if those are few."""
-        left, right = self.left, self.right
-        if self.right_place is not None and right.keyed is not None:
-            rows = iter(_beside(env, left, required_outer))
-            first = list(islice(rows, FEW + 1))
-            if len(first) > FEW:
-                return self._load(env, right.run), lambda: chain(first, rows)
-            key, of = self.left_key[self.right_place][0], right.keyed.run
-            oids = frozenset([key(Env(combination, env.outer)) for combination in first]) - {None}
-            return self._load(env, lambda env: of(env, oids)), lambda: first
-        loaded = self._load(env, right.run)
-        if self.left_place is not None and left.keyed is not None and len(loaded.table) <= FEW:
-            oids, of = frozenset([key[self.left_place] for key in loaded.table]), left.keyed.run
-            left = replace(left, run=lambda env: of(env, oids))
-        return loaded, lambda: _beside(env, left, required_outer)
-
-    def _load(self, env: Env, run: Callable[[Env], Iterable[Combination]]) -> _Loaded:
-        """Read the right side once, unless it depends on the left."""
-        if self.lateral:
-            return _Loaded([], {})
-        rows = LazyRows(run(env))
-        table: dict[Any, list[Combination]] = {}
-        if self.right_key:
-            for combination in rows:
-                key = _key(self.right_key, Env(combination, env.outer))
-                if key is not None:
-                    table.setdefault(key, []).append(combination)
-        return _Loaded(rows, table)
-
-    def matches(self, combination: Combination, loaded: _Loaded, env: Env) -> Iterator[tuple[Combination, Combination]]:
-        """(right combination, both together)"""
-        candidates: Iterable[Combination] = loaded.rows
-        if self.lateral:
-            candidates = self.right.run(Env(combination, env.outer))
-        elif self.left_key:
-            key = _key(self.left_key, Env(combination, env.outer))
-            candidates = () if key is None else loaded.table.get(key, ())
-        for candidate in candidates:
-            both = merged(combination, candidate, self.right.relations)
-            if self.passes(Env(both, env.outer)):
-                yield candidate, both
-
-
-def _narrowed(
-    left: JoinPlan, right: JoinPlan, keys: list[Equality], evaluator: Evaluator
-) -> tuple[int | None, int | None]:
-    """The places among the keys of a join by which the left side, or the right one, is read in part: the larger one if
-    both could be. Rows of subqueries are not taken ahead."""
-    rtable = evaluator.query.rtable
-    places = [(n, (key.one, key.two)) for n, key in enumerate(keys) if not key.nulls]
-    one, two = left.keyed, right.keyed
-    of_left = None if one is None else next((n for n, (own, _) in places if one.is_key(own)), None)
-    of_right = None if two is None else next((n for n, (_, own) in places if two.is_key(own)), None)
-    if one is not None and of_left is not None and (two is None or of_right is None or one.rank > two.rank):
-        return of_left, None
-    return None, None if any(_is_lazy(rtable[n - 1]) for n in left.relations) else of_right
-
-
-def _is_lazy(entry: Rte) -> bool:
-    """Must rows be computed only as far as they are asked for?"""
-    return entry.kind is RteKind.CTE or (entry.subquery is not None and is_volatile(entry.subquery))
-
-
-@dataclass(frozen=True)
-class _Loaded:
-    rows: Iterable[Combination]  # without a hash key they are computed only as far as they are read
-    table: dict[Any, list[Combination]]
-
-
-def _key(parts: list[tuple[Callable[[Env], Any], Callable[[Any], Any], bool]], env: Env) -> tuple[Any, ...] | None:
-    values = []
-    for part, form, nulls in parts:
-        value = part(env)
-        if value is None and not nulls:
-            return None
-        values.append(form(value))
-    return tuple(values)
-
-
-def _inner_join(left: JoinPlan, right: JoinPlan, tests: list[Expr], evaluator: Evaluator) -> JoinPlan:
-    left, right = _counted(left, evaluator), _counted(right, evaluator)
-    matcher = _Matcher(left, right, tests, evaluator)
-    required_outer = (left.required_outer | right.required_outer) - left.relations
-
-    def run(env: Env) -> Iterator[Combination]:
-        loaded, combinations = matcher.begin(env, required_outer)
-        if matcher.left_key and not matcher.lateral and not loaded.table:
-            return  # the left side need not be read (ExecHashJoin)
-        for combination in combinations():
-            for _, both in matcher.matches(combination, loaded, env):
-                yield both
-
-    return JoinPlan(left.relations | right.relations, run, required_outer)
-
-
-def _beside(env: Env, left: JoinPlan, required_outer: frozenset[int]) -> Iterable[Combination]:
-    """The left side of a join, with the rows further to the left if either side refers to them."""
-    if not required_outer:
-        return left.run(env)
-    return (merged(env.rows, combination, left.relations) for combination in left.run(env))
-
-
-def _outer_join(left: JoinPlan, right: JoinPlan, tests: list[Expr], evaluator: Evaluator, *, full: bool) -> JoinPlan:
-    left, right = replace(_counted(left, evaluator), keyed=None), _counted(right, evaluator)
-    if full:
-        right = replace(right, keyed=None)
-    matcher = _Matcher(left, right, tests, evaluator)
-    required_outer = (left.required_outer | right.required_outer) - left.relations
-
-    def run(env: Env) -> Iterator[Combination]:
-        loaded, combinations = matcher.begin(env, required_outer)
-        matched: set[int] = set()
-        for combination in combinations():
-            found = False
-            for candidate, both in matcher.matches(combination, loaded, env):
-                found = True
-                matched.add(id(candidate))
-                yield both
-            if not found:
-                yield combination
-        if full:
-            yield from (c for c in loaded.rows if id(c) not in matched)
-
-    return JoinPlan(left.relations | right.relations, run, required_outer)
+    return JoinPlan(plan.relations, run, plan.required_outer, rows=1)

@@ -24,6 +24,7 @@ from pgrepl.errors import PgError
 from pgrepl.expr.range_table import TABLEOID
 from pgrepl.expr.tree import PLACE, Column, Join, PinnedRow, Query, RangeRef, RowMark, Rte, Target, Var
 from pgrepl.frozen import frozen
+from pgrepl.query.shape import is_simple
 from pgrepl.query.tables import is_user_table
 from pgrepl.sql.nodes import JoinType
 from pgrepl.types import oids
@@ -95,25 +96,6 @@ def _mode(mark: RowMark | None) -> RowMode | None:
 
 def _wait(mark: RowMark | None) -> Wait:
     return Wait.BLOCK if mark is None or mark.wait is None else Wait(mark.wait)
-
-
-def is_simple(query: Query) -> bool:
-    """Whether the query could be pulled up into the one around it (is_simple_subquery)."""
-    return not (
-        query.set_operation is not None
-        or query.has_aggregates
-        or query.windows
-        or query.has_target_srfs
-        or query.group
-        or query.grouping_sets is not None
-        or query.having is not None
-        or query.sort
-        or query.distinct is not None
-        or query.limit is not None
-        or query.offset is not None
-        or query.ctes
-        or any(not mark.pushed_down for mark in query.row_marks)
-    )
 
 
 def _check_outer_joins(query: Query) -> None:

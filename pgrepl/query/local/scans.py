@@ -15,12 +15,12 @@ from pgrepl.catalog.tables import pg_sequence
 from pgrepl.errors import PgError, unsupported
 from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.casts import is_binary_coercible
-from pgrepl.expr.rewrite import expand_views
 from pgrepl.expr.tree import Column, Rte, RteKind
 from pgrepl.instrument import counted
 from pgrepl.query.local.env import Env, Row, Run
 from pgrepl.query.local.evaluator import Evaluator
 from pgrepl.query.local.lazy_rows import LazyRows
+from pgrepl.query.local.pull_up import pulled_up
 from pgrepl.query.local.sampling import Sampling
 from pgrepl.query.serializable import note_reads
 from pgrepl.query.system import views
@@ -115,41 +115,48 @@ def _relation(varno: int, evaluator: Evaluator) -> Run:
     if text is not None:
         return _read_once(lambda: _view(evaluator, text))
     if not known.key:
-        return _read_once(lambda: list(session.hooks.system_rows(session, known, None)))
+        return _read_once(lambda: _catalog(evaluator, known, None))
     listed = [bound.counted for bound in evaluator.bounds.get(varno, ()) if bound.attnum == known.key]
     wanted = [frozenset(values) for values in listed if values is not None and len(values) <= FEW]
-    return KeyedRows(session, known, frozenset.intersection(*wanted) if wanted else None)
+    return KeyedRows(evaluator, known, frozenset.intersection(*wanted) if wanted else None)
+
+
+def _catalog(evaluator: Evaluator, relation: SystemRelation, oids: frozenset[int] | None) -> list[Row]:
+    """Rows of a system catalog, read once for all of a statement: it does not change while the statement runs."""
+    session, kept = evaluator.context.session, evaluator.catalog_rows
+    place = relation.oid, oids
+    if place not in kept:
+        kept[place] = list(session.hooks.system_rows(session, relation, oids))
+    return kept[place]
 
 
 class KeyedRows:
-    """The rows of a system catalog, or those with some OIDs in its key, each read once: the catalog does not change
-    during a statement. `only`: no others are wanted at all."""
+    """The rows of a system catalog, or those with some OIDs in its key. `only`: no others are wanted at all."""
 
-    def __init__(self, session: Session, relation: SystemRelation, only: frozenset[int] | None) -> None:
+    def __init__(self, evaluator: Evaluator, relation: SystemRelation, only: frozenset[int] | None) -> None:
         self.relation = relation
         self.is_whole = only is None
-        self._session = session
+        self._evaluator = evaluator
         self._only = only
-        self._known: dict[frozenset[int] | None, list[Row]] = {}
+        self._asked: set[frozenset[int] | None] = set()
 
     def __call__(self, env: Env) -> list[Row]:
         return self._read(self._only)
 
     def of(self, oids: frozenset[int]) -> list[Row]:
         """The rows with these OIDs, and perhaps others: all are read for many questions."""
-        return self._read(None if len(oids) > FEW or None in self._known or len(self._known) > FEW else oids)
+        many = len(oids) > FEW or None in self._asked or len(self._asked) > FEW
+        return self._read(None if many else oids)
 
     def _read(self, oids: frozenset[int] | None) -> list[Row]:
-        if oids not in self._known:
-            session = self._session
-            self._known[oids] = list(session.hooks.system_rows(session, self.relation, oids))
-        return self._known[oids]
+        self._asked.add(oids)
+        return _catalog(self._evaluator, self.relation, oids)
 
 
 def _view(evaluator: Evaluator, text: SelectStmt) -> list[Row]:
     """The rows of a system view, read with the rights of the system."""
     session = evaluator.context.session
-    query = expand_views(session, analyze_query(session, text, apart=True))
+    query = pulled_up(session, analyze_query(session, text, apart=True))
     return list(evaluator.apart(query).play()(Env([], None)))
 
 

@@ -54,13 +54,13 @@ def rows(
 ) -> Iterable[tuple[Any, ...]]:
     """The rows, with a Python value for each column; `above`: the providers of higher rooms. `only`: those with these
     OIDs in the relation's key; None: all."""
-    from pgrepl.query.system import activity, base_tables, forms, statistics
+    from pgrepl.query.system import activity, base_tables, kept_rows, statistics
 
-    if only is not None:
-        return forms.as_rows(session, relation, base_tables.KEYED[relation.name](session, only))
+    if relation.key:
+        return kept_rows.keyed_rows(session, relation, only)
     for providers in (above, base_tables.PROVIDERS, activity.PROVIDERS, statistics.PROVIDERS):
         if relation.schema == "pg_catalog" and relation.name in providers:
-            return forms.as_rows(session, relation, providers[relation.name](session))
+            return kept_rows.rows_of(session, relation, providers[relation.name])
     if relation.name in base_tables.EMPTY:
         return iter(())
     raise unsupported(f'reading "{relation.schema}.{relation.name}"')

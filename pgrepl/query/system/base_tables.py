@@ -24,11 +24,12 @@ from pgrepl.catalog.classes import (
 from pgrepl.catalog.declarative import SystemRow
 from pgrepl.catalog.routines import routine_row, routine_rows
 from pgrepl.catalog.session import Session
-from pgrepl.catalog.system import SystemRelation, namespace_oid
+from pgrepl.catalog.system import namespace_oid
 from pgrepl.expr import stored as stored_trees
 from pgrepl.expr.deparse import expression_text
 from pgrepl.query.system.forms import Provider, Values
 from pgrepl.types import builtin
+from pgrepl.types.row_arrays import array_over
 
 HEAP = 2
 Only = Collection[int] | None
@@ -69,18 +70,14 @@ def _among(column: str, only: Only) -> dict[str, tuple[int, ...]]:
     return {} if only is None else {column: tuple(sorted(only))}
 
 
-def _system_relations(session: Session, only: Only) -> Iterator[SystemRelation]:
-    known = session.system_relations()
-    found = iter(known) if only is None else map(known.by_oid, sorted(only))
-    return (relation for relation in found if relation is not None)
+_CLASS: dict[str, Any] = {
+    "reloftype": 0, "relfilenode": 0, "reltablespace": 0, "relpages": 0, "reltuples": -1.0, "relallvisible": 0,
+    "reltoastrelid": 0, "relisshared": False, "relhasrules": False, "relhastriggers": False, "relispopulated": True,
+    "relrewrite": 0, "relfrozenxid": 0, "relminmxid": 0,
+}  # fmt: skip
 
 
 def _classes(session: Session, only: Only = None) -> Iterator[Values]:
-    constants: dict[str, Any] = {
-        "reloftype": 0, "relfilenode": 0, "reltablespace": 0, "relpages": 0, "reltuples": -1.0, "relallvisible": 0,
-        "reltoastrelid": 0, "relisshared": False, "relhasrules": False, "relhastriggers": False, "relispopulated": True,
-        "relrewrite": 0, "relfrozenxid": 0, "relminmxid": 0,
-    }  # fmt: skip
     from pgrepl.lake.sizes import PAGE, volumes
 
     rows = store.rows(session, tables.pg_class, datid=session.database_oid, **_among("oid", only))
@@ -89,16 +86,19 @@ def _classes(session: Session, only: Only = None) -> Iterator[Values]:
     triggered = {trigger.relid for trigger in triggers.all_triggers(session)} if rows else set()
     for row in rows:
         values = {
-            **constants, **row._asdict(), "relfilenode": 0 if row.relkind in "vpI" else row.oid,
+            **_CLASS, **row._asdict(), "relfilenode": 0 if row.relkind in "vpI" else row.oid,
             "relhasrules": row.relkind in "vm", "relhastriggers": row.oid in triggered,
         }  # fmt: skip
         volume = known.get(row.table_id) if row.relkind in "rm" and row.table_id is not None else None
         if volume is not None:
             values |= {"reltuples": float(volume.rows), "relpages": -(-volume.size // PAGE)}
         yield values
-    for relation in _system_relations(session, only):
+
+
+def _own_classes(session: Session) -> Iterator[Values]:
+    for relation in session.system_relations():
         yield {
-            **constants, "oid": relation.oid, "relname": relation.name, "relnamespace": namespace_oid(relation),
+            **_CLASS, "oid": relation.oid, "relname": relation.name, "relnamespace": namespace_oid(relation),
             "reltype": 0, "relowner": BOOTSTRAP_SUPERUSER, "relam": HEAP if relation.kind == "r" else 0,
             "relhasindex": relation.kind == "r", "relpersistence": "p", "relkind": relation.kind,
             "relnatts": len(relation.columns), "relchecks": 0, "relhassubclass": False, "relrowsecurity": False,
@@ -140,7 +140,12 @@ def _attributes(session: Session, only: Only = None) -> Iterator[Values]:
     for oid, kind in kinds.items():
         if kind in "rpmSt":
             found += [_attribute(oid, n, number, typid, -1, True, 0) for n, number, typid in _SYSTEM_COLUMNS]
-    for relation in _system_relations(session, only):
+    return map(partial(_with_storage, session), found)
+
+
+def _own_attributes(session: Session) -> Iterator[Values]:
+    found: list[Values] = []
+    for relation in session.system_relations():
         for number, column in enumerate(relation.columns, 1):
             found.append(
                 _attribute(
@@ -155,22 +160,29 @@ def _attributes(session: Session, only: Only = None) -> Iterator[Values]:
             )
         if relation.kind == "r":
             found += [_attribute(relation.oid, n, number, typid, -1, True, 0) for n, number, typid in _SYSTEM_COLUMNS]
-    for values in found:
-        kind_of = builtin.type_by_oid(session.type_of(values["atttypid"]))
-        storage = {} if kind_of is None else {
-            "attlen": kind_of.len, "attbyval": kind_of.byval, "attalign": kind_of.align,
-            "attstorage": values.get("attstorage") or kind_of.storage,
-        }  # fmt: skip
-        gone = {"attlen": 0, "attbyval": False, "attalign": "i", "attstorage": "p"}
-        yield {"attcacheoff": -1, **gone, **values, **storage}
+    return map(partial(_with_storage, session), found)
 
 
-def _types(session: Session, only: Only = None) -> Iterator[Values]:
-    for t in builtin.types if only is None else filter(None, map(builtin.types.get, sorted(only))):
+def _with_storage(session: Session, values: Values) -> Values:
+    """The row with what the type says of the storage of its values."""
+    kind_of = builtin.type_by_oid(session.type_of(values["atttypid"]))
+    storage = {} if kind_of is None else {
+        "attlen": kind_of.len, "attbyval": kind_of.byval, "attalign": kind_of.align,
+        "attstorage": values.get("attstorage") or kind_of.storage,
+    }  # fmt: skip
+    gone = {"attlen": 0, "attbyval": False, "attalign": "i", "attstorage": "p"}
+    return {"attcacheoff": -1, **gone, **values, **storage}
+
+
+def _own_types(session: Session) -> Iterator[Values]:
+    for t in builtin.types:
         yield {
             "oid": t.oid, "typname": t.name, "typnamespace": _namespace(t.schema), "typowner": BOOTSTRAP_SUPERUSER,
             **_of_type(t), "typelem": t.elem, "typarray": t.array, "typbasetype": t.basetype,
         }  # fmt: skip
+
+
+def _types(session: Session, only: Only = None) -> Iterator[Values]:
     yield from _user_types(session, only)
     yield from _row_types(session, only)
 
@@ -193,13 +205,24 @@ def _row_types(session: Session, only: Only) -> Iterator[Values]:
         "typinput": "record_in", "typoutput": "record_out", "typreceive": "record_recv", "typsend": "record_send",
     }  # fmt: skip
     support = {column: _proc_oid(name) for column, name in functions.items()}
-    for row in store.rows(session, tables.pg_class, datid=session.database_oid, **_among("reltype", only)):
-        if row.reltype and row.relkind != "c":
+    wanted = None if only is None else {*only, *[oid + 1 for oid in only]}  # an array's OID is before its row type's
+    for row in store.rows(session, tables.pg_class, datid=session.database_oid, **_among("reltype", wanted)):
+        if not row.reltype or row.relkind == "c":
+            continue
+        array = array_over(row.reltype)
+        if only is None or array in only:
+            known = builtin.type_by_oid(array)
+            assert known is not None
+            yield {
+                **_of_type(known), "oid": array, "typname": f"_{row.relname}", "typnamespace": row.relnamespace,
+                "typowner": row.relowner, "typelem": row.reltype, "typarray": 0, "typbasetype": 0,
+            }  # fmt: skip
+        if only is None or row.reltype in only:
             yield {
                 **support, "oid": row.reltype, "typname": row.relname, "typnamespace": row.relnamespace,
                 "typowner": row.relowner, "typlen": -1, "typbyval": False, "typtype": "c", "typcategory": "C",
                 "typispreferred": False, "typisdefined": True, "typdelim": ",", "typrelid": row.oid, "typelem": 0,
-                "typarray": 0, "typalign": "d", "typstorage": "x", "typnotnull": False, "typbasetype": 0,
+                "typarray": array, "typalign": "d", "typstorage": "x", "typnotnull": False, "typbasetype": 0,
                 "typtypmod": -1, "typndims": 0, "typcollation": 0, "typmodin": 0, "typmodout": 0, "typanalyze": 0,
                 "typsubscript": 0,
             }  # fmt: skip
@@ -240,8 +263,8 @@ def _proc_oid(name: str) -> int:
     return found[0].oid if found else 0
 
 
-def _procs(session: Session, only: Only = None) -> Iterator[Values]:
-    for p in builtin.procs if only is None else filter(None, map(builtin.procs.get, sorted(only))):
+def _own_procs(session: Session) -> Iterator[Values]:
+    for p in builtin.procs:
         yield {
             "oid": p.oid, "proname": p.name, "pronamespace": _namespace(p.schema),
             "proowner": BOOTSTRAP_SUPERUSER, "prolang": p.lang, "procost": p.cost, "prorows": p.rows,
@@ -252,9 +275,11 @@ def _procs(session: Session, only: Only = None) -> Iterator[Values]:
             "proargmodes": None if p.argmodes is None else list(p.argmodes),
             "proargnames": None if p.argnames is None else list(p.argnames), "prosrc": p.src,
         }  # fmt: skip
-    for row in (
-        routine_rows(session) if only is None else filter(None, map(partial(routine_row, session), sorted(only)))
-    ):
+
+
+def _procs(session: Session, only: Only = None) -> Iterator[Values]:
+    wanted = routine_rows(session) if only is None else map(partial(routine_row, session), sorted(only))
+    for row in filter(None, wanted):
         yield {**row._asdict(), "prosupport": 0, "pronargdefaults": len(row.proargdefaults or ())}
 
 
@@ -279,6 +304,7 @@ def _operators(session: Session) -> Iterator[Values]:
             "oprright": o.right, "oprresult": o.result, "oprcom": o.commutator, "oprnegate": o.negator,
             "oprcode": o.code, "oprrest": o.rest, "oprjoin": o.join,
         }  # fmt: skip
+    yield from stored(tables.pg_operator)(session)
 
 
 def _collations(session: Session) -> Iterator[Values]:
@@ -288,6 +314,32 @@ def _collations(session: Session) -> Iterator[Values]:
             "collprovider": c.provider, "collisdeterministic": c.deterministic, "collencoding": c.encoding,
             "collcollate": c.collate, "collctype": c.ctype, "colllocale": c.locale, "collicurules": c.icurules,
             "collversion": c.version,
+        }  # fmt: skip
+    yield from stored(tables.pg_collation)(session)
+
+
+_builtin_ranges = _rows_of(builtin.ranges, "rng", {"oid": "rngtypid", "multirange": "rngmultitypid"})
+_builtin_casts = _rows_of(builtin.casts, "cast")
+
+
+def _own_ranges(session: Session) -> list[tables.pg_range]:
+    owned = {row.oid for row in store.rows(session, tables.pg_type, datid=session.database_oid, typtype="r")}
+    return store.rows(session, tables.pg_range, rngtypid=owned) if owned else []
+
+
+def _ranges(session: Session) -> Iterator[Values]:
+    yield from _builtin_ranges(session)
+    for row in _own_ranges(session):
+        yield row._asdict()
+
+
+def _casts(session: Session) -> Iterator[Values]:
+    """Each range can be cast to its multirange, by a constructor of that."""
+    yield from _builtin_casts(session)
+    for row in _own_ranges(session):
+        yield {
+            "oid": row.rngcast, "castsource": row.rngtypid, "casttarget": row.rngmultitypid, "castcontext": "e",
+            "castmethod": "f", "castfunc": row.rngcastfunc,
         }  # fmt: skip
 
 
@@ -389,8 +441,6 @@ def _publication_members(session: Session) -> Iterable[Values]:
 _NO_XID = {"datfrozenxid": 0, "datminmxid": 0}
 
 PROVIDERS: dict[str, Provider] = {
-    "pg_class": _classes,
-    "pg_attribute": _attributes,
     "pg_attrdef": _of_relations(tables.pg_attrdef, "adrelid"),
     "pg_constraint": _constraints,
     "pg_index": _indexes,
@@ -416,14 +466,12 @@ PROVIDERS: dict[str, Provider] = {
     "pg_subscription": stored(tables.pg_subscription),
     "pg_subscription_rel": _of_relations(tables.pg_subscription_rel, "srrelid"),
     "pg_replication_origin": stored(tables.pg_replication_origin),
-    "pg_type": _types,
     "pg_enum": _enums,
-    "pg_proc": _procs,
     "pg_operator": _operators,
     "pg_aggregate": _rows_of(builtin.aggregates, "agg", {"oid": "aggfnoid"}),
-    "pg_cast": _rows_of(builtin.casts, "cast"),
+    "pg_cast": _casts,
     "pg_collation": _collations,
-    "pg_range": _rows_of(builtin.ranges, "rng", {"oid": "rngtypid", "multirange": "rngmultitypid"}),
+    "pg_range": _ranges,
     "pg_am": _access_methods,
     "pg_opfamily": _rows_of(builtin.opfamilies, "opf", opfnamespace=CATALOG_NAMESPACE, opfowner=BOOTSTRAP_SUPERUSER),
     "pg_opclass": _rows_of(builtin.opclasses, "opc", opcnamespace=CATALOG_NAMESPACE, opcowner=BOOTSTRAP_SUPERUSER),
@@ -441,13 +489,24 @@ PROVIDERS: dict[str, Provider] = {
     "pg_init_privs": _initial_privileges,
 }
 
-# catalogs whose rows of some OIDs can be read: those of relations, types, functions
+# catalogs of which the rows of some OIDs can be read: users' relations, types and functions
 KEYED: dict[str, Callable[[Session, Only], Iterable[Values]]] = {
     "pg_class": _classes,
     "pg_attribute": _attributes,
     "pg_type": _types,
     "pg_proc": _procs,
 }
+# and the rows in them that are PostgreSQL's own
+OWN: dict[str, Provider] = {
+    "pg_class": _own_classes,
+    "pg_attribute": _own_attributes,
+    "pg_type": _own_types,
+    "pg_proc": _own_procs,
+}
+# catalogs whose rows change with definitions only
+SETTLED = frozenset(
+    "pg_attribute pg_type pg_proc pg_constraint pg_index pg_attrdef pg_depend pg_description pg_inherits".split()
+)
 
 EMPTY = frozenset(
     "pg_shdepend pg_foreign_server pg_user_mapping pg_foreign_data_wrapper pg_largeobject "

@@ -127,7 +127,7 @@ def _decoded(
 def _decoder(
     call: Call, apart: Session, row: tables.pg_replication_slot, given: Given, function: str | None
 ) -> SlotDecoder:
-    decoder = SlotDecoder(apart, row, given, call.style)
+    decoder = SlotDecoder(apart, row, given, call.style, call.session)
     if decoder.is_binary and function is not None:
         raise PgError(
             "0A000",

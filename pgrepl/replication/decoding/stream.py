@@ -17,6 +17,7 @@ from pgrepl.replication.decoding.all_changes import decoded
 from pgrepl.replication.decoding.plugin_options import Given, protocol_options, text_options
 from pgrepl.replication.decoding.text import lines as text_lines
 from pgrepl.replication.publisher import slots
+from pgrepl.types.encodings import UTF8, of_client
 from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
@@ -33,9 +34,11 @@ _MOST = 1_000_000  # changed rows of a batch, about: until they have been read, 
 
 
 class SlotDecoder:
-    """The decoder of one slot. `session` reads the catalog of its database."""
+    """The decoder of one slot. `session` reads the catalog of its database, `client` asks for the changes."""
 
-    def __init__(self, session: Session, row: tables.pg_replication_slot, given: Given, style: TextStyle) -> None:
+    def __init__(
+        self, session: Session, row: tables.pg_replication_slot, given: Given, style: TextStyle, client: Session
+    ) -> None:
         self._session = session
         self._row = row
         self._style = style
@@ -49,10 +52,13 @@ class SlotDecoder:
                 self.is_binary = self.text.force_binary
                 self.asks_two_phase = False
         self._encoder: Encoder | None = None
+        self._encoding = UTF8  # of texts that are sent
         if row.plugin == slots.PLUGIN:
             from pgrepl.replication.wire.pgoutput_write import Encoder
 
-            self._encoder = Encoder(session.text_style, binary=self.protocol.binary)
+            settings = client.settings
+            self._encoding = of_client(settings.get("client_encoding"), settings.get("server_encoding"))
+            self._encoder = Encoder(session.text_style, binary=self.protocol.binary, encoding=self._encoding)
 
     def changes(
         self, start: int, end: int, two_phase_at: int | None, while_read: While = nullcontext
@@ -106,7 +112,7 @@ class SlotDecoder:
             yield found
 
     def _is_worth(self, rows: int) -> bool:
-        return engine.choose_sent(self._session, rows).engine is not engine.Engine.LOCAL
+        return self._encoding == UTF8 and engine.choose_sent(self._session, rows).engine is not engine.Engine.LOCAL
 
     def portions(self, start: int, end: int, two_phase_at: int | None) -> Iterator[Portion]:
         if self._encoder is not None:

@@ -23,8 +23,9 @@ from pgrepl.types.encoding import invalid_utf8, not_text
 from pgrepl.types.lsn import parse_lsn
 from pgrepl.types.text import read_text
 
-_VERSION_2 = re.compile(rb'\s*(?:null\s*)*\{\s*"action"')
-_MESSAGE = re.compile(rb'\s*\{\s*"action"\s*:\s*"M"')
+_OBJECT = re.compile(r"^\s*(?:null\s*)*\{", re.MULTILINE)
+_NAME = re.compile(r'\s*,?\s*"(\w+)"\s*:\s*')
+_OF_VERSION_2 = frozenset(("action", "schema", "table", "columns", "identity", "pk", "lsn", "transactional", "prefix"))
 _LOOK = 4096
 _ACTIONS = {"I": INSERT, "U": UPDATE, "D": DELETE, "T": TRUNCATE}
 _KINDS = {"insert": INSERT, "update": UPDATE, "delete": DELETE, "truncate": TRUNCATE}
@@ -44,6 +45,30 @@ class InvalidText(Unfit):
         self.found = found
 
 
+_MIXED = "it is of format version 2, and what stands before it is not"
+
+
+def _names(text: str) -> Iterator[str]:
+    """The names in the objects that begin lines, in their order and as far as they can be read."""
+    for begin in _OBJECT.finditer(text):
+        at = begin.end()
+        while (found := _NAME.match(text, at)) is not None:
+            yield found[1]
+            try:
+                _, at = raw_json(text, found.end())
+            except (ValueError, RecursionError):
+                break
+
+
+def _is_message(line: bytes) -> bool:
+    """Whether a line of version 2, which is JSON but for its bytes, is of pg_logical_emit_message()."""
+    try:
+        found, _ = raw_json(line.decode("utf-8", "surrogateescape").strip(), 0)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and found.get("action") == "M"
+
+
 class Wal2jsonRecords:
     """Reads both versions; the file's first bytes tell which."""
 
@@ -58,18 +83,23 @@ class Wal2jsonRecords:
     @staticmethod
     def has_lines(start: bytes) -> bool:
         """Whether a file that begins so is of version 2."""
-        return _VERSION_2.match(start) is not None
+        for name in _names(start.decode("utf-8", "replace")):
+            if name == "change" or name in _OF_VERSION_2:
+                return name != "change"
+        return False
 
     def lines(self, file: BinaryIO, name: str) -> Iterator[ChangeEvent | BadRecord]:
         """The events of lines of version 2."""
         for found in events(file, name, self._event, Unfit):
             if not isinstance(found, BadRecord):
                 yield found[0]
-            elif not (found.sqlstate == INVALID_BYTES and _MESSAGE.match(found.record or b"")):  # it may have any bytes
+            elif not (found.sqlstate == INVALID_BYTES and _is_message(found.record or b"")):  # it may have any bytes
                 yield found
 
     def _event(self, record: dict[str, Any], place: RecordPlace) -> ChangeEvent | None:
-        action = record.get("action")
+        if "action" not in record:
+            raise Unfit('it has no "action"')
+        action = record["action"]
         if action == "M":
             return None
         xid, lsn, at = _about(record, "lsn")
@@ -121,7 +151,7 @@ class Wal2jsonRecords:
             yield from self._changes(stream, xid, at)
         stream.take()
         if not has_changes:
-            raise Unfit('it has neither "action" nor "change"')
+            raise Unfit('it has neither "action" nor "change"' if "action" not in about else _MIXED)
         yield ChangeEvent(COMMIT, None, None, None, None, xid, lsn, at, stream.place())
 
     def _changes(self, stream: _JsonStream, xid: str | None, at: int | None) -> Iterator[ChangeEvent | BadRecord]:

@@ -77,6 +77,7 @@ class RemoteDefinition:
     partition_key: str | None
     parent: tuple[str, str] | None  # of a partition that is made as one
     bound: str | None
+    left: tuple[str, ...] = ()  # what is not made of its columns, in words
 
     @property
     def qualified_name(self) -> str:
@@ -92,6 +93,10 @@ class RemoteDefinition:
         """The differences between the tables here and at the publisher, in words."""
         named = [each for each in self.columns if each.comment]
         return tuple([f"column {each.name} of table {self.qualified_name}: {each.comment}" for each in named])
+
+    def add_column(self, column: RemoteColumn) -> str:
+        """The statement that adds a column which a table here lacks."""
+        return f"ALTER TABLE {self.qualified_name} ADD COLUMN {quote_identifier(column.name)} {column.here};"
 
     def statements(self, *, comments: bool) -> Iterator[str]:
         """The statements that make it. `comments`: with those that say where a column has another type."""

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 
 class PublisherError(Exception):
-    """The publisher refused an operation."""
+    """The publisher refused an operation. `stream`: what it was to send."""
+
+    stream = "WAL stream"
 
     def __init__(self, sqlstate: str, text: str) -> None:
         super().__init__(text)
@@ -46,6 +48,12 @@ def is_met_again(error: PgError | PublisherError) -> bool:
     return error.sqlstate not in ("57014", "58000", "XX000")
 
 
+class FilesError(PublisherError):
+    """Files of changes cannot be read, or their changes not be sent."""
+
+    stream = "files of changes"
+
+
 def refused(error: PgError) -> PublisherError:
     """A publisher's error as libpq shows it: `ERROR:  message`, then DETAIL and HINT."""
     return PublisherError(error.sqlstate, server_text(error))
@@ -53,7 +61,7 @@ def refused(error: PgError) -> PublisherError:
 
 def not_received(error: PublisherError) -> PgError:
     """The subscriber's error for an error in the stream (libpqrcv_receive)."""
-    return PgError(_of_stream(error), f"could not receive data from WAL stream: {error}")
+    return PgError(_of_stream(error), f"could not receive data from {error.stream}: {error}")
 
 
 def not_started(error: PublisherError) -> PgError:
@@ -214,6 +222,10 @@ class PublisherConnection(Protocol):
 
     def check(self) -> None:
         """Raise unless what the connection string says besides the server can be used."""
+        return
+
+    def choose_as(self, worker: Session) -> None:
+        """Read with the engine that the worker's settings name, as far as its process does the reading."""
         return
 
     def interrupt(self) -> None:

@@ -12,13 +12,14 @@ from pgrepl.catalog.relation import Attribute, Relation
 from pgrepl.errors import Declined, PgError
 from pgrepl.expr.casts import length_function
 from pgrepl.expr.context import Context
-from pgrepl.expr.tree import CoerceViaIO, Const, Expr, FuncExpr, Var
+from pgrepl.expr.tree import CoerceToDomain, CoerceViaIO, Const, Expr, FuncExpr, Var
 from pgrepl.replication.subscriber.apply.target import match_columns
 from pgrepl.replication.wire.messages import SentColumn, SentRelation
 from pgrepl.replication.wire.text import WIRE_STYLE, reads_as_written
 from pgrepl.sql.nodes import CoercionForm
 from pgrepl.types import oids
-from pgrepl.types.builtin import element_type, proc_by_oid, type_by_oid
+from pgrepl.types.builtin import base_type_and_typmod, proc_by_oid
+from pgrepl.types.lake_forms import is_row_type
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -66,14 +67,14 @@ def copied(column: SentColumn, attribute: Attribute, place: int) -> KernelColumn
 
 def converted(session: Session, column: SentColumn, attribute: Attribute, place: int) -> KernelColumn:
     """The same for all types. Sent columns have the attribute numbers 1 + their place."""
-    from pgrepl.expr.arrow.program import value_of
+    from pgrepl.expr.arrow.program import conversion_of
     from pgrepl.lake.kernels.row_maker import KernelColumn
 
     made = copied(column, attribute, place)
     if made is not None:
         return made
     check_readable(session, attribute)
-    value = value_of(through_text(column, attribute, place + 1), Context(session, WIRE_STYLE))
+    value = conversion_of(through_text(column, attribute, place + 1), Context(session, WIRE_STYLE))
     if value is None:
         raise Declined(f'the type of column "{attribute.name}"')
     return KernelColumn(attribute.num, 0, None, attribute.notnull, None, value)
@@ -89,29 +90,33 @@ _SIZED = (oids.VARCHAR, oids.BPCHAR, oids.NUMERIC, oids.TIMESTAMP, oids.TIMESTAM
 
 def through_text(column: SentColumn, attribute: Attribute, attnum: int) -> Expr:
     """`attnum`: that of the sent column."""
-    source, target = column.type, attribute.type
-    for typoid in (source, target):
-        row = type_by_oid(typoid)
-        if row is None or row.typtype not in "be" or (element_type(typoid) and typoid != oids.TEXT):
-            raise Declined(f'the type of column "{attribute.name}"')
-    arg = Var(source, typmod=column.typmod, attnum=attnum)
-    expr: Expr = CoerceViaIO(target, arg=arg) if source != target else arg
-    if attribute.typmod < 0:
-        return expr
+    if is_row_type(column.type):
+        raise Declined(f'the type of column "{attribute.name}"')
+    source, sent_typmod = base_type_and_typmod(column.type, column.typmod)
+    target, typmod = base_type_and_typmod(attribute.type, attribute.typmod)
+    expr: Expr = Var(column.type, typmod=column.typmod, attnum=attnum)
+    if source != target:
+        expr = CoerceViaIO(target, arg=expr)
+    if typmod >= 0 and (source, sent_typmod) != (target, typmod):
+        expr = _sized(expr, target, typmod, attribute)
+    if target != attribute.type:
+        expr = CoerceToDomain(attribute.type, arg=expr)
+    return expr
+
+
+def _sized(expr: Expr, target: int, typmod: int, attribute: Attribute) -> Expr:
+    """The cast to a length. An input function treats a typmod as an implicit cast does."""
     if target not in _SIZED:
         raise Declined(f'the type of column "{attribute.name}"')
     _, function = length_function(target)
-    return _sized(expr, function, attribute) if function else expr
-
-
-def _sized(expr: Expr, function: int, attribute: Attribute) -> Expr:
-    """The cast to a length. An input function treats a typmod as an implicit cast does."""
+    if not function:
+        return expr
     proc = proc_by_oid(function)
-    args: list[Expr] = [expr, Const(oids.INT4, value=attribute.typmod)]
+    args: list[Expr] = [expr, Const(oids.INT4, value=typmod)]
     if proc is not None and proc.nargs == 3:
         args.append(Const(oids.BOOL, value=False))
     form = CoercionForm.IMPLICIT_CAST
-    return FuncExpr(attribute.type, typmod=attribute.typmod, func=function, args=tuple(args), form=form)
+    return FuncExpr(target, typmod=typmod, func=function, args=tuple(args), form=form)
 
 
 def row_errors(error: PgError) -> bool:

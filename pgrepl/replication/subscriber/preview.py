@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog.relation import Relation, find_relation, relation
-from pgrepl.engine import BYTES_IN_ROW, Choice, Engine, choose_batch, choose_copy
+from pgrepl.engine import BYTES_IN_ROW, Choice, Engine, choose_batch, choose_copy, choose_of_batch
 from pgrepl.errors import PgError
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.publisher.protocol import Published, Publisher, PublisherError, not_received, not_started
@@ -112,7 +112,7 @@ def _preview(receiver: Receiver, subscription: tables.pg_subscription, upto: int
             size = plan.to_copy * BYTES_IN_ROW if publisher.copies_directly else None
             plan.choice = choose_copy(session, plan.to_copy, size=size)
         elif plan.changes:
-            plan.choice = batch
+            plan.choice = choose_of_batch(session, batch, plan.changes.total())
     files = tuple(publisher.sources(start)) if start < end else ()
     reader = asked(lambda: publisher.reader_of_sources(start)) if files else None
     delivered = asked(lambda: publisher.delivered(end))

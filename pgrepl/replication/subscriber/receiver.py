@@ -412,9 +412,11 @@ class Receiver:
 
     def publisher(self, subscription: tables.pg_subscription) -> Publisher:
         """The connection, which is kept while the subscription's connection string stays the same."""
-        known = self.connected(subscription, self.session)
-        if known is not None:
-            return known
+        found = self.connected(subscription, self.session) or self._connect(subscription)
+        found.choose_as(self.session)
+        return found
+
+    def _connect(self, subscription: tables.pg_subscription) -> Publisher:
         wanted = self._wanted(subscription, self.session)
         self.disconnect()
         try:
@@ -429,7 +431,7 @@ class Receiver:
             self.disconnect()
             raise WorkerFailed(error, began=False) from error
         self._connected_as = wanted
-        return self._publisher
+        return publisher
 
     @property
     def is_within_instance(self) -> bool:

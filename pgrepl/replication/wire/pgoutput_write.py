@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 from pgrepl.lake.history import COMMIT, PREPARE
 from pgrepl.replication.wire import pgoutput
@@ -36,9 +37,9 @@ from pgrepl.replication.wire.pgoutput import (
     UINT16,
     UINT32,
     UNCHANGED_VALUE,
-    text,
 )
 from pgrepl.types.binary import sends
+from pgrepl.types.encodings import UTF8, text_to_bytes
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import write_text
 
@@ -57,10 +58,12 @@ class Encoder:
     relation has changed. A TRUNCATE changes it, too (its relfilenode is new): a Relation message comes before the
     Truncate message, and before the first change after the transaction."""
 
-    def __init__(self, style: TextStyle, *, binary: bool = False) -> None:
-        """`binary`: values are sent by their types' send functions, where there are any."""
+    def __init__(self, style: TextStyle, *, binary: bool = False, encoding: str = UTF8) -> None:
+        """`binary`: values are sent by their types' send functions, where there are any. `encoding`: of all texts."""
         self.style = style
         self._binary = binary
+        self._encoding = encoding
+        self._encode = str.encode if encoding == UTF8 else partial(text_to_bytes, encoding=encoding)
         self._described: dict[int, SentRelation] = {}
 
     def lines(self, transaction: WireTransaction) -> Iterator[Line]:
@@ -69,24 +72,24 @@ class Encoder:
         emitted = [each for each in transaction.emitted if each.message.transactional]
         for each in transaction.emitted:
             if not each.message.transactional:
-                yield each.lsn + 1, 0, _logical(each)
+                yield each.lsn + 1, 0, self._logical(each)
         phase = transaction.phase
         if phase is not None and phase.kind != PREPARE:
-            yield end, xid, _ended(transaction, phase)
+            yield end, xid, self._ended(transaction, phase)
             return
         if phase is not None:
-            about, gid = (commit, phase.prepare_end_lsn, when, xid), text(phase.gid)
+            about, gid = (commit, phase.prepare_end_lsn, when, xid), self._text(phase.gid)
             yield commit, xid, pgoutput.BEGIN_PREPARE.pack(*about) + gid
         elif not emitted and not transaction.size:
             return
         else:
             yield commit, xid, pgoutput.BEGIN.pack(commit, when, xid)
         if transaction.origin:
-            yield commit, xid, pgoutput.ORIGIN.pack(transaction.origin_lsn) + text(transaction.origin)
+            yield commit, xid, pgoutput.ORIGIN.pack(transaction.origin_lsn) + self._text(transaction.origin)
         truncated: set[int] = set()
         for number, message in enumerate(transaction.messages):
             while emitted and emitted[0].after == number:
-                yield emitted[0].lsn, xid, _logical(emitted.pop(0))
+                yield emitted[0].lsn, xid, self._logical(emitted.pop(0))
             relations: tuple[SentRelation, ...]
             if isinstance(message, TruncateMessage):
                 relations = message.relations
@@ -98,7 +101,7 @@ class Encoder:
                     yield commit, xid, described
             yield commit, xid, self.truncate(message) if isinstance(message, TruncateMessage) else self._row(message)
         for each in emitted:
-            yield each.lsn, xid, _logical(each)
+            yield each.lsn, xid, self._logical(each)
         self.forget(truncated)
         if phase is not None:
             yield end, xid, pgoutput.PREPARE.pack(0, *about) + gid
@@ -109,7 +112,7 @@ class Encoder:
         """The Relation message, unless it stands."""
         if self._described.get(relation.relid) != relation:
             self._described[relation.relid] = relation
-            yield _relation(relation)
+            yield self._relation(relation)
 
     def forget(self, relids: Iterable[int]) -> list[int]:
         """Have the relations described anew before their next change."""
@@ -140,40 +143,41 @@ class Encoder:
                 parts.append(_NULL)
             elif value is UNCHANGED:
                 parts.append(_UNCHANGED)
-            elif self._binary and (send := sends(typoid)) is not None:
+            elif self._binary and (send := sends(typoid, self._encoding)) is not None:
                 sent = send(value)
                 parts.append(TEXT_HEAD.pack(BINARY_VALUE, len(sent)) + sent)
             else:
-                written = write_text(value, typoid, self.style).encode()
+                written = self._encode(write_text(value, typoid, self.style))
                 parts.append(TEXT_HEAD.pack(TEXT_VALUE, len(written)) + written)
         return b"".join(parts)
 
+    def _text(self, value: str) -> bytes:
+        """A string as pq_sendstring writes it."""
+        return self._encode(value) + b"\0"
 
-def _ended(transaction: WireTransaction, phase: Phase) -> bytes:
-    """A Commit Prepared or Rollback Prepared message."""
-    xid, end, when = transaction.xid, transaction.end_lsn, transaction.committed_at
-    if phase.kind == COMMIT:
-        said = pgoutput.COMMIT_PREPARED.pack(0, transaction.finish_lsn, end, when, xid)
-    else:
-        said = pgoutput.ROLLBACK_PREPARED.pack(0, phase.prepare_end_lsn, end, phase.prepared_at, when, xid)
-    return said + text(phase.gid)
+    def _ended(self, transaction: WireTransaction, phase: Phase) -> bytes:
+        """A Commit Prepared or Rollback Prepared message."""
+        xid, end, when = transaction.xid, transaction.end_lsn, transaction.committed_at
+        if phase.kind == COMMIT:
+            said = pgoutput.COMMIT_PREPARED.pack(0, transaction.finish_lsn, end, when, xid)
+        else:
+            said = pgoutput.ROLLBACK_PREPARED.pack(0, phase.prepare_end_lsn, end, phase.prepared_at, when, xid)
+        return said + self._text(phase.gid)
 
+    def _relation(self, relation: SentRelation) -> bytes:
+        parts = [
+            pgoutput.RELATION.pack(relation.relid),
+            self._text(relation.schema),
+            self._text(relation.name),
+            relation.replident.encode(),
+            UINT16.pack(len(relation.columns)),
+        ]
+        for column in relation.columns:
+            parts.append(bytes([column.is_key * IS_KEY]) + self._text(column.name))
+            parts.append(COLUMN_TYPE.pack(column.type, column.typmod))
+        return b"".join(parts)
 
-def _relation(relation: SentRelation) -> bytes:
-    parts = [
-        pgoutput.RELATION.pack(relation.relid),
-        text(relation.schema),
-        text(relation.name),
-        relation.replident.encode(),
-        UINT16.pack(len(relation.columns)),
-    ]
-    for column in relation.columns:
-        parts.append(bytes([column.is_key * IS_KEY]) + text(column.name))
-        parts.append(COLUMN_TYPE.pack(column.type, column.typmod))
-    return b"".join(parts)
-
-
-def _logical(emitted: Emitted) -> bytes:
-    message = emitted.message
-    head = pgoutput.MESSAGE.pack(message.transactional * TRANSACTIONAL, emitted.lsn)
-    return head + text(message.prefix) + UINT32.pack(len(message.content)) + message.content
+    def _logical(self, emitted: Emitted) -> bytes:
+        message = emitted.message
+        head = pgoutput.MESSAGE.pack(message.transactional * TRANSACTIONAL, emitted.lsn)
+        return head + self._text(message.prefix) + UINT32.pack(len(message.content)) + message.content

@@ -65,6 +65,8 @@ class ReplicationCommands:
 
             raise aborted()
         command = grammar.parse(text, self._session.report)
+        if self._session.on_command is not None:
+            self._session.on_command(command.name)
         with self._backend.running():
             self._carry_out(command)
         return True

@@ -22,7 +22,7 @@ from pgrepl.replication.decoding.stream import Line, SlotDecoder
 from pgrepl.replication.publisher import senders, slots
 from pgrepl.replication.publisher.senders import WalSender
 from pgrepl.replication.publisher.standby_slots import sendable_lsn
-from pgrepl.server.backend_loop import Backend
+from pgrepl.server.backend_loop import Backend, SenderDone
 from pgrepl.server.channel import LARGE_MESSAGE, Body, ConnectionLost
 from pgrepl.server.replication.grammar import Command
 
@@ -69,10 +69,15 @@ class Sender:
             self._backend.log.slot("acquired", self._slot)
             self._channel.send(b"W", struct.pack("!bh", 0, 0))
             self._channel.flush()
+            self._backend.replicates = True
             try:
                 self._stream(decoder)
             finally:
+                self._backend.replicates = False
                 self._leave()
+            if not self._ends:  # WalSndDone says that much, and ends the session
+                self._backend.complete("COPY 0")
+                raise SenderDone
             self._channel.send(b"c")
             self._backend.complete("COPY 0")  # libpqrcv_endstreaming expects it before the command's own tag
         finally:
@@ -99,7 +104,7 @@ class Sender:
             slots.check_decodable(session, row)
             start = max(row.confirmed_flush_lsn or 0, command.lsn)
             slots.check_retained(session, row, start)
-            decoder = SlotDecoder(session, row, given, session.text_style)
+            decoder = SlotDecoder(session, row, given, session.text_style, self._backend.session)
         name = self._backend.session.settings.get("application_name")
         sender = WalSender(self._token, name, self._backend.session.query, session.role)
         with slots.at_once(session) as there:
@@ -130,6 +135,15 @@ class Sender:
             self._listen(_LOOK)
             self._note()
             self._check_alive()
+            if self._backend.is_stopping and link.version() == seen and self._is_done():
+                return
+
+    def _is_done(self) -> bool:
+        """Whether the subscriber has all that there is; it is asked (WalSndDone)."""
+        done = self._flushed >= self._sent and self._held_back is None
+        if not done and not self._asked:
+            self._keepalive(ask=True)
+        return done
 
     def _send_changes(self, decoder: SlotDecoder) -> None:
         session = self._session

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.classes import PG_CLASS
+from pgrepl.catalog.collations import name_and_schema
 from pgrepl.catalog.comments import comment_on
 from pgrepl.catalog.depend import Dependency
 from pgrepl.catalog.indexes import index_row
@@ -17,7 +18,7 @@ from pgrepl.shell.describe.footers import footers_of
 from pgrepl.shell.describe.listing import print_description, print_listing, read_pattern, session_of
 from pgrepl.shell.describe.matching import matching_relations
 from pgrepl.sql.quote import quote_identifier
-from pgrepl.types.builtin import collation_by_oid, type_by_oid
+from pgrepl.types.builtin import type_by_oid
 from pgrepl.types.names import format_type
 from pgrepl.types.oids import FIRST_USER_OID
 
@@ -93,7 +94,7 @@ def _column(session: Session, found: Relation, column: Attribute, verbose: bool,
         cells += ["yes" if column.num <= index.indnkeyatts else "no"]
         cells += [index_definition(session, found.oid, column.num, True) or ""]
     else:
-        cells += [_collation(column), "not null" if column.notnull else "", _default(session, found, column)]
+        cells += [_collation(session, column), "not null" if column.notnull else "", _default(session, found, column)]
     if verbose:
         cells.append(STORAGE.get(column.storage, "???"))
         if with_compression:
@@ -105,12 +106,12 @@ def _column(session: Session, found: Relation, column: Attribute, verbose: bool,
     return cells
 
 
-def _collation(column: Attribute) -> str:
+def _collation(session: Session, column: Attribute) -> str:
     kind = type_by_oid(column.type)
     if not column.collation or kind is None or kind.collation == column.collation:
         return ""
-    found = collation_by_oid(column.collation)
-    return found.name if found is not None else ""
+    found = name_and_schema(session, column.collation)
+    return "" if found is None else found[0]
 
 
 def _default(session: Session, found: Relation, column: Attribute) -> str:

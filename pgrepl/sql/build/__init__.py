@@ -26,8 +26,8 @@ BUILDERS: BuilderTable = {}
 FAMILIES = (
     "common", "expression", "select", "names", "operator", "function", "transaction", "setting", "query", "from_",
     "dml", "constraint", "table", "publication", "subscription", "index", "schema", "sequence", "view", "alter_table",
-    "object", "type", "privilege", "role", "maintenance", "copy", "xml", "json", "routine", "trigger", "outside",
-    "fragment", "session",
+    "object", "type", "privilege", "role", "maintenance", "copy", "xml", "json", "routine", "trigger", "define",
+    "outside", "fragment", "session",
 )  # fmt: skip
 """The modules of this package that register builders. They are loaded in this order until an alias is found, so the
 families that every session needs come first."""

@@ -27,11 +27,11 @@ def _kind(alias: str, kind: Kind) -> None:
 for _inside in (
     ObjectType.TABLE, ObjectType.SEQUENCE, ObjectType.VIEW, ObjectType.INDEX, ObjectType.PUBLICATION, ObjectType.SCHEMA,
     ObjectType.DATABASE, ObjectType.ROLE, ObjectType.SUBSCRIPTION, ObjectType.MATVIEW,
-    ObjectType.TRIGGER,
+    ObjectType.TRIGGER, ObjectType.COLLATION,
 ):  # fmt: skip
     _kind(f"kind_{_inside.value.replace(' ', '_')}", _inside)
 for _outside in (
-    "FOREIGN TABLE", "COLLATION", "CONVERSION", "STATISTICS", "TEXT SEARCH PARSER",
+    "FOREIGN TABLE", "CONVERSION", "STATISTICS", "TEXT SEARCH PARSER",
     "TEXT SEARCH DICTIONARY", "TEXT SEARCH TEMPLATE", "TEXT SEARCH CONFIGURATION", "ACCESS METHOD", "EVENT TRIGGER",
     "EXTENSION", "FOREIGN DATA WRAPPER", "LANGUAGE", "SERVER", "TABLESPACE", "POLICY", "RULE",
 ):  # fmt: skip

@@ -21,6 +21,7 @@ from pgrepl.sql.nodes import (
     CollateClause,
     Expr,
     FuncCall,
+    IsDocument,
     NullTest,
     NullTestType,
     SelectStmt,
@@ -29,7 +30,6 @@ from pgrepl.sql.nodes import (
     SubLinkType,
     TypeCast,
     TypeName,
-    UnsupportedExpr,
 )
 
 OP = AExprKind.OP
@@ -248,12 +248,12 @@ def is_not_normalized_form(locations: tuple[int, int], operand: Expr, form: str)
 
 
 @build(at=2)
-def is_document(location: int, operand: Expr) -> Expr:
-    return UnsupportedExpr("IS DOCUMENT", (operand,), location)
+def is_document(location: int, operand: Expr) -> IsDocument:
+    return IsDocument(operand, location)
 
 
 @build(at=2)
-def is_not_document(location: int, operand: Expr) -> Expr:
+def is_not_document(location: int, operand: Expr) -> BoolExpr:
     return not_(location, is_document(location, operand))
 
 

@@ -1,4 +1,4 @@
-"""Functions and procedures; and what of aggregates and operators PostgreSQL's grammar checks."""
+"""Functions and procedures; and what of aggregates PostgreSQL's grammar checks."""
 
 from __future__ import annotations
 
@@ -122,16 +122,6 @@ def ordered_set_args(location: int, direct: list[FunctionParameter], ordered: li
             " same data type",
             location=ordered[0].type_name.location,
         )
-
-
-@build(at=3)
-def missing_operator_argument(location: int, type_name: TypeName) -> None:
-    raise PgError(
-        "42601",
-        "missing argument",
-        hint="Use NONE to denote the missing argument of a unary operator.",
-        location=location,
-    )
 
 
 def _without_places(parameter: FunctionParameter) -> tuple[str, TypeName]:

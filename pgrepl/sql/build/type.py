@@ -27,6 +27,8 @@ from pgrepl.sql.nodes import (
     ConstrType,
     CreateDomainStmt,
     CreateEnumStmt,
+    CreateRangeStmt,
+    DefElem,
     DropTypeStmt,
     Expr,
     ObjectType,
@@ -117,6 +119,11 @@ def rename_type_attribute(location: int, name: Names, attribute: str, new_name: 
     return RenameStmt(
         ObjectType.ATTRIBUTE, new_name, relation_of(name, location), ObjectType.TYPE, attribute, cascade=cascade
     )
+
+
+@build
+def create_range(location: int, name: Names, options: list[DefElem]) -> CreateRangeStmt:
+    return CreateRangeStmt(relation_of(name, location), tuple(options))
 
 
 # ------------------------------------------------------------------------------------------------ domains

@@ -27,6 +27,7 @@ from pgrepl.sql.nodes import (
     Expr,
     FuncCall,
     GroupingFunc,
+    IsDocument,
     MergeSupportFunc,
     MinMaxExpr,
     NamedArg,
@@ -171,6 +172,11 @@ def _(node: NullTest) -> str:
 @deparse.register
 def _(node: BooleanTest) -> str:
     return f"({deparse(node.arg)} {node.kind.value})"
+
+
+@deparse.register
+def _(node: IsDocument) -> str:
+    return f"({deparse(node.arg)} IS DOCUMENT)"
 
 
 @deparse.register

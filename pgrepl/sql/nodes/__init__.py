@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pgrepl.sql.nodes.define import *  # noqa: F403
     from pgrepl.sql.nodes.dml import *  # noqa: F403
     from pgrepl.sql.nodes.expr import *  # noqa: F403
     from pgrepl.sql.nodes.json import *  # noqa: F403
@@ -39,6 +40,7 @@ _FAMILIES = (
     "routine",
     "trigger",
     "type",
+    "define",
     "session",
 )
 

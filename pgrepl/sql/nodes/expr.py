@@ -163,6 +163,12 @@ class BooleanTest(Expr):
 
 
 @frozen
+class IsDocument(Expr):
+    arg: Expr
+    location: int = -1
+
+
+@frozen
 class NamedArg(Expr):
     """`name => value` in a call."""
 

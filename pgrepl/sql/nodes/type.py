@@ -7,7 +7,7 @@ from enum import Enum
 from pgrepl.frozen import frozen
 from pgrepl.sql.nodes.expr import Expr, RangeVar, Statement, TypeName
 from pgrepl.sql.nodes.table import ColumnDef, Constraint
-from pgrepl.sql.nodes.utility import ObjectType
+from pgrepl.sql.nodes.utility import DefElem, ObjectType
 
 
 @frozen
@@ -20,6 +20,12 @@ class CreateEnumStmt(Statement):
 class CompositeTypeStmt(Statement):
     relation: RangeVar
     columns: tuple[ColumnDef, ...]
+
+
+@frozen
+class CreateRangeStmt(Statement):
+    name: RangeVar
+    options: tuple[DefElem, ...]
 
 
 @frozen
@@ -75,5 +81,5 @@ class DropTypeStmt(Statement):
 
 __all__ = [
     "AlterDomainKind", "AlterDomainStmt", "AlterEnumStmt", "CompositeTypeStmt", "CreateDomainStmt", "CreateEnumStmt",
-    "DropTypeStmt",
+    "CreateRangeStmt", "DropTypeStmt",
 ]  # fmt: skip

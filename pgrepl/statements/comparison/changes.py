@@ -13,6 +13,7 @@ from pgrepl.statements.comparison.columns import anew, changed_columns, gone_col
 from pgrepl.statements.comparison.default_privileges import KIND as DEFAULT_PRIVILEGES
 from pgrepl.statements.comparison.default_privileges import default_privilege_definitions
 from pgrepl.statements.comparison.definition import Definition, Fact, Key, Phase
+from pgrepl.statements.comparison.operators import collation_definitions, operator_definitions
 from pgrepl.statements.comparison.relations import placed_parts, relation_definitions, schema_definitions
 from pgrepl.statements.comparison.replication import publication_definitions, subscription_definitions
 from pgrepl.statements.comparison.routines import routine_definitions
@@ -30,12 +31,13 @@ if TYPE_CHECKING:
 
 VIEWS = ("view", "materialized view")
 KINDS = (
-    "role", "schema", "type", "routine", "sequence", "table", *VIEWS, "publication", "subscription", DEFAULT_PRIVILEGES,
+    "role", "schema", "collation", "type", "routine", "operator", "sequence", "table", *VIEWS, "publication",
+    "subscription", DEFAULT_PRIVILEGES,
 )  # fmt: skip
 _DROPPED_TOGETHER = (*VIEWS, "table", "sequence", "schema")
 _DROP_ORDER = (
-    ("subscription",), ("publication",), VIEWS, ("table",), ("routine",), ("sequence",), ("type",), ("schema",),
-    ("role",),
+    ("subscription",), ("publication",), VIEWS, ("table",), ("operator",), ("routine",), ("sequence",),
+    ("type",), ("collation",), ("schema",), ("role",),
 )  # fmt: skip
 _ROUTINES = ("CREATE FUNCTION", "CREATE PROCEDURE", "CREATE OR REPLACE FUNCTION", "CREATE OR REPLACE PROCEDURE")
 
@@ -50,8 +52,14 @@ def definitions(
     with session.settings.during(QUALIFIED):
         if "role" in kinds:
             found.append(role_definitions(session))
-        found += [schema_definitions(session), type_definitions(session), relation_definitions(session)]
-        found += [routine_definitions(session, placed_parts(session)), publication_definitions(session)]
+        placed = list(placed_parts(session))
+        found += [
+            schema_definitions(session),
+            collation_definitions(session),
+            type_definitions(session),
+            operator_definitions(session, placed),
+        ]
+        found += [relation_definitions(session), routine_definitions(session, placed), publication_definitions(session)]
         found += [subscription_definitions(session, typed or {}), default_privilege_definitions(session)]
         return {each.key: each for listed in found for each in listed if each.kind in kinds}
 
@@ -99,7 +107,7 @@ def changes(
             work.steps += _made(after, have)
         elif not _is_fixed(work, before, after):
             work.dropped.append(before)
-            kept = after.kind in ("type", "routine")
+            kept = after.kind in ("collation", "type", "routine", "operator")
             work.steps += [(phase if kept else max(phase, float(Phase.RELATIONS)), text) for phase, text in after.made]
         else:
             _columns(work, before, after)
@@ -117,7 +125,8 @@ def changes(
             else:
                 work.left += 1
     _let_go(work, have if there is None else there, wanted)
-    at_once = [each for each in work.dropped if each.key in wanted or each.kind in VIEWS]
+    remade = {each.name for each in work.dropped if each.key in wanted}
+    at_once = [e for e in work.dropped if e.key in wanted or e.kind in VIEWS or remade & e.holds.keys()]
     first = list(_drop_statements([*at_once, *work.let_go]))
     if any(text.startswith(_ROUTINES) for _, text in work.steps):
         work.steps.insert(0, (0, "SET check_function_bodies = false;"))
@@ -153,13 +162,18 @@ def _drop_owned(work: _Work, sequence: Definition, owner: Fact, wanted: Definiti
 
 
 def _let_go(work: _Work, there: Definitions, wanted: Definitions) -> None:
-    """Views and row filters keep the types of the columns that they look at: they go before one changes, and are made
-    again as they were, or are to be."""
+    """Views and row filters keep the types of the columns that they look at, operators their functions: they go before
+    one changes, and are made again as they were, or are to be."""
     held = {before.name for before in there.values() if _changes_type(work, before)}
     held |= {each.name for each in work.dropped if each.key in wanted}
     dropped = {each.key for each in work.dropped}
     for key, each in there.items():  # what others look at comes first
         if not held & each.holds.keys() or key in dropped:
+            continue
+        if each.kind == "operator":  # its function is made anew
+            held.add(each.name)
+            work.let_go.append(each)
+            work.steps += wanted[key].made if key in wanted else each.made
             continue
         if each.kind in VIEWS:
             held.add(each.name)

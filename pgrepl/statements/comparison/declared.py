@@ -17,12 +17,15 @@ from pgrepl.sql.nodes import (
     CreateEnumStmt,
     CreateFunctionStmt,
     CreatePublicationStmt,
+    CreateRangeStmt,
     CreateRoleStmt,
     CreateSchemaStmt,
     CreateSeqStmt,
     CreateStmt,
     CreateSubscriptionStmt,
     CreateTableAsStmt,
+    DefineStmt,
+    ObjectType,
     RangeVar,
     Statement,
     ViewStmt,
@@ -42,11 +45,12 @@ _STEERING = frozenset(
     ("SelectStmt", "TransactionStmt", "VariableSetStmt", "VariableShowStmt", "DiscardStmt", "ConstraintsSetStmt")
 )
 _DECLARING = _STEERING | {
-    "AlterDefaultPrivilegesStmt", "AlterDomainStmt", "AlterEnumStmt", "AlterFunctionStmt", "AlterObjectSchemaStmt",
-    "AlterOwnerStmt",
+    "AlterDefaultPrivilegesStmt", "AlterDomainStmt", "AlterEnumStmt", "AlterCollationStmt", "AlterFunctionStmt",
+    "AlterObjectSchemaStmt",
+    "AlterOperatorStmt", "AlterOwnerStmt", "DefineStmt",
     "AlterPublicationStmt", "AlterRoleSetStmt", "AlterRoleStmt", "AlterSeqStmt", "AlterSubscriptionStmt",
     "AlterTableStmt", "CommentStmt", "CompositeTypeStmt", "CreateDomainStmt", "CreateEnumStmt", "CreateFunctionStmt",
-    "CreatePublicationStmt", "CreateRoleStmt", "CreateSchemaStmt", "CreateSeqStmt", "CreateStmt",
+    "CreatePublicationStmt", "CreateRangeStmt", "CreateRoleStmt", "CreateSchemaStmt", "CreateSeqStmt", "CreateStmt",
     "CreateSubscriptionStmt", "CreateTableAsStmt", "CreateTrigStmt", "GrantRoleStmt", "GrantStmt", "IndexStmt",
     "ViewStmt",
 }  # fmt: skip
@@ -75,10 +79,14 @@ class Naming(Rehearsal):
             self.named.add((kind, f"{schema}.{quote_identifier(stmt.relation.name)}"))
         elif isinstance(stmt, CompositeTypeStmt):
             self._note_type(stmt.relation)
-        elif isinstance(stmt, (CreateEnumStmt, CreateDomainStmt)):
+        elif isinstance(stmt, (CreateEnumStmt, CreateDomainStmt, CreateRangeStmt)):
             self._note_type(stmt.name)
         elif isinstance(stmt, CreateFunctionStmt):
             self.named.add(("routine", quote_qualified(*(("public", *stmt.name)[-2:]))))
+        elif isinstance(stmt, DefineStmt):
+            schema, symbol = ("public", *stmt.name)[-2:]
+            name = symbol if stmt.kind is ObjectType.OPERATOR else quote_identifier(symbol)
+            self.named.add((stmt.kind.value, f"{quote_identifier(schema)}.{name}"))
         elif isinstance(stmt, CreateSchemaStmt):
             self.named.add(("schema", quote_identifier(stmt.name or "")))
             for element in stmt.elements:
@@ -114,8 +122,8 @@ class Declaring(Rehearsal):
 
 
 def _without_types(kind: str, name: str) -> str:
-    """A file names all routines of a name together."""
-    return name.partition("(")[0] if kind == "routine" else name
+    """A file names all routines or operators of a name together."""
+    return name.partition("(")[0].rstrip() if kind in ("routine", "operator") else name
 
 
 Step = TypeVar("Step")

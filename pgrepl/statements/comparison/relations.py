@@ -17,9 +17,11 @@ from pgrepl.catalog.tables import pg_constraint, pg_index, pg_inherits, pg_seque
 from pgrepl.catalog.triggers import triggers_of
 from pgrepl.expr.definitions import options_text, partition_key_definition, view_definition
 from pgrepl.expr.trigger_definition import trigger_definition
+from pgrepl.expr.type_definition import collate_clause
 from pgrepl.sql.quote import quote_identifier
 from pgrepl.statements.comparison.definition import ColumnFacts, Definition, Fact, Phase
 from pgrepl.statements.comparison.facts import comment_fact, privilege_facts
+from pgrepl.statements.comparison.operators import used_by_view
 from pgrepl.statements.comparison.routines import called_by_view
 from pgrepl.statements.dump import naming
 from pgrepl.statements.dump.routines import RoutineParts
@@ -44,7 +46,6 @@ from pgrepl.statements.dump.sequence import (
 )
 from pgrepl.statements.dump.table import column_definition, column_settings, default_of, is_printed
 from pgrepl.statements.dump.trigger import enabled
-from pgrepl.types.builtin import collation_by_oid, type_by_oid
 from pgrepl.types.names import format_type
 
 if TYPE_CHECKING:
@@ -95,8 +96,8 @@ def relation_definitions(session: Session) -> Iterator[Definition]:
             for oid in needed_by(session, each):
                 if oid in found:
                     described.holds[naming.qualified(found[oid])] = (f"DROP {_words(each)};", remade)
-            for routine in called_by_view(session, number):
-                described.holds[routine] = (f"DROP {_words(each)};", remade)
+            for used in (*called_by_view(session, number), *used_by_view(session, number)):
+                described.holds[used] = (f"DROP {_words(each)};", remade)
         else:
             described.facts |= _table_facts(session, each)
             described.columns = {c.name: _column(session, each, c) for c in each.columns}
@@ -303,15 +304,10 @@ def _indexes(session: Session, found: Relation) -> Iterator[tuple[str, Fact]]:
 
 
 def _column(session: Session, table: Relation, column: Attribute) -> ColumnFacts:
-    kind = type_by_oid(column.type)
-    collation = ""
-    if column.collation and kind is not None and kind.collation != column.collation:
-        found = collation_by_oid(column.collation)
-        collation = f" COLLATE pg_catalog.{quote_identifier(found.name)}" if found is not None else ""
     sequence = identity_sequence(session, table, column)
     return ColumnFacts(
         column_definition(session, table, column),
-        format_type(column.type, column.typmod) + collation,
+        format_type(column.type, column.typmod) + collate_clause(session, column.type, column.collation),
         default_of(session, table, column),
         bool(column.generated),
         column.notnull,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog.acl import ObjectKind
 from pgrepl.catalog.classes import PG_PROC
 from pgrepl.catalog.comments import comment_on
-from pgrepl.catalog.routines import as_proc, routine_row, routine_rows
+from pgrepl.catalog.routines import as_proc, routine_row, written_routines
 from pgrepl.catalog.store import rows
 from pgrepl.catalog.tables import pg_depend, pg_proc, pg_rewrite
 from pgrepl.expr.routine_text import arguments_text, definition, result_text, signature_text
@@ -28,7 +28,7 @@ def routine_definitions(session: Session, placed: Iterable[tuple[int, float, str
     made: dict[int, list[tuple[float, str]]] = defaultdict(list)
     for oid, phase, text in placed:
         made[oid].append((phase, text))
-    for row in routine_rows(session):
+    for row in written_routines(session):
         proc = as_proc(session, row)
         words = f"{'PROCEDURE' if row.prokind == 'p' else 'FUNCTION'} {signature_text(session, proc)}"
         about = {

@@ -46,6 +46,8 @@ def type_definitions(session: Session) -> Iterator[Definition]:
         described.fixed = {"kind": row.typtype}
         if row.typtype == "e":
             described.labels = tuple([label.enumlabel for label in labels_of(session, row.oid)])
+        elif row.typtype == "r":
+            described.fixed = {"definition": create_type(session, row)}
         elif row.typtype == "c":
             parts = attribute_definitions(session, row)
             described.attributes = {each: text.strip() for each, text in parts.items()}

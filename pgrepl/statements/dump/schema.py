@@ -1,8 +1,8 @@
 """Schemas, sequences, tables, views, constraints and indexes of a dump.
 
-The order: schemas; types; sequences; tables and views, each after what it is made of; partitions attached; keys and
-indexes, those of partitions before those of their parents, which then take them over; foreign keys last. Partitions
-are made as tables of their own and attached, as pg_dump does.
+The order: schemas; collations; types; sequences; tables and views, each after what it is made of; partitions attached;
+keys and indexes, those of partitions before those of their parents, which then take them over; foreign keys last.
+Partitions are made as tables of their own and attached, as pg_dump does.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from pgrepl.expr.definitions import (
 )
 from pgrepl.sql.quote import quote_identifier
 from pgrepl.statements.dump import naming
+from pgrepl.statements.dump.collations import collation_parts
 from pgrepl.statements.dump.default_privileges import default_privileges
 from pgrepl.statements.dump.routines import RoutineParts
 from pgrepl.statements.dump.sequence import create_sequence, identity, is_owned, sequence_owner
@@ -48,6 +49,7 @@ KINDS = {kind: ObjectKind.SEQUENCE if kind == "S" else ObjectKind.TABLE for kind
 def dump_schema(session: Session) -> Iterator[str]:
     for _, text in schema_parts(session):
         yield text
+    yield from collation_parts(session)
     yield from type_parts(session)
     routines = RoutineParts(session)
     for _, text in routines.first():

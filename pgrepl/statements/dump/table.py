@@ -15,10 +15,11 @@ from pgrepl.expr.definitions import (
     options_text,
     partition_key_definition,
 )
+from pgrepl.expr.type_definition import collate_clause
 from pgrepl.expr.typefacts import type_text
 from pgrepl.sql.quote import quote_identifier
 from pgrepl.statements.dump import naming
-from pgrepl.types.builtin import collation_by_oid, type_by_oid
+from pgrepl.types.builtin import type_by_oid
 
 
 def create_table(session: Session, table: Relation) -> str:
@@ -91,10 +92,7 @@ def default_of(session: Session, table: Relation, column: Attribute) -> str | No
 
 def column_definition(session: Session, table: Relation, column: Attribute) -> str:
     text = f"{quote_identifier(column.name)} {type_text(session, column.type, column.typmod)}"
-    kind = type_by_oid(column.type)
-    if column.collation and kind is not None and kind.collation != column.collation:
-        found = collation_by_oid(column.collation)
-        text += f" COLLATE pg_catalog.{quote_identifier(found.name)}" if found is not None else ""
+    text += collate_clause(session, column.type, column.collation)
     default = default_of(session, table, column)
     if default is not None:
         text += f" GENERATED ALWAYS AS ({default}) STORED" if column.generated else f" DEFAULT {default}"

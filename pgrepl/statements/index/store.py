@@ -15,7 +15,7 @@ from pgrepl.errors import PgError
 from pgrepl.expr import stored
 from pgrepl.frozen import frozen
 from pgrepl.rows.requirements import Unique
-from pgrepl.statements.dependencies import record_expression_dependencies
+from pgrepl.statements.dependencies import record_collations, record_expression_dependencies
 from pgrepl.statements.index.attributes import IndexColumns
 from pgrepl.statements.index.spec import IndexSpec
 from pgrepl.statements.table.columns import attribute_values, column_of_type, type_storage
@@ -90,6 +90,7 @@ def store_index(
         record_dependencies(session, self, simple or [ObjectAddress(PG_CLASS, rel.oid)], Dependency.AUTO)
     if origin.parent_index:
         tie_to_parent(session, oid, origin.parent_index, rel.oid)
+    record_collations(session, self, columns.collations[: len(spec.keys)])
     for expr in (*columns.exprs, *((spec.typed_where,) if spec.typed_where is not None else ())):
         record_expression_dependencies(session, self, expr, rel.oid, self_kind=Dependency.AUTO)
     if not rel.has_index:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import store
-from pgrepl.catalog.acl import ObjectKind, check_owner, check_privilege, has_privilege
+from pgrepl.catalog.acl import ObjectKind, check_owner, check_privilege
 from pgrepl.catalog.aclchange import with_new_owner
-from pgrepl.catalog.classes import PG_NAMESPACE, PG_PROC, TOAST_NAMESPACE
-from pgrepl.catalog.namespace import is_temporary, schema_for_creation, schema_name, schema_row
-from pgrepl.catalog.roles import check_can_set_role, is_superuser, resolve_role
+from pgrepl.catalog.classes import PG_PROC, ObjectAddress
+from pgrepl.catalog.namespace import schema_for_creation, schema_name, schema_row
+from pgrepl.catalog.roles import is_superuser, resolve_role
 from pgrepl.catalog.routines import routine_row
-from pgrepl.catalog.tables import pg_depend, pg_proc
+from pgrepl.catalog.tables import pg_proc
 from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import AlterFunctionStmt
 from pgrepl.sql.tags import command_tag
+from pgrepl.statements.in_schema import check_may_give, check_may_move, depend_on_schema
 from pgrepl.statements.routine.drop import routine_word
 from pgrepl.statements.routine.find import find_routine
 from pgrepl.statements.routine.options import read_options, with_settings
@@ -29,12 +30,12 @@ def alter_function(stmt: AlterFunctionStmt, session: Session) -> Result:
     routine = find_routine(session, stmt.kind, stmt.routine)
     if stmt.new_owner is not None:
         _change_owner(session, routine, resolve_role(session, stmt.new_owner))
+    elif stmt.new_schema is not None:
+        _move(session, routine, schema_for_creation(session, stmt.new_schema))
     else:
         check_owner(session, routine_word(routine), routine.proname, routine.proowner)
         if stmt.new_name is not None:
             _rename(session, routine, stmt.new_name)
-        elif stmt.new_schema is not None:
-            _move(session, routine, schema_for_creation(session, stmt.new_schema))
         else:
             _change(session, stmt, routine)
     return Result(command_tag(stmt))
@@ -91,27 +92,18 @@ def _change_owner(session: Session, routine: pg_proc, owner: int) -> None:
     """As AlterObjectOwner_internal does."""
     if routine.proowner == owner:
         return
-    if not is_superuser(session):
-        check_owner(session, routine_word(routine), routine.proname, routine.proowner)
-        check_can_set_role(session, session.role, owner)
-        schema = schema_row(session, routine.pronamespace)
-        assert schema is not None
-        if not has_privilege(session, ObjectKind.SCHEMA, schema, "CREATE", owner):
-            raise PgError("42501", f"permission denied for schema {schema.nspname}")
+    word = routine_word(routine)
+    check_may_give(session, word, routine.proname, routine.proowner, routine.pronamespace, owner)
     acl = with_new_owner(routine.proacl, routine.proowner, owner)
     store.update(session, pg_proc, {"oid": routine.oid}, proowner=owner, proacl=acl)
 
 
 def _move(session: Session, routine: pg_proc, namespace: int) -> None:
     """As AlterObjectNamespace_internal does."""
-    before = routine.pronamespace
-    if is_temporary(schema_name(session, namespace)) or is_temporary(schema_name(session, before)):
-        raise PgError("0A000", "cannot move objects into or out of temporary schemas")
-    if TOAST_NAMESPACE in (namespace, before):
-        raise PgError("0A000", "cannot move objects into or out of TOAST schema")
-    if namespace == before:
+    check_owner(session, routine_word(routine), routine.proname, routine.proowner)
+    check_may_move(session, routine.pronamespace, namespace)
+    if namespace == routine.pronamespace:
         return
     _refuse_same(session, routine, routine.proname, namespace)
     store.update(session, pg_proc, {"oid": routine.oid}, pronamespace=namespace)
-    where = {"datid": session.database_oid, "classid": PG_PROC, "objid": routine.oid, "refclassid": PG_NAMESPACE}
-    store.update(session, pg_depend, where, refobjid=namespace)
+    depend_on_schema(session, ObjectAddress(PG_PROC, routine.oid), namespace)

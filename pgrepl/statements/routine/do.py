@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def execute_do(stmt: DoStmt, session: Session) -> Result:
     code = compiled_do(stmt, session)
     transaction = session.transaction
-    atomic = transaction.block is not Block.NONE
+    atomic = transaction.block is not Block.NONE or bool(session.contexts)
     if not atomic:
         transaction.begin_within()
     run_block(session, code, atomic=atomic)

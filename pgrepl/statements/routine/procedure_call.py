@@ -59,7 +59,8 @@ class ProcedureCall:
 
 def call(stmt: CallStmt, session: Session) -> Result:
     prepared = prepare_call(session, stmt)
-    row = prepared.run(session, atomic=session.transaction.block is not Block.NONE)
+    is_called = bool(session.contexts)  # by a function in SQL
+    row = prepared.run(session, atomic=is_called or session.transaction.block is not Block.NONE)
     if not prepared.columns:
         return Result("CALL")
     if session.keeps_values:

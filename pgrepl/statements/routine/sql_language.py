@@ -93,16 +93,14 @@ class SqlLanguage:
         for number, step in enumerate(plan.steps, 1):
             with _context(routine, f"statement {number}"):
                 check_for_interrupts()
-                found = _run(session, routine, step, variables)
-                if number < last or step.columns is None:
-                    for _ in found:
-                        pass
-                    continue
-                if not routine.proretset:
-                    first = next(iter(found), None)
-                    found = iter(()) if first is None else iter((first,))
-                for row in found:
-                    yield plan.shape(row)
+                with _inside(session, routine, number):
+                    found = _run(session, step, variables)
+                is_result = number == last and step.columns is not None
+                for row in _each(session, routine, number, found):
+                    if is_result:
+                        yield plan.shape(row)
+                        if not routine.proretset:
+                            break
 
 
 SQL = SqlLanguage()
@@ -127,6 +125,29 @@ def _context(routine: pg_proc, where: str) -> Iterator[None]:
         yield
     except PgError as error:
         raise error.inside(routine.prosrc).with_context(f'SQL function "{routine.proname}" {where}') from None
+
+
+@contextmanager
+def _inside(session: Session, routine: pg_proc, number: int) -> Iterator[None]:
+    """Add the statement to the CONTEXT of what runs in here, which is then called by a function."""
+    depth = len(session.contexts)
+    session.contexts.append(lambda: f'SQL function "{routine.proname}" statement {number}')
+    try:
+        yield
+    finally:
+        del session.contexts[depth:]
+
+
+def _each(
+    session: Session, routine: pg_proc, number: int, rows: Iterator[tuple[Any, ...]]
+) -> Iterator[tuple[Any, ...]]:
+    """The rows, each of which the statement makes when it is asked for."""
+    while True:
+        with _inside(session, routine, number):
+            row = next(rows, None)
+        if row is None:
+            return
+        yield row
 
 
 # --- the plan -------------------------------------------------------------------------------------------------------
@@ -209,7 +230,7 @@ def _check_allowed(routine: pg_proc, plan: _Plan) -> None:
 # --- running --------------------------------------------------------------------------------------------------------
 
 
-def _run(session: Session, routine: pg_proc, step: _Step, variables: SqlVariables) -> Iterator[tuple[Any, ...]]:
+def _run(session: Session, step: _Step, variables: SqlVariables) -> Iterator[tuple[Any, ...]]:
     """The rows of a statement."""
     if step.query is None:
         with analysing(session, variables):

@@ -9,13 +9,14 @@ from typing import Any
 from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.user_types import check_usage
-from pgrepl.errors import PgError
+from pgrepl.errors import PgError, unsupported
 from pgrepl.expr import lookup, typefacts
 from pgrepl.expr.tree import Expr as TypedExpr
 from pgrepl.expr.typenames import column_collation, type_of_name
 from pgrepl.sql.nodes import ColumnDef, Expr, TypeName
 from pgrepl.types.builtin import type_by_oid
 from pgrepl.types.oids import FIRST_USER_OID
+from pgrepl.types.row_arrays import RowArray
 
 MAX_COLUMNS = 1600
 SYSTEM_COLUMNS = {"tableoid": -6, "cmax": -5, "xmax": -4, "cmin": -3, "xmin": -2, "ctid": -1}
@@ -150,7 +151,7 @@ def check_names_and_types(session: Session, columns: Sequence[NewColumn], kind: 
             raise PgError("42701", f'column name "{column.name}" specified more than once')
         seen.add(column.name)
     for column in columns:
-        check_type(session, column.name, column.type, column.collation)
+        check_type(session, column.name, column.type, column.collation, stored=kind != "v")
 
 
 def too_many_columns() -> PgError:
@@ -169,8 +170,10 @@ def check_type(
     *,
     rowtypes: tuple[int, ...] = (),
     partition_key: bool = False,
+    stored: bool = True,
 ) -> None:
-    """Refuse a type no column can have, as CheckAttributeType does. `rowtypes` are those of the relation itself."""
+    """Refuse a type no column can have, as CheckAttributeType does. `rowtypes` are those of the relation itself. No
+    lake stores arrays of a table's rows, whose columns may change."""
     found = type_by_oid(type_)
     what = f"partition key column {name}" if partition_key else f'column "{name}"'
     if found is None or (found.typtype == "c" and found.relid):
@@ -179,6 +182,8 @@ def check_type(
         raise PgError("42P16", f"{what} has pseudo-type {typefacts.type_text(session, type_)}")
     elif found.typtype == "d":
         check_type(session, name, found.basetype, collation, rowtypes=rowtypes, partition_key=partition_key)
+    elif stored and isinstance(type_, RowArray):
+        raise unsupported(f"a column of type {typefacts.type_text(session, type_)}")
     elif typefacts.element(type_):
         check_type(session, name, typefacts.element(type_), collation, rowtypes=rowtypes, partition_key=partition_key)
     if not collation and typefacts.is_collatable(type_):

@@ -17,7 +17,7 @@ from pgrepl.catalog.session import Session
 from pgrepl.catalog.tables import pg_attrdef, pg_attribute, pg_class
 from pgrepl.errors import PgError
 from pgrepl.expr.tree import Expr
-from pgrepl.statements.dependencies import record_type_dependencies
+from pgrepl.statements.dependencies import record_column_dependencies
 from pgrepl.statements.table.columns import (
     NewColumn,
     attribute_values,
@@ -81,7 +81,8 @@ def create_relation(
     store.insert_many(session, pg_attribute, values)
     if kind != "c":  # the type of a composite type's relation needs the schema
         record_dependency(session, ObjectAddress(PG_CLASS, oid), ObjectAddress(PG_NAMESPACE, namespace))
-    record_type_dependencies(session, oid, [(number, column.type) for number, column in enumerate(columns, 1)])
+    needs = [(number, column.type, column.collation) for number, column in enumerate(columns, 1)]
+    record_column_dependencies(session, oid, needs)
     if defaults:
         rows = [default_values(session, oid, number, expr) for number, expr in defaults.items()]
         store.insert_many(session, pg_attrdef, rows)

@@ -23,7 +23,7 @@ from pgrepl.expr.tree import CollateExpr, Const, Expr, Var
 from pgrepl.expr.typenames import collation_of_name
 from pgrepl.expr.walk import var_attnums
 from pgrepl.sql.nodes import PartitionElem, PartitionSpec
-from pgrepl.statements.dependencies import record_expression_dependencies
+from pgrepl.statements.dependencies import record_collations, record_expression_dependencies
 from pgrepl.statements.index.opclass import default_opclass_oid, index_access_method, resolve_opclass
 from pgrepl.statements.table.columns import SYSTEM_COLUMNS, check_type
 from pgrepl.statements.table.position import unplaced
@@ -163,6 +163,7 @@ def _store_key(session: Session, rel: Relation, strategy: str, keys: Sequence[_K
     for key in keys:
         if key.attnum:
             record_dependency(session, ObjectAddress(PG_CLASS, rel.oid, key.attnum), self, Dependency.INTERNAL)
+    record_collations(session, self, [key.collation for key in keys])
     for expr in exprs:
         record_expression_dependencies(session, self, expr, rel.oid, self_kind=Dependency.INTERNAL, reverse_self=True)
 

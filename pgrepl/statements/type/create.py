@@ -14,6 +14,7 @@ from pgrepl.catalog.store import insert, new_oid, update
 from pgrepl.catalog.user_types import is_type_name_taken, type_in_schema
 from pgrepl.errors import PgError
 from pgrepl.sql.nodes import RangeVar
+from pgrepl.statements.dependencies import record_collations
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -84,4 +85,6 @@ def insert_type(session: Session, namespace: int, name: str, *, oid: int = 0, ow
     address = ObjectAddress(PG_TYPE, oid)
     record_dependency(session, address, ObjectAddress(PG_NAMESPACE, namespace))
     record_dependency(session, ObjectAddress(PG_TYPE, array), address, Dependency.INTERNAL)
+    for each in (oid, array):
+        record_collations(session, ObjectAddress(PG_TYPE, each), [values.get("typcollation", 0)])
     return oid

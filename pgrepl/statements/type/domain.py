@@ -31,6 +31,7 @@ from pgrepl.statements.type.domain_columns import check_columns
 from pgrepl.statements.type.domain_constraints import add_check, add_not_null, cooked_check
 from pgrepl.statements.type.names import domain_of_parts
 from pgrepl.types.builtin import type_by_oid
+from pgrepl.types.row_arrays import RowArray
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -67,7 +68,7 @@ def _define(stmt: CreateDomainStmt, session: Session) -> Result:
     if kind is not None and kind.typtype == "p":
         message = f'"{type_name_text(stmt.type_name)}" is not a valid base type for a domain'
         raise PgError("42804", message, location=stmt.type_name.location)
-    if is_row_of_table(base):
+    if is_row_of_table(base) or isinstance(base, RowArray):
         raise unsupported(f"a domain over the row type {type_name_text(stmt.type_name)}")
     check_usage(session, base)
     collation = column_collation(session, stmt.collation, stmt.collation_location, base)

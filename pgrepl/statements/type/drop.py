@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.acl import is_owner
@@ -12,12 +11,13 @@ from pgrepl.catalog.objects import describe_object
 from pgrepl.catalog.row_types import rowtype_relation
 from pgrepl.catalog.user_types import type_row
 from pgrepl.errors import PgError
-from pgrepl.expr.typefacts import is_row_of_table, type_text
+from pgrepl.expr.typefacts import type_text
 from pgrepl.expr.typenames import type_name_text, type_of_name_or_none
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import DropTypeStmt, ObjectType, TypeName
 from pgrepl.statements.deletion import drop_objects
-from pgrepl.types.builtin import type_by_oid
+from pgrepl.types.builtin import element_type, type_by_oid
+from pgrepl.types.row_arrays import RowArray
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -39,8 +39,7 @@ def _found(session: Session, stmt: DropTypeStmt, name: TypeName, refused: list[P
     if stmt.missing_ok and len(name.names) > 1 and schema_or_none(session, name.names[-2]) is None:
         session.notice("NOTICE", f'schema "{name.names[-2]}" does not exist, skipping')
         return 0
-    of_table = _row_of_array(session, name)
-    oid = of_table or type_of_name_or_none(session, name)
+    oid = type_of_name_or_none(session, name)
     if oid is None:
         if not stmt.missing_ok:
             raise PgError("42704", f'type "{type_name_text(name)}" does not exist')
@@ -53,10 +52,11 @@ def _found(session: Session, stmt: DropTypeStmt, name: TypeName, refused: list[P
     if row is not None:
         owner, namespace = row.typowner, row.typnamespace
     else:
-        table = rowtype_relation(session, oid)
+        row_type = element_type(oid) if isinstance(oid, RowArray) else oid
+        table = rowtype_relation(session, row_type)
         text = type_text(session, oid)
-        if of_table:
-            refused.append(_required(f"{text}[]", f"type {text}"))
+        if row_type != oid:
+            refused.append(_required(text, f"type {type_text(session, row_type)}"))
         elif table is not None and not table.is_system:
             refused.append(_required(text, describe_object(session, ObjectAddress(PG_CLASS, table.oid))))
         owner = BOOTSTRAP_SUPERUSER if table is None else table.owner
@@ -65,18 +65,6 @@ def _found(session: Session, stmt: DropTypeStmt, name: TypeName, refused: list[P
     if not is_owner(session, owner) and (schema is None or not is_owner(session, schema.nspowner)):
         raise PgError("42501", f"must be owner of type {type_text(session, oid)}")
     return oid
-
-
-def _row_of_array(session: Session, name: TypeName) -> int | None:
-    """The row type of a table whose array the name is in PostgreSQL. Here nothing is made of that array."""
-    if name.array_bounds:
-        element = replace(name, array_bounds=())
-    elif name.names[-1].startswith("_") and type_of_name_or_none(session, name) is None:
-        element = replace(name, names=(*name.names[:-1], name.names[-1][1:]))
-    else:
-        return None
-    oid = type_of_name_or_none(session, element)
-    return oid if oid is not None and is_row_of_table(oid) else None
 
 
 def _required(text: str, whole: str) -> PgError:

@@ -26,11 +26,11 @@ HEADER = _SIGNATURE + bytes(8)
 TRAILER = _INT2.pack(-1)
 
 
-def row_writer(types: Sequence[int]) -> Callable[[Sequence[Any]], bytes]:
-    """A function for the bytes of a row (CopyOneRowTo)."""
+def row_writer(types: Sequence[int], encoding: str) -> Callable[[Sequence[Any]], bytes]:
+    """A function for the bytes of a row (CopyOneRowTo), whose texts are in an encoding."""
     for typoid in types:
         check_function(typoid, "output")
-    sends = [sender(typoid) for typoid in types]
+    sends = [sender(typoid, encoding) for typoid in types]
     count, size = _INT2.pack(len(types)), _INT4.pack
 
     def write(row: Sequence[Any]) -> bytes:

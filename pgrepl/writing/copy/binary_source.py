@@ -62,10 +62,11 @@ class BinarySource(RowSource):
         import pyarrow as pa
 
         from pgrepl.lake.scan import storage_array
-        from pgrepl.types.lake_forms import form
+        from pgrepl.lake.table import lake_table
 
+        table = lake_table(self.session, self.target.relation.oid)
         columns = self.target.columns
-        forms, names = [form(a.type, a.typmod) for a in columns], [a.name for a in columns]
+        forms, names = [table.column(a.num).form for a in columns], [a.name for a in columns]
         rows = self._reader.rows()
         while portion := list(islice(rows, _PORTION)):
             arrays = [storage_array(f.to_array([row[n] for row in portion])) for n, f in enumerate(forms)]

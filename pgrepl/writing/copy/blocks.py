@@ -158,6 +158,8 @@ def _without_escapes(array: pa.Array) -> pa.Array:
     escaped = pc.match_substring(array, "\\")
     if not pc.any(escaped).as_py():
         return array
+    if not pc.any(pc.match_substring(pc.replace_substring(array, "\\\\", ""), "\\")).as_py():
+        return pc.replace_substring(array, "\\\\", "\\")  # nothing but doubled backslashes
     words: Any = array.filter(escaped).to_pylist()
     if any((len(word) - len(word.rstrip("\\"))) % 2 for word in words):  # it escapes the delimiter behind it
         raise Unusual

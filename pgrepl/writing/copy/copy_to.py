@@ -193,7 +193,7 @@ def _binary(session: Session, stmt: CopyStmt, source: CopyToSource) -> int:
 
     count, head = 0, HEADER
     with outgoing(session, stmt, binary=True, columns=len(source.names)) as place:
-        write = row_writer([typoid for typoid, _ in source.types])
+        write = row_writer([typoid for typoid, _ in source.types], session.text_style.encoding)
         batches = _rows(session, source).batches()
         place.begin()
         for batch in batches:

@@ -43,7 +43,7 @@ def _stage(session: Session, source: RowSource, *, on_spark: bool) -> SparkChang
     if rel.kind != "r" or keys_of(session, rel.oid):
         raise Declined("a partitioned table, or one with foreign keys")
     named = frozenset(target.attnums)
-    check_fits(session, rel, ModifyKind.INSERT, named)
+    check_fits(session, rel, ModifyKind.INSERT, named, by_kernels=True)
     staged = StagedRows(session, rel, session.transaction.numbering.last_snapshot())
     try:
         with source.kernel_source() as (files, longest), spark.described(f"COPY {rel.name}"):

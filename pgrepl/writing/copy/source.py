@@ -18,6 +18,7 @@ from pgrepl.expr.context import Context
 from pgrepl.expr.evaluate import compile
 from pgrepl.lake.files import Extent
 from pgrepl.rows.checks_table import own
+from pgrepl.types.builtin import base_type
 from pgrepl.types.encodings import text_to_bytes
 from pgrepl.writing.copy.copy_options import CopyOptions
 from pgrepl.writing.copy.encoding import decoded
@@ -247,7 +248,7 @@ def kernel_files(
     table = lake_table(session, target.relation.oid)
     columns = target.copy_columns()
     kept = [table.column(number) for number in target.attnums]
-    if any(each.row is not None or each.form.typoid != c.type for each, c in zip(kept, columns, strict=True)):
+    if any(each.row is None and each.form.typoid != base_type(c.type) for each, c in zip(kept, columns, strict=True)):
         raise Declined("the type of a column")
     folder = spill_folders.make(spill_folders.FILES)
     try:

@@ -13,9 +13,9 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
+from pgrepl.types.column_values import values_of
 from pgrepl.types.encodings import is_utf8
 from pgrepl.types.lake_arrays import plain_array
-from pgrepl.writing.copy.arrow_values import values_of
 from pgrepl.writing.copy.blocks import Splitter, Unusual, blocks, header_end
 from pgrepl.writing.copy.encoding import decoded
 from pgrepl.writing.copy.reader import CopyReader
@@ -87,9 +87,12 @@ def _lines(session: Session, target: CopyTarget, options: CopyOptions, block: by
 def _table(session: Session, target: CopyTarget, texts: Iterable[Any]) -> pa.Table:
     import pyarrow as pa
 
+    from pgrepl.lake.table import lake_table
+
     columns, style = target.copy_columns(), session.text_style
+    table = lake_table(session, target.relation.oid)
     arrays = [
-        plain_array(values_of(text, column.type, column.typmod, style))
-        for text, column in zip(texts, columns, strict=True)
+        plain_array(values_of(text, column.type, column.typmod, style, table.column(attnum).form))
+        for text, column, attnum in zip(texts, columns, target.attnums, strict=True)
     ]
     return pa.table(arrays, names=[column.name for column in columns])

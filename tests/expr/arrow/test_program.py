@@ -296,4 +296,4 @@ def test_several_filters_and_checks(place: Place) -> None:
 
 def test_unknown_nodes_are_not_columnar() -> None:
     with pytest.raises(NotColumnar):
-        columnar(tree.Var(oids.INTERVAL, attnum=1))
+        columnar(tree.Param(oids.INT4))

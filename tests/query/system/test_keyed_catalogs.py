@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pgrepl.query.local import joins, scans
+from pgrepl.query.local import hash_joins, joins, scans
 from pgrepl.query.system import base_tables
 from tests.harness.played import Instance
 
@@ -53,25 +53,36 @@ QUERIES = (
 NOT_BOUND = ("attrelid = (SELECT", " OR ")
 
 
-def refused(_: object) -> Any:
-    raise AssertionError("all rows are read")
+def refuse_all(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on only rows with some OIDs may be read of a catalog."""
+    read = base_tables.KEYED[name]
+
+    def some(session: Any, only: Any) -> Any:
+        assert only is not None, "all rows are read"
+        return read(session, only)
+
+    monkeypatch.setitem(base_tables.KEYED, name, some)
 
 
 def test_rows_of_some_oids_are_those_of_all_rows(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
     instance.play("pub", *TABLES)
-    for module in (scans, joins):
+    for module in (scans, joins, hash_joins):
         monkeypatch.setattr(module, "FEW", -1)
     expected = [instance.play("pub", query) for query in QUERIES]
-    for module in (scans, joins):
+    for module in (scans, joins, hash_joins):
         monkeypatch.setattr(module, "FEW", 64)
     assert [instance.play("pub", query) for query in QUERIES] == expected
+    instance.play(
+        "pub", "CREATE SCHEMA another", "CREATE TABLE another.x ()"
+    )  # rows that were read before are kept no longer
     for name in ("pg_attribute", "pg_proc"):
-        monkeypatch.setitem(base_tables.PROVIDERS, name, refused)
+        refuse_all(name, monkeypatch)
     for query, answer in zip(QUERIES, expected, strict=True):
         if not any(part in query for part in NOT_BOUND):
             assert (query, instance.play("pub", query)) == (query, answer)
+    instance.play("pub", "DROP TABLE another.x")
     for name in ("pg_class", "pg_type"):
-        monkeypatch.setitem(base_tables.PROVIDERS, name, refused)
+        refuse_all(name, monkeypatch)
     assert instance.play("pub", "SELECT relname FROM pg_class WHERE oid = 't'::regclass") == ["t"]
     assert instance.play("pub", "SELECT typname FROM pg_type WHERE oid = 25") == ["text"]
     with pytest.raises(AssertionError):

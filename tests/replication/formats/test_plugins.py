@@ -197,6 +197,27 @@ def test_wal2json_2() -> None:
     ]
 
 
+def test_wal2json_2_whatever_stands_first() -> None:
+    insert = {"schema": "public", "table": "t", "action": "I", "columns": [{"name": "a", "value": 1}]}
+    text = json.dumps(insert) + "\n"
+    found = [(INSERT, "public.t", {"a": "1"}, None)]
+    assert changes("wal2json", text) == found
+    assert changes("wal2json", '{"xid": 7, "timestamp": "2024-02-29 12:00:00+00", "lsn": "0/1A",' + text[1:]) == found
+    assert changes("wal2json", "oops\n" + text) == [
+        "22P02: could not read in.txt, record 1: invalid JSON: Expecting value at column 1", *found,
+    ]  # fmt: skip
+    assert changes("wal2json", '{"table": "t"}\n{"xid": 7}\n') == [
+        '22P02: could not read in.txt, record 1: it has no "action"',
+        '22P02: could not read in.txt, record 2: it has no "action"',
+    ]
+    assert changes("wal2json", '{"xid": 7}\n') == [
+        '22P02: could not read in.txt, record 1: it has neither "action" nor "change"'
+    ]
+    assert changes("wal2json", '{"change": []}\n' + text)[2:] == [
+        "22P02: could not read in.txt, record 2: it is of format version 2, and what stands before it is not"
+    ]
+
+
 def test_wal2json_without_types_asks_for_those_of_the_table() -> None:
     text = '{"action":"I","table":"t","columns":[{"name":"b","value":"00ff"},{"name":"x","value":"00ff"}]}\n'
     assert changes("wal2json", text, typed(b=(oids.BYTEA, -1))) == [(INSERT, "t", {"b": "\\x00ff", "x": "00ff"}, None)]
@@ -212,7 +233,8 @@ def test_a_message_of_wal2json_may_have_any_bytes() -> None:
         b'{"change":[{"kind":"message","transactional":true,"prefix":"p","content":"\xff"},'
         b'{"kind":"insert","table":"t","columnnames":["id"],"columnvalues":[7]}]}\n'
     )
-    for data in (version_2, version_1):
+    another = version_2.replace(b'{"action":"M","transactional":true,', b'{"transactional":true,"action":"M",')
+    for data in (version_2, another, version_1):
         assert [each[:3] for each in changes("wal2json", data)] == [
             (BEGIN, None, None), (INSERT, "t", {"id": "7"}), (COMMIT, None, None),
         ]  # fmt: skip

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from pgrepl.errors import PgError
 from pgrepl.types import oids
+from pgrepl.types.column_values import values_of
 from pgrepl.types.lake_forms import form
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import write_text
 from pgrepl.writing.copy import blocks as module
-from pgrepl.writing.copy.arrow_values import values_of
 from pgrepl.writing.copy.blocks import Splitter, Unusual, blocks, header_end
 from pgrepl.writing.copy.copy_options import CopyOptions
 from pgrepl.writing.copy.encoding import decoded

@@ -9,6 +9,14 @@ import pytest
 from tests.harness.dose import dose
 from tests.harness.played import Instance
 
+TYPES = (
+    "CREATE TYPE mood AS ENUM ('sad', 'o k')",
+    "CREATE DOMAIN year AS int CHECK (VALUE > 1900)",
+    "CREATE DOMAIN word AS text NOT NULL CHECK (length(VALUE) < 4) CHECK (VALUE <> 'ccc')",
+    "CREATE DOMAIN known AS int NOT NULL CHECK (VALUE > 1900)",
+    "CREATE DOMAIN years AS known[] CHECK (cardinality(VALUE) < 4)",
+    "CREATE TYPE pair AS (a year, b text, c mood)",
+)
 LINES = 6000  # more than are read line by line anyway
 
 VALUES = {
@@ -34,19 +42,27 @@ VALUES = {
     "int[]": ["{1,NULL,3}", "{}"],
     "interval": ["1 day 02:00", "P1Y"],
     "jsonb": ['{"b": 1, "a": [1, 2]}', "null"],
+    "mood": ["sad", "o k", None],
+    "year": ["1901", " 2000 ", None],
+    "word": ["a", "b c"],
+    "years": ["{1901,2000}", "{}", "{ 1950 }", None],
+    "pair": ['(1901,"a b","o k")', "(,,)", "( 1950 ,a,)", None],
+    "pair[]": ['{"(1901,a,sad)",NULL}', "{}"],
 }  # fmt: skip
 WRONG = {
     "int": ["x", "2147483648", "", "1 2", "1.0"], "smallint": ["32768"], "numeric(8,2)": ["999999.995", "1,5"],
     "double precision": ["1e400", "1e-400", "1..5"], "date": ["2024-02-30", "0000-01-01", "2024-13-01"],
     "timestamp": ["2024-02-29 25:00:00", "0000-01-01 00:00:00", "2024-02-29 10"], "varchar(3)": ["abcd"],
-    "bool": ["maybe"], "text": ["\udc80"],
+    "bool": ["maybe"], "text": ["\udc80"], "int[]": ["{x}", "{1"], "mood": ["glad"], "year": ["1900", "x"],
+    "word": [None, "ccc"], "years": ["{1900}", "{1901,NULL}", "{1,2,3,4}"],
+    "pair": ["(1900,a,)", "(1901,a)", "(1901,a,glad)"], "pair[]": ['{"(1900,,)"}'],
 }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def instance(tmp_path_factory: pytest.TempPathFactory) -> Instance:
     found = Instance(tmp_path_factory.mktemp("copies") / "instance")
-    found.play("pub", "SET pgrepl.engine = local", "CREATE TABLE t ()", "CREATE TABLE c ()")
+    found.play("pub", "SET pgrepl.engine = local", "CREATE TABLE t ()", "CREATE TABLE c ()", *TYPES)
     return found
 
 

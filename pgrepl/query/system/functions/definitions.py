@@ -9,6 +9,7 @@ from pgrepl.catalog.classes import PG_CLASS, ObjectAddress
 from pgrepl.catalog.comments import comment_on, shared_comment_on
 from pgrepl.catalog.objects import describe_object_or_none
 from pgrepl.catalog.relation import relation_or_none
+from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import one
 from pgrepl.catalog.tables import pg_description
 from pgrepl.expr import definitions
@@ -27,6 +28,23 @@ def pg_get_expr(call: Call, node: str, relid: int, pretty: bool = False) -> str 
     session = call.session
     if relid and relation_or_none(session, relid) is None:
         return None
+    texts = _known_texts(session)
+    key = node, relid, pretty
+    if key not in texts:
+        texts[key] = _expression_text(session, node, relid, pretty)
+    return texts[key]
+
+
+def _known_texts(session: Session) -> dict[tuple[str, int, bool], str]:
+    """Texts of stored expressions, kept until a definition or a setting changes: tools ask for all of them."""
+    state, place = session.settings.state, ("expression texts", session.database_oid)
+    known: tuple[object, dict[tuple[str, int, bool], str]] | None = session.derived.get(place)
+    if known is None or known[0] is not state:
+        known = session.derived[place] = state, {}
+    return known[1]
+
+
+def _expression_text(session: Session, node: str, relid: int, pretty: bool) -> str:
     value: Any = json.loads(node)
     if isinstance(value, dict) and "strategy" in value:
         return bound_text(session, bound_from_json(value, session))

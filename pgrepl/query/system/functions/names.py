@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pgrepl.catalog import collations, operators
 from pgrepl.catalog.namespace import current_schemas, is_temporary, schema_row, temporary_schema
 from pgrepl.catalog.relation import relation_is_visible, relation_or_none
 from pgrepl.catalog.roles import role_display, role_row
@@ -15,15 +16,13 @@ from pgrepl.expr.calls import is_visible
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions.registry import Family
 from pgrepl.expr.lookup import read_value
-from pgrepl.expr.typenames import collation_name, find_type
+from pgrepl.expr.typenames import find_type
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray, array_of
 from pgrepl.types.builtin import (
     BuiltinCatalog,
-    collations,
     conversions,
     opclasses,
-    operators,
     opfamilies,
     ts_configs,
     ts_dicts,
@@ -140,8 +139,6 @@ def _in_pg_catalog(name: str, rows: BuiltinCatalog[Any]) -> None:
         return None if rows.get(oid) is None else True
 
 
-_in_pg_catalog("pg_operator_is_visible", operators)
-_in_pg_catalog("pg_collation_is_visible", collations)
 _in_pg_catalog("pg_opclass_is_visible", opclasses)
 _in_pg_catalog("pg_opfamily_is_visible", opfamilies)
 _in_pg_catalog("pg_conversion_is_visible", conversions)
@@ -149,6 +146,17 @@ _in_pg_catalog("pg_ts_parser_is_visible", ts_parsers)
 _in_pg_catalog("pg_ts_template_is_visible", ts_templates)
 _in_pg_catalog("pg_ts_dict_is_visible", ts_dicts)
 _in_pg_catalog("pg_ts_config_is_visible", ts_configs)
+
+
+@implements("pg_operator_is_visible", context=True)
+def pg_operator_is_visible(call: Call, oid: int) -> bool | None:
+    found = operators.operator(call.session, oid)
+    return None if found is None else operators.is_visible(call.session, found)
+
+
+@implements("pg_collation_is_visible", context=True)
+def pg_collation_is_visible(call: Call, oid: int) -> bool | None:
+    return collations.is_visible(call.session, oid)
 
 
 @implements("get_current_ts_config", context=True)
@@ -162,7 +170,7 @@ def pg_collation_for(call: Call, value: Any) -> str | None:
     if not typefacts.is_collatable(typoid) and typoid != oids.UNKNOWN:
         text = typefacts.type_text(call.session, typoid)
         raise PgError("42804", f"collations are not supported by type {text}")
-    return f'"{collation_name(call.collation)}"' if call.collation else None
+    return collations.collation_text(call.session, call.collation) if call.collation else None
 
 
 # --- to_reg…: NULL instead of an error ------------------------------------------------------------------------------

@@ -104,7 +104,7 @@ def _signalled(session: Session, pid: int, number: signal.Signals, what: str) ->
                 '"pg_signal_backend" role may cancel this query.',
             )
     try:
-        os.kill(pid, number)
+        os.kill(os.getpid() if pid == session.pid else pid, number)  # this process is a child of the one that is known
     except OSError as problem:
         session.notice("WARNING", f"could not send signal to process {pid}: {problem.strerror}")
         return False

@@ -58,6 +58,13 @@ def _logical_slots(session: Session) -> list[str]:
     return sorted(row.slot_name for row in rows(session, pg_replication_slot) if row.slot_type == "logical")
 
 
+@implements("pg_stat_get_numscans", context=True)
+def pg_stat_get_numscans(call: Call, oid: int) -> int:
+    """The scans of a table, or of an index; 0 of what is neither. Tools ask for it of each index."""
+    known = statistics.counters(call.session.catalog).read(RELATION).get((call.session.database_oid, str(oid)), {})
+    return int(known.get("scans") or known.get("seq_scan") or 0)
+
+
 @implements("pg_stat_reset", context=True)
 def pg_stat_reset(call: Call) -> str:
     """Reset all statistics of the database."""

@@ -32,9 +32,9 @@ from pgrepl.replication.wire.key_values import is_equal_as_kept
 from pgrepl.replication.wire.message_files import Decoded
 from pgrepl.types import oids
 from pgrepl.types.catalog_names import asks_catalog
+from pgrepl.types.column_values import values_of
 from pgrepl.types.encoding import nul
 from pgrepl.types.lake_forms import form
-from pgrepl.writing.copy.arrow_values import values_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

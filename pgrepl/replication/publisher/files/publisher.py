@@ -31,6 +31,7 @@ from pgrepl.replication.publisher.files.stream import FileStream
 from pgrepl.replication.publisher.lake.publisher import LakePublisher
 from pgrepl.replication.publisher.lake.schema import attributes
 from pgrepl.replication.publisher.protocol import (
+    FilesError,
     Published,
     Publisher,
     PublisherError,
@@ -38,7 +39,7 @@ from pgrepl.replication.publisher.protocol import (
     SlotLag,
     TableCopy,
     WantedRanges,
-    refused,
+    server_text,
 )
 
 if TYPE_CHECKING:
@@ -99,6 +100,9 @@ class FilesPublisher(Publisher):
     def used_password(self) -> bool:
         return self._declaring.used_password
 
+    def choose_as(self, worker: Session) -> None:
+        self._declaring.choose_as(worker)
+
     @property
     def system_identifier(self) -> str:
         """An identifier of the files, not the instance's: the LSNs are others."""
@@ -142,9 +146,9 @@ class FilesPublisher(Publisher):
             with reading(self._session):
                 yield self._session
         except NotSendable as problem:
-            raise refused(problem.error) from problem
+            raise FilesError(problem.error.sqlstate, server_text(problem.error)) from problem
         except PgError as error:
-            raise refused(error) from error
+            raise FilesError(error.sqlstate, server_text(error)) from error
 
     # --- files instead of slots ---------------------------------------------------------------------------------------
 

@@ -85,6 +85,9 @@ class LakePublisher(Publisher):
     def used_password(self) -> bool:
         return self._used_password
 
+    def choose_as(self, worker: Session) -> None:
+        engine.choose_as(worker, self._session)
+
     @contextmanager
     def _asked(self) -> Iterator[Session]:
         self._end_copy()

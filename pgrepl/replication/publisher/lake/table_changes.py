@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.engine import choose_job
+from pgrepl.engine import changes_held, choose_job
 from pgrepl.expr.context import Context
 from pgrepl.expr.walk import var_attnums
 from pgrepl.lake.changes_frame import LEFT_OUT, ChangesFrame
@@ -92,7 +92,7 @@ class TableChanges:
     def ranges(self) -> list[RowIds]:
         """Ranges of row ids, each with as many changes as memory may hold."""
         assert self.session is not None, "a kernel is told its range"
-        found = self.rows.ranges(most_held(self.session, self.rows.width))
+        found = self.rows.ranges(changes_held(self.session, most_held(self.session, self.rows.width)))
         if len(found) > 1:
             self.count = self.rows.estimate
         return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.classes import PG_CLASS, PG_CONSTRAINT, PG_PROC, PG_TYPE, ObjectAddress
+from pgrepl.catalog.classes import PG_CLASS, PG_COLLATION, PG_CONSTRAINT, PG_OPERATOR, PG_PROC, PG_TYPE, ObjectAddress
 from pgrepl.catalog.depend import dependencies_of
 from pgrepl.catalog.namespace import schema_name
 from pgrepl.catalog.objects import describe_object
@@ -38,6 +38,8 @@ def is_made(typoid: int, typmod: int) -> bool:
     row = typoid.row
     if row.elem and row.typtype == "b":
         return isinstance(row.elem, UserType) and is_made(row.elem, -1)
+    if row.typtype in ("r", "m"):
+        return False
     return row.typtype != "d" or is_made(row.basetype, row.typmod)
 
 
@@ -84,9 +86,9 @@ def _domain(session: Session, row: pg_type) -> tuple[list[str], list[str]]:
 
 
 def _used(session: Session, address: ObjectAddress) -> Iterator[str]:
-    """The user's functions and the sequences that an expression uses."""
+    """The user's functions, operators and collations and the sequences that an expression uses."""
     for row in dependencies_of(session, address):
-        if row.refclassid in (PG_PROC, PG_CLASS) and row.deptype == "n":
+        if row.refclassid in (PG_PROC, PG_CLASS, PG_OPERATOR, PG_COLLATION) and row.deptype == "n":
             yield describe_object(session, ObjectAddress(row.refclassid, row.refobjid))
 
 

@@ -57,7 +57,7 @@ def psycopg_pq() -> Any:
     try:
         from psycopg import pq
     except ImportError as problem:
-        raise PgError("0A000", _NO_PSYCOPG, hint="Install it with: pip install 'pgrepl[postgres]'") from problem
+        raise PgError("0A000", _NO_PSYCOPG, hint="Install it with: pip install 'psycopg[binary]>=3.2'") from problem
     return pq
 
 

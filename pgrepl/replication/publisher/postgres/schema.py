@@ -13,24 +13,27 @@ from pgrepl.replication.publisher.postgres.programs import Program, in_order, pr
 from pgrepl.replication.publisher.postgres.published import existing_publications, published_rows, published_tables
 from pgrepl.replication.publisher.postgres.types import ServerTypes
 from pgrepl.replication.publisher.protocol import PublisherError
-from pgrepl.sql.quote import quote_identifier
+from pgrepl.sql.quote import quote_identifier, quote_qualified
 from pgrepl.types.oids import TEXT_ARRAY
 from pgrepl.types.text import read_text
 
 # as pg_get_expr writes constants
 _CONSTANT = re.compile(r"-?[0-9.]+|true|false|'(?:[^'\\]|'')*'::[a-z][\w \[\](),]*")
+_DEFAULT = "pg_catalog.pg_get_expr(d.adbin, d.adrelid)"
 _TYPE = "a.atttypid, a.atttypmod, pg_catalog.format_type(a.atttypid, a.atttypmod)"
 
 
 @frozen
 class Imported:
-    """A statement that makes something here. `notes`: what is not here as it is at the server; `is_noted`: the
-    statement says so itself. What is not essential (`name`) is left out if it cannot be made."""
+    """A statement that makes something here. `notes`: what is not here as it is at the server; `noted`: what of it the
+    statement says itself. What is not essential (`name`) is left out if it cannot be made. `table`: the one that it
+    makes, or goes on with."""
 
     statement: str
     notes: tuple[str, ...] = ()
-    is_noted: bool = False
+    noted: tuple[str, ...] = ()
     name: str = ""
+    table: RemoteDefinition | None = None
 
 
 def create_statements(link: Link, publications: Sequence[str], kinds: Collection[str]) -> Iterator[Imported]:
@@ -55,8 +58,8 @@ def create_statements(link: Link, publications: Sequence[str], kinds: Collection
         yield from map(Imported, each.made[1:])
     for definition in definitions:
         first, *others = definition.statements(comments=True)
-        yield Imported(first, definition.notes, is_noted=True)
-        yield from map(Imported, others)
+        yield Imported(first, definition.left, definition.notes, table=definition)
+        yield from (Imported(each, table=definition) for each in others)
     yield from _programs(found, known, kinds)
 
 
@@ -132,7 +135,7 @@ def _definition(link: Link, oid: int, parent: int, names: Sequence[str], types: 
         f"JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = {oid}"
     )
     assert schema is not None and name is not None
-    columns = _columns(link, oid, schema, name, names, types)
+    columns, left = _columns(link, oid, schema, name, names, types)
     known = {column.name for column in columns}
     of_parent = None
     if parent:
@@ -154,25 +157,37 @@ def _definition(link: Link, oid: int, parent: int, names: Sequence[str], types: 
         partition_key if kind == "p" else None,
         of_parent,
         bound,
+        () if parent else left,
     )
 
 
 def _columns(
     link: Link, oid: int, schema: str, name: str, names: Sequence[str], types: ServerTypes
-) -> tuple[RemoteColumn, ...]:
+) -> tuple[tuple[RemoteColumn, ...], tuple[str, ...]]:
+    """The published columns, and what is not made of the table's columns, in words."""
     published = {column.name for column in published_rows(link, schema, name, names).columns}
     listed = link.rows(
-        f"SELECT a.attnum, a.attname, a.attnotnull, {_TYPE} FROM pg_catalog.pg_attribute a "
-        f"WHERE a.attrelid = {oid} AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"
+        f"SELECT a.attnum, a.attname, a.attnotnull, a.attgenerated, a.attidentity, {_DEFAULT}, {_TYPE} "
+        "FROM pg_catalog.pg_attribute a LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid "
+        f"AND d.adnum = a.attnum WHERE a.attrelid = {oid} AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"
     )
-    made = []
-    for num, column, notnull, *described in listed:
-        if column in published:
-            typoid, typmod, here, comment, needed = _type(described, types)
-            made.append(
-                RemoteColumn(int(num or 0), column or "", typoid, typmod, here, notnull == "t", comment, needed)
-            )
-    return tuple(made)
+    made, left = [], []
+    table = quote_qualified(schema, name)
+    for num, column, notnull, generated, identity, default, *described in listed:
+        assert num is not None and column is not None
+        place = f"column {quote_identifier(column)} of table {table}"
+        if column not in published:
+            left.append(f"{'generated ' if generated else ''}{place} is not published")
+            continue
+        typoid, typmod, here, comment, needed = _type(described, types)
+        made.append(RemoteColumn(int(num), column, typoid, typmod, here, notnull == "t", comment, needed))
+        if generated:
+            left.append(f"{place} is not generated here, but published: {default}")
+        elif default is not None:
+            left.append(f"the default of {place} is not here: {default}")
+        elif identity:
+            left.append(f"{place} is no identity column here")
+    return tuple(made), tuple(left)
 
 
 def attributes(link: Link, relid: int) -> tuple[RemoteAttribute, ...]:

@@ -16,11 +16,12 @@ from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.sql.quote import quote_identifier, quote_literal, quote_qualified
 from pgrepl.types.oids import FIRST_USER_OID
 
-# what is not of the system: another function, or a sequence
+# what is not of the system: another function, operator or collation, or a sequence
 _USES = (
     "(SELECT pg_catalog.string_agg(DISTINCT pg_catalog.pg_describe_object(d.refclassid, d.refobjid, 0), ', ')"
     " FROM pg_catalog.pg_depend d WHERE d.classid = 'pg_catalog.{catalog}'::regclass AND d.objid = {oid}"
-    " AND d.refclassid IN ('pg_catalog.pg_proc'::regclass, 'pg_catalog.pg_class'::regclass)"
+    " AND d.refclassid IN ('pg_catalog.pg_proc'::regclass, 'pg_catalog.pg_class'::regclass,"
+    " 'pg_catalog.pg_operator'::regclass, 'pg_catalog.pg_collation'::regclass)"
     f" AND d.refobjid >= {FIRST_USER_OID} AND d.deptype = 'n')"
 )
 _COLLATION = (

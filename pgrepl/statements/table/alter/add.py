@@ -19,7 +19,7 @@ from pgrepl.expr.tree import Expr, NextValueExpr
 from pgrepl.expr.typenames import collation_name
 from pgrepl.rows.requirements import CheckHolds
 from pgrepl.sql.nodes import AlterTableCmd, Constraint, ConstrType
-from pgrepl.statements.dependencies import record_type_dependencies
+from pgrepl.statements.dependencies import record_column_dependencies
 from pgrepl.statements.index.attributes import IndexColumns
 from pgrepl.statements.index.define import check_primary_key, define_index
 from pgrepl.statements.index.spec import IndexSpec
@@ -102,7 +102,7 @@ def attach_column(work: WorkQueue, altered: AlteredTable, column: NewColumn, *, 
             store_default(session, rel.oid, number, expr, column.generated)
     if rel.kind == "r":
         _fill(session, altered, column, number)
-    record_type_dependencies(session, rel.oid, [(number, column.type)])
+    record_column_dependencies(session, rel.oid, [(number, column.type, column.collation)])
     below = children(session, rel.oid)
     if below and not recurse:
         raise PgError("42P16", "column must be added to child tables too")

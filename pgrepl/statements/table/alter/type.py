@@ -27,7 +27,7 @@ from pgrepl.expr.walk import without_implicit_casts
 from pgrepl.rows.array_columns import SEVERAL
 from pgrepl.sql.nodes import AlterSeqStmt, AlterTableCmd, CoercionForm, DefElem, RangeVar
 from pgrepl.sql.quote import quote_identifier
-from pgrepl.statements.dependencies import record_type_dependencies
+from pgrepl.statements.dependencies import record_column_dependencies
 from pgrepl.statements.sequence import change_sequence
 from pgrepl.statements.table.alter.attributes import set_attribute
 from pgrepl.statements.table.alter.dependents import remember_dependents
@@ -190,7 +190,7 @@ def _alter_type(work: WorkQueue, altered: AlteredTable, *, name: str, target: Ne
         attstorage=type_storage(target.type),
         attcompression="",
     )
-    record_type_dependencies(session, rel.oid, [(attribute.num, target.type)])
+    record_column_dependencies(session, rel.oid, [(attribute.num, target.type, target.collation)])
     if default is not None:
         if attribute.generated:
             row = store.one(session, pg_attrdef, adrelid=rel.oid, adnum=attribute.num)

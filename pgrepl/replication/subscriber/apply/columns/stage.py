@@ -117,7 +117,7 @@ class StagedBatch:
     def _stage_large(self, target: Relation, messages: MessageFiles, since: int) -> bool:
         """Apply the messages in parts, if they are more than memory is to hold. False: they are few."""
         session = self._session
-        most = most_held(session, messages.size // max(messages.count, 1))
+        most = engine.changes_held(session, most_held(session, messages.size // max(messages.count, 1)))
         if messages.count <= most:
             return False
         with acting_for(session, self._subscription, target):

@@ -1,0 +1,258 @@
+"""The joins of two plans: a hash table of one side's rows by key, or all pairs where there is no equality."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from typing import Any
+
+from pgrepl.expr.tree import Expr, Rte, RteKind
+from pgrepl.expr.walk import is_volatile
+from pgrepl.query.local.env import Combination, Env
+from pgrepl.query.local.evaluator import Evaluator
+from pgrepl.query.local.join_order import passing
+from pgrepl.query.local.join_plan import Equality, JoinPlan, counted_plan, equality, is_changeable
+from pgrepl.query.local.lazy_rows import LazyRows
+from pgrepl.query.local.scans import FEW
+from pgrepl.types.values import hash_form
+
+
+def merged(left: Combination, right: Combination, relations: Iterable[int]) -> Combination:
+    both = list(left) if left else [None] * len(right)
+    for varno in relations:
+        both[varno] = right[varno]
+    return both
+
+
+_RUNS = 4  # of a subquery, until it pays to read and keep all rows of a side of a join
+
+
+class _Matcher:
+    """Finds the rows of the right side of a join that match a combination of the left."""
+
+    def __init__(
+        self, left: JoinPlan, right: JoinPlan, tests: list[Expr], evaluator: Evaluator, *, full: bool = False
+    ) -> None:
+        self.full = full
+        self.left, self.right = left, right
+        self.lateral = bool(right.required_outer & left.relations)
+        pairs = [] if self.lateral else [(c, equality(c, left.relations, right.relations)) for c in tests]
+        keys = [pair for _, pair in pairs if pair is not None]
+        self.left_place, self.right_place = _narrowed(left, right, keys, evaluator)
+        self.left_values = [(evaluator.compile(one), hash_form(one.type), nulls) for one, _, nulls in keys]
+        self.left_key = _key_of(self.left_values)
+        self.right_key = _key_of([(evaluator.compile(two), hash_form(two.type), nulls) for _, two, nulls in keys])
+        self.keeps = evaluator.is_repeated and right.stable and not any(is_changeable(key.two) for key in keys)
+        self.kept: _Loaded | None = None
+        self.runs = 0
+        hashed = {id(c) for c, pair in pairs if pair is not None}
+        others = [c for c in tests if id(c) not in hashed]
+        self.passes = evaluator.test(others) if others else None
+        self.merge = _merging(right.relations)
+        node = evaluator.node(left.relations | right.relations)
+        if node is not None:
+            self.passes = node.join_filter(self.passes or evaluator.test([]))
+
+    def begin(self, env: Env, required_outer: frozenset[int]) -> tuple[_Loaded, Callable[[], Iterable[Combination]]]:
+        """The right side, loaded, and what gives the left. Of a system catalog only the rows are read whose OIDs the
+        other side has, if those are few."""
+        left, right = self.left, self.right
+        self.runs += 1
+        whole = self.keeps and self.runs > _RUNS
+        if self.right_place is not None and right.keyed is not None and not whole:
+            rows = iter(_beside(env, left, required_outer))
+            first = list(islice(rows, FEW + 1))
+            if len(first) > FEW:
+                return self._load(env, right.run), lambda: chain(first, rows)
+            key, of = self.left_values[self.right_place][0], right.keyed.run
+            oids = frozenset([key(Env(combination, env.outer)) for combination in first]) - {None}
+            return self._load(env, lambda env: of(env, oids)), lambda: first
+        loaded = self.kept or self._load(env, right.run)
+        if self.keeps:
+            self.kept = loaded
+        if self.left_place is not None and left.keyed is not None and len(loaded.table) <= FEW:
+            oids, of = frozenset([key[self.left_place] for key in loaded.table]), left.keyed.run
+            left = replace(left, run=lambda env: of(env, oids))
+        return loaded, lambda: _beside(env, left, required_outer)
+
+    def _load(self, env: Env, run: Callable[[Env], Iterable[Combination]]) -> _Loaded:
+        """Read the right side once, unless it depends on the left."""
+        if self.lateral:
+            return _Loaded([], {})
+        if not self.right_key:
+            return _Loaded(LazyRows(run(env)), {})
+        rows = run(env) if not self.full else list(run(env))
+        table: dict[Any, list[Combination]] = {}
+        key_of = self.right_key
+        for combination in rows:
+            key = key_of(Env(combination, env.outer))
+            if key is not None:
+                table.setdefault(key, []).append(combination)
+        return _Loaded(rows if self.full else (), table)
+
+    def candidates(self, combination: Combination, loaded: _Loaded, env: Env) -> Iterable[Combination]:
+        """The rows of the right side that equalities do not exclude."""
+        if self.lateral:
+            return self.right.run(Env(combination, env.outer))
+        if self.left_key is None:
+            return loaded.rows
+        key = self.left_key(Env(combination, env.outer))
+        return () if key is None else loaded.table.get(key, ())
+
+    def matches(
+        self, combination: Combination, candidates: Iterable[Combination], env: Env
+    ) -> Iterator[tuple[Combination, Combination]]:
+        """(right combination, both together)"""
+        passes, merge = self.passes, self.merge
+        for candidate in candidates:
+            both = merge(combination, candidate)
+            if passes is None or passes(Env(both, env.outer)):
+                yield candidate, both
+
+
+def _merging(relations: frozenset[int]) -> Callable[[Combination, Combination], Combination]:
+    """What puts rows of these relations into a combination."""
+    if len(relations) > 1:
+        return lambda left, right: merged(left, right, relations)
+    (varno,) = relations or (0,)
+
+    def merge(left: Combination, right: Combination) -> Combination:
+        both = left.copy()
+        both[varno] = right[varno]
+        return both
+
+    return merge
+
+
+def _narrowed(
+    left: JoinPlan, right: JoinPlan, keys: list[Equality], evaluator: Evaluator
+) -> tuple[int | None, int | None]:
+    """The places among the keys of a join by which the left side, or the right one, is read in part: the larger one if
+    both could be. Rows of subqueries are not taken ahead."""
+    rtable = evaluator.query.rtable
+    places = [(n, (key.one, key.two)) for n, key in enumerate(keys) if not key.nulls]
+    one, two = left.keyed, right.keyed
+    of_left = None if one is None else next((n for n, (own, _) in places if one.is_key(own)), None)
+    of_right = None if two is None else next((n for n, (_, own) in places if two.is_key(own)), None)
+    if one is not None and of_left is not None and (two is None or of_right is None or one.rank > two.rank):
+        return of_left, None
+    return None, None if any(_is_lazy(rtable[n - 1]) for n in left.relations) else of_right
+
+
+def _is_lazy(entry: Rte) -> bool:
+    """Must rows be computed only as far as they are asked for?"""
+    return entry.kind is RteKind.CTE or (entry.subquery is not None and is_volatile(entry.subquery))
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    rows: Iterable[Combination]  # without a hash key they are computed only as far as they are read
+    table: dict[Any, list[Combination]]
+
+
+Key = Callable[[Env], "tuple[Any, ...] | None"]
+
+
+def _key_of(parts: list[tuple[Callable[[Env], Any], Callable[[Any], Any], bool]]) -> Key | None:
+    """What computes the key of a row; no key: a NULL in it equals nothing."""
+    if not parts:
+        return None
+    ((value_of, form, nulls), *others) = parts
+    if not others and not nulls:
+
+        def one(env: Env) -> tuple[Any, ...] | None:
+            value = value_of(env)
+            return None if value is None else (form(value),)
+
+        return one
+
+    def several(env: Env) -> tuple[Any, ...] | None:
+        values = []
+        for part, form, nulls in parts:
+            value = part(env)
+            if value is None and not nulls:
+                return None
+            values.append(form(value))
+        return tuple(values)
+
+    return several
+
+
+def inner_join(left: JoinPlan, right: JoinPlan, tests: list[Expr], evaluator: Evaluator) -> JoinPlan:
+    left, right = _kept(counted_plan(left, evaluator), evaluator), counted_plan(right, evaluator)
+    matcher = _Matcher(left, right, tests, evaluator)
+    required_outer = (left.required_outer | right.required_outer) - left.relations
+
+    def run(env: Env) -> Iterator[Combination]:
+        loaded, combinations = matcher.begin(env, required_outer)
+        if matcher.left_key and not matcher.lateral and not loaded.table:
+            return  # the left side need not be read (ExecHashJoin)
+        for combination in combinations():
+            candidates = matcher.candidates(combination, loaded, env)
+            if candidates:
+                for _, both in matcher.matches(combination, candidates, env):
+                    yield both
+
+    return _joined(left, right, run, required_outer, tests, evaluator)
+
+
+def _joined(
+    left: JoinPlan,
+    right: JoinPlan,
+    run: Callable[[Env], Iterable[Combination]],
+    required_outer: frozenset[int],
+    tests: list[Expr],
+    evaluator: Evaluator,
+) -> JoinPlan:
+    if not evaluator.of_catalogs:
+        return JoinPlan(left.relations | right.relations, run, required_outer)
+    stable = left.stable and right.stable and not required_outer and not any(map(is_changeable, tests))
+    rows = max(left.rows, 1) * passing(right.rows, tests, evaluator.query.rtable)
+    return JoinPlan(left.relations | right.relations, run, required_outer, stable, rows)
+
+
+def _kept(plan: JoinPlan, evaluator: Evaluator) -> JoinPlan:
+    """The plan of a subquery's side of a join, whose rows are kept for its next run if they are always the same."""
+    if not evaluator.is_repeated or not plan.stable:
+        return plan
+    known: list[LazyRows[Combination]] = []
+
+    def run(env: Env) -> Iterable[Combination]:
+        if not known:
+            known.append(LazyRows(plan.run(env)))
+        return known[0]
+
+    return replace(plan, run=run)
+
+
+def _beside(env: Env, left: JoinPlan, required_outer: frozenset[int]) -> Iterable[Combination]:
+    """The left side of a join, with the rows further to the left if either side refers to them."""
+    if not required_outer:
+        return left.run(env)
+    return (merged(env.rows, combination, left.relations) for combination in left.run(env))
+
+
+def outer_join(left: JoinPlan, right: JoinPlan, tests: list[Expr], evaluator: Evaluator, *, full: bool) -> JoinPlan:
+    left = replace(_kept(counted_plan(left, evaluator), evaluator), keyed=None)
+    right = counted_plan(right, evaluator)
+    if full:
+        right = replace(right, keyed=None)
+    matcher = _Matcher(left, right, tests, evaluator, full=full)
+    required_outer = (left.required_outer | right.required_outer) - left.relations
+
+    def run(env: Env) -> Iterator[Combination]:
+        loaded, combinations = matcher.begin(env, required_outer)
+        matched: set[int] = set()
+        for combination in combinations():
+            found = False
+            for candidate, both in matcher.matches(combination, matcher.candidates(combination, loaded, env), env):
+                found = True
+                matched.add(id(candidate))
+                yield both
+            if not found:
+                yield combination
+        if full:
+            yield from (c for c in loaded.rows if id(c) not in matched)
+
+    return _joined(left, right, run, required_outer, tests, evaluator)

@@ -1,0 +1,115 @@
+"""The order in which the relations of a query over system catalogs are joined: the fewest rows first.
+
+A number of rows is an estimate as PostgreSQL's without statistics: of each catalog a usual size, of each condition the
+share of the rows that pass. `column = value` leaves one row of each different value (eqsel), a join of two columns one
+of each pair (eqjoinsel). A query over tables keeps the order of FROM, in which its rows are expected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+from pgrepl.expr import tree
+from pgrepl.expr.tree import Expr, Rte, RteKind
+from pgrepl.expr.walk import has_vars
+from pgrepl.query.local.join_plan import JoinPlan, equality, equality_of, relations_of
+from pgrepl.types import oids
+from pgrepl.types.builtin import operator_by_oid
+
+_ROWS = {"pg_attribute": 4000, "pg_proc": 3500, "pg_depend": 1000, "pg_type": 800, "pg_class": 600, "pg_operator": 800}
+_FEW = frozenset(("pg_namespace", "pg_am", "pg_database", "pg_authid", "pg_language", "pg_tablespace", "pg_extension"))
+_USUAL, _SMALL = 200, 5
+_SHARE = 0.5  # of the rows that pass a condition of which nothing is known
+
+
+def usual_rows(entry: Rte) -> float:
+    """The number of rows that an entry of FROM is expected to have."""
+    if entry.kind is RteKind.RELATION:
+        return _SMALL if entry.name in _FEW else _ROWS.get(entry.name, _USUAL)
+    return _USUAL if entry.kind is RteKind.SUBQUERY else _SMALL
+
+
+def _different(expr: Expr, rtable: Sequence[Rte]) -> float:
+    """The number of different values that an expression is expected to have."""
+    while isinstance(expr, tree.RelabelType) and expr.arg is not None:
+        expr = expr.arg
+    if not isinstance(expr, tree.Var) or expr.levelsup or expr.attnum <= 0:
+        return 10
+    entry = rtable[expr.varno - 1]
+    rows = usual_rows(entry)
+    if entry.columns[expr.attnum - 1].name == "oid":
+        return rows
+    return max(1, rows / 2 if expr.type == oids.NAME else rows / 10 if expr.type == oids.OID else min(rows, 10))
+
+
+def share(condition: Expr, rtable: Sequence[Rte]) -> float:
+    """The share of the rows, or of the pairs of rows, that pass a condition."""
+    if isinstance(condition, (tree.OpExpr, tree.ScalarArrayOpExpr)) and len(condition.args) == 2:
+        operator = operator_by_oid(condition.op)
+        if operator is not None and operator.name == "=":
+            found = 1 / max([_different(arg, rtable) for arg in condition.args if has_vars(arg)], default=1)
+            return min(1, found * 4) if isinstance(condition, tree.ScalarArrayOpExpr) else found
+    return _SHARE
+
+
+def passing(rows: float, conditions: Sequence[Expr], rtable: Sequence[Rte]) -> float:
+    """The number of rows that are expected to pass the conditions."""
+    for condition in conditions:
+        rows *= share(condition, rtable)
+    return rows
+
+
+class Condition:
+    """A condition with the relations that it refers to, and those of the sides that it says are equal."""
+
+    def __init__(self, expr: Expr) -> None:
+        self.expr = expr
+        self.relations = relations_of(expr)
+        found = equality_of(expr)
+        self.sides = None if found is None else (relations_of(found.one), relations_of(found.two))
+
+    def joins(self, left: frozenset[int], right: frozenset[int]) -> bool:
+        if self.sides is None or not all(self.sides):
+            return False
+        one, two = self.sides
+        return (one <= left and two <= right) or (one <= right and two <= left)
+
+
+def smallest_operand(
+    current: JoinPlan,
+    outside: frozenset[int],
+    remaining: list[JoinPlan],
+    waiting: list[Condition],
+    rtable: Sequence[Rte],
+) -> JoinPlan:
+    """The part whose join is expected to have the fewest rows, of those that an equality joins if there are any."""
+    known = current.relations | outside
+    possible = [p for p in remaining if p.required_outer <= known] or remaining
+
+    def cost(part: JoinPlan) -> tuple[bool, float]:
+        tests = [c for c in waiting if c.relations <= known | part.relations]
+        joined = any(c.joins(known, part.relations) for c in tests)
+        return not joined, passing(part.rows, [c.expr for c in tests], rtable)
+
+    return possible[0] if len(possible) == 1 else min(possible, key=cost)
+
+
+class JoinOperand(Protocol):
+    """An operand of a join."""
+
+    relations: frozenset[int]
+    required_outer: frozenset[int]
+
+
+AnyOperand = TypeVar("AnyOperand", bound=JoinOperand)
+
+
+def next_operand(known: frozenset[int], remaining: list[AnyOperand], waiting: list[Expr]) -> AnyOperand:
+    """The part to join next: one that an equality joins to the known ones, else the first whose required_outer is
+    known."""
+    possible = [p for p in remaining if p.required_outer <= known] or remaining
+    for part in possible:
+        if any(equality(c, known, part.relations) for c in waiting):
+            return part
+    return possible[0]

@@ -1,0 +1,111 @@
+"""Commutators and negators: operators that name each other, before they are there (OperatorShellMake, OperatorUpd)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import operators, store
+from pgrepl.catalog.acl import check_owner
+from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER, PG_NAMESPACE, PG_OPERATOR, ObjectAddress
+from pgrepl.catalog.depend import forget_dependencies, record_dependency
+from pgrepl.catalog.namespace import schema_for_creation
+from pgrepl.catalog.objects import describe_object
+from pgrepl.catalog.tables import pg_operator
+from pgrepl.errors import PgError, unsupported
+from pgrepl.expr import lookup
+from pgrepl.expr.operators import operators_named
+from pgrepl.expr.scope import Scope
+from pgrepl.statements.dependencies import record_functions, record_types
+from pgrepl.types.builtin import Operator
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.statements.operator.options import Names
+
+_OPERATOR_CHARACTERS = frozenset("~!@#^&|`?+-*/%<>=")
+_MOST_BYTES = 63  # of a name
+_WORDS = {"oprcom": "commutator", "oprnegate": "negator"}
+
+
+def check_name(name: str) -> None:
+    """As validOperatorName does, which follows the scanner."""
+    valid = 0 < len(name) <= _MOST_BYTES and set(name) <= _OPERATOR_CHARACTERS
+    if "/*" in name or "--" in name or name == "!=":
+        valid = False
+    if len(name) > 1 and name[-1] in "+-" and not set(name[:-1]) & set("~!@#^&|`?%"):
+        valid = False
+    if not valid:
+        raise PgError("42602", f'"{name}" is not a valid operator name')
+
+
+def operator_of_types(session: Session, name: Names, left: int, right: int) -> Operator | None:
+    """The operator with exactly these operands (OpernameGetOprid)."""
+    named = operators_named(Scope(session), name)
+    return next((o for o in named if (o.left, o.right) == (left, right)), None)
+
+
+def other_operator(session: Session, name: Names, left: int, right: int, own: tuple[int, str, int, int]) -> int:
+    """The operator that is named as commutator or negator, or a shell of it; 0: it is the operator itself, whose
+    schema, name and operands are `own` (get_other_operator)."""
+    known = operator_of_types(session, name, left, right)
+    if known is None:
+        schema, symbol = lookup.split_name(session, name)
+        namespace = schema_for_creation(session, schema)
+        if (namespace, symbol, left, right) == own:
+            return 0
+        return make_shell(session, namespace, symbol, left, right)
+    row = operators.operator_row(session, known.oid)
+    check_owner(session, "operator", ".".join(name), BOOTSTRAP_SUPERUSER if row is None else row.oprowner)
+    return known.oid
+
+
+def make_shell(session: Session, namespace: int, name: str, left: int, right: int) -> int:
+    check_name(name)
+    oid = store.new_oid(session)
+    store.insert(
+        session, pg_operator, datid=session.database_oid, oid=oid, oprname=name, oprnamespace=namespace,
+        oprowner=session.role, oprkind="b" if left else "l", oprcanmerge=False, oprcanhash=False, oprleft=left,
+        oprright=right, oprresult=0, oprcom=0, oprnegate=0, oprcode=0, oprrest=0, oprjoin=0,
+    )  # fmt: skip
+    record_uses(session, oid)
+    return oid
+
+
+def record_uses(session: Session, oid: int) -> None:
+    """As makeOperatorDependencies does: commutator and negator are not among them."""
+    row = operators.operator_row(session, oid)
+    assert row is not None
+    self = ObjectAddress(PG_OPERATOR, oid)
+    forget_dependencies(session, self)
+    record_dependency(session, self, ObjectAddress(PG_NAMESPACE, row.oprnamespace))
+    record_types(session, self, (row.oprleft, row.oprright, row.oprresult))
+    record_functions(session, self, (row.oprcode, row.oprrest, row.oprjoin))
+
+
+def link(session: Session, oid: int, *, commutator: int, negator: int) -> None:
+    """The other operators name this one (OperatorUpd)."""
+    for column, other in (("oprcom", commutator), ("oprnegate", negator)):
+        if not other:
+            continue
+        row = operators.operator_row(session, other)
+        known = operators.operator(session, other)
+        assert known is not None
+        linked = known.commutator if column == "oprcom" else known.negator
+        if linked == oid:
+            continue
+        if linked:
+            word = _WORDS[column]
+            third = operators.operator(session, linked)
+            shown = str(linked) if third is None else third.name
+            raise PgError("42P17", f"{word} operator {known.name} is already the {word} of operator {shown}")
+        if row is None:
+            described = describe_object(session, ObjectAddress(PG_OPERATOR, other))
+            raise unsupported(f"changing the built-in {described}")
+        store.update(session, pg_operator, {"oid": other}, **{column: oid})
+
+
+def unlink(session: Session, oid: int) -> None:
+    """No operator names one that is dropped."""
+    for column in _WORDS:
+        where = {"datid": session.database_oid, column: oid}
+        store.update(session, pg_operator, where, **{column: 0})

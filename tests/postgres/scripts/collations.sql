@@ -1,0 +1,146 @@
+-- CREATE, ALTER and DROP COLLATION
+CREATE COLLATION c1 FROM "C";
+CREATE COLLATION c1 FROM "POSIX";
+CREATE COLLATION IF NOT EXISTS c1 FROM "POSIX";
+CREATE COLLATION c2 (locale = 'C');
+CREATE COLLATION c2 (locale = 'C');
+CREATE COLLATION IF NOT EXISTS c2 (locale = 'C');
+CREATE COLLATION c3 (lc_collate = 'C', lc_ctype = 'POSIX', deterministic = true);
+CREATE COLLATION c4 (provider = builtin, locale = 'C.UTF-8');
+CREATE COLLATION c5 (provider = builtin, locale = 'C');
+CREATE COLLATION c6 (provider = LIBC, locale = 'POSIX', version = '5');
+CREATE COLLATION c7 (FROM = c4);
+CREATE COLLATION x FROM "default";
+CREATE COLLATION x FROM nosuch;
+CREATE COLLATION x FROM nosuch.y;
+CREATE COLLATION nosuch.x FROM "C";
+CREATE COLLATION x (provider = builtin, locale = 'de');
+CREATE COLLATION x (provider = builtin);
+CREATE COLLATION x (provider = mumble, locale = 'C');
+CREATE COLLATION x (lc_collate = 'C');
+CREATE COLLATION x (lc_ctype = 'C');
+CREATE COLLATION x (locale = 'C', lc_collate = 'C');
+CREATE COLLATION x (locale = 'C', locale = 'C');
+CREATE COLLATION x (locale = 'C', mumble = 'C');
+CREATE COLLATION x (FROM = "C", version = '5');
+CREATE COLLATION x (locale = 'C', deterministic = false);
+CREATE COLLATION x (locale = 'C', deterministic = 5);
+CREATE COLLATION x (locale = 'C', rules = '&a < b');
+CREATE COLLATION x ();
+CREATE COLLATION x (locale);
+SELECT collname, collprovider, collisdeterministic, collencoding, collcollate, collctype, colllocale, collicurules, collversion, collnamespace::regnamespace, collowner::regrole FROM pg_collation WHERE oid > 16383 ORDER BY 1;
+\dO
+\dO+ c1
+COMMENT ON COLLATION c1 IS 'mine';
+COMMENT ON COLLATION nosuch IS 'mine';
+\dO+ c1
+CREATE TABLE t (a text COLLATE c1, b text, c varchar(5) COLLATE "C", d int);
+CREATE TABLE x (a int COLLATE c1);
+CREATE TABLE x (a text COLLATE nosuch);
+INSERT INTO t VALUES ('b', 'B', 'c', 1), ('a', 'Z', 'd', 2), ('Z', 'a', 'e', 3);
+SELECT * FROM t ORDER BY a;
+SELECT * FROM t ORDER BY b COLLATE c2 DESC;
+SELECT a < b COLLATE c2 FROM t ORDER BY 1;
+SELECT a < b FROM t ORDER BY 1;
+SELECT a COLLATE c1 < b COLLATE c2 FROM t;
+SELECT a || c FROM t ORDER BY a || c;
+SELECT max(a), min(b COLLATE c4) FROM t;
+SELECT d COLLATE c1 FROM t;
+SELECT upper(a COLLATE c3), collation for (a), collation for (b COLLATE c3) FROM t ORDER BY a;
+SELECT a FROM t UNION SELECT c FROM t ORDER BY 1;
+\d t
+CREATE INDEX i ON t (b COLLATE c2, (a || b) COLLATE c3);
+\d i
+SELECT pg_get_indexdef('i'::regclass);
+CREATE VIEW v AS SELECT a, b COLLATE c2 AS b, (b || 'x') COLLATE c3 AS c FROM t WHERE a > 'a' COLLATE c4;
+SELECT pg_get_viewdef('v');
+\d v
+SELECT * FROM v ORDER BY b;
+CREATE OR REPLACE VIEW v AS SELECT a, b COLLATE c3 AS b, (b || 'x') COLLATE c3 AS c FROM t;
+CREATE DOMAIN dom AS text COLLATE c1 CHECK (VALUE COLLATE c2 > 'a');
+\dD dom
+SELECT 'b'::dom, 'A'::dom;
+CREATE TYPE comp AS (a text COLLATE c4, b int);
+\d comp
+CREATE TABLE part (a text) PARTITION BY RANGE (a COLLATE c5);
+SELECT pg_get_partkeydef('part'::regclass);
+SELECT 'c1'::regcollation, 'public.c2'::regcollation, to_regcollation('nosuch'), to_regcollation('c1');
+SELECT pg_describe_object(classid, objid, objsubid), pg_describe_object(refclassid, refobjid, 0), deptype FROM pg_depend WHERE refclassid = 'pg_collation'::regclass OR classid = 'pg_collation'::regclass ORDER BY 1, 2;
+CREATE SCHEMA s;
+ALTER COLLATION c1 RENAME TO "C 1";
+ALTER COLLATION "C 1" RENAME TO c2;
+ALTER COLLATION nosuch RENAME TO c2;
+ALTER COLLATION "C 1" SET SCHEMA s;
+ALTER COLLATION c2 SET SCHEMA s;
+ALTER COLLATION c2 SET SCHEMA nosuch;
+\d t
+SELECT pg_get_viewdef('v');
+SELECT a COLLATE c2 FROM t;
+SELECT a COLLATE s.c2 < b COLLATE s."C 1" FROM t;
+SELECT collation for (a), collation for (b COLLATE s.c2) FROM t LIMIT 1;
+SET search_path = s, public;
+SELECT collation for (a), collation for (b COLLATE c2) FROM t LIMIT 1;
+CREATE COLLATION c3 FROM "C";
+SELECT collation for (a COLLATE c3), collation for (a COLLATE public.c3), collation for (a COLLATE "C") FROM t LIMIT 1;
+CREATE COLLATION "C" FROM c3;
+SELECT collation for (a COLLATE "C"), collation for (a COLLATE s."C") FROM t LIMIT 1;
+SET search_path = s, pg_catalog, public;
+SELECT collation for (a COLLATE "C"), collation for (c) FROM t LIMIT 1;
+RESET search_path;
+ALTER COLLATION s.c3 SET SCHEMA public;
+ALTER COLLATION c4 REFRESH VERSION;
+ALTER COLLATION c6 REFRESH VERSION;
+ALTER COLLATION "default" REFRESH VERSION;
+ALTER COLLATION nosuch REFRESH VERSION;
+CREATE PUBLICATION p FOR TABLE t WHERE (a = 'x');
+CREATE PUBLICATION p FOR TABLE t WHERE (b = 'x' COLLATE c4);
+CREATE PUBLICATION p FOR TABLE t WHERE (b COLLATE "C" = 'x');
+CREATE PUBLICATION p2 FOR TABLE t WHERE (b > 'a' AND c COLLATE c3 > 'b');
+CREATE ROLE r1;
+CREATE ROLE r2;
+SET ROLE r1;
+CREATE COLLATION x FROM "C";
+DROP COLLATION c4;
+ALTER COLLATION c4 RENAME TO y;
+ALTER COLLATION c4 OWNER TO r1;
+ALTER COLLATION c4 SET SCHEMA s;
+ALTER COLLATION c4 SET SCHEMA public;
+ALTER COLLATION c4 REFRESH VERSION;
+COMMENT ON COLLATION c4 IS 'x';
+ALTER COLLATION "C" OWNER TO r1;
+DROP COLLATION "C";
+RESET ROLE;
+GRANT CREATE ON SCHEMA public TO r1;
+SET ROLE r1;
+CREATE COLLATION mine FROM c4;
+ALTER COLLATION mine OWNER TO r2;
+RESET ROLE;
+ALTER COLLATION mine OWNER TO r2;
+DROP ROLE r2;
+REASSIGN OWNED BY r2 TO r1;
+DROP ROLE r2;
+DROP OWNED BY r1;
+DROP ROLE r1;
+DROP COLLATION mine;
+DROP COLLATION IF EXISTS mine, nosuch.mine;
+DROP COLLATION nosuch.mine;
+DROP COLLATION "C";
+DROP COLLATION c6, c7;
+DROP COLLATION c4;
+DROP COLLATION c3;
+DROP COLLATION s."C 1" CASCADE;
+\d t
+SELECT * FROM t ORDER BY b;
+DROP COLLATION c3, c4, c5 CASCADE;
+\d i
+DROP SCHEMA s CASCADE;
+\dO
+CREATE COLLATION z FROM "C";
+DROP COLLATION z;
+CREATE FUNCTION f(text) RETURNS boolean LANGUAGE plpgsql AS $$ DECLARE x text COLLATE "C" := $1; BEGIN RETURN x < 'b'; END $$;
+CREATE COLLATION z FROM "C";
+SELECT f('a' COLLATE z);
+CREATE FUNCTION g(text) RETURNS boolean RETURN $1 COLLATE z < 'b';
+SELECT g('a'), pg_get_functiondef('g'::regproc);
+DROP COLLATION z;
+DROP COLLATION z CASCADE;
