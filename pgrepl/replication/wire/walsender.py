@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from struct import Struct
 
-DATA_TYPE, KEEPALIVE_TYPE, STATUS_TYPE = b"wkr"
+DATA_TYPE, KEEPALIVE_TYPE = b"wk"
 DATA = Struct("!cQQq")  # start of WAL, end of WAL, time; then the data
 KEEPALIVE = Struct("!cQqb")  # end of WAL, time, whether the receiver shall answer
 STATUS = Struct("!cQQQqb")  # written, flushed, applied, time, whether the sender shall answer

@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NoReturn
 
 from pgrepl.catalog import processes, statistics
@@ -22,6 +21,7 @@ from pgrepl.replication.decoding.stream import Line, SlotDecoder
 from pgrepl.replication.publisher import senders, slots
 from pgrepl.replication.publisher.senders import WalSender
 from pgrepl.replication.publisher.standby_slots import sendable_lsn
+from pgrepl.replication.wire import walsender
 from pgrepl.server.backend_loop import Backend, SenderDone
 from pgrepl.server.channel import LARGE_MESSAGE, Body, ConnectionLost
 from pgrepl.server.replication.grammar import Command
@@ -30,10 +30,8 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.replication.wire.pgoutput_write_columns import MessageColumn
 
-_DATA, _KEEPALIVE = struct.Struct("!cQQq"), struct.Struct("!cQqb")
 # a message of COPY with a change in it, as numpy writes it
 _FRAME = [("message", "u1"), ("length", ">u4"), ("kind", "u1"), ("start", ">u8"), ("end", ">u8"), ("sent", ">i8")]
-_EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
 SPEAK = 5.0  # seconds between two keepalives while a batch is read
 _LOOK = 0.01  # seconds between two looks whether something was committed
 _CONFIRM = 0.5  # seconds between two notes of a position that moves on
@@ -189,8 +187,8 @@ class Sender:
 
         sizes = pc.binary_length(column.data).to_numpy()
         heads = np.zeros(len(sizes), _FRAME)
-        heads["message"], heads["length"] = ord("d"), sizes + _DATA.size + 4
-        heads["kind"], heads["start"], heads["end"], heads["sent"] = ord("w"), column.lsn, column.lsn, _now()
+        heads["message"], heads["length"] = ord("d"), sizes + walsender.DATA.size + 4
+        heads["kind"], heads["start"], heads["end"], heads["sent"] = ord("w"), column.lsn, column.lsn, walsender.now()
         count, size = column.transactions, int(sizes.sum())
         self._channel.send_raw(content(joined([records(heads), column.data])))
         statistics.count(self._session, statistics.SLOT, self._slot, total_txns=count, total_bytes=size)
@@ -199,10 +197,10 @@ class Sender:
             self._listen(0)
 
     def _send(self, lsn: int, data: bytes) -> None:
-        self._channel.send(b"d", _DATA.pack(b"w", lsn, lsn, _now()) + data)
+        self._channel.send(b"d", walsender.DATA.pack(b"w", lsn, lsn, walsender.now()) + data)
 
     def _keepalive(self, *, ask: bool) -> None:
-        self._channel.send(b"d", _KEEPALIVE.pack(b"k", self._sent, _now(), ask))
+        self._channel.send(b"d", walsender.KEEPALIVE.pack(b"k", self._sent, walsender.now(), ask))
         self._channel.flush()
         self._asked = self._asked or ask
 
@@ -273,7 +271,3 @@ class Sender:
             raise PgError("57014", "terminating walsender process due to replication timeout", severity="FATAL")
         if timeout and silent >= timeout / 2 and not self._asked:
             self._keepalive(ask=True)
-
-
-def _now() -> int:
-    return int((datetime.now(timezone.utc) - _EPOCH).total_seconds() * 1_000_000)
