@@ -1,13 +1,12 @@
 """Columns of each type beside a column of text: COPY, INSERT … SELECT, UPDATE, a condition, and the apply of changes
 from a lake, in processor time of this process. No type decides by a factor how long a statement takes.
 
-    python -m benchmarks.types [TYPE ...]    these types only, all figures
+    python -m benchmarks.types [TYPE ...]    these types only
 """
 
 from __future__ import annotations
 
 import gc
-import os
 import sys
 import tempfile
 import time
@@ -19,7 +18,7 @@ from typing import Any
 from benchmarks.lake import Line
 from tests.harness.pair import Pair
 
-ROWS, TURNS, LIMIT = int(os.environ.get("N", 100000)), 1, 2.0
+ROWS, TURNS, LIMIT = 100_000, 3, 2.0
 MADE = """
 CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy');
 CREATE DOMAIN plain AS int;

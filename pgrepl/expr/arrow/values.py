@@ -119,6 +119,26 @@ def _limited(args: Sequence[tree.Expr]) -> Columnar:
     return Columnar(oids.VARCHAR, value.type, limited)
 
 
+def _bits(args: Sequence[tree.Expr], *, varying: bool) -> Columnar:
+    """An implicit cast to bit(n) or bit varying(n). Strings of another length raise, so that rows are evaluated one by
+    one."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    value, length = argument(args[0], (oids.VARBIT if varying else oids.BIT,)), _constant(args[1])
+    if not isinstance(args[2], tree.Const) or args[2].value is not False:
+        raise NotColumnar("an explicit cast, which cuts")
+    run, fits = value.run, pc.less_equal if varying else pc.equal
+
+    def sized(columns: Columns) -> Any:
+        found = run(columns)
+        if pc.all(fits(pc.binary_length(found), length)).as_py() is False:
+            raise pa.ArrowInvalid("a bit string of another length")
+        return found
+
+    return Columnar(value.typoid, value.type, sized)
+
+
 def _constant(arg: tree.Expr) -> int:
     if not isinstance(arg, tree.Const) or not isinstance(arg.value, int):
         raise NotColumnar("a length that is not known")
@@ -283,6 +303,8 @@ _MADE: dict[str, Make] = {
     "textlike": lambda args: _like(args, negated=False),
     "textnlike": lambda args: _like(args, negated=True),
     "varchar": _limited,
+    "bit": lambda args: _bits(args, varying=False),
+    "varbit": lambda args: _bits(args, varying=True),
     "numeric": _sized,
     "numeric_add": _numeric("add"),
     "numeric_sub": _numeric("subtract"),

@@ -85,7 +85,10 @@ def check_readable(session: Session, attribute: Attribute) -> None:
         raise Declined(f'the settings by which column "{attribute.name}" is read')
 
 
-_SIZED = (oids.VARCHAR, oids.BPCHAR, oids.NUMERIC, oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.TIME)
+_SIZED = (
+    oids.VARCHAR, oids.BPCHAR, oids.NUMERIC, oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.TIME, oids.TIMETZ, oids.INTERVAL,
+    oids.BIT, oids.VARBIT,
+)  # fmt: skip
 
 
 def through_text(column: SentColumn, attribute: Attribute, attnum: int) -> Expr:
