@@ -77,8 +77,9 @@ def _have_user_types(link: CatalogConnection) -> None:
 
 
 def _tell_of_subscriptions(link: CatalogConnection, version: int) -> None:
-    """Format 11 has the hints of errors that stop subscriptions, which not all catalogs of format 3 kept, and the time
-    of their last change."""
+    """Format 11 has the hints of errors that stop subscriptions, which not all catalogs of format 3 kept, the time of
+    their last change, and the pieces of running copies."""
+    link.execute("DROP TABLE IF EXISTS pgrepl_copy")
     link.execute("ALTER TABLE pg_replication_origin ADD COLUMN caught_up VARCHAR")
     if version < 4:
         link.execute("DROP TABLE IF EXISTS pgrepl_subscription_error")

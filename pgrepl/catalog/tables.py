@@ -603,6 +603,9 @@ class pgrepl_copy(SystemRow, key=("token", "relid")):
     tuples_processed: Int8
     tuples_excluded: Int8
     tuples_skipped: Int8
+    pieces_total: Int4
+    pieces_processed: Int4
+    seconds_left: Float8 | None
 
 
 class pgrepl_subscription_error(SystemRow, key=("subid", "relid")):

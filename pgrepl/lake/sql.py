@@ -254,6 +254,10 @@ PRESENT_FILES = tuple(
     f"SELECT count(*), coalesce(sum(file_size_bytes), 0) FROM {table} WHERE {NOW}"
     for table in ("ducklake_data_file", "ducklake_delete_file")
 )
+BYTES_ENDED_SINCE = tuple(
+    f"SELECT coalesce(sum(file_size_bytes), 0) FROM {table} WHERE end_snapshot >= ?"
+    for table in ("ducklake_data_file", "ducklake_delete_file")
+)
 SMALL_FILES = f"SELECT table_id, file_size_bytes FROM ducklake_data_file WHERE {NOW} AND file_size_bytes < ?"
 
 

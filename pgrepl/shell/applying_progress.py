@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.replication.subscriber.dangers import duration
 from pgrepl.replication.subscriber.observer import Observer
 
 if TYPE_CHECKING:
@@ -51,7 +52,9 @@ class Bars(ProgressLines):
     def rows(self, subscription: str, table: str, copying: Copying) -> None:
         count, total = copying.tuples_processed, copying.tuples_total
         completed = 0 if total is None else min(count, total)
-        self._update(subscription, table, count, "rows", total=total or None, completed=completed)
+        if copying.pieces_total:
+            completed, total = copying.pieces_processed, copying.pieces_total
+        self._update(subscription, table, count, "rows", _pieces(copying), total=total or None, completed=completed)
 
     def copied(self, subscription: str, table: str, count: int) -> None:
         self._remove(subscription, table)
@@ -81,11 +84,11 @@ class Bars(ProgressLines):
             task = self._progress.add_task(f"{subscription} {table}".strip(), total=None, visible=False, seen="")
             self._tasks[subscription, table] = task, time.monotonic()
 
-    def _update(self, subscription: str, table: str, count: int, unit: str, **values: Any) -> None:
+    def _update(self, subscription: str, table: str, count: int, unit: str, rest: str = "", **values: Any) -> None:
         found = self._tasks.get((subscription, table))
         if found is not None:
             seconds = max(time.monotonic() - found[1], 0.001)
-            seen = f"{count:,} {unit}, {count / seconds:,.0f}/s" if count else ""
+            seen = f"{count:,} {unit}, {count / seconds:,.0f}/s{rest}" if count else ""
             self._progress.update(found[0], seen=seen, **values)
 
     def _remove(self, subscription: str, table: str) -> None:
@@ -120,6 +123,15 @@ def progress_observer() -> Iterator[ProgressLines]:
 def _print(line: str) -> None:
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
+
+
+def _pieces(copying: Copying) -> str:
+    """How far a copy in pieces is, and how long it still takes."""
+    if not copying.pieces_total:
+        return ""
+    left = copying.seconds_left
+    told = f", {copying.pieces_processed} of {copying.pieces_total} pieces"
+    return told if left is None else f"{told}, {duration(left)} left"
 
 
 def _counted(count: int, noun: str) -> str:

@@ -7,13 +7,16 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from pgrepl.expr.functions.misc import pg_size_pretty
+from pgrepl.replication.publisher.retained import LOST
+from pgrepl.replication.subscriber.dangers import duration
 from pgrepl.shell.subcommand import many
 from pgrepl.shell.table import PrintOptions, TableContent
 from pgrepl.sql.quote import quote_identifier
 from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
-    from pgrepl.replication.subscriber.status import Status, TableStatus
+    from pgrepl.replication.publisher.retained import Retained
+    from pgrepl.replication.subscriber.status import CopyStatus, Status, TableStatus
     from pgrepl.replication.subscriber.stopped import Stop
 
 WIDTH = 80  # where there is no terminal
@@ -87,7 +90,16 @@ def _tables(status: Status) -> str:
 
 
 def _table(table: TableStatus) -> str:
-    return f"{table.name} {table.state}" + (", not published" if _has_left(table) else "")
+    left = ", not published" if _has_left(table) else ""
+    return f"{table.name} {table.state}{left}" + ("" if table.copy is None else f", {_copied(table.copy)}")
+
+
+def _copied(copy: CopyStatus) -> str:
+    """How far a copy is."""
+    words = [] if copy.pieces is None else ["{} of {} pieces".format(*copy.pieces)]
+    words += [] if copy.rows is None else [many(copy.rows, "row"), pg_size_pretty(copy.size or 0)]
+    words += [] if copy.seconds_left is None else [f"{duration(copy.seconds_left)} left"]
+    return ", ".join(words)
 
 
 def _has_left(table: TableStatus) -> bool:
@@ -116,12 +128,41 @@ def _problems(status: Status) -> Iterator[list[_Line]]:
         yield [_Line(f"{where}: {status.unreachable}")]
     if status.stop is not None:
         yield _stopped(where, status.stop)
+    if status.retained is not None:
+        yield from _retained(where, status, status.retained)
     left = [table.name for table in status.tables if _has_left(table)]
     if left:
         what = f"{', '.join(left)} {'is' if len(left) == 1 else 'are'}"
         told = f"{where}: {what} no longer published, so that no changes come. The subscription forgets that with"
         refresh = f"ALTER SUBSCRIPTION {quote_identifier(status.name)} REFRESH PUBLICATION;"
         yield [_Line(told), _statement(refresh)]
+
+
+def _retained(where: str, status: Status, found: Retained) -> Iterator[list[_Line]]:
+    """What the publisher keeps for the slot, and what is dangerous in that."""
+    if found.snapshots is not None:
+        if found.size:
+            oldest = ", the oldest slot" if found.is_oldest else ""
+            what = f"{pg_size_pretty(found.size)} of files in {many(found.snapshots, 'snapshot')}"
+            yield [_Line(f'{where}: the publisher keeps {what} for replication slot "{status.slot}"{oldest}.')]
+    elif found.status != LOST:
+        yield [_Line(f'{where}: the publisher retains {_wal(found)} for replication slot "{status.slot}".')]
+    for danger in status.dangers:
+        lines = (("WARNING", danger.message), ("DETAIL", danger.detail), ("HINT", danger.hint))
+        yield [_Line(f"{where}:"), *(_Line(f"{name}:  {text}", _INDENT) for name, text in lines)]
+
+
+def _wal(found: Retained) -> str:
+    facts = [f"wal_status {found.status}"]
+    if found.left is not None:
+        facts.append(f"{pg_size_pretty(max(0, found.left))} left")
+    if found.seconds:
+        facts.append(f"for {duration(found.seconds)} or longer")
+    if found.spills:
+        facts.append(f"{pg_size_pretty(found.spilled)} spilled to its disk")
+    if found.transaction is not None:
+        facts.append(f"oldest open transaction: {found.transaction.name}, {duration(found.transaction.seconds)}")
+    return f"{pg_size_pretty(found.size)} of WAL ({'; '.join(facts)})"
 
 
 def _stopped(where: str, stop: Stop) -> list[_Line]:

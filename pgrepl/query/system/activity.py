@@ -63,6 +63,13 @@ def _copies(session: Session) -> Iterator[Values]:
         yield {**row._asdict(), "datname": database_name(session, row.datid)}
 
 
+def _copies_in_pieces(session: Session) -> Iterator[Values]:
+    """Those of large tables, whose interrupted copies go on."""
+    for row in _copies(session):
+        if row["pieces_total"]:
+            yield row
+
+
 def _sessions(session: Session) -> Iterator[Values]:
     """The sessions of the server; without one, this session only."""
     table = sessions.table()
@@ -140,6 +147,7 @@ PROVIDERS: dict[str, Provider] = {
     "pg_settings": _settings,
     "pg_file_settings": _file_settings,
     "pg_stat_progress_copy": _copies,
+    "pgrepl_stat_progress_copy": _copies_in_pieces,
     "pg_locks": locks,
     "pg_stat_activity": _sessions,
     "pg_prepared_xacts": _prepared,

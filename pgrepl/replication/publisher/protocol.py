@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from pgrepl.errors import PgError
 from pgrepl.replication.publisher.definition import RemoteAttribute, RemoteDefinition
+from pgrepl.replication.publisher.retained import Retained, SlotProbe
 from pgrepl.replication.publisher.senders import WalSender
 from pgrepl.replication.wire.batch import SparkCopyRows, WireBatch
 from pgrepl.replication.wire.copy_ranges import KeyRange, Snapshot
@@ -166,6 +167,13 @@ class WantedRanges:
 
 
 @dataclass(frozen=True, slots=True)
+class Undivided:
+    """A large table that is copied as a whole, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Published:
     """The columns, operations and filters with which a table's changes are sent, by the publisher's present catalog."""
 
@@ -296,6 +304,14 @@ class Slots(Protocol):
     def lag(self, slot: str, *, tell: bool = False) -> SlotLag | None:
         """The lag of the slot; None: there is no such slot. `tell`: log, once, what it waits for."""
         ...
+
+    def retained(self, slot: str) -> Retained | None:
+        """What the publisher keeps for the slot; None: there is no such slot, or nothing is kept."""
+        return None
+
+    def probe(self, slot: str) -> SlotProbe | None:
+        """For a follower that looks now and then at what is retained; None: that needs no looking after."""
+        return None
 
     @property
     def shares_catalog(self) -> bool:
@@ -440,9 +456,9 @@ class TableCopies(Protocol):
 
     def divide(
         self, schema: str, name: str, publications: Sequence[str], size: int
-    ) -> tuple[tuple[tuple[str, int], ...], list[KeyRange]] | None:
+    ) -> tuple[tuple[tuple[str, int], ...], list[KeyRange]] | Undivided | None:
         """The names and types of a table's key, and ranges of it that have about so many bytes each. None: the table is
-        copied as a whole."""
+        smaller."""
         return None
 
     def count(self, schema: str, name: str, publications: Sequence[str]) -> int:

@@ -231,7 +231,25 @@ _RULES = (
     ),
     # the publisher
     _Rule(
-        ("08P01", "42704"), r"can no longer get changes from replication slot|replication slot \S+ does not exist",
+        ("08P01",), r"can no longer .* replication slot .*(max_slot_wal_keep_size|maximum reserved size|wal_removed)",
+        f"Set a higher max_slot_wal_keep_size at the publisher, or let workers run; then {_ANEW}",
+    ),
+    _Rule(
+        ("08P01",), r"can no longer .* replication slot .*(idle_replication_slot_timeout|idle_timeout)",
+        "Set a longer idle_replication_slot_timeout at the publisher, or let pgrepl apply --follow or pgrepl serve "
+        f"run; then {_ANEW}",
+    ),
+    _Rule(
+        ("08P01",), r"can no longer .* replication slot .*(wal_level|wal_level_insufficient)",
+        f"Set wal_level = logical at the primary again; then {_ANEW}",
+    ),
+    _Rule(
+        ("08P01",), r"can no longer .* replication slot .*(rows of system catalogs|rows_removed)",
+        f"Set hot_standby_feedback at the standby, or subscribe to its primary; then {_ANEW}",
+    ),
+    _Rule(
+        ("08P01", "42704"),
+        r"can no longer (get changes from|access) replication slot|replication slot \S+ does not exist",
         f"What the slot kept is gone: {_ANEW} Without a slot first ALTER SUBSCRIPTION {{name}} DISABLE and SET "
         "(slot_name = NONE).",
     ),

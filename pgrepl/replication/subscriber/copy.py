@@ -37,6 +37,7 @@ from pgrepl.replication.publisher.protocol import (
     PublisherError,
     TableCopies,
     TableCopy,
+    Undivided,
     WantedRanges,
     not_created,
     not_received,
@@ -161,36 +162,50 @@ def copy_again(receiver: Receiver, relids: Collection[int]) -> None:
 
 
 def divide_tables(receiver: Receiver, relids: Sequence[int]) -> set[int]:
-    """Divide the large ones of these tables, so that they are copied in pieces; those are returned."""
+    """Divide the large ones of these tables, so that they are copied in pieces; those are returned. The log is told
+    which of them cannot be divided: their interrupted copies begin again."""
     session = receiver.session
     with receiver.transaction() as subscription:
         publisher = receiver.publisher(subscription)
         known = ranges.copy_ranges(session, subscription.oid)
-        found = {
-            relid: made
-            for relid in relids
-            if relid not in known and (made := _divided(session, subscription, relid, publisher)) is not None
-        }
+        answers = {relid: _divided(session, subscription, relid, publisher) for relid in relids if relid not in known}
+        found = {relid: made for relid, made in answers.items() if isinstance(made, CopyRanges)}
         if found:
             receiver.lock(subscription, state.position(session, subscription.oid))
             for relid, made in found.items():
                 ranges.store(session, subscription.oid, relid, made)
+        whole = [
+            (relation(session, relid).qualified_name, made.reason)
+            for relid, made in answers.items()
+            if isinstance(made, Undivided)
+        ]
+    for name, reason in whole:
+        text = f'subscription "{subscription.subname}": table {name} is copied as a whole, because {reason}'
+        receiver.log.log(text, detail="If the copy is interrupted, it begins again.")
     return {relid for relid in relids if relid in known or relid in found}
 
 
 def _divided(
     session: Session, subscription: tables.pg_subscription, relid: int, publisher: TableCopies
-) -> CopyRanges | None:
-    """The ranges of a large table's key; None: it is copied as a whole."""
+) -> CopyRanges | Undivided | None:
+    """The ranges of a large table's key; None: it is smaller."""
     table = relation(session, relid)
     size = int(session.settings.value("pgrepl.copy_range_size")) * 1024
-    if not size or table.kind != "r" or has_triggers(session, relid) or estimate(session, lake_table(session, relid)):
+    if not size:
         return None
     found = asked(
         lambda: guarded(lambda: publisher.divide(table.schema, table.name, subscription.subpublications, size))
     )
-    if found is None or len(found[1]) < 2:
-        return None
+    if found is None or isinstance(found, Undivided):
+        return found
+    if table.kind != "r":
+        return Undivided("it is partitioned here")
+    if has_triggers(session, relid):
+        return Undivided("it has triggers here")
+    if estimate(session, lake_table(session, relid)):
+        return Undivided("it has rows here")
+    if len(found[1]) < 2:
+        return Undivided("a sample of its rows does not tell where to divide it")
     made = CopyRanges(*found)
     made.since = last_snapshot(session)
     return made
@@ -233,6 +248,7 @@ def _finish(receiver: Receiver, relid: int, *, locked: bool, pieces: bool) -> _C
         if divided is not None and wanted is not None and source.snapshot is not None:
             divided.finish(wanted, source.snapshot)
             ranges.store(session, subscription.oid, relid, divided)
+            receiver.pieces_copied(relid, *divided.progress)
             if divided.unfinished:
                 crash_point("copy.range")
                 return _Copied(count, False)
@@ -323,7 +339,11 @@ def _received(
                 lines = Lines(table.name, source.relation, binary=bool(subscription.subbinary) and source.may_be_binary)
                 return StagedCopy(session), source, _load_with_triggers(receiver, subscription, table, source, lines)
             begins = partial(
-                receiver.copy_begins, subscription.subname, table, source.count, goes_on=divided is not None
+                receiver.copy_begins,
+                subscription.subname,
+                table,
+                source.count,
+                None if divided is None else divided.progress,
             )
             binary = bool(subscription.subbinary) and source.may_be_binary
             converted = binary and differing_types(table, sent)

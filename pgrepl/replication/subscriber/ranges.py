@@ -51,6 +51,11 @@ class CopyRanges:
     def unfinished(self) -> list[KeyRange]:
         return [each for each in self.ranges if each.snapshot is None]
 
+    @property
+    def progress(self) -> tuple[int, int]:
+        """The numbers of ranges that are copied, and of all."""
+        return len(self.ranges) - len(self.unfinished), len(self.ranges)
+
     def counts(self, key: tuple[str, ...], xid: int) -> bool:
         """Whether a change of the transaction counts for the row with this key."""
         snapshot = self._at(key)[1].snapshot

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.relation import Relation
     from pgrepl.catalog.session import Session
     from pgrepl.replication.publisher.files.given import GivenBatch
+    from pgrepl.replication.subscriber.publisher_watch import PublisherWatch
 
 T = TypeVar("T")
 REMEMBERED = 100_000  # transactions; one that commits becomes visible long before so many have followed it
@@ -106,6 +107,8 @@ class Receiver:
         self._held: tables.pg_subscription | None = None  # the subscription as it was when the lease was taken
         self._of_superuser = False  # was its owner a superuser then?
         self._heartbeat: Heartbeat | None = None
+        self.follows = False  # it goes on after this round, and looks after its publisher
+        self._watch: PublisherWatch | None = None
         self._passed: deque[int] = deque(maxlen=REMEMBERED)  # XIDs of the last transactions
         self.unpublished: set[int] = set()  # relations of the publisher that it does not publish any more
         self._publisher: Publisher | None = None
@@ -184,6 +187,14 @@ class Receiver:
             self.release(occupied=False)
             raise
         self._heartbeat = Heartbeat(self.session, token)
+        if self.follows:
+            self._look_after(publisher, subscription)
+
+    def _look_after(self, publisher: Slots, subscription: tables.pg_subscription) -> None:
+        from pgrepl.replication.subscriber.publisher_watch import PublisherWatch
+
+        self._watch = self._watch or PublisherWatch(self.session, self.log, self._server_log)
+        self._watch.start(publisher, catalog.slot_of(subscription), subscription.subname)
 
     def _catch_up_with_slot(self, publisher: Slots, subscription: tables.pg_subscription) -> None:
         """Move the origin to the slot's position, in a catalog of a format before 5: there the origin of a subscription
@@ -254,6 +265,8 @@ class Receiver:
         if self._heartbeat is not None:
             self._heartbeat.stop()
             self._heartbeat = None
+        if self._watch is not None:
+            self._watch.stop()
         processes.retire(token)
         publisher = self._publisher
         with suppress(PublisherError, PgError):
@@ -265,13 +278,16 @@ class Receiver:
                 publisher.leave(catalog.slot_of(held), token, self.session)
 
     def copy_begins(
-        self, subscription: str, table: Relation, rows: int | None, *, goes_on: bool = False
+        self, subscription: str, table: Relation, rows: int | None, pieces: tuple[int, int] | None = None
     ) -> Callable[[int, int], None]:
         """A function to count rows and bytes of a table's copy, from any thread, for pg_stat_progress_copy. `rows` is
-        the table's number of rows, if known. `goes_on`: add to what has been counted of the table."""
+        the table's number of rows, if known. `pieces`: of a table that is copied in pieces those that are copied, and
+        all; their rows are counted together."""
         copying = Copying(table.oid, tuples_total=rows)
-        if goes_on and self._heartbeat is not None:
-            copying = self._heartbeat.copying.get(table.oid, copying)
+        if pieces is not None:
+            if self._heartbeat is not None:
+                copying = self._heartbeat.copying.get(table.oid, copying)
+            copying.count_pieces(*pieces)
         if self._heartbeat is not None:
             self._heartbeat.copying[table.oid] = copying
         name = table.qualified_name
@@ -282,6 +298,11 @@ class Receiver:
             self.observer.rows(subscription, name, copying)
 
         return count_rows
+
+    def pieces_copied(self, relid: int, done: int, total: int) -> None:
+        copying = None if self._heartbeat is None else self._heartbeat.copying.get(relid)
+        if copying is not None:
+            copying.count_pieces(done, total)
 
     def copy_ended(self, relid: int) -> None:
         if self._heartbeat is not None:

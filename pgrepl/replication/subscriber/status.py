@@ -6,22 +6,27 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
+from pgrepl.catalog import copies, tables
 from pgrepl.catalog import subscription as catalog
-from pgrepl.catalog import tables
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
+from pgrepl.catalog.login import apply_stored_settings
 from pgrepl.catalog.relation import relation_or_none
 from pgrepl.catalog.roles import has_privs_of_role, is_superuser, role_or_none
 from pgrepl.catalog.store import one, rows
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
 from pgrepl.replication.libpq.conninfo import FILES, parse_conninfo
 from pgrepl.replication.libpq.endpoints import ConnectionFailure
 from pgrepl.replication.origins import origin_or_none
 from pgrepl.replication.publisher.protocol import Backlog, PublisherError, SlotLag, server_text, slot_is_ahead
+from pgrepl.replication.publisher.retained import LOST, Retained, why_invalid
 from pgrepl.replication.subscriber import lease, state
 from pgrepl.replication.subscriber.connection import connect
+from pgrepl.replication.subscriber.dangers import Danger, dangers, limits
+from pgrepl.replication.subscriber.ranges import copy_ranges
 from pgrepl.replication.subscriber.stopped import Stop, stop_of
 from pgrepl.types.lsn import lsn_text
 
@@ -32,11 +37,28 @@ _EPOCH = 946684800  # 2000-01-01 in seconds since 1970
 
 
 @dataclass(frozen=True, slots=True)
+class CopyStatus:
+    """How far the copy of a table is. `pieces`: of one that is copied in pieces those that are copied, and all; rows
+    and bytes are those of the running copy."""
+
+    rows: int | None = None  # None: no copy runs
+    size: int | None = None
+    pieces: tuple[int, int] | None = None
+    seconds_left: float | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        done, total = self.pieces or (None, None)
+        left = None if self.seconds_left is None else round(self.seconds_left, 1)
+        return {"rows": self.rows, "bytes": self.size, "pieces_done": done, "pieces": total, "seconds_left": left}
+
+
+@dataclass(frozen=True, slots=True)
 class TableStatus:
     name: str
     state: str
     lsn: int
     published: bool | None = True  # do the publications have it still? None: the publisher does not answer
+    copy: CopyStatus | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +81,8 @@ class Status:
     stop: Stop | None  # the last error, if it is not over
     unreachable: str | None  # why the publisher does not answer
     complete: datetime | None = None  # when all changes had last been applied
+    retained: Retained | None = None  # what the publisher keeps for the slot
+    dangers: tuple[Danger, ...] = ()
 
     @property
     def applied_lsn(self) -> str | None:
@@ -123,6 +147,7 @@ class Status:
                     "state": table.state,
                     "lsn": lsn_text(table.lsn) if table.lsn else None,
                     "published": table.published,
+                    "copy": None if table.copy is None else table.copy.as_json(),
                 }
                 for table in self.tables
             ],
@@ -137,6 +162,8 @@ class Status:
                 "lsn": self.behind,
                 "files": None if lag is None else lag.files,
             },
+            "retained": None if self.retained is None else _retained_json(self.retained),
+            "warnings": [{"message": each.message, "detail": each.detail, "hint": each.hint} for each in self.dangers],
             "apply_error_count": self.apply_errors,
             "sync_error_count": self.sync_errors,
             "last_error": None
@@ -155,6 +182,40 @@ class Status:
             },
             "unreachable": self.unreachable,
         }
+
+
+def _retained_json(found: Retained) -> dict[str, Any]:
+    oldest = found.transaction
+    return {
+        "bytes": found.size,
+        "seconds": _rounded(found.seconds),
+        "snapshots": found.snapshots,
+        "oldest_slot": None if found.snapshots is None else found.is_oldest,
+        "wal_status": found.status,
+        "safe_wal_size": found.left,
+        "wal_limit": found.limit,
+        "invalidation_reason": found.invalid,
+        "idle_seconds": _rounded(found.idle),
+        "idle_limit": found.idle_limit,
+        "spilled_transactions": None if found.snapshots is not None else found.spills,
+        "spilled_bytes": None if found.snapshots is not None else found.spilled,
+        "oldest_transaction": None
+        if oldest is None
+        else {
+            "seconds": _rounded(oldest.seconds),
+            "pid": oldest.pid,
+            "gid": oldest.gid,
+            "database": oldest.database,
+            "user": oldest.user,
+            "application": oldest.application,
+            "state": oldest.state,
+        },
+        "sees_all_transactions": found.sees_all,
+    }
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)
 
 
 def check_may_look(session: Session) -> None:
@@ -187,6 +248,7 @@ def subscription_status(session: Session, names: Sequence[str] = (), *, everywhe
             there = session.elsewhere(row.subdbid, BOOTSTRAP_SUPERUSER, apart=True)
             try:
                 with reading(there):
+                    apply_stored_settings(there, row.subowner, row.subdbid)  # the limits of its workers
                     found.append(_status(there, row, databases.get(row.subdbid, "")))
             finally:
                 there.close()
@@ -196,17 +258,19 @@ def subscription_status(session: Session, names: Sequence[str] = (), *, everywhe
 def _status(session: Session, row: tables.pg_subscription, database: str) -> Status:
     origin = origin_or_none(session, f"pg_{row.oid}")
     applied = 0 if origin is None else int(origin.remote_lsn or 0)
-    lag, backlog, unreachable, published = _publisher(session, row, applied)
+    answer = _publisher(session, row, applied)
     worker = lease.holder(session, row.oid)
     counted = one(session, tables.pg_stat_subscription_stats, subid=row.oid)
+    copying = _copies(session, row.oid)
     listed = []
     for relid, (current, lsn) in sorted(state.table_states(session, row.oid).items()):
         table = relation_or_none(session, relid)
         if table is None:
             listed.append(TableStatus(str(relid), current, lsn))
             continue
-        known = None if published is None else (table.schema, table.name) in published
-        listed.append(TableStatus(table.qualified_name, current, lsn, known))
+        known = None if answer.published is None else (table.schema, table.name) in answer.published
+        listed.append(TableStatus(table.qualified_name, current, lsn, known, copying.get(relid)))
+    retained, slot = answer.retained, str(row.subslotname)
     return Status(
         database=database,
         name=row.subname,
@@ -217,43 +281,70 @@ def _status(session: Session, row: tables.pg_subscription, database: str) -> Sta
         pid=None if worker is None else int(worker.pid),
         tables=tuple(listed),
         applied=applied,
-        lag=lag,
-        backlog=backlog,
+        lag=answer.lag,
+        backlog=answer.backlog,
         apply_errors=0 if counted is None else int(counted.apply_error_count or 0),
         sync_errors=0 if counted is None else int(counted.sync_error_count or 0),
         stop=stop_of(session, row),
-        unreachable=unreachable,
+        unreachable=answer.unreachable,
         complete=None if origin is None or not origin.caught_up else datetime.fromisoformat(origin.caught_up),
+        retained=retained,
+        dangers=() if retained is None else tuple(dangers(slot, retained, limits(session))),
     )
 
 
-_Answer: TypeAlias = "tuple[SlotLag | None, Backlog | None, str | None, set[tuple[str, str]] | None]"
+def _copies(session: Session, subid: int) -> dict[int, CopyStatus]:
+    """The running copies, and those in pieces that are to go on, by table."""
+    pieces = {relid: found.progress for relid, found in copy_ranges(session, subid).items()}
+    running = {row.relid: row for row in copies.under_way(session) if row.datid == session.database_oid}
+    found = {relid: CopyStatus(pieces=done) for relid, done in pieces.items()}
+    for relid, (current, _) in state.table_states(session, subid).items():
+        row = running.get(relid) if current == catalog.DATASYNC else None
+        if row is None:
+            continue
+        found[relid] = CopyStatus(row.tuples_processed, row.bytes_processed, pieces.get(relid), row.seconds_left)
+    return found
+
+
+@frozen
+class _Answer:
+    """What the publisher says of the subscription, or why it does not answer; and the schemas and names of the
+    published tables."""
+
+    lag: SlotLag | None = None
+    backlog: Backlog | None = None
+    unreachable: str | None = None
+    published: set[tuple[str, str]] | None = None
+    retained: Retained | None = None
 
 
 def _publisher(session: Session, row: tables.pg_subscription, applied: int) -> _Answer:
-    """The lag and the backlog that the publisher reports, or the reason why it reports none; and the schemas and names
-    of the published tables."""
     if not row.subslotname:
-        return None, None, None, None
+        return _Answer()
     required = row.subpasswordrequired and not is_superuser(session, row.subowner)
     try:
         publisher = connect(session, row.subconninfo, must_use_password=bool(required), apart=True, subid=row.oid)
     except (ConnectionFailure, PgError) as failure:
-        return None, None, str(failure), None
+        return _Answer(unreachable=str(failure))
     published = None
     try:
         published = {(table.schema, table.name) for table in publisher.published_tables(row.subpublications)}
         lag = publisher.lag(row.subslotname)
         if lag is None:
-            return None, None, f'replication slot "{row.subslotname}" does not exist', published
+            return _Answer(unreachable=f'replication slot "{row.subslotname}" does not exist', published=published)
+        retained = publisher.retained(row.subslotname)
+        if retained is not None and retained.status == LOST:
+            lost = f'replication slot "{row.subslotname}" is lost: {why_invalid(retained.invalid)}'
+            return _Answer(lag, None, lost, published, retained)
         if 0 < applied < lag.confirmed:
-            return lag, None, server_text(slot_is_ahead(row.subslotname, lag.confirmed, applied)), published
+            ahead = server_text(slot_is_ahead(row.subslotname, lag.confirmed, applied))
+            return _Answer(lag, None, ahead, published, retained)
         start = max(lag.confirmed, applied)
         local_only = state.local_only(row)
         backlog = publisher.backlog(row.subpublications, start, lag.current, local_only=local_only)
-        return lag, backlog, None, published
+        return _Answer(lag, backlog, None, published, retained)
     except PublisherError as error:
-        return None, None, str(error), published
+        return _Answer(unreachable=str(error), published=published)
     finally:
         publisher.close()
 

@@ -84,6 +84,7 @@ class Worker:
         """`keeps_lease`: remain the subscription's worker between rounds. `patience`, `given`: see Receiver."""
         self.keeps_lease = keeps_lease
         self._receiver = Receiver(session, subid, log, observer, patience=patience, given=given)
+        self._receiver.follows = keeps_lease
         self._session = self._receiver.session
         self._subid = subid
         self._version = -1  # of the catalog, at the end of the last wait

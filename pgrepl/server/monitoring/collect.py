@@ -20,6 +20,7 @@ from pgrepl.catalog.numbering import current_lsn
 from pgrepl.catalog.statistics import DATABASE, ENGINE, RELATION, SLOT, SUBSCRIPTION
 from pgrepl.catalog.store import rows
 from pgrepl.catalog.transaction import reading
+from pgrepl.replication.publisher.retained import LOST, Retained
 from pgrepl.server.monitoring.exposition import Family
 from pgrepl.server.state import RUNNING, ServerState
 
@@ -63,7 +64,7 @@ def of_catalog(session: Session) -> list[Family]:
 
 def _slots(session: Session) -> list[Family]:
     from pgrepl.replication.publisher import senders
-    from pgrepl.replication.publisher.lake.size import waiting
+    from pgrepl.replication.publisher.lake.size import retained, waiting
 
     active = Family("pgrepl_replication_slot_active", "Whether a subscriber is connected to the slot.")
     lost = Family("pgrepl_replication_slot_lost", "Whether changes that the slot needs were removed.")
@@ -74,6 +75,8 @@ def _slots(session: Session) -> list[Family]:
     )
     sent = Family("pgrepl_replication_slot_transactions_total", "Transactions decoded for the slot.")
     size = Family("pgrepl_replication_slot_bytes_total", "Bytes decoded for the slot.")
+    snapshots = Family("pgrepl_replication_slot_retained_snapshots", "Snapshots that are kept for the slot.")
+    files = Family("pgrepl_replication_slot_retained_bytes", "Bytes of files that only these snapshots have.")
     end, counted = current_lsn(session), statistics.counters(session.catalog).read(SLOT)
     for row in rows(session, tables.pg_replication_slot):
         names = {"slot_name": row.slot_name, "database": database_name(session, row.datoid) or ""}
@@ -88,7 +91,10 @@ def _slots(session: Session) -> list[Family]:
             known = counted.get((0, row.slot_name), {})
             sent.add(known.get("total_txns", 0), **names)
             size.add(known.get("total_bytes", 0), **names)
-    return [active, lost, behind, changed, seconds, sent, size]
+            kept = retained(session, row)
+            snapshots.add(kept.snapshots, **names)
+            files.add(kept.size, **names)
+    return [active, lost, behind, changed, seconds, sent, size, snapshots, files]
 
 
 def _seconds_since(moment: datetime) -> float:
@@ -209,6 +215,7 @@ def of_publishers(session: Session) -> list[Family]:
         "Seconds since the first commit that is not applied; of a server and of files since nothing was missing.",
     )
     files = Family("pgrepl_subscription_lag_files", "Files of changes that are not read to their ends.")
+    kept = _Retained()
     for status in subscription_status(session, everywhere=True):
         names = {"database": status.database, "subscription": status.name}
         if status.slot:
@@ -218,7 +225,47 @@ def of_publishers(session: Session) -> list[Family]:
         changed.add(None if status.backlog is None else status.backlog.changes, **names)
         seconds.add(None if status.seconds is None else round(status.seconds, 3), **names)
         files.add(None if status.lag is None else status.lag.files, **names)
-    return [up, behind, waiting, changed, seconds, files]
+        if status.retained is not None and status.retained.snapshots is None:
+            kept.add(status.retained, len(status.dangers), names)
+    return [up, behind, waiting, changed, seconds, files, *kept.families]
+
+
+class _Retained:
+    """The families of what servers retain for the slots of subscriptions."""
+
+    def __init__(self) -> None:
+        self._size = Family("pgrepl_publisher_wal_retained_bytes", "WAL that the server retains for the slot.")
+        self._seconds = Family(
+            "pgrepl_publisher_wal_retained_seconds", "For how long at least; unknown to roles without pg_monitor there."
+        )
+        self._left = Family(
+            "pgrepl_publisher_wal_safe_bytes", "WAL that may be written before the slot is in danger (safe_wal_size)."
+        )
+        self._status = Family("pgrepl_publisher_slot_wal_status", "The slot's wal_status.")
+        self._transaction = Family(
+            "pgrepl_publisher_oldest_transaction_seconds", "Age of the oldest open transaction with changes; 0: none."
+        )
+        self._spilled = Family(
+            "pgrepl_publisher_slot_spilled_bytes", "Bytes of transactions that the server has spilled for the slot."
+        )
+        self._warnings = Family("pgrepl_publisher_warnings", "Warnings of pgrepl status about the slot's server.")
+
+    @property
+    def families(self) -> list[Family]:
+        return [
+            self._size, self._seconds, self._left, self._status, self._transaction, self._spilled, self._warnings,
+        ]  # fmt: skip
+
+    def add(self, found: Retained, warnings: int, names: Mapping[str, str]) -> None:
+        oldest = 0.0 if found.transaction is None else round(found.transaction.seconds, 3)
+        self._size.add(found.size, **names)
+        self._seconds.add(None if found.seconds is None else round(found.seconds, 3), **names)
+        self._left.add(found.left, **names)
+        for status in ("reserved", "extended", "unreserved", LOST):
+            self._status.add(int(found.status == status), **names, wal_status=status)
+        self._transaction.add(oldest if found.sees_all or found.transaction is not None else None, **names)
+        self._spilled.add(found.spilled, **names)
+        self._warnings.add(warnings, **names)
 
 
 def now() -> float:

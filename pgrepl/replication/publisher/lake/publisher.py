@@ -42,6 +42,7 @@ from pgrepl.replication.publisher.protocol import (
     server_text,
     slot_is_ahead,
 )
+from pgrepl.replication.publisher.retained import Retained
 from pgrepl.replication.publisher.senders import WalSender
 from pgrepl.replication.publisher.standby_slots import sendable_lsn
 from pgrepl.replication.wire.batch import WireBatch
@@ -407,6 +408,13 @@ class LakePublisher(Publisher):
                 row.wal_status or "reserved",
                 self._sendable(session, row) if tell else sendable_lsn(session, row)[0],
             )
+
+    def retained(self, slot: str) -> Retained | None:
+        from pgrepl.replication.publisher.lake.size import retained
+
+        with self._asked() as session:
+            row = slots.slot_or_none(session, slot)
+            return None if row is None else retained(session, row)
 
     def backlog(self, publications: Sequence[str], start: int, end: int, *, local_only: bool) -> Backlog | None:
         from pgrepl.replication.publisher.lake.backlog import backlog

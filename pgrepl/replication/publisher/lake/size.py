@@ -1,14 +1,19 @@
-"""The number of rows inserted and deleted between two LSNs, by the catalog's row counts of files; no file is read."""
+"""The number of rows inserted and deleted between two LSNs, and what is kept for a slot, by what the catalog says of
+files; no file is read."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog import tables
+from pgrepl.catalog.numbering import current_lsn
+from pgrepl.catalog.store import rows
 from pgrepl.lake import sql
 from pgrepl.lake.history import committed_since
 from pgrepl.lake.table import lake_table
+from pgrepl.replication.publisher.retained import Retained
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -49,3 +54,25 @@ def rows_in_files(session: Session, oids: Iterable[int], start: int, end: int) -
         for asked in sql.ROWS_OF_TABLE_CHANGED_BETWEEN:
             count += int(link.execute(asked, (start, end, table))[0][0])
     return count
+
+
+def retained(session: Session, slot: tables.pg_replication_slot) -> Retained:
+    """What the lake keeps for a slot (lake/expire.py): the snapshots from its restart point on but the last, and the
+    bytes of files that these have and the last one has not."""
+    start, end = int(slot.restart_lsn or 0), current_lsn(session)
+    if not start or slot.invalidation_reason:
+        return Retained(0, status=slot.wal_status, invalid=slot.invalidation_reason, snapshots=0)
+    size = sum(int(session.link.execute(asked, (start,))[0][0]) for asked in sql.BYTES_ENDED_SINCE)
+    since = waiting(session, start, end)[1]
+    others = [int(row.restart_lsn or 0) for row in rows(session, tables.pg_replication_slot) if _keeps(row)]
+    return Retained(
+        size,
+        0.0 if since is None else max(0.0, (datetime.now(timezone.utc) - since).total_seconds()),
+        status=slot.wal_status or "reserved",
+        snapshots=max(0, end - start),
+        is_oldest=start <= min(others, default=start),
+    )
+
+
+def _keeps(row: tables.pg_replication_slot) -> bool:
+    return row.slot_type == "logical" and bool(row.restart_lsn) and not row.invalidation_reason

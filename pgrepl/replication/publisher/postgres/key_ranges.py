@@ -14,7 +14,7 @@ from itertools import pairwise
 from pgrepl.replication.publisher.postgres import slots
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.published import PublishedColumn, PublishedRows
-from pgrepl.replication.publisher.protocol import PublisherError
+from pgrepl.replication.publisher.protocol import PublisherError, Undivided
 from pgrepl.replication.wire.copy_ranges import Bound, KeyRange, Snapshot, is_ordered
 from pgrepl.types.lsn import parse_lsn
 from pgrepl.types.oids import TEXT, VARCHAR
@@ -28,12 +28,16 @@ _ATTEMPTS = 200
 _FLUSHED = 2.0  # seconds within which the server flushes what has committed
 
 
-def key_of(link: Link, rows: PublishedRows) -> tuple[PublishedColumn, ...] | None:
+def key_of(link: Link, rows: PublishedRows) -> tuple[PublishedColumn, ...] | Undivided:
     """The columns of the replica identity's index or the primary key, if they are sent, and ordered here as there."""
-    if rows.kind not in ("r", "p") or link.value("SELECT pg_catalog.pg_is_in_recovery()") == "t":
-        return None
-    if rows.replident == "n" or link.value("SELECT pg_catalog.current_setting('server_encoding')") != "UTF8":
-        return None
+    if rows.kind not in ("r", "p"):
+        return Undivided("it is not a table of the publisher's own")
+    if link.value("SELECT pg_catalog.pg_is_in_recovery()") == "t":
+        return Undivided("the publisher is a standby")
+    if link.value("SELECT pg_catalog.current_setting('server_encoding')") != "UTF8":
+        return Undivided("the publisher's encoding is not UTF8")
+    if rows.replident == "n":
+        return Undivided("its REPLICA IDENTITY is NOTHING")
     chosen = "indisreplident" if rows.replident == "i" else "indisprimary"
     listed = link.rows(
         "SELECT a.attname FROM pg_catalog.pg_index i CROSS JOIN LATERAL "
@@ -42,11 +46,18 @@ def key_of(link: Link, rows: PublishedRows) -> tuple[PublishedColumn, ...] | Non
         f"WHERE i.indrelid = {rows.relid} AND i.{chosen} AND i.indisvalid AND i.indimmediate "
         "AND k.place <= i.indnkeyatts ORDER BY k.place"
     )
+    if not listed:
+        return Undivided("it has no primary key and no index as its replica identity")
     sent = {column.name: column for column in rows.columns}
-    found = [sent.get(name or "") for (name,) in listed]
-    if not found or any(column is None or not is_ordered(column.type) for column in found):
-        return None
-    return tuple([column for column in found if column is not None])
+    found = []
+    for (name,) in listed:
+        column = sent.get(name or "")
+        if column is None:
+            return Undivided(f'column "{name}" of its key is not published')
+        if not is_ordered(column.type):
+            return Undivided(f'column "{name}" of its key has type {column.type_name}, which is ordered otherwise here')
+        found.append(column)
+    return tuple(found)
 
 
 def divide(link: Link, table: str, rows: PublishedRows, key: Sequence[PublishedColumn], count: int) -> list[KeyRange]:

@@ -20,6 +20,7 @@ from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.pieces import Piece
 from pgrepl.replication.publisher.postgres.prefetch import ReadRequest, start_prefetch
 from pgrepl.replication.publisher.postgres.reading import Reading
+from pgrepl.replication.publisher.postgres.retained import ServerProbe, retained
 from pgrepl.replication.publisher.postgres.stream import Stream
 from pgrepl.replication.publisher.protocol import (
     Published,
@@ -28,8 +29,10 @@ from pgrepl.replication.publisher.protocol import (
     RemoteTable,
     SlotLag,
     TableCopy,
+    Undivided,
     WantedRanges,
 )
+from pgrepl.replication.publisher.retained import Retained, SlotProbe
 from pgrepl.replication.publisher.senders import StreamOptions, WalSender
 from pgrepl.replication.wire.copy_ranges import KeyRange
 from pgrepl.replication.wire.messages import WireTransaction
@@ -307,6 +310,12 @@ class PostgresPublisher(Publisher):
     def lag(self, slot: str, *, tell: bool = False) -> SlotLag | None:
         return slots.lag(self._link, slot)
 
+    def retained(self, slot: str) -> Retained | None:
+        return retained(self._link, slot)
+
+    def probe(self, slot: str) -> SlotProbe | None:
+        return ServerProbe(self._link, slot)
+
     def published_as(self, schema: str, name: str, publications: Sequence[str]) -> Published | None:
         return published.published_as(self._link, schema, name, publications)
 
@@ -315,13 +324,15 @@ class PostgresPublisher(Publisher):
 
     def divide(
         self, schema: str, name: str, publications: Sequence[str], size: int
-    ) -> tuple[tuple[tuple[str, int], ...], list[KeyRange]] | None:
+    ) -> tuple[tuple[tuple[str, int], ...], list[KeyRange]] | Undivided | None:
         link = self._link
         rows = published.published_rows(link, schema, name, publications)
         count = -(-published.size(link, rows) // size)
-        key = key_ranges.key_of(link, rows) if count > 1 else None
-        if key is None:
+        if count < 2:
             return None
+        key = key_ranges.key_of(link, rows)
+        if isinstance(key, Undivided):
+            return key
         only = "" if rows.kind == "p" else "ONLY "
         table = f"{only}{link.identifier(schema)}.{link.identifier(name)}"
         return tuple([(column.name, column.type) for column in key]), key_ranges.divide(link, table, rows, key, count)
@@ -353,7 +364,7 @@ class PostgresPublisher(Publisher):
         self._copying = link, "", None
         rows = published.published_rows(link, schema, name, publications)
         key = key_ranges.key_of(link, rows)
-        if key is None:
+        if isinstance(key, Undivided):
             raise PublisherError("55000", f'ERROR:  the key of table "{schema}.{name}" has been changed')
         conditions = [key_ranges.condition(link, key, each) for each in wanted.ranges]
         direct = ServerRows(link, rows, schema, name, self._data_path, conditions)

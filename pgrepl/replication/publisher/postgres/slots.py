@@ -15,15 +15,17 @@ from __future__ import annotations
 from pgrepl.frozen import frozen
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.protocol import PublisherError, SlotLag, refused, slot_is_ahead
+from pgrepl.replication.publisher.retained import why_invalid
 from pgrepl.types.lsn import lsn_text, parse_lsn
 
-_FLUSHED = "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_flush_lsn() END"
+FLUSHED = "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_flush_lsn() END"
 _OPTIONS_IN_PARENTHESES = 150000
 _REREAD = 64 << 20  # bytes of log before the slot that are worth a new restart point
 
 
 _TWO_PHASE = 150000  # the release whose pgoutput tells of prepared transactions
 _STANDBYS = 170000  # the release that knows synchronized_standby_slots
+REASONS = 170000  # the release that knows invalidation_reason
 
 
 @frozen
@@ -35,10 +37,11 @@ class SlotPosition:
     flushed: int
     active_pid: int | None
     wal_status: str
+    invalid: str | None  # invalidation_reason, where the server knows it
 
 
 def current_lsn(link: Link) -> int:
-    return parse_lsn(link.value(f"SELECT {_FLUSHED}"))
+    return parse_lsn(link.value(f"SELECT {FLUSHED}"))
 
 
 def sendable_lsn(link: Link, name: str) -> int | None:
@@ -99,14 +102,16 @@ def drop(link: Link, name: str) -> None:
 
 
 def position(link: Link, name: str) -> SlotPosition | None:
+    reason = "invalidation_reason" if link.version >= REASONS else "NULL"
     listed = link.rows(
-        f"SELECT confirmed_flush_lsn, restart_lsn, {_FLUSHED}, active_pid, coalesce(wal_status, 'lost') "
+        f"SELECT confirmed_flush_lsn, restart_lsn, {FLUSHED}, active_pid, coalesce(wal_status, 'lost'), {reason} "
         f"FROM pg_catalog.pg_replication_slots WHERE slot_name = {link.literal(name)} AND slot_type = 'logical'"
     )
     if not listed:
         return None
-    confirmed, restart, flushed, pid, status = listed[0]
-    return SlotPosition(_lsn(confirmed), _lsn(restart), _lsn(flushed), int(pid) if pid else None, status or "")
+    confirmed, restart, flushed, pid, status, invalid = listed[0]
+    reader = int(pid) if pid else None
+    return SlotPosition(_lsn(confirmed), _lsn(restart), _lsn(flushed), reader, status or "", invalid)
 
 
 def _lsn(text: str | None) -> int:
@@ -139,7 +144,7 @@ def start(link: Link, name: str, lsn: int, *, tell: bool = True) -> int:
         raise PublisherError(
             "55000",
             f'ERROR:  can no longer get changes from replication slot "{name}"\n'
-            "DETAIL:  The server has removed what the slot had to keep, or invalidated it.\n"
+            f"DETAIL:  {why_invalid(found.invalid)}\n"
             "HINT:  Drop the subscription, empty its tables and create it again.",
         )
     if not lsn:
@@ -189,7 +194,6 @@ def bring_restart_forward(link: Link, name: str) -> None:
     found = position(link, name)
     if found is None or link.version < 160000 or found.confirmed - found.restart < _REREAD:
         return
-    link.rows(
-        "SELECT CASE WHEN pg_catalog.has_function_privilege('pg_catalog.pg_log_standby_snapshot()', 'EXECUTE') "
-        "AND NOT pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_log_standby_snapshot() END"
-    )
+    may = "pg_catalog.has_function_privilege('pg_catalog.pg_log_standby_snapshot()', 'EXECUTE')"
+    if link.value(f"SELECT {may} AND NOT pg_catalog.pg_is_in_recovery()") == "t":
+        link.rows("SELECT pg_catalog.pg_log_standby_snapshot()")

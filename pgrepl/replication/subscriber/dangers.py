@@ -1,0 +1,155 @@
+"""What endangers a publisher, or its slot: warnings for the log of followers, for `status` and for monitoring.
+
+Each danger has a limit among the settings. What helps is told with it; of a slot that is lost, advice.py tells that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgrepl.errors import Report
+from pgrepl.expr.functions.misc import pg_size_pretty
+from pgrepl.frozen import frozen
+from pgrepl.replication.publisher.retained import LOST, OpenTransaction, Retained
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+_OVER = 0.9  # of a limit: below that a danger is over
+_READ = "Let pgrepl apply --follow or pgrepl serve run, or disable and drop the subscription."
+
+
+@frozen
+class Limits:
+    """The settings from which on there is a danger; 0: never."""
+
+    size: int  # bytes that the slot retains
+    left: float  # per cent of max_slot_wal_keep_size or idle_replication_slot_timeout that are left
+    transaction: float  # seconds for which a transaction is open
+
+    def lower(self) -> Limits:
+        """The limits below which a danger is over."""
+        return Limits(int(self.size * _OVER), self.left / _OVER, self.transaction * _OVER)
+
+
+def limits(session: Session) -> Limits:
+    value = session.settings.value
+    return Limits(
+        int(value("pgrepl.publisher_warn_retained")) * 1024,
+        int(value("pgrepl.publisher_warn_left")),
+        int(value("pgrepl.publisher_warn_transaction")),
+    )
+
+
+@frozen
+class Danger:
+    """A danger. `kind` tells it from others of the same subscription."""
+
+    kind: str
+    message: str
+    detail: str
+    hint: str
+
+    def report(self, subscription: str) -> Report:
+        return Report("WARNING", "01000", f'subscription "{subscription}": {self.message}', self.detail, self.hint)
+
+
+def dangers(slot: str, found: Retained, limit: Limits) -> list[Danger]:
+    """The dangers for a slot and its server."""
+    if found.status == LOST or found.snapshots is not None:
+        return []
+    checks = (_retains_much(slot, found, limit), _little_left(slot, found, limit), _idle(slot, found, limit))
+    return [danger for danger in (*checks, _open_long(found, limit)) if danger is not None]
+
+
+def _retains_much(slot: str, found: Retained, limit: Limits) -> Danger | None:
+    if not limit.size or found.size < limit.size:
+        return None
+    message = f'the publisher retains {pg_size_pretty(found.size)} of WAL for replication slot "{slot}"'
+    return Danger("retained", message, *_cause(found))
+
+
+def _little_left(slot: str, found: Retained, limit: Limits) -> Danger | None:
+    if not limit.left or found.left is None or not found.limit or found.left * 100 > limit.left * found.limit:
+        return None
+    left, most = pg_size_pretty(max(0, found.left)), pg_size_pretty(found.limit)
+    message = f'replication slot "{slot}" is lost when {left} more of WAL have been written at the publisher'
+    detail, hint = _cause(found)
+    detail = f"max_slot_wal_keep_size is {most} there, wal_status {found.status}. {detail}"
+    return Danger("left", message, detail, f"{hint} Or set a higher max_slot_wal_keep_size there.")
+
+
+def _idle(slot: str, found: Retained, limit: Limits) -> Danger | None:
+    if found.idle is None or not found.idle_limit or not limit.left:
+        return None
+    left = max(0.0, found.idle_limit - found.idle)
+    if left * 100 > limit.left * found.idle_limit:
+        return None
+    message = f'replication slot "{slot}" is lost in {duration(left)} unless it is read from'
+    detail = f"idle_replication_slot_timeout is {duration(found.idle_limit)} at the publisher."
+    return Danger("idle", message, detail, _READ)
+
+
+def _open_long(found: Retained, limit: Limits) -> Danger | None:
+    transaction = found.transaction
+    if transaction is None or not limit.transaction or transaction.seconds < limit.transaction:
+        return None
+    message = f"a transaction with changes has been open at the publisher for {duration(transaction.seconds)}"
+    detail = f"It is that of {described(transaction)}; the publisher retains all WAL since it began."
+    return Danger(f"transaction {transaction.name}", message, detail, _ended(transaction))
+
+
+def _cause(found: Retained) -> tuple[str, str]:
+    """Why so much is retained, and what helps."""
+    held = found.size - found.unconfirmed
+    if held > found.unconfirmed and found.transaction is not None:
+        detail = f"The oldest transaction with changes there is that of {described(found.transaction)}, open for "
+        return f"{detail}{duration(found.transaction.seconds)}.", _ended(found.transaction)
+    if held > found.unconfirmed:
+        told = "" if found.sees_all else " Only roles with pg_monitor see which."
+        return f"A transaction with changes holds it.{told}", "End transactions that are open for long."
+    what = pg_size_pretty(found.unconfirmed)
+    return f"{what} of it are not confirmed by the subscription, which is behind or copies tables.", _READ
+
+
+def _ended(transaction: OpenTransaction) -> str:
+    if transaction.gid is not None:
+        return "At the publisher, COMMIT PREPARED or ROLLBACK PREPARED it."
+    return f"Let it end, or end it at the publisher: SELECT pg_terminate_backend({transaction.pid});"
+
+
+def described(transaction: OpenTransaction) -> str:
+    """Whose transaction it is, and what it does."""
+    known = (("role", transaction.user), ("database", transaction.database), ("application", transaction.application))
+    about = [f"{what} {value}" for what, value in known if value]
+    about += [transaction.state] if transaction.state and transaction.gid is None else []
+    return transaction.name + (f" ({', '.join(about)})" if about else "")
+
+
+def duration(seconds: float) -> str:
+    """Seconds as `12.3 s`, minutes and hours as `1:02:03`."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, left = divmod(int(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{left:02}"
+
+
+class Warned:
+    """The dangers of which the log has been told, each once until it is over."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Danger] = {}
+
+    def news(self, subscription: str, slot: str, found: Retained, limit: Limits) -> list[Report]:
+        """What the log has to be told of now."""
+        remaining = {danger.kind for danger in dangers(slot, found, limit.lower())}
+        over = [self._known.pop(kind) for kind in list(self._known) if kind not in remaining]
+        told = [
+            Report("LOG", "00000", f'subscription "{subscription}": it is over that {danger.message}')
+            for danger in over
+        ]
+        for danger in dangers(slot, found, limit):
+            if danger.kind not in self._known:
+                told.append(danger.report(subscription))
+                self._known[danger.kind] = danger
+        return told
