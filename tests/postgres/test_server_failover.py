@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from psycopg.errors import ObjectNotInPrerequisiteState
 
+from pgrepl.replication.subscriber.status import subscription_status
 from tests.harness.programs import eventually
 from tests.postgres.served import PublishingServer, Served
 from tests.postgres.server import Server
@@ -96,6 +97,10 @@ def test_a_standby_with_synchronized_slots_goes_on(served: Served, standby: Publ
         ]
 
 
+REMOVED = "The server had to keep more WAL for the slot than max_slot_wal_keep_size, and has removed it."
+UNKNOWN = "The server has removed what the slot had to keep, or invalidated it."
+
+
 def test_a_slot_whose_log_the_server_has_removed_says_what_to_do(served: Served) -> None:
     served.both(T)
     served.pub("CREATE PUBLICATION p FOR TABLE t")
@@ -111,9 +116,17 @@ def test_a_slot_whose_log_the_server_has_removed_says_what_to_do(served: Served)
     ((message, _, _),) = served.catch_up()
     assert message == (
         f'could not start WAL streaming: ERROR:  can no longer get changes from replication slot "{served.slot}"\n'
-        "DETAIL:  The server has removed what the slot had to keep, or invalidated it.\n"
+        f"DETAIL:  {REMOVED if served.publishing.version >= 17 else UNKNOWN}\n"
         "HINT:  Drop the subscription, empty its tables and create it again."
     )
+    (found,) = subscription_status(served.sub.session, everywhere=False)
+    assert found.retained is not None and found.stop is not None and found.unreachable is not None
+    assert found.retained.status == "lost"
+    assert found.unreachable.startswith(f'replication slot "{served.slot}" is lost: ')
+    raised = (
+        "Set a higher max_slot_wal_keep_size at the publisher" if served.publishing.version >= 17 else "What the sl"
+    )
+    assert found.stop.advice.text.startswith(raised)
     served.sub("DROP SUBSCRIPTION s")
     served.subscribe()
     assert len(served.same(ALL_T)) == 4

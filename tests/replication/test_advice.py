@@ -7,6 +7,7 @@ import pytest
 from pgrepl.catalog.store import one
 from pgrepl.catalog.tables import pg_subscription
 from pgrepl.catalog.transaction import reading
+from pgrepl.replication.publisher.retained import why_invalid
 from pgrepl.replication.subscriber.advice import Failure, advice
 from pgrepl.replication.subscriber.stopped import Stop, stop_of
 from tests.harness.database import Database
@@ -136,6 +137,7 @@ def test_an_error_of_the_catalog_is_kept_for_status_too(pair: Pair) -> None:
 
 
 RECEIVED = "could not receive data from WAL stream: "
+LOST = 'could not start WAL streaming: ERROR:  can no longer get changes from replication slot "s"\nDETAIL:  '
 TARGET = 'processing remote data during message type "INSERT" for replication target relation "public.t"'
 SAID = [
     (Failure("s", "22P02", 'invalid input syntax for type integer: "x"', context=f'{TARGET}, column "b"'),
@@ -150,6 +152,15 @@ SAID = [
     (Failure("s", "08P01", f'{RECEIVED}ERROR:  publication "p" does not exist'), "Changes from before the publication"),
     (Failure("s", "08P01", 'could not start WAL streaming: ERROR:  replication slot "s" does not exist'),
      "What the slot kept is gone: drop the subscription"),
+    (Failure("s", "08P01", f"{LOST}{why_invalid('wal_removed')}"), "Set a higher max_slot_wal_keep_size at"),
+    (Failure("s", "08P01", f"{LOST}{why_invalid('idle_timeout')}"), "Set a longer idle_replication_slot_timeout at"),
+    (Failure("s", "08P01", f"{LOST}{why_invalid('wal_level_insufficient')}"), "Set wal_level = logical at"),
+    (Failure("s", "08P01", f"{LOST}{why_invalid('rows_removed')}"), "Set hot_standby_feedback at the standby"),
+    (Failure("s", "08P01", f"{LOST}{why_invalid(None)}"), "What the slot kept is gone: drop the subscription"),
+    (Failure("s", "08P01", f'{RECEIVED}ERROR:  can no longer access replication slot "s"\nDETAIL:  This replication '
+             'slot has been invalidated due to "idle_timeout".'), "Set a longer idle_replication_slot_timeout at"),
+    (Failure("s", "08P01", f'{RECEIVED}ERROR:  can no longer get changes from replication slot "s"\nDETAIL:  This slot '
+             "has been invalidated because it exceeded the maximum reserved size."), "Set a higher max_slot_wal_keep"),
     (Failure("s", "08P01", 'could not start WAL streaming: ERROR:  replication slot "s" is active for PID 7'),
      "Another worker reads from the slot."),
     (Failure("s", "08006", "could not connect to the publisher: FATAL:  password authentication failed"),

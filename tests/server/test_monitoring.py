@@ -109,6 +109,8 @@ def test_the_lag_of_subscriptions_and_slots(served: Serving, metrics: int) -> No
     assert found['pgrepl_subscription_tables{database="postgres",subscription="s",state="ready"}'] == 1
     assert found['pgrepl_replication_slot_lag_bytes{slot_name="waits",database="postgres"}'] > 0
     assert found['pgrepl_replication_slot_lag_seconds{slot_name="waits",database="postgres"}'] > 0
+    assert found['pgrepl_replication_slot_retained_snapshots{slot_name="waits",database="postgres"}'] > 0
+    assert found['pgrepl_replication_slot_retained_bytes{slot_name="waits",database="postgres"}'] == 0
     assert found["pgrepl_up"] == 1
 
 
