@@ -58,7 +58,7 @@ def synchronize_slots(standby: Session) -> None:
 
 
 def _check_settings(standby: Session) -> None:
-    """Raise unless the settings say how to follow the primary (ValidateSlotSyncParams, CheckAndGetDbnameFromConninfo)."""
+    """Raise unless the settings say how to follow the primary (ValidateSlotSyncParams)."""
     settings = standby.settings
     conninfo = settings.get("primary_conninfo")
     for is_met, what in (
