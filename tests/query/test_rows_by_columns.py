@@ -17,7 +17,7 @@ MADE = (
     "FROM generate_series(1, 200) g",
     "INSERT INTO t VALUES (201, NULL, NULL), (202, ROW(NULL, NULL), ROW(NULL, NULL)), (203, ROW(NULL, 1), NULL)",
 )
-CHANGED = (  # the names of two attributes are exchanged, one is dropped, and a new one comes, in another partition first
+CHANGED = (  # the names of two attributes are exchanged, one is dropped, a new one comes
     "ALTER TYPE pair ADD ATTRIBUTE c text",
     "ALTER TYPE pair RENAME ATTRIBUTE a TO x",
     "ALTER TYPE pair RENAME ATTRIBUTE b TO a",
@@ -59,7 +59,9 @@ def test_as_row_by_row(tmp_path: Path, *, is_text: bool) -> None:
             assert found[0] == found[1], asked
     wanted = database("SELECT count(*), sum(n) FROM t WHERE (c = '(2,1,)'::pair OR c IS NULL) IS NOT TRUE")
     database("SET pgrepl.local_rows = 1")
-    assert (f"  Engine: columns ({404 + is_text} rows, more than 1)",) in database("EXPLAIN SELECT count(*) FROM t WHERE c <> (d).p")
+    assert (f"  Engine: columns ({404 + is_text} rows, more than 1)",) in database(
+        "EXPLAIN SELECT count(*) FROM t WHERE c <> (d).p"
+    )
     database("DELETE FROM t WHERE c = '(2,1,)'::pair OR c IS NULL")
     assert database("SELECT count(*), sum(n) FROM t") == wanted
     database.close()
