@@ -132,6 +132,8 @@ OF_PROCESSES = ("pgrepl_copy", "pgrepl_walsender", "pgrepl_worker")
 NO_ACTIVE_SLOTS = "UPDATE pg_replication_slot SET active_pid = NULL"
 DELETE_UNSYNCED_SLOTS = "DELETE FROM pg_replication_slot WHERE NOT failover OR temporary OR slot_type <> 'logical'"
 SYNC_SLOTS = "UPDATE pg_replication_slot SET synced = 1, active_pid = NULL, inactive_since = ?"
-SYNCED_SLOTS = "SELECT slot_name FROM pg_replication_slot WHERE synced ORDER BY slot_name"
+SYNCED_SLOTS = (
+    "SELECT slot_name FROM pg_replication_slot WHERE synced AND invalidation_reason IS NULL ORDER BY slot_name"
+)
 SETTINGS = "SELECT name, value FROM pgrepl_setting"
 INSERT_SETTING = "INSERT INTO pgrepl_setting (name, value) VALUES (?, ?)"

@@ -46,7 +46,7 @@ from pgrepl.expr.tree import (
     SQLValueFunction,
     Var,
 )
-from pgrepl.expr.typenames import collation_of_name, type_of_name
+from pgrepl.expr.typenames import comparing_collation, type_of_name
 from pgrepl.expr.variables import chosen, resolved
 from pgrepl.expr.walk import location_of
 from pgrepl.sql import nodes
@@ -403,7 +403,7 @@ def _(node: nodes.CollateClause, scope: Scope) -> Expr:
     if not typefacts.is_collatable(arg.type) and arg.type != oids.UNKNOWN:
         text = typefacts.type_text(scope.session, arg.type)
         raise PgError("42804", f"collations are not supported by type {text}", location=node.location)
-    collation = collation_of_name(scope.session, node.collation, node.location)
+    collation = comparing_collation(scope.session, node.collation, node.location)
     return CollateExpr(arg.type, typmod=arg.typmod, collation=collation, location=node.location, arg=arg)
 
 

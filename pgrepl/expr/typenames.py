@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog import collations
 from pgrepl.catalog.namespace import explicit_schema
 from pgrepl.catalog.relation import find_relation
-from pgrepl.errors import PgError
+from pgrepl.errors import PgError, unsupported
 from pgrepl.expr import lookup, typefacts
 from pgrepl.sql import nodes
 from pgrepl.sql.nodes import AConst, AConstKind, ColumnRef, TypeName
@@ -133,6 +133,21 @@ def collation_of_name(session: Session, names: tuple[str, ...], location: int = 
     return found
 
 
+def comparing_collation(session: Session, names: tuple[str, ...], location: int = -1) -> int:
+    """The collation by which something is to be compared: not one of ICU, which has an order of its own. Those of
+    languages (`"de-x-icu"`) are not in the catalog."""
+    try:
+        found = collation_of_name(session, names, location)
+    except PgError as error:
+        if error.sqlstate == "42704" and names[-1].endswith("-x-icu"):
+            raise unsupported(f'collation "{names[-1]}"').at(location) from None
+        raise
+    row = builtin.collation_by_oid(found)
+    if row is not None and row.provider == "i":
+        raise unsupported(f'collation "{row.name}"').at(location)
+    return found
+
+
 def missing_collation(names: tuple[str, ...]) -> PgError:
     return PgError("42704", f'collation "{".".join(names)}" for encoding "UTF8" does not exist')
 
@@ -142,7 +157,7 @@ def column_collation(session: Session, names: tuple[str, ...], location: int, ty
     own = typefacts.collation(typoid)
     if not names:
         return own
-    found = collation_of_name(session, names, location)
+    found = comparing_collation(session, names, location)
     if not own:
         text = typefacts.type_text(session, typoid)
         raise PgError("42804", f"collations are not supported by type {text}", location=location)

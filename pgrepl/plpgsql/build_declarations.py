@@ -151,9 +151,9 @@ def collation_names(location: int, word: Word) -> tuple[int, int]:
 
 
 def _collation(names: tuple[str, ...], location: int) -> tuple[int, int]:
-    from pgrepl.expr.typenames import collation_of_name
+    from pgrepl.expr.typenames import comparing_collation
 
-    return collation_of_name(current().session, names), location
+    return comparing_collation(current().session, names), location
 
 
 # --- types ------------------------------------------------------------------------------------------------------------

@@ -80,10 +80,8 @@ def _source(query: Query) -> Rte | None:
 
 def _program(query: Query, context: Context) -> Program | None:
     """The condition of WHERE for Arrow; None: Arrow does not compute all of it."""
-    from pgrepl.expr.arrow.program import divided
-
     program = condition(query, context)
-    return program if program is not None and not divided(program.expr)[1] else None
+    return program if program is not None and program.is_columnar else None
 
 
 def _inputs(query: Query) -> list[Expr]:

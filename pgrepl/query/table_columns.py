@@ -17,8 +17,10 @@ from pgrepl.types import oids
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.expr.arrow.program import Program
+    from pgrepl.expr.arrow.program import Program, Test
     from pgrepl.expr.context import Context
+    from pgrepl.lake.table import LakeTable
+    from pgrepl.rows.members import Member
     from pgrepl.types.lake_arrays import Form
 
 Portion = tuple[int, dict[int, Any]]  # the number of rows, and their columns by attnum
@@ -61,7 +63,7 @@ class TableColumns:
         from pgrepl.lake.table import lake_table
         from pgrepl.query.serializable import note_reads
         from pgrepl.rows.members import members
-        from pgrepl.types.lake_forms import form
+        from pgrepl.types.lake_forms import form, is_row_type
 
         entry = only_table(query)
         assert entry is not None
@@ -69,8 +71,10 @@ class TableColumns:
         read = {*attnums, *(() if query.where is None else var_attnums(program.expr))}
         self.attnums = sorted(read)
         columns = {attnum: entry.columns[attnum - 1] for attnum in self.attnums}
-        self.forms: dict[int, Form] = {attnum: form(each.type, each.typmod) for attnum, each in columns.items()}
-        self._test = None if query.where is None else program.test(self.forms)
+        self.forms: dict[int, Form] = {
+            attnum: form(each.type, each.typmod) for attnum, each in columns.items() if not is_row_type(each.type)
+        }
+        self._program = None if query.where is None else program
         varno = query.from_[0].varno if isinstance(query.from_[0], RangeRef) else 0
         self._bounds = bounds_of(query, context).get(varno, ())
         scanned = members(session, entry.relid, entry.inh)
@@ -83,7 +87,7 @@ class TableColumns:
 
     @property
     def filters(self) -> bool:
-        return self._test is not None
+        return self._program is not None
 
     def count(self) -> int:
         """The number of all rows; there is no WHERE."""
@@ -99,17 +103,25 @@ class TableColumns:
 
         yield 0, {attnum: plain_array(form.to_array([])) for attnum, form in self.forms.items()}
         for member, table in self._tables:
+            test = self._test(member, table)
             own = [member.numbers[attnum] for attnum in self.attnums]
             portions = columns(self._session, table, own, member.bounds(self._bounds), ends=ends)
             for size, arrays in ahead(portions):
-                yield self._passing(size, dict(zip(self.attnums, arrays, strict=True)))
+                yield self._passing(size, dict(zip(self.attnums, arrays, strict=True)), test)
 
-    def _passing(self, size: int, columns: dict[int, Any]) -> Portion:
-        if self._test is None:
+    def _test(self, member: Member, table: LakeTable) -> Test | None:
+        """WHERE over a table, which has its own fields for the attributes of composite types."""
+        if self._program is None:
+            return None
+        rows = {n: table.column(member.numbers[n]).form for n in self.attnums if n not in self.forms}
+        return self._program.test({**self.forms, **rows})
+
+    def _passing(self, size: int, columns: dict[int, Any], test: Test | None) -> Portion:
+        if test is None:
             return size, columns
         import pyarrow.compute as pc
 
-        places = pc.indices_nonzero(self._test(columns, size))
+        places = pc.indices_nonzero(test(columns, size))
         if self.node is not None:
             self.node.removed += size - len(places)
         if len(places) == size:

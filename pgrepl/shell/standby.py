@@ -47,7 +47,11 @@ def standby_group() -> None:
 
 @standby_group.command("create", short_help="make a standby")
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--slot", metavar="NAME", help="a physical replication slot on the primary that says where it is")
+@click.option(
+    "--slot",
+    metavar="NAME",
+    help="a physical replication slot on the primary that says where it is; pg_sync_replication_slots() asks for it",
+)
 @click.option("--copy", is_flag=True, help="copy files even where hard links would do")
 @_JSON
 @connecting

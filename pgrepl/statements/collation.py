@@ -15,7 +15,7 @@ from pgrepl.catalog.roles import resolve_role
 from pgrepl.catalog.tables import pg_collation
 from pgrepl.errors import PgError, unsupported
 from pgrepl.expr import lookup
-from pgrepl.expr.typenames import collation_of_name
+from pgrepl.expr.typenames import collation_of_name, comparing_collation
 from pgrepl.query.result import Result
 from pgrepl.sql.def_elem import conflicting, get_boolean, get_qualified_name, get_string
 from pgrepl.sql.nodes import (
@@ -89,7 +89,7 @@ def _read(options: tuple[DefElem, ...]) -> dict[str, Any]:
 
 
 def _copied(session: Session, source: Names) -> dict[str, Any]:
-    oid = collation_of_name(session, source)
+    oid = comparing_collation(session, source)
     if oid == DEFAULT_COLLATION:
         raise PgError("42P17", 'collation "default" cannot be copied')
     row = collations.collation_row(session, oid)
@@ -97,8 +97,6 @@ def _copied(session: Session, source: Names) -> dict[str, Any]:
         return {name: value for name, value in row._asdict().items() if name in _COPIED}
     found = collation_by_oid(oid)
     assert found is not None
-    if found.provider == "i":
-        raise unsupported(f'collation "{found.name}"')
     return _values(found)
 
 

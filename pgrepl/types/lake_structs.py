@@ -139,7 +139,8 @@ def _struct_form(typoid: int, row: RowType, parts: _Parts) -> Form:
                 columns[n] = child.from_array(items)
         found = zip(*columns, strict=True) if columns else repeat((), len(array))
         rows = zip(found, array.is_valid().to_pylist(), strict=True)
-        return [Record(items, row.types, row.names) if is_row else None for items, is_row in rows]
+        types, attributes = row.types, row.names
+        return [Record(items, types, attributes) if is_row else None for items, is_row in rows]
 
     def to_inlined(value: Sequence[Any]) -> str:
         return lake_text.struct_text([(name, item_text(child, item)) for name, child, item in storable(value)])

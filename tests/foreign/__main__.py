@@ -83,9 +83,9 @@ def played(suite: Suite, source: Path, python: Path, folder: Path, only: str) ->
         copy = shutil.copytree if (source / name).is_dir() else shutil.copy
         copy(source / name, there / name)
     report = folder / "report.xml"
-    with serving(folder / "lake") as lake:
+    with serving(folder / "lake", "-c", "max_prepared_transactions=10") as lake:
         prepare(lake, suite)
-        uri = f"postgresql+psycopg://postgres@127.0.0.1:{lake.port}/{_DATABASE}"
+        uri = f"postgresql+psycopg://postgres:trusted@127.0.0.1:{lake.port}/{_DATABASE}"
         places = {"host": "127.0.0.1", "port": lake.port, "database": _DATABASE, "uri": uri}
         command = [python, "-m", "pytest", "-q", "--tb=line", "-p", PLUGIN, "--timeout=120",
                    f"--junit-xml={report}", *(word.format(**places) for word in suite.arguments)]  # fmt: skip

@@ -43,11 +43,14 @@ class Nodes:
         self.subscriber.subscribe("p", conninfo, "WITH (failover = true)")
         assert self.subscriber.catch_up() == []
 
-    def create(self, slot: str | None = None, *, link: bool = True) -> Node:
-        create(self.primary.session, self.folder / "standby", slot=slot, link=link)
-        made = Node(self.folder / "standby")
-        self._open.append(made)
-        return made
+    def create(self, slot: str | None = None, *, link: bool = True, folder: str = "standby") -> Node:
+        create(self.primary.session, self.folder / folder, slot=slot, link=link)
+        return self.opened(Node(self.folder / folder))
+
+    def opened(self, node: Node) -> Node:
+        """A node that is closed with the others."""
+        self._open.append(node)
+        return node
 
     def fail_over(self, standby: Node) -> Errors:
         """The primary is lost, the standby takes its place for the subscription."""

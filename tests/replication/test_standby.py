@@ -276,7 +276,7 @@ def test_sessions_on_the_standby_see_each_synchronization_and_the_promotion(node
 
 def test_slots_alone_are_synchronized_by_function(nodes: Nodes) -> None:
     nodes.subscribe()
-    standby = nodes.create()
+    standby = nodes.create(slot="standby")
     assert nodes.primary.says("SELECT pg_sync_replication_slots()") == (
         "replication slots can only be synchronized to a standby server"
     )

@@ -44,10 +44,37 @@ def test_every_statement_outside_the_dialect(instance: Instance) -> None:
         ("CLUSTER t", "CLUSTER is not supported"),
         ("CREATE STATISTICS s ON a, b FROM t", "CREATE STATISTICS is not supported"),
         ("GRANT USAGE ON LANGUAGE sql TO PUBLIC", "GRANT ON LANGUAGE is not supported"),
+        ("SELECT 'a' < 'B' COLLATE \"en-x-icu\"", 'collation "en-x-icu" is not supported'),
+        ('SELECT c FROM v ORDER BY c COLLATE pg_catalog."de-AT-x-icu"', 'collation "de-AT-x-icu" is not supported'),
+        ("SELECT 'a' < 'B' COLLATE unicode", 'collation "unicode" is not supported'),
+        ('CREATE TABLE x (a text COLLATE "de-x-icu")', 'collation "de-x-icu" is not supported'),
+        ("ALTER TABLE v ALTER c TYPE text COLLATE unicode", 'collation "unicode" is not supported'),
+        ('CREATE DOMAIN x AS text COLLATE "de-x-icu"', 'collation "de-x-icu" is not supported'),
+        ("CREATE TYPE x AS (a text COLLATE unicode)", 'collation "unicode" is not supported'),
+        ('CREATE INDEX ON v (c COLLATE "de-x-icu")', 'collation "de-x-icu" is not supported'),
+        ("CREATE TABLE x (a text) PARTITION BY LIST (a COLLATE unicode)", 'collation "unicode" is not supported'),
+        ("CREATE TYPE x AS RANGE (subtype = text, collation = unicode)", 'collation "unicode" is not supported'),
+        (
+            "INSERT INTO v VALUES ('x') ON CONFLICT (c COLLATE unicode) DO NOTHING",
+            'collation "unicode" is not supported',
+        ),
+        ('DO $$ DECLARE a text COLLATE "de-x-icu"; BEGIN END $$', 'collation "de-x-icu" is not supported'),
+        ('CREATE COLLATION x FROM "de-x-icu"', 'collation "de-x-icu" is not supported'),
+        ("CREATE COLLATION x FROM unicode", 'collation "unicode" is not supported'),
+        ("CREATE COLLATION x (provider = icu, locale = 'de')", "collation provider icu is not supported"),
+        ("CREATE COLLATION x (locale = 'de_DE.utf8')", 'locale "de_DE.utf8" is not supported'),
     ],
 )
 def test_the_name_of_what_is_refused(statement: str, message: str, instance: Instance) -> None:
-    instance.play("pub", "CREATE TABLE t (a int, b int)", "CREATE TABLE u (a box)")
+    instance.play("pub", "CREATE TABLE t (a int, b int)", "CREATE TABLE u (a box)", "CREATE TABLE v (c text)")
     with pytest.raises(PgError) as refused:
         list(run(instance.session("pub"), statement))
     assert (refused.value.sqlstate, refused.value.message) == ("0A000", message)
+
+
+def test_collations_that_nothing_is_compared_by_are_found_or_not(instance: Instance) -> None:
+    assert instance.play(
+        "pub",
+        "SELECT to_regcollation('\"de-x-icu\"') IS NULL, 'unicode'::regcollation",
+        'DROP COLLATION "de-x-icu"',
+    ) == ["t|unicode", 'ERROR:  collation "de-x-icu" for encoding "UTF8" does not exist']

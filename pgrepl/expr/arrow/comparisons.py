@@ -6,13 +6,14 @@ NaN equals itself and is greater than all other floats. Decimals are cast to one
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
 from pgrepl.expr import tree
 from pgrepl.expr.arrow.compiler import PLAIN, Columnar, Columns, NotColumnar, Run, boolean, columnar
 from pgrepl.expr.arrow.lists import among, equal_lists
+from pgrepl.expr.arrow.rows import with_rows
 from pgrepl.expr.arrow.sort_keys import SortKey, sort_key
 from pgrepl.types import oids
 from pgrepl.types.builtin import base_type, element_type, operator_by_oid
@@ -52,6 +53,8 @@ def _pair(sign: str, left: Columnar, right: Columnar) -> tuple[Run, Run, Compare
 
     compare: Compare = getattr(pc, _KERNELS[sign])
     types = {left.typoid, right.typoid}
+    if left.fields or right.fields:
+        return left.run, right.run, _of_rows(sign, left, right)
     if len(types) == 1 and left.type == right.type:
         if pa.types.is_list(left.type):
             return left.run, right.run, _of_lists(sign, left)
@@ -102,6 +105,33 @@ def _of_lists(sign: str, value: Columnar) -> Compare:
     if sign == "<>":
         return lambda a, b: pc.invert(equal_lists(a, b, equal))
     raise NotColumnar("the order of arrays")
+
+
+def _of_rows(sign: str, left: Columnar, right: Columnar) -> Compare:
+    """= and <> of rows (record_eq): NULL beside NULL is equal in a field, not outside of it."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if sign not in ("=", "<>") or left.typoid != right.typoid:
+        raise NotColumnar("rows of two types, or their order")
+    pairs = [_pair("=", one, other) for one, other in zip(left.fields, right.fields, strict=True)]
+    unknown = pa.scalar(None, pa.bool_())
+
+    def equal(a: Any, b: Any) -> Any:
+        same = reduce(pc.and_, [_alike(one({0: a}), other({0: b}), compare) for one, other, compare in pairs])
+        if sign == "<>":
+            same = pc.invert(same)
+        return pc.if_else(pc.and_(pc.is_valid(a), pc.is_valid(b)), same, unknown)
+
+    return equal
+
+
+def _alike(a: Any, b: Any, compare: Compare) -> Any:
+    """Whether two values are not distinct."""
+    import pyarrow.compute as pc
+
+    neither = pc.and_(pc.is_null(a, nan_is_null=False), pc.is_null(b, nan_is_null=False))
+    return pc.coalesce(compare(a, b), neither)
 
 
 def elements_compared(sign: str, lists: Columnar) -> Compare:
@@ -169,12 +199,7 @@ def _(node: tree.DistinctExpr) -> Columnar:
         raise NotColumnar("an operator")
     one, other, compare = _pair("=", columnar(node.args[0]), columnar(node.args[1]))
 
-    def run(columns: Columns) -> Any:
-        a, b = one(columns), other(columns)
-        neither = pc.and_(pc.is_null(a, nan_is_null=False), pc.is_null(b, nan_is_null=False))
-        return pc.invert(pc.coalesce(compare(a, b), neither))
-
-    return boolean(run)
+    return boolean(lambda columns: pc.invert(_alike(one(columns), other(columns), compare)))
 
 
 # --- ANY and ALL ------------------------------------------------------------------------------------------------------
@@ -218,14 +243,14 @@ def _among(sign: str, value: Columnar, lists: Columnar, *, use_or: bool) -> Colu
     return boolean(lambda columns: among(value.run(columns), lists.run(columns), compare, use_or=use_or))
 
 
-def _items(array: tree.Expr) -> list[tree.Const]:
+def _items(array: tree.Expr) -> Sequence[tree.Expr]:
     if isinstance(array, tree.ArrayExpr) and not array.multidims:
-        found = [item for item in array.elements if isinstance(item, tree.Const)]
+        found = [item for item in array.elements if isinstance(item, (tree.Const, tree.RowExpr))]
         if len(found) == len(array.elements):
             return found
     if not isinstance(array, tree.Const) or array.value is None:
         raise NotColumnar("no list of constants")
-    return [tree.Const(array.value.elemtype, value=item) for item in array.value.items]
+    return [with_rows(tree.Const(array.value.elemtype, value=item)) for item in array.value.items]
 
 
 def _always(value: Columnar, answer: bool) -> Columnar:

@@ -30,11 +30,13 @@ class NotColumnar(Exception):
 
 @frozen
 class Columnar:
-    """A compiled expression. `typoid` is its PostgreSQL base type, `type` its Arrow type."""
+    """A compiled expression. `typoid` is its PostgreSQL base type, `type` its Arrow type. `fields`: of a row, its
+    attributes, computed from the rows as column 0."""
 
     typoid: int
     type: Any
     run: Run
+    fields: tuple[Columnar, ...] = ()
 
 
 # types whose lake form Arrow compares as PostgreSQL does, some of them with adjustments (comparisons.py)
@@ -60,7 +62,7 @@ def storage_of(typoid: int, typmod: int) -> Any:
         raise NotColumnar(problem.message) from problem
 
 
-def _known(typoid: int, typmod: int) -> tuple[int, Any]:
+def known(typoid: int, typmod: int) -> tuple[int, Any]:
     import pyarrow as pa
 
     base = base_type(typoid)
@@ -77,7 +79,7 @@ def _(node: tree.Var) -> Columnar:
     attnum = node.attnum
     if attnum <= 0 or node.levelsup:
         raise NotColumnar("no plain column")
-    base, kind = _known(node.type, node.typmod)
+    base, kind = known(node.type, node.typmod)
     if base in PLAIN:
         return Columnar(base, kind, lambda columns: columns[attnum])
 
@@ -105,7 +107,7 @@ def _(node: tree.Const) -> Columnar:
 
 def stored(node: tree.Expr, values: Sequence[Any]) -> tuple[int, Any]:
     """The base type of an expression, and some values of it as an array."""
-    base, _ = _known(node.type, node.typmod)
+    base, _ = known(node.type, node.typmod)
     try:
         return base, plain_array(form(node.type, node.typmod).to_array(values))
     except PgError as problem:  # a value that the lake's type cannot hold
@@ -166,15 +168,31 @@ def _(node: tree.BoolExpr) -> Columnar:
 def _(node: tree.NullTest) -> Columnar:
     import pyarrow.compute as pc
 
-    if node.argisrow or node.arg is None:
-        raise NotColumnar("a row")
-    test = pc.is_null if node.kind is NullTestType.IS_NULL else pc.is_valid
     arg = node.arg
+    if arg is None:
+        raise NotColumnar("no value")
+    test = pc.is_null if node.kind is NullTestType.IS_NULL else pc.is_valid
+    if node.argisrow:
+        return _all_fields(columnar(arg), test)
     if isinstance(arg, tree.Var) and arg.attnum > 0:  # IS NULL works for columns of every type
         attnum = arg.attnum
         return boolean(lambda columns: test(columns[attnum]))
     run = columnar(arg).run
     return boolean(lambda columns: test(run(columns)))
+
+
+def _all_fields(row: Columnar, test: Callable[[Any], Any]) -> Columnar:
+    """IS NULL and IS NOT NULL of a row, which are those of each field. The fields of NULL are NULL."""
+    import pyarrow.compute as pc
+
+    if not row.fields:
+        raise NotColumnar("a row that is kept as text")
+
+    def run(columns: Columns) -> Any:
+        rows = {0: row.run(columns)}
+        return reduce(pc.and_, [test(field.run(rows)) for field in row.fields])
+
+    return boolean(run)
 
 
 _WANTED = {  # the value that is tested for, and whether the result is negated

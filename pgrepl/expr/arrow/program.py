@@ -12,6 +12,7 @@ from pgrepl.expr.arrow import domains  # noqa: F401 – they register nodes
 from pgrepl.expr.arrow.casts import with_casts
 from pgrepl.expr.arrow.compiler import Columnar, Columns, NotColumnar
 from pgrepl.expr.arrow.operations import columnar
+from pgrepl.expr.arrow.rows import with_rows
 from pgrepl.expr.context import Context
 from pgrepl.expr.evaluate import Compiled, compile, evaluate
 from pgrepl.expr.tree import Expr, Var
@@ -39,7 +40,7 @@ class Program:
 
     def test(self, forms: Mapping[int, Form]) -> Test:
         """The compiled condition. `forms` are the lake forms of the columns, by attnum."""
-        lead, rest = divided(with_casts(self.expr, self._context().style))
+        lead, rest = divided(with_casts(with_rows(self.expr, forms), self._context().style))
         exact = _by_rows([self.expr], forms, self._context())
         if not rest:
             return lambda columns, count: _tried(lead, columns, count, exact)
@@ -51,6 +52,11 @@ class Program:
             return _in_turn(lead, others, columns, count, exact)
 
         return run
+
+    @property
+    def is_columnar(self) -> bool:
+        """Whether Arrow computes all of the condition, if columns are kept as their types are."""
+        return not divided(with_rows(self.expr))[1]
 
     def exact(self) -> Compiled:
         """The condition compiled for the evaluator, for one row at a time."""

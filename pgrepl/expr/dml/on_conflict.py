@@ -14,7 +14,7 @@ from pgrepl.expr.range_table import relation_rte
 from pgrepl.expr.scope import NsItem, Scope
 from pgrepl.expr.transform import analyze_where, transform
 from pgrepl.expr.tree import Expr
-from pgrepl.expr.typenames import collation_of_name
+from pgrepl.expr.typenames import comparing_collation
 from pgrepl.expr.walk import location_of
 from pgrepl.sql.nodes import ColumnRef, IndexElem, NullsOrder, OnConflictClause, SortDir
 from pgrepl.types.builtin import access_method_by_name, opclasses
@@ -77,7 +77,7 @@ def _inference(scope: Scope, element: IndexElem, location: int) -> Inference:
     expr = transform(scope, node, ExprKind.INDEX_EXPRESSION)
     collation = opclass = 0
     if element.collation:
-        collation = collation_of_name(scope.session, element.collation, location_of(expr))
+        collation = comparing_collation(scope.session, element.collation, location_of(expr))
     if element.opclass:
         opclass = _btree_opclass(element.opclass)
     return Inference(assign_collations(expr), collation, opclass)

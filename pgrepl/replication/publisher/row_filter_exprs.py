@@ -45,6 +45,4 @@ def by_columns(session: Session, plan: SendPlan) -> dict[str, Program]:
 
 def are_columnar(programs: Iterable[Program]) -> bool:
     """Whether Arrow evaluates all of the conditions."""
-    from pgrepl.expr.arrow.program import divided
-
-    return not any(divided(program.expr)[1] for program in programs)
+    return all(program.is_columnar for program in programs)

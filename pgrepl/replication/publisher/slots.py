@@ -226,6 +226,8 @@ def copy_slot(
         raise PgError("42704", f'replication slot "{source}" does not exist')
     if row.slot_type != "logical":  # the message has the kinds the wrong way round, as PostgreSQL's
         raise PgError("0A000", f'cannot copy logical replication slot "{source}" as a physical replication slot')
+    if row.restart_lsn is None:
+        raise PgError("55000", "cannot copy a replication slot that doesn't reserve WAL")
     if row.invalidation_reason:
         raise PgError("55000", f'cannot copy invalidated replication slot "{source}"')
     kept = bool(row.temporary) if temporary is None else temporary
@@ -314,9 +316,7 @@ def advance_slot(session: Session, name: str, lsn: int) -> int:
         raise PgError("XX000", "invalid target WAL LSN")
     target = min(lsn, current_lsn(session))
     row = acquire(session, name)
-    if row.slot_type == "logical":
-        check_decodable(session, row, fast_forward=True)
-    if not row.restart_lsn or row.invalidation_reason:
+    if not row.restart_lsn:
         raise PgError(
             "55000",
             f'replication slot "{name}" cannot be advanced',
@@ -328,6 +328,7 @@ def advance_slot(session: Session, name: str, lsn: int) -> int:
         raise PgError("55000", message)
     moved = {"restart_lsn": target}
     if row.slot_type == "logical":
+        check_decodable(session, row, fast_forward=True)
         moved["confirmed_flush_lsn"] = target
     update(session, tables.pg_replication_slot, {"slot_name": name}, **moved)
     return target
@@ -357,7 +358,7 @@ def check_retained(session: Session, row: tables.pg_replication_slot, start: int
     if kept == last - start + 2:
         return
     with at_once(session) as writing:
-        lost = {"invalidation_reason": "wal_removed", "wal_status": "lost"}
+        lost = {"restart_lsn": None, "invalidation_reason": "wal_removed", "wal_status": "lost"}
         update(writing, tables.pg_replication_slot, {"slot_name": row.slot_name}, **lost)
     check_usable(row._replace(**lost))
 

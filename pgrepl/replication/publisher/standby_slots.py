@@ -38,14 +38,19 @@ def create_physical_slot(session: Session, name: str, *, reserve: bool) -> table
     )
 
 
-def move_physical_slot(session: Session, name: str, lsn: int) -> None:
-    """Move the slot of a standby that has all changes before `lsn`."""
+def standby_slot(session: Session, name: str) -> tables.pg_replication_slot:
+    """The slot that a standby names as its own, if it has one here (validate_remote_info)."""
     row = slot_or_none(session, name)
     if row is None or row.slot_type != "physical":
         raise PgError(
             "22023", f'replication slot "{name}" specified by "primary_slot_name" does not exist on primary server'
         )
-    if (row.restart_lsn or 0) < lsn:
+    return row
+
+
+def move_physical_slot(session: Session, name: str, lsn: int) -> None:
+    """Move the slot of a standby that has all changes before `lsn`."""
+    if (standby_slot(session, name).restart_lsn or 0) < lsn:
         update(session, tables.pg_replication_slot, {"slot_name": name}, restart_lsn=lsn, wal_status="reserved")
 
 

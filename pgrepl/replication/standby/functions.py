@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
 from pgrepl.expr.functions.registry import Family
-from pgrepl.replication.publisher.slots import check_decoding_requirements, check_slot_permissions
+from pgrepl.replication.publisher.slots import check_slot_permissions
 from pgrepl.replication.standby.slot_sync import synchronize_slots
 from pgrepl.replication.standby.synchronize import promote
 
@@ -21,7 +21,6 @@ VOID = ""
 @implements("pg_sync_replication_slots", context=True)
 def sync_replication_slots(call: Call) -> str:
     check_slot_permissions(call.session)
-    check_decoding_requirements(call.session)
     synchronize_slots(call.session)
     return VOID
 

@@ -10,7 +10,7 @@ from pgrepl.errors import PgError
 from pgrepl.expr import typefacts
 from pgrepl.expr.inline import is_immutable
 from pgrepl.expr.tree import CollateExpr, Expr, Var
-from pgrepl.expr.typenames import collation_of_name
+from pgrepl.expr.typenames import comparing_collation
 from pgrepl.sql.nodes import NullsOrder, SortDir
 from pgrepl.sql.quote import quote_identifier
 from pgrepl.statements.index.opclass import ABILITIES, resolve_opclass
@@ -110,7 +110,7 @@ def _add_key(session: Session, key: IndexKey, found: IndexColumns, method: Acces
     if key.collation_oid:
         collation = key.collation_oid
     elif key.collation:
-        collation = collation_of_name(session, key.collation)
+        collation = comparing_collation(session, key.collation)
     if typefacts.is_collatable(type_):
         if not collation:
             raise PgError(

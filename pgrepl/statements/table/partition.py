@@ -20,7 +20,7 @@ from pgrepl.expr.inline import is_immutable
 from pgrepl.expr.kinds import ExprKind
 from pgrepl.expr.scope import scope_of_relation
 from pgrepl.expr.tree import CollateExpr, Const, Expr, Var
-from pgrepl.expr.typenames import collation_of_name
+from pgrepl.expr.typenames import comparing_collation
 from pgrepl.expr.walk import var_attnums
 from pgrepl.sql.nodes import PartitionElem, PartitionSpec
 from pgrepl.statements.dependencies import record_collations, record_expression_dependencies
@@ -70,7 +70,7 @@ def _key(session: Session, rel: Relation, strategy: str, param: PartitionElem, e
         type_, collation = expr.type, expr.collation
         attnum, kept = _expression(session, rel, param, expr, number)
     if param.collation:
-        collation = collation_of_name(session, param.collation)
+        collation = comparing_collation(session, param.collation)
     if typefacts.is_collatable(type_):
         if not collation:
             raise PgError(

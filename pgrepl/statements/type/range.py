@@ -19,7 +19,7 @@ from pgrepl.expr import lookup, typefacts
 from pgrepl.expr.calls import procs_named
 from pgrepl.expr.opclasses import BTREE, default_opclass
 from pgrepl.expr.scope import Scope
-from pgrepl.expr.typenames import collation_of_name, type_name_text, type_of_name
+from pgrepl.expr.typenames import comparing_collation, type_name_text, type_of_name
 from pgrepl.query.result import Result
 from pgrepl.sql.def_elem import conflicting, get_qualified_name, get_type_name
 from pgrepl.sql.nodes import CreateRangeStmt, DefElem
@@ -102,7 +102,7 @@ def _collation(session: Session, name: tuple[str, ...] | None, subtype: int) -> 
     own = typefacts.collation(subtype)
     if name is None:
         return own
-    found = collation_of_name(session, name)
+    found = comparing_collation(session, name)
     if not own:
         raise PgError("42809", "range collation specified but subtype does not support collation")
     return found

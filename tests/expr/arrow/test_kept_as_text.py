@@ -4,14 +4,17 @@ row."""
 from __future__ import annotations
 
 from random import Random
+from typing import Any, NamedTuple
 
 import pytest
 
 from pgrepl.expr.arrow.program import divided, program_of
+from pgrepl.expr.arrow.rows import with_rows
 from pgrepl.expr.context import Context
 from pgrepl.expr.evaluate import compile
 from pgrepl.types.lake_arrays import plain_array
-from pgrepl.types.lake_forms import form
+from pgrepl.types.lake_forms import form, is_row_type
+from pgrepl.types.lake_structs import file_form, kept_form
 from pgrepl.types.text import read_text
 from tests.expr.conftest import Place
 
@@ -49,11 +52,11 @@ MADE = (
 )
 
 
-def check(place: Place, words: list[str], conditions: list[str], *, by_columns: bool) -> None:
+def check(place: Place, words: list[str], conditions: list[str], *, by_columns: bool, forms: Any = None) -> None:
     """Evaluate conditions over the columns a and b of t both ways."""
     session, random = place.session, Random("".join(words))
     attributes = place.relation("t").attributes
-    forms = {a.num: form(a.type, a.typmod) for a in attributes}
+    forms = forms or {a.num: (file_form if is_row_type(a.type) else form)(a.type, a.typmod) for a in attributes}
     rows = [tuple(random.choice([*words, None]) for _ in attributes) for _ in range(60)]
     rows += [(word, word) for word in words]
     values = [
@@ -67,7 +70,7 @@ def check(place: Place, words: list[str], conditions: list[str], *, by_columns: 
         wanted = [evaluate(row) is True for row in zip(*values, strict=True)]
         found = program_of(expr, Context(session))
         assert found is not None, condition
-        assert not divided(found.expr)[1] or not by_columns, f"{condition} is evaluated row by row"
+        assert not divided(with_rows(found.expr, forms))[1] or not by_columns, f"{condition} is evaluated row by row"
         assert found.test(forms)(columns, len(rows)).to_pylist() == wanted, condition
 
 
@@ -99,6 +102,90 @@ def test_comparisons(place: Place, kind: str) -> None:
     check(place, words, conditions(kind, words, signs), by_columns=True)
     if kind in ODD:
         check(place, words + ODD[kind], conditions(kind, words + ODD[kind], signs), by_columns=False)
+
+
+ROWS = {
+    "pair": ["(1,a)", "(1,)", "(,a)", "(,)", "(2,a)", '(1,"a ")'],
+    "near": ["(1,a)", "(,)", "(2,a)"],
+    "many": ['(sad,"1 mon","{1,NULL}",1.50,NaN,"ab ","[1,5)",11111111-1111-1111-1111-111111111111,12:00:00+00)',
+             '(sad,"30 days","{1,NULL}",1.50,NaN,"ab","[1,5)",11111111-1111-1111-1111-111111111111,12:00:00+00)',
+             '(ok,"30 days","{1,NULL}",1.50,NaN,"ab","[1,5)",11111111-1111-1111-1111-111111111111,12:00:00+00)',
+             '(ok,"30 days","{1}",1.50,0,"ab",empty,11111111-1111-1111-1111-111111111112,13:00:00+01)',
+             '(ok,"30 days","{1}",1.50,-0,"ab",empty,11111111-1111-1111-1111-111111111112,13:00:00+01)',
+             "(,,,,,,,,)"],
+    "deep": ['("(1,a)",t)', '("(,)",t)', "(,t)", "(,)", '("(1,a)",)', '("(1,b)",f)'],
+}  # fmt: skip
+MADE_ROWS = (
+    *MADE,
+    "CREATE TYPE pair AS (a int, b text)",
+    "CREATE DOMAIN near AS pair CHECK ((VALUE).a IS NULL OR (VALUE).a < 5)",
+    "CREATE TYPE many AS (a mood, b interval, c int[], d numeric(5,2), e float8, f char(4), g int4range, h uuid, "
+    "i timetz)",
+    "CREATE TYPE deep AS (a pair, b bool)",
+)
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_rows(place: Place, kind: str) -> None:
+    words = ROWS[kind]
+    place.run(*MADE_ROWS, f"CREATE TABLE t (a {kind}, b {kind})")
+    asked = conditions(kind, words, EQUAL) + ["a IS NULL", "a IS NOT NULL", "NOT a IS NULL", "(a).a IS NULL"]
+    asked += [f"a = '{word}'::{kind}" for word in words] + ["(a).b = (b).b", "(a).a IS DISTINCT FROM (b).a"]
+    asked += ["b IS NULL OR a = b", f"(a = '{words[0]}'::{kind}) IS NULL", "(a <> b) IS NOT TRUE"]
+    check(place, words, asked, by_columns=True)
+
+
+def test_rows_that_are_made(place: Place) -> None:
+    place.run(*MADE_ROWS, "CREATE TABLE t (a pair, b pair)")
+    asked = [
+        "a = ROW(1, 'a')::pair",
+        "ROW(1, NULL)::pair <> b",
+        "a = ROW((b).a, 'a')::pair",
+        "ROW((a).a, (b).a) IS NULL",
+    ]
+    asked += [
+        "a IN (ROW(1, 'a')::pair, '(2,a)')",
+        "a <> ALL (ARRAY['(1,a)', NULL]::pair[])",
+        "ROW((a).a, 1)::pair IS NOT NULL",
+    ]
+    asked += ["a = ROW(1 / (b).a, 'a')::pair"]
+    check(place, ROWS["pair"], asked[:3] + asked[4:], by_columns=True)
+    check(place, ROWS["pair"], asked, by_columns=False)
+
+
+class Kept(NamedTuple):
+    """A field of a column."""
+
+    name: str
+    type: str
+    place: int
+    fields: tuple[Any, ...] = ()
+
+
+def test_rows_after_their_type_has_changed(place: Place) -> None:
+    """The names of fields have been exchanged, one has been dropped, and one is new."""
+    place.run("CREATE TYPE pair AS (a int, b int, c text)", "CREATE TABLE t (a pair, b pair)")
+    place.run("ALTER TYPE pair RENAME ATTRIBUTE a TO x", "ALTER TYPE pair RENAME ATTRIBUTE b TO a")
+    place.run("ALTER TYPE pair RENAME ATTRIBUTE x TO b", "ALTER TYPE pair DROP ATTRIBUTE c")
+    place.run("ALTER TYPE pair ADD ATTRIBUTE c int")
+    fields = (Kept("a", "int32", 0), Kept("b", "int32", 1), Kept("c", "varchar", 2), Kept("c_1", "int32", 3))
+    kinds = [tuple(sorted(fields, key=lambda kept: kept.place * turn)) for turn in (1, -1)]
+    types = [a.type for a in place.relation("t").attributes]
+    forms = {n: kept_form(t, -1, None, "struct", kind) for n, (t, kind) in enumerate(zip(types, kinds, strict=True), 1)}
+    asked = ["a = '(1,2,)'::pair", "(a).a = 2", "(a).b = 2", "a = b", "(b).c = 3", "a = ROW(2, 1, 3)::pair"]
+    check(place, ["(1,2,)", "(2,1,)", "(2,1,3)", "(,,)"], asked, by_columns=True, forms=forms)
+
+
+def test_rows_that_no_struct_holds(place: Place) -> None:
+    place.run(*MADE_ROWS, "CREATE TABLE t (a pair, b pair)")
+    forms = {a.num: kept_form(a.type, -1, None, "varchar", ()) for a in place.relation("t").attributes}
+    check(place, ROWS["pair"], conditions("pair", ROWS["pair"], EQUAL), by_columns=False, forms=forms)
+
+
+@pytest.mark.parametrize("way", ["a < b", "a *= b", "a = ROW(1, 'a'::text)"])
+def test_rows_that_are_compared_one_by_one(place: Place, way: str) -> None:
+    place.run(*MADE_ROWS, "CREATE TABLE t (a pair, b pair)")
+    check(place, ROWS["pair"], [way], by_columns=False)
 
 
 @pytest.mark.parametrize("kind", ["int", "text", "mood", "interval", "float8"])
