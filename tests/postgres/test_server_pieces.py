@@ -45,7 +45,7 @@ def filled(served: Served, table: str = T) -> None:
 
 def test_an_interrupted_copy_goes_on_where_it_was(served: Served) -> None:
     filled(served)
-    assert apply(served, "copy.range") == -signal.SIGKILL
+    assert apply(served, "range.written") == -signal.SIGKILL
     assert finished(served) == 0
     assert apply(served, "copy.committed") == -signal.SIGKILL
     first = finished(served)
@@ -130,7 +130,7 @@ def test_copies_that_are_killed_at_random_beside_writes_end_equal(served: Served
     writer.start()
     try:
         for _ in range(5):
-            point = random.choice(["copy.range", "copy.committed", "copy.received", "apply.settled", "apply.committed"])
+            point = random.choice(["range.written", "copy.committed", "copy.received", "apply.settled", "apply.committed"])
             apply(served, f"{point}:{random.randint(1, 6)}")
     finally:
         writer.end()

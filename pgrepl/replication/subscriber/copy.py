@@ -158,7 +158,7 @@ def copy_again(receiver: Receiver, relids: Collection[int]) -> None:
                 guarded(partial(write, session, player, origin))
             ranges.forget(session, subscription.oid, relid)
             state.set_table_state(session, subscription.oid, relid, catalog.INIT, None)
-        crash_point("copy.again")
+        crash_point("again.emptied")
 
 
 def divide_tables(receiver: Receiver, relids: Sequence[int]) -> set[int]:
@@ -250,7 +250,7 @@ def _finish(receiver: Receiver, relid: int, *, locked: bool, pieces: bool) -> _C
             ranges.store(session, subscription.oid, relid, divided)
             receiver.pieces_copied(relid, *divided.progress)
             if divided.unfinished:
-                crash_point("copy.range")
+                crash_point("range.written")
                 return _Copied(count, False)
         state.set_table_state(session, subscription.oid, relid, catalog.SYNC_DONE, lsn)
         if subscription.subschemachanges != catalog.NO_SCHEMA:

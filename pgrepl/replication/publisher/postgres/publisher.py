@@ -198,7 +198,7 @@ class PostgresPublisher(Publisher):
         options = replace(self._options, two_phase=self._two_phase, binary=False)  # values are read as text
         feedback = Feedback(start, self._interval, link.patience, time.monotonic())
         self._stream = Stream(link, options.statement(slot, start, link.version), start, self._data_path, feedback)
-        self._target = target
+        self._target = max(self._target, target)
 
     def _stop_streaming(self) -> None:
         """End the stream; what it has confirmed is told."""
@@ -320,7 +320,9 @@ class PostgresPublisher(Publisher):
         return published.published_as(self._link, schema, name, publications)
 
     def settled(self, lsn: int) -> int:
-        return key_ranges.settled(self._link, lsn)
+        found = key_ranges.settled(self._link, lsn)
+        self._target = max(self._target, found)
+        return found
 
     def divide(
         self, schema: str, name: str, publications: Sequence[str], size: int
@@ -348,6 +350,7 @@ class PostgresPublisher(Publisher):
         slot = _COPY_SLOT.format(link.backend)
         self._copying = link, slot, None
         lsn = slots.create_for_snapshot(link, slot, temporary=True)
+        self._target = max(self._target, lsn)
         rows = published.published_rows(link, schema, name, publications)
         relation = tables.copied_relation(rows, schema, name)
         query = tables.selection(link, rows, schema, name)
