@@ -130,7 +130,9 @@ def test_copies_that_are_killed_at_random_beside_writes_end_equal(served: Served
     writer.start()
     try:
         for _ in range(5):
-            point = random.choice(["range.written", "copy.committed", "copy.received", "apply.settled", "apply.committed"])
+            point = random.choice(
+                ["range.written", "copy.committed", "copy.received", "apply.settled", "apply.committed"]
+            )
             apply(served, f"{point}:{random.randint(1, 6)}")
     finally:
         writer.end()
