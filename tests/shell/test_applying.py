@@ -146,8 +146,8 @@ def test_status(instance: CommandLine) -> None:
     instance.play("pub", "INSERT INTO u VALUES (2), (3)")
     (found,) = json.loads(instance("status", "--json")[0])
     assert found["tables"] == [
-        {"name": "public.t", "state": "i", "lsn": None, "published": True},
-        {"name": "public.u", "state": "r", "lsn": found["tables"][1]["lsn"], "published": True},
+        {"name": "public.t", "state": "i", "lsn": None, "published": True, "copy": None},
+        {"name": "public.u", "state": "r", "lsn": found["tables"][1]["lsn"], "published": True, "copy": None},
     ]
     assert (found["subscription"], found["database"], found["publications"]) == ("s", "sub", ["p"])
     assert (found["publisher"], found["enabled"], found["pid"], found["last_error"]) == ("pub", True, None, None)
