@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import tables
 from pgrepl.catalog.store import delete, insert, rows
+from pgrepl.catalog.subscription import READY
 from pgrepl.replication.wire.copy_ranges import READ, Bound, KeyRange, Snapshot
 from pgrepl.replication.wire.messages import DELETE, INSERT, UNCHANGED, Message, Row, SentRelation
 
@@ -131,6 +132,13 @@ def copy_ranges(session: Session, subid: int) -> dict[int, CopyRanges]:
     for row in rows(session, tables.pgrepl_copy_range, subid=subid):
         listed.setdefault(row.relid, []).append(row)
     return {relid: _read(found) for relid, found in listed.items()}
+
+
+def ranges_of_unready(session: Session, subid: int, states: Mapping[int, tuple[str, int]]) -> dict[int, CopyRanges]:
+    """The same by the tables' states (table_states): without a question where all tables are ready."""
+    if all(current == READY for current, _ in states.values()):
+        return {}
+    return copy_ranges(session, subid)
 
 
 def _read(found: Sequence[tables.pgrepl_copy_range]) -> CopyRanges:

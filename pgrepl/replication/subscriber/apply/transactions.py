@@ -14,7 +14,7 @@ changes tables with triggers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
@@ -332,12 +332,8 @@ def _player(
         return since is not None and since <= finish_lsn
 
     progress = Progress(catalog.origin_name(subscription.oid))
-    pieces = ranges.copy_ranges(session, subscription.oid) if len(states) > _ready(states) else {}
+    pieces = ranges.ranges_of_unready(session, subscription.oid, states)
     return Player(session, subscription, progress, applies, completed, write, pieces)
-
-
-def _ready(states: Mapping[int, tuple[str, int]]) -> int:
-    return sum(current == catalog.READY for current, _ in states.values())
 
 
 def _clear_skip(session: Session, subscription: tables.pg_subscription, first: int, log: ServerLog) -> None:

@@ -80,7 +80,7 @@ class StagedBatch:
         self._subscription = subscription
         self._snapshot = session.transaction.numbering.last_snapshot()  # at which tables are read
         self._states = state.table_states(session, subscription.oid)
-        self._in_pieces = ranges.copy_ranges(session, subscription.oid)
+        self._in_pieces = ranges.ranges_of_unready(session, subscription.oid, self._states)
         self._emptied: dict[int, list[int]] = {}  # sequence numbers of truncations by table
         self._truncated: list[int] = []
         self._restarted: list[int] = []
