@@ -11,6 +11,7 @@ import pytest
 from pgrepl.engine import Choice, Engine
 from pgrepl.lake.kernels import on_spark
 from pgrepl.lake.kernels.task import done, packed
+from pgrepl.replication.publisher.lake import stream_columns
 
 FILES = "pgrepl.replication.publisher.files"
 
@@ -26,6 +27,7 @@ def played_here(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     monkeypatch.setattr(on_spark, "play", play)
     monkeypatch.setattr(on_spark, "slots", lambda: 2)
+    monkeypatch.setattr(stream_columns, "is_warm", lambda: True)
     return seen
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from pgrepl import engine
 from pgrepl.errors import Declined
+from pgrepl.lake import spark
+from pgrepl.replication.publisher.lake import stream_columns
 from pgrepl.replication.publisher.lake.publisher import LakePublisher
 from tests.harness.pair import Pair
 from tests.harness.tasks import played_here
@@ -72,14 +74,35 @@ def test_more_changes_than_spark_rows_are_a_spark_job_on_one_machine(
         assert pair.catch_up() == []
         kinds.append({type(each).__name__ for each in tasks})
         del tasks[:]
-    dealt = {"RangeToRead", "_ToCode", "_ToDeal", "PartToApply"}
-    assert kinds == [set(), dealt, {*dealt, "DeletesToMerge"}, set(), set()]
+    by_spark = {"RangeToRead", "PartToApply"}  # and keys and positions are numbered by threads
+    assert kinds == [set(), by_spark, by_spark, set(), set()]
     assert pair.sub("SELECT v, count(*), sum(id) FROM t GROUP BY v ORDER BY v") == [
         ("v", "1000", "500500"),
         ("x", "3001", "7505501"),
     ]
     counted = "SELECT engine, calls FROM pgrepl_stat_engine WHERE work = 'apply' ORDER BY engine"
     assert pair.sub(counted) == [("columns", "2"), ("spark", "2")]
+    pair.close()
+
+
+def test_threads_read_the_changes_while_spark_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = Pair(tmp_path)
+    tasks = played_here(monkeypatch)
+    started: list[bool] = []
+    monkeypatch.setattr(stream_columns, "is_warm", lambda: bool(started))
+    monkeypatch.setattr(spark, "start_in_background", lambda: started.append(True))
+    pair.both("CREATE TABLE t (id int PRIMARY KEY)")
+    pair.pub("CREATE PUBLICATION p FOR TABLE t")
+    pair.subscribe()
+    pair.sub("ALTER DATABASE sub SET pgrepl.spark_rows = 2000")
+    kinds = []
+    for first in (1, 10001):
+        pair.pub(f"INSERT INTO t SELECT generate_series({first}, {first} + 2999)")
+        assert pair.catch_up() == []
+        kinds.append({type(each).__name__ for each in tasks})
+        del tasks[:]
+    assert kinds == [{"PartToApply"}, {"RangeToRead", "PartToApply"}] and started == [True]
+    assert pair.sub("SELECT count(*), sum(id) FROM t") == [("6000", "39003000")]
     pair.close()
 
 

@@ -189,6 +189,7 @@ def by_tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(message_files, "MESSAGE_BYTES", (64 << 20) // 12 - 500)
     for user in (engine, stream_columns):
         monkeypatch.setattr(user, "choose_parts", lambda session, rows: Choice(Engine.SPARK, "the test", rows))
+    monkeypatch.setattr(engine, "has_cluster", lambda: True)  # on one machine threads number the keys
     texts, steps = [""], []
     play, described = on_spark.play, lake_spark.described
 

@@ -13,8 +13,12 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.lake import spark
 from pgrepl.lake.kernels import shipping
 from pgrepl.lake.kernels.task import packed
+from pgrepl.lake.spark_options import is_elsewhere
 
 if TYPE_CHECKING:
+    from pyspark import RDD
+    from pyspark.sql import SparkSession
+
     from pgrepl.lake.kernels.part import Kernel
 
 _OF_A_SERVER = 8  # tasks at a time; a Spark Connect server does not tell how many it can run
@@ -39,8 +43,18 @@ def play(parts: Sequence[Any], kernel: Kernel) -> list[Any]:
             frame = made.range(0, len(tasks), 1, len(tasks)).mapInArrow(_over_batches(function, tasks), "answer binary")
             found = frame.toArrow().column(0).to_pylist()
         else:
-            found = made.sparkContext.parallelize(tasks, len(tasks)).mapPartitions(function).collect()
+            found = _spread(made, tasks).mapPartitions(function).collect()
     return [answer for _, answer in sorted(map(pickle.loads, found), key=lambda pair: pair[0])]  # of our own tasks
+
+
+def _spread(made: SparkSession, tasks: list[bytes]) -> RDD[bytes]:
+    """On a cluster each part is a task, which another machine can repeat. On this one nobody can, and to begin a task
+    takes as long as a small part: each core has one, of parts from everywhere, as neighbours are alike."""
+    context = made.sparkContext
+    if is_elsewhere(context.master or ""):
+        return context.parallelize(tasks, len(tasks))
+    cores = min(len(tasks), context.defaultParallelism)
+    return context.parallelize([task for core in range(cores) for task in tasks[core::cores]], cores)
 
 
 def _function(version: str, shared: bytes) -> Callable[[Iterable[bytes]], Iterator[bytes]]:

@@ -10,6 +10,7 @@ import io
 import pickle
 import sys
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 from zipimport import zipimporter
 
@@ -19,6 +20,9 @@ from pgrepl.lake.kernels.part import Shared
 
 if TYPE_CHECKING:
     from pgrepl.lake.kernels.part import Kernel
+
+_KEPT = 1 << 27  # bytes
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of malloc.h
 
 
 class NoWatch:
@@ -71,6 +75,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def done(task: bytes, shared: bytes) -> bytes:
+    _keep_memory()
     number, kernel, part = _Unpickler(task, shared).load()  # from our own driver
     try:
         return pickle.dumps((number, kernel(part, NoWatch())))
@@ -78,6 +83,21 @@ def done(task: bytes, shared: bytes) -> bytes:
         raise RuntimeError(marked(error)) from error
     finally:
         _forget_importers()
+
+
+@cache
+def _keep_memory() -> None:
+    """Have this process keep memory that parts free. Otherwise it is given back and taken again, page by page, for each
+    large array: that was a third of the time."""
+    import ctypes
+
+    import pyarrow as pa
+
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # of glibc
+    if mallopt is not None:
+        mallopt(_TRIM_THRESHOLD, _KEPT)
+        mallopt(_MMAP_THRESHOLD, _KEPT)
+        pa.set_memory_pool(pa.system_memory_pool())
 
 
 def _forget_importers() -> None:

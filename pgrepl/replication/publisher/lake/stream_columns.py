@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.engine import choose_parts
+from pgrepl.engine import choose_parts, has_cluster, is_warm
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake.history import Snapshot
@@ -225,12 +225,15 @@ class _Found:
 
     def _in_files(self, source: TableChanges, ranges: Sequence[RowIds]) -> MessageFiles | None:
         """Read the ranges in threads of this process or in tasks of Spark; in this thread, if row filters ask the
-        session or Spark SQL."""
+        session or Spark SQL. Threads read while Spark starts on this machine: their rows are applied by its tasks."""
         from pgrepl.lake import spark
         from pgrepl.lake.kernels.job import play_apart
 
         relation = source.relation
         on_spark = len(ranges) > 1 and source.is_portable and choose_parts(self._session, source.count).on_spark
+        if on_spark and not is_warm() and not has_cluster():
+            spark.start_in_background()
+            on_spark = False
         path = self._folder.path(relation, shared=on_spark)
         tasks = [RangeToRead(source, ids, f"{path}.{n}", self._last_seqs) for n, ids in enumerate(ranges)]
         if on_spark or source.is_columnar:

@@ -19,11 +19,10 @@ from pgrepl.lake.staged_deletes import StagedDeletes, stage_deletes
 from pgrepl.lake.storage import uuid7
 from pgrepl.lake.table import LakeTable
 from pgrepl.lake.table_rows import TableRows, are_within
-from pgrepl.replication.subscriber.apply.columns.decide import decide, leaving
+from pgrepl.replication.subscriber.apply.columns.decide import LeafChanges, decide, leaving
 from pgrepl.replication.subscriber.apply.columns.described import MOST_BYTES, DescribedTable
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean
 from pgrepl.replication.subscriber.apply.columns.other_keys import KeptKeys, check_kept
-from pgrepl.replication.subscriber.apply.columns.partitions import LeafChanges, by_leaf
 from pgrepl.replication.subscriber.apply.columns.parts import DealtPart
 from pgrepl.replication.subscriber.apply.columns.rows_to_write import rows_to_write
 from pgrepl.replication.wire.batch import RelationChanges
@@ -142,6 +141,8 @@ def _tables_of(task: PartToApply, changes: RelationChanges) -> list[LeafChanges]
     if task.tree is None:
         (oid,) = task.tables
         return [LeafChanges(oid, changes, None)]
+    # only tables with partitions need expressions, whose modules take as long to load as all others
+    from pgrepl.replication.subscriber.apply.columns.partitions import by_leaf
 
     def check(leaf: int) -> None:
         if not task.tables[leaf].is_told:

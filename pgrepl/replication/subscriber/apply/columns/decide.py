@@ -26,6 +26,15 @@ if TYPE_CHECKING:
 
 
 @frozen
+class LeafChanges:
+    """The changes of a leaf, by its OID. `left`: which of them delete a row that goes to another leaf."""
+
+    leaf: int
+    changes: RelationChanges
+    left: Numbers | None
+
+
+@frozen
 class Decided:
     """`changes`: with all values of the messages that are carried out, unsent ones too. `places` None: no rows were
     looked for."""

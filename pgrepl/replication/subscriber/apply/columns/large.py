@@ -67,7 +67,8 @@ class LargeTarget:
 
 
 class LargeApply:
-    """`targets`: the table, or the leaves of the `tree`, by OID. `most`: messages that are held in memory together."""
+    """`targets`: the table, or the leaves of the `tree`, by OID. `play` has to do with rows, `number` only with their
+    keys and positions. `most`: messages that are held in memory together."""
 
     def __init__(
         self,
@@ -75,12 +76,14 @@ class LargeApply:
         targets: Mapping[int, LargeTarget],
         tree: PartitionTree | None,
         play: Play,
+        number: Play,
         most: int,
     ) -> None:
         self._session = session
         self._targets = targets
         self._tree = tree
         self._play = play
+        self._number = number
         self._most = most
         self._first = next(iter(targets.values()))  # all have the same key
 
@@ -156,7 +159,7 @@ class LargeApply:
             oid: _RowsOfParts(self._session, each.write.table, _snapshot(each.write), each.described.keys.attnums)
             for oid, each in self._targets.items()
         }
-        for part in by_key(messages, values_of(described), self._most, self._play):
+        for part in by_key(messages, values_of(described), self._most, self._number):
             yield part, {oid: rows.of(part) for oid, rows in found.items()}
 
     def _merged(
@@ -169,7 +172,7 @@ class LargeApply:
             for task in self._to_merge(self._targets[oid].write, own, folders[oid]):
                 tasks.append(task)
                 whose.append(oid)
-        answers, _ = done(self._play("deletes", tasks, merge_deletes)) if tasks else ([], [])
+        answers, _ = done(self._number("deletes", tasks, merge_deletes)) if tasks else ([], [])
         merged: dict[int, list[StagedDeletes]] = {}
         for oid, answer in zip(whose, answers, strict=True):
             merged.setdefault(oid, []).extend(answer)

@@ -15,6 +15,7 @@ from pgrepl.catalog.relation import Relation, relation
 from pgrepl.errors import Declined
 from pgrepl.expr.partition_order import PartitionDesc, partition_desc
 from pgrepl.frozen import frozen
+from pgrepl.replication.subscriber.apply.columns.decide import LeafChanges
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean
 from pgrepl.replication.subscriber.apply.target import identity_of
 from pgrepl.replication.subscriber.convert import MatchedColumns
@@ -97,15 +98,6 @@ def check_identity(session: Session, root: Relation, tree: PartitionTree, leaf: 
     names = {table.attributes[n - 1].name for n in identity.attnums}
     if not identity.by_index or not {root.attributes[n - 1].name for n in tree.key} <= names:
         raise Declined("rows that are found without their partition key")
-
-
-@frozen
-class LeafChanges:
-    """The changes of a leaf, by its OID. `left`: which of them delete a row that goes to another leaf."""
-
-    leaf: int
-    changes: RelationChanges
-    left: Numbers | None
 
 
 class SomeChanges:

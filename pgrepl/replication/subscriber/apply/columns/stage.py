@@ -30,12 +30,12 @@ from pgrepl.replication.log import LogOf
 from pgrepl.replication.publisher.protocol import ChangeStream, PublisherError, is_met_again
 from pgrepl.replication.publisher.slots import is_decoded
 from pgrepl.replication.subscriber import ranges, state
+from pgrepl.replication.subscriber.apply.columns.decide import LeafChanges
 from pgrepl.replication.subscriber.apply.columns.describe import described_leaves
 from pgrepl.replication.subscriber.apply.columns.described import DescribedTable
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean
 from pgrepl.replication.subscriber.apply.columns.large import LargeApply, LargeTarget, player
 from pgrepl.replication.subscriber.apply.columns.partitions import (
-    LeafChanges,
     PartitionTree,
     by_leaf,
     check_identity,
@@ -127,12 +127,14 @@ class StagedBatch:
         on_spark = engine.choose_parts(session, messages.count).on_spark
         what = f'subscription "{self._subscription.subname}", changes of {target.qualified_name}'
         play = player(session, what, on_spark=on_spark, check=self._check)
+        # on this machine a job of Spark takes longer than threads take for keys and positions
+        number = play if engine.has_cluster() else player(session, what, on_spark=False, check=self._check)
         with acting_for(session, self._subscription, target):
             tree = partition_tree(session, target, messages.relation) if target.kind == "p" else None
             targets = {oid: self._large_target(target, oid, each, tree, messages) for oid, each in found.items()}
             if tree is None:  # of leaves those are checked that get messages
                 self._check_gets(target.oid, messages.operations, messages.relation)
-        large = LargeApply(session, targets, tree, play, most)
+        large = LargeApply(session, targets, tree, play, number, most)
         with closing(MessageFolder(session.catalog.data_path)) as folder:
             spill = folder.path(messages.relation, shared=on_spark)
             if on_spark and engine.has_cluster() and not messages.stand_in(session.catalog.data_path):
