@@ -53,7 +53,7 @@ from pgrepl.replication.subscriber.apply.write import write
 from pgrepl.replication.subscriber.copy_lines import Lines
 from pgrepl.replication.subscriber.copy_spark import StagedCopy, stage_copy
 from pgrepl.replication.subscriber.ranges import CopyRanges
-from pgrepl.replication.subscriber.receiver import Receiver, SubscriptionChanged, WorkerFailed, asked, guarded
+from pgrepl.replication.subscriber.receiver import Receiver, SubscriptionChanged, WorkerFailed, asking, working
 from pgrepl.replication.subscriber.schema_changes.columns import added, copied
 from pgrepl.replication.subscriber.schema_changes.define import define
 from pgrepl.replication.subscriber.schema_changes.known import remember
@@ -153,9 +153,9 @@ def copy_again(receiver: Receiver, relids: Collection[int]) -> None:
             table = relation(session, relid)
             player = Player(session, subscription, Progress(origin), lambda relid, lsn: True)
             player.journal.begin(None)
-            with receiver.as_owner(subscription), acting_for(session, subscription, table):
-                guarded(partial(player.truncate, [table], restart_identity=False))
-                guarded(partial(write, session, player, origin))
+            with receiver.as_owner(subscription), acting_for(session, subscription, table), working():
+                player.truncate([table], restart_identity=False)
+                write(session, player, origin)
             ranges.forget(session, subscription.oid, relid)
             state.set_table_state(session, subscription.oid, relid, catalog.INIT, None)
         crash_point("again.emptied")
@@ -193,9 +193,8 @@ def _divided(
     size = int(session.settings.value("pgrepl.copy_range_size")) * 1024
     if not size:
         return None
-    found = asked(
-        lambda: guarded(lambda: publisher.divide(table.schema, table.name, subscription.subpublications, size))
-    )
+    with asking(), working():
+        found = publisher.divide(table.schema, table.name, subscription.subpublications, size)
     if found is None or isinstance(found, Undivided):
         return found
     if table.kind != "r":
@@ -227,10 +226,10 @@ def _finish(receiver: Receiver, relid: int, *, locked: bool, pieces: bool) -> _C
             definition = _definition(session, subscription, relid, publisher)
             divided = ranges.copy_ranges(session, subscription.oid)[relid] if pieces else None
             wanted = None if divided is None else tuple(divided.unfinished[: publisher.readers])
-            received, source, count = guarded(
-                lambda: _received(receiver, subscription, relid, publisher, divided, wanted)
-            )
-            lsn = source.lsn if source.snapshot is None else asked(lambda: publisher.settled(source.lsn))
+            with working():
+                received, source, count = _received(receiver, subscription, relid, publisher, divided, wanted)
+            with asking():
+                lsn = source.lsn if source.snapshot is None else publisher.settled(source.lsn)
         crash_point("copy.received")
         if not locked:
             receiver.lock(subscription, position)
@@ -241,10 +240,11 @@ def _finish(receiver: Receiver, relid: int, *, locked: bool, pieces: bool) -> _C
                 received.discard()
             return None
         origin = catalog.origin_name(subscription.oid, relid)
-        with receiver.as_owner(subscription):
-            guarded(
-                lambda: received.write(origin) if isinstance(received, StagedCopy) else write(session, received, origin)
-            )
+        with receiver.as_owner(subscription), working():
+            if isinstance(received, StagedCopy):
+                received.write(origin)
+            else:
+                write(session, received, origin)
         if divided is not None and wanted is not None and source.snapshot is not None:
             divided.finish(wanted, source.snapshot)
             ranges.store(session, subscription.oid, relid, divided)
@@ -268,9 +268,8 @@ def _definition(
     if subscription.subschemachanges == catalog.NO_SCHEMA:
         return None
     table = relation(session, relid)
-    found = asked(
-        lambda: guarded(lambda: publisher.definitions(table.schema, table.name, subscription.subpublications))
-    )
+    with asking(), working():
+        found = publisher.definitions(table.schema, table.name, subscription.subpublications)
     return definition_of(found, table.schema, table.name)
 
 
@@ -281,8 +280,8 @@ def _add_columns(
     session = receiver.session
     table = relation(session, relid)
     altered = partition_root(session, table)
-    with receiver.as_owner(subscription), acting_for(session, subscription, altered):
-        guarded(lambda: define(session, subscription, added(session, table, altered, definition), receiver.log))
+    with receiver.as_owner(subscription), acting_for(session, subscription, altered), working():
+        define(session, subscription, added(session, table, altered, definition), receiver.log)
 
 
 def _tree(session: Session, relid: int) -> list[Relation]:

@@ -15,7 +15,7 @@ from pgrepl.replication.log import ServerLog
 from pgrepl.replication.publisher.protocol import Published, Publisher, PublisherError, not_received, not_started
 from pgrepl.replication.subscriber import state
 from pgrepl.replication.subscriber.apply.triggers import has_triggers
-from pgrepl.replication.subscriber.receiver import Receiver, WorkerFailed, asked
+from pgrepl.replication.subscriber.receiver import Receiver, WorkerFailed, asking
 from pgrepl.replication.subscriber.streaming import BATCH
 from pgrepl.replication.wire.messages import TruncateMessage
 from pgrepl.sql.nodes.expr import RangeVar
@@ -69,7 +69,8 @@ def _preview(receiver: Receiver, subscription: tables.pg_subscription, upto: int
     session = receiver.session
     publisher = receiver.publisher(subscription)
     slot = catalog.slot_of(subscription)
-    lag = asked(lambda: publisher.lag(slot))
+    with asking():
+        lag = publisher.lag(slot)
     if lag is None:
         missing = PublisherError("42704", f'ERROR:  replication slot "{slot}" does not exist')
         raise WorkerFailed(not_started(missing), began=False)
@@ -114,8 +115,9 @@ def _preview(receiver: Receiver, subscription: tables.pg_subscription, upto: int
         elif plan.changes:
             plan.choice = choose_of_batch(session, batch, plan.changes.total())
     files = tuple(publisher.sources(start)) if start < end else ()
-    reader = asked(lambda: publisher.reader_of_sources(start)) if files else None
-    delivered = asked(lambda: publisher.delivered(end))
+    with asking():
+        reader = publisher.reader_of_sources(start) if files else None
+        delivered = publisher.delivered(end)
     return Preview(subscription.subname, start, delivered, transactions, plans, files, reader)
 
 
@@ -132,7 +134,8 @@ def _table(
     publisher: Publisher, subscription: tables.pg_subscription, table: Relation, current: str, *, copy: bool
 ) -> TablePreview:
     names = subscription.subpublications
-    published = asked(lambda: publisher.published_as(table.schema, table.name, names))
+    with asking():
+        published = publisher.published_as(table.schema, table.name, names)
     found = TablePreview(table.schema, table.name, current, published)
     if copy and current in (catalog.INIT, catalog.DATASYNC) and published is not None:
         try:

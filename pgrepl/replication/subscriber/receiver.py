@@ -174,7 +174,8 @@ class Receiver:
                 self._take_lease(token)
                 if publisher.shares_catalog and same_server.is_unknown(self.session, self.subid):
                     self._catch_up_with_slot(publisher, subscription)
-                asked(lambda: same_server.remember(self.session, self.subid, publisher))
+                with asking():
+                    same_server.remember(self.session, self.subid, publisher)
                 if publisher.shares_catalog:
                     self._occupy(publisher, subscription, token)
             self.token, self._held = token, subscription
@@ -199,7 +200,8 @@ class Receiver:
     def _catch_up_with_slot(self, publisher: Slots, subscription: tables.pg_subscription) -> None:
         """Move the origin to the slot's position, in a catalog of a format before 5: there the origin of a subscription
         to its own instance moved only with applied changes, the slot with all that were read."""
-        lag = asked(lambda: publisher.lag(catalog.slot_of(subscription), tell=True))
+        with asking():
+            lag = publisher.lag(catalog.slot_of(subscription), tell=True)
         position = state.position(self.session, self.subid)
         if lag is not None and position and lag.confirmed > position:
             state.move(self.session, self.subid, lag.confirmed)
@@ -444,7 +446,8 @@ class Receiver:
             self._publisher = publisher = connect(
                 self.session, wanted[0], must_use_password=wanted[1], apart=True, subid=self.subid, given=self._given
             )
-            asked(lambda: same_server.check(self.session, subscription, publisher))
+            with asking():
+                same_server.check(self.session, subscription, publisher)
         except ConnectionFailure as failure:
             failed = PgError("08006", f"could not connect to the publisher: {failure}")
             raise WorkerFailed(failed, began=False) from None
@@ -477,7 +480,8 @@ class Receiver:
         not ready. It costs little."""
         with self.transaction() as subscription:
             publisher = self.publisher(subscription)
-            lag = asked(lambda: publisher.lag(catalog.slot_of(subscription), tell=True))
+            with asking():
+                lag = publisher.lag(catalog.slot_of(subscription), tell=True)
             position = state.position(self.session, subscription.oid)
             states = state.table_states(self.session, subscription.oid).values()
             can_begin = state.two_phase_can_begin(self.session, subscription)
@@ -521,17 +525,19 @@ def _options(subscription: tables.pg_subscription) -> StreamOptions:
     )
 
 
-def guarded(action: Callable[[], T]) -> T:
-    """The result of an action, whose PgError becomes WorkerFailed."""
+@contextmanager
+def working() -> Iterator[None]:
+    """Work that ends the worker if it fails: a PgError becomes WorkerFailed."""
     try:
-        return action()
+        yield
     except PgError as error:
         raise WorkerFailed(error) from error
 
 
-def asked(question: Callable[[], T]) -> T:
-    """The publisher's answer, whose PublisherError becomes WorkerFailed."""
+@contextmanager
+def asking() -> Iterator[None]:
+    """A question to the publisher, whose PublisherError becomes WorkerFailed."""
     try:
-        return question()
+        yield
     except PublisherError as error:
         raise WorkerFailed(not_received(error)) from None

@@ -30,7 +30,7 @@ from pgrepl.replication.subscriber.apply.columns.stage import commit_batch, rece
 from pgrepl.replication.subscriber.apply.triggers import TriggeredTables
 from pgrepl.replication.subscriber.apply.two_phase import prepared_of
 from pgrepl.replication.subscriber.outcome import Applied, Streamed
-from pgrepl.replication.subscriber.receiver import REMEMBERED, Receiver, WorkerFailed, asked, guarded
+from pgrepl.replication.subscriber.receiver import REMEMBERED, Receiver, WorkerFailed, asking, working
 from pgrepl.replication.wire.messages import WireTransaction
 
 if TYPE_CHECKING:
@@ -46,16 +46,16 @@ def stream_batch(receiver: Receiver, upto: int | None, limit: int | None) -> Str
     with receiver.transaction() as subscription:
         publisher = receiver.publisher(subscription)
         asked_at = statistics.now()
-        present = asked(publisher.current_lsn)  # before transactions are asked for
+        with asking():
+            present = publisher.current_lsn()  # before transactions are asked for
         end = present if upto is None else min(present, upto)
         position = state.position(receiver.session, subscription.oid)
         start = _start(publisher, subscription, position)
         by_columns = None
         following = _following(receiver, subscription, publisher)
         if limit is None:
-            by_columns = asked(
-                lambda: guarded(lambda: _by_columns(receiver, subscription, position, publisher, start, end, following))
-            )
+            with asking(), working():
+                by_columns = _by_columns(receiver, subscription, position, publisher, start, end, following)
         if by_columns is not None:
             applied, reached = by_columns
         else:
@@ -71,16 +71,19 @@ def stream_batch(receiver: Receiver, upto: int | None, limit: int | None) -> Str
                 found = _Received.of(stream, most)
                 crash_point("apply.received")
                 if following is not None:
-                    found = asked(lambda: guarded(lambda: found.until_news(following)))
+                    with asking(), working():
+                        found = found.until_news(following)
                     if found.news is not None and not found.news.is_within:
                         _follow(receiver, subscription, position, following, found.news)
                         return Streamed(start, end, start, Applied(0, 0, position))
                 within = following if found.news is not None else None
                 if within is None:
                     found = found.until_triggers(receiver.session)
-                played = asked(lambda: guarded(lambda: _apply(receiver, subscription, position, found, within)))
+                with asking(), working():
+                    played = _apply(receiver, subscription, position, found, within)
             receiver.has_passed([each.xid for each in found.transactions[: played.transactions]])
-            end = asked(lambda: publisher.delivered(end))
+            with asking():
+                end = publisher.delivered(end)
             applied, reached = found.judged(played), found.reached(played, start, end)
         confirmed = True
         if applied.transactions or reached > start or state.unsettled(receiver.session, subscription.oid, reached):
@@ -100,7 +103,8 @@ def stream_batch(receiver: Receiver, upto: int | None, limit: int | None) -> Str
     if not confirmed:
         receiver.session.link.flush()  # the publisher keeps no confirmed changes (get_flush_position)
         crash_point("apply.flushed")
-        asked(lambda: publisher.confirm(catalog.slot_of(subscription), reached))
+        with asking():
+            publisher.confirm(catalog.slot_of(subscription), reached)
     return Streamed(start, end, reached, applied)
 
 
@@ -289,10 +293,11 @@ def _follow(
     receiver: Receiver, subscription: tables.pg_subscription, position: int, following: Following, news: NewRelations
 ) -> None:
     """Follow in this transaction, which applies nothing else."""
-    found = asked(lambda: guarded(lambda: following.ask(news)))
+    with asking(), working():
+        found = following.ask(news)
     receiver.lock(subscription, position)
-    with receiver.as_owner(subscription):
-        guarded(lambda: following.follow_all(news, found))
+    with receiver.as_owner(subscription), working():
+        following.follow_all(news, found)
 
 
 def _is_late(transaction: WireTransaction) -> bool:

@@ -40,7 +40,7 @@ from pgrepl.replication.subscriber.copy import (
 from pgrepl.replication.subscriber.lease import LeaseHeld
 from pgrepl.replication.subscriber.observer import Observer
 from pgrepl.replication.subscriber.outcome import Applied, Streamed, conflict_of
-from pgrepl.replication.subscriber.receiver import Receiver, SubscriptionChanged, WorkerFailed, asked, guarded
+from pgrepl.replication.subscriber.receiver import Receiver, SubscriptionChanged, WorkerFailed, asking, working
 from pgrepl.replication.subscriber.stopped import remember
 from pgrepl.replication.subscriber.streaming import enable_two_phase, stream_batch
 from pgrepl.replication.subscriber.table_workers import copy_together, workers_for
@@ -412,17 +412,17 @@ class Worker:
             from pgrepl.replication.subscriber.schema_changes import new_tables
 
             publisher = self._receiver.publisher(subscription)
-            end = asked(publisher.current_lsn)
+            with asking():
+                end = publisher.current_lsn()
             if end == self._asked_at:
                 return
             subscribed = state.table_states(self._session, self._subid)
-            found = asked(
-                lambda: guarded(lambda: new_tables.missing(self._session, subscription, publisher, subscribed))
-            )
+            with asking(), working():
+                found = new_tables.missing(self._session, subscription, publisher, subscribed)
             if found:
                 self._receiver.lock(subscription, state.position(self._session, self._subid))
-                with self._receiver.as_owner(subscription):
-                    guarded(lambda: new_tables.add(self._session, subscription, publisher, found, self._log))
+                with self._receiver.as_owner(subscription), working():
+                    new_tables.add(self._session, subscription, publisher, found, self._log)
         self._asked_at = end
         crash_point("schema.added")
 
