@@ -24,6 +24,7 @@ triggers           a row trigger on the subscriber's table, the processor time o
 files              files of changes, by format
 files_cluster      the same on a standalone cluster
 postgres           a copy and changes from a PostgreSQL server, beside its own subscriber
+stream             how late rows from a server are, what they cost it, copies beside a binary COPY, also killed
 server             `pgrepl serve` with its clients
 
 PGREPL_BENCH_ROWS (10 million) and, for a cluster, PGREPL_BENCH_CHANGES (10 million) make them smaller. Besides:
@@ -58,6 +59,7 @@ from benchmarks import (
     server,
     start,
     statements,
+    stream,
     triggers,
     types,
 )
@@ -65,7 +67,7 @@ from benchmarks import (
 MODULES = (
     *(start, answers, parse_rate, ddl_rate, catalog_size, catalog_queries, scale, lake, statements, types),
     *(replicate, replicate_copy, replicate_batch, replicate_memory, replicate_cluster, scattered, triggers),
-    *(files, files_cluster, postgres, server),
+    *(files, files_cluster, postgres, stream, server),
 )
 
 

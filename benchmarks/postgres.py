@@ -11,7 +11,7 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -64,12 +64,15 @@ class Both:
     def subscribe(self) -> tuple[float, float]:
         """Seconds of the copy: PostgreSQL's, ours."""
         theirs = self.pair.subscribe("FOR TABLE t")
-        server = self.pair.server
-        connection = f"host={server.host} port={server.port} user=postgres dbname=pub"
         began = time.perf_counter()
-        self.sql(f"CREATE SUBSCRIPTION s CONNECTION '{connection}' PUBLICATION p WITH (slot_name = {SLOT})")
+        self.subscribe_only(f"slot_name = {SLOT}")
         self.catch_up()
         return theirs, time.perf_counter() - began
+
+    def subscribe_only(self, options: str) -> None:
+        server = self.pair.server
+        connection = f"host={server.host} port={server.port} user=postgres dbname=pub"
+        self.sql(f"CREATE SUBSCRIPTION s CONNECTION '{connection}' PUBLICATION p WITH ({options})")
 
     def catch_up(self) -> float:
         from pgrepl.replication.subscriber.catch_up import CatchUp
@@ -78,14 +81,15 @@ class Both:
         CatchUp(self.session).now()
         return time.perf_counter() - began
 
-    def change(self, *statements: str) -> tuple[float, float]:
-        """Seconds that the changes take to be applied: PostgreSQL's, ours."""
+    def change(self, *statements: str, between: Callable[[], None] = lambda: None) -> tuple[float, float]:
+        """Seconds that the changes take to be applied: PostgreSQL's, ours. `between` is called between the two."""
 
         def changed(publisher: Any) -> None:
             for statement in statements:
                 publisher.execute(statement)
 
         theirs = self.pair.catch_up(changed)
+        between()
         return theirs, self.catch_up()
 
     def check(self) -> None:

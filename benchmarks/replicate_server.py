@@ -22,16 +22,16 @@ class PostgresPair:
     """A publisher and a subscriber in one server."""
 
     def __init__(self) -> None:
-        import psycopg
-
         self.server = Server(wheel_binaries(16), settings=SETTINGS).start()
-        root = self._connect(psycopg, "postgres")
+        root = self.connect("postgres")
         for name in ("pub", "sub"):
             root.execute(f"CREATE DATABASE {name}")
         root.close()
-        self.pub, self.sub = self._connect(psycopg, "pub"), self._connect(psycopg, "sub")
+        self.pub, self.sub = self.connect("pub"), self.connect("sub")
 
-    def _connect(self, psycopg: Any, database: str) -> Any:
+    def connect(self, database: str) -> Any:
+        import psycopg
+
         return psycopg.connect(
             host=self.server.host, port=self.server.port, user="postgres", dbname=database, autocommit=True
         )
