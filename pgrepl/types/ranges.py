@@ -6,6 +6,7 @@ PgRange(subtype=23, lower=1, upper=6, lower_inc=True, upper_inc=False, empty=Fal
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
@@ -36,6 +37,9 @@ class PgMultirange:
 
     subtype: int
     ranges: tuple[PgRange, ...]
+
+
+_SPECIAL = re.compile(r'[\s"\\(),[\]]', re.ASCII)  # in a bound (range_bound_escape)
 
 
 class Continuous(int):
@@ -191,8 +195,8 @@ def _bound(text: str, body: str, at: int) -> tuple[str | None, int]:
 def write_range(value: PgRange, write_bound: Callable[[Any], str]) -> str:
     if value.empty:
         return "empty"
-    lower = "" if value.lower is None else quote_field(write_bound(value.lower))
-    upper = "" if value.upper is None else quote_field(write_bound(value.upper))
+    lower = "" if value.lower is None else quote_field(write_bound(value.lower), _SPECIAL)
+    upper = "" if value.upper is None else quote_field(write_bound(value.upper), _SPECIAL)
     return f"{'[' if value.lower_inc else '('}{lower},{upper}{']' if value.upper_inc else ')'}"
 
 

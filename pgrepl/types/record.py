@@ -96,9 +96,9 @@ def write_record(value: Sequence[Any], write: Callable[[Any, int], str]) -> str:
     return "(" + ",".join("" if item is None else quote_field(write(item, typoid)) for item, typoid in fields) + ")"
 
 
-def quote_field(word: str) -> str:
-    """A field, quoted as in records and ranges: quotes and backslashes are doubled."""
-    if word and not _SPECIAL.search(word):
+def quote_field(word: str, special: re.Pattern[str] = _SPECIAL) -> str:
+    """A field, quoted as in records and ranges, if it has something `special`: quotes and backslashes are doubled."""
+    if word and not special.search(word):
         return word
     return '"' + word.replace("\\", "\\\\").replace('"', '""') + '"'
 
