@@ -250,6 +250,8 @@ class Backend:
             system_settings.reload(self.session)
 
     def _on_terminate(self, _signal: int, frame: FrameType | None) -> None:
+        if self._terminated:  # it comes to the group, and is passed on
+            return
         self._terminated = True
         if self._running.is_entered:
             timeouts.interrupt(by_administrator(), frame)
@@ -373,7 +375,8 @@ class Backend:
             self._running.pending = None  # it was for a statement that has ended meanwhile
         try:
             while not self._terminated and not self.channel.has_received:
-                self.channel.flush()
+                if idle:  # amid a pipeline what has been found waits for Sync, Flush or a full buffer
+                    self.channel.flush()
                 due = timeouts.idle_due(self.session, since)
                 seconds = None if due is None else due[0]
                 listens = idle and self.session.transaction.notifications is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 from contextlib import suppress
@@ -87,6 +88,10 @@ class Wire:
 
     def say(self, *messages: bytes) -> None:
         self._socket.sendall(b"".join(messages))
+
+    def has_answer(self) -> bool:
+        """Whether anything has come that has not been read."""
+        return bool(self._read or select.select([self._socket], [], [], 0)[0])
 
     def answers(self, until: str = "ZW") -> list[str]:
         found = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -574,6 +575,39 @@ def test_an_error_is_told_before_the_client_has_sent_all(served: Serving, server
             first = wire.answers("E")
             wire.say(behind[-3:], SYNC)
             return first + wire.answers()
+
+    assert told(str(served.folder), served.port) == told(server.host, server.port)
+
+
+def test_answers_amid_a_pipeline_wait_for_its_end(served: Serving, server: Server) -> None:
+    def told(host: str, port: int) -> list[Any]:
+        held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 77"
+        with Wire(host, port) as wire, connected(host, port) as other:
+            wire.say(parse("", "SELECT pg_advisory_lock(77)"), bind("", ""), execute("", 0))
+            eventually(lambda: other.execute(held).fetchall() == [(1,)])
+            early = wire.has_answer()
+            wire.say(SYNC)
+            return [early, *wire.answers()]
+
+    found = told(str(served.folder), served.port)
+    assert found == told(server.host, server.port)
+    assert found[0] is False
+
+
+def test_a_session_that_another_ends_answers_nothing_more(served: Serving, server: Server) -> None:
+    def told(host: str, port: int) -> list[list[str]]:
+        found = []
+        for _ in range(10):
+            with Wire(host, port) as wire, connected(host, port) as other:
+                wire.ask(query("BEGIN"))
+                number = other.execute(
+                    "SELECT pid FROM pg_stat_activity WHERE state = 'idle in transaction'"
+                ).fetchone()
+                other.execute("SELECT pg_terminate_backend(%s)", number)
+                with suppress(BrokenPipeError):  # it has ended already
+                    wire.say(query("ROLLBACK"))
+                found.append(wire.rest())
+        return found
 
     assert told(str(served.folder), served.port) == told(server.host, server.port)
 

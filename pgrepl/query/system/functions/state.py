@@ -104,7 +104,12 @@ def _signalled(session: Session, pid: int, number: signal.Signals, what: str) ->
                 '"pg_signal_backend" role may cancel this query.',
             )
     try:
-        os.kill(os.getpid() if pid == session.pid else pid, number)  # this process is a child of the one that is known
+        if pid == session.pid:
+            os.kill(os.getpid(), number)  # this process is a child of the one that is known
+        elif number is signal.SIGTERM and os.getpgid(pid) == pid:
+            os.killpg(pid, number)  # the session ends before it can read another message
+        else:
+            os.kill(pid, number)
     except OSError as problem:
         session.notice("WARNING", f"could not send signal to process {pid}: {problem.strerror}")
         return False
