@@ -9,9 +9,10 @@ from __future__ import annotations
 import marshal
 import mmap
 import os
+import signal
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ _PLACE = 4096  # bytes of one session
 _HEAD = struct.Struct("!II")  # a number that changes with each writing, and the length of what follows
 _LOOKS, _MOMENT = 50, 0.001  # how often, and after how many seconds, an entry is looked at that is being written
 _MOMENTS = ("xact_start", "query_start", "state_change")
+_SEEN = 0.2  # seconds in which a session sees a signal, unless it is in the middle of a long computation
 QUERY_BYTES = 1024  # of a query that are shown (track_activity_query_size)
 
 
@@ -31,6 +33,7 @@ class ActivityTable:
 
     def __init__(self, places: int) -> None:
         self._memory = mmap.mmap(-1, _PLACE * places)
+        self._cancels = mmap.mmap(-1, places)
         self.places = places
 
     def write(self, place: int, entry: dict[str, Any] | None) -> None:
@@ -53,7 +56,15 @@ class ActivityTable:
             with suppress(ValueError, EOFError, TypeError):
                 entry = marshal.loads(data)
                 if os.path.exists(f"/proc/{entry['pid']}"):
-                    yield shown(entry)
+                    yield {**shown(entry), "place": place}
+
+    def note_cancel(self, place: int) -> None:
+        """Note that the session there has seen a request to cancel its statement."""
+        self._cancels[place] = self._cancels[place] + 1 & 0xFF
+
+    def cancels(self, place: int) -> int:
+        """A number that changes with each request that it sees."""
+        return self._cancels[place]
 
     def _read(self, begin: int) -> bytes:
         for _ in range(_LOOKS):
@@ -63,6 +74,43 @@ class ActivityTable:
                 return data
             time.sleep(_MOMENT)
         return b""
+
+
+def found(pid: int) -> dict[str, Any] | None:
+    """The entry of the session with this PID."""
+    there = table()
+    return None if there is None else next((each for each in there.entries() if each["pid"] == pid), None)
+
+
+def send_signal(entry: Mapping[str, Any], number: int) -> None:
+    """Signal the session of an entry; ProcessLookupError if it has ended. The process that serves it now gets the
+    signal before any message that is sent from now on, and has seen it unless it computes. To end it, that of its connection
+    is told, too: the session may be about to be released (connection_process.py)."""
+    pid, there = entry["pid"], table()
+    before = None if there is None or "place" not in entry else there.cancels(entry["place"])
+    if not _has_signalled(entry.get("process", pid), pid, number) or number == signal.SIGTERM:
+        os.kill(pid, number)
+    elif there is not None and number == signal.SIGINT:
+        until = time.monotonic() + _SEEN
+        while there.cancels(entry["place"]) == before and time.monotonic() < until:
+            time.sleep(_MOMENT)
+
+
+def _has_signalled(process: int, parent: int, number: int) -> bool:
+    """Signal a child process of the parent, and no other that has got its PID meanwhile."""
+    if process == parent or not hasattr(os, "pidfd_open"):
+        return False
+    with suppress(OSError):
+        handle = os.pidfd_open(process)
+        try:
+            with open(f"/proc/{process}/stat", encoding="latin-1") as file:
+                if int(file.read().rpartition(")")[2].split()[1]) != parent:
+                    return False
+            signal.pidfd_send_signal(handle, number)
+        finally:
+            os.close(handle)
+        return True
+    return False
 
 
 def shown(entry: dict[str, Any]) -> dict[str, Any]:

@@ -88,7 +88,9 @@ class BoundText(Const):
 
 def not_read(error: PgError, number: int, portal: str = "", value: str | None = "'...'") -> PgError:
     """The error of a parameter's value, as Bind tells it: which parameter, not where it stands in the statement
-    (bind_param_error_callback)."""
+    (bind_param_error_callback). An interrupt that comes meanwhile is no error of the value."""
+    if error.sqlstate.startswith("57"):
+        return error
     return error.with_context(f"{portal_name(portal)} parameter ${number}" + ("" if value is None else f" = {value}"))
 
 

@@ -112,6 +112,7 @@ class Backend:
         self._is_told = False  # that the session is ready
         self._running = _Running()
         self._terminated = False
+        self._asked = False  # since the client was last told that the session is ready
         self._waiting = False
         self._reloads = process.reloads
         self._copy = WireCopy(channel)
@@ -201,6 +202,7 @@ class Backend:
         return {name: self.session.settings.get(name) for name in REPORTED}
 
     def _ready(self) -> None:
+        self._asked, self._running.pending = False, None
         self._deliver()
         self._tell_settings()
         block = self.session.transaction.block
@@ -220,7 +222,8 @@ class Backend:
         """Tell pg_stat_activity what the session does."""
         table = activity.table()
         if table is not None:
-            table.write(self._place, {**activity.entry_of(self.session, state), **self._about})
+            entry = activity.entry_of(self.session, state)
+            table.write(self._place, {**entry, **self._about, "process": os.getpid()})
         if state != "active" and self.session.on_command is not None:
             self.show_command(state)
 
@@ -234,8 +237,11 @@ class Backend:
     def _on_cancel(self, _signal: int, frame: FrameType | None) -> None:
         if self._running.is_entered:
             timeouts.interrupt(interrupts.user_request(), frame)
-        elif not self._waiting or self.channel.has_input():  # the message that it means may have come already
+        elif (self._asked and not self._waiting) or self.channel.has_input():  # the message that it means has come
             self._running.pending = interrupts.user_request()
+        table = activity.table()
+        if table is not None:
+            table.note_cancel(self._place)
 
     def _on_notify(self, _signal: int, _frame: FrameType | None) -> None:
         """The signal only ends the wait for input."""
@@ -250,7 +256,7 @@ class Backend:
             system_settings.reload(self.session)
 
     def _on_terminate(self, _signal: int, frame: FrameType | None) -> None:
-        if self._terminated:  # it comes to the group, and is passed on
+        if self._terminated:  # activity.send_signal sends it twice
             return
         self._terminated = True
         if self._running.is_entered:
@@ -316,6 +322,7 @@ class Backend:
             self._is_told = False
             if not self._await_input(wake, idle=ready):
                 return True
+            self._asked = True
             if self._reloads and ready and self.session.transaction.block is not Block.ABORTED:
                 self._reload()
             ready = False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import os
 import signal
 import socket
 import ssl
@@ -278,7 +277,7 @@ def _cancel(request: CancelRequest, keys: Mapping[int, bytes]) -> None:
     key = keys.get(request.pid, b"")
     if len(request.key) in (_SHORT_KEY, len(key)) and hmac.compare_digest(request.key, key[: len(request.key)]):
         with suppress(ProcessLookupError):
-            os.kill(request.pid, signal.SIGINT)
+            activity.send_signal(activity.found(request.pid) or {"pid": request.pid}, signal.SIGINT)
 
 
 class _in_time:

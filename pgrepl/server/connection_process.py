@@ -65,7 +65,6 @@ class ConnectionProcess:
     def run(self) -> None:
         """Run the session until it has ended. Raises SystemExit in the session's processes."""
         postmaster = os.getppid()
-        os.setsid()  # a signal for the group reaches the session's process at once (InitPostmasterChild)
         process_title.show("client connection")
         if not hasattr(os, "memfd_create"):
             self._serve(SessionProcess(os.getpid(), postmaster))

@@ -454,6 +454,17 @@ def test_a_cancelled_statement_leaves_the_next_one_alone(served: Serving, wide: 
         assert client.execute("SELECT count(*) FROM pg_sleep(1.1)").fetchall() == [(1,)]
 
 
+def test_a_cancel_that_comes_late_leaves_the_next_statement_alone(served: Serving) -> None:
+    """It has been sent to the session before the connection that asked for it is closed (ProcessCancelRequest)."""
+    with served.connect() as client:
+        for _ in range(100):
+            client.pgconn.send_query(b"SELECT 1")
+            client.pgconn.flush()
+            client.cancel()
+            assert end_of(client) in ("", CANCELLED)
+            assert client.execute("SELECT 2").fetchall() == [(2,)]
+
+
 @pytest.mark.parametrize("asks", ["simple", "extended"])
 def test_a_first_statement_is_cancelled_whatever_it_is_doing(served: Serving, asks: str) -> None:
     """A fresh session imports what it needs, where no error may be raised; the transaction is aborted behind it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from datetime import datetime, timedelta, timezone
@@ -62,7 +61,7 @@ def pg_terminate_backend(call: Call, pid: int, timeout: int) -> bool:
     if not _signalled(call.session, pid, signal.SIGTERM, "terminate process"):
         return False
     until = time.monotonic() + timeout / 1000
-    while timeout and _is_session(pid):
+    while timeout and activity.found(pid) is not None:
         if time.monotonic() >= until:
             call.session.notice("WARNING", f"backend with PID {pid} did not terminate within {timeout} milliseconds")
             return False
@@ -70,15 +69,9 @@ def pg_terminate_backend(call: Call, pid: int, timeout: int) -> bool:
     return True
 
 
-def _is_session(pid: int) -> bool:
-    table = activity.table()
-    return table is not None and any(each["pid"] == pid for each in table.entries())
-
-
 def _signalled(session: Session, pid: int, number: signal.Signals, what: str) -> bool:
     """Send a signal to another session of this server (pg_signal_backend)."""
-    table = activity.table()
-    found = next((each for each in table.entries() if each["pid"] == pid), None) if table is not None else None
+    found = activity.found(pid)
     if found is None:
         session.notice("WARNING", f"PID {pid} is not a PostgreSQL backend process")
         return False
@@ -104,12 +97,7 @@ def _signalled(session: Session, pid: int, number: signal.Signals, what: str) ->
                 '"pg_signal_backend" role may cancel this query.',
             )
     try:
-        if pid == session.pid:
-            os.kill(os.getpid(), number)  # this process is a child of the one that is known
-        elif number is signal.SIGTERM and os.getpgid(pid) == pid:
-            os.killpg(pid, number)  # the session ends before it can read another message
-        else:
-            os.kill(pid, number)
+        activity.send_signal(found, number)
     except OSError as problem:
         session.notice("WARNING", f"could not send signal to process {pid}: {problem.strerror}")
         return False
