@@ -17,8 +17,10 @@ from pgrepl.query.local.join_plan import JoinPlan, equality, equality_of, relati
 from pgrepl.types import oids
 from pgrepl.types.builtin import operator_by_oid
 
-_ROWS = {"pg_attribute": 4000, "pg_proc": 3500, "pg_depend": 1000, "pg_type": 800, "pg_class": 600, "pg_operator": 800}
-_FEW = frozenset(("pg_namespace", "pg_am", "pg_database", "pg_authid", "pg_language", "pg_tablespace", "pg_extension"))
+# pg_attribute, pg_proc, pg_depend, pg_type, pg_operator, pg_class
+_ROWS = {1249: 4000, 1255: 3500, 2608: 1000, 1247: 800, 2617: 800, 1259: 600}
+# pg_namespace, pg_am, pg_database, pg_authid, pg_language, pg_tablespace, pg_extension
+_FEW = frozenset((2615, 2601, 1262, 1260, 2612, 1213, 3079))
 _USUAL, _SMALL = 200, 5
 _SHARE = 0.5  # of the rows that pass a condition of which nothing is known
 
@@ -26,7 +28,7 @@ _SHARE = 0.5  # of the rows that pass a condition of which nothing is known
 def usual_rows(entry: Rte) -> float:
     """The number of rows that an entry of FROM is expected to have."""
     if entry.kind is RteKind.RELATION:
-        return _SMALL if entry.name in _FEW else _ROWS.get(entry.name, _USUAL)
+        return _SMALL if entry.relid in _FEW else _ROWS.get(entry.relid, _USUAL)
     return _USUAL if entry.kind is RteKind.SUBQUERY else _SMALL
 
 
