@@ -12,7 +12,7 @@ from pgrepl.expr.walk import is_volatile
 from pgrepl.query.local.env import Combination, Env
 from pgrepl.query.local.evaluator import Evaluator
 from pgrepl.query.local.join_order import passing
-from pgrepl.query.local.join_plan import Equality, JoinPlan, counted_plan, equality, is_changeable
+from pgrepl.query.local.join_plan import Equality, JoinPlan, Keyed, counted_plan, equality, is_changeable
 from pgrepl.query.local.lazy_rows import LazyRows
 from pgrepl.query.local.scans import FEW
 from pgrepl.types.values import hash_form
@@ -23,9 +23,6 @@ def merged(left: Combination, right: Combination, relations: Iterable[int]) -> C
     for varno in relations:
         both[varno] = right[varno]
     return both
-
-
-_RUNS = 4  # of a subquery, until it pays to read and keep all rows of a side of a join
 
 
 class _Matcher:
@@ -45,7 +42,7 @@ class _Matcher:
         self.right_key = _key_of([(evaluator.compile(two), hash_form(two.type), nulls) for _, two, nulls in keys])
         self.keeps = evaluator.is_repeated and right.stable and not any(is_changeable(key.two) for key in keys)
         self.kept: _Loaded | None = None
-        self.runs = 0
+        self.part, self.asked = _Loaded((), {}), frozenset[int]()
         hashed = {id(c) for c, pair in pairs if pair is not None}
         others = [c for c in tests if id(c) not in hashed]
         self.passes = evaluator.test(others) if others else None
@@ -58,23 +55,36 @@ class _Matcher:
         """The right side, loaded, and what gives the left. Of a system catalog only the rows are read whose OIDs the
         other side has, if those are few."""
         left, right = self.left, self.right
-        self.runs += 1
-        whole = self.keeps and self.runs > _RUNS
-        if self.right_place is not None and right.keyed is not None and not whole:
+        if self.right_place is not None and right.keyed is not None and self.kept is None:
             rows = iter(_beside(env, left, required_outer))
             first = list(islice(rows, FEW + 1))
-            if len(first) > FEW:
-                return self._load(env, right.run), lambda: chain(first, rows)
-            key, of = self.left_values[self.right_place][0], right.keyed.run
+            key = self.left_values[self.right_place][0]
             oids = frozenset([key(Env(combination, env.outer)) for combination in first]) - {None}
-            return self._load(env, lambda env: of(env, oids)), lambda: first
-        loaded = self.kept or self._load(env, right.run)
-        if self.keeps:
-            self.kept = loaded
+            loaded = self._part(env, right.keyed, oids) if len(first) <= FEW else self._whole(env)
+            return loaded, lambda: chain(first, rows)
+        loaded = self._whole(env)
         if self.left_place is not None and left.keyed is not None and len(loaded.table) <= FEW:
             oids, of = frozenset([key[self.left_place] for key in loaded.table]), left.keyed.run
             left = replace(left, run=lambda env: of(env, oids))
         return loaded, lambda: _beside(env, left, required_outer)
+
+    def _whole(self, env: Env) -> _Loaded:
+        loaded = self.kept or self._load(env, self.right.run)
+        if self.keeps:
+            self.kept = loaded
+        return loaded
+
+    def _part(self, env: Env, keyed: Keyed, oids: frozenset[int]) -> _Loaded:
+        """The rows with these OIDs. What is kept for the next run of a subquery grows by them, until they are many."""
+        if not self.keeps:
+            return self._load(env, lambda env: keyed.run(env, oids))
+        missing = oids - self.asked
+        self.asked |= missing
+        if len(self.asked) > FEW:
+            return self._whole(env)
+        if missing:
+            self.part.table.update(self._load(env, lambda env: keyed.run(env, missing)).table)
+        return self.part
 
     def _load(self, env: Env, run: Callable[[Env], Iterable[Combination]]) -> _Loaded:
         """Read the right side once, unless it depends on the left."""
