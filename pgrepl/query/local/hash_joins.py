@@ -14,7 +14,7 @@ from pgrepl.query.local.evaluator import Evaluator
 from pgrepl.query.local.join_order import passing
 from pgrepl.query.local.join_plan import Equality, JoinPlan, Keyed, counted_plan, equality, is_changeable
 from pgrepl.query.local.lazy_rows import LazyRows
-from pgrepl.query.local.scans import FEW
+from pgrepl.query.local.scans import FEW, READS
 from pgrepl.types.values import hash_form
 
 
@@ -42,7 +42,7 @@ class _Matcher:
         self.right_key = _key_of([(evaluator.compile(two), hash_form(two.type), nulls) for _, two, nulls in keys])
         self.keeps = evaluator.is_repeated and right.stable and not any(is_changeable(key.two) for key in keys)
         self.kept: _Loaded | None = None
-        self.part, self.asked = _Loaded((), {}), frozenset[int]()
+        self.part, self.asked, self.reads = _Loaded((), {}), frozenset[int](), 0
         hashed = {id(c) for c, pair in pairs if pair is not None}
         others = [c for c in tests if id(c) not in hashed]
         self.passes = evaluator.test(others) if others else None
@@ -80,7 +80,8 @@ class _Matcher:
             return self._load(env, lambda env: keyed.run(env, oids))
         missing = oids - self.asked
         self.asked |= missing
-        if len(self.asked) > FEW:
+        self.reads += bool(missing)
+        if len(self.asked) > FEW or self.reads > READS:
             return self._whole(env)
         if missing:
             self.part.table.update(self._load(env, lambda env: keyed.run(env, missing)).table)

@@ -32,7 +32,7 @@ from pgrepl.query.local.join_plan import (
     relations_of,
     varies,
 )
-from pgrepl.query.local.scans import FEW, KeyedRows
+from pgrepl.query.local.scans import READS, KeyedRows
 from pgrepl.sql.nodes import JoinType
 from pgrepl.types.values import hash_form
 
@@ -242,7 +242,7 @@ def _looked_up(plan: JoinPlan, sides: Equality, evaluator: Evaluator) -> JoinPla
         if key is None and not nulls:
             return ()
         place = form(key)
-        if keyed is not None and (place in parts or len(parts) < FEW):
+        if keyed is not None and (place in parts or len(parts) < READS):
             if place not in parts:
                 parts[place] = table_of(env, keyed.run(env, frozenset({key}))).get(place, [])
             return parts[place]
