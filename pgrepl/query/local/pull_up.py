@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 from pgrepl.expr import tree
 from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.tree import Expr, Join, Query, RangeRef, Rte, RteKind, SetOperation
-from pgrepl.expr.walk import is_volatile, map_children, map_parts, returns_set, varnos, walk, walk_deep, with_levels
+from pgrepl.expr.walk import is_volatile, map_children, map_parts, returns_set, varnos, walk_deep, with_levels
 from pgrepl.query.bounds import conjuncts
+from pgrepl.query.local.join_removal import Columns, used_columns, without_useless_joins
 from pgrepl.query.shape import is_simple
 from pgrepl.query.system import views
 from pgrepl.sql.nodes import BoolOp, JoinType
@@ -29,9 +30,6 @@ from pgrepl.types.builtin import operator_by_oid, proc_by_oid
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.catalog.system import SystemColumn
-
-Columns = Mapping[int, "Sequence[Expr | None]"]
-"""What the columns of relations stand for, by number in the range table."""
 
 
 def pulled_up(session: Session, query: Query) -> Query:
@@ -98,7 +96,7 @@ def _merged(query: Query) -> Query:
         return query
     bare = replace(query, rtable=tuple([replace(entry, join_vars=()) for entry in query.rtable]))
     joins = {n: entry.join_vars for n, entry in enumerate(query.rtable, 1) if entry.kind is RteKind.JOIN}
-    used = _used(bare, joins)
+    used = used_columns(bare, joins)
     if any((varno, 0) in used for varno in joins):
         return query
     merge = _Merge(bare, used)
@@ -109,22 +107,8 @@ def _merged(query: Query) -> Query:
         above += conditions
     where = _all_of([*conjuncts(query.where), *above])
     changed = replace(bare, rtable=tuple(merge.rtable), from_=tuple(from_), where=where)
-    return _substituted(changed, {**joins, **merge.columns})
-
-
-def _used(query: Query, joins: Columns) -> set[tuple[int, int]]:
-    """The columns that the query uses of its relations, by number in the range table: 0 is the whole row."""
-    found: set[tuple[int, int]] = set()
-    pending = [n for n, level in walk_deep(query) if isinstance(n, tree.Var) and n.levelsup == level]
-    while pending:
-        var = pending.pop()
-        if (var.varno, var.attnum) in found:
-            continue
-        found.add((var.varno, var.attnum))
-        meant = joins[var.varno][var.attnum - 1] if var.varno in joins and var.attnum > 0 else None
-        if meant is not None:
-            pending += [node for node in walk(meant) if isinstance(node, tree.Var)]
-    return found
+    columns = {**joins, **merge.columns}
+    return _substituted(without_useless_joins(changed, columns), columns)
 
 
 class _Merge:

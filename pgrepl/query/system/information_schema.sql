@@ -93,9 +93,9 @@ FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON
      LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
      LEFT JOIN (pg_collation co JOIN pg_namespace cn ON cn.oid = co.collnamespace)
             ON co.oid = a.attcollation AND (cn.nspname, co.collname) <> ('pg_catalog', 'default')
-     LEFT JOIN pg_depend dep ON dep.refclassid = 1259 AND dep.refobjid = c.oid AND dep.refobjsubid = a.attnum
-                                AND dep.classid = 1259 AND dep.deptype = 'i' AND a.attidentity <> ''
-     LEFT JOIN pg_sequence s ON s.seqrelid = dep.objid
+     LEFT JOIN pg_sequence s ON s.seqrelid = CASE WHEN a.attidentity <> '' THEN
+          (SELECT dep.objid FROM pg_depend dep WHERE dep.refclassid = 1259 AND dep.refobjid = c.oid
+                  AND dep.refobjsubid = a.attnum AND dep.classid = 1259 AND dep.deptype = 'i') END
 WHERE a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'v', 'f', 'p') AND NOT pg_is_other_temp_schema(n.oid)
   AND (pg_has_role(c.relowner, 'USAGE')
        OR has_column_privilege(c.oid, a.attnum, 'SELECT, INSERT, UPDATE, REFERENCES'))
