@@ -8,11 +8,13 @@ counts the levels.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
+from operator import is_
 from typing import Any, TypeVar, cast
 
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Expr, Query
+from pgrepl.frozen import replace
 from pgrepl.sql.nodes import CoercionForm
 from pgrepl.types import builtin, oids
 
@@ -234,7 +236,7 @@ def walk_deep(root: Expr | Query, level: int = 0) -> Iterator[tuple[Expr, int]]:
 
 def map_parts(query: Query, expression: Callable[[Expr], Expr], nested: Callable[[Query], Query]) -> Query:
     """The query with its expressions mapped, and the queries one level down in its WITH list and range table mapped.
-    The functions get whole expressions and descend themselves."""
+    The functions get whole expressions and descend themselves. Parts in which nothing changed stay."""
 
     def optional(expr: Expr | None) -> Expr | None:
         return expression(expr) if expr is not None else None
@@ -242,39 +244,51 @@ def map_parts(query: Query, expression: Callable[[Expr], Expr], nested: Callable
     def join(item: tree.RangeRef | tree.Join) -> tree.RangeRef | tree.Join:
         if isinstance(item, tree.RangeRef):
             return item
-        return replace(item, left=join(item.left), right=join(item.right), quals=optional(item.quals))
+        return _with(item, left=join(item.left), right=join(item.right), quals=optional(item.quals))
 
     def sample(method: tree.TableSample) -> tree.TableSample:
-        return replace(
-            method, args=tuple(expression(arg) for arg in method.args), repeatable=optional(method.repeatable)
-        )
+        return _with(method, args=_each(method.args, expression), repeatable=optional(method.repeatable))
 
     def entry(rte: tree.Rte) -> tree.Rte:
         if rte.kind is tree.RteKind.RELATION and rte.sample is None:
             return rte
-        return replace(
+        return _with(
             rte,
             subquery=nested(rte.subquery) if rte.subquery is not None else None,
-            functions=tuple(expression(f) for f in rte.functions),
-            values=tuple(tuple(expression(v) for v in row) for row in rte.values),
-            join_vars=tuple(optional(v) for v in rte.join_vars),
+            functions=_each(rte.functions, expression),
+            values=_each(rte.values, lambda row: _each(row, expression)),
+            join_vars=_each(rte.join_vars, optional),
             sample=sample(rte.sample) if rte.sample is not None else None,
         )
 
-    return replace(
+    def window(each: tree.Window) -> tree.Window:
+        return _with(each, start_offset=optional(each.start_offset), end_offset=optional(each.end_offset))
+
+    return _with(
         query,
-        targets=tuple(replace(t, expr=expression(t.expr)) for t in query.targets),
-        rtable=tuple(entry(rte) for rte in query.rtable),
-        from_=tuple(join(item) for item in query.from_),
+        targets=_each(query.targets, lambda target: _with(target, expr=expression(target.expr))),
+        rtable=_each(query.rtable, entry),
+        from_=_each(query.from_, join),
         where=optional(query.where),
         having=optional(query.having),
         limit=optional(query.limit),
         offset=optional(query.offset),
-        windows=tuple(
-            replace(w, start_offset=optional(w.start_offset), end_offset=optional(w.end_offset)) for w in query.windows
-        ),
-        ctes=tuple(replace(cte, query=nested(cte.query)) for cte in query.ctes),
+        windows=_each(query.windows, window),
+        ctes=_each(query.ctes, lambda cte: _with(cte, query=nested(cte.query))),
     )
+
+
+def _with(node: _Part, **parts: Any) -> _Part:
+    """The node with other parts; the node itself if they are its own."""
+    changed = {name: part for name, part in parts.items() if part is not getattr(node, name)}
+    return replace(node, **changed) if changed else node
+
+
+def _each(items: tuple[_Found, ...], function: Callable[[_Found], _Found]) -> tuple[_Found, ...]:
+    if not items:
+        return items
+    mapped = tuple([function(item) for item in items])
+    return items if all(map(is_, mapped, items)) else mapped
 
 
 def with_levels(expr: Expr, by: int) -> Expr:

@@ -10,11 +10,11 @@ PostgreSQL leaves out one relation; here they may be several, each found by its 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Expr, Join, Query, RangeRef, Rte, RteKind
 from pgrepl.expr.walk import functions_used, varnos, walk_deep
+from pgrepl.frozen import replace
 from pgrepl.query.bounds import conjuncts
 from pgrepl.query.local.join_plan import equality_of
 from pgrepl.sql.nodes import JoinType

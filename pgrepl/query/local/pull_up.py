@@ -11,7 +11,6 @@ What cannot be merged, a UNION or one with groups, gets the conditions that its 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from pgrepl.expr import tree
 from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.tree import Expr, Join, Query, RangeRef, Rte, RteKind, SetOperation
 from pgrepl.expr.walk import is_volatile, map_children, map_parts, returns_set, varnos, walk_deep, with_levels
+from pgrepl.frozen import replace
 from pgrepl.query.bounds import conjuncts
 from pgrepl.query.local.join_removal import Columns, used_columns, without_useless_joins
 from pgrepl.query.shape import is_simple
