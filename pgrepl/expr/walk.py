@@ -48,8 +48,12 @@ def _collect(part: Any, found: list[Expr]) -> None:
 def children(expr: Expr) -> list[Expr]:
     """The expressions directly inside this one, in the order PostgreSQL's expression_tree_walker sees them."""
     found: list[Expr] = []
-    for name in _part_names(type(expr)):
-        _collect(getattr(expr, name), found)
+    for name in _parts.get(type(expr)) or _part_names(type(expr)):
+        part = getattr(expr, name)
+        if isinstance(part, Expr):
+            found.append(part)
+        elif part:
+            _collect(part, found)
     return found
 
 
@@ -221,17 +225,15 @@ def walk_deep(root: Expr | Query, level: int = 0) -> Iterator[tuple[Expr, int]]:
     waiting: list[tuple[Expr | Query, int]] = [(root, level)]
     while waiting:
         node, at = waiting.pop()
-        inside: list[tuple[Expr | Query, int]]
         if isinstance(node, Query):
-            inside = [(part, at + 1 if isinstance(part, Query) else at) for part in query_parts(node)]
-        else:
-            yield node, at
-            if not _part_names(type(node)):
-                continue
-            inside = [(child, at) for child in children(node)]
-            if isinstance(node, tree.SubLink) and node.query is not None:
-                inside.append((node.query, at + 1))
-        waiting += reversed(inside)
+            parts = [(part, at + 1 if isinstance(part, Query) else at) for part in query_parts(node)]
+            waiting += reversed(parts)
+            continue
+        yield node, at
+        if isinstance(node, tree.SubLink) and node.query is not None:
+            waiting.append((node.query, at + 1))
+        if _part_names(type(node)):
+            waiting += [(child, at) for child in reversed(children(node))]
 
 
 def map_parts(query: Query, expression: Callable[[Expr], Expr], nested: Callable[[Query], Query]) -> Query:
@@ -453,10 +455,12 @@ def contains_mutable_functions(expr: Expr) -> bool:
 
 def is_volatile(expr: Expr | Query) -> bool:
     """As contain_volatile_functions does."""
-    return any(
-        isinstance(node, tree.NextValueExpr) or any(volatility == "v" for volatility in volatilities(node))
-        for node, _ in walk_deep(expr)
-    )
+    return any(calls_volatile(node) for node, _ in walk_deep(expr))
+
+
+def calls_volatile(node: Expr) -> bool:
+    """Whether a node itself calls a volatile function."""
+    return isinstance(node, tree.NextValueExpr) or "v" in volatilities(node)
 
 
 def _inlined(expr: Expr) -> Iterator[int]:

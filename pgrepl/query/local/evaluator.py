@@ -16,7 +16,7 @@ from pgrepl.expr import evaluate, tree
 from pgrepl.expr.context import Context
 from pgrepl.expr.range_table import TABLEOID
 from pgrepl.expr.tree import Expr, Query, Rte, RteKind
-from pgrepl.expr.walk import rewrite
+from pgrepl.expr.walk import is_volatile, rewrite
 from pgrepl.instrument import Instrumentation
 from pgrepl.query.bounds import Bounds, bounds_of
 from pgrepl.query.columns import fetched, used_columns
@@ -24,6 +24,10 @@ from pgrepl.query.local.dependence import Ctes
 from pgrepl.query.local.env import Compiled, Env, Row, Run, Slot
 from pgrepl.query.tables import SETTLED, is_user_table, system_value
 from pgrepl.types.record import Record
+
+
+def _is_volatile(query: Query | None) -> bool:
+    return query is not None and is_volatile(query)
 
 
 class Groups(Protocol):
@@ -88,6 +92,12 @@ class Evaluator(ABC):
     def used(self) -> dict[int, frozenset[int]]:
         """The columns of each relation that the query reads."""
         return used_columns(self.query)
+
+    @cached_property
+    def lazy(self) -> frozenset[int]:
+        """The relations whose rows must be computed only as far as they are asked for."""
+        entries = enumerate(self.query.rtable, 1)
+        return frozenset([n for n, entry in entries if entry.kind is RteKind.CTE or _is_volatile(entry.subquery)])
 
     def fetched(self, varno: int) -> tuple[int, ...]:
         """The columns in the rows of a user table."""

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any
 
-from pgrepl.expr.tree import Expr, Rte, RteKind
-from pgrepl.expr.walk import is_volatile
+from pgrepl.expr.tree import Expr
 from pgrepl.query.local.env import Combination, Env
 from pgrepl.query.local.evaluator import Evaluator
 from pgrepl.query.local.join_order import passing
@@ -141,19 +140,13 @@ def _narrowed(
 ) -> tuple[int | None, int | None]:
     """The places among the keys of a join by which the left side, or the right one, is read in part: the larger one if
     both could be. Rows of subqueries are not taken ahead."""
-    rtable = evaluator.query.rtable
     places = [(n, (key.one, key.two)) for n, key in enumerate(keys) if not key.nulls]
     one, two = left.keyed, right.keyed
     of_left = None if one is None else next((n for n, (own, _) in places if one.is_key(own)), None)
     of_right = None if two is None else next((n for n, (_, own) in places if two.is_key(own)), None)
     if one is not None and of_left is not None and (two is None or of_right is None or one.rank > two.rank):
         return of_left, None
-    return None, None if any(_is_lazy(rtable[n - 1]) for n in left.relations) else of_right
-
-
-def _is_lazy(entry: Rte) -> bool:
-    """Must rows be computed only as far as they are asked for?"""
-    return entry.kind is RteKind.CTE or (entry.subquery is not None and is_volatile(entry.subquery))
+    return None, of_right if left.relations.isdisjoint(evaluator.lazy) else None
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Expr, Query
-from pgrepl.expr.walk import is_volatile, walk_deep
+from pgrepl.expr.walk import calls_volatile, walk_deep
 from pgrepl.instrument import counted
 from pgrepl.query.local.env import Combination, Env
 from pgrepl.query.local.evaluator import Evaluator
@@ -96,10 +96,16 @@ def equality(condition: Expr, left: frozenset[int], right: frozenset[int]) -> Eq
 
 def is_changeable(expr: Expr) -> bool:
     """Whether two runs may compute different values for the same row."""
-    return varies(expr) or is_volatile(expr) or any(isinstance(node, tree.SubLink) for node, _ in walk_deep(expr))
+    return any(
+        isinstance(node, tree.SubLink) or _is_outer(node, up) or calls_volatile(node) for node, up in walk_deep(expr)
+    )
 
 
 def varies(expr: Expr) -> bool:
     """Whether the expression depends on a row of an outer query. Any other has a single value, for which a hash table
     is not worth it."""
-    return any(isinstance(node, (tree.Var, tree.Aggref)) and node.levelsup > up for node, up in walk_deep(expr))
+    return any(_is_outer(node, up) for node, up in walk_deep(expr))
+
+
+def _is_outer(node: Expr, up: int) -> bool:
+    return isinstance(node, (tree.Var, tree.Aggref)) and node.levelsup > up

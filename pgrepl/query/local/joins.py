@@ -148,37 +148,33 @@ def _combine(size: int, parts: list[JoinPlan], conditions: list[Expr], evaluator
                 yield combination
 
         return JoinPlan(frozenset(), run_empty)
-    waiting = list(conditions)
+    waiting = [Condition(c) for c in conditions]
     everything = frozenset().union(*[p.relations for p in parts])
     outside = frozenset().union(*[p.required_outer for p in parts]) - everything
 
     def take(known: frozenset[int]) -> list[Expr]:
-        ready = [c for c in waiting if relations_of(c) <= known]
-        waiting[:] = [c for c in waiting if c not in ready]
+        ready = [c.expr for c in waiting if c.relations <= known]
+        waiting[:] = [c for c in waiting if not c.relations <= known]
         return ready
 
     remaining = list(parts)
     if evaluator.of_catalogs:
         remaining = [p if p.required_outer else _filtered(p, take(p.relations), evaluator) for p in parts]
-        facts = {id(c): Condition(c) for c in waiting}
         remaining.sort(key=lambda part: (bool(part.required_outer - outside), part.rows))
     current = remaining.pop(0)
     current = _filtered(current, take(current.relations | outside), evaluator)
     while remaining:
         if evaluator.of_catalogs:
-            pending = [facts[id(c)] for c in waiting]
-            chosen = smallest_operand(current, outside, remaining, pending, evaluator.query.rtable)
+            chosen = smallest_operand(current, outside, remaining, waiting, evaluator.query.rtable)
         else:
-            chosen = next_operand(current.relations | outside, remaining, waiting)
+            chosen = next_operand(current.relations | outside, remaining, [c.expr for c in waiting])
         remaining.remove(chosen)
         if not chosen.required_outer & current.relations:
             chosen = _filtered(chosen, take(chosen.relations), evaluator)
-        known = current.relations | chosen.relations
-        tests = [c for c in waiting if relations_of(c) <= known | outside]
-        waiting[:] = [c for c in waiting if c not in tests]
+        tests = take(current.relations | chosen.relations | outside)
         current = inner_join(current, chosen, tests, evaluator)
     current = replace(current, required_outer=outside, keyed=None, stable=current.stable and not outside)
-    return _filtered(current, waiting, evaluator)
+    return _filtered(current, [c.expr for c in waiting], evaluator)
 
 
 def _filtered(plan: JoinPlan, tests: list[Expr], evaluator: Evaluator) -> JoinPlan:
