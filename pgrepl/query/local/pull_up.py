@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from pgrepl.expr import tree
 from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.tree import Expr, Join, Query, RangeRef, Rte, RteKind, SetOperation
-from pgrepl.expr.walk import is_volatile, map_children, map_parts, returns_set, varnos, walk_deep, with_levels
+from pgrepl.expr.walk import is_volatile, map_children, map_parts, varnos, walk_deep, with_levels
 from pgrepl.frozen import replace
 from pgrepl.query.bounds import conjuncts
 from pgrepl.query.local.join_removal import Columns, used_columns, without_useless_joins
@@ -68,10 +68,13 @@ def _view(session: Session, schema: str, name: str) -> Query:
         assert text is not None and known is not None
         query = pulled_up(session, analyze_query(session, text, apart=True))
         found = _views[schema, name] = query if query.set_operation is not None else _declared(query, known.columns)
+        if not any(is_volatile(target.expr) for target in found.targets):
+            _settled.add(id(found))
     return found
 
 
 _views: dict[tuple[str, str], Query] = {}
+_settled: set[int] = set()  # the views whose columns are not volatile, by id()
 
 
 def _declared(query: Query, columns: Sequence[SystemColumn]) -> Query:
@@ -153,7 +156,7 @@ class _Merge:
         inner = self.rtable[varno - 1].subquery
         if inner is None or (varno, 0) in self._used or not is_simple(inner):
             return None
-        if any(returns_set(target.expr) or is_volatile(target.expr) for target in inner.targets):
+        if id(inner) not in _settled and any(is_volatile(target.expr) for target in inner.targets):
             return None
         return replace(inner, targets=tuple([t for n, t in enumerate(inner.targets, 1) if (varno, n) in self._used]))
 
