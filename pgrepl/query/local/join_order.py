@@ -22,6 +22,7 @@ _ROWS = {1249: 4000, 1255: 3500, 2608: 1000, 1247: 800, 2617: 800, 1259: 600}
 # pg_namespace, pg_am, pg_database, pg_authid, pg_language, pg_tablespace, pg_extension
 _FEW = frozenset((2615, 2601, 1262, 1260, 2612, 1213, 3079))
 _USUAL, _SMALL = 200, 5
+_ELEMENTS = 2  # of an array in a catalog, which a function in FROM takes apart
 _SHARE = 0.5  # of the rows that pass a condition of which nothing is known
 
 
@@ -29,6 +30,8 @@ def usual_rows(entry: Rte) -> float:
     """The number of rows that an entry of FROM is expected to have."""
     if entry.kind is RteKind.RELATION:
         return _SMALL if entry.relid in _FEW else _ROWS.get(entry.relid, _USUAL)
+    if entry.kind is RteKind.FUNCTION and any(map(has_vars, entry.functions)):
+        return _ELEMENTS
     return _USUAL if entry.kind is RteKind.SUBQUERY else _SMALL
 
 
@@ -85,13 +88,14 @@ def smallest_operand(
     waiting: list[Condition],
     rtable: Sequence[Rte],
 ) -> JoinPlan:
-    """The part whose join is expected to have the fewest rows, of those that an equality joins if there are any."""
+    """The part whose join is expected to have the fewest rows, of those that an equality or LATERAL joins if there are
+    any."""
     known = current.relations | outside
     possible = [p for p in remaining if p.required_outer <= known] or remaining
 
     def cost(part: JoinPlan) -> tuple[bool, float]:
         tests = [c for c in waiting if c.relations <= known | part.relations]
-        joined = any(c.joins(known, part.relations) for c in tests)
+        joined = bool(part.required_outer) or any(c.joins(known, part.relations) for c in tests)
         return not joined, passing(part.rows, [c.expr for c in tests], rtable)
 
     return possible[0] if len(possible) == 1 else min(possible, key=cost)
