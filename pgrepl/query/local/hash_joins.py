@@ -14,7 +14,7 @@ from pgrepl.query.local.join_order import passing
 from pgrepl.query.local.join_plan import Equality, JoinPlan, Keyed, counted_plan, equality, is_changeable
 from pgrepl.query.local.lazy_rows import LazyRows
 from pgrepl.query.local.scans import FEW, READS
-from pgrepl.types.values import hash_form
+from pgrepl.types.values import as_it_is, hash_form
 
 
 def merged(left: Combination, right: Combination, relations: Iterable[int]) -> Combination:
@@ -101,24 +101,19 @@ class _Matcher:
                 table.setdefault(key, []).append(combination)
         return _Loaded(rows if self.full else (), table)
 
-    def candidates(self, combination: Combination, loaded: _Loaded, env: Env) -> Iterable[Combination]:
-        """The rows of the right side that equalities do not exclude."""
+    def finder(self, loaded: _Loaded, env: Env) -> Callable[[Combination], Iterable[Combination]]:
+        """What finds the rows of the right side that equalities do not exclude."""
+        outer, key_of, get, run = env.outer, self.left_key, loaded.table.get, self.right.run
         if self.lateral:
-            return self.right.run(Env(combination, env.outer))
-        if self.left_key is None:
-            return loaded.rows
-        key = self.left_key(Env(combination, env.outer))
-        return () if key is None else loaded.table.get(key, ())
+            return lambda combination: run(Env(combination, outer))
+        if key_of is None:
+            return lambda combination: loaded.rows
 
-    def matches(
-        self, combination: Combination, candidates: Iterable[Combination], env: Env
-    ) -> Iterator[tuple[Combination, Combination]]:
-        """(right combination, both together)"""
-        passes, merge = self.passes, self.merge
-        for candidate in candidates:
-            both = merge(combination, candidate)
-            if passes is None or passes(Env(both, env.outer)):
-                yield candidate, both
+        def found(combination: Combination) -> Iterable[Combination]:
+            key = key_of(Env(combination, outer))
+            return () if key is None else get(key, ())
+
+        return found
 
 
 def _merging(relations: frozenset[int]) -> Callable[[Combination, Combination], Combination]:
@@ -163,6 +158,13 @@ def _key_of(parts: list[tuple[Callable[[Env], Any], Callable[[Any], Any], bool]]
     if not parts:
         return None
     ((value_of, form, nulls), *others) = parts
+    if not others and not nulls and form is as_it_is:
+
+        def plain(env: Env) -> tuple[Any, ...] | None:
+            value = value_of(env)
+            return None if value is None else (value,)
+
+        return plain
     if not others and not nulls:
 
         def one(env: Env) -> tuple[Any, ...] | None:
@@ -192,10 +194,11 @@ def inner_join(left: JoinPlan, right: JoinPlan, tests: list[Expr], evaluator: Ev
         loaded, combinations = matcher.begin(env, required_outer)
         if matcher.left_key and not matcher.lateral and not loaded.table:
             return  # the left side need not be read (ExecHashJoin)
+        find, merge, passes, outer = matcher.finder(loaded, env), matcher.merge, matcher.passes, env.outer
         for combination in combinations():
-            candidates = matcher.candidates(combination, loaded, env)
-            if candidates:
-                for _, both in matcher.matches(combination, candidates, env):
+            for candidate in find(combination):
+                both = merge(combination, candidate)
+                if passes is None or passes(Env(both, outer)):
                     yield both
 
     return _joined(left, right, run, required_outer, tests, evaluator)
@@ -248,12 +251,15 @@ def outer_join(left: JoinPlan, right: JoinPlan, tests: list[Expr], evaluator: Ev
     def run(env: Env) -> Iterator[Combination]:
         loaded, combinations = matcher.begin(env, required_outer)
         matched: set[int] = set()
+        find, merge, passes, outer = matcher.finder(loaded, env), matcher.merge, matcher.passes, env.outer
         for combination in combinations():
             found = False
-            for candidate, both in matcher.matches(combination, matcher.candidates(combination, loaded, env), env):
-                found = True
-                matched.add(id(candidate))
-                yield both
+            for candidate in find(combination):
+                both = merge(combination, candidate)
+                if passes is None or passes(Env(both, outer)):
+                    found = True
+                    matched.add(id(candidate))
+                    yield both
             if not found:
                 yield combination
         if full:
