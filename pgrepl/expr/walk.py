@@ -78,8 +78,7 @@ def _mapped(part: _Part, function: Callable[[Expr], Expr]) -> _Part:
         items: list[Any] = []
         for item in part:  # no comprehension: an expression may be as deep as the stack allows
             items.append(function(item) if isinstance(item, Expr) else _mapped(item, function))
-        unchanged = all(a is b for a, b in zip(items, part, strict=True))
-        return part if unchanged else cast(_Part, tuple(items))
+        return part if all(map(is_, items, part)) else cast(_Part, tuple(items))
     if isinstance(part, tree.AggOrder):
         expr = function(part.expr)
         return part if expr is part.expr else replace(part, expr=expr)
@@ -230,10 +229,11 @@ def walk_deep(root: Expr | Query, level: int = 0) -> Iterator[tuple[Expr, int]]:
             waiting += reversed(parts)
             continue
         yield node, at
+        if _parts.get(type(node)) == ():
+            continue
         if isinstance(node, tree.SubLink) and node.query is not None:
             waiting.append((node.query, at + 1))
-        if _part_names(type(node)):
-            waiting += [(child, at) for child in reversed(children(node))]
+        waiting += [(child, at) for child in reversed(children(node))]
 
 
 def map_parts(query: Query, expression: Callable[[Expr], Expr], nested: Callable[[Query], Query]) -> Query:

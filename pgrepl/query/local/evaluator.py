@@ -84,6 +84,10 @@ class Evaluator(ABC):
         return self.of_catalogs and self.around is not None
 
     @cached_property
+    def _has_joins(self) -> bool:
+        return any(entry.kind is RteKind.JOIN for entry in self.query.rtable)
+
+    @cached_property
     def bounds(self) -> Bounds:
         """The bounds of columns of user tables by the query's conditions."""
         return bounds_of(self.query, self.context)
@@ -144,8 +148,8 @@ class Evaluator(ABC):
 
     def flat(self, expr: Any) -> Any:
         """The expression with the columns of joins replaced by those of the joined relations."""
-        if expr is None:
-            return None
+        if expr is None or not self._has_joins:
+            return expr
         rtable = self.query.rtable
 
         def stands_for(node: Expr) -> Expr | None:

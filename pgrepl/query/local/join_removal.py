@@ -45,7 +45,9 @@ def used_columns(root: Expr | Query, columns: Columns) -> set[tuple[int, int]]:
             continue
         found.add((var.varno, var.attnum))
         meant = columns[var.varno][var.attnum - 1] if var.varno in columns and var.attnum > 0 else None
-        if meant is not None:
+        if isinstance(meant, tree.Var) and not meant.levelsup:
+            pending.append(meant)
+        elif meant is not None:
             pending += _own_vars(meant)
     return found
 
