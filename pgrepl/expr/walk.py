@@ -167,9 +167,9 @@ def location_of(expr: Expr | None) -> int:
     return location
 
 
-def query_parts(query: Query) -> Iterator[Expr | Query]:
+def query_parts(query: Query, *, joins: bool = True) -> Iterator[Expr | Query]:
     """The expressions of a query and the queries one level down in its WITH list and range table, in the order
-    PostgreSQL's query_tree_walker sees them."""
+    PostgreSQL's query_tree_walker sees them. `joins`: with the columns of joins, which only name others."""
     for target in query.targets:
         yield target.expr
     for item in query.from_:
@@ -186,7 +186,8 @@ def query_parts(query: Query) -> Iterator[Expr | Query]:
                 yield rte.sample.repeatable
         if rte.subquery is not None:
             yield rte.subquery
-        yield from (var for var in rte.join_vars if var is not None)
+        if joins:
+            yield from (var for var in rte.join_vars if var is not None)
         yield from rte.functions
         for row in rte.values:
             yield from row
@@ -209,9 +210,9 @@ def _join_quals(item: tree.RangeRef | tree.Join) -> Iterator[Expr]:
             yield item.quals
 
 
-def query_exprs(query: Query) -> Iterator[Expr]:
+def query_exprs(query: Query, *, joins: bool = True) -> Iterator[Expr]:
     """The expressions of the query itself, without the subqueries in its range table and WITH list."""
-    return (part for part in query_parts(query) if isinstance(part, Expr))
+    return (part for part in query_parts(query, joins=joins) if isinstance(part, Expr))
 
 
 def subqueries(query: Query) -> Iterator[Query]:
@@ -219,13 +220,13 @@ def subqueries(query: Query) -> Iterator[Query]:
     return (part for part in query_parts(query) if isinstance(part, Query))
 
 
-def walk_deep(root: Expr | Query, level: int = 0) -> Iterator[tuple[Expr, int]]:
+def walk_deep(root: Expr | Query, level: int = 0, *, joins: bool = True) -> Iterator[tuple[Expr, int]]:
     """All expressions, also those of subqueries, each with the number of query levels below the root."""
     waiting: list[tuple[Expr | Query, int]] = [(root, level)]
     while waiting:
         node, at = waiting.pop()
         if isinstance(node, Query):
-            parts = [(part, at + 1 if isinstance(part, Query) else at) for part in query_parts(node)]
+            parts = [(part, at + 1 if isinstance(part, Query) else at) for part in query_parts(node, joins=joins)]
             waiting += reversed(parts)
             continue
         yield node, at
@@ -404,12 +405,12 @@ def volatilities(expr: Expr) -> Iterator[str]:
 
 def calls_routines(query: Query) -> bool:
     """Whether the query, or one inside it, calls a user's function."""
-    return any(volatility_of_user(node) for node, _ in walk_deep(query))
+    return any(volatility_of_user(node) for node, _ in walk_deep(query, joins=False))
 
 
 def calls_volatile_routines(query: Query) -> bool:
     """Whether one of these functions may write."""
-    return any(volatility_of_user(node) == "v" for node, _ in walk_deep(query))
+    return any(volatility_of_user(node) == "v" for node, _ in walk_deep(query, joins=False))
 
 
 # volatile functions that do nothing
@@ -423,7 +424,7 @@ _HARMLESS = frozenset(
 
 def has_effects(query: Query) -> bool:
     """Whether the query, or one inside it, calls functions that may do something: users', nextval(), pg_notify()."""
-    return any(isinstance(node, tree.NextValueExpr) or _has_effects(node) for node, _ in walk_deep(query))
+    return any(isinstance(node, tree.NextValueExpr) or _has_effects(node) for node, _ in walk_deep(query, joins=False))
 
 
 def _has_effects(node: Expr) -> bool:
@@ -455,7 +456,7 @@ def contains_mutable_functions(expr: Expr) -> bool:
 
 def is_volatile(expr: Expr | Query) -> bool:
     """As contain_volatile_functions does."""
-    return any(calls_volatile(node) for node, _ in walk_deep(expr))
+    return any(calls_volatile(node) for node, _ in walk_deep(expr, joins=False))
 
 
 def calls_volatile(node: Expr) -> bool:

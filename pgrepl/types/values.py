@@ -218,7 +218,7 @@ def hash_form(typoid: int) -> Key:
     return as_it_is if typoid in _PLAIN else hashable
 
 
-_PLAIN = frozenset((oids.BOOL, oids.NAME, oids.INT2, oids.INT4, oids.INT8, oids.OID))
+_PLAIN = frozenset((oids.BOOL, oids.CHAR, oids.NAME, oids.INT2, oids.INT4, oids.INT8, oids.OID))
 
 
 def as_it_is(value: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 from pgrepl.expr.tree import Expr
@@ -22,6 +22,9 @@ def merged(left: Combination, right: Combination, relations: Iterable[int]) -> C
     for varno in relations:
         both[varno] = right[varno]
     return both
+
+
+_AHEAD = 1000  # rows of a side of a join, at most, that are taken before the other side is read
 
 
 class _Matcher:
@@ -56,16 +59,26 @@ class _Matcher:
         left, right = self.left, self.right
         if self.right_place is not None and right.keyed is not None and self.kept is None:
             rows = iter(_beside(env, left, required_outer))
-            first = list(islice(rows, FEW + 1))
-            key = self.left_values[self.right_place][0]
-            oids = frozenset([key(Env(combination, env.outer)) for combination in first]) - {None}
-            loaded = self._part(env, right.keyed, oids) if len(first) <= FEW else self._whole(env)
+            first, oids = self._ahead(env, rows, self.left_values[self.right_place][0])
+            loaded = self._part(env, right.keyed, oids) if oids is not None else self._whole(env)
             return loaded, lambda: chain(first, rows)
         loaded = self._whole(env)
         if self.left_place is not None and left.keyed is not None and len(loaded.table) <= FEW:
             oids, of = frozenset([key[self.left_place] for key in loaded.table]), left.keyed.run
             left = replace(left, run=lambda env: of(env, oids))
         return loaded, lambda: _beside(env, left, required_outer)
+
+    def _ahead(
+        self, env: Env, rows: Iterator[Combination], key: Callable[[Env], Any]
+    ) -> tuple[list[Combination], frozenset[int] | None]:
+        """Rows of the left side, and all OIDs that it has; None: there are more rows, or the OIDs are not few."""
+        taken, oids = [], set[Any]()
+        for combination in rows:
+            taken.append(combination)
+            oids.add(key(Env(combination, env.outer)))
+            if len(oids) > FEW or len(taken) > _AHEAD:
+                return taken, None
+        return taken, frozenset(oids - {None})
 
     def _whole(self, env: Env) -> _Loaded:
         loaded = self.kept or self._load(env, self.right.run)

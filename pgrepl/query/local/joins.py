@@ -109,7 +109,7 @@ def _plan_scan(query: Query, varno: int, evaluator: Evaluator, scan: Scan) -> Jo
             combination[varno] = row
             yield combination
 
-    stable = (entry.kind is RteKind.RELATION and entry.sample is None) or _is_stable(entry, evaluator)
+    stable = (entry.kind is RteKind.RELATION and entry.sample is None) or _is_stable(varno, evaluator)
     keyed = None
     if isinstance(rows_of, KeyedRows) and rows_of.is_whole:
         relation, of = rows_of.relation, rows_of.of
@@ -119,14 +119,15 @@ def _plan_scan(query: Query, varno: int, evaluator: Evaluator, scan: Scan) -> Jo
     return JoinPlan(frozenset({varno}), run, outer, stable, usual_rows(entry) if evaluator.of_catalogs else 0, keyed)
 
 
-def _is_stable(entry: Rte, evaluator: Evaluator) -> bool:
+def _is_stable(varno: int, evaluator: Evaluator) -> bool:
     """Whether a subquery, or functions, in FROM have the same rows whenever they run."""
+    entry = evaluator.query.rtable[varno - 1]
     if not evaluator.of_catalogs or entry.lateral:
         return False
     if entry.kind is RteKind.FUNCTION:
         return not any(relations_of(call) or is_changeable(call) for call in entry.functions)
     inner = entry.subquery
-    return inner is not None and nearest_level(inner, evaluator.ctes) is None and not is_volatile(inner)
+    return inner is not None and varno not in evaluator.lazy and nearest_level(inner, evaluator.ctes) is None
 
 
 def required_outer_of(entry: Rte) -> frozenset[int]:
