@@ -40,15 +40,23 @@ class Groups(Protocol):
 
 class Evaluator(ABC):
     """Compiles the expressions of `query`. `around`: the evaluator of the outer query. `of_catalogs`: the statement
-    reads only system catalogs, whose joins are ordered by their sizes."""
+    reads only system catalogs, whose joins are ordered by their sizes; `is_repeated`: of these, it may run more than
+    once."""
 
     def __init__(
-        self, context: Context, query: Query, around: Evaluator | None = None, *, of_catalogs: bool = False
+        self,
+        context: Context,
+        query: Query,
+        around: Evaluator | None = None,
+        *,
+        of_catalogs: bool = False,
+        is_repeated: bool = False,
     ) -> None:
         self.context = context
         self.query = query
         self.around = around
         self.of_catalogs = of_catalogs
+        self.is_repeated = of_catalogs and is_repeated
         self.catalog_rows: dict[object, list[Row]] = {} if around is None else around.catalog_rows
         self.ctes: Ctes = Ctes(around.ctes if around is not None else None)
         self.grouping: Groups | None = None
@@ -61,12 +69,14 @@ class Evaluator(ABC):
     def sublink(self, link: tree.SubLink) -> Compiled:
         """A subquery inside an expression."""
 
-    def inside(self, query: Query) -> Evaluator:
+    def inside(self, query: Query, *, is_repeated: bool = True) -> Evaluator:
         """The evaluator of a subquery of this query."""
-        return type(self)(self.context, query, self, of_catalogs=self.of_catalogs)
+        repeated = is_repeated or self.is_repeated
+        return type(self)(self.context, query, self, of_catalogs=self.of_catalogs, is_repeated=repeated)
 
-    def subquery(self, query: Query) -> Run:
-        return self.inside(query).play()
+    def subquery(self, query: Query, *, is_repeated: bool = True) -> Run:
+        """`is_repeated`: one run of this query may run it more than once."""
+        return self.inside(query, is_repeated=is_repeated).play()
 
     def node(self, step: Hashable) -> Instrumentation | None:
         """The counter of a step's rows, for EXPLAIN ANALYZE; None: rows are not counted. A step is the set of relations
@@ -77,11 +87,6 @@ class Evaluator(ABC):
     def apart(self, query: Query) -> Evaluator:
         """The evaluator of a query of system catalogs without an outer query."""
         return type(self)(Context(self.context.session), query, of_catalogs=True)
-
-    @property
-    def is_repeated(self) -> bool:
-        """Whether the query is part of another one over system catalogs, and may run more than once."""
-        return self.of_catalogs and self.around is not None
 
     @cached_property
     def _has_joins(self) -> bool:

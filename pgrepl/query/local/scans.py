@@ -43,7 +43,7 @@ def scan(varno: int, evaluator: Evaluator) -> Run:
         return _relation(varno, evaluator)
     if entry.kind is RteKind.SUBQUERY:
         assert entry.subquery is not None
-        return evaluator.subquery(entry.subquery)
+        return evaluator.subquery(entry.subquery, is_repeated=entry.lateral)
     if entry.kind is RteKind.CTE:
         assert entry.cte is not None
         return _at_level(evaluator.ctes.find(entry.cte, entry.cte_levelsup), entry.cte_levelsup)
