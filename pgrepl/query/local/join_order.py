@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Expr, Rte, RteKind
 from pgrepl.expr.walk import has_vars
-from pgrepl.query.local.join_plan import JoinPlan, equality, equality_of, relations_of
+from pgrepl.query.local.join_plan import Condition, JoinPlan, equality
 from pgrepl.types import oids
 from pgrepl.types.builtin import operator_by_oid
 
@@ -63,22 +63,6 @@ def passing(rows: float, conditions: Sequence[Expr], rtable: Sequence[Rte]) -> f
     for condition in conditions:
         rows *= share(condition, rtable)
     return rows
-
-
-class Condition:
-    """A condition with the relations that it refers to, and those of the sides that it says are equal."""
-
-    def __init__(self, expr: Expr) -> None:
-        self.expr = expr
-        self.relations = relations_of(expr)
-        found = equality_of(expr)
-        self.sides = None if found is None else (relations_of(found.one), relations_of(found.two))
-
-    def joins(self, left: frozenset[int], right: frozenset[int]) -> bool:
-        if self.sides is None or not all(self.sides):
-            return False
-        one, two = self.sides
-        return (one <= left and two <= right) or (one <= right and two <= left)
 
 
 def smallest_operand(

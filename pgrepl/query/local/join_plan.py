@@ -79,6 +79,22 @@ def equality_of(condition: Expr) -> Equality | None:
     return Equality(*test.args, nulls)
 
 
+class Condition:
+    """A condition with the relations that it refers to, and those of the sides that it says are equal."""
+
+    def __init__(self, expr: Expr) -> None:
+        self.expr = expr
+        self.relations = relations_of(expr)
+        found = equality_of(expr)
+        self.sides = None if found is None else (relations_of(found.one), relations_of(found.two))
+
+    def joins(self, left: frozenset[int], right: frozenset[int]) -> bool:
+        if self.sides is None or not all(self.sides):
+            return False
+        one, two = self.sides
+        return (one <= left and two <= right) or (one <= right and two <= left)
+
+
 def equality(condition: Expr, left: frozenset[int], right: frozenset[int]) -> Equality | None:
     """The equality of an expression of the left and one of the right, if the condition is one."""
     found = equality_of(condition)

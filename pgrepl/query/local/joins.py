@@ -20,8 +20,9 @@ from pgrepl.query.local.dependence import nearest_level
 from pgrepl.query.local.env import Combination, Env, Row, Scan
 from pgrepl.query.local.evaluator import Evaluator
 from pgrepl.query.local.hash_joins import inner_join, merged, outer_join
-from pgrepl.query.local.join_order import Condition, next_operand, passing, smallest_operand, usual_rows
+from pgrepl.query.local.join_order import next_operand, passing, smallest_operand, usual_rows
 from pgrepl.query.local.join_plan import (
+    Condition,
     Equality,
     JoinPlan,
     Keyed,
