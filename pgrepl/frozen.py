@@ -72,6 +72,34 @@ def _with_slots(cls: Any) -> Any:
 _USUAL: Any = fields(_Usual)[0]
 
 
+def replace(instance: T, /, **changes: Any) -> T:
+    """The same as that of `dataclasses`, in half the time: a copy is compiled for each class."""
+    kind = type(instance)
+    copy = _copies.get(kind)
+    if copy is None:
+        copy = _copies[kind] = _compiled_copy(kind)
+    return copy(instance, **changes)  # type: ignore[no-any-return]
+
+
+_copies: dict[type[Any], Callable[..., Any]] = {}
+_SAME: Any = object()
+
+
+def _compiled_copy(cls: type[Any]) -> Callable[..., Any]:
+    """`def copy(self, *, a=_same, b=_same, …)`"""
+    scope: dict[str, Any] = {"_new": cls.__new__, "_cls": cls, "_same": _SAME}
+    names = [each.name for each in fields(cls)]
+    lines = ["made = _new(_cls)"]
+    for name in names:
+        scope[f"set_{name}"] = getattr(cls, name).__set__
+        lines.append(f"set_{name}(made, self.{name} if {name} is _same else {name})")
+    lines += ["made.__post_init__()"] * hasattr(cls, "__post_init__")
+    parameters = ", ".join(["self", *["*"] * bool(names), *[f"{name}=_same" for name in names]])
+    exec(f"def copy({parameters}):\n " + "\n ".join(lines) + "\n return made", scope)
+    copied: Callable[..., Any] = scope["copy"]
+    return copied
+
+
 def _first_init(self: Any, *args: Any, **kwargs: Any) -> None:
     cls = type(self)
     cls.__init__ = _compiled_init(cls)

@@ -7,6 +7,7 @@ from dataclasses import FrozenInstanceError, field, fields, is_dataclass, replac
 import pytest
 
 from pgrepl.frozen import frozen
+from pgrepl.frozen import replace as replaced
 
 
 @frozen
@@ -90,3 +91,14 @@ def test_a_class_may_have_a_hash_of_its_own() -> None:
     assert hash(Named(7, "a")) == 7
     assert {Named(7, "a"): 1}[Named(7, "a")] == 1
     assert Named(7, "b") not in {Named(7, "a")}
+
+
+def test_copies_are_those_of_dataclasses() -> None:
+    point = Point3(1, 2, 3, name="a")
+    for changes in ({}, {"y": 7}, {"x": None, "z": 0, "name": "b"}):
+        assert replaced(point, **changes) == replace(point, **changes)
+        assert replaced(point, **changes).name == replace(point, **changes).name
+    with pytest.raises(TypeError):
+        replaced(point, w=1)
+    with pytest.raises(ValueError, match="negative"):
+        replaced(Checked(1), value=-1)

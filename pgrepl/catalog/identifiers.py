@@ -5,6 +5,8 @@ The rule for names of slots stands here, too, as a setting lists slots.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from pgrepl.errors import PgError
 from pgrepl.sql.names import fold, truncate
 
@@ -13,6 +15,12 @@ _SPACE = " \t\n\r\f\v"
 
 def split_identifiers(text: str, separator: str = ",") -> list[str] | None:
     """The names of a list, unquoted ones in lower case; None if the list is not well formed."""
+    names = _split(text, separator)
+    return None if names is None else [*names]
+
+
+@lru_cache(1024)
+def _split(text: str, separator: str) -> list[str] | None:
     names: list[str] = []
     position = _skip(text, 0)
     if position == len(text):

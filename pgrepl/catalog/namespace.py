@@ -68,6 +68,10 @@ def explicit_schema(
 
     if name == TEMPORARY and (own := temporary_schema(session)):
         return own
+    key = ("explicit schema", name, session.role)
+    known: int | None = session.derived.get(key)
+    if known is not None:
+        return known
     row = schema_or_none(session, name)
     if row is None:
         if missing_ok:
@@ -75,7 +79,8 @@ def explicit_schema(
         raise PgError("3F000", f'schema "{name}" does not exist', location=location)
     if row.oid != session.temporary_schema:
         check_privilege(session, ObjectKind.SCHEMA, row, "USAGE", name)
-    return int(row.oid)
+    found = session.derived[key] = int(row.oid)
+    return found
 
 
 @lru_cache(64)

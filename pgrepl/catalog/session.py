@@ -52,8 +52,8 @@ _SOURCES = frozenset(
     {
         "pg_attrdef", "pg_attribute", "pg_auth_members", "pg_authid", "pg_class", "pg_collation", "pg_constraint",
         "pg_database", "pg_depend", "pg_description", "pg_enum", "pg_index", "pg_inherits", "pg_namespace",
-        "pg_operator", "pg_proc", "pg_range", "pg_type", "ducklake_column", "ducklake_schema", "ducklake_table",
-        "ducklake_inlined_data_tables",
+        "pg_operator", "pg_proc", "pg_range", "pg_trigger", "pg_type", "ducklake_column", "ducklake_schema",
+        "ducklake_table", "ducklake_inlined_data_tables",
     }
 )  # fmt: skip
 

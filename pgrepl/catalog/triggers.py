@@ -156,6 +156,15 @@ def all_triggers(session: CatalogSession) -> Iterator[Trigger]:
         yield from _of_constraint(session, constraint)
 
 
+def triggered(session: CatalogSession) -> frozenset[int]:
+    """The relations of this database that have triggers, kept until a definition changes."""
+    key = ("triggered", session.database_oid)
+    known: frozenset[int] | None = session.derived.get(key)
+    if known is None:
+        known = session.derived[key] = frozenset([trigger.relid for trigger in all_triggers(session)])
+    return known
+
+
 def _of_constraint(session: CatalogSession, row: pg_constraint) -> Iterator[Trigger]:
     made = _of_foreign_key(session, row) if row.contype == "f" else _of_unique(row)
     for trigger in made:

@@ -57,10 +57,16 @@ def _one_name(text: str) -> str:
 
 
 def _class(session: Session, text: str) -> int:
+    """The relation, kept until a definition changes: a query may ask for each of its rows."""
+    key = ("regclass", text, session.settings.get("search_path"), session.role)
+    known: int | None = session.derived.get(key)
+    if known is not None:
+        return known
     names = _names(text)
     oid = find_relation_oid(session, range_var(names), missing_ok=True)
     if oid is None:
         raise PgError("42P01", f'relation "{".".join(names)}" does not exist')
+    session.derived[key] = oid
     return oid
 
 

@@ -7,7 +7,7 @@ is an error only where a collation is needed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import Any
 
@@ -35,6 +35,7 @@ from pgrepl.expr.tree import (
 )
 from pgrepl.expr.typenames import collation_name
 from pgrepl.expr.walk import location_of, map_children
+from pgrepl.frozen import replace
 from pgrepl.types import builtin, oids
 
 

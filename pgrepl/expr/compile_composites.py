@@ -75,6 +75,10 @@ def _(node: tree.ArrayExpr, compiler: Compiler) -> Compiled:
     elements = compiler.all(node.elements)
     make = array_of_arrays if node.multidims else array_of
     element_type = node.element_type
+    values = [element.value for element in node.elements if isinstance(element, tree.Const)]
+    if not node.multidims and len(values) == len(elements):
+        constant = array_of(element_type, values)
+        return lambda env: constant
     return lambda env: make(element_type, [element(env) for element in elements])
 
 

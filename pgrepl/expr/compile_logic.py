@@ -21,7 +21,7 @@ from pgrepl.expr.walk import functions_used
 from pgrepl.sql.nodes import BoolOp, BoolTestType, NullTestType
 from pgrepl.types import oids
 from pgrepl.types.builtin import base_type, element_type, operator_by_oid
-from pgrepl.types.values import hash_form
+from pgrepl.types.values import as_it_is, hash_form
 
 
 @compile_node.register
@@ -119,11 +119,11 @@ def _(node: tree.ScalarArrayOpExpr, compiler: Compiler) -> Compiled:
     test = function_of(proc, call)
     scalar, array = compiler.all(node.args)
     decisive, otherwise = node.use_or, not node.use_or
-    listed = node.args[1].value if isinstance(node.args[1], tree.Const) else None
-    if operator is not None and operator.name == "=" and decisive and listed is not None:
-        items = listed.items
-        if len(items) >= _MANY and operator.left == operator.right and operator.canhash:
-            return _member(scalar, items, hash_form(operator.left))
+    items = _constants(node.args[1])
+    if operator is not None and operator.name == "=" and decisive and items is not None:
+        form = hash_form(operator.left)
+        if operator.left == operator.right and operator.canhash and (len(items) >= _MANY or form is as_it_is):
+            return _member(scalar, items, form)
 
     def any_or_all(env: Any) -> bool | None:
         value, found = scalar(env), array(env)
@@ -143,6 +143,16 @@ def _(node: tree.ScalarArrayOpExpr, compiler: Compiler) -> Compiled:
         return None if unknown else otherwise
 
     return any_or_all
+
+
+def _constants(array: tree.Expr) -> Sequence[Any] | None:
+    """The items of a constant array with items."""
+    if isinstance(array, tree.Const) and array.value is not None:
+        return array.value.items or None
+    if isinstance(array, tree.ArrayExpr) and not array.multidims:
+        values = [element.value for element in array.elements if isinstance(element, tree.Const)]
+        return values if values and len(values) == len(array.elements) else None
+    return None
 
 
 def _member(scalar: Compiled, items: Sequence[Any], key: Callable[[Any], Any]) -> Compiled:

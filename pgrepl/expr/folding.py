@@ -76,7 +76,7 @@ def planned_exprs(query: Query) -> Iterator[Expr]:
     for number, entry in enumerate(query.rtable, 1):
         if entry.subquery is not None:
             yield from planned_exprs(entry.subquery if number in arms else replace(entry.subquery, targets=()))
-    for expr in query_exprs(query):
+    for expr in query_exprs(query, joins=False):
         if expr is query.limit or expr is query.offset:  # computed before the first row in any case
             continue
         yield expr

@@ -71,7 +71,16 @@ def compatible_operator(scope: Scope, name: Name, left: int, right: int, locatio
 
 
 def _find(scope: Scope, name: Name, left: int, right: int, location: int = -1) -> tuple[Operator | None, bool]:
-    """The operator; or whether there were several equally good ones."""
+    """The operator; or whether there were several equally good ones. Kept until a definition changes (OprCacheHash)."""
+    session = scope.session
+    key = ("found operator", name, left, right, session.settings.get("search_path"), session.role)
+    known: tuple[Operator | None, bool] | None = session.derived.get(key)
+    if known is None:
+        known = session.derived[key] = _resolved(scope, name, left, right, location)
+    return known
+
+
+def _resolved(scope: Scope, name: Name, left: int, right: int, location: int) -> tuple[Operator | None, bool]:
     named = operators_named(scope, name, location)
     exact = _exact(named, left, right)
     if exact is not None:

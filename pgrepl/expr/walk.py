@@ -8,11 +8,13 @@ counts the levels.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
+from operator import is_
 from typing import Any, TypeVar, cast
 
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Expr, Query
+from pgrepl.frozen import replace
 from pgrepl.sql.nodes import CoercionForm
 from pgrepl.types import builtin, oids
 
@@ -46,8 +48,12 @@ def _collect(part: Any, found: list[Expr]) -> None:
 def children(expr: Expr) -> list[Expr]:
     """The expressions directly inside this one, in the order PostgreSQL's expression_tree_walker sees them."""
     found: list[Expr] = []
-    for name in _part_names(type(expr)):
-        _collect(getattr(expr, name), found)
+    for name in _parts.get(type(expr)) or _part_names(type(expr)):
+        part = getattr(expr, name)
+        if isinstance(part, Expr):
+            found.append(part)
+        elif part:
+            _collect(part, found)
     return found
 
 
@@ -72,8 +78,7 @@ def _mapped(part: _Part, function: Callable[[Expr], Expr]) -> _Part:
         items: list[Any] = []
         for item in part:  # no comprehension: an expression may be as deep as the stack allows
             items.append(function(item) if isinstance(item, Expr) else _mapped(item, function))
-        unchanged = all(a is b for a, b in zip(items, part, strict=True))
-        return part if unchanged else cast(_Part, tuple(items))
+        return part if all(map(is_, items, part)) else cast(_Part, tuple(items))
     if isinstance(part, tree.AggOrder):
         expr = function(part.expr)
         return part if expr is part.expr else replace(part, expr=expr)
@@ -162,9 +167,9 @@ def location_of(expr: Expr | None) -> int:
     return location
 
 
-def query_parts(query: Query) -> Iterator[Expr | Query]:
+def query_parts(query: Query, *, joins: bool = True) -> Iterator[Expr | Query]:
     """The expressions of a query and the queries one level down in its WITH list and range table, in the order
-    PostgreSQL's query_tree_walker sees them."""
+    PostgreSQL's query_tree_walker sees them. `joins`: with the columns of joins, which only name others."""
     for target in query.targets:
         yield target.expr
     for item in query.from_:
@@ -181,7 +186,8 @@ def query_parts(query: Query) -> Iterator[Expr | Query]:
                 yield rte.sample.repeatable
         if rte.subquery is not None:
             yield rte.subquery
-        yield from (var for var in rte.join_vars if var is not None)
+        if joins:
+            yield from (var for var in rte.join_vars if var is not None)
         yield from rte.functions
         for row in rte.values:
             yield from row
@@ -204,9 +210,9 @@ def _join_quals(item: tree.RangeRef | tree.Join) -> Iterator[Expr]:
             yield item.quals
 
 
-def query_exprs(query: Query) -> Iterator[Expr]:
+def query_exprs(query: Query, *, joins: bool = True) -> Iterator[Expr]:
     """The expressions of the query itself, without the subqueries in its range table and WITH list."""
-    return (part for part in query_parts(query) if isinstance(part, Expr))
+    return (part for part in query_parts(query, joins=joins) if isinstance(part, Expr))
 
 
 def subqueries(query: Query) -> Iterator[Query]:
@@ -214,27 +220,26 @@ def subqueries(query: Query) -> Iterator[Query]:
     return (part for part in query_parts(query) if isinstance(part, Query))
 
 
-def walk_deep(root: Expr | Query, level: int = 0) -> Iterator[tuple[Expr, int]]:
+def walk_deep(root: Expr | Query, level: int = 0, *, joins: bool = True) -> Iterator[tuple[Expr, int]]:
     """All expressions, also those of subqueries, each with the number of query levels below the root."""
     waiting: list[tuple[Expr | Query, int]] = [(root, level)]
     while waiting:
         node, at = waiting.pop()
-        inside: list[tuple[Expr | Query, int]]
         if isinstance(node, Query):
-            inside = [(part, at + 1 if isinstance(part, Query) else at) for part in query_parts(node)]
-        else:
-            yield node, at
-            if not _part_names(type(node)):
-                continue
-            inside = [(child, at) for child in children(node)]
-            if isinstance(node, tree.SubLink) and node.query is not None:
-                inside.append((node.query, at + 1))
-        waiting += reversed(inside)
+            parts = [(part, at + 1 if isinstance(part, Query) else at) for part in query_parts(node, joins=joins)]
+            waiting += reversed(parts)
+            continue
+        yield node, at
+        if _parts.get(type(node)) == ():
+            continue
+        if isinstance(node, tree.SubLink) and node.query is not None:
+            waiting.append((node.query, at + 1))
+        waiting += [(child, at) for child in reversed(children(node))]
 
 
 def map_parts(query: Query, expression: Callable[[Expr], Expr], nested: Callable[[Query], Query]) -> Query:
     """The query with its expressions mapped, and the queries one level down in its WITH list and range table mapped.
-    The functions get whole expressions and descend themselves."""
+    The functions get whole expressions and descend themselves. Parts in which nothing changed stay."""
 
     def optional(expr: Expr | None) -> Expr | None:
         return expression(expr) if expr is not None else None
@@ -242,39 +247,51 @@ def map_parts(query: Query, expression: Callable[[Expr], Expr], nested: Callable
     def join(item: tree.RangeRef | tree.Join) -> tree.RangeRef | tree.Join:
         if isinstance(item, tree.RangeRef):
             return item
-        return replace(item, left=join(item.left), right=join(item.right), quals=optional(item.quals))
+        return _with(item, left=join(item.left), right=join(item.right), quals=optional(item.quals))
 
     def sample(method: tree.TableSample) -> tree.TableSample:
-        return replace(
-            method, args=tuple(expression(arg) for arg in method.args), repeatable=optional(method.repeatable)
-        )
+        return _with(method, args=_each(method.args, expression), repeatable=optional(method.repeatable))
 
     def entry(rte: tree.Rte) -> tree.Rte:
         if rte.kind is tree.RteKind.RELATION and rte.sample is None:
             return rte
-        return replace(
+        return _with(
             rte,
             subquery=nested(rte.subquery) if rte.subquery is not None else None,
-            functions=tuple(expression(f) for f in rte.functions),
-            values=tuple(tuple(expression(v) for v in row) for row in rte.values),
-            join_vars=tuple(optional(v) for v in rte.join_vars),
+            functions=_each(rte.functions, expression),
+            values=_each(rte.values, lambda row: _each(row, expression)),
+            join_vars=_each(rte.join_vars, optional),
             sample=sample(rte.sample) if rte.sample is not None else None,
         )
 
-    return replace(
+    def window(each: tree.Window) -> tree.Window:
+        return _with(each, start_offset=optional(each.start_offset), end_offset=optional(each.end_offset))
+
+    return _with(
         query,
-        targets=tuple(replace(t, expr=expression(t.expr)) for t in query.targets),
-        rtable=tuple(entry(rte) for rte in query.rtable),
-        from_=tuple(join(item) for item in query.from_),
+        targets=_each(query.targets, lambda target: _with(target, expr=expression(target.expr))),
+        rtable=_each(query.rtable, entry),
+        from_=_each(query.from_, join),
         where=optional(query.where),
         having=optional(query.having),
         limit=optional(query.limit),
         offset=optional(query.offset),
-        windows=tuple(
-            replace(w, start_offset=optional(w.start_offset), end_offset=optional(w.end_offset)) for w in query.windows
-        ),
-        ctes=tuple(replace(cte, query=nested(cte.query)) for cte in query.ctes),
+        windows=_each(query.windows, window),
+        ctes=_each(query.ctes, lambda cte: _with(cte, query=nested(cte.query))),
     )
+
+
+def _with(node: _Part, **parts: Any) -> _Part:
+    """The node with other parts; the node itself if they are its own."""
+    changed = {name: part for name, part in parts.items() if part is not getattr(node, name)}
+    return replace(node, **changed) if changed else node
+
+
+def _each(items: tuple[_Found, ...], function: Callable[[_Found], _Found]) -> tuple[_Found, ...]:
+    if not items:
+        return items
+    mapped = tuple([function(item) for item in items])
+    return items if all(map(is_, mapped, items)) else mapped
 
 
 def with_levels(expr: Expr, by: int) -> Expr:
@@ -388,12 +405,12 @@ def volatilities(expr: Expr) -> Iterator[str]:
 
 def calls_routines(query: Query) -> bool:
     """Whether the query, or one inside it, calls a user's function."""
-    return any(volatility_of_user(node) for node, _ in walk_deep(query))
+    return any(volatility_of_user(node) for node, _ in walk_deep(query, joins=False))
 
 
 def calls_volatile_routines(query: Query) -> bool:
     """Whether one of these functions may write."""
-    return any(volatility_of_user(node) == "v" for node, _ in walk_deep(query))
+    return any(volatility_of_user(node) == "v" for node, _ in walk_deep(query, joins=False))
 
 
 # volatile functions that do nothing
@@ -407,7 +424,7 @@ _HARMLESS = frozenset(
 
 def has_effects(query: Query) -> bool:
     """Whether the query, or one inside it, calls functions that may do something: users', nextval(), pg_notify()."""
-    return any(isinstance(node, tree.NextValueExpr) or _has_effects(node) for node, _ in walk_deep(query))
+    return any(isinstance(node, tree.NextValueExpr) or _has_effects(node) for node, _ in walk_deep(query, joins=False))
 
 
 def _has_effects(node: Expr) -> bool:
@@ -439,10 +456,12 @@ def contains_mutable_functions(expr: Expr) -> bool:
 
 def is_volatile(expr: Expr | Query) -> bool:
     """As contain_volatile_functions does."""
-    return any(
-        isinstance(node, tree.NextValueExpr) or any(volatility == "v" for volatility in volatilities(node))
-        for node, _ in walk_deep(expr)
-    )
+    return any(calls_volatile(node) for node, _ in walk_deep(expr, joins=False))
+
+
+def calls_volatile(node: Expr) -> bool:
+    """Whether a node itself calls a volatile function."""
+    return isinstance(node, tree.NextValueExpr) or "v" in volatilities(node)
 
 
 def _inlined(expr: Expr) -> Iterator[int]:

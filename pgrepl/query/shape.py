@@ -19,7 +19,7 @@ def levels(query: Query) -> Iterator[Query]:
     yield query
     for nested in subqueries(query):
         yield from levels(nested)
-    for expr in query_exprs(query):
+    for expr in query_exprs(query, joins=False):
         for node in walk(expr):
             if isinstance(node, tree.SubLink) and node.query is not None:
                 yield from levels(node.query)

@@ -215,7 +215,15 @@ def hash_form(typoid: int) -> Key:
     """As `hashable`, for values of one type: trailing blanks of character(n) do not count."""
     if typoid == oids.BPCHAR:
         return lambda value: None if value is None else bpchar_key(value)
-    return hashable
+    return as_it_is if typoid in _PLAIN else hashable
+
+
+_PLAIN = frozenset((oids.BOOL, oids.CHAR, oids.NAME, oids.INT2, oids.INT4, oids.INT8, oids.OID))
+
+
+def as_it_is(value: Any) -> Any:
+    """The key of a value of one of these types."""
+    return value
 
 
 def row_hash_form(types: Iterable[int]) -> Callable[[Iterable[Any]], tuple[Any, ...]]:

@@ -10,10 +10,12 @@ from pgrepl.errors import PgError
 from pgrepl.expr.context import Call
 from pgrepl.expr.functions.arithmetic import fit_integer, integer_out_of_range
 from pgrepl.expr.functions.registry import Family
+from pgrepl.types import oids
 from pgrepl.types.interval import Interval, fit_interval
 from pgrepl.types.numbers import to_float4
 from pgrepl.types.numeric import INFINITY, NAN, NEGATIVE_INFINITY, fit, read_numeric
 from pgrepl.types.strings import fit_bits, truncate_name
+from pgrepl.types.text import read_text
 
 implements = Family()
 
@@ -318,8 +320,5 @@ def xid8toxid(value: int) -> int:
 
 @implements("text_regclass", context=True)
 def text_regclass(call: Call, value: str) -> int:
-    from pgrepl.types import oids
-    from pgrepl.types.text import read_text
-
     found: int = read_text(value, oids.REGCLASS, -1, call.style)
     return found

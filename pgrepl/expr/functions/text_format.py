@@ -101,19 +101,20 @@ def text_format(call: Call, template: str | None, *values: Any) -> str | None:
     arguments = _Arguments(call, values)
     out: list[str] = []
     at = 0
-    while at < len(template):
-        char = template[at]
-        at += 1
-        if char != "%":
-            out.append(char)
-            continue
+    while (end := template.find("%", at)) >= 0:
+        out.append(template[at:end])
+        at = end + 1
         if at >= len(template):
             raise _unterminated()
         if template[at] == "%":
             out.append("%")
             at += 1
-            continue
-        at = _Specifier(template, at).format(arguments, out)
+        elif template[at] in "sIL":
+            out.append(_converted(template[at], *arguments.take(0), arguments.style))
+            at += 1
+        else:
+            at = _Specifier(template, at).format(arguments, out)
+    out.append(template[at:])
     return joined(out)
 
 

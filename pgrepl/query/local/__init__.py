@@ -5,7 +5,7 @@
 | `execute` | a query, compiled once and run as often as the queries around it need; begin here |
 | `env`, `evaluator` | the environment of a running expression; the expressions of one query, compiled |
 | `with_queries`, `dependence` | WITH and WITH RECURSIVE; on which outer rows a query depends |
-| `pull_up` | the query over system catalogs, its subqueries and views merged |
+| `pull_up`, `join_removal` | the query over system catalogs, its subqueries and views merged, useless joins left out |
 | `select` | a plain SELECT: `scans` and `joins`, `grouping`, `windows`, `target_sets`, then `finish` |
 | `join_plan`, `join_order`, `hash_joins` | the plans of joins, their order over system catalogs, how they run |
 | `setops` | UNION, INTERSECT, EXCEPT |

@@ -16,7 +16,7 @@ from pgrepl.expr import evaluate, tree
 from pgrepl.expr.context import Context
 from pgrepl.expr.range_table import TABLEOID
 from pgrepl.expr.tree import Expr, Query, Rte, RteKind
-from pgrepl.expr.walk import rewrite
+from pgrepl.expr.walk import is_volatile, rewrite
 from pgrepl.instrument import Instrumentation
 from pgrepl.query.bounds import Bounds, bounds_of
 from pgrepl.query.columns import fetched, used_columns
@@ -24,6 +24,10 @@ from pgrepl.query.local.dependence import Ctes
 from pgrepl.query.local.env import Compiled, Env, Row, Run, Slot
 from pgrepl.query.tables import SETTLED, is_user_table, system_value
 from pgrepl.types.record import Record
+
+
+def _is_volatile(query: Query | None) -> bool:
+    return query is not None and is_volatile(query)
 
 
 class Groups(Protocol):
@@ -36,15 +40,23 @@ class Groups(Protocol):
 
 class Evaluator(ABC):
     """Compiles the expressions of `query`. `around`: the evaluator of the outer query. `of_catalogs`: the statement
-    reads only system catalogs, whose joins are ordered by their sizes."""
+    reads only system catalogs, whose joins are ordered by their sizes; `is_repeated`: of these, it may run more than
+    once."""
 
     def __init__(
-        self, context: Context, query: Query, around: Evaluator | None = None, *, of_catalogs: bool = False
+        self,
+        context: Context,
+        query: Query,
+        around: Evaluator | None = None,
+        *,
+        of_catalogs: bool = False,
+        is_repeated: bool = False,
     ) -> None:
         self.context = context
         self.query = query
         self.around = around
         self.of_catalogs = of_catalogs
+        self.is_repeated = of_catalogs and is_repeated
         self.catalog_rows: dict[object, list[Row]] = {} if around is None else around.catalog_rows
         self.ctes: Ctes = Ctes(around.ctes if around is not None else None)
         self.grouping: Groups | None = None
@@ -57,12 +69,14 @@ class Evaluator(ABC):
     def sublink(self, link: tree.SubLink) -> Compiled:
         """A subquery inside an expression."""
 
-    def inside(self, query: Query) -> Evaluator:
+    def inside(self, query: Query, *, is_repeated: bool = True) -> Evaluator:
         """The evaluator of a subquery of this query."""
-        return type(self)(self.context, query, self, of_catalogs=self.of_catalogs)
+        repeated = is_repeated or self.is_repeated
+        return type(self)(self.context, query, self, of_catalogs=self.of_catalogs, is_repeated=repeated)
 
-    def subquery(self, query: Query) -> Run:
-        return self.inside(query).play()
+    def subquery(self, query: Query, *, is_repeated: bool = True) -> Run:
+        """`is_repeated`: one run of this query may run it more than once."""
+        return self.inside(query, is_repeated=is_repeated).play()
 
     def node(self, step: Hashable) -> Instrumentation | None:
         """The counter of a step's rows, for EXPLAIN ANALYZE; None: rows are not counted. A step is the set of relations
@@ -74,10 +88,9 @@ class Evaluator(ABC):
         """The evaluator of a query of system catalogs without an outer query."""
         return type(self)(Context(self.context.session), query, of_catalogs=True)
 
-    @property
-    def is_repeated(self) -> bool:
-        """Whether the query is part of another one over system catalogs, and may run more than once."""
-        return self.of_catalogs and self.around is not None
+    @cached_property
+    def _has_joins(self) -> bool:
+        return any(entry.kind is RteKind.JOIN for entry in self.query.rtable)
 
     @cached_property
     def bounds(self) -> Bounds:
@@ -88,6 +101,12 @@ class Evaluator(ABC):
     def used(self) -> dict[int, frozenset[int]]:
         """The columns of each relation that the query reads."""
         return used_columns(self.query)
+
+    @cached_property
+    def lazy(self) -> frozenset[int]:
+        """The relations whose rows must be computed only as far as they are asked for."""
+        entries = enumerate(self.query.rtable, 1)
+        return frozenset([n for n, entry in entries if entry.kind is RteKind.CTE or _is_volatile(entry.subquery)])
 
     def fetched(self, varno: int) -> tuple[int, ...]:
         """The columns in the rows of a user table."""
@@ -134,8 +153,8 @@ class Evaluator(ABC):
 
     def flat(self, expr: Any) -> Any:
         """The expression with the columns of joins replaced by those of the joined relations."""
-        if expr is None:
-            return None
+        if expr is None or not self._has_joins:
+            return expr
         rtable = self.query.rtable
 
         def stands_for(node: Expr) -> Expr | None:

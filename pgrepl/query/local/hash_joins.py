@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
-from pgrepl.expr.tree import Expr, Rte, RteKind
-from pgrepl.expr.walk import is_volatile
+from pgrepl.expr.tree import Expr
 from pgrepl.query.local.env import Combination, Env
 from pgrepl.query.local.evaluator import Evaluator
 from pgrepl.query.local.join_order import passing
-from pgrepl.query.local.join_plan import Equality, JoinPlan, counted_plan, equality, is_changeable
+from pgrepl.query.local.join_plan import Equality, JoinPlan, Keyed, counted_plan, equality, is_changeable
 from pgrepl.query.local.lazy_rows import LazyRows
-from pgrepl.query.local.scans import FEW
-from pgrepl.types.values import hash_form
+from pgrepl.query.local.scans import FEW, READS
+from pgrepl.types.values import as_it_is, hash_form
 
 
 def merged(left: Combination, right: Combination, relations: Iterable[int]) -> Combination:
@@ -25,7 +24,7 @@ def merged(left: Combination, right: Combination, relations: Iterable[int]) -> C
     return both
 
 
-_RUNS = 4  # of a subquery, until it pays to read and keep all rows of a side of a join
+_AHEAD = 1000  # rows of a side of a join, at most, that are taken before the other side is read
 
 
 class _Matcher:
@@ -45,7 +44,7 @@ class _Matcher:
         self.right_key = _key_of([(evaluator.compile(two), hash_form(two.type), nulls) for _, two, nulls in keys])
         self.keeps = evaluator.is_repeated and right.stable and not any(is_changeable(key.two) for key in keys)
         self.kept: _Loaded | None = None
-        self.runs = 0
+        self.part, self.asked, self.reads = _Loaded((), {}), frozenset[int](), 0
         hashed = {id(c) for c, pair in pairs if pair is not None}
         others = [c for c in tests if id(c) not in hashed]
         self.passes = evaluator.test(others) if others else None
@@ -58,23 +57,47 @@ class _Matcher:
         """The right side, loaded, and what gives the left. Of a system catalog only the rows are read whose OIDs the
         other side has, if those are few."""
         left, right = self.left, self.right
-        self.runs += 1
-        whole = self.keeps and self.runs > _RUNS
-        if self.right_place is not None and right.keyed is not None and not whole:
+        if self.right_place is not None and right.keyed is not None and self.kept is None:
             rows = iter(_beside(env, left, required_outer))
-            first = list(islice(rows, FEW + 1))
-            if len(first) > FEW:
-                return self._load(env, right.run), lambda: chain(first, rows)
-            key, of = self.left_values[self.right_place][0], right.keyed.run
-            oids = frozenset([key(Env(combination, env.outer)) for combination in first]) - {None}
-            return self._load(env, lambda env: of(env, oids)), lambda: first
-        loaded = self.kept or self._load(env, right.run)
-        if self.keeps:
-            self.kept = loaded
+            first, oids = self._ahead(env, rows, self.left_values[self.right_place][0])
+            loaded = self._part(env, right.keyed, oids) if oids is not None else self._whole(env)
+            return loaded, lambda: chain(first, rows)
+        loaded = self._whole(env)
         if self.left_place is not None and left.keyed is not None and len(loaded.table) <= FEW:
             oids, of = frozenset([key[self.left_place] for key in loaded.table]), left.keyed.run
             left = replace(left, run=lambda env: of(env, oids))
         return loaded, lambda: _beside(env, left, required_outer)
+
+    def _ahead(
+        self, env: Env, rows: Iterator[Combination], key: Callable[[Env], Any]
+    ) -> tuple[list[Combination], frozenset[int] | None]:
+        """Rows of the left side, and all OIDs that it has; None: there are more rows, or the OIDs are not few."""
+        taken, oids = [], set[Any]()
+        for combination in rows:
+            taken.append(combination)
+            oids.add(key(Env(combination, env.outer)))
+            if len(oids) > FEW or len(taken) > _AHEAD:
+                return taken, None
+        return taken, frozenset(oids - {None})
+
+    def _whole(self, env: Env) -> _Loaded:
+        loaded = self.kept or self._load(env, self.right.run)
+        if self.keeps:
+            self.kept = loaded
+        return loaded
+
+    def _part(self, env: Env, keyed: Keyed, oids: frozenset[int]) -> _Loaded:
+        """The rows with these OIDs. What is kept for the next run of a subquery grows by them, until they are many."""
+        if not self.keeps:
+            return self._load(env, lambda env: keyed.run(env, oids))
+        missing = oids - self.asked
+        self.asked |= missing
+        self.reads += bool(missing)
+        if len(self.asked) > FEW or self.reads > READS:
+            return self._whole(env)
+        if missing:
+            self.part.table.update(self._load(env, lambda env: keyed.run(env, missing)).table)
+        return self.part
 
     def _load(self, env: Env, run: Callable[[Env], Iterable[Combination]]) -> _Loaded:
         """Read the right side once, unless it depends on the left."""
@@ -91,24 +114,19 @@ class _Matcher:
                 table.setdefault(key, []).append(combination)
         return _Loaded(rows if self.full else (), table)
 
-    def candidates(self, combination: Combination, loaded: _Loaded, env: Env) -> Iterable[Combination]:
-        """The rows of the right side that equalities do not exclude."""
+    def finder(self, loaded: _Loaded, env: Env) -> Callable[[Combination], Iterable[Combination]]:
+        """What finds the rows of the right side that equalities do not exclude."""
+        outer, key_of, get, run = env.outer, self.left_key, loaded.table.get, self.right.run
         if self.lateral:
-            return self.right.run(Env(combination, env.outer))
-        if self.left_key is None:
-            return loaded.rows
-        key = self.left_key(Env(combination, env.outer))
-        return () if key is None else loaded.table.get(key, ())
+            return lambda combination: run(Env(combination, outer))
+        if key_of is None:
+            return lambda combination: loaded.rows
 
-    def matches(
-        self, combination: Combination, candidates: Iterable[Combination], env: Env
-    ) -> Iterator[tuple[Combination, Combination]]:
-        """(right combination, both together)"""
-        passes, merge = self.passes, self.merge
-        for candidate in candidates:
-            both = merge(combination, candidate)
-            if passes is None or passes(Env(both, env.outer)):
-                yield candidate, both
+        def found(combination: Combination) -> Iterable[Combination]:
+            key = key_of(Env(combination, outer))
+            return () if key is None else get(key, ())
+
+        return found
 
 
 def _merging(relations: frozenset[int]) -> Callable[[Combination, Combination], Combination]:
@@ -130,19 +148,13 @@ def _narrowed(
 ) -> tuple[int | None, int | None]:
     """The places among the keys of a join by which the left side, or the right one, is read in part: the larger one if
     both could be. Rows of subqueries are not taken ahead."""
-    rtable = evaluator.query.rtable
     places = [(n, (key.one, key.two)) for n, key in enumerate(keys) if not key.nulls]
     one, two = left.keyed, right.keyed
     of_left = None if one is None else next((n for n, (own, _) in places if one.is_key(own)), None)
     of_right = None if two is None else next((n for n, (_, own) in places if two.is_key(own)), None)
     if one is not None and of_left is not None and (two is None or of_right is None or one.rank > two.rank):
         return of_left, None
-    return None, None if any(_is_lazy(rtable[n - 1]) for n in left.relations) else of_right
-
-
-def _is_lazy(entry: Rte) -> bool:
-    """Must rows be computed only as far as they are asked for?"""
-    return entry.kind is RteKind.CTE or (entry.subquery is not None and is_volatile(entry.subquery))
+    return None, of_right if left.relations.isdisjoint(evaluator.lazy) else None
 
 
 @dataclass(frozen=True)
@@ -159,6 +171,13 @@ def _key_of(parts: list[tuple[Callable[[Env], Any], Callable[[Any], Any], bool]]
     if not parts:
         return None
     ((value_of, form, nulls), *others) = parts
+    if not others and not nulls and form is as_it_is:
+
+        def plain(env: Env) -> tuple[Any, ...] | None:
+            value = value_of(env)
+            return None if value is None else (value,)
+
+        return plain
     if not others and not nulls:
 
         def one(env: Env) -> tuple[Any, ...] | None:
@@ -188,10 +207,11 @@ def inner_join(left: JoinPlan, right: JoinPlan, tests: list[Expr], evaluator: Ev
         loaded, combinations = matcher.begin(env, required_outer)
         if matcher.left_key and not matcher.lateral and not loaded.table:
             return  # the left side need not be read (ExecHashJoin)
+        find, merge, passes, outer = matcher.finder(loaded, env), matcher.merge, matcher.passes, env.outer
         for combination in combinations():
-            candidates = matcher.candidates(combination, loaded, env)
-            if candidates:
-                for _, both in matcher.matches(combination, candidates, env):
+            for candidate in find(combination):
+                both = merge(combination, candidate)
+                if passes is None or passes(Env(both, outer)):
                     yield both
 
     return _joined(left, right, run, required_outer, tests, evaluator)
@@ -244,12 +264,15 @@ def outer_join(left: JoinPlan, right: JoinPlan, tests: list[Expr], evaluator: Ev
     def run(env: Env) -> Iterator[Combination]:
         loaded, combinations = matcher.begin(env, required_outer)
         matched: set[int] = set()
+        find, merge, passes, outer = matcher.finder(loaded, env), matcher.merge, matcher.passes, env.outer
         for combination in combinations():
             found = False
-            for candidate, both in matcher.matches(combination, matcher.candidates(combination, loaded, env), env):
-                found = True
-                matched.add(id(candidate))
-                yield both
+            for candidate in find(combination):
+                both = merge(combination, candidate)
+                if passes is None or passes(Env(both, outer)):
+                    found = True
+                    matched.add(id(candidate))
+                    yield both
             if not found:
                 yield combination
         if full:

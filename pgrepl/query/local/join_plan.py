@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Expr, Query
-from pgrepl.expr.walk import is_volatile, walk_deep
+from pgrepl.expr.walk import calls_volatile, walk_deep
 from pgrepl.instrument import counted
 from pgrepl.query.local.env import Combination, Env
 from pgrepl.query.local.evaluator import Evaluator
@@ -79,6 +79,22 @@ def equality_of(condition: Expr) -> Equality | None:
     return Equality(*test.args, nulls)
 
 
+class Condition:
+    """A condition with the relations that it refers to, and those of the sides that it says are equal."""
+
+    def __init__(self, expr: Expr) -> None:
+        self.expr = expr
+        self.relations = relations_of(expr)
+        found = equality_of(expr)
+        self.sides = None if found is None else (relations_of(found.one), relations_of(found.two))
+
+    def joins(self, left: frozenset[int], right: frozenset[int]) -> bool:
+        if self.sides is None or not all(self.sides):
+            return False
+        one, two = self.sides
+        return (one <= left and two <= right) or (one <= right and two <= left)
+
+
 def equality(condition: Expr, left: frozenset[int], right: frozenset[int]) -> Equality | None:
     """The equality of an expression of the left and one of the right, if the condition is one."""
     found = equality_of(condition)
@@ -96,10 +112,16 @@ def equality(condition: Expr, left: frozenset[int], right: frozenset[int]) -> Eq
 
 def is_changeable(expr: Expr) -> bool:
     """Whether two runs may compute different values for the same row."""
-    return varies(expr) or is_volatile(expr) or any(isinstance(node, tree.SubLink) for node, _ in walk_deep(expr))
+    return any(
+        isinstance(node, tree.SubLink) or _is_outer(node, up) or calls_volatile(node) for node, up in walk_deep(expr)
+    )
 
 
 def varies(expr: Expr) -> bool:
     """Whether the expression depends on a row of an outer query. Any other has a single value, for which a hash table
     is not worth it."""
-    return any(isinstance(node, (tree.Var, tree.Aggref)) and node.levelsup > up for node, up in walk_deep(expr))
+    return any(_is_outer(node, up) for node, up in walk_deep(expr))
+
+
+def _is_outer(node: Expr, up: int) -> bool:
+    return isinstance(node, (tree.Var, tree.Aggref)) and node.levelsup > up

@@ -20,8 +20,9 @@ from pgrepl.query.local.dependence import nearest_level
 from pgrepl.query.local.env import Combination, Env, Row, Scan
 from pgrepl.query.local.evaluator import Evaluator
 from pgrepl.query.local.hash_joins import inner_join, merged, outer_join
-from pgrepl.query.local.join_order import Condition, next_operand, passing, smallest_operand, usual_rows
+from pgrepl.query.local.join_order import next_operand, passing, smallest_operand, usual_rows
 from pgrepl.query.local.join_plan import (
+    Condition,
     Equality,
     JoinPlan,
     Keyed,
@@ -32,7 +33,7 @@ from pgrepl.query.local.join_plan import (
     relations_of,
     varies,
 )
-from pgrepl.query.local.scans import FEW, KeyedRows
+from pgrepl.query.local.scans import READS, KeyedRows
 from pgrepl.sql.nodes import JoinType
 from pgrepl.types.values import hash_form
 
@@ -109,7 +110,7 @@ def _plan_scan(query: Query, varno: int, evaluator: Evaluator, scan: Scan) -> Jo
             combination[varno] = row
             yield combination
 
-    stable = (entry.kind is RteKind.RELATION and entry.sample is None) or _is_stable(entry, evaluator)
+    stable = (entry.kind is RteKind.RELATION and entry.sample is None) or _is_stable(varno, evaluator)
     keyed = None
     if isinstance(rows_of, KeyedRows) and rows_of.is_whole:
         relation, of = rows_of.relation, rows_of.of
@@ -119,14 +120,15 @@ def _plan_scan(query: Query, varno: int, evaluator: Evaluator, scan: Scan) -> Jo
     return JoinPlan(frozenset({varno}), run, outer, stable, usual_rows(entry) if evaluator.of_catalogs else 0, keyed)
 
 
-def _is_stable(entry: Rte, evaluator: Evaluator) -> bool:
+def _is_stable(varno: int, evaluator: Evaluator) -> bool:
     """Whether a subquery, or functions, in FROM have the same rows whenever they run."""
+    entry = evaluator.query.rtable[varno - 1]
     if not evaluator.of_catalogs or entry.lateral:
         return False
     if entry.kind is RteKind.FUNCTION:
         return not any(relations_of(call) or is_changeable(call) for call in entry.functions)
     inner = entry.subquery
-    return inner is not None and nearest_level(inner, evaluator.ctes) is None and not is_volatile(inner)
+    return inner is not None and varno not in evaluator.lazy and nearest_level(inner, evaluator.ctes) is None
 
 
 def required_outer_of(entry: Rte) -> frozenset[int]:
@@ -148,37 +150,33 @@ def _combine(size: int, parts: list[JoinPlan], conditions: list[Expr], evaluator
                 yield combination
 
         return JoinPlan(frozenset(), run_empty)
-    waiting = list(conditions)
+    waiting = [Condition(c) for c in conditions]
     everything = frozenset().union(*[p.relations for p in parts])
     outside = frozenset().union(*[p.required_outer for p in parts]) - everything
 
     def take(known: frozenset[int]) -> list[Expr]:
-        ready = [c for c in waiting if relations_of(c) <= known]
-        waiting[:] = [c for c in waiting if c not in ready]
+        ready = [c.expr for c in waiting if c.relations <= known]
+        waiting[:] = [c for c in waiting if not c.relations <= known]
         return ready
 
     remaining = list(parts)
     if evaluator.of_catalogs:
         remaining = [p if p.required_outer else _filtered(p, take(p.relations), evaluator) for p in parts]
-        facts = {id(c): Condition(c) for c in waiting}
         remaining.sort(key=lambda part: (bool(part.required_outer - outside), part.rows))
     current = remaining.pop(0)
     current = _filtered(current, take(current.relations | outside), evaluator)
     while remaining:
         if evaluator.of_catalogs:
-            pending = [facts[id(c)] for c in waiting]
-            chosen = smallest_operand(current, outside, remaining, pending, evaluator.query.rtable)
+            chosen = smallest_operand(current, outside, remaining, waiting, evaluator.query.rtable)
         else:
-            chosen = next_operand(current.relations | outside, remaining, waiting)
+            chosen = next_operand(current.relations | outside, remaining, [c.expr for c in waiting])
         remaining.remove(chosen)
         if not chosen.required_outer & current.relations:
             chosen = _filtered(chosen, take(chosen.relations), evaluator)
-        known = current.relations | chosen.relations
-        tests = [c for c in waiting if relations_of(c) <= known | outside]
-        waiting[:] = [c for c in waiting if c not in tests]
+        tests = take(current.relations | chosen.relations | outside)
         current = inner_join(current, chosen, tests, evaluator)
     current = replace(current, required_outer=outside, keyed=None, stable=current.stable and not outside)
-    return _filtered(current, waiting, evaluator)
+    return _filtered(current, [c.expr for c in waiting], evaluator)
 
 
 def _filtered(plan: JoinPlan, tests: list[Expr], evaluator: Evaluator) -> JoinPlan:
@@ -242,7 +240,7 @@ def _looked_up(plan: JoinPlan, sides: Equality, evaluator: Evaluator) -> JoinPla
         if key is None and not nulls:
             return ()
         place = form(key)
-        if keyed is not None and (place in parts or len(parts) < FEW):
+        if keyed is not None and (place in parts or len(parts) < READS):
             if place not in parts:
                 parts[place] = table_of(env, keyed.run(env, frozenset({key}))).get(place, [])
             return parts[place]

@@ -11,15 +11,16 @@ What cannot be merged, a UNION or one with groups, gets the conditions that its 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from pgrepl.expr import tree
 from pgrepl.expr.analyze import analyze_query
 from pgrepl.expr.tree import Expr, Join, Query, RangeRef, Rte, RteKind, SetOperation
-from pgrepl.expr.walk import is_volatile, map_children, map_parts, returns_set, varnos, walk, walk_deep, with_levels
+from pgrepl.expr.walk import is_volatile, map_children, map_parts, varnos, walk_deep, with_levels
+from pgrepl.frozen import replace
 from pgrepl.query.bounds import conjuncts
+from pgrepl.query.local.join_removal import Columns, used_columns, without_useless_joins
 from pgrepl.query.shape import is_simple
 from pgrepl.query.system import views
 from pgrepl.sql.nodes import BoolOp, JoinType
@@ -29,9 +30,6 @@ from pgrepl.types.builtin import operator_by_oid, proc_by_oid
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.catalog.system import SystemColumn
-
-Columns = Mapping[int, "Sequence[Expr | None]"]
-"""What the columns of relations stand for, by number in the range table."""
 
 
 def pulled_up(session: Session, query: Query) -> Query:
@@ -70,10 +68,13 @@ def _view(session: Session, schema: str, name: str) -> Query:
         assert text is not None and known is not None
         query = pulled_up(session, analyze_query(session, text, apart=True))
         found = _views[schema, name] = query if query.set_operation is not None else _declared(query, known.columns)
+        if not any(is_volatile(target.expr) for target in found.targets):
+            _settled.add(id(found))
     return found
 
 
 _views: dict[tuple[str, str], Query] = {}
+_settled: set[int] = set()  # the views whose columns are not volatile, by id()
 
 
 def _declared(query: Query, columns: Sequence[SystemColumn]) -> Query:
@@ -98,7 +99,7 @@ def _merged(query: Query) -> Query:
         return query
     bare = replace(query, rtable=tuple([replace(entry, join_vars=()) for entry in query.rtable]))
     joins = {n: entry.join_vars for n, entry in enumerate(query.rtable, 1) if entry.kind is RteKind.JOIN}
-    used = _used(bare, joins)
+    used = used_columns(bare, joins)
     if any((varno, 0) in used for varno in joins):
         return query
     merge = _Merge(bare, used)
@@ -109,22 +110,8 @@ def _merged(query: Query) -> Query:
         above += conditions
     where = _all_of([*conjuncts(query.where), *above])
     changed = replace(bare, rtable=tuple(merge.rtable), from_=tuple(from_), where=where)
-    return _substituted(changed, {**joins, **merge.columns})
-
-
-def _used(query: Query, joins: Columns) -> set[tuple[int, int]]:
-    """The columns that the query uses of its relations, by number in the range table: 0 is the whole row."""
-    found: set[tuple[int, int]] = set()
-    pending = [n for n, level in walk_deep(query) if isinstance(n, tree.Var) and n.levelsup == level]
-    while pending:
-        var = pending.pop()
-        if (var.varno, var.attnum) in found:
-            continue
-        found.add((var.varno, var.attnum))
-        meant = joins[var.varno][var.attnum - 1] if var.varno in joins and var.attnum > 0 else None
-        if meant is not None:
-            pending += [node for node in walk(meant) if isinstance(node, tree.Var)]
-    return found
+    columns = {**joins, **merge.columns}
+    return _substituted(without_useless_joins(changed, columns), columns)
 
 
 class _Merge:
@@ -169,7 +156,7 @@ class _Merge:
         inner = self.rtable[varno - 1].subquery
         if inner is None or (varno, 0) in self._used or not is_simple(inner):
             return None
-        if any(returns_set(target.expr) or is_volatile(target.expr) for target in inner.targets):
+        if id(inner) not in _settled and any(is_volatile(target.expr) for target in inner.targets):
             return None
         return replace(inner, targets=tuple([t for n, t in enumerate(inner.targets, 1) if (varno, n) in self._used]))
 

@@ -30,7 +30,8 @@ from pgrepl.sql.nodes import SelectStmt
 from pgrepl.types.names import format_type
 from pgrepl.types.record import Record
 
-FEW = 64  # OIDs by which a part of a system catalog is read
+FEW = 256  # OIDs by which a part of a system catalog is read
+READS = 64  # of parts of it: for more questions all of it is read
 FunctionRows = Callable[[Env], Iterable[Row | None]]  # None: a row that is NULL as a whole
 
 
@@ -42,7 +43,7 @@ def scan(varno: int, evaluator: Evaluator) -> Run:
         return _relation(varno, evaluator)
     if entry.kind is RteKind.SUBQUERY:
         assert entry.subquery is not None
-        return evaluator.subquery(entry.subquery)
+        return evaluator.subquery(entry.subquery, is_repeated=entry.lateral)
     if entry.kind is RteKind.CTE:
         assert entry.cte is not None
         return _at_level(evaluator.ctes.find(entry.cte, entry.cte_levelsup), entry.cte_levelsup)
@@ -145,7 +146,7 @@ class KeyedRows:
 
     def of(self, oids: frozenset[int]) -> list[Row]:
         """The rows with these OIDs, and perhaps others: all are read for many questions."""
-        many = len(oids) > FEW or None in self._asked or len(self._asked) > FEW
+        many = len(oids) > FEW or None in self._asked or len(self._asked) > READS
         return self._read(None if many else oids)
 
     def _read(self, oids: frozenset[int] | None) -> list[Row]:

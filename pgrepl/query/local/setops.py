@@ -34,7 +34,7 @@ def compile_part(query: Query, part: SetOperation | RangeRef, evaluator: Evaluat
     if isinstance(part, RangeRef):
         nested = query.rtable[part.varno - 1].subquery
         assert nested is not None
-        run = evaluator.subquery(nested)
+        run = evaluator.subquery(nested, is_repeated=False)
         return lambda env: run(Env([], env))
     left, right = (
         _as_types(compile_part(query, side, evaluator), _types(query, side), part, evaluator)

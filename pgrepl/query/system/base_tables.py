@@ -83,7 +83,7 @@ def _classes(session: Session, only: Only = None) -> Iterator[Values]:
     rows = store.rows(session, tables.pg_class, datid=session.database_oid, **_among("oid", only))
     in_lake = [row.table_id for row in rows if row.relkind in "rm" and row.table_id is not None]
     known = volumes(session, *in_lake) if len(in_lake) == 1 else volumes(session) if in_lake else {}
-    triggered = {trigger.relid for trigger in triggers.all_triggers(session)} if rows else set()
+    triggered = triggers.triggered(session) if rows else frozenset()
     for row in rows:
         values = {
             **_CLASS, **row._asdict(), "relfilenode": 0 if row.relkind in "vpI" else row.oid,

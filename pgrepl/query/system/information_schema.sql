@@ -86,16 +86,17 @@ SELECT current_database() AS table_catalog, n.nspname AS table_schema, c.relname
        CASE WHEN c.relkind IN ('r', 'p') OR c.relkind = 'v' AND pg_column_is_updatable(c.oid, a.attnum, false)
             THEN 'YES' ELSE 'NO' END AS is_updatable
 FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-     JOIN pg_type t ON t.oid = a.atttypid JOIN pg_namespace tn ON tn.oid = t.typnamespace
+     JOIN pg_type t ON t.oid = a.atttypid
      JOIN pg_type b ON b.oid = CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END
      JOIN pg_namespace bn ON bn.oid = b.typnamespace
      CROSS JOIN LATERAL (SELECT CASE t.typtype WHEN 'd' THEN t.typtypmod ELSE a.atttypmod END) m (typmod)
+     LEFT JOIN pg_namespace tn ON tn.oid = t.typnamespace
      LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
      LEFT JOIN (pg_collation co JOIN pg_namespace cn ON cn.oid = co.collnamespace)
             ON co.oid = a.attcollation AND (cn.nspname, co.collname) <> ('pg_catalog', 'default')
-     LEFT JOIN pg_depend dep ON dep.refclassid = 1259 AND dep.refobjid = c.oid AND dep.refobjsubid = a.attnum
-                                AND dep.classid = 1259 AND dep.deptype = 'i' AND a.attidentity <> ''
-     LEFT JOIN pg_sequence s ON s.seqrelid = dep.objid
+     LEFT JOIN pg_sequence s ON s.seqrelid = CASE WHEN a.attidentity <> '' THEN
+          (SELECT dep.objid FROM pg_depend dep WHERE dep.refclassid = 1259 AND dep.refobjid = c.oid
+                  AND dep.refobjsubid = a.attnum AND dep.classid = 1259 AND dep.deptype = 'i') END
 WHERE a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'v', 'f', 'p') AND NOT pg_is_other_temp_schema(n.oid)
   AND (pg_has_role(c.relowner, 'USAGE')
        OR has_column_privilege(c.oid, a.attnum, 'SELECT, INSERT, UPDATE, REFERENCES'))

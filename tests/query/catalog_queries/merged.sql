@@ -132,3 +132,20 @@ SELECT count(*) FROM pg_namespace WHERE nspname NOT IN (SELECT s.x FROM (SELECT 
 
 -- errors are raised for the same rows
 SELECT s.x FROM (SELECT 1 / (relnatts - relnatts) AS x, relname FROM pg_class) s WHERE s.relname = 'nothing of this name';
+
+-- outer joins that add nothing
+SELECT a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+LEFT JOIN (pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace) ON t.oid = a.atttypid
+LEFT JOIN pg_description x ON x.objoid = d.oid AND x.classoid = 2604 AND x.objsubid = 0
+WHERE c.relname = 'item1' AND a.attnum > 0 ORDER BY 1;
+
+-- outer joins that find several rows
+SELECT c.relname, count(*) FROM pg_index i RIGHT JOIN pg_class c ON i.indrelid = c.oid LEFT JOIN pg_attrdef d ON d.adrelid = c.oid
+LEFT JOIN pg_namespace n ON n.oid = n.nspowner WHERE c.relname IN ('item1', 'customer') GROUP BY 1 ORDER BY 1;
+
+-- outer joins that others need
+SELECT c.relname, d.adnum, n.nspname IS NULL FROM pg_class c LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = 1
+LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum LEFT JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = 'app'
+LEFT JOIN pg_authid r ON r.oid = n.nspowner LEFT JOIN LATERAL (SELECT r.rolname = 'none' AS no) l ON true
+WHERE c.relname IN ('item1', 'item3', 'customer') AND l.no IS NOT TRUE ORDER BY 1;

@@ -8,7 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from pgrepl.expr.analyze import analyze_query
 from pgrepl.query import rowset
+from pgrepl.query.local.join_order import usual_rows
+from pgrepl.sql.parser import parse
 from tests.harness.played import Instance
 from tests.query.catalog_queries import queries, schema
 
@@ -108,3 +111,57 @@ def test_scans_of_an_index_are_counted(filled: Instance) -> None:
     filled.play("pub", "SELECT * FROM item1", "SELECT * FROM item1 WHERE id = 1", "SELECT pg_stat_force_next_flush()")
     assert filled.play("pub", scans) == filled.play("pub", view)
     filled.play("pub", "DELETE FROM item1", "DELETE FROM customer")
+
+
+def test_the_usual_size_of_a_relation_is_known_under_any_alias(filled: Instance) -> None:
+    """An array in a row has fewer elements than any of them."""
+    query = "SELECT 1 FROM pg_attribute a, pg_class c, unnest(c.reloptions) o, pg_namespace n WHERE a.attrelid = c.oid"
+    query += " AND a.attname = o AND n.oid = c.relnamespace"
+    (statement,) = parse(query)
+    session = filled.session("pub")
+    session.transaction.begin_statement()
+    rtable = analyze_query(session, statement.stmt).rtable
+    session.transaction.end_statement()
+    sizes = {entry.name: usual_rows(entry) for entry in rtable}
+    assert sizes["o"] < sizes["n"] < sizes["c"] < sizes["a"]
+
+
+def test_what_is_kept_of_names_follows_definitions_and_settings(filled: Instance) -> None:
+    """Relations and operators by name, relations with triggers."""
+    relation, operator = "SELECT 'named'::regclass = 'app.named'::regclass", "SELECT 3 <-> 1"
+    triggers = "SELECT relhastriggers FROM pg_class WHERE oid = 'app.named'::regclass"
+    made = [
+        "CREATE TABLE app.named (a int)",
+        "CREATE FUNCTION app.f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
+        "CREATE OPERATOR app.<-> (LEFTARG = int, RIGHTARG = int, FUNCTION = int4pl)",
+        "CREATE OPERATOR <-> (LEFTARG = int, RIGHTARG = int, FUNCTION = int4mi)",
+    ]
+    asked = (relation, operator, triggers)
+    missing = ['ERROR:  relation "named" does not exist', "2", "f"]
+    assert filled.play("pub", *made)[-1] == "CREATE OPERATOR"
+    assert filled.play("pub", *asked) == missing
+    filled.play(
+        "pub", "SET search_path = app, public", "CREATE TRIGGER t AFTER INSERT ON named EXECUTE FUNCTION app.f()"
+    )
+    assert filled.play("pub", *asked) == ["t", "4", "t"]
+    filled.play("pub", "DROP TRIGGER t ON named", "DROP OPERATOR app.<-> (int, int)", "CREATE TABLE public.named ()")
+    assert filled.play("pub", *asked) == ["t", "2", "f"]
+    filled.play("pub", "RESET search_path")
+    assert filled.play("pub", *asked) == ["f", "2", "f"]
+    filled.play("pub", "DROP TABLE public.named", "DROP OPERATOR <-> (int, int)")
+    assert filled.play("pub", relation, operator)[:2] == [
+        missing[0],
+        "ERROR:  operator does not exist: integer <-> integer",
+    ]
+    filled.play("pub", "DROP TABLE app.named", "DROP FUNCTION app.f()")
+
+
+def test_a_schema_that_one_role_may_use_is_checked_for_another(filled: Instance) -> None:
+    filled.play("pub", "CREATE ROLE nobody", "SELECT 'app.item0'::regclass")
+    denied = ["ERROR:  permission denied for schema app"]
+    assert filled.as_role("nobody", "pub", "SELECT 'app.item0'::regclass") == denied
+    filled.play("pub", "GRANT USAGE ON SCHEMA app TO nobody")
+    assert filled.as_role("nobody", "pub", "SELECT 'app.item0'::regclass") == ["app.item0"]
+    filled.play("pub", "REVOKE USAGE ON SCHEMA app FROM nobody")
+    assert filled.as_role("nobody", "pub", "SELECT 'app.item0'::regclass") == denied
+    filled.play("pub", "DROP ROLE nobody")

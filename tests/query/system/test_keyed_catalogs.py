@@ -34,6 +34,8 @@ QUERIES = (
     " ORDER BY 1",
     "SELECT relname, (SELECT count(*) FROM pg_attribute a WHERE a.attrelid = c.oid AND attnum > 0) FROM pg_class c"
     " WHERE relnamespace = 'public'::regnamespace ORDER BY 1",
+    "SELECT relname, n, (SELECT count(*) FROM pg_class d JOIN pg_attribute ON attrelid = d.oid WHERE d.oid = c.oid)"
+    " FROM pg_class c, generate_series(1, 5) n WHERE relnamespace = 'public'::regnamespace ORDER BY 1, 2",
     "SELECT relname FROM pg_class c WHERE relname IN ('t', 'u') AND relkind = 'r'"
     " AND EXISTS (SELECT FROM pg_attribute WHERE attrelid = c.oid AND attname = 'b')",
     "SELECT attname FROM pg_attribute WHERE attrelid = (SELECT oid FROM pg_class WHERE relname = 'w') AND attnum > 0",
@@ -66,11 +68,11 @@ def refuse_all(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_rows_of_some_oids_are_those_of_all_rows(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
     instance.play("pub", *TABLES)
-    for module in (scans, joins, hash_joins):
-        monkeypatch.setattr(module, "FEW", -1)
-    expected = [instance.play("pub", query) for query in QUERIES]
-    for module in (scans, joins, hash_joins):
-        monkeypatch.setattr(module, "FEW", 64)
+    limits = ((scans, "FEW"), (scans, "READS"), (joins, "READS"), (hash_joins, "FEW"), (hash_joins, "READS"))
+    with monkeypatch.context() as whole:
+        for module, limit in limits:
+            whole.setattr(module, limit, -1)
+        expected = [instance.play("pub", query) for query in QUERIES]
     assert [instance.play("pub", query) for query in QUERIES] == expected
     instance.play(
         "pub", "CREATE SCHEMA another", "CREATE TABLE another.x ()"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any
 
 from pgrepl.catalog import acl
@@ -204,21 +205,23 @@ _column_forms()
 
 def _on_role(session: Session, role: int, given: Any, text: str) -> bool | None:
     target = given if isinstance(given, int) else int(role_by_name(session, given).oid)
-    answers = []
+    return any(check(session, role, target) for check in _role_checks(text))
+
+
+@lru_cache(64)
+def _role_checks(text: str) -> tuple[Callable[[Session, int, int], bool], ...]:
+    """What checks each of the listed privileges on a role."""
+    checks: list[Callable[[Session, int, int], bool]] = []
     for word in text.split(","):
         name = word.strip().upper()
         plain = name.removesuffix(" WITH ADMIN OPTION").removesuffix(" WITH GRANT OPTION")
-        if plain not in ("MEMBER", "USAGE", "SET"):
+        if plain not in _ROLE_CHECKS:
             raise PgError("22023", f'unrecognized privilege type: "{word.strip()}"')
-        if plain != name:
-            answers.append(is_admin_of_role(session, role, target))
-        elif plain == "USAGE":
-            answers.append(has_privs_of_role(session, role, target))
-        elif plain == "SET":
-            answers.append(member_can_set_role(session, role, target))
-        else:
-            answers.append(is_member_of_role(session, role, target))
-    return any(answers)
+        checks.append(_ROLE_CHECKS[plain] if plain == name else is_admin_of_role)
+    return tuple(checks)
+
+
+_ROLE_CHECKS = {"MEMBER": is_member_of_role, "USAGE": has_privs_of_role, "SET": member_can_set_role}
 
 
 _family("pg_has_role", _on_role)
