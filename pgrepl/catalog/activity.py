@@ -84,8 +84,8 @@ def found(pid: int) -> dict[str, Any] | None:
 
 def send_signal(entry: Mapping[str, Any], number: int) -> None:
     """Signal the session of an entry; ProcessLookupError if it has ended. The process that serves it now gets the
-    signal before any message that is sent from now on, and has seen it unless it computes. To end it, that of its connection
-    is told, too: the session may be about to be released (connection_process.py)."""
+    signal before any message that is sent from now on, and has seen it unless it computes. To end it, that of its
+    connection is told, too: the session may be about to be released (connection_process.py)."""
     pid, there = entry["pid"], table()
     before = None if there is None or "place" not in entry else there.cancels(entry["place"])
     if not _has_signalled(entry.get("process", pid), pid, number) or number == signal.SIGTERM:
