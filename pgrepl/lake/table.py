@@ -34,6 +34,10 @@ class LakeField:
     fields: tuple[LakeField, ...] = ()
     place: int | None = None  # of an attribute of a composite type: its index among all that the type ever had
 
+    @property
+    def kept_alike(self) -> LakeField:
+        return LakeField(0, self.name, self.type, tuple([field.kept_alike for field in self.fields]), self.place)
+
 
 @frozen
 class LakeColumn:
@@ -56,6 +60,12 @@ class LakeColumn:
         from pgrepl.types.builtin import base_type, element_type
 
         return self.type == "varchar" and bool(element_type(base_type(self.typoid)))
+
+    @property
+    def kept_alike(self) -> LakeColumn:
+        """What all columns have in common that keep their values alike, in whatever table."""
+        fields = tuple([field.kept_alike for field in self.fields])
+        return LakeColumn(0, "", 0, self.typoid, self.typmod, self.type, fields, row=self.row)
 
     @property
     def form(self) -> Form:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import binascii
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.types import oids
 from pgrepl.types.builtin import base_type, element_type, type_by_oid
-from pgrepl.types.lake_arrays import PLAIN_SCALE, plain_array
+from pgrepl.types.lake_arrays import PLAIN_SCALE, content, plain_array
+from pgrepl.types.nested_words import bytes_of, having
 from pgrepl.types.style import STORED_STYLE, TextStyle
 from pgrepl.types.text import writer
 from pgrepl.types.user_types import is_enum, stored_labels
@@ -26,14 +28,27 @@ def column_text(array: Any, typoid: int, form: Form, style: TextStyle) -> Any:
     """The texts as an array of large strings, NULLs as they are. `form` is that of the column in the lake."""
     import pyarrow as pa
 
-    array = plain_array(array)
+    array, typoid = plain_array(array), base_type(typoid)
     found = _at_once(array, typoid, style)
-    if found is None and form.element is not None and len(array):
-        found = _arrays(array, typoid, form.element, style)
+    if found is None and len(array):
+        if form.element is not None:
+            found = _arrays(array, typoid, form.element, style)
+        elif form.row_fields:
+            found = _rows(array, form, style)
     if found is None:
-        write = writer(typoid)
-        found = pa.array([None if v is None else write(v, style) for v in form.from_array(array)], pa.large_string())
+        found = _one_by_one(array, typoid, form, style)
     return found if found.type == pa.large_string() else found.cast(pa.large_string())
+
+
+def _one_by_one(array: Any, typoid: int, form: Form, style: TextStyle) -> Any:
+    """The texts of the output function, which is asked once for each text of the lake."""
+    import pyarrow as pa
+
+    write = writer(typoid)
+    known = array.dictionary_encode() if pa.types.is_string(array.type) else None
+    values = form.from_array(array if known is None else known.dictionary)
+    found = pa.array([None if v is None else write(v, style) for v in values], pa.large_string())
+    return found if known is None else found.take(known.indices)
 
 
 def _at_once(array: Any, typoid: int, style: TextStyle) -> Any:
@@ -53,6 +68,8 @@ def _at_once(array: Any, typoid: int, style: TextStyle) -> Any:
         return array.cast(pa.large_string()) if plain else None
     if typoid == oids.UUID:
         return _uuids(array) if kind == pa.binary(16) else None
+    if typoid == oids.BYTEA:
+        return _hexadecimal(array) if pa.types.is_binary(kind) and style.bytea_output == "hex" else None
     if typoid in _AS_WRITTEN or (typoid in _IN_POSTGRES_STYLE and style.intervalstyle == "postgres"):
         return _as_written(array, typoid)
     if style.date_format != "ISO":
@@ -84,9 +101,9 @@ def _as_written(array: Any, typoid: int) -> Any:
     )
 
 
-# --- arrays ------------------------------------------------------------------------------------------------------
+# --- arrays and composite types -------------------------------------------------------------------------------------
 
-_QUOTED = r'^$|[{}",\\\s]|^(?i:null)$'
+_IN_ARRAY, _IN_ROW = '{}",\\ \t\n\v\f\r', '()",\\ \t\n\v\f\r'
 
 
 def _arrays(array: Any, typoid: int, element: Form, style: TextStyle) -> Any:
@@ -100,18 +117,57 @@ def _arrays(array: Any, typoid: int, element: Form, style: TextStyle) -> Any:
         return None
     offsets = array.offsets
     first, last = offsets[0].as_py(), offsets[-1].as_py()
-    words = column_text(array.values.slice(first, last - first), base_type(element_type(typoid)), element, style)
-    needed = pc.match_substring_regex(words, _QUOTED)
-    if pc.any(needed).as_py():
-        quoted = pc.replace_substring(pc.replace_substring(words, "\\", "\\\\"), '"', '\\"')
-        quote = pa.scalar('"', pa.large_string())
-        quoted = pc.binary_join_element_wise(quote, quoted, quote, pa.scalar("", pa.large_string()))
-        words = pc.if_else(needed, quoted, words)
-    words = pc.fill_null(words, "NULL").cast(pa.string())
+    words = column_text(array.values.slice(first, last - first), element_type(typoid), element, style)
+    null = pc.equal(pc.binary_length(words), 4)
+    if pc.any(null).as_py():
+        null = pc.and_(null, pc.equal(pc.ascii_lower(words), "null"))
+    words = pc.fill_null(_in_quotes(words, null, _IN_ARRAY, '\\"'), "NULL").cast(pa.string())
     lists = pa.ListArray.from_arrays(
         pc.subtract(offsets, first), words, mask=array.is_null() if array.null_count else None
     )
     return pc.binary_join_element_wise("{", pc.binary_join(lists, ","), "}", "").cast(pa.large_string())
+
+
+def _rows(array: Any, form: Form, style: TextStyle) -> Any:
+    """Structs as the texts of records, whose fields are quoted where record_out does so; None: the struct has other
+    fields."""
+    import pyarrow.compute as pc
+
+    if [field.name for field in array.type] != [name for name, _ in form.children]:
+        return None
+    children, parts = array.flatten(), []  # NULL where the struct is
+    for field in form.row_fields:
+        words = column_text(children[field.child], field.type, form.children[field.child][1], style)
+        parts += [",", pc.fill_null(_in_quotes(words, None, _IN_ROW, '""'), "")]
+    found = _joined("(", *parts[1:], ")")
+    return pc.if_else(array.is_valid(), found, None) if array.null_count else found
+
+
+def _in_quotes(words: Any, chosen: Any, special: str, quote: str) -> Any:
+    """The words, with quotes around those that are chosen, are empty or have special letters; backslashes in these are
+    doubled, and a quote in them is `quote`."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    needed = pc.or_kleene(pa.array(having(words, special)), pc.equal(pc.binary_length(words), 0))
+    if chosen is not None:
+        needed = pc.or_kleene(needed, chosen)
+    if not pc.any(needed).as_py():
+        return words
+    inside = words
+    for letter, escaped in (("\\", "\\\\"), ('"', quote)):
+        if having(words, letter).any():
+            inside = pc.replace_substring(inside, letter, escaped)
+    return pc.if_else(needed, _joined('"', inside, '"'), words)
+
+
+def _joined(*parts: Any) -> Any:
+    """Columns of large strings, and constants, one behind the other."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    given = [pa.scalar(each, pa.large_string()) if isinstance(each, str) else each for each in (*parts, "")]
+    return pc.binary_join_element_wise(*given)
 
 
 def _within(units: Any, in_a_day: int) -> bool:
@@ -140,7 +196,18 @@ def _timestamps(array: Any, zone: str) -> Any:
         texts = pc.replace_substring_regex(texts, r"\.?0{1,6}$", "")
     if not zone:
         return texts
-    return pc.binary_join_element_wise(texts, *[pa.scalar(each, pa.large_string()) for each in (zone, "")])
+    return _joined(texts, zone)
+
+
+def _hexadecimal(array: Any) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    known = array.fill_null(b"").cast(pa.large_binary())
+    _, edges = bytes_of(known)
+    digits = pa.py_buffer(binascii.hexlify(content(known)))
+    texts = _joined("\\x", pa.LargeStringArray.from_buffers(len(array), pa.py_buffer(edges * 2), digits))
+    return pc.if_else(array.is_valid(), texts, None) if array.null_count else texts
 
 
 _HYPHENS = (8, 13, 18, 23)

@@ -6,14 +6,15 @@ arrays and rows are cut into their words (nested_words.py). Others are read valu
 
 from __future__ import annotations
 
+import binascii
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.types import oids
 from pgrepl.types.builtin import base_type_and_typmod, element_type, type_by_oid
-from pgrepl.types.lake_arrays import Form, content, plain_array, storage_type
+from pgrepl.types.lake_arrays import Form, plain_array, storage_type
 from pgrepl.types.lake_forms import form, is_row_type
-from pgrepl.types.nested_words import Words, words_of
+from pgrepl.types.nested_words import Words, bytes_of, words_of
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import reader
 from pgrepl.types.user_types import constrained
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     Numbers = npt.NDArray[Any]
+
+_BACKSLASH, _X = b"\\x"
 
 Cast = Callable[["pa.Array", int, TextStyle], "pa.Array | None"]
 
@@ -47,10 +50,14 @@ def values_of(array: pa.Array, typoid: int, typmod: int, style: TextStyle, kind:
 
 def _of_domain(array: pa.Array, typoid: int, style: TextStyle, kind: Form | None) -> pa.Array:
     base, typmod = base_type_and_typmod(typoid, -1)
-    found = values_of(array, base, typmod, style, kind)
+    return in_domain(values_of(array, base, typmod, style, kind), typoid, style)
+
+
+def in_domain(array: pa.Array, typoid: int, style: TextStyle) -> pa.Array:
+    """The values, if the constraints of the domain allow them."""
     if constrained(typoid) and style.check_domains is not None and not style.stored:
-        style.check_domains(typoid, found)
-    return found
+        style.check_domains(typoid, array)
+    return array
 
 
 def _cast(array: pa.Array, typoid: int, typmod: int, style: TextStyle) -> pa.Array | None:
@@ -164,20 +171,25 @@ def _of_struct(array: pa.Array, typoid: int, kind: Form, style: TextStyle) -> pa
     import pyarrow.compute as pc
 
     fields, stored = kind.row_fields, storage_type(kind.arrow())
-    found = words_of(array.fill_null("").cast(pa.large_string()), "(", ")")
+    found = words_of(array.fill_null("").cast(pa.large_string()), "(", ")", doubled=True)
     right = found.is_plain & (found.counts == len(fields))
-    words = found.words.filter(pa.array(np.repeat(right, found.counts)))
-    quoted = found.quoted[np.repeat(right, found.counts)]
+    words, quoted = found.words, found.quoted
+    if not right.all():
+        chosen = np.repeat(right, found.counts)
+        words, quoted = words.filter(pa.array(chosen)), quoted[chosen]
     missing = pc.and_(pc.equal(pc.binary_length(words), 0), pa.array(~quoted))
-    words = pc.if_else(missing, None, words).cast(pa.string())
+    if pc.any(missing).as_py():
+        words = pc.if_else(missing, None, words)
+    words = words.cast(pa.string())
     columns = [pa.nulls(int(right.sum()), each.type) for each in stored]
     for n, field in enumerate(fields):
         at = pa.array(np.arange(n, len(words), len(fields)))
         made = values_of(words.take(at), field.type, field.typmod, style, kind.children[field.child][1])
         columns[field.child] = made.cast(stored.field(field.child).type)
     rows = pa.StructArray.from_arrays(columns, fields=list(stored))
-    places = pc.if_else(pa.array(right), pa.array(np.cumsum(right) - 1), None)
-    return _with_others(rows.take(places), array, pa.array(right), kind, typoid, -1, style)
+    if len(rows) < len(array):
+        rows = rows.take(pc.if_else(pa.array(right), pa.array(np.cumsum(right) - 1), None))
+    return _with_others(rows, array, pa.array(right), kind, typoid, -1, style)
 
 
 # --- by Arrow ---------------------------------------------------------------------------------------------------------
@@ -213,7 +225,7 @@ def _whole(name: str) -> Cast:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        if pc.any(pc.match_substring(array, "x", ignore_case=True)).as_py():
+        if any(pc.any(pc.match_substring(array, letter)).as_py() for letter in "xX"):
             return None  # 0xFF
         return array.cast(getattr(pa, name)())
 
@@ -318,13 +330,23 @@ def _bytea(array: pa.Array, typmod: int, style: TextStyle) -> pa.Array | None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if not _match(array, r"^\\x([0-9a-fA-F]{2})*$"):
+    data, ends = bytes_of(array.fill_null("\\x").cast(pa.large_string()))
+    starts, lengths = ends[:-1], np.diff(ends)
+    if (
+        (lengths < 2).any()
+        or (lengths % 2).any()
+        or (data[starts] != _BACKSLASH).any()
+        or (data[starts + 1] != _X).any()
+    ):
         return None
-    digits = pc.binary_slice(array.fill_null("\\x").cast(pa.large_binary()), 2)
-    raw = bytes.fromhex(bytes(content(digits)).decode("ascii"))
-    lengths = pc.binary_length(digits).to_numpy(zero_copy_only=False) // 2
-    ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    made = pa.Array.from_buffers(pa.binary(), len(array), [None, pa.py_buffer(ends), pa.py_buffer(raw)])
+    digits = np.ones(len(data), np.bool_)
+    digits[starts] = digits[starts + 1] = False
+    try:
+        raw = binascii.unhexlify(data[digits].tobytes())
+    except binascii.Error:
+        return None
+    edges = (ends // 2 - np.arange(len(ends))).astype(np.int32)
+    made = pa.Array.from_buffers(pa.binary(), len(array), [None, pa.py_buffer(edges), pa.py_buffer(raw)])
     return pc.if_else(array.is_valid(), made, None) if array.null_count else made
 
 

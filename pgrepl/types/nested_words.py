@@ -1,10 +1,11 @@
-"""The words in a column of array, record or range texts, found for all rows together.
+"""The words in a column of array or record texts, found for all rows together.
 
     found = words_of(pa.array(['{a,"b c"}', '{}'], pa.large_string()), "{", "}")
     found.words, found.counts           # ['a', 'b c'], [2, 0]
 
-A text is understood here if it begins and ends with its brackets and has none of them outside quotes, has no
-backslash, and if each word in it is quoted as a whole or not at all, without doubled quotes. Others are not `is_plain`.
+A text is understood here if it begins and ends with its brackets and has none of them outside quotes, and if each word
+in it is quoted as a whole or not at all; a backslash stands only in quotes. Others are not `is_plain`. Only the places
+of brackets, commas, quotes and backslashes are looked at, which are few among all bytes.
 """
 
 from __future__ import annotations
@@ -33,72 +34,153 @@ class Words:
     is_plain: Numbers
 
 
-def words_of(array: Any, opening: str, closing: str, brackets: str = "") -> Words:
-    """The words of texts that are not NULL. An unquoted text between two commas may be empty; a text of nothing but
-    brackets has no word. `brackets`: those that may not stand outside quotes besides."""
-    import numpy as np
+def words_of(array: Any, opening: str, closing: str, *, doubled: bool = False) -> Words:
+    """The words of large strings that are not NULL. An unquoted text between two commas may be empty; a text of nothing
+    but brackets has no word. `doubled`: two quotes in a quoted word are one."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    data = np.frombuffer(content(array), np.uint8)
-    ends = np.frombuffer(array.buffers()[1], np.int64, len(array) + 1, array.offset * 8) if len(array) else np.zeros(1)
-    ends = (ends - ends[0]).astype(np.int64)
-    starts, stops = ends[:-1], ends[1:]
-    plain = stops - starts >= 2
-    first, last = np.minimum(starts, max(len(data) - 1, 0)), np.maximum(stops - 1, 0)
-    if len(data):
-        plain &= _among(data, opening)[first] & _among(data, closing)[last]
-    quotes = data == _QUOTE
-    parity = np.bitwise_xor.accumulate(quotes.view(np.uint8)) if len(data) else quotes.view(np.uint8)
-    before = np.where(starts > 0, parity[np.maximum(starts - 1, 0)] if len(data) else 0, 0).astype(np.uint8)
-    outside = (parity ^ np.repeat(before, stops - starts)) == 0
-    bracket = _among(data, opening + closing + brackets) & outside
-    wrong = np.concatenate([[0], np.cumsum(bracket)]).astype(np.int64)
-    plain &= wrong[stops] - wrong[starts] == 2
-    wrong = np.concatenate([[0], np.cumsum(data == _BACKSLASH)]).astype(np.int64)
-    plain &= wrong[stops] == wrong[starts]
-    if len(data):
-        plain &= outside[last]
-    comma = (data == _COMMA) & outside
-    return _found(pa, np, data, starts, stops, quotes, comma, plain)
+    signs = _Signs(array, opening, closing, doubled=doubled)
+    plain = signs.plain_rows()
+    if not plain.all():
+        nothing = pa.scalar(opening + closing, pa.large_string())
+        signs = _Signs(pc.if_else(pa.array(plain), array, nothing), opening, closing, doubled=doubled)
+        signs.plain_rows()
+    return Words(*signs.words(), plain)
 
 
-def _among(data: Numbers, letters: str) -> Numbers:
+def having(array: Any, letters: str) -> Numbers:
+    """Which of the large strings have one of these letters, all ASCII; NULL has none."""
     import numpy as np
 
-    found: Numbers = np.isin(data, [ord(letter) for letter in letters])
+    found = np.zeros(len(array), np.bool_)
+    data, ends = bytes_of(array.fill_null("") if array.null_count else array)
+    found[ends[1:].searchsorted(_places(data, letters), side="right")] = True
     return found
 
 
-def _found(
-    pa: Any, np: Any, data: Numbers, starts: Numbers, stops: Numbers, quotes: Numbers, comma: Numbers, plain: Numbers
-) -> Words:
-    """The words of the plain rows; a word with quotes in its midst makes its row not plain, and all are cut again."""
-    while True:
-        bounds = np.zeros(len(data) + 1, np.bool_)
-        bounds[:-1] = comma & np.repeat(plain, stops - starts)
-        bounds[starts[plain]] = True
-        bounds[stops[plain] - 1] = True
-        at = np.flatnonzero(bounds)
-        row = np.searchsorted(stops, at, side="right")
-        inner = row[1:] == row[:-1] if len(at) else np.empty(0, np.bool_)
-        begins, behind, row = at[:-1][inner] + 1, at[1:][inner], row[:-1][inner]
-        empty = (behind == begins) & (stops[row] - starts[row] == 2)
-        begins, behind, row = begins[~empty], behind[~empty], row[~empty]
-        counted = np.concatenate([[0], np.cumsum(quotes)]).astype(np.int64)
-        many = counted[behind] - counted[begins]
-        quoted = np.zeros(len(begins), np.bool_)
-        two = np.flatnonzero((many == 2) & (behind - begins >= 2))
-        quoted[two] = quotes[begins[two]] & quotes[behind[two] - 1]
-        bad = (many > 0) & ~quoted
-        if not bad.any():
-            break
-        plain = plain.copy()
-        plain[row[bad]] = False
-    begins, behind = begins + quoted, behind - quoted
-    inside = np.zeros(len(data) + 1, np.int8)
-    inside[begins] += 1
-    inside[behind] -= 1
-    kept = data[np.cumsum(inside[:-1], dtype=np.int8) > 0]
-    ends = np.concatenate([[0], np.cumsum(behind - begins)]).astype(np.int64)
-    words = pa.LargeStringArray.from_buffers(len(begins), pa.py_buffer(ends), pa.py_buffer(kept.tobytes()))
-    return Words(words, np.bincount(row, minlength=len(starts)).astype(np.int64), quoted, plain)
+def bytes_of(array: Any) -> tuple[Numbers, Numbers]:
+    """The bytes of all texts, one behind the other, and where each begins; at last where they end."""
+    import numpy as np
+
+    data = np.frombuffer(content(array), np.uint8)
+    if not len(array):
+        return data, np.zeros(1, np.int64)
+    ends = np.frombuffer(array.buffers()[1], np.int64, len(array) + 1, array.offset * 8)
+    return data, ends - ends[0]
+
+
+def _places(data: Numbers, letters: str) -> Numbers:
+    import numpy as np
+
+    found = data == ord(letters[0])
+    for letter in letters[1:]:
+        found |= data == ord(letter)
+    return np.flatnonzero(found)
+
+
+class _Signs:
+    """The brackets, commas, quotes and backslashes that mean something in a column of texts."""
+
+    def __init__(self, array: Any, opening: str, closing: str, *, doubled: bool) -> None:
+        import numpy as np
+
+        self._opening, self._closing = ord(opening), ord(closing)
+        self._data, self._ends = bytes_of(array)
+        at = _places(self._data, f'{opening}{closing},"\\')
+        self._at = at = _without_escaped(at, self._data[at])
+        self._kind = self._data[at]
+        self._edges = at.searchsorted(self._ends)  # the first sign of each row
+        self._adjacent = at[1:] - at[:-1] == 1  # signs that stand side by side
+        self._slashes, quotes = self._kind == _BACKSLASH, self._kind == _QUOTE
+        parity = np.bitwise_xor.accumulate(quotes.view(np.uint8)) if quotes.any() else quotes.view(np.uint8)
+        before = np.concatenate([[np.uint8(0)], parity])[self._edges]
+        self._is_even = before[1:] == before[:-1]
+        if before.any():  # a text whose quotes are not paired changes what is inside of the next ones
+            parity = parity ^ np.repeat(before[:-1], np.diff(self._edges))
+        self._inside = parity.view(np.bool_)
+        self._opens, self._closes = quotes & self._inside, quotes & ~self._inside
+        self._seconds = self._next(self._closes) & self._opens & doubled  # of two quotes that are one
+        self._bounds = ~(quotes | self._slashes | self._inside)
+
+    def _next(self, signs: Numbers) -> Numbers:
+        """The signs directly behind these."""
+        import numpy as np
+
+        found = np.zeros(len(signs), np.bool_)
+        np.logical_and(signs[:-1], self._adjacent, out=found[1:])
+        return found
+
+    def _last(self, signs: Numbers) -> Numbers:
+        """The signs directly before these."""
+        import numpy as np
+
+        found = np.zeros(len(signs), np.bool_)
+        np.logical_and(signs[1:], self._adjacent, out=found[:-1])
+        return found
+
+    def _of_rows(self, signs: Numbers) -> Numbers:
+        """How many of these each row has."""
+        import numpy as np
+
+        found: Numbers = np.diff(np.concatenate([[0], np.cumsum(signs)])[self._edges])
+        return found
+
+    def plain_rows(self) -> Numbers:
+        import numpy as np
+
+        at, kind, bounds, edges = self._at, self._kind, self._bounds, self._edges
+        bad = self._opens & ~(self._next(bounds & (kind != self._closing)) | self._seconds)
+        bad |= self._closes & ~(self._last(bounds & (kind != self._opening)) | self._last(self._seconds))
+        bad |= self._slashes & ~self._inside
+        plain: Numbers = self._is_even & (np.diff(edges) >= 2)
+        rows = np.arange(len(plain)) if plain.all() else np.flatnonzero(plain)
+        first, last = edges[rows], edges[rows + 1] - 1
+        plain[rows] = (at[first] == self._ends[rows]) & (kind[first] == self._opening) & bounds[first]
+        plain[rows] &= (at[last] == self._ends[rows + 1] - 1) & (kind[last] == self._closing) & bounds[last]
+        if bad.any():
+            plain &= self._of_rows(bad) == 0
+        brackets = bounds & (kind != _COMMA)
+        if np.count_nonzero(brackets) != 2 * np.count_nonzero(plain):
+            plain &= self._of_rows(brackets) == 2
+        return plain
+
+    def words(self) -> tuple[Any, Numbers, Numbers]:
+        """The words, how many each row has, and which are quoted, if all rows are plain."""
+        import numpy as np
+        import pyarrow as pa
+
+        bounds = np.flatnonzero(self._bounds)
+        at, kind = self._at[bounds], self._kind[bounds]
+        firsts = np.flatnonzero(kind == self._opening)  # among the bounds; so many as rows
+        counts = np.diff(np.append(firsts, len(bounds))) - 1
+        is_word = kind != self._closing
+        empty = np.diff(self._ends) == 2
+        if empty.any():
+            is_word[firsts[empty]] = False
+            counts[empty] = 0
+        begins = np.flatnonzero(is_word)
+        left_out = ~self._inside | self._opens | self._slashes
+        if self._seconds.any():
+            left_out &= ~self._seconds
+        kept = np.ones(len(self._data), np.bool_)
+        kept[self._at[left_out]] = False
+        left = np.cumsum(left_out)[bounds[begins + 1]] - 1
+        edges = np.empty(len(begins) + 1, np.int64)
+        edges[0], edges[1:] = 0, at[begins + 1] - left
+        texts = pa.LargeStringArray.from_buffers(len(begins), pa.py_buffer(edges), pa.py_buffer(self._data[kept]))
+        return texts, counts, self._data[at[begins] + 1] == _QUOTE
+
+
+def _without_escaped(at: Numbers, kind: Numbers) -> Numbers:
+    """The places of signs that no backslash stands before. Of backslashes side by side every second one is escaped."""
+    import numpy as np
+
+    slashes = np.flatnonzero(kind == _BACKSLASH)
+    if not len(slashes):
+        return at
+    places = at[slashes]
+    begins = np.flatnonzero(np.diff(places, prepend=-2) != 1)
+    number = np.arange(len(places)) - np.repeat(begins, np.diff(np.append(begins, len(places))))
+    escaped = places[number % 2 == 0] + 1
+    return at[~np.isin(at, escaped, assume_unique=True)]

@@ -86,7 +86,7 @@ class Value:
         if own is None or not is_row_type(self.expr.type):
             own = form(self.expr.type, self.expr.typmod)
         try:
-            found = columnar(with_casts(self.expr, context.style, own))
+            found = columnar(with_casts(self.expr, context.style, own, forms))
             _check_kept(found.type, storage_type(own.arrow()))
         except NotColumnar:
             return _values_by_rows(self.expr, own, forms, context)

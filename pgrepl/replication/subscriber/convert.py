@@ -56,6 +56,8 @@ def copied(column: SentColumn, attribute: Attribute, place: int) -> KernelColumn
     from pgrepl.lake.kernels.row_maker import KernelColumn
 
     longest = None
+    if is_row_type(column.type):
+        return None  # the target may keep rows in another way
     if not is_same(column, attribute):
         whole = column.type in oids.INTEGERS and attribute.type in oids.INTEGERS
         if not whole and not (column.type in _TEXTS and attribute.type in _TEXTS):
@@ -73,7 +75,8 @@ def converted(session: Session, column: SentColumn, attribute: Attribute, place:
     made = copied(column, attribute, place)
     if made is not None:
         return made
-    check_readable(session, attribute)
+    if not is_same(column, attribute):
+        check_readable(session, attribute)
     value = conversion_of(through_text(column, attribute, place + 1), Context(session, WIRE_STYLE))
     if value is None:
         raise Declined(f'the type of column "{attribute.name}"')
@@ -93,12 +96,13 @@ _SIZED = (
 
 def through_text(column: SentColumn, attribute: Attribute, attnum: int) -> Expr:
     """`attnum`: that of the sent column."""
-    if is_row_type(column.type):
+    is_row = is_row_type(column.type)
+    if is_row and column.kept is None:
         raise Declined(f'the type of column "{attribute.name}"')
     source, sent_typmod = base_type_and_typmod(column.type, column.typmod)
     target, typmod = base_type_and_typmod(attribute.type, attribute.typmod)
     expr: Expr = Var(column.type, typmod=column.typmod, attnum=attnum)
-    if source != target:
+    if is_row or source != target:
         expr = CoerceViaIO(target, arg=expr)
     if typmod >= 0 and (source, sent_typmod) != (target, typmod):
         expr = _sized(expr, target, typmod, attribute)

@@ -13,6 +13,8 @@ from pgrepl.frozen import frozen
 
 if TYPE_CHECKING:
     from pgrepl.lake.history import LogicalMessage
+    from pgrepl.lake.table import LakeColumn
+    from pgrepl.types.lake_arrays import Form
 
 Row = tuple[Any, ...]
 
@@ -30,6 +32,14 @@ class SentColumn:
     text_of: int = 0  # the publisher's type, if values come as text from a server; `type` is text then
     text_typmod: int = -1  # that type's modifier
     attnum: int = 0  # the column's number in the publisher's table; 0: the publisher does not tell
+    kept: LakeColumn | None = None  # how a publisher's lake keeps rows, in columns of values
+
+    @property
+    def form(self) -> Form:
+        """The form of values in columns."""
+        from pgrepl.types.lake_forms import form
+
+        return form(self.type, self.typmod) if self.kept is None else self.kept.form
 
     @property
     def sent_as(self) -> int:

@@ -64,7 +64,7 @@ class Encoder:
         self._binary = binary
         self._encoding = encoding
         self._encode = str.encode if encoding == UTF8 else partial(text_to_bytes, encoding=encoding)
-        self._described: dict[int, SentRelation] = {}
+        self._described: dict[int, tuple[SentRelation, bytes]] = {}
 
     def lines(self, transaction: WireTransaction) -> Iterator[Line]:
         xid, commit, end = transaction.xid, transaction.finish_lsn, transaction.end_lsn
@@ -110,9 +110,12 @@ class Encoder:
 
     def described(self, relation: SentRelation) -> Iterator[bytes]:
         """The Relation message, unless it stands."""
-        if self._described.get(relation.relid) != relation:
-            self._described[relation.relid] = relation
-            yield self._relation(relation)
+        known, message = self._described.get(relation.relid, (None, b""))
+        if known != relation:
+            written = self._relation(relation)
+            self._described[relation.relid] = relation, written
+            if written != message:
+                yield written
 
     def forget(self, relids: Iterable[int]) -> list[int]:
         """Have the relations described anew before their next change."""

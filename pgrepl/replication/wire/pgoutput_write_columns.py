@@ -14,7 +14,6 @@ from pgrepl.replication.wire import pgoutput
 from pgrepl.replication.wire.batch import DELETE
 from pgrepl.types.byte_columns import joined, records
 from pgrepl.types.column_text import column_text
-from pgrepl.types.lake_forms import form
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -205,7 +204,7 @@ def _tuples(
 
     parts: list[Any] = [bytes([tag]) + pgoutput.COLUMN_COUNT.pack(len(columns))]
     for place, (column, array) in enumerate(zip(columns, arrays, strict=True)):
-        part = _values(column_text(array, column.type, form(column.type, column.typmod), style))
+        part = _values(column_text(array, column.type, column.form, style))
         if place in unchanged:
             part = pc.if_else(pa.array(unchanged[place]), bytes([pgoutput.UNCHANGED_VALUE]), part)
         parts.append(part)

@@ -28,7 +28,6 @@ from pgrepl.replication.wire.batch import BatchTransaction, RelationMessages, Wi
 from pgrepl.replication.wire.file_changes import MessageFiles
 from pgrepl.replication.wire.message_files import MessageFile, MessageFolder
 from pgrepl.replication.wire.messages import SentRelation, TruncateMessage
-from pgrepl.types.lake_forms import is_row_type
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -188,6 +187,8 @@ class _Found:
     def read(self, plans: Plans, snapshots: Sequence[Snapshot], base: int) -> bool:
         """Read the changes of all tables; False: they cannot be sent by columns."""
         for together in self._sources(plans, snapshots, base):
+            if any(source.relation != together[0].relation for source in together):
+                return False  # rows that partitions keep in other ways
             found = []
             for source in together:
                 messages = self._of_table(source, alone=len(together) == 1)
@@ -213,8 +214,6 @@ class _Found:
     def _of_table(self, source: TableChanges, *, alone: bool) -> RelationMessages | None:
         """`alone`: no other table is sent as the same; otherwise the messages are in files, and so can be joined."""
         if not source.is_sure or source.rows.table.has_dimensions:
-            return None
-        if any(is_row_type(column.type) for column in source.relation.columns):
             return None
         ranges = source.ranges()
         if alone and len(ranges) == 1:

@@ -8,6 +8,7 @@ cannot evaluate Spark SQL does, where it is worth a job, and answers a boolean f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.engine import changes_held, choose_job
@@ -32,6 +33,7 @@ from pgrepl.replication.wire.message_files import most_held
 from pgrepl.rows.routing_spark import column_names
 from pgrepl.types import oids
 from pgrepl.types.lake_arrays import plain_array
+from pgrepl.types.lake_forms import is_row_type
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -62,7 +64,6 @@ class TableChanges:
         begin. `orders`: as for ChangesFrame."""
         self.session: Session | None = session  # None: in a kernel
         self.plan = plan
-        self.relation: SentRelation = describe(plan)
         self.chosen = list(chosen)
         self.first = first
         self.orders = orders
@@ -73,11 +74,23 @@ class TableChanges:
         identity = [plan.table.attributes[n - 1] for n in plan.identity.columns]
         self.is_sure = all(is_equal_as_kept(a.type, a.typmod) or a.type == oids.BPCHAR for a in identity)
         self.rows = ChangedRows(session, plan.table.oid, first - 1, last)
+        self.relation: SentRelation = self._described()
         self.is_sure &= 2 * self.rows.behind < 1 << (RANK_BITS - 1)
         self.count = 0  # of all changes, if they are read in ranges
         self.tests = by_columns(session, plan)  # row filters by operation
         self.is_portable = self.tests.keys() == plan.filters.keys()  # changes can be read without the session
         self.is_columnar = self.is_portable and are_columnar(self.tests.values())
+
+    def _described(self) -> SentRelation:
+        """The relation, with how rows are kept in columns of row types."""
+        relation = describe(self.plan)
+        columns = [
+            replace(column, kept=self.rows.table.column(number).kept_alike)
+            if number and is_row_type(column.type)
+            else column
+            for column, number in zip(relation.columns, self.numbers, strict=True)
+        ]
+        return replace(relation, columns=tuple(columns))
 
     def alone(self) -> TableChanges:
         """A copy for one range, with the session: ranges are read at once, and each tells what it has met."""
@@ -268,8 +281,6 @@ class LakeChanges:
     # --- values -------------------------------------------------------------------------------------------------------
 
     def pick(self, places: Sequence[int], messages: Numbers, *, old: bool = False) -> list[pa.Array]:
-        from pgrepl.types.lake_forms import form
-
         whole = len(self._events) == self._found.count
         sent = [n for n in self._sent(places) if not old or self.plan.identity.covers(n)]
         found = self._found.pick(sent, messages if whole else self._events[messages], new=not old) if sent else []
@@ -279,7 +290,7 @@ class LakeChanges:
             array = arrays.get(self._numbers[place])
             if array is None:
                 column = self.relation.columns[place]
-                array = plain_array(form(column.type, column.typmod).to_array([None] * len(messages)))
+                array = plain_array(column.form.to_array([None] * len(messages)))
             picked.append(array)
         return picked
 

@@ -34,7 +34,7 @@ def described(
         raise Declined("arrays of several dimensions")
     places = list(matched.places)
     same, columns = set(), []
-    sent = tuple([(column.type, column.typmod) for column in matched.sent.columns])
+    sent = matched.sent.columns
     for attribute in table.columns:
         place = places[attribute.num - 1]
         if place >= 0:

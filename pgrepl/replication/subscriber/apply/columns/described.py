@@ -11,7 +11,6 @@ from pgrepl.frozen import frozen
 from pgrepl.replication.wire.batch import RelationChanges
 from pgrepl.types import oids
 from pgrepl.types.lake_arrays import plain_array
-from pgrepl.types.lake_forms import form
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     from pgrepl.lake.kernels.row_maker import KernelColumn, KernelCondition, RowMaker
     from pgrepl.lake.table import LakeColumn, LakeTable
-    from pgrepl.types.lake_arrays import Form
+    from pgrepl.replication.wire.messages import SentColumn
 
     Numbers = npt.NDArray[Any]
 
@@ -37,11 +36,6 @@ class TableKeys:
 
 
 @frozen
-class SentForm:
-    form: Form
-
-
-@frozen
 class DescribedTable:
     """`places`: for each column by number the place among those that are sent; columns that are not sent have places
     behind these, generated ones -1. `same`: the numbers of the columns that hold what is sent as it is. `defaults`:
@@ -51,7 +45,7 @@ class DescribedTable:
     keys: TableKeys
     places: tuple[int, ...]
     same: frozenset[int]
-    sent: tuple[tuple[int, int], ...]  # types and typmods of the places that are sent
+    sent: tuple[SentColumn, ...]  # the places that are sent
     columns: tuple[KernelColumn, ...]  # made of what is at a place, whose attribute number is the place + 1
     check: KernelCondition | None
     defaults: Mapping[int, pa.Array]
@@ -72,10 +66,10 @@ class DescribedTable:
         """The columns that are not kept as they were sent."""
         return [column for column in self.columns if column.attnum not in self.same and not column.generated]
 
-    def column(self, attnum: int) -> SentForm | LakeColumn:
+    def column(self, attnum: int) -> SentColumn | LakeColumn:
         """The column at a place, as a source of a RowMaker."""
         if attnum <= len(self.sent):
-            return SentForm(form(*self.sent[attnum - 1]))
+            return self.sent[attnum - 1]
         return self.table.column(self.places.index(attnum - 1) + 1)
 
     def maker(self) -> RowMaker:
