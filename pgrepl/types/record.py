@@ -24,6 +24,9 @@ class Record(tuple[Any, ...]):
         record.names = tuple(names) or tuple(f"f{n + 1}" for n in range(len(values)))
         return record
 
+    def __reduce__(self) -> Any:
+        return Record, (tuple(self), self.types, self.names)
+
 
 @frozen
 class RowField:

@@ -74,6 +74,8 @@ class Case:
     subscriber: str = ""  # instead of `columns`
     more: str = ""  # at the subscribers
     divided: str = ""  # the partitions at the publisher, which are published as their root
+    types: str = ""  # at the publisher …
+    types_there: str = ""  # … and at the subscribers
 
 
 CASES = {
@@ -142,6 +144,18 @@ CASES["leaves as others"] = Case(
 )  # fmt: skip
 
 
+_ROW = "ROW(g, nullif('\"' || g, '\"5'), ARRAY[g % 3, NULL])::pair"
+CASES["rows"] = Case(
+    "a int PRIMARY KEY, b text, c int, r pair, l pair[]",
+    "a",
+    f"g, 'v' || g, g % 9, CASE WHEN g % 4 > 0 THEN {_ROW} END, ARRAY[NULL, {_ROW}]",
+    "a + 100",
+    "l pair[], gone int, a int PRIMARY KEY, b text, c int, r text, n int",
+    types="CREATE TYPE pair AS (x int, y text, z int[])",
+    types_there="CREATE TYPE pair AS (x bigint, gone int, y varchar(9), z text[]); ALTER TYPE pair DROP ATTRIBUTE gone",
+)
+
+
 def statement(case: Case, chance: random.Random) -> str:
     low, many = chance.randrange(60), chance.randrange(1, 9)
     rows = f"SELECT {case.row}, g FROM generate_series({low}, {low + many}) g"
@@ -171,6 +185,8 @@ def workload(trio: Trio, case: Case, chance: random.Random, rounds: int) -> None
 
 
 def ready(trio: Trio, case: Case) -> None:
+    trio.pub(case.types)
+    trio.at_subscribers(case.types_there)
     trio.pub(f"CREATE TABLE t ({case.columns}, n int){case.divided}")
     trio.at_subscribers(f"CREATE TABLE t ({case.subscriber or case.columns + ', n int'}); {case.more}")
     trio.pub(f"CREATE PUBLICATION p FOR TABLE t{' WITH (publish_via_partition_root)' if case.divided else ''}")

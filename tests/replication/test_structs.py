@@ -26,6 +26,7 @@ def test_structs_are_replicated(tmp_path: Path, way: object) -> None:
     pub(f"INSERT INTO t SELECT g, {rows} FROM generate_series(201, 320) g", "UPDATE t SET s.i.y = 'u' WHERE n % 3 = 0")
     pub("UPDATE t SET k = 5 WHERE n < 200", "DELETE FROM t WHERE n % 7 = 0", "UPDATE t SET s = NULL WHERE n = 1")
     assert sub.catch_up() == [] and sub(everything) == pub(everything)
+    assert sub.ways() == ({"copy row by row": 1, "apply": 1} if way is by_columns else {})
     pub("INSERT INTO t VALUES (1000, ROW(1, NULL, '{{1},{2}}'), NULL)")
     for each in (pub, sub):
         each("ALTER TYPE c RENAME ATTRIBUTE a TO z", "ALTER TYPE inside ADD ATTRIBUTE w date")

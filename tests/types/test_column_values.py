@@ -16,7 +16,7 @@ from pgrepl.types import oids
 from pgrepl.types.builtin import PgType, range_by_oid
 from pgrepl.types.column_text import column_text
 from pgrepl.types.column_values import values_of
-from pgrepl.types.lake_arrays import plain_array
+from pgrepl.types.lake_arrays import plain_array, storage_type
 from pgrepl.types.lake_forms import form, is_row_type
 from pgrepl.types.lake_structs import file_form
 from pgrepl.types.style import STORED_STYLE, TextStyle
@@ -43,9 +43,14 @@ USERS = UserTypes(
         ), width=4),
         TypeData(_type(20003, "_pair", "b", "A", elem=20002)),
         TypeData(_type(20004, "whole", "d", "N", base=oids.INT4)),
+        TypeData(_type(20005, "nest", "c", "C", array=20006), fields=(
+            Field(0, "p", 20002, -1), Field(1, "ps", 20003, -1), Field(2, "w", 20004, -1), Field(3, "t", 1009, -1),
+            Field(4, "y", oids.BYTEA, -1), Field(5, "u", oids.UUID, -1), Field(6, "f", oids.FLOAT8, -1),
+        ), width=7),
+        TypeData(_type(20006, "_nest", "b", "A", elem=20005)),
     )
 )  # fmt: skip
-MOOD, MOODS, PAIR, PAIRS, WHOLE = (USERS.type_of(oid) for oid in range(20000, 20005))
+MOOD, MOODS, PAIR, PAIRS, WHOLE, NEST, NESTS = (USERS.type_of(oid) for oid in range(20000, 20007))
 
 INTERVALS = (
     "00:00:00", "01:02:03", "1 day", "2 days", "1 days", "1 mon", "3 mons 4 days", "1 year", "2 years 11 mons 30 days",
@@ -66,7 +71,9 @@ TEXTS = (
 ROWS = (
     "(1,a,sad)", "(,,)", '(1,"",)', '(1,"a b","o k")', '(1,"a,b)",sad)', '(1,"a""b",)', '(1,"a\\"b",)', "(1,a\\,b,)",
     "( 1 , a ,sad)", "(1, a b ,)", " (1,a,) ", '("1",a,)', '(1,a"b c"d,)', "(x,a,)", "(1,a,glad)", "(1,a)", "(1,a,,)",
-    "(1,a,sad", "1,a,sad)", "", "()", "(2147483648,a,)", "(1,(a,)", "(1,NULL,)", '(1,"(",)',
+    "(1,a,sad", "1,a,sad)", "", "()", "(2147483648,a,)", "(1,(a,)", "(1,NULL,)", '(1,"(",)', '(1,"""",)', '(1,"a""",)',
+    '(1,"""a",)', '(1,"\\\\",)', '(1,"a\\\\""b",)', '(1,"a\\",)', '(1,"\v",)', "(1,\v,)", '(1,a"",)', '(1,""a,)',
+    '(1,"a" ,)', '(1, "a",)', '(1,"a","o k"', '(1,"a"),)', '(1,a,sad"")', '(1,""","" ,)', '(1,"a\\,b",)', '(1,null,)',
 )  # fmt: skip
 WORDS: dict[tuple[int, int], tuple[str, ...]] = {
     (oids.INTERVAL, -1): INTERVALS,
@@ -114,6 +121,14 @@ WORDS: dict[tuple[int, int], tuple[str, ...]] = {
     (PAIR, -1): ROWS,
     (PAIRS, -1): ('{"(1,a,sad)",NULL}', '{"(1,\\"a b\\",)"}', "{}", "{(1)}"),
     (WHOLE, -1): ("1", "x", "0x1F"),
+    (NEST, -1): (
+        '("(1,""a b"",sad)","{""(1,\\""a\\\\\\\\b\\"",)"",NULL}",7,"{""a b"",NULL,"""",""\\"" ""}","\\\\x00ff",'
+        "00000000-0000-0000-0000-00000000000a,1.5)",
+        "(,,,,,,)", '("(,,)",{},,{},,,Infinity)', '("(,"""","")",,,,,,)', "((),,,,,,)", '("(1,a,glad)",,,,,,)',
+        "(,,,{null},,,)", '(,,,"{""null"",nUll}",,,)', '(,,x,,,,)', '(,"{""(1,(,)""}",,,,,)', '(,,,"{a,\v}",,,)',
+        '(,,,"{""\v""}",,,)', '(,"{""(1,\\""\\""\\""\\"",)""}",,,,,)',
+    ),
+    (NESTS, -1): ('{"(,,,,,,)"}', '{"(\\"(1,\\"\\"a b\\"\\",)\\",,,,,,)",NULL}', "{}", '{"()"}'),
 }  # fmt: skip
 
 
@@ -133,13 +148,16 @@ def kind_of(typoid: int, typmod: int) -> Any:
 
 
 def one_by_one(typoid: int, typmod: int, words: list[str | None]) -> Any:
-    read = reader(typoid)
-    return plain_array(kind_of(typoid, typmod).to_array([None if w is None else read(w, typmod, STYLE) for w in words]))
+    read, kind = reader(typoid), kind_of(typoid, typmod)
+    found = plain_array(kind.to_array([None if w is None else read(w, typmod, STYLE) for w in words]))
+    return found.cast(storage_type(kind.arrow()))
 
 
 def together(typoid: int, typmod: int, words: list[str | None]) -> Any:
     kind = kind_of(typoid, typmod)
-    return plain_array(values_of(pa.array(words, pa.string()), typoid, typmod, STYLE, kind))
+    return plain_array(values_of(pa.array(words, pa.string()), typoid, typmod, STYLE, kind)).cast(
+        storage_type(kind.arrow())
+    )
 
 
 @pytest.mark.parametrize("kind", WORDS, ids=lambda kind: f"{int(kind[0])}-{kind[1]}")
