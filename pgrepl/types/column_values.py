@@ -134,6 +134,14 @@ def _of_list(array: pa.Array, typoid: int, typmod: int, kind: Form, style: TextS
     return _with_others(made, array, pa.array(right), kind, typoid, typmod, style)
 
 
+def _blanks() -> Numbers:
+    import numpy as np
+
+    found = np.zeros(256, np.bool_)
+    found[list(b" \t\n\r\v\f")] = True
+    return found
+
+
 def _elements(found: Words) -> tuple[pa.Array, Numbers]:
     """The words of arrays, with NULL for an unquoted one; and which of them are odd: without quotes they must neither
     be empty nor have blanks at their ends."""
@@ -141,14 +149,25 @@ def _elements(found: Words) -> tuple[pa.Array, Numbers]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    words = found.words
-    if not len(words):
-        return words, np.zeros(0, np.bool_)
-    trimmed = pc.ascii_trim(words, " \t\n\r\v\f")
-    odd = pc.or_(pc.equal(pc.binary_length(words), 0), pc.not_equal(pc.binary_length(trimmed), pc.binary_length(words)))
-    nulls = pc.and_(pc.equal(pc.binary_length(words), 4), pc.equal(pc.ascii_upper(words), "NULL"))
-    plain = pa.array(~found.quoted)
-    return pc.if_else(pc.and_(plain, nulls), None, words), pc.and_(plain, odd).to_numpy(zero_copy_only=False)
+    words, odd = found.words, np.zeros(len(found.words), np.bool_)
+    plain = np.flatnonzero(~found.quoted)
+    if not len(plain):
+        return words, odd
+    data, ends = bytes_of(words)
+    starts, stops = ends[plain], ends[plain + 1]
+    full, blank = starts < stops, _blanks()
+    if full.all():
+        odd[plain] = blank[data[starts]] | blank[data[stops - 1]]
+    else:
+        odd[plain[~full]] = True
+        odd[plain[full]] = blank[data[starts[full]]] | blank[data[stops[full] - 1]]
+    short = plain[stops - starts == len("NULL")]
+    nulls = short[pc.equal(pc.ascii_upper(words.take(pa.array(short))), "NULL").to_numpy(zero_copy_only=False)]
+    if len(nulls):
+        missing = np.zeros(len(words), np.bool_)
+        missing[nulls] = True
+        words = pc.if_else(pa.array(missing), None, words)
+    return words, odd
 
 
 def _of_rows(flags: Numbers, counts: Numbers) -> Numbers:

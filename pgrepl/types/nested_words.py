@@ -88,6 +88,8 @@ class _Signs:
         self._opening, self._closing = ord(opening), ord(closing)
         self._data, self._ends = bytes_of(array)
         at = _places(self._data, f'{opening}{closing},"\\')
+        if len(self._data) < 1 << 31:  # half the memory is half the time
+            at, self._ends = at.astype(np.int32), self._ends.astype(np.int32)
         self._at = at = _without_escaped(at, self._data[at])
         self._kind = self._data[at]
         self._edges = at.searchsorted(self._ends)  # the first sign of each row
@@ -165,7 +167,7 @@ class _Signs:
             left_out &= ~self._seconds
         kept = np.ones(len(self._data), np.bool_)
         kept[self._at[left_out]] = False
-        left = np.cumsum(left_out)[bounds[begins + 1]] - 1
+        left = np.cumsum(left_out, dtype=at.dtype)[bounds[begins + 1]] - 1
         edges = np.empty(len(begins) + 1, np.int64)
         edges[0], edges[1:] = 0, at[begins + 1] - left
         texts = pa.LargeStringArray.from_buffers(len(begins), pa.py_buffer(edges), pa.py_buffer(self._data[kept]))

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.types.nested_words import bytes_of
 from pgrepl.writing.copy.copy_options import CopyOptions
 from pgrepl.writing.copy.fields import unescaped
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SIZE = 8 << 20
+_BACKSLASH = ord("\\")
 _CUTS = 64  # ends of lines that are tried before more is read
 
 
@@ -103,7 +105,7 @@ class Splitter:
         if self._options.csv:
             if block.startswith(b"\\.") or b"\n\\." in block or block.count(self._quote) % 2:
                 raise Unusual
-        elif b"\\" in block and (b"\\\n" in block or b"\\\r" in block or b"\\." in block):
+        elif b"\\" in block and not _escapes_are_plain(block):
             raise Unusual
 
     def _read(self, block: bytes) -> pa.Table:
@@ -150,6 +152,36 @@ def _regular(options: CopyOptions) -> re.Pattern[bytes]:
     return re.compile(b"(?:(?:%b|[^%b%b\n]*)(?:%b|\r?\n))*" % (quoted, quote, delimiter, delimiter))
 
 
+def _escapes_are_plain(block: bytes) -> bool:
+    r"""Whether no backslash stands before the end of a line or a dot, which may be the end of the data."""
+    import numpy as np
+
+    data = np.frombuffer(block, np.uint8)
+    behind = data[1:][data[:-1] == _BACKSLASH]
+    return not any((behind == each).any() for each in b"\n\r.")
+
+
+def _without_doubled(array: pa.Array) -> pa.Array | None:
+    """One backslash for each two of them; None: some are single ones."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    data, ends = bytes_of(array.fill_null("").cast(pa.large_string()))
+    places = np.flatnonzero(data == _BACKSLASH)
+    first, second = places[::2], places[1::2]
+    if len(first) != len(second) or (second - first != 1).any():
+        return None
+    left_out = second.searchsorted(ends)
+    if (first.searchsorted(ends) != left_out).any():  # one ends a value, the other begins the next one
+        return None
+    kept = np.ones(len(data), np.bool_)
+    kept[second] = False
+    edges = (ends - left_out).astype(np.int32)
+    made = pa.StringArray.from_buffers(len(array), pa.py_buffer(edges), pa.py_buffer(data[kept]))
+    return pc.if_else(array.is_valid(), made, None) if array.null_count else made
+
+
 def _without_escapes(array: pa.Array) -> pa.Array:
     r"""Resolve escapes like `\t` and `\101`."""
     import pyarrow as pa
@@ -158,8 +190,9 @@ def _without_escapes(array: pa.Array) -> pa.Array:
     escaped = pc.match_substring(array, "\\")
     if not pc.any(escaped).as_py():
         return array
-    if not pc.any(pc.match_substring(pc.replace_substring(array, "\\\\", ""), "\\")).as_py():
-        return pc.replace_substring(array, "\\\\", "\\")  # nothing but doubled backslashes
+    simple = _without_doubled(array)
+    if simple is not None:
+        return simple
     words: Any = array.filter(escaped).to_pylist()
     if any((len(word) - len(word.rstrip("\\"))) % 2 for word in words):  # it escapes the delimiter behind it
         raise Unusual
