@@ -63,14 +63,16 @@ def _encodings(table: LakeTable, arrays: Sequence[Any], *, row_ids: bool) -> dic
     dictionaries: list[str] = []
     differences = [footers.ROW_ID_NAME] if row_ids else []
     for column, array in zip(table.columns, arrays, strict=False):  # row ids stand behind
-        first = array[:_SAMPLE]
-        if column.form.element is not None:
-            dictionaries.append(f"{column.name}.list.element")
-        elif column.fields or isinstance(first.type, pa.BaseExtensionType):
+        first, name, kind = array[:_SAMPLE], column.name, column.form.element
+        if kind is not None and kind.element is None and not kind.children:
+            first, name = first.flatten()[:_SAMPLE], f"{name}.list.element"
+        elif column.fields:
             continue
-        elif len(first.unique()) * 4 <= len(first):
-            dictionaries.append(column.name)
-        elif _ascends(first):
+        if isinstance(first.type, pa.BaseExtensionType):
+            continue
+        if len(first.unique()) * 4 <= len(first):
+            dictionaries.append(name)
+        elif kind is None and _ascends(first):
             differences.append(column.name)
     return {
         "use_dictionary": dictionaries,
