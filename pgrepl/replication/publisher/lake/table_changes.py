@@ -64,6 +64,7 @@ class TableChanges:
         begin. `orders`: as for ChangesFrame."""
         self.session: Session | None = session  # None: in a kernel
         self.plan = plan
+        described = describe(plan)
         self.chosen = list(chosen)
         self.first = first
         self.orders = orders
@@ -74,16 +75,15 @@ class TableChanges:
         identity = [plan.table.attributes[n - 1] for n in plan.identity.columns]
         self.is_sure = all(is_equal_as_kept(a.type, a.typmod) or a.type == oids.BPCHAR for a in identity)
         self.rows = ChangedRows(session, plan.table.oid, first - 1, last)
-        self.relation: SentRelation = self._described()
+        self.relation = self._as_kept(described)
         self.is_sure &= 2 * self.rows.behind < 1 << (RANK_BITS - 1)
         self.count = 0  # of all changes, if they are read in ranges
         self.tests = by_columns(session, plan)  # row filters by operation
         self.is_portable = self.tests.keys() == plan.filters.keys()  # changes can be read without the session
         self.is_columnar = self.is_portable and are_columnar(self.tests.values())
 
-    def _described(self) -> SentRelation:
+    def _as_kept(self, relation: SentRelation) -> SentRelation:
         """The relation, with how rows are kept in columns of row types."""
-        relation = describe(self.plan)
         columns = [
             replace(column, kept=self.rows.table.column(number).kept_alike)
             if number and is_row_type(column.type)
