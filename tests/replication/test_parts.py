@@ -244,7 +244,7 @@ def way(request: pytest.FixtureRequest) -> None:
         request.getfixturevalue("tasks")
 
 
-@pytest.mark.parametrize("name", dose(CASES, 8))
+@pytest.mark.parametrize("name", [*dose([name for name in CASES if name != "rows"], 8), "rows"])
 def test_random_changes_by_tasks(trio: Trio, made: list[int], tasks: list[str], name: str) -> None:
     changed_by_tasks(trio, made, tasks, name, 4)
 

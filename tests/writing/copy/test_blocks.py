@@ -46,6 +46,8 @@ PIECES = ["a", "é", ",", "\t", '"', '""', "\n", "\r\n", "\\", "\\N", "\\.", "\\
 @example("a\tb\\\tc\n", False, 2)
 @example("a\\\nb\n", False, 1)
 @example("\\\\N\t\\N\n", False, 2)
+@example("\\\\a\t\\N\nb\\\\\tc\\\\\\\\\n\\\\\t\n", False, 2)
+@example("a\\\tb\n\\x\tc\n", False, 2)
 @example("\n\n", True, 2)
 @example('"a\n', True, 1)
 @example('"x",', True, 2)
