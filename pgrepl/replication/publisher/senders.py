@@ -50,7 +50,7 @@ class StreamOptions:
             "two_phase": "on" if self.two_phase and protocol >= _TWO_PHASE else None,
             "origin": self.origin if version >= _ORIGINS else None,
             "publication_names": ",".join([quoted(name, '"') for name in self.publications]),
-            "binary": "true" if self.binary else None,
+            "binary": "true" if self.binary and protocol >= _STREAMING else None,
         }
         listed = ", ".join([f"{name} {quoted(value, QUOTE)}" for name, value in given.items() if value])
         return f'START_REPLICATION SLOT "{slot}" LOGICAL {lsn_text(lsn)} ({listed})'

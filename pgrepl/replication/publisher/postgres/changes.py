@@ -31,6 +31,7 @@ def changes_of(
     *,
     local_only: bool,
     two_phase: bool = False,
+    binary: bool = False,
     consume: bool = False,
 ) -> str:
     """The COPY that sends the messages of everything committed before an LSN; `consume`: the slot moves behind them."""
@@ -38,6 +39,8 @@ def changes_of(
     options = ["'proto_version'", "'3'" if two_phase else "'1'", "'publication_names'", names]
     if two_phase:
         options += ["'two_phase'", "'on'"]
+    if binary:
+        options += ["'binary'", "'true'"]
     if link.version >= _ORIGINS:
         options += ["'origin'", "'none'" if local_only else "'any'"]
     verb = "get" if consume else "peek"

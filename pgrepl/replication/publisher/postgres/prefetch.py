@@ -49,12 +49,13 @@ class ReadRequest:
     end: int
     local_only: bool
     two_phase: bool = False
+    binary: bool = False
 
     def command(self, link: Link, slot: str, limit: int, *, consume: bool) -> str:
         """The COPY of about so many messages, from this slot or a copy of it."""
         return changes_of(
             link, slot, self.publications, self.end, limit, local_only=self.local_only, two_phase=self.two_phase,
-            consume=consume,
+            binary=self.binary, consume=consume,
         )  # fmt: skip
 
 

@@ -154,7 +154,7 @@ class PostgresPublisher(Publisher):
     ) -> Generator[WireTransaction, None, None]:
         if start >= end:
             return
-        wanted = ReadRequest(slot, tuple(publications), end, local_only, self._two_phase)
+        wanted = self._request(slot, publications, end, local_only=local_only)
         while (piece := self._piece(wanted, start, as_columns=False)) is not None:
             yield from piece.one_by_one(start, end)
             start = piece.reached
@@ -164,9 +164,13 @@ class PostgresPublisher(Publisher):
     ) -> tuple[WireBatch, int] | None:
         if end - start < least * _LOG_OF_CHANGE:
             return None
-        wanted = ReadRequest(slot, tuple(publications), end, local_only, self._two_phase)
+        wanted = self._request(slot, publications, end, local_only=local_only)
         piece = self._piece(wanted, start, as_columns=True)
         return None if piece is None else piece.batch(start, end, least, self._data_path)
+
+    def _request(self, slot: str, publications: Sequence[str], end: int, *, local_only: bool) -> ReadRequest:
+        binary = self._options is not None and self._options.binary
+        return ReadRequest(slot, tuple(publications), end, local_only, self._two_phase, binary)
 
     def _piece(self, wanted: ReadRequest, start: int, *, as_columns: bool) -> Piece | None:
         """The first piece that reaches beyond `start`. A worker's changes are streamed, unless much has piled up: then
@@ -195,7 +199,7 @@ class PostgresPublisher(Publisher):
         self._await_telling()
         self._end_copy()
         link = self._opened
-        options = replace(self._options, two_phase=self._two_phase, binary=False)  # values are read as text
+        options = replace(self._options, two_phase=self._two_phase)
         feedback = Feedback(start, self._interval, link.patience, time.monotonic())
         self._stream = Stream(link, options.statement(slot, start, link.version), start, self._data_path, feedback)
         self._target = max(self._target, target)
