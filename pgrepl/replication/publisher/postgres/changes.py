@@ -1,4 +1,6 @@
-"""Transactions from a slot: `pg_logical_slot_peek_binary_changes` inside COPY, five times as fast as streaming.
+"""Transactions from a slot: `pg_logical_slot_peek_binary_changes` inside COPY, for previews and for reading ahead.
+
+A worker's changes are streamed (stream.py), since the server decodes again for each peek.
 
 The server gives whole transactions, everything again from the slot's confirmed position, and stops behind the
 transaction that makes the number of messages full. It decodes without streaming, so that an aborted transaction is
