@@ -18,7 +18,7 @@ from pgrepl.replication.publisher.postgres.copy_columns import ServerRows, reade
 from pgrepl.replication.publisher.postgres.feedback import Feedback
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.pieces import Piece
-from pgrepl.replication.publisher.postgres.prefetch import ReadRequest, start_prefetch
+from pgrepl.replication.publisher.postgres.prefetch import LeavesOff, ReadRequest, start_prefetch
 from pgrepl.replication.publisher.postgres.reading import Reading
 from pgrepl.replication.publisher.postgres.retained import ServerProbe, retained
 from pgrepl.replication.publisher.postgres.stream import Stream
@@ -138,8 +138,8 @@ class PostgresPublisher(Publisher):
         prefetched = self._reading is not None and self._reading.is_prefetched
         begin = slots.start(self._link, slot, lsn, tell=not prefetched)
         if two_phase and not self._two_phase and slots.can_two_phase(self._link):
-            slots.enable_two_phase(self._link, slot)
             self._two_phase = True
+            self._begin_streaming(slot, begin, begin)  # which enables it for the slot (CreateDecodingContext)
         return begin
 
     def transactions(
@@ -178,8 +178,14 @@ class PostgresPublisher(Publisher):
         if self._stream is None:
             if self._reading is None or not self._reading.covers(wanted, start):
                 self._begin_reading(wanted, start, as_columns=as_columns)
-            if self._reading is not None:
-                return self._reading.piece(start)
+            try:
+                if self._reading is not None:
+                    return self._reading.piece(start)
+            except LeavesOff:
+                self._stop_reading()
+                if self._options is None:
+                    self._reading = Reading(self._link, wanted, start, None)
+                    return self._reading.piece(start)
             self._begin_streaming(wanted.slot, start, wanted.end)
         assert self._stream is not None
         return self._stream.piece(start, wanted.end)
