@@ -95,6 +95,12 @@ def withdraw() -> PgError | None:
     return None
 
 
+def restore(error: PgError) -> None:
+    """Have a withdrawn interrupt end the statement after all."""
+    _state.withdrawn = None
+    note(error)
+
+
 def met_while(context: str) -> None:
     """Note what the interrupt has ended; an error that tells the interrupt again says so, too."""
     if _state.interrupt is not None and _state.interrupt.report.context is None:
@@ -188,6 +194,7 @@ __all__ = [
     "met_while",
     "note",
     "pause",
+    "restore",
     "set_deadline",
     "statement_timeout",
     "user_request",

@@ -21,7 +21,7 @@ from pgrepl.catalog.context import CatalogSession
 from pgrepl.catalog.store import one, rows
 from pgrepl.catalog.synchronous_standbys import Standbys, parse
 from pgrepl.catalog.tables import pgrepl_setting, pgrepl_walsender
-from pgrepl.errors import Report
+from pgrepl.errors import PgError, Report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -61,17 +61,12 @@ def wait_for_standbys(session: Committing, position: str, lsn: int) -> None:
     """Wait until the standbys have everything before an LSN, or until the wait is canceled. Interrupts are held."""
     pause, seen = _SHORTEST, -1
     session.transaction.end_reading()
+    interrupts.end()  # no timeout of the statement ends it any more
     if session.on_wait is not None:
         session.on_wait("SyncRep")
     try:
         while not session.link.gives_up:
-            interrupt = interrupts.withdraw()
-            if interrupt is not None:
-                ends = interrupt.report.severity == "FATAL"
-                told = ("57P01", _TERMINATED) if ends else ("01000", _CANCELED)
-                session.report(Report("WARNING", *told, detail=_LOCALLY))
-                if ends:
-                    interrupts.note(interrupt)
+            if (interrupt := interrupts.withdraw()) is not None and _is_canceled(session, interrupt):
                 return
             version = session.link.version()
             if version != seen:
@@ -86,6 +81,18 @@ def wait_for_standbys(session: Committing, position: str, lsn: int) -> None:
     finally:
         if session.on_wait is not None:
             session.on_wait(None)
+
+
+def _is_canceled(session: Committing, interrupt: PgError) -> bool:
+    """Whether the interrupt ends the wait; a timeout does not. The end of the session comes after it."""
+    ends = interrupt.sqlstate == "57P01"
+    if not ends and interrupt.message != interrupts.user_request().message:
+        return False
+    told = ("57P01", _TERMINATED) if ends else ("01000", _CANCELED)
+    session.report(Report("WARNING", *told, detail=_LOCALLY))
+    if ends:
+        interrupts.restore(interrupt)
+    return True
 
 
 def names_now(session: Committing) -> str:

@@ -84,13 +84,34 @@ def ended(connect: Connect, number: int, how: str) -> list[Any]:
 
 def test_a_wait_is_canceled_in_the_words_of_a_server(served: Serving, server: Server) -> None:
     with connecting(server)() as link:
-        link.execute(f"{T}; CREATE PUBLICATION p FOR TABLE t")
+        link.execute(T)
     for number, how in enumerate(("pg_cancel_backend", "pg_terminate_backend"), 100):
         there, here = ended(connecting(server), number, how), ended(served.connect, number, how)
         assert here[0] == there[0] and here[-1] == there[-1] == [(number,)]
         if how == "pg_cancel_backend":
             assert here == there
             assert here[0][2] == "canceling wait for synchronous replication due to user request"
+
+
+def outwaited(connect: Connect, number: int) -> list[Any]:
+    """What a session with a short statement_timeout is told whose wait is ended by ALTER SYSTEM, and then."""
+    passed = "SELECT clock_timestamp() - query_start > '300ms' FROM pg_stat_activity WHERE pid = %s"
+    insert = f"INSERT INTO t VALUES ({number})"
+    with named(connect, "nowhere") as by, connect() as link, ThreadPoolExecutor(1) as pool:
+        link.execute("SET statement_timeout = '150ms'")
+        done = pool.submit(link.execute, insert)
+        eventually(waits(by, link))
+        eventually(lambda: by.execute(passed, (link.info.backend_pid,)).fetchone() == (True,))
+        assert waits(by, link)()
+        by.execute("ALTER SYSTEM RESET synchronous_standby_names")
+        by.execute("SELECT pg_reload_conf()")
+        return [done.result(PATIENCE).statusmessage, link.execute("SELECT 1").fetchall()]
+
+
+def test_no_timeout_ends_a_wait(served: Serving, server: Server) -> None:
+    with connecting(server)() as link:
+        link.execute(f"DROP TABLE IF EXISTS t; {T}")
+    assert outwaited(served.connect, 500) == outwaited(connecting(server), 500) == ["INSERT 0 1", [(1,)]]
 
 
 def test_levels_that_wait_for_no_standby(served: Serving) -> None:
