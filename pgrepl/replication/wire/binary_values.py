@@ -1,16 +1,12 @@
-"""Values that a server sends in binary form (`binary = true`), one by one and as columns.
+"""Values that a server sends in binary form (`binary = true`), one by one; binary_columns.py has whole columns.
 
 The subscriber's column reads the bytes with its own receive function, whatever the publisher's type meant by them
-(slot_store_data). Texts are the same in both forms. Whole columns are decoded by the publisher's type, since only
-columns of that type take them.
+(slot_store_data). Texts are the same in both forms.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import Any
 
 from pgrepl.errors import Declined
 from pgrepl.replication.wire.text import WIRE_STYLE
@@ -18,24 +14,8 @@ from pgrepl.types import oids
 from pgrepl.types.binary import BinaryMessage, receives
 from pgrepl.types.text import write_text
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-NUMBERS = {
-    oids.INT2: ">i2", oids.INT4: ">i4", oids.INT8: ">i8", oids.FLOAT4: ">f4", oids.FLOAT8: ">f8", oids.DATE: ">i4",
-    oids.TIME: ">i8", oids.TIMESTAMP: ">i8", oids.TIMESTAMPTZ: ">i8",
-}  # fmt: skip
 TEXTS = frozenset((oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.JSON))
 _FIRST_OF_USERS = 16384  # FirstNormalObjectId
-_DAY = 86_400_000_000
-_EPOCH = 10_957  # days from 1970 to 2000
-_FIRST, _LAST = -730_119, 2_921_939  # the days of the years 1 to 9999, from 2000
-_BOUNDS = {
-    oids.DATE: (_FIRST, _LAST),
-    oids.TIMESTAMP: (_FIRST * _DAY, (_LAST + 1) * _DAY - 1),
-    oids.TIMESTAMPTZ: (_FIRST * _DAY, (_LAST + 1) * _DAY - 1),
-    oids.TIME: (0, _DAY - 1),
-}
 
 
 class BinaryValue(bytes):
@@ -55,29 +35,3 @@ def as_text(value: Any, typoid: int) -> Any:
     if receive is None:
         raise Declined("a binary value of a type that only the publisher knows")
     return write_text(receive(BinaryMessage(value), -1, WIRE_STYLE), typoid, WIRE_STYLE)
-
-
-def native_numbers(raw: npt.NDArray[np.uint8], at: npt.NDArray[np.int64], typoid: int) -> npt.NDArray[Any]:
-    """The numbers of one of the NUMBERS at these places; those of NULLs are arbitrary."""
-    kind = NUMBERS[typoid]
-    windows = np.lib.stride_tricks.sliding_window_view(raw, np.dtype(kind).itemsize)
-    found: npt.NDArray[Any] = windows[at].view(kind)[:, 0]
-    return found.astype(found.dtype.newbyteorder("="))
-
-
-def number_array(
-    typoid: int, values: npt.NDArray[Any], present: npt.NDArray[np.bool_], kind: pa.DataType
-) -> pa.Array | None:
-    """Numbers as an Arrow array of a type; None: Arrow lacks such a value (infinity, a year before Christ)."""
-    import pyarrow as pa
-
-    bounds = _BOUNDS.get(typoid)
-    if bounds is None:
-        array = pa.array(values, mask=~present, from_pandas=False)
-        return array if array.type == kind else array.cast(kind)
-    known = values[present]
-    if len(known) and (known.min() < bounds[0] or known.max() > bounds[1]):
-        return None
-    shift = {oids.DATE: _EPOCH, oids.TIME: 0}.get(typoid, _EPOCH * _DAY)
-    shifted = np.where(present, values, 0) + values.dtype.type(shift)
-    return pa.array(shifted, mask=~present, from_pandas=False).view(kind)

@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from pgrepl.errors import Declined
 from pgrepl.frozen import frozen
-from pgrepl.replication.wire.binary_values import NUMBERS, TEXTS, BinaryValue, as_text, native_numbers, number_array
+from pgrepl.replication.wire.binary_columns import NUMBERS, native_numbers, number_array
+from pgrepl.replication.wire.binary_values import TEXTS, BinaryValue, as_text
 from pgrepl.replication.wire.message_files import Decoded
 from pgrepl.replication.wire.messages import SentColumn, SentRelation
 from pgrepl.replication.wire.pgoutput import (

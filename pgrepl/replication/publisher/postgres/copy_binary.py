@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pgrepl.replication.publisher.postgres.copy_csv import CopiedColumn
-from pgrepl.replication.wire.binary_values import NUMBERS, TEXTS, native_numbers, number_array
+from pgrepl.replication.wire.binary_columns import NUMBERS, native_numbers, number_array
+from pgrepl.replication.wire.binary_values import TEXTS
 from pgrepl.replication.wire.pgoutput_columns import Bytes, Numbers, integers, text_array
 from pgrepl.types import oids
 
