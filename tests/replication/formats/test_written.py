@@ -592,7 +592,7 @@ def test_a_follower_waits_for_the_next_commit_and_no_interval(instance: Instance
     instance.play("pub", "CREATE TABLE t (id int)", "CREATE PUBLICATION p FOR TABLE t")
     session, over = open_session(instance.catalog, "pub"), Event()
     with (tmp_path / "out").open("w+b") as file, ThreadPoolExecutor(1) as pool:
-        sink = LineSink(line_writer("jsonl", SourceFacts("pub", WIRE_STYLE, lambda: 0)), file, "out")
+        sink = LineSink(line_writer("jsonl", SourceFacts("pub", WIRE_STYLE, lambda: 0)), file, str(tmp_path / "out"))
         out = ChangeWriter(session, ["p"], "slot", sink)
         out.start(None)
         out.round(None, over.is_set)
