@@ -31,6 +31,7 @@ class _State(threading.local):
     held = 0  # the number of hold_interrupts() blocks around the running code
     interrupt: PgError | None = None  # the error that is to end its statement
     deadline: Deadline | None = None  # of its statement
+    withdrawn: PgError | None = None  # an error that does not end its statement, although its signal may come again
     is_late: bool = False  # a check has raised the deadline's error, and the alarm of the same moment is yet to ring
 
 
@@ -48,7 +49,7 @@ def statement_timeout() -> PgError:
 def begin() -> None:
     """Forget the interrupt and the deadline of an earlier statement."""
     state = _state
-    state.interrupt = state.deadline = None
+    state.interrupt = state.deadline = state.withdrawn = None
     state.is_late = False
 
 
@@ -70,7 +71,7 @@ def deadline() -> Deadline | None:
 
 def note(error: PgError) -> None:
     """Have the thread's statement fail with this error at its next check; the first such error counts."""
-    if _state.interrupt is None:
+    if _state.interrupt is None and error is not _state.withdrawn:
         _state.interrupt = error
 
 
@@ -81,9 +82,23 @@ def interrupt(error: PgError) -> None:
     note(error)
     if state.is_late and state.deadline is not None and error is state.deadline[1]:
         state.is_late = False
-    elif not state.held:
-        assert state.interrupt is not None
+    elif not state.held and state.interrupt is not None:
         raise _copy(state.interrupt)
+
+
+def withdraw() -> PgError | None:
+    """Take back the noted interrupt, so that it does not end the statement; None: there is none."""
+    state = _state
+    if state.interrupt is not None:
+        state.withdrawn, state.interrupt = state.interrupt, None
+        return state.withdrawn
+    return None
+
+
+def restore(error: PgError) -> None:
+    """Have a withdrawn interrupt end the statement after all."""
+    _state.withdrawn = None
+    note(error)
 
 
 def met_while(context: str) -> None:
@@ -179,7 +194,9 @@ __all__ = [
     "met_while",
     "note",
     "pause",
+    "restore",
     "set_deadline",
     "statement_timeout",
     "user_request",
+    "withdraw",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
@@ -48,6 +48,7 @@ class Owner(Defining, Protocol):
     """The session that owns the transaction."""
 
     is_nested: bool
+    on_wait: Callable[[str | None], None] | None
 
     @property
     def settings(self) -> Settings: ...

@@ -28,7 +28,7 @@ from pgrepl.catalog.sql import ADD_TO_SUM, DATA_PATH, VERSION_ON_SERVER
 from pgrepl.errors import PgError
 from pgrepl.interrupts import check_for_interrupts
 
-FORMAT_VERSION = 12
+FORMAT_VERSION = 13
 APPLICATION_ID = 0x7067_726C  # "pgrl", in the header of the SQLite file
 LOCK_TIMEOUT = 30.0  # seconds a writer waits for another
 _GIVING_UP = 0.8  # seconds that a session which is about to end still waits
@@ -133,6 +133,11 @@ class CatalogConnection:
         if self._waits:
             with suppress(*self.catalog.driver_error):
                 self.driver.cancel_safe(timeout=_GIVING_UP)
+
+    @property
+    def gives_up(self) -> bool:
+        """Is its session to wait for nothing any more?"""
+        return self._gives_up
 
     def patience(self, lock_timeout: float) -> float:
         """The seconds to wait for a lock: `lock_timeout`, or less after `give_up`."""

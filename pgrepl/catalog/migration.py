@@ -20,9 +20,11 @@ def migrate(link: CatalogConnection, data_path: str) -> None:
     if version == 1:
         _give_it_a_lake(link, data_path)
     if version < FORMAT_VERSION:
-        _tell_of_subscriptions(link, version)
-        # of formats 3 to 12: workers, copies, checksums, prepared transactions, files of changes, types, privileges,
-        # operators, ranges that are copied
+        if version < 11:
+            _tell_of_subscriptions(link, version)
+        link.execute("DROP TABLE IF EXISTS pgrepl_walsender")  # format 13 has more positions of each
+        # of formats 3 to 13: workers, copies, checksums, prepared transactions, files of changes, types, privileges,
+        # operators, ranges that are copied, walsenders
         ddl.create(link)
         _remember_publishers(link)
         if version < 6:

@@ -15,7 +15,7 @@ from pgrepl.catalog.parameter_values import invalid_value
 from pgrepl.catalog.parameters import Value
 from pgrepl.catalog.recovery import in_recovery
 from pgrepl.catalog.store import one
-from pgrepl.catalog.synchronous_standbys import check_standbys
+from pgrepl.catalog.synchronous_standbys import parse
 from pgrepl.errors import PgError, unsupported
 from pgrepl.sql.names import truncate
 
@@ -345,8 +345,7 @@ def check_standby_slots(session: CatalogSession, name: str, value: Value) -> tup
 def check_synchronous_standbys(session: CatalogSession, name: str, value: Value) -> tuple[Value, Any]:
     """A list of standbys, which may say how many of them (check_synchronous_standby_names)."""
     try:
-        if text := str(value):
-            check_standbys(text)
+        parse(text := str(value))
     except PgError as wrong:
         if wrong.report.detail is None:
             raise

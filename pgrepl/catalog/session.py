@@ -179,6 +179,7 @@ class Session:
         self.on_report: Callable[[Report], None] = on_report or (lambda report: None)
         self.on_log: Callable[[Report], None] | None = None  # a server's log hears all reports
         self.on_command: Callable[[str], None] | None = None  # is told the tag of each command
+        self.on_wait: Callable[[str | None], None] | None = None  # is told the wait event of a wait for others
         self.pid = processes.session_pid()
         self.settings = Settings(self)
         self._text_style: tuple[TextStyle, TextStyle] | None = None  # by the settings alone, and of the transaction

@@ -9,32 +9,63 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
 
 _TOKEN = re.compile(
     r"""(?P<space>[ \t\n\r\f\v]+) | (?P<word>[A-Za-z\x80-\U0010ffff_][A-Za-z0-9\x80-\U0010ffff_$]*) | (?P<number>[0-9]+)
     | "(?P<quoted>[^"]*(?:""[^"]*)*)" | (?P<open>") | (?P<name>\*) | (?P<mark>[,()]) | (?P<junk>.)""",
     re.VERBOSE | re.ASCII,
 )
-_Token = tuple[str, str]  # kind, text
 
 
-def check_standbys(text: str) -> None:
-    """An error with PostgreSQL's SQLSTATE and DETAIL unless the text names standbys."""
+class _Token(NamedTuple):
+    kind: str
+    text: str  # what an error shows of it
+    name: str = ""
+
+
+@frozen
+class Standbys:
+    """The standbys that commits wait for (SyncRepConfigData)."""
+
+    is_quorum: bool
+    count: int  # of those that must have a commit
+    names: tuple[str, ...]
+
+    def priority(self, name: str) -> int:
+        """1 for the first; of ANY all have 1. 0: the standby is none of them (SyncRepGetStandbyPriority)."""
+        for number, each in enumerate(self.names, 1):
+            if each == "*" or _lower(each) == _lower(name):
+                return 1 if self.is_quorum else number
+        return 0
+
+
+def _lower(text: str) -> str:
+    """In lower case as pg_strcasecmp compares: letters of ASCII."""
+    return text.encode().lower().decode()
+
+
+def parse(text: str) -> Standbys | None:
+    """The standbys that the text names, None if it is empty; an error with PostgreSQL's SQLSTATE and DETAIL."""
+    if not text:
+        return None
     parser = _Parser(text)
-    counts = parser.take("first", "any") is not None
-    if counts or parser.begins_count():
+    method = parser.take("first", "any")
+    if method is not None or parser.begins_count():
         count = _whole_number(parser.expect("number"))
         parser.expect("(")
-        parser.names()
+        names = parser.names()
         parser.expect(")")
     else:
         count = 1
-        parser.names()
+        names = parser.names()
     parser.expect("end")
     if count <= 0:
         raise PgError("22023", f"number of synchronous standbys ({count}) must be greater than zero")
+    return Standbys((method or "").lower() == "any", count, tuple(names))
 
 
 def _whole_number(text: str) -> int:
@@ -50,42 +81,47 @@ class _Parser:
 
     def begins_count(self) -> bool:
         """Is the number that comes the one of standbys, and not the name of one?"""
-        kinds = [kind for kind, _ in self._tokens[self._at : self._at + 2]]
+        kinds = [each.kind for each in self._tokens[self._at : self._at + 2]]
         return kinds == ["number", "("]
 
     def take(self, *kinds: str) -> str | None:
-        kind, text = self._tokens[self._at]
-        if kind not in kinds:
+        token = self._tokens[self._at]
+        if token.kind not in kinds:
             return None
         self._at += 1
-        return text
+        return token.text
 
     def expect(self, *kinds: str) -> str:
         found = self.take(*kinds)
         if found is None:
-            kind, text = self._tokens[self._at]
+            kind, text, _ = self._tokens[self._at]
             what = "unterminated quoted identifier" if kind == "unterminated" else "syntax error"
             raise PgError("42601", "", detail=f"{what} " + (f'at or near "{text}"' if text else "at end of input"))
         return found
 
-    def names(self) -> None:
-        self.expect("name", "number")
+    def names(self) -> list[str]:
+        found = [self._name()]
         while self.take(",") is not None:
-            self.expect("name", "number")
+            found.append(self._name())
+        return found
+
+    def _name(self) -> str:
+        self.expect("name", "number")
+        return self._tokens[self._at - 1].name
 
 
 def _tokens(text: str) -> Iterator[_Token]:
     for found in _TOKEN.finditer(text):
         kind, shown = str(found.lastgroup), found.group()
         if kind == "word":
-            yield shown.lower() if shown.lower() in ("first", "any") else "name", shown
+            yield _Token(shown.lower() if shown.lower() in ("first", "any") else "name", shown, shown)
         elif kind == "quoted":
-            yield "name", '"'  # what an error shows of it
+            yield _Token("name", '"', found["quoted"].replace('""', '"'))
         elif kind == "open":
-            yield "unterminated", ""
+            yield _Token("unterminated", "")
             return
         elif kind == "mark":
-            yield shown, shown
+            yield _Token(shown, shown)
         elif kind != "space":
-            yield kind, shown
-    yield "end", ""
+            yield _Token(kind, shown, shown)
+    yield _Token("end", "")

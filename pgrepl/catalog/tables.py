@@ -675,7 +675,9 @@ class pgrepl_walsender(SystemRow, key=("slot_name",)):
     backend_start: Varchar
     state: Varchar | None
     sent_lsn: Lsn | None
+    write_lsn: Lsn | None
     flush_lsn: Lsn | None
+    replay_lsn: Lsn | None
     reply_time: Varchar | None
 
 

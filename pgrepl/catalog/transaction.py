@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pgrepl.catalog import statistics
@@ -32,6 +33,10 @@ _EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
 def _usecs(moment: datetime) -> int:
     """Microseconds since 2000-01-01 UTC."""
     return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def _no_wait() -> None:
+    return
 
 
 class LockNeeded(Exception):
@@ -272,6 +277,7 @@ class Transaction(CatalogTransaction):
             self.block = Block.NONE  # the caller rolls all of it back
             raise
         with hold_interrupts():
+            wait = self._wait_for_standbys()
             self._commit_or_leave_block()
             if self.notifications is not None:
                 self.notifications.committed()
@@ -279,6 +285,19 @@ class Transaction(CatalogTransaction):
             self._leave(committed=True, chain=chain)
             for callback in callbacks:
                 callback()
+            wait()
+
+    def _wait_for_standbys(self, *, commit: bool = True) -> Callable[[], None]:
+        """How the session waits for synchronous standbys once its transaction has ended; by the settings as they are in
+        the transaction. One that has changed nothing waits for none."""
+        if self.sql is not SqlTransaction.WRITE or self.numbering.first_snapshot is None:
+            return _no_wait
+        if not self._session.settings.get("synchronous_standby_names"):
+            return _no_wait
+        from pgrepl.catalog.sync_rep import wait_for_standbys, waited_position
+
+        position, lsn = waited_position(self._session, commit=commit), self.numbering.last_snapshot() + 1
+        return _no_wait if position is None else partial(wait_for_standbys, self._session, position, lsn)
 
     def _commit_or_leave_block(self) -> None:
         try:
@@ -321,12 +340,14 @@ class Transaction(CatalogTransaction):
             self.block = Block.NONE  # the caller rolls all of it back
             raise
         with hold_interrupts():
+            wait = self._wait_for_standbys(commit=False)
             self._commit_or_leave_block()
             self.locks.detach()
             callbacks = self.callbacks
             self._leave(committed=True, chain=False)
             for callback in callbacks:
                 callback()
+            wait()
 
     def _rollback(self, *, chain: bool = False) -> None:
         self._rollback_sql()

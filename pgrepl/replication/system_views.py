@@ -9,6 +9,7 @@ from pgrepl.catalog.databases import database_name
 from pgrepl.catalog.roles import role_display
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import one, rows
+from pgrepl.catalog.sync_rep import states, walsenders
 from pgrepl.catalog.tables import (
     pg_replication_origin,
     pg_replication_slot,
@@ -37,12 +38,13 @@ def _slots(session: Session) -> Iterator[Values]:
 
 def _replication(session: Session) -> Iterator[Values]:
     """The workers that read from slots right now."""
-    for row in senders.senders(session):
+    found = walsenders(session)
+    for row, (priority, state) in zip(found, states(session, found), strict=True):
         yield {
             "pid": row.pid, "usesysid": row.usesysid, "usename": role_display(session, row.usesysid),
             "application_name": row.application_name, "client_port": -1, "backend_start": row.backend_start,
-            "state": row.state, "sent_lsn": row.sent_lsn, "write_lsn": row.flush_lsn, "flush_lsn": row.flush_lsn,
-            "replay_lsn": row.flush_lsn, "sync_priority": 0, "sync_state": "async", "reply_time": row.reply_time,
+            "state": row.state, "sent_lsn": row.sent_lsn, "write_lsn": row.write_lsn, "flush_lsn": row.flush_lsn,
+            "replay_lsn": row.replay_lsn, "sync_priority": priority, "sync_state": state, "reply_time": row.reply_time,
         }  # fmt: skip
 
 

@@ -123,6 +123,7 @@ class Backend:
         session.is_woken_by_signal = True
         if process_title.setter() is not None:
             session.on_command = self.show_command
+        session.on_wait = self._show_wait
         session.reload_others = partial(_tell_postmaster, process.postmaster)
         session.client = self._copy
         session.on_report = self.on_report
@@ -226,6 +227,13 @@ class Backend:
             table.write(self._place, {**entry, **self._about, "process": os.getpid()})
         if state != "active" and self.session.on_command is not None:
             self.show_command(state)
+
+    def _show_wait(self, event: str | None) -> None:
+        """Tell what the session waits for in its statement; None: for nothing any more."""
+        table = activity.table()
+        if table is not None:
+            waits = {} if event is None else {"wait_event_type": "IPC", "wait_event": event}
+            table.write(self._place, {**activity.entry_of(self.session), **self._about, **waits})
 
     def show_command(self, activity: str) -> None:
         """Show in the process's title what the session does: a command's tag, or that it is idle."""

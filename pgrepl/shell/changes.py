@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -19,10 +19,12 @@ from pgrepl.shell.subcommand import OK, as_lsn, connecting, connection, is_only_
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.replication.decoding.change_writer import ChangeWriter
     from pgrepl.replication.formats.sinks import Sink
 
 _FORMATS = ("debezium", "wal2json", "jsonl", "parquet")
 _SIGN_OF_LIFE = 10.0  # seconds
+_PAUSE = 1.0  # seconds, so that files are not too small
 
 
 @click.command("changes", short_help="write what publications send to a file or to standard output")
@@ -38,13 +40,14 @@ _SIGN_OF_LIFE = 10.0  # seconds
 )
 @click.option("--follow", is_flag=True, help="go on until stopped (Ctrl-C, SIGTERM)")
 @click.option(
-    "--interval", type=click.FloatRange(min=0.01), default=1.0, show_default=True, help="seconds between two looks"
+    "--interval", type=click.FloatRange(min=0.01), help="seconds between two writes at least (parquet: 1 if not given)"
 )
 @click.option("--with-schema", is_flag=True, help="debezium: each event has its schema")
 @connecting
 def changes_command(
     publication: tuple[str, ...], form: str, from_lsn: int | None, upto: int | None, slot: str | None,
-    output: str | None, follow: bool, interval: float, with_schema: bool, catalog: str, dbname: str, username: str,
+    output: str | None, follow: bool, interval: float | None, with_schema: bool, catalog: str, dbname: str,
+    username: str,
 ) -> int:  # fmt: skip
     """Write the changes that a subscription to PUBLICATIONs would receive: row filters, column lists and operations as
     they were at each change.
@@ -61,25 +64,32 @@ def changes_command(
     if with_schema and form != "debezium":
         raise click.UsageError("--with-schema is for --format debezium")
     is_only_with("interval", "follow", follow)
+    pause = interval or (_PAUSE if form == "parquet" else 0.0)
     if form == "parquet" and output is None:
         raise click.UsageError("--format parquet needs --output FOLDER")
     from pgrepl.replication.decoding.change_writer import ChangeWriter, slot_name
 
-    with connection(catalog, dbname, username) as opened, _stoppable() as stopped, ExitStack() as stack:
+    with connection(catalog, dbname, username) as opened, _stoppable() as (stopped, wake), ExitStack() as stack:
         sink = _sink(opened.session, form, output, with_schema, stack)
         writer = ChangeWriter(opened.session, publication, slot or slot_name(publication), sink)
         stack.callback(writer.close)
+        wake.append(writer.wake)
         writer.start(from_lsn)
-        beaten = time.monotonic()
         while not stopped.is_set():
             writer.round(upto, stopped.is_set)
             if not follow or (upto is not None and writer.position > upto):
                 break
-            if time.monotonic() - beaten >= _SIGN_OF_LIFE:
-                writer.beat()
-                beaten = time.monotonic()
-            stopped.wait(interval)
+            _wait(writer, pause, stopped)
     return OK
+
+
+def _wait(writer: ChangeWriter, pause: float, stopped: threading.Event) -> None:
+    """Wait for so long at least, and then for the next commit; tell meanwhile that the slot is in use."""
+    until = time.monotonic() + pause
+    while (left := until - time.monotonic()) > 0 and not stopped.wait(min(left, _SIGN_OF_LIFE)):
+        writer.beat()
+    while not (stopped.is_set() or writer.wait(_SIGN_OF_LIFE, stopped)):
+        writer.beat()
 
 
 def _sink(session: Session, form: str, output: str | None, with_schema: bool, stack: ExitStack) -> Sink:
@@ -115,19 +125,22 @@ def _opened(path: str) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _stoppable() -> Iterator[threading.Event]:
-    """An event that SIGTERM and Ctrl-C set: the transaction that is being written is finished. A second one breaks
-    off."""
+def _stoppable() -> Iterator[tuple[threading.Event, list[Callable[[], None]]]]:
+    """An event that SIGTERM and Ctrl-C set, and what they call then: the transaction that is being written is finished.
+    A second one breaks off."""
     stopped = threading.Event()
+    wake: list[Callable[[], None]] = []
 
     def stop(number: int, _frame: object) -> None:
         if stopped.is_set():
             raise KeyboardInterrupt
         stopped.set()
+        for each in wake:
+            each()
 
     before: dict[int, Any] = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield stopped
+        yield stopped, wake
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -254,6 +254,8 @@ class Autovacuum:
                 system_settings.reload(session)
                 apply_stored_settings(session, BOOTSTRAP_SUPERUSER, database)
             session.settings.set_default("lock_timeout", _PATIENCE, complain=False)
+            if session.settings.get("synchronous_commit") != "off":  # it waits for no standby (AutoVacWorkerMain)
+                session.settings.set_default("synchronous_commit", "local", complain=False, source="override")
             return work(session)
         except PgError as error:
             if error.sqlstate != _LOCKED and not self._is_over():

@@ -138,3 +138,23 @@ def test_a_catalog_of_format_9_gets_default_privileges(tmp_path: Path) -> None:
     assert not disagreeing(session.link, declarative.every)
     session.close()
     catalog.close()
+
+
+def test_format_12_had_one_position_of_a_walsender(tmp_path: Path) -> None:
+    catalog = open_catalog(tmp_path / "catalog.db")
+    open_session(catalog).close()
+    catalog.close()
+    with closing(sqlite3.connect(tmp_path / "catalog.db")) as link:
+        for column in ("write_lsn", "replay_lsn"):
+            link.execute(f"ALTER TABLE pgrepl_walsender DROP COLUMN {column}")
+        link.execute("INSERT INTO pgrepl_walsender (slot_name, flush_lsn) VALUES ('of one that has ended', 7)")
+        link.execute("UPDATE pgrepl_instance SET format_version = 12")
+        link.execute("PRAGMA user_version = 12")
+        link.commit()
+    catalog = open_catalog(tmp_path / "catalog.db")
+    session = open_session(catalog)
+    list(run(session, "CREATE TABLE t (a int)"))
+    assert [r.rows for r in run(session, "SELECT write_lsn, replay_lsn FROM pg_stat_replication")] == [[]]
+    assert not disagreeing(session.link, declarative.every)
+    session.close()
+    catalog.close()

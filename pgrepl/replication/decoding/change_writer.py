@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from threading import Event
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import processes
@@ -137,6 +138,16 @@ class ChangeWriter:
     @property
     def position(self) -> int:
         return self._position
+
+    def wait(self, seconds: float, over: Event) -> bool:
+        """Wait for the next commit, for so long at most, or until `over` is set and `wake` is called; whether there may
+        be something to write."""
+        with _translated():
+            return self._publisher.wait(self._position, seconds, over)
+
+    def wake(self) -> None:
+        """End a wait."""
+        self._publisher.wake()
 
     def beat(self) -> None:
         """Tell that the slot is still in use."""

@@ -203,7 +203,7 @@ def _row(message: bytes, at: int, columns: Sequence[SentColumn], place: RecordPl
     """The values that are sent, and the offset behind the tuple."""
     if UINT16.unpack_from(message, at)[0] > len(columns):
         raise _invalid(place, "a tuple has more columns than its relation")
-    values, end = read_tuple(message, at, read_binary=lambda number, value: _binary(value, columns[number], place))
+    values, end = read_tuple(message, at, 0, lambda number, value: _binary(value, columns[number], place))
     row = {column.name: value for column, value in zip(columns, values, strict=False)}
     return row if UNCHANGED not in values else {name: v for name, v in row.items() if v is not UNCHANGED}, end
 

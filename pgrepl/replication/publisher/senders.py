@@ -10,7 +10,9 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import processes, statistics, tables
-from pgrepl.catalog.store import delete, insert, one, rows, update
+from pgrepl.catalog.numbering import current_lsn
+from pgrepl.catalog.store import delete, insert, one, update
+from pgrepl.catalog.sync_rep import is_alive, walsenders
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.types.lsn import lsn_text
@@ -50,7 +52,7 @@ class StreamOptions:
             "two_phase": "on" if self.two_phase and protocol >= _TWO_PHASE else None,
             "origin": self.origin if version >= _ORIGINS else None,
             "publication_names": ",".join([quoted(name, '"') for name in self.publications]),
-            "binary": "true" if self.binary else None,
+            "binary": "true" if self.binary and protocol >= _STREAMING else None,
         }
         listed = ", ".join([f"{name} {quoted(value, QUOTE)}" for name, value in given.items() if value])
         return f'START_REPLICATION SLOT "{slot}" LOGICAL {lsn_text(lsn)} ({listed})'
@@ -86,10 +88,6 @@ def user_pid(session: Session, slot: tables.pg_replication_slot) -> int | None:
     return int(row.pid) if is_alive(row) else None
 
 
-def is_alive(row: tables.pgrepl_walsender) -> bool:
-    return processes.is_at_work(row.pid, row.host, row.token, row.beat)
-
-
 def occupy(session: Session, slot: tables.pg_replication_slot, sender: WalSender) -> None:
     """Enter a worker as the slot's walsender, in a write transaction."""
     pid = active_pid(session, slot, sender.token)
@@ -97,7 +95,7 @@ def occupy(session: Session, slot: tables.pg_replication_slot, sender: WalSender
         raise PgError("55006", f'replication slot "{slot.slot_name}" is active for PID {pid}')
     delete(session, tables.pgrepl_walsender, slot_name=slot.slot_name)
     most = int(session.settings.get("max_wal_senders"))
-    if len(senders(session)) >= most:  # as InitProcess
+    if len(walsenders(session)) >= most:  # as InitProcess
         raise PgError(
             "53300",
             f'number of requested standby connections exceeds "max_wal_senders" (currently {most})',
@@ -115,9 +113,11 @@ def occupy(session: Session, slot: tables.pg_replication_slot, sender: WalSender
         usesysid=sender.role,
         application_name=sender.application_name,
         backend_start=now,
-        state="catchup",
+        state="streaming" if (slot.confirmed_flush_lsn or 0) >= current_lsn(session) else "catchup",
         sent_lsn=slot.confirmed_flush_lsn,
+        write_lsn=slot.confirmed_flush_lsn,
         flush_lsn=slot.confirmed_flush_lsn,
+        replay_lsn=slot.confirmed_flush_lsn,
         reply_time=now,
     )
     update(session, tables.pg_replication_slot, {"slot_name": slot.slot_name}, active_pid=processes.worker_pid())
@@ -134,20 +134,29 @@ def leave(session: Session, name: str, token: str) -> None:
         )
 
 
-def confirmed(session: Session, name: str, lsn: int, current: int) -> None:
-    """Enter that the subscriber has all changes before an LSN."""
+@frozen
+class Positions:
+    """Up to where a subscriber has written, flushed and applied what it was sent."""
+
+    written: int
+    flushed: int
+    applied: int
+
+
+def confirmed(session: Session, name: str, lsn: int, current: int, positions: Positions | None = None) -> None:
+    """Enter that the subscriber has all changes before an LSN. `positions`: where it differs."""
+    at = positions or Positions(lsn, lsn, lsn)
+    row = one(session, tables.pgrepl_walsender, slot_name=name)
+    caught_up = lsn >= current or (row is not None and row.state == "streaming")
     update(
         session,
         tables.pgrepl_walsender,
         {"slot_name": name},
-        sent_lsn=lsn,
-        flush_lsn=lsn,
-        state="streaming" if lsn >= current else "catchup",
+        sent_lsn=max(lsn, at.written),
+        write_lsn=at.written,
+        flush_lsn=at.flushed,
+        replay_lsn=at.applied,
+        state="streaming" if caught_up else "catchup",
         reply_time=statistics.now(),
         beat=processes.now(),
     )
-
-
-def senders(session: Session) -> list[tables.pgrepl_walsender]:
-    """The active walsenders."""
-    return [row for row in rows(session, tables.pgrepl_walsender) if is_alive(row)]

@@ -382,14 +382,15 @@ def begin_at(session: Session, row: tables.pg_replication_slot, lsn: int) -> int
     return start
 
 
-def confirm(session: Session, name: str, lsn: int) -> None:
-    """A subscriber has flushed everything before `lsn`; a slot never goes back (LogicalConfirmReceivedLocation)."""
+def confirm(session: Session, name: str, lsn: int, positions: senders.Positions | None = None) -> None:
+    """A subscriber has flushed everything before `lsn`; a slot never goes back (LogicalConfirmReceivedLocation).
+    `positions`: see senders.confirmed."""
     row = slot_or_none(session, name)
     if row is not None and (row.confirmed_flush_lsn or 0) < lsn:
         update(session, tables.pg_replication_slot, {"slot_name": name}, restart_lsn=lsn, confirmed_flush_lsn=lsn)
     if row is not None:
         own = session.transaction.numbering.first_snapshot  # the subscriber's own commit is not to be sent to it
-        senders.confirmed(session, name, lsn, current_lsn(session) if own is None else own)
+        senders.confirmed(session, name, lsn, current_lsn(session) if own is None else own, positions)
 
 
 def confirm_and_leave(session: Session, name: str, lsn: int) -> None:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog import tables
 from pgrepl.catalog.store import delete, insert, rows
 from pgrepl.catalog.subscription import READY
+from pgrepl.replication.wire.binary_values import as_text
 from pgrepl.replication.wire.copy_ranges import READ, Bound, KeyRange, Snapshot
 from pgrepl.replication.wire.messages import DELETE, INSERT, UNCHANGED, Message, Row, SentRelation
 
@@ -68,10 +69,10 @@ class CopyRanges:
 
     def changes(self, message: Message, xid: int) -> list[Message]:
         """The changes to be applied for one that is not applied as it is."""
-        places = self._places(message.relation)
+        places, columns = self._places(message.relation), message.relation.columns
 
-        def key_of(row: Row) -> tuple[str, ...]:
-            return tuple([row[place] for place in places])
+        def key_of(row: Row) -> tuple[Any, ...]:
+            return tuple([as_text(row[place], columns[place].sent_as) for place in places])
 
         new = message.new
         if message.operation == DELETE or new is None:
@@ -80,7 +81,7 @@ class CopyRanges:
         if message.operation == INSERT:
             return [message] if self.counts(key_of(new), xid) else []
         before = key_of(new if message.old is None else message.old)
-        after = tuple([a if b is UNCHANGED else b for a, b in zip(before, [new[n] for n in places], strict=True)])
+        after = tuple([a if b is UNCHANGED else b for a, b in zip(before, key_of(new), strict=True)])
         old_counts, new_counts = self.counts(before, xid), self.counts(after, xid)
         if old_counts and new_counts:
             return [message]

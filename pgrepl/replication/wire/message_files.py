@@ -48,13 +48,14 @@ def is_typed(typoid: int, typmod: int) -> bool:
 
 
 def typed_array(column: SentColumn, texts: pa.Array) -> pa.Array:
-    """The texts in the column's type. pa.ArrowInvalid: Arrow lacks such a value (infinity, a year before Christ)."""
+    """The texts in the column's type, which values in binary form have. pa.ArrowInvalid: Arrow lacks such a value
+    (infinity, a year before Christ)."""
     import pyarrow.compute as pc
 
-    if column.type == oids.BOOL:
-        return pc.equal(texts, "t")
     kind = form(column.type, column.typmod).arrow()
-    return texts if texts.type == kind else pc.cast(texts, kind)
+    if texts.type == kind:
+        return texts
+    return pc.equal(texts, "t") if column.type == oids.BOOL else pc.cast(texts, kind)
 
 
 class MessageFolder:

@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from pgrepl.errors import Declined
 from pgrepl.frozen import frozen
+from pgrepl.replication.wire.binary_columns import NUMBERS, native_numbers, number_array
+from pgrepl.replication.wire.binary_values import TEXTS, BinaryValue, as_text
 from pgrepl.replication.wire.message_files import Decoded
-from pgrepl.replication.wire.messages import SentRelation
+from pgrepl.replication.wire.messages import SentColumn, SentRelation
 from pgrepl.replication.wire.pgoutput import (
+    BINARY_VALUE,
     COLUMN_COUNT,
     DELETE_TYPE,
     KEY_TUPLE,
@@ -29,6 +33,8 @@ from pgrepl.replication.wire.pgoutput import (
     UPDATE_TYPE,
     ProtocolError,
 )
+from pgrepl.types import oids
+from pgrepl.types.lake_forms import form
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,8 +66,9 @@ def integers(data: Bytes, at: Numbers, kind: str) -> Numbers:
 
 
 def changes(data: Bytes, at: Numbers, relation: SentRelation) -> Decoded:
-    """The messages that begin at these positions; values as text."""
-    width = len(relation.columns)
+    """The messages that begin at these positions; values as text, or in the types of their columns."""
+    columns = relation.columns
+    width = len(columns)
     operation, tag = data[at], data[at + TAG_AT]
     if not np.isin(tag, (NEW_TUPLE, KEY_TUPLE, OLD_TUPLE)).all():
         raise ProtocolError("a change without a tuple")
@@ -72,7 +79,7 @@ def changes(data: Bytes, at: Numbers, relation: SentRelation) -> Decoded:
     if has_old.any():
         old, behind = _walk(data, first[has_old], width)
         new_at[has_old] = behind + 1
-        olds = {place: _texts(data, column) for place, column in enumerate(old) if relation.columns[place].is_key}
+        olds = {place: _values(data, spans, columns[place]) for place, spans in enumerate(old) if columns[place].is_key}
     new, _ = _walk(data, new_at[has_new], width)
     unchanged = {}
     updated = operation[has_new] == UPDATE_TYPE  # an INSERT has NULL where a value was not sent (slot_store_data)
@@ -80,7 +87,8 @@ def changes(data: Bytes, at: Numbers, relation: SentRelation) -> Decoded:
         flags = (column.kind == UNCHANGED_VALUE) & updated
         if flags.any():
             unchanged[place] = flags
-    return Decoded(operation, has_old, [_texts(data, column) for column in new], olds, unchanged)
+    made = [_values(data, spans, column) for spans, column in zip(new, columns, strict=True)]
+    return Decoded(operation, has_old, made, olds, unchanged)
 
 
 def _walk(data: Bytes, at: Numbers, width: int) -> tuple[list[ColumnSpans], Numbers]:
@@ -92,7 +100,7 @@ def _walk(data: Bytes, at: Numbers, width: int) -> tuple[list[ColumnSpans], Numb
     found = []
     for _ in range(width):
         kind = data[at]
-        present = kind == TEXT_VALUE
+        present = (kind == TEXT_VALUE) | (kind == BINARY_VALUE)
         length = np.where(present, integers(data, at + 1, ">i4"), 0)
         start = np.where(present, at + TEXT_HEAD.size, at + 1)
         at = start + length
@@ -100,8 +108,33 @@ def _walk(data: Bytes, at: Numbers, width: int) -> tuple[list[ColumnSpans], Numb
     return found, at
 
 
-def _texts(data: Bytes, column: ColumnSpans) -> pa.Array:
-    return text_array(data, column.start, column.length, column.present)
+def _values(data: Bytes, spans: ColumnSpans, column: SentColumn) -> pa.Array:
+    typoid = column.sent_as
+    if typoid in TEXTS or not (spans.kind == BINARY_VALUE).any():
+        return text_array(data, spans.start, spans.length, spans.present)
+    return _binary_array(data, spans, typoid, is_typed=not column.text_of)
+
+
+def _binary_array(data: Bytes, spans: ColumnSpans, typoid: int, *, is_typed: bool) -> pa.Array:
+    """Values in binary form, as text unless the column keeps its type; Declined: rows have to tell."""
+    import pyarrow as pa
+
+    start, length, present = spans.start, spans.length, spans.present
+    if typoid == oids.JSONB:  # a version comes first
+        return text_array(data, start + 1, np.maximum(length - 1, 0), present)
+    if is_typed and typoid == oids.BOOL:
+        return pa.array(data[start] != 0, mask=~present)
+    if is_typed and typoid in NUMBERS:
+        made = number_array(typoid, native_numbers(data, start, typoid), present, form(typoid, -1).arrow())
+        if made is None:
+            raise Declined("a date or time that Arrow lacks")
+        return made
+    view = data.data
+    texts = [
+        as_text(BinaryValue(view[at : at + size]), typoid) if there else None
+        for at, size, there in zip(start.tolist(), length.tolist(), present.tolist(), strict=True)
+    ]
+    return pa.array(texts, pa.string())
 
 
 def text_array(data: Bytes, start: Numbers, length: Numbers, present: Flags) -> pa.Array:

@@ -1,18 +1,20 @@
 """The reader of pgoutput's messages, one by one (logicalrep_read_*).
 
 Values come as text from the server's output functions and stay text: the target column reads them with its own input
-function, as PostgreSQL's apply worker does. So a relation's columns have type text.
+function, as PostgreSQL's apply worker does. So a relation's columns have type text. With `binary = true` values come
+from send functions (binary_values.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from pgrepl.lake.history import COMMIT, PREPARE, ROLLBACK
 from pgrepl.replication.wire import pgoutput
+from pgrepl.replication.wire.binary_values import BinaryValue, binary_value
 from pgrepl.replication.wire.messages import (
     DELETE,
     INSERT,
@@ -195,20 +197,24 @@ def read_relation(message: bytes, typed: Callable[[int, int], bool] = lambda typ
 def read_change(message: bytes, relations: Relations) -> Message:
     (relid,) = _uint32(message, RELID_AT)
     relation = relations.of(relid)
-    width = len(relation.columns)
+    width, binary = len(relation.columns), partial(_binary, relation.columns)
     kind, tag = message[0], message[TAG_AT]
     if kind == INSERT_TYPE:
-        new, _ = read_tuple(message, TUPLE_AT, width)
+        new, _ = read_tuple(message, TUPLE_AT, width, binary)
         return Message(INSERT, relation, new=new)
     if kind == DELETE_TYPE:
-        old, _ = read_tuple(message, TUPLE_AT, width)
+        old, _ = read_tuple(message, TUPLE_AT, width, binary)
         return Message(DELETE, relation, old=old, whole_old=tag == OLD_TUPLE)
     if tag == NEW_TUPLE:
-        new, _ = read_tuple(message, TUPLE_AT, width)
+        new, _ = read_tuple(message, TUPLE_AT, width, binary)
         return Message(UPDATE, relation, new=new)
-    old, at = read_tuple(message, TUPLE_AT, width)
-    new, _ = read_tuple(message, at + 1, width)
+    old, at = read_tuple(message, TUPLE_AT, width, binary)
+    new, _ = read_tuple(message, at + 1, width, binary)
     return Message(UPDATE, relation, old, new, whole_old=tag == OLD_TUPLE)
+
+
+def _binary(columns: tuple[SentColumn, ...], number: int, data: bytes) -> str | BinaryValue:
+    return binary_value(columns[number].sent_as, data)
 
 
 def read_truncate(message: bytes, relations: Relations) -> TruncateMessage:
@@ -226,11 +232,10 @@ def read_truncated(message: bytes) -> tuple[list[int], int]:
 
 
 def read_tuple(
-    message: bytes, at: int, width: int = 0, read_binary: Callable[[int, bytes], str] | None = None
+    message: bytes, at: int, width: int, read_binary: Callable[[int, bytes], str | BinaryValue]
 ) -> tuple[Row, int]:
     """A tuple's values, and the offset behind it. Columns up to `width` that it lacks, because they were added later,
-    are NULL (logicalrep_read_tuple). `read_binary`: the text of a value in binary format, by the number of its column;
-    without it there may be none."""
+    are NULL (logicalrep_read_tuple). `read_binary`: a value in binary format, by the number of its column."""
     (count,) = _uint16(message, at)
     at += UINT16.size
     values: list[Any] = []
@@ -246,7 +251,7 @@ def read_tuple(
         elif kind == UNCHANGED_VALUE:
             at += 1
             values.append(UNCHANGED)
-        elif kind == BINARY_VALUE and read_binary is not None:
+        elif kind == BINARY_VALUE:
             start = at + _TEXT_AT
             at = start + _uint32(message, at + 1)[0]
             values.append(read_binary(len(values), message[start:at]))

@@ -14,12 +14,13 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NoReturn
 
 from pgrepl.catalog import processes, statistics
+from pgrepl.catalog.sync_rep import names_now
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError, Report
 from pgrepl.interrupts import JoinedThread
 from pgrepl.replication.decoding.stream import Line, SlotDecoder
 from pgrepl.replication.publisher import senders, slots
-from pgrepl.replication.publisher.senders import WalSender
+from pgrepl.replication.publisher.senders import Positions, WalSender
 from pgrepl.replication.publisher.standby_slots import sendable_lsn
 from pgrepl.replication.wire import walsender
 from pgrepl.server.backend_loop import Backend, SenderDone
@@ -52,6 +53,8 @@ class Sender:
         self._told = 0  # the position that the subscriber knows
         self._confirmed = 0
         self._flushed = 0  # by the subscriber
+        self._said = Positions(0, 0, 0)  # by the subscriber
+        self._noted = Positions(0, 0, 0)
         self._noted_at = 0.0
         self._heard_at = time.monotonic()
         self._asked = False  # the subscriber to answer
@@ -247,21 +250,23 @@ class Sender:
     def _reply(self, body: Body) -> None:
         kind = body.byte()
         if kind == b"r":
-            _written, flushed, _applied, _at = body.int64(), body.int64(), body.int64(), body.int64()
+            written, flushed, applied, _at = body.int64(), body.int64(), body.int64(), body.int64()
             self._flushed = max(self._flushed, min(flushed, self._sent))
+            self._said = Positions(min(written, self._sent), self._flushed, min(applied, self._sent))
             if body.byte() != b"\0":
                 self._keepalive(ask=False)
         elif kind != b"h":
             raise PgError("08P01", f'unexpected message type "{kind.decode("latin-1")}"', severity="FATAL")
 
     def _note(self) -> None:
-        """Enter the confirmed position, now and then."""
+        """Enter the positions, now and then; at once where commits wait for them."""
         now = time.monotonic()
-        if self._flushed > self._confirmed and (now - self._noted_at >= _CONFIRM or self._flushed >= self._sent):
+        due = now - self._noted_at >= _CONFIRM or self._flushed >= self._sent
+        if (self._flushed > self._confirmed and due) or (self._said != self._noted and names_now(self._session)):
             with slots.at_once(self._session) as there:
                 there.transaction.waits_for_disk = False
-                slots.confirm(there, self._slot, self._flushed)
-            self._confirmed, self._noted_at = self._flushed, now
+                slots.confirm(there, self._slot, self._flushed, self._said)
+            self._confirmed, self._noted, self._noted_at = self._flushed, self._said, now
 
     def _check_alive(self) -> None:
         """End a connection that has been silent for too long; ask first (WalSndKeepaliveIfNecessary)."""

@@ -9,8 +9,10 @@ import resource
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -586,11 +588,33 @@ def test_the_command_as_a_person_runs_it(tmp_path: Path) -> None:
     )
 
 
+def test_a_follower_waits_for_the_next_commit_and_no_interval(instance: Instance, tmp_path: Path) -> None:
+    instance.play("pub", "CREATE TABLE t (id int)", "CREATE PUBLICATION p FOR TABLE t")
+    session, over = open_session(instance.catalog, "pub"), Event()
+    with (tmp_path / "out").open("w+b") as file, ThreadPoolExecutor(1) as pool:
+        sink = LineSink(line_writer("jsonl", SourceFacts("pub", WIRE_STYLE, lambda: 0)), file, str(tmp_path / "out"))
+        out = ChangeWriter(session, ["p"], "slot", sink)
+        out.start(None)
+        out.round(None, over.is_set)
+        assert not out.wait(0.0, over)
+        waits = pool.submit(out.wait, 3 * PATIENCE, over)
+        instance.play("pub", "INSERT INTO t VALUES (1)")
+        assert waits.result(PATIENCE)
+        out.round(None, over.is_set)
+        waits = pool.submit(out.wait, 3 * PATIENCE, over)
+        over.set()
+        out.wake()
+        assert not waits.result(PATIENCE)
+        out.close()
+        session.close()
+    assert (tmp_path / "out").read_text().count('"op":"insert"') == 1
+
+
 def test_it_follows_until_ctrl_c(tmp_path: Path) -> None:
     ran = partial(pgrepl, cwd=tmp_path)
     ran("-q", "-c", "CREATE TABLE t (id int)", "-c", "CREATE PUBLICATION p FOR TABLE t")
     out = tmp_path / "out.json"
-    arguments = ("changes", "p", "--format", "debezium", "--output", "out.json", "--follow", "--interval", "0.05")
+    arguments = ("changes", "p", "--format", "debezium", "--output", "out.json", "--follow")
     with started(*arguments, cwd=tmp_path) as program:
         eventually(out.exists)
         for number in range(2):

@@ -1,4 +1,6 @@
-"""Transactions from a slot: `pg_logical_slot_peek_binary_changes` inside COPY, five times as fast as streaming.
+"""Transactions from a slot: `pg_logical_slot_peek_binary_changes` inside COPY, for previews and for reading ahead.
+
+A worker's changes are streamed (stream.py), since the server decodes again for each peek.
 
 The server gives whole transactions, everything again from the slot's confirmed position, and stops behind the
 transaction that makes the number of messages full. It decodes without streaming, so that an aborted transaction is
@@ -31,6 +33,7 @@ def changes_of(
     *,
     local_only: bool,
     two_phase: bool = False,
+    binary: bool = False,
     consume: bool = False,
 ) -> str:
     """The COPY that sends the messages of everything committed before an LSN; `consume`: the slot moves behind them."""
@@ -38,6 +41,8 @@ def changes_of(
     options = ["'proto_version'", "'3'" if two_phase else "'1'", "'publication_names'", names]
     if two_phase:
         options += ["'two_phase'", "'on'"]
+    if binary:
+        options += ["'binary'", "'true'"]
     if link.version >= _ORIGINS:
         options += ["'origin'", "'none'" if local_only else "'any'"]
     verb = "get" if consume else "peek"

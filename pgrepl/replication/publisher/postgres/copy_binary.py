@@ -13,28 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from pgrepl.replication.publisher.postgres.copy_csv import CopiedColumn
+from pgrepl.replication.wire.binary_columns import NUMBERS, native_numbers, number_array
+from pgrepl.replication.wire.binary_values import TEXTS
 from pgrepl.replication.wire.pgoutput_columns import Bytes, Numbers, integers, text_array
 from pgrepl.types import oids
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_NUMBERS = {
-    oids.INT2: ">i2", oids.INT4: ">i4", oids.INT8: ">i8", oids.FLOAT4: ">f4", oids.FLOAT8: ">f8", oids.DATE: ">i4",
-    oids.TIME: ">i8", oids.TIMESTAMP: ">i8", oids.TIMESTAMPTZ: ">i8",
-}  # fmt: skip
-_TEXTS = frozenset((oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.JSON))
-_NATIVE = frozenset((*_NUMBERS, *_TEXTS, oids.BOOL, oids.JSONB))
+_NATIVE = frozenset((*NUMBERS, *TEXTS, oids.BOOL, oids.JSONB))
 _OWN_CAST = frozenset((oids.INET, oids.CIDR, oids.XML, oids.NAME, oids.CHAR))  # to text
-_DAY = 86_400_000_000
-_EPOCH = 10_957  # days from 1970 to 2000
-_FIRST, _LAST = -730_119, 2_921_939  # the days of the years 1 to 9999, from 2000
-_BOUNDS = {
-    oids.DATE: (_FIRST, _LAST),
-    oids.TIMESTAMP: (_FIRST * _DAY, (_LAST + 1) * _DAY - 1),
-    oids.TIMESTAMPTZ: (_FIRST * _DAY, (_LAST + 1) * _DAY - 1),
-    oids.TIME: (0, _DAY - 1),
-}
 
 
 def is_binary(columns: Sequence[CopiedColumn]) -> bool:
@@ -79,8 +67,8 @@ def _array(
 
     assert column.sent is not None
     typoid = column.sent.type
-    if typoid in _NUMBERS:
-        return _numbers(column, typoid, _values(raw, start, _NUMBERS[typoid]), present)
+    if typoid in NUMBERS:
+        return _numbers(column, typoid, native_numbers(raw, start, typoid), present)
     if typoid == oids.BOOL:
         texts = pa.array(raw[start] != 0, mask=~present)
         return texts if column.by_arrow else column.read(pa.array(_letters(texts), pa.string()))
@@ -101,29 +89,13 @@ def _letters(values: pa.Array) -> list[str | None]:
     return [None if value is None else "t" if value else "f" for value in values.to_pylist()]
 
 
-def _values(raw: Bytes, at: Numbers, kind: str) -> npt.NDArray[Any]:
-    """Native numbers; those of NULLs are arbitrary."""
-    width = np.dtype(kind).itemsize
-    windows = np.lib.stride_tricks.sliding_window_view(raw, width)
-    found: npt.NDArray[Any] = windows[at].view(kind)[:, 0]
-    return found.astype(found.dtype.newbyteorder("="))
-
-
 def _numbers(column: CopiedColumn, typoid: int, values: npt.NDArray[Any], present: npt.NDArray[np.bool_]) -> pa.Array:
-    import pyarrow as pa
-
     if not column.by_arrow:
         return _through_text(column, typoid, values, present)
-    bounds = _BOUNDS.get(typoid)
-    if bounds is None:
-        array = pa.array(values, mask=~present, from_pandas=False)
-        return array if array.type == column.csv_type else array.cast(column.csv_type)
-    known = values[present]
-    if len(known) and (known.min() < bounds[0] or known.max() > bounds[1]):
-        return column.form.to_array([v if p else None for v, p in zip(values.tolist(), present.tolist(), strict=True)])
-    shift = {oids.DATE: _EPOCH, oids.TIME: 0}.get(typoid, _EPOCH * _DAY)
-    shifted = np.where(present, values, 0) + values.dtype.type(shift)
-    return pa.array(shifted, mask=~present, from_pandas=False).view(column.csv_type)
+    found = number_array(typoid, values, present, column.csv_type)
+    if found is not None:
+        return found
+    return column.form.to_array([v if p else None for v, p in zip(values.tolist(), present.tolist(), strict=True)])
 
 
 def _through_text(

@@ -12,6 +12,9 @@ While the server sends to a lane, that lane's slot stands behind the messages se
 copies the slot, and reads on from there. If there is no room for a second lane, the first one takes every turn.
 
 A lane holds at most one ready piece and one that it is receiving.
+
+Each request decodes again from its slot's restart point, which does not move while a transaction that has written is
+open. Once the server has decoded as much again as it has sent, reading ahead leaves off; the rest is streamed.
 """
 
 from __future__ import annotations
@@ -40,6 +43,10 @@ _LOOK = 0.2  # seconds between two checks whether reading goes on
 _COPY = "pgrepl_read_{}"  # name of a slot's copy, by the PID of the walsender that reads from it
 
 
+class LeavesOff(Exception):
+    """Reading ahead ends before all has been read."""
+
+
 @frozen
 class ReadRequest:
     """The changes to read. A worker repeats the request until it has applied them all."""
@@ -49,12 +56,13 @@ class ReadRequest:
     end: int
     local_only: bool
     two_phase: bool = False
+    binary: bool = False
 
     def command(self, link: Link, slot: str, limit: int, *, consume: bool) -> str:
         """The COPY of about so many messages, from this slot or a copy of it."""
         return changes_of(
             link, slot, self.publications, self.end, limit, local_only=self.local_only, two_phase=self.two_phase,
-            consume=consume,
+            binary=self.binary, consume=consume,
         )  # fmt: skip
 
 
@@ -81,7 +89,7 @@ def start_prefetch(link: Link, wanted: ReadRequest, start: int, data_path: str |
     except BaseException:
         other.close()
         raise
-    return Prefetch(link, other, slot, wanted, data_path)
+    return Prefetch(link, other, slot, wanted, start, data_path)
 
 
 @frozen
@@ -106,7 +114,9 @@ class _Lane:
 class Prefetch:
     """Reads ahead by two lanes, and hands out their pieces in order."""
 
-    def __init__(self, main: Link, first: Link, slot: str, wanted: ReadRequest, data_path: str | None) -> None:
+    def __init__(
+        self, main: Link, first: Link, slot: str, wanted: ReadRequest, start: int, data_path: str | None
+    ) -> None:
         """`data_path`: decode pieces into columns, too; files for Spark are written below this path."""
         self._main = main
         self._wanted = wanted
@@ -115,6 +125,8 @@ class Prefetch:
         self._through = Event()  # all changes have been read
         self._decoding = ThreadPool(1, "pgrepl-decode")
         self._lanes = [_Lane(first, slot), _Lane(None, "")]
+        self._start = start
+        self._again = 0  # bytes of log that the server has decoded again
         self._failed: BaseException | None = None
         self._from = 0  # the lane that has the next piece
         self._lanes[0].turns.put(_Turn(slot, FIRST_MESSAGES))
@@ -159,6 +171,7 @@ class Prefetch:
             other.turns.put(turn)
             self._give(lane, None)
             return
+        self._check_decoding(link, lane.slot)
         count, limit = 0, turn.limit
         following = _Turn(lane.slot, min(2 * limit, MOST_MESSAGES))
         command = self._wanted.command(link, lane.slot, limit, consume=True)
@@ -182,6 +195,13 @@ class Prefetch:
         if count < limit:
             self._through.set()
         self._give(lane, None)
+
+    def _check_decoding(self, link: Link, slot: str) -> None:
+        found = slots.position(link, slot)
+        if found is not None:
+            self._again += found.confirmed - found.restart
+            if self._again > _AGAIN + found.confirmed - self._start:
+                raise LeavesOff
 
     @staticmethod
     def _copied(lane: _Lane, link: Link, turn: _Turn) -> bool:
@@ -207,7 +227,7 @@ class Prefetch:
     # --- for whom it is read ------------------------------------------------------------------------------------------
 
     def piece(self) -> Piece:
-        """The next piece; after the failure of a lane each call raises its error."""
+        """The next piece, or LeavesOff; after the failure of a lane each call raises its error."""
         while True:
             if self._failed is not None:
                 raise self._failed

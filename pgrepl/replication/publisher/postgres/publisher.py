@@ -18,7 +18,7 @@ from pgrepl.replication.publisher.postgres.copy_columns import ServerRows, reade
 from pgrepl.replication.publisher.postgres.feedback import Feedback
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.pieces import Piece
-from pgrepl.replication.publisher.postgres.prefetch import ReadRequest, start_prefetch
+from pgrepl.replication.publisher.postgres.prefetch import LeavesOff, ReadRequest, start_prefetch
 from pgrepl.replication.publisher.postgres.reading import Reading
 from pgrepl.replication.publisher.postgres.retained import ServerProbe, retained
 from pgrepl.replication.publisher.postgres.stream import Stream
@@ -138,8 +138,8 @@ class PostgresPublisher(Publisher):
         prefetched = self._reading is not None and self._reading.is_prefetched
         begin = slots.start(self._link, slot, lsn, tell=not prefetched)
         if two_phase and not self._two_phase and slots.can_two_phase(self._link):
-            slots.enable_two_phase(self._link, slot)
             self._two_phase = True
+            self._begin_streaming(slot, begin, begin)  # which enables it for the slot (CreateDecodingContext)
         return begin
 
     def transactions(
@@ -154,7 +154,7 @@ class PostgresPublisher(Publisher):
     ) -> Generator[WireTransaction, None, None]:
         if start >= end:
             return
-        wanted = ReadRequest(slot, tuple(publications), end, local_only, self._two_phase)
+        wanted = self._request(slot, publications, end, local_only=local_only)
         while (piece := self._piece(wanted, start, as_columns=False)) is not None:
             yield from piece.one_by_one(start, end)
             start = piece.reached
@@ -164,9 +164,13 @@ class PostgresPublisher(Publisher):
     ) -> tuple[WireBatch, int] | None:
         if end - start < least * _LOG_OF_CHANGE:
             return None
-        wanted = ReadRequest(slot, tuple(publications), end, local_only, self._two_phase)
+        wanted = self._request(slot, publications, end, local_only=local_only)
         piece = self._piece(wanted, start, as_columns=True)
         return None if piece is None else piece.batch(start, end, least, self._data_path)
+
+    def _request(self, slot: str, publications: Sequence[str], end: int, *, local_only: bool) -> ReadRequest:
+        binary = self._options is not None and self._options.binary
+        return ReadRequest(slot, tuple(publications), end, local_only, self._two_phase, binary)
 
     def _piece(self, wanted: ReadRequest, start: int, *, as_columns: bool) -> Piece | None:
         """The first piece that reaches beyond `start`. A worker's changes are streamed, unless much has piled up: then
@@ -174,8 +178,14 @@ class PostgresPublisher(Publisher):
         if self._stream is None:
             if self._reading is None or not self._reading.covers(wanted, start):
                 self._begin_reading(wanted, start, as_columns=as_columns)
-            if self._reading is not None:
-                return self._reading.piece(start)
+            try:
+                if self._reading is not None:
+                    return self._reading.piece(start)
+            except LeavesOff:
+                self._stop_reading()
+                if self._options is None:
+                    self._reading = Reading(self._link, wanted, start, None)
+                    return self._reading.piece(start)
             self._begin_streaming(wanted.slot, start, wanted.end)
         assert self._stream is not None
         return self._stream.piece(start, wanted.end)
@@ -195,7 +205,7 @@ class PostgresPublisher(Publisher):
         self._await_telling()
         self._end_copy()
         link = self._opened
-        options = replace(self._options, two_phase=self._two_phase, binary=False)  # values are read as text
+        options = replace(self._options, two_phase=self._two_phase)
         feedback = Feedback(start, self._interval, link.patience, time.monotonic())
         self._stream = Stream(link, options.statement(slot, start, link.version), start, self._data_path, feedback)
         self._target = max(self._target, target)

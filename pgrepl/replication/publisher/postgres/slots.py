@@ -168,18 +168,6 @@ def can_two_phase(link: Link) -> bool:
     return link.version >= _TWO_PHASE
 
 
-def enable_two_phase(link: Link, name: str) -> None:
-    """Enable two_phase for a slot: from now on it sends transactions at PREPARE. A peek with the option does that."""
-    if (
-        link.value(f"SELECT two_phase FROM pg_catalog.pg_replication_slots WHERE slot_name = {link.literal(name)}")
-        == "f"
-    ):
-        link.rows(
-            "SELECT pg_catalog.count(*) FROM pg_catalog.pg_logical_slot_peek_binary_changes("
-            f"{link.literal(name)}, '0/1', 1, 'proto_version', '3', 'publication_names', 'any', 'two_phase', 'on')"
-        )
-
-
 def advance(link: Link, name: str, lsn: int) -> None:
     """Everything before `lsn` is flushed here; never backwards."""
     found = position(link, name)

@@ -20,10 +20,11 @@ from pgrepl.expr.evaluate import Compiled, compile
 from pgrepl.expr.walk import contains_mutable_functions
 from pgrepl.frozen import frozen
 from pgrepl.replication.subscriber.apply.progress import Progress
+from pgrepl.replication.wire.binary_values import TEXTS, BinaryValue
 from pgrepl.replication.wire.messages import UNCHANGED, Row, SentRelation
 from pgrepl.replication.wire.text import WIRE_STYLE
 from pgrepl.sql.nodes.expr import RangeVar
-from pgrepl.types.binary import BinaryMessage, Receive, Send, receives, sends
+from pgrepl.types.binary import BinaryMessage, Receive, Send, receiver, receives, sends
 from pgrepl.types.encodings import UTF8, text_to_bytes
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import Reader, reader, writer
@@ -138,6 +139,19 @@ class TargetTable:
         return found
 
     def _converter(self, place: int, local: Attribute, binary: bool) -> Convert | None:
+        sent, convert = self.sent.columns[place], self._text_converter(place, local, binary)
+        if not binary or not sent.text_of or sent.text_of in TEXTS:
+            return convert
+        receive = partial(_receive, receiver(local.type), local.typmod, place, self._session.text_style)
+
+        def received(value: Any) -> Any:
+            if isinstance(value, BinaryValue):
+                return receive(value)
+            return value if convert is None else convert(value)
+
+        return received
+
+    def _text_converter(self, place: int, local: Attribute, binary: bool) -> Convert | None:
         sent = self.sent.columns[place]
         if (sent.type, sent.typmod) == (local.type, local.typmod):
             return None
@@ -210,7 +224,11 @@ def match_columns(local: Relation, sent: SentRelation) -> tuple[int, ...]:
 
 def _received(send: Send, receive: Receive, typmod: int, place: int, style: TextStyle, value: Any) -> Any:
     """The value that the column's receive function reads from the bytes of the publisher's type."""
-    message = BinaryMessage(send(value))
+    return _receive(receive, typmod, place, style, send(value))
+
+
+def _receive(receive: Receive, typmod: int, place: int, style: TextStyle, data: bytes) -> Any:
+    message = BinaryMessage(data)
     received = receive(message, typmod, style)
     if not message.is_read:
         raise IncorrectBinary(place + 1)
