@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
+from pgrepl.internals import pandas
 from pgrepl.internals.pyarrow import leave_documentation_out
 
 _FAILURE, _NO_CONNECTION, _INTERRUPTED = 1, 2, 130
@@ -47,18 +48,10 @@ def _collect_seldom() -> None:
     atexit.register(gc.freeze)
 
 
-class _WithoutPandas:
-    """An import hook that hides pandas: pyarrow would import it at its first array, which takes long."""
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        if name == "pandas":
-            raise ModuleNotFoundError("pandas is left out", name=name)
-
-
 def _leave_pandas_out(arguments: Sequence[str]) -> None:
     """Hide pandas, unless Spark Connect may need it."""
     if not os.environ.get("PGREPL_REMOTE") and not any(word.startswith("--r") for word in arguments):
-        sys.meta_path.insert(0, _WithoutPandas())
+        pandas.hide()
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -16,6 +16,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 
 from pgrepl.internals import pyspark as internals
+from pgrepl.internals.pyarrow import leave_documentation_out
 
 MODULE = __name__
 
@@ -35,6 +36,7 @@ def leave_out_archives() -> None:
 
 def load() -> None:
     """Import what tasks of kernels need."""
+    leave_documentation_out()
     with suppress(ImportError):  # a task that needs it says so
         import pyarrow.compute
         import pyarrow.parquet  # noqa: F401

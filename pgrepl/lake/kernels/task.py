@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from zipimport import zipimporter
 
 from pgrepl.errors import PgError, marked
+from pgrepl.internals import pandas
 from pgrepl.lake.data_file import DataFile
 from pgrepl.lake.kernels.part import Shared
 
@@ -75,7 +76,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def done(task: bytes, shared: bytes) -> bytes:
-    _keep_memory()
+    _prepare()
     number, kernel, part = _Unpickler(task, shared).load()  # from our own driver
     try:
         return pickle.dumps((number, kernel(part, NoWatch())))
@@ -86,13 +87,14 @@ def done(task: bytes, shared: bytes) -> bytes:
 
 
 @cache
-def _keep_memory() -> None:
+def _prepare() -> None:
     """Have this process keep memory that parts free. Otherwise it is given back and taken again, page by page, for each
-    large array: that was a third of the time."""
+    large array: that was a third of the time. And spare it pandas, which a function of the user's still finds."""
     import ctypes
 
     import pyarrow as pa
 
+    pandas.hide("pgrepl", "pyarrow")
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # of glibc
     if mallopt is not None:
         mallopt(_TRIM_THRESHOLD, _KEPT)
