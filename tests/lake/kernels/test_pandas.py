@@ -15,11 +15,11 @@ exec("pyarrow.array([1]).to_numpy()", scope)
 print("pandas" in sys.modules)
 import pandas
 frame = pyarrow.table({"a": [1, None], "b": ["x", None]}).to_pandas()
-print(pyarrow.table(pyarrow.Table.from_pandas(frame)).equals(pyarrow.table({"a": [1.0, None], "b": ["x", None]})))
+print(pyarrow.Table.from_pandas(frame).to_pylist())
 print(pyarrow.array(pandas.Series([1, pandas.NA], dtype="Int64")).to_pylist())
 """
 
 
 def test_pandas_is_hidden_from_what_pgrepl_asks_of_pyarrow() -> None:
     asked = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True)
-    assert asked.stdout == "False\nTrue\n[1, None]\n"
+    assert asked.stdout == "False\n[{'a': 1.0, 'b': 'x'}, {'a': None, 'b': None}]\n[1, None]\n"
