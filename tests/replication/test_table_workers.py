@@ -14,8 +14,8 @@ import pytest
 from pgrepl.catalog.copies import Copying
 from pgrepl.engine import Choice, Engine
 from pgrepl.replication.subscriber import copy, table_workers
+from pgrepl.replication.subscriber.context import WorkerContext
 from pgrepl.replication.subscriber.observer import Observer
-from pgrepl.replication.subscriber.receiver import Receiver
 from pgrepl.replication.subscriber.worker import Round, Worker
 from tests.harness.database import Database
 from tests.harness.pair import Pair
@@ -191,13 +191,13 @@ def test_who_is_stopped_stops_them_all(waiting: Pair, monkeypatch: pytest.Monkey
         elif count == 20:
             eventually(lambda: len(told) == 2)
 
-    def stop(receiver: Receiver) -> None:
-        told.add(receiver)
-        there(receiver)
+    def stop(context: WorkerContext) -> None:
+        told.add(context)
+        there(context)
 
-    told: set[Receiver] = set()
-    there = Receiver.stop
-    monkeypatch.setattr(Receiver, "stop", stop)
+    told: set[WorkerContext] = set()
+    there = WorkerContext.stop
+    monkeypatch.setattr(WorkerContext, "stop", stop)
     with pytest.raises(KeyboardInterrupt):
         working(waiting, Watching(came))
     assert counts(waiting) == [0, 0, 0]

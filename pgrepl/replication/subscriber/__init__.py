@@ -2,7 +2,10 @@
 
     state.py              a subscription and its tables as the workers see them
     connection.py         from a connection string to a publisher; same_server.py: whether it is still the same
-    receiver.py           a worker's session, subscription and connection
+    context.py            what the parts of a worker share: its session and subscription (worker_settings.py,
+                          held_lease.py), kept_connection.py, copy_progress.py; failures.py: what ends its work
+    attach.py             a worker becomes the only one of its subscription, and gives that back
+    row_locks.py          work in spite of rows that others have locked
     copy.py               the initial copy of one table; copy_columns.py by kernels, copy_spark.py by Spark SQL;
                           table_workers.py several tables at once
     streaming.py          the main stream: batches of transactions, committed with the origin

@@ -27,8 +27,9 @@ from pgrepl.replication.origins import origin_or_none
 from pgrepl.replication.publisher import slots
 from pgrepl.replication.subscriber import same_server, state
 from pgrepl.replication.subscriber.apply.triggers import TriggeredTables
+from pgrepl.replication.subscriber.context import WorkerContext
+from pgrepl.replication.subscriber.failures import WorkerFailed
 from pgrepl.replication.subscriber.outcome import Applied, Streamed
-from pgrepl.replication.subscriber.receiver import Receiver, WorkerFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,34 +57,34 @@ class _Seen(NamedTuple):
     end: int
 
 
-def has_news(receiver: Receiver, session: Session) -> bool:
+def has_news(context: WorkerContext, session: Session) -> bool:
     """Whether the worker has anything to do, as a session of its instance sees it. Also true if only the usual way can
     tell."""
     try:
-        seen = _look(receiver, session)
+        seen = _look(context, session)
     except _OutOfTheOrdinary:
         return True
     return seen.end > seen.start
 
 
-def catch_up_at_once(receiver: Receiver) -> Streamed | None:
+def catch_up_at_once(context: WorkerContext) -> Streamed | None:
     """Apply the changes; None: nothing was done."""
-    if receiver.name or not receiver.is_within_instance or receiver.log.hears("DEBUG1"):
+    if context.lease is not None or not _is_within_instance(context) or context.log.hears("DEBUG1"):
         return None
-    session = receiver.session
+    session = context.session
     transaction = session.transaction
-    receiver.check_stopped()
+    context.check_stopped()
     begun = False
     try:
         transaction.begin_statement(writes=True)
         begun = True
-        with _unheard(receiver) as log:
-            seen = _look(receiver, session)
-            sent = _received(receiver, seen)
+        with _unheard(context) as log:
+            seen = _look(context, session)
+            sent = _received(context, seen)
             crash_point("apply.received")
-            applied = _apply(receiver, seen, sent, log)
+            applied = _apply(context, seen, sent, log)
             if seen.end > max(seen.position, applied.end_lsn):  # a slot must not be ahead of its origin
-                state.move(session, receiver.subid, seen.end)
+                state.move(session, context.subid, seen.end)
             slots.confirm_and_leave(session, seen.slot.slot_name, seen.end)
             crash_point("apply.settled")
             transaction.end_statement()
@@ -100,16 +101,21 @@ def catch_up_at_once(receiver: Receiver) -> Streamed | None:
     if applied.transactions:
         session.link.flush()  # before the observer reports it
     streamed = Streamed(seen.start, seen.end, seen.end, applied)
-    receiver.observer.applying(seen.subscription.subname)
-    receiver.observer.applied(seen.subscription.subname, seen.start, streamed)
+    context.observer.applying(seen.subscription.subname)
+    context.observer.applied(seen.subscription.subname, seen.start, streamed)
     return streamed
 
 
-def _look(receiver: Receiver, session: Session) -> _Seen:
-    subscription = one(session, tables.pg_subscription, oid=receiver.subid)
+def _is_within_instance(context: WorkerContext) -> bool:
+    """Is the worker connected, and to a database of its own instance?"""
+    return context.connection.opened is not None and context.connection.opened.within is not None
+
+
+def _look(context: WorkerContext, session: Session) -> _Seen:
+    subscription = one(session, tables.pg_subscription, oid=context.subid)
     if subscription is None or not subscription.subenabled or subscription.subskiplsn:
         raise _OutOfTheOrdinary
-    publisher = receiver.connected(subscription, session)
+    publisher = context.connection.opened_for(subscription, session)
     changes = None if publisher is None else publisher.within
     if publisher is None or changes is None:
         raise _OutOfTheOrdinary
@@ -130,11 +136,11 @@ def _look(receiver: Receiver, session: Session) -> _Seen:
 _OTHERS = f"{OTHERS_AT_WORK}, ({sql.COUNT_SNAPSHOTS_FROM})"
 
 
-def _received(receiver: Receiver, seen: _Seen) -> list[WireTransaction]:
-    """The transactions to apply, if a worker could begin now (see Receiver.hold) and they are few."""
-    session = receiver.session
+def _received(context: WorkerContext, seen: _Seen) -> list[WireTransaction]:
+    """The transactions to apply, if a worker could begin now (see attach) and they are few."""
+    session = context.session
     link = session.link
-    subid = receiver.subid
+    subid = context.subid
     asks = seen.subscription.subschemachanges == catalog.TABLES  # there may be new tables without changes
     if asks or seen.end <= seen.start or not same_server.is_known(session, subid):
         raise _OutOfTheOrdinary
@@ -148,7 +154,7 @@ def _received(receiver: Receiver, seen: _Seen) -> list[WireTransaction]:
         raise _OutOfTheOrdinary
     if kept != seen.end - seen.start + 1:  # other writers have expired what the slot needs
         raise _OutOfTheOrdinary
-    receiver.admit(seen.subscription)
+    context.settings.admit(session, seen.subscription)
     sent = seen.changes.few(
         session,
         seen.subscription.subpublications,
@@ -163,25 +169,25 @@ def _received(receiver: Receiver, seen: _Seen) -> list[WireTransaction]:
     return sent
 
 
-def _apply(receiver: Receiver, seen: _Seen, sent: list[WireTransaction], log: ServerLog) -> Applied:
+def _apply(context: WorkerContext, seen: _Seen, sent: list[WireTransaction], log: ServerLog) -> Applied:
     if not sent:
         return Applied(0, 0, seen.position)
     from pgrepl.replication.subscriber.apply.transactions import play
 
-    with receiver.as_owner(seen.subscription):
+    with context.session.acting_as(seen.subscription.subowner):
         if seen.subscription.subschemachanges != catalog.NO_SCHEMA:
-            _require_known(receiver, seen, sent)
-        batch = play(receiver.session, seen.subscription, sent, log)
+            _require_known(context, seen, sent)
+        batch = play(context.session, seen.subscription, sent, log)
         if batch.error is not None:
             raise _OutOfTheOrdinary
         return batch.write()
 
 
-def _require_known(receiver: Receiver, seen: _Seen, sent: list[WireTransaction]) -> None:
+def _require_known(context: WorkerContext, seen: _Seen, sent: list[WireTransaction]) -> None:
     """Raise if the publisher's definitions have changed."""
     from pgrepl.replication.subscriber.schema_changes.follow import Following
 
-    following = Following(receiver.session, seen.subscription, seen.publisher, receiver.log, receiver.unpublished)
+    following = Following(context.session, seen.subscription, seen.publisher, context.log, context.unpublished)
     if following.in_transactions(sent)[1] is not None:
         raise _OutOfTheOrdinary
 
@@ -189,9 +195,9 @@ def _require_known(receiver: Receiver, seen: _Seen, sent: list[WireTransaction])
 class _Unheard(ServerLog):
     """A log that must stay empty: anything to be logged is unusual."""
 
-    def __init__(self, receiver: Receiver) -> None:
+    def __init__(self, context: WorkerContext) -> None:
         super().__init__(None)
-        self._log = receiver.log
+        self._log = context.log
 
     def report(self, report: Report, statement: str | None = None) -> None:
         if self._log.hears(report.severity):
@@ -199,10 +205,10 @@ class _Unheard(ServerLog):
 
 
 @contextmanager
-def _unheard(receiver: Receiver) -> Iterator[ServerLog]:
+def _unheard(context: WorkerContext) -> Iterator[ServerLog]:
     """Use a log that accepts no message: the usual way will log it."""
-    session = receiver.session
-    said, log = session.on_report, _Unheard(receiver)
+    session = context.session
+    said, log = session.on_report, _Unheard(context)
     session.on_report = log.report
     try:
         yield log

@@ -60,7 +60,7 @@ class Launcher:
         keeps_leases: bool = False,
         given: GivenBatch | None = None,
     ) -> None:
-        """`given`: see Receiver."""
+        """`given`: see WorkerContext."""
         self._given = given
         self._session = session
         self._log = log

@@ -29,8 +29,9 @@ from pgrepl.replication.subscriber import lease, state
 from pgrepl.replication.subscriber.apply.columns.stage import commit_batch, receive
 from pgrepl.replication.subscriber.apply.triggers import TriggeredTables
 from pgrepl.replication.subscriber.apply.two_phase import prepared_of
+from pgrepl.replication.subscriber.context import REMEMBERED, WorkerContext
+from pgrepl.replication.subscriber.failures import WorkerFailed, asking, working
 from pgrepl.replication.subscriber.outcome import Applied, Streamed
-from pgrepl.replication.subscriber.receiver import REMEMBERED, Receiver, WorkerFailed, asking, working
 from pgrepl.replication.wire.messages import WireTransaction
 
 if TYPE_CHECKING:
@@ -40,22 +41,22 @@ if TYPE_CHECKING:
 BATCH = 20_000  # changes that are applied together
 
 
-def stream_batch(receiver: Receiver, upto: int | None, limit: int | None) -> Streamed:
+def stream_batch(context: WorkerContext, upto: int | None, limit: int | None) -> Streamed:
     """Receive and apply transactions that finish before `upto` (None: the publisher's present end), with about `limit`
     changes at most."""
-    with receiver.transaction() as subscription:
-        publisher = receiver.publisher(subscription)
+    with context.transaction() as subscription:
+        publisher = context.connection.publisher(subscription)
         asked_at = statistics.now()
         with asking():
             present = publisher.current_lsn()  # before transactions are asked for
         end = present if upto is None else min(present, upto)
-        position = state.position(receiver.session, subscription.oid)
+        position = state.position(context.session, subscription.oid)
         start = _start(publisher, subscription, position)
         by_columns = None
-        following = _following(receiver, subscription, publisher)
+        following = _following(context, subscription, publisher)
         if limit is None:
             with asking(), working():
-                by_columns = _by_columns(receiver, subscription, position, publisher, start, end, following)
+                by_columns = _by_columns(context, subscription, position, publisher, start, end, following)
         if by_columns is not None:
             applied, reached = by_columns
         else:
@@ -74,53 +75,73 @@ def stream_batch(receiver: Receiver, upto: int | None, limit: int | None) -> Str
                     with asking(), working():
                         found = found.until_news(following)
                     if found.news is not None and not found.news.is_within:
-                        _follow(receiver, subscription, position, following, found.news)
+                        _follow(context, subscription, position, following, found.news)
                         return Streamed(start, end, start, Applied(0, 0, position))
                 within = following if found.news is not None else None
                 if within is None:
-                    found = found.until_triggers(receiver.session)
+                    found = found.until_triggers(context.session)
                 with asking(), working():
-                    played = _apply(receiver, subscription, position, found, within)
-            receiver.has_passed([each.xid for each in found.transactions[: played.transactions]])
+                    played = _apply(context, subscription, position, found, within)
+            context.passed.extend([each.xid for each in found.transactions[: played.transactions]])
             with asking():
                 end = publisher.delivered(end)
             applied, reached = found.judged(played), found.reached(played, start, end)
         confirmed = True
-        if applied.transactions or reached > start or state.unsettled(receiver.session, subscription.oid, reached):
-            if not receiver.session.transaction.is_writing:
-                receiver.lock(subscription, position)
-            state.settle_tables(receiver.session, subscription.oid, reached)
-            lease.received(receiver.session, subscription.oid, receiver.token, reached)
+        if applied.transactions or reached > start or state.unsettled(context.session, subscription.oid, reached):
+            if not context.session.transaction.is_writing:
+                context.lock(subscription, position)
+            state.settle_tables(context.session, subscription.oid, reached)
+            lease.received(context.session, subscription.oid, context.token, reached)
             if reached > max(position, applied.end_lsn):  # a slot must not be ahead of its origin
-                state.move(receiver.session, subscription.oid, reached)
+                state.move(context.session, subscription.oid, reached)
             if reached >= present:
-                state.caught_up(receiver.session, subscription.oid, asked_at)
+                state.caught_up(context.session, subscription.oid, asked_at)
             confirmed = publisher.shares_catalog
             if confirmed:
-                publisher.confirm(catalog.slot_of(subscription), reached, receiver.session)
+                publisher.confirm(catalog.slot_of(subscription), reached, context.session)
             crash_point("apply.settled")
     crash_point("apply.committed")
     if not confirmed:
-        receiver.session.link.flush()  # the publisher keeps no confirmed changes (get_flush_position)
+        context.session.link.flush()  # the publisher keeps no confirmed changes (get_flush_position)
         crash_point("apply.flushed")
         with asking():
             publisher.confirm(catalog.slot_of(subscription), reached)
     return Streamed(start, end, reached, applied)
 
 
-def enable_two_phase(receiver: Receiver) -> bool:
+def missing_before(context: WorkerContext, lsn: int | None = None) -> int | None:
+    """The LSN of the publisher, or the given earlier one, if there is work before it: changes, or tables that are not
+    ready. It costs little."""
+    session = context.session
+    with context.transaction() as subscription:
+        publisher = context.connection.publisher(subscription)
+        with asking():
+            lag = publisher.lag(catalog.slot_of(subscription), tell=True)
+        position = state.position(session, subscription.oid)
+        states = state.table_states(session, subscription.oid).values()
+        can_begin = state.two_phase_can_begin(session, subscription)
+    if lag is None or lag.current < position or 0 < position < lag.confirmed:  # a round raises the error
+        return lsn or position or 1
+    end = lag.sendable if lsn is None else lsn
+    behind = end > max(lag.confirmed, position) or any(current != catalog.READY for current, _ in states)
+    return end if behind or can_begin else None
+
+
+def enable_two_phase(context: WorkerContext) -> bool:
     """Enable two_phase once all tables are ready, if the subscription asks for it; whether it was enabled."""
-    with receiver.transaction() as subscription:
-        if not state.two_phase_can_begin(receiver.session, subscription):
+    with context.transaction() as subscription:
+        if not state.two_phase_can_begin(context.session, subscription):
             return False
-        publisher = receiver.publisher(subscription)
-        position = state.position(receiver.session, subscription.oid)
+        publisher = context.connection.publisher(subscription)
+        position = state.position(context.session, subscription.oid)
         _start(publisher, subscription, position, two_phase=True)
-        receiver.lock(subscription, position)
-        state.enable_two_phase(receiver.session, subscription.oid)
+        context.lock(subscription, position)
+        state.enable_two_phase(context.session, subscription.oid)
     worker = f'logical replication apply worker for subscription "{subscription.subname}"'
-    receiver.log.log(f"{worker} will restart so that two_phase can be enabled")
-    receiver.two_phase_begins()
+    context.log.log(f"{worker} will restart so that two_phase can be enabled")
+    if context.lease is not None:  # the worker itself has done it, and need not restart
+        held = context.lease.subscription
+        context.lease.subscription = held._replace(subtwophasestate=catalog.TWO_PHASE_ENABLED)
     return True
 
 
@@ -201,7 +222,7 @@ class _Received:
 
 
 def _by_columns(
-    receiver: Receiver,
+    context: WorkerContext,
     subscription: tables.pg_subscription,
     position: int,
     publisher: ChangeStream,
@@ -211,10 +232,10 @@ def _by_columns(
 ) -> tuple[Applied, int] | None:
     """Apply a large batch by whole columns: the outcome, and the LSN that was reached. The transaction holds the write
     lock afterwards if anything was written. None: transactions are to be applied row by row."""
-    session = receiver.session
+    session = context.session
     if prepared_of(session, subscription):
         return None  # the check of locks on their keys is only made row by row
-    found = receive(session, subscription, publisher, start, end, receiver.log)
+    found = receive(session, subscription, publisher, start, end, context.log)
     if found is None:
         return None
     batch, reached = found
@@ -225,20 +246,20 @@ def _by_columns(
         if following is not None:
             batch, news = following.in_batch(batch)
             if news is not None:
-                _follow(receiver, subscription, position, following, news)
+                _follow(context, subscription, position, following, news)
                 return Applied(0, 0, position), start
         is_whole = len(batch.transactions) == count
-        with receiver.as_owner(subscription):
+        with context.session.acting_as(subscription.subowner):
             done = commit_batch(
                 session,
                 subscription,
                 batch,
-                lambda: receiver.lock(subscription, position),
-                receiver.check_stopped,
+                lambda: context.lock(subscription, position),
+                context.check_stopped,
             )
         if done is None:
             return None
-        receiver.has_passed([each.xid for each in done.batch.transactions][-REMEMBERED:])
+        context.passed.extend([each.xid for each in done.batch.transactions][-REMEMBERED:])
         last = done.batch.transactions[-1].end_lsn
         state.move(session, subscription.oid, last)
         crash_point("apply.origin")
@@ -250,7 +271,7 @@ def _by_columns(
 
 
 def _apply(
-    receiver: Receiver,
+    context: WorkerContext,
     subscription: tables.pg_subscription,
     position: int,
     received: _Received,
@@ -263,40 +284,50 @@ def _apply(
         return Applied(0, 0, position)
     from pgrepl.replication.subscriber.apply.transactions import apply_phases, play, step_through
 
-    session = receiver.session
-    with receiver.as_owner(subscription):
+    session = context.session
+    with context.session.acting_as(subscription.subowner):
         if following is not None or received.triggers or _is_stepped_through(found[0]):
-            receiver.lock(subscription, position)
+            context.lock(subscription, position)
             if found[0].phase is not None:
-                return apply_phases(session, subscription, found, receiver.log)
-            return step_through(session, subscription, found, receiver.log, receiver.stay, following)
+                return apply_phases(session, subscription, found, context.log)
+
+            def stay() -> None:
+                """Give a heartbeat in a long transaction, whose write lock blocks the heartbeat's thread."""
+                context.check_stopped()
+                lease.beat(session, context.token, ())
+
+            return step_through(session, subscription, found, context.log, stay, following)
         before = session.transaction.contents()
-        batch = play(session, subscription, found, receiver.log)
+        batch = play(session, subscription, found, context.log)
         if not batch.count:
             return batch.applied
-        receiver.lock(subscription, position)
+        context.lock(subscription, position)
         if session.transaction.contents() != before:
-            batch = play(session, subscription, found, receiver.log)
+            batch = play(session, subscription, found, context.log)
         return batch.write()
 
 
-def _following(receiver: Receiver, subscription: tables.pg_subscription, publisher: Publisher) -> Following | None:
+def _following(context: WorkerContext, subscription: tables.pg_subscription, publisher: Publisher) -> Following | None:
     """The definitions to follow; None: the subscription does not follow its publisher's."""
     if subscription.subschemachanges == catalog.NO_SCHEMA:
         return None
     from pgrepl.replication.subscriber.schema_changes.follow import Following
 
-    return Following(receiver.session, subscription, publisher, receiver.log, receiver.unpublished)
+    return Following(context.session, subscription, publisher, context.log, context.unpublished)
 
 
 def _follow(
-    receiver: Receiver, subscription: tables.pg_subscription, position: int, following: Following, news: NewRelations
+    context: WorkerContext,
+    subscription: tables.pg_subscription,
+    position: int,
+    following: Following,
+    news: NewRelations,
 ) -> None:
     """Follow in this transaction, which applies nothing else."""
     with asking(), working():
         found = following.ask(news)
-    receiver.lock(subscription, position)
-    with receiver.as_owner(subscription), working():
+    context.lock(subscription, position)
+    with context.session.acting_as(subscription.subowner), working():
         following.follow_all(news, found)
 
 
