@@ -15,9 +15,9 @@ from pgrepl.replication.log import ServerLog
 from pgrepl.replication.publisher.protocol import Published, Publisher, PublisherError, not_received, not_started
 from pgrepl.replication.subscriber import state
 from pgrepl.replication.subscriber.apply.triggers import has_triggers
+from pgrepl.replication.subscriber.apply_loop import BATCH
 from pgrepl.replication.subscriber.context import WorkerContext
 from pgrepl.replication.subscriber.failures import WorkerFailed, asking
-from pgrepl.replication.subscriber.streaming import BATCH
 from pgrepl.replication.wire.messages import TruncateMessage
 from pgrepl.sql.nodes.expr import RangeVar
 
