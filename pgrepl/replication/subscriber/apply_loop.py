@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
@@ -33,8 +33,7 @@ BATCH = 20_000  # changes that are applied together
 T = TypeVar("T")
 
 
-@frozen
-class Bounds:
+class Bounds(NamedTuple):
     """What is known before a batch."""
 
     position: int  # of the origin

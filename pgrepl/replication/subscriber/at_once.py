@@ -135,7 +135,7 @@ def _look(context: WorkerContext, session: Session) -> _Seen:
     position, confirmed, end = origin.remote_lsn or 0, slot.confirmed_flush_lsn or 0, current_lsn(session)
     if is_astray(position, confirmed, end):  # the usual way raises an error
         raise _OutOfTheOrdinary
-    at = Bounds(position, max(position, confirmed), end, end, shares_catalog=True)
+    at = Bounds(position, max(position, confirmed), end, end, True)
     return _Seen(subscription, publisher, changes, slot, at)
 
 
