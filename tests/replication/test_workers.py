@@ -273,8 +273,7 @@ def test_a_batch_is_played_again_only_if_tables_or_definitions_have_changed(
 
 
 def heart_of(worker: Worker) -> Heartbeat:
-    assert worker.context.lease is not None
-    heart = worker.context.lease.heartbeat
+    heart = worker.context.heartbeat
     assert heart is not None
     return heart
 

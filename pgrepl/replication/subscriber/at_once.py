@@ -27,25 +27,9 @@ from pgrepl.lake.crash_points import crash_point
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.origins import origin_or_none
 from pgrepl.replication.publisher import slots
+from pgrepl.replication.subscriber import apply_loop as loop
 from pgrepl.replication.subscriber import same_server, state
 from pgrepl.replication.subscriber.apply.triggers import TriggeredTables
-from pgrepl.replication.subscriber.apply_loop import (
-    BATCH,
-    Apply,
-    Bounds,
-    Commit,
-    Confirm,
-    EndStream,
-    FindNews,
-    FindTriggers,
-    Receive,
-    Received,
-    Settle,
-    Way,
-    apply_batch,
-    carry_out,
-    is_astray,
-)
 from pgrepl.replication.subscriber.context import WorkerContext
 from pgrepl.replication.subscriber.failures import WorkerFailed
 from pgrepl.replication.subscriber.outcome import Applied, Streamed
@@ -70,7 +54,7 @@ class _Seen(NamedTuple):
     publisher: Publisher
     changes: ChangesWithin
     slot: tables.pg_replication_slot
-    at: Bounds
+    at: loop.Bounds
 
 
 def has_news(context: WorkerContext, session: Session) -> bool:
@@ -97,7 +81,7 @@ def catch_up_at_once(context: WorkerContext) -> Streamed | None:
         begun = True
         with _unheard(context) as log:
             batch = _Batch(context, _look(context, session), log)
-            streamed = carry_out(apply_batch(batch.seen.at, BATCH), batch.work)
+            streamed = loop.carry_out(loop.apply_batch(batch.seen.at, loop.BATCH), batch.work)
     except BaseException as problem:
         take_back_moves(session)  # the usual way takes the same numbers of sequences
         transaction.fail_statement()
@@ -133,9 +117,9 @@ def _look(context: WorkerContext, session: Session) -> _Seen:
         raise _OutOfTheOrdinary
     remember(session, tables.pg_replication_slot, slot, slot_name=slot.slot_name)
     position, confirmed, end = origin.remote_lsn or 0, slot.confirmed_flush_lsn or 0, current_lsn(session)
-    if is_astray(position, confirmed, end):  # the usual way raises an error
+    if loop.is_astray(position, confirmed, end):  # the usual way raises an error
         raise _OutOfTheOrdinary
-    at = Bounds(position, max(position, confirmed), end, end, True)
+    at = loop.Bounds(position, max(position, confirmed), end, end, True)
     return _Seen(subscription, publisher, changes, slot, at)
 
 
@@ -155,17 +139,17 @@ class _Batch:
     @property
     def work(self) -> dict[type, Callable[[Any], Any]]:
         return {
-            Receive: self._receive,
-            FindNews: self._find_news,
-            FindTriggers: self._find_triggers,
-            Apply: self._apply,
-            EndStream: lambda step: self.seen.at.end,
-            Settle: self._settle,
-            Confirm: self._confirm,
-            Commit: lambda step: self._session.transaction.end_statement(),
+            loop.Receive: self._receive,
+            loop.FindNews: self._find_news,
+            loop.FindTriggers: self._find_triggers,
+            loop.Apply: self._apply,
+            loop.EndStream: lambda step: self.seen.at.end,
+            loop.Settle: self._settle,
+            loop.Confirm: self._confirm,
+            loop.Commit: lambda step: self._session.transaction.end_statement(),
         }
 
-    def _receive(self, step: Receive) -> Received:
+    def _receive(self, step: loop.Receive) -> loop.Received:
         """The transactions, if a worker could begin now (see attach) and they are few."""
         session, subid, seen = self._session, self._context.subid, self.seen
         asks = seen.subscription.subschemachanges == catalog.TABLES  # there may be new tables without changes
@@ -192,26 +176,26 @@ class _Batch:
         if sent is None:
             raise _OutOfTheOrdinary
         self.sent = sent
-        received = Received.of((each for each in sent), step.most)
+        received = loop.Received.of((each for each in sent), step.most)
         if received.more:
             raise _OutOfTheOrdinary
         crash_point("apply.received")
         return received
 
-    def _find_news(self, step: FindNews) -> tuple[int, None]:
+    def _find_news(self, step: loop.FindNews) -> tuple[int, None]:
         following = following_of(self._context, self.seen.subscription, self.seen.publisher)
         if following is not None and following.in_transactions(step.transactions)[1] is not None:
             raise _OutOfTheOrdinary
         return 0, None
 
-    def _find_triggers(self, step: FindTriggers) -> None:
+    def _find_triggers(self, step: loop.FindTriggers) -> None:
         if TriggeredTables(self._session).first_run(step.transactions) is not None:
             raise _OutOfTheOrdinary
 
-    def _apply(self, step: Apply) -> Applied:
+    def _apply(self, step: loop.Apply) -> Applied:
         from pgrepl.replication.subscriber.apply.transactions import play
 
-        if step.way is not Way.IN_MEMORY:
+        if step.way is not loop.Way.IN_MEMORY:
             raise _OutOfTheOrdinary
         with self._session.acting_as(self.seen.subscription.subowner):
             batch = play(self._session, self.seen.subscription, step.transactions, self._log)
@@ -219,11 +203,11 @@ class _Batch:
                 raise _OutOfTheOrdinary
             return batch.write()
 
-    def _settle(self, step: Settle) -> None:
+    def _settle(self, step: loop.Settle) -> None:
         if step.moves_origin:
             state.move(self._session, self._context.subid, step.lsn)
 
-    def _confirm(self, step: Confirm) -> None:
+    def _confirm(self, step: loop.Confirm) -> None:
         slots.confirm_and_leave(self._session, self.seen.slot.slot_name, step.lsn)
         crash_point("apply.settled")
 

@@ -19,8 +19,7 @@ from pgrepl.replication.subscriber.context import WorkerContext
 from pgrepl.replication.subscriber.copy_progress import CopyProgress
 from pgrepl.replication.subscriber.failures import SubscriptionChanged, WorkerFailed, asking
 from pgrepl.replication.subscriber.heartbeat import Heartbeat
-from pgrepl.replication.subscriber.held_lease import HeldLease
-from pgrepl.replication.subscriber.lease import LeaseHeld
+from pgrepl.replication.subscriber.lease import HeldLease, LeaseHeld
 
 
 def check_free(context: WorkerContext) -> None:
@@ -60,7 +59,7 @@ def attach(context: WorkerContext) -> tuple[HeldLease, Publisher]:
         detach(context, occupied=False)
         raise
     context.copies = CopyProgress(context.observer)
-    held.heartbeat = Heartbeat(session, token, context.copies)
+    context.heartbeat = Heartbeat(session, token, context.copies)
     return held, publisher
 
 
@@ -99,8 +98,9 @@ def detach(context: WorkerContext, *, occupied: bool = True) -> None:
     held, context.lease = context.lease, None
     if held is None:
         return
-    if held.heartbeat is not None:
-        held.heartbeat.stop()
+    if context.heartbeat is not None:
+        context.heartbeat.stop()
+        context.heartbeat = None
     processes.retire(held.token)
     publisher, slot = context.connection.opened, catalog.slot_of(held.subscription)
     with suppress(PublisherError, PgError):

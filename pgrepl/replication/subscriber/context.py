@@ -21,8 +21,9 @@ from pgrepl.replication.log import LogOf, ServerLog
 from pgrepl.replication.subscriber import lease, state
 from pgrepl.replication.subscriber.copy_progress import CopyProgress
 from pgrepl.replication.subscriber.failures import SubscriptionChanged, WorkerStopped
-from pgrepl.replication.subscriber.held_lease import HeldLease
+from pgrepl.replication.subscriber.heartbeat import Heartbeat
 from pgrepl.replication.subscriber.kept_connection import KeptConnection
+from pgrepl.replication.subscriber.lease import HeldLease
 from pgrepl.replication.subscriber.observer import Observer
 from pgrepl.replication.subscriber.worker_settings import WorkerSettings
 
@@ -58,7 +59,8 @@ class WorkerContext:
         self.observer = observer or Observer()
         self.subid = subid
         self.connection = KeptConnection(self.session, subid, given)
-        self.lease: HeldLease | None = None
+        self.lease: HeldLease | None = None  # which the workers of tables share
+        self.heartbeat: Heartbeat | None = None
         self.copies = CopyProgress(self.observer)
         self.passed: deque[int] = deque(maxlen=REMEMBERED)  # XIDs of the last transactions that were applied, in order
         self.unpublished: set[int] = set()  # relations of the publisher that it does not publish any more

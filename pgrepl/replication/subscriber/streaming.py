@@ -16,31 +16,11 @@ from pgrepl.catalog import statistics, tables
 from pgrepl.catalog import subscription as catalog
 from pgrepl.lake.crash_points import crash_point
 from pgrepl.replication.publisher.protocol import Publisher, PublisherError, Slots, not_started
+from pgrepl.replication.subscriber import apply_loop as loop
 from pgrepl.replication.subscriber import lease, state
 from pgrepl.replication.subscriber.apply.columns.stage import commit_batch, receive
 from pgrepl.replication.subscriber.apply.triggers import TriggeredTables
 from pgrepl.replication.subscriber.apply.two_phase import prepared_of
-from pgrepl.replication.subscriber.apply_loop import (
-    Apply,
-    AskUnsettled,
-    Bounds,
-    Columns,
-    Commit,
-    CommitColumns,
-    Confirm,
-    EndStream,
-    FindNews,
-    FindTriggers,
-    Follow,
-    Receive,
-    ReceiveColumns,
-    Received,
-    Settle,
-    Way,
-    apply_batch,
-    carry_out,
-    is_astray,
-)
 from pgrepl.replication.subscriber.context import REMEMBERED, WorkerContext
 from pgrepl.replication.subscriber.failures import WorkerFailed, asking, working
 from pgrepl.replication.subscriber.outcome import Applied, Streamed
@@ -61,11 +41,13 @@ def stream_batch(context: WorkerContext, upto: int | None, limit: int | None) ->
             present = publisher.current_lsn()  # before transactions are asked for
         position = state.position(context.session, subscription.oid)
         start = _start(publisher, subscription, position)
-        at = Bounds(position, start, present if upto is None else min(present, upto), present, publisher.shares_catalog)
+        at = loop.Bounds(
+            position, start, present if upto is None else min(present, upto), present, publisher.shares_catalog
+        )
         following = following_of(context, subscription, publisher)
         with ExitStack() as received:
             batch = _Batch(context, subscription, publisher, following, at, asked_at, transaction, received)
-            return carry_out(apply_batch(at, limit), batch.work)
+            return loop.carry_out(loop.apply_batch(at, limit), batch.work)
 
 
 def following_of(
@@ -90,7 +72,7 @@ def missing_before(context: WorkerContext, lsn: int | None = None) -> int | None
         position = state.position(session, subscription.oid)
         states = state.table_states(session, subscription.oid).values()
         can_begin = state.two_phase_can_begin(session, subscription)
-    if lag is None or is_astray(position, lag.confirmed, lag.current):  # a round raises the error
+    if lag is None or loop.is_astray(position, lag.confirmed, lag.current):  # a round raises the error
         return lsn or position or 1
     end = lag.sendable if lsn is None else lsn
     behind = end > max(lag.confirmed, position) or any(current != catalog.READY for current, _ in states)
@@ -134,7 +116,7 @@ class _Batch:
     subscription: tables.pg_subscription
     publisher: Publisher
     following: Following | None
-    at: Bounds
+    at: loop.Bounds
     asked_at: str  # when the publisher told its present end
     transaction: ExitStack
     received: ExitStack  # what of the publisher's is kept until it is applied
@@ -147,24 +129,24 @@ class _Batch:
     @property
     def work(self) -> dict[type, Callable[[Any], Any]]:
         return {
-            ReceiveColumns: self.receive_columns,
-            CommitColumns: self.commit_columns,
-            Receive: self.receive,
-            FindNews: self.find_news,
-            FindTriggers: lambda step: TriggeredTables(self.session).first_run(step.transactions),
-            Follow: self.follow,
-            Apply: self.apply,
-            EndStream: self.end_stream,
-            AskUnsettled: lambda step: state.unsettled(self.session, self.subscription.oid, step.lsn),
-            Settle: self.settle,
-            Commit: self.commit,
-            Confirm: self.confirm,
+            loop.ReceiveColumns: self.receive_columns,
+            loop.CommitColumns: self.commit_columns,
+            loop.Receive: self.receive,
+            loop.FindNews: self.find_news,
+            loop.FindTriggers: lambda step: TriggeredTables(self.session).first_run(step.transactions),
+            loop.Follow: self.follow,
+            loop.Apply: self.apply,
+            loop.EndStream: self.end_stream,
+            loop.AskUnsettled: lambda step: state.unsettled(self.session, self.subscription.oid, step.lsn),
+            loop.Settle: self.settle,
+            loop.Commit: self.commit,
+            loop.Confirm: self.confirm,
         }
 
     def lock(self) -> None:
         self.context.lock(self.subscription, self.at.position)
 
-    def receive_columns(self, _: ReceiveColumns) -> Columns | None:
+    def receive_columns(self, _: loop.ReceiveColumns) -> loop.Columns | None:
         with asking(), working():
             if prepared_of(self.session, self.subscription):
                 return None  # the check of locks on their keys is only made row by row
@@ -179,9 +161,9 @@ class _Batch:
             if batch.count and self.following is not None:
                 batch, news = self.following.in_batch(batch)
             self.columns = batch
-            return Columns(batch.count, len(batch.transactions), reached, len(batch.transactions) == count, news)
+            return loop.Columns(batch.count, len(batch.transactions), reached, len(batch.transactions) == count, news)
 
-    def commit_columns(self, _: CommitColumns) -> Applied | None:
+    def commit_columns(self, _: loop.CommitColumns) -> Applied | None:
         assert self.columns is not None
         with asking(), working():
             with self.session.acting_as(self.subscription.subowner):
@@ -197,7 +179,7 @@ class _Batch:
             crash_point("apply.origin")
             return Applied(len(transactions), done.batch.count, last, passed=done.passed)
 
-    def receive(self, step: Receive) -> Received:
+    def receive(self, step: loop.Receive) -> loop.Received:
         self.received.close()  # columns that could not be applied
         stream = self.publisher.transactions(
             self.slot,
@@ -208,15 +190,15 @@ class _Batch:
             limit=step.most,
         )
         self.received.enter_context(closing(stream))
-        found = Received.of(stream, step.most)
+        found = loop.Received.of(stream, step.most)
         crash_point("apply.received")
         return found
 
-    def find_news(self, step: FindNews) -> tuple[int, NewRelations | None]:
+    def find_news(self, step: loop.FindNews) -> tuple[int, NewRelations | None]:
         with asking(), working():
             return (0, None) if self.following is None else self.following.in_transactions(step.transactions)
 
-    def follow(self, step: Follow) -> None:
+    def follow(self, step: loop.Follow) -> None:
         assert self.following is not None
         with asking(), working():
             found = self.following.ask(step.news)
@@ -224,14 +206,14 @@ class _Batch:
         with self.session.acting_as(self.subscription.subowner), working():
             self.following.follow_all(step.news, found)
 
-    def apply(self, step: Apply) -> Applied:
+    def apply(self, step: loop.Apply) -> Applied:
         """Apply row by row; the transaction holds the write lock afterwards, unless nothing could be applied."""
         with asking(), working():
-            applied = self.played(step) if step.way is Way.IN_MEMORY else self.stepped(step)
+            applied = self.played(step) if step.way is loop.Way.IN_MEMORY else self.stepped(step)
         self.context.passed.extend([each.xid for each in step.transactions[: applied.transactions]])
         return applied
 
-    def played(self, step: Apply) -> Applied:
+    def played(self, step: loop.Apply) -> Applied:
         from pgrepl.replication.subscriber.apply.transactions import play
 
         contents = self.session.transaction.contents
@@ -245,7 +227,7 @@ class _Batch:
                 batch = play(self.session, self.subscription, step.transactions, self.context.log)
             return batch.write()
 
-    def stepped(self, step: Apply) -> Applied:
+    def stepped(self, step: loop.Apply) -> Applied:
         from pgrepl.replication.subscriber.apply.transactions import apply_phases, step_through
 
         session, log, transactions = self.session, self.context.log, step.transactions
@@ -255,7 +237,7 @@ class _Batch:
             following.ask(step.news)
         with session.acting_as(self.subscription.subowner):
             self.lock()
-            if step.way is Way.PHASES:
+            if step.way is loop.Way.PHASES:
                 return apply_phases(session, self.subscription, transactions, log)
             return step_through(session, self.subscription, transactions, log, self.stay, following)
 
@@ -264,12 +246,12 @@ class _Batch:
         self.context.check_stopped()
         lease.beat(self.session, self.context.token, ())
 
-    def end_stream(self, _: EndStream) -> int:
+    def end_stream(self, _: loop.EndStream) -> int:
         self.received.close()
         with asking():
             return self.publisher.delivered(self.at.end)
 
-    def settle(self, step: Settle) -> None:
+    def settle(self, step: loop.Settle) -> None:
         session, subid = self.session, self.subscription.oid
         if not session.transaction.is_writing:
             self.lock()
@@ -281,12 +263,12 @@ class _Batch:
             state.caught_up(session, subid, self.asked_at)
         crash_point("apply.settled")
 
-    def commit(self, _: Commit) -> None:
+    def commit(self, _: loop.Commit) -> None:
         self.received.close()
         self.transaction.close()
         crash_point("apply.committed")
 
-    def confirm(self, step: Confirm) -> None:
+    def confirm(self, step: loop.Confirm) -> None:
         if step.within:
             return self.publisher.confirm(self.slot, step.lsn, self.session)
         self.session.link.flush()  # the publisher keeps no confirmed changes (get_flush_position)
