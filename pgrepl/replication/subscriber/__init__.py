@@ -8,8 +8,8 @@
     row_locks.py          work in spite of rows that others have locked
     copy.py               the initial copy of one table; copy_columns.py by kernels, copy_spark.py by Spark SQL;
                           table_workers.py several tables at once
-    streaming.py          the main stream: batches of transactions, committed with the origin; apply_loop.py decides what
-                          is done when
+    streaming.py          the main stream: batches of transactions, committed with the origin; apply_loop.py decides
+                          what is done when
     at_once.py            a few changes from the same instance, read and applied in one transaction
     apply/                a batch, applied row by row or by columns
     worker.py             one subscription's worker; lease.py makes it the only one, heartbeat.py shows that it lives
