@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgrepl.errors import PgError
@@ -209,17 +209,17 @@ class World:
         self.slot = step.lsn
 
 
-SENT = st.builds(
-    Sent,
-    st.integers(1, 4),
-    *[st.sampled_from([False, False, False, True])] * 3,
-    st.sampled_from(["", "", "", "before", "within"]),
-    st.sampled_from([False] * 19 + [True]),
-)
+SENT = [
+    *[Sent(1), Sent(2), Sent(4)] * 3,
+    *[Sent(n, is_large=large, news=news) for n, large in ((1, False), (5, True)) for news in ("", "before", "within")],
+    *[Sent(2, fires=True), Sent(1, fires=True, news="before"), Sent(3, is_large=True, fires=True)],
+    *[Sent(2, is_prepared=True), Sent(1, is_prepared=True, news="before"), Sent(1, fails=True)],
+]
 
 
+@settings(deadline=None)
 @given(
-    st.lists(SENT, max_size=12),
+    st.lists(st.sampled_from(SENT), max_size=12),
     st.booleans(),
     st.booleans(),
     st.none() | st.integers(0, 12),
