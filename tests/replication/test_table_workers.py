@@ -16,7 +16,8 @@ from pgrepl.engine import Choice, Engine
 from pgrepl.replication.subscriber import copy, table_workers
 from pgrepl.replication.subscriber.context import WorkerContext
 from pgrepl.replication.subscriber.observer import Observer
-from pgrepl.replication.subscriber.worker import Round, Worker
+from pgrepl.replication.subscriber.round import Round
+from pgrepl.replication.subscriber.worker import Worker
 from tests.harness.database import Database
 from tests.harness.pair import Pair
 from tests.harness.programs import PATIENCE, eventually

@@ -13,6 +13,7 @@
     at_once.py            a few changes from the same instance, read and applied in one transaction
     apply/                a batch, applied row by row or by columns
     worker.py             one subscription's worker; lease.py makes it the only one, heartbeat.py shows that it lives
+    round.py              the result of a round of its work, and what its failure leaves
     follower.py           a worker that repeats its rounds; launcher.py starts them; catch_up.py: rounds before a
                           statement
     outcome.py            the outcome of a batch

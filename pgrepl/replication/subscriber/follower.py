@@ -19,7 +19,8 @@ from pgrepl.errors import PgError
 from pgrepl.interrupts import JoinedThread
 from pgrepl.lake import spark
 from pgrepl.replication.subscriber.failures import WorkerStopped
-from pgrepl.replication.subscriber.worker import Round, Worker
+from pgrepl.replication.subscriber.round import Round
+from pgrepl.replication.subscriber.worker import Worker
 
 
 class Follower:
