@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from pgrepl.catalog.copies import Copying
     from pgrepl.replication.subscriber.launcher import SubscriptionToServe
     from pgrepl.replication.subscriber.outcome import Streamed
+    from pgrepl.replication.subscriber.round import Round
     from pgrepl.replication.subscriber.status import Status
-    from pgrepl.replication.subscriber.worker import Round, Worker
+    from pgrepl.replication.subscriber.worker import Worker
 
 Catalog: TypeAlias = "str | os.PathLike[str] | None"
 

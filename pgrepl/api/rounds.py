@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from pgrepl.catalog.tables import pg_subscription
     from pgrepl.replication.log import ServerLog
     from pgrepl.replication.subscriber.launcher import Launcher, SubscriptionToServe
-    from pgrepl.replication.subscriber.worker import Round, Worker
+    from pgrepl.replication.subscriber.round import Round
+    from pgrepl.replication.subscriber.worker import Worker
 
 Work: TypeAlias = "Callable[[SubscriptionToServe, Worker], Round]"
 

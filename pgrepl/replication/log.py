@@ -68,7 +68,7 @@ class LogOf(ServerLog):
 
     def __init__(self, log: ServerLog, session: Session) -> None:
         super().__init__(log.path)
-        self._log = log
+        self.server_log = log
         self._session = session
 
     def hears(self, severity: str) -> bool:
@@ -77,7 +77,7 @@ class LogOf(ServerLog):
 
     def report(self, report: Report, statement: str | None = None) -> None:
         if self.hears(report.severity):
-            self._log.report(report, statement)
+            self.server_log.report(report, statement)
 
 
 _LEVELS = (

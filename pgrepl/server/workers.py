@@ -16,7 +16,8 @@ from pgrepl.server.settings import ServerSettings
 if TYPE_CHECKING:
     from pgrepl.lake.spark_shared import HostChannel
     from pgrepl.replication.subscriber.launcher import SubscriptionToServe
-    from pgrepl.replication.subscriber.worker import Round, Worker
+    from pgrepl.replication.subscriber.round import Round
+    from pgrepl.replication.subscriber.worker import Worker
 
 _INTERVAL = 0.2  # seconds between two looks at a publisher that has nothing new
 

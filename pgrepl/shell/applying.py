@@ -18,7 +18,8 @@ from pgrepl.shell.subcommand import FAILURE, OK, Command, as_lsn, connection, is
 if TYPE_CHECKING:
     from pgrepl.replication.publisher.files.given import GivenBatch
     from pgrepl.replication.subscriber.launcher import SubscriptionToServe
-    from pgrepl.replication.subscriber.worker import Round, Worker
+    from pgrepl.replication.subscriber.round import Round
+    from pgrepl.replication.subscriber.worker import Worker
     from pgrepl.shell.connection import Connection
 
 _NOBODY = "no subscription is enabled"

@@ -31,8 +31,8 @@ def show_plans(
     copies: bool,
     given: GivenBatch | None = None,
 ) -> int:
+    from pgrepl.replication.subscriber.failures import SubscriptionChanged, WorkerFailed
     from pgrepl.replication.subscriber.preview import preview
-    from pgrepl.replication.subscriber.receiver import SubscriptionChanged, WorkerFailed
 
     failed = False
     for subscription in subscriptions:

@@ -295,7 +295,7 @@ def test_a_heartbeat_is_no_change_of_the_catalog_and_everybody_sees_it(
     subid = int(str(play(sub, "SELECT oid FROM pg_subscription WHERE subname = 'st'")[0][0][0]))  # type: ignore[index]
     holder = Worker(sub, subid, HeardLog(), keeps_lease=True)
     assert holder.round().error is None
-    heart = holder._receiver._heartbeat
+    heart = holder.context.heartbeat
     assert heart is not None
     heart.stop()
 

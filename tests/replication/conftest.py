@@ -29,7 +29,7 @@ def trio(tmp_path: Path) -> Iterator[Trio]:
 @pytest.fixture
 def usual_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers apply a few changes as they apply many: read without a lock, with a lease."""
-    monkeypatch.setattr("pgrepl.replication.subscriber.worker.catch_up_at_once", lambda receiver: None)
+    monkeypatch.setattr("pgrepl.replication.subscriber.worker.catch_up_at_once", lambda context: None)
 
 
 @pytest.fixture

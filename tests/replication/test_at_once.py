@@ -160,7 +160,7 @@ def test_both_ways_come_to_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     states: list[list[dict[str, object]]] = []
     for usual in (False, True):
         if usual:
-            monkeypatch.setattr("pgrepl.replication.subscriber.worker.catch_up_at_once", lambda receiver: None)
+            monkeypatch.setattr("pgrepl.replication.subscriber.worker.catch_up_at_once", lambda context: None)
         folder = tmp_path / str(usual)
         folder.mkdir()
         pair = _warmed(Pair(folder))

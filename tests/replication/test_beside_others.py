@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.replication.subscriber import receiver
 from pgrepl.replication.subscriber.catch_up import CatchUp
+from pgrepl.replication.subscriber.context import WorkerContext
 from tests.harness.database import Database
 from tests.harness.pair import Pair
 
@@ -22,15 +22,15 @@ def ready(pair: Pair) -> Pair:
 def test_a_row_that_is_changed_here_meanwhile_stops_nothing(ready: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """A15: what was read is read again, silently."""
     local = Database(ready.folder, "sub")
-    between = receiver.Receiver.lock
+    between = WorkerContext.lock
     waiting = ["UPDATE t SET b = 'local' WHERE a = 1; DELETE FROM t WHERE a = 2; INSERT INTO t VALUES (5, 'local')"]
 
-    def locks(self: receiver.Receiver, *given: object) -> None:
+    def locks(self: WorkerContext, *given: object) -> None:
         if waiting:
             local(waiting.pop())
         between(self, *given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(receiver.Receiver, "lock", locks)
+    monkeypatch.setattr(WorkerContext, "lock", locks)
     ready.pub("UPDATE t SET b = b || '!'; INSERT INTO t VALUES (3, 'z')")
     for _ in range(4):
         assert ready.catch_up() == []
@@ -44,15 +44,15 @@ def test_a_row_that_is_changed_here_meanwhile_stops_nothing(ready: Pair, monkeyp
 @pytest.mark.usefixtures("usual_way")
 def test_a_constraint_that_comes_meanwhile_is_obeyed(ready: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     local = Database(ready.folder, "sub")
-    between = receiver.Receiver.lock
+    between = WorkerContext.lock
     waiting = ["ALTER TABLE t ADD CHECK (b <> 'bad')"]
 
-    def locks(self: receiver.Receiver, *given: object) -> None:
+    def locks(self: WorkerContext, *given: object) -> None:
         if waiting:
             local(waiting.pop())
         between(self, *given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(receiver.Receiver, "lock", locks)
+    monkeypatch.setattr(WorkerContext, "lock", locks)
     ready.pub("INSERT INTO t VALUES (3, 'bad')")
     errors = ready.catch_up() + ready.catch_up()
     local.close()

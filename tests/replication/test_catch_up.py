@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from pgrepl.replication.publisher.lake import transactions
-from pgrepl.replication.subscriber import streaming
+from pgrepl.replication.subscriber import apply_loop
 from pgrepl.replication.subscriber.catch_up import CatchUp
 from tests.harness.pair import Pair
 from tests.harness.programs import eventually
@@ -88,7 +88,7 @@ def test_of_a_long_backlog_each_batch_reads_about_what_it_takes(
 
     there = transactions.changes
     monkeypatch.setattr(transactions, "changes", changes)
-    monkeypatch.setattr(streaming, "BATCH", 20)
+    monkeypatch.setattr(apply_loop, "BATCH", 20)
     assert pair.catch_up() == []
     assert pair.sub("SELECT count(*) FROM t") == [("300",)]
     assert sum(read) <= 4 * 300

@@ -14,9 +14,10 @@ import pytest
 from pgrepl.catalog.copies import Copying
 from pgrepl.engine import Choice, Engine
 from pgrepl.replication.subscriber import copy, table_workers
+from pgrepl.replication.subscriber.context import WorkerContext
 from pgrepl.replication.subscriber.observer import Observer
-from pgrepl.replication.subscriber.receiver import Receiver
-from pgrepl.replication.subscriber.worker import Round, Worker
+from pgrepl.replication.subscriber.round import Round
+from pgrepl.replication.subscriber.worker import Worker
 from tests.harness.database import Database
 from tests.harness.pair import Pair
 from tests.harness.programs import PATIENCE, eventually
@@ -191,13 +192,13 @@ def test_who_is_stopped_stops_them_all(waiting: Pair, monkeypatch: pytest.Monkey
         elif count == 20:
             eventually(lambda: len(told) == 2)
 
-    def stop(receiver: Receiver) -> None:
-        told.add(receiver)
-        there(receiver)
+    def stop(context: WorkerContext) -> None:
+        told.add(context)
+        there(context)
 
-    told: set[Receiver] = set()
-    there = Receiver.stop
-    monkeypatch.setattr(Receiver, "stop", stop)
+    told: set[WorkerContext] = set()
+    there = WorkerContext.stop
+    monkeypatch.setattr(WorkerContext, "stop", stop)
     with pytest.raises(KeyboardInterrupt):
         working(waiting, Watching(came))
     assert counts(waiting) == [0, 0, 0]

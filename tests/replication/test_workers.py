@@ -19,10 +19,13 @@ from pgrepl.catalog.copies import Copying
 from pgrepl.errors import PgError
 from pgrepl.replication.subscriber import streaming
 from pgrepl.replication.subscriber.apply import transactions
+from pgrepl.replication.subscriber.attach import attach, detach
 from pgrepl.replication.subscriber.catch_up import CatchUp
+from pgrepl.replication.subscriber.context import WorkerContext
+from pgrepl.replication.subscriber.failures import SubscriptionChanged, WorkerFailed
 from pgrepl.replication.subscriber.heartbeat import Heartbeat
+from pgrepl.replication.subscriber.kept_connection import KeptConnection
 from pgrepl.replication.subscriber.observer import Observer
-from pgrepl.replication.subscriber.receiver import Receiver, SubscriptionChanged, WorkerFailed
 from pgrepl.replication.subscriber.worker import Worker
 from tests.harness.database import Database, HeardLog
 from tests.harness.pair import Pair
@@ -140,12 +143,13 @@ def test_a_worker_elsewhere_is_waited_for_until_it_has_been_silent_for_long(read
 def test_who_has_lost_the_lease_commits_nothing(ready: Pair) -> None:
     ready.pub("INSERT INTO t VALUES (1, 'x')")
     oid = int(str(ready.sub("SELECT oid FROM pg_subscription")[0][0]))
-    receiver = Receiver(ready.sub.session, oid, ready.log)
-    receiver.hold()
+    context = WorkerContext(ready.sub.session, oid, ready.log)
+    attach(context)
     ready.sub.session.link.execute("UPDATE pgrepl_worker SET token = 'another'")
     with pytest.raises(SubscriptionChanged):
-        streaming.stream_batch(receiver, None, None)
-    receiver.close()
+        streaming.stream_batch(context, None, None)
+    detach(context)
+    context.close()
     assert ready.sub("SELECT * FROM t") == []
     ready.sub.session.link.execute("DELETE FROM pgrepl_worker")
     assert ready.catch_up() == []
@@ -269,7 +273,7 @@ def test_a_batch_is_played_again_only_if_tables_or_definitions_have_changed(
 
 
 def heart_of(worker: Worker) -> Heartbeat:
-    heart = worker._receiver._heartbeat
+    heart = worker.context.heartbeat
     assert heart is not None
     return heart
 
@@ -287,15 +291,15 @@ def test_a_subscription_is_dropped_from_under_its_worker(ready: Pair, holder: Wo
 def test_a_subscription_is_dropped_before_its_worker_starts_the_stream(
     ready: Pair, holder: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    connected = Receiver.publisher
+    connected = KeptConnection.publisher
 
-    def late(receiver: Receiver, *given: Any) -> Any:
+    def late(connection: KeptConnection, *given: Any) -> Any:
         monkeypatch.undo()
         ready.sub("DROP SUBSCRIPTION s")
-        return connected(receiver, *given)
+        return connected(connection, *given)
 
     ready.pub("INSERT INTO t VALUES (1)")
-    monkeypatch.setattr(Receiver, "publisher", late)
+    monkeypatch.setattr(KeptConnection, "publisher", late)
     assert holder.round().error is None
     assert ready.log.messages("ERROR") == []
     assert ready.log.messages("LOG")[-1] == (
@@ -447,11 +451,11 @@ def test_a_subscription_that_is_disabled_while_its_worker_fails(ready: Pair, mon
     """There is nobody left whose error it would be."""
     ready.pub("INSERT INTO t VALUES (1, 'x')")
 
-    def unreachable(receiver: Receiver, subscription: object) -> object:
+    def unreachable(connection: KeptConnection, subscription: object) -> object:
         ready.sub("ALTER SUBSCRIPTION s DISABLE")
         raise WorkerFailed(PgError("08006", "could not connect to the publisher"), began=False)
 
-    monkeypatch.setattr(Receiver, "publisher", unreachable)
+    monkeypatch.setattr(KeptConnection, "publisher", unreachable)
     with closing(worker(ready, keeps_lease=True)) as alone:
         assert alone.round().transactions == 0
     monkeypatch.undo()

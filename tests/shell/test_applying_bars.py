@@ -10,7 +10,7 @@ from rich.progress import Progress
 from pgrepl.api.rounds import applied_of
 from pgrepl.catalog.copies import Copying
 from pgrepl.replication.subscriber.outcome import Applied, Streamed
-from pgrepl.replication.subscriber.worker import Round
+from pgrepl.replication.subscriber.round import Round
 from pgrepl.shell.applying_bars import Above, progress
 from pgrepl.shell.applying_progress import Bars
 from pgrepl.shell.show_table import rich_table

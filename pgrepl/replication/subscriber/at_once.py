@@ -2,14 +2,16 @@
 
 That is the common case between two statements of a session. The transaction holds the catalog's write lock from its
 start, so that no other worker can serve the subscription meanwhile, and it needs neither a lease nor a walsender.
-Anything unusual undoes it: many changes, tables to copy, another worker, locked rows, an error, something to be logged.
-The worker then begins again in its usual way.
+It is the loop of the main stream (apply_loop.py), with few of its steps. Anything unusual undoes it: many changes,
+tables to copy, another worker, locked rows, an error, something to be logged. The worker then begins again in its usual
+way.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog import tables
@@ -25,14 +27,15 @@ from pgrepl.lake.crash_points import crash_point
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.origins import origin_or_none
 from pgrepl.replication.publisher import slots
+from pgrepl.replication.subscriber import apply_loop as loop
 from pgrepl.replication.subscriber import same_server, state
 from pgrepl.replication.subscriber.apply.triggers import TriggeredTables
+from pgrepl.replication.subscriber.context import WorkerContext
+from pgrepl.replication.subscriber.failures import WorkerFailed
 from pgrepl.replication.subscriber.outcome import Applied, Streamed
-from pgrepl.replication.subscriber.receiver import Receiver, WorkerFailed
+from pgrepl.replication.subscriber.streaming import following_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pgrepl.catalog.session import Session
     from pgrepl.replication.publisher.protocol import ChangesWithin, Publisher
     from pgrepl.replication.wire.messages import WireTransaction
@@ -51,42 +54,34 @@ class _Seen(NamedTuple):
     publisher: Publisher
     changes: ChangesWithin
     slot: tables.pg_replication_slot
-    position: int  # of the origin
-    start: int
-    end: int
+    at: loop.Bounds
 
 
-def has_news(receiver: Receiver, session: Session) -> bool:
+def has_news(context: WorkerContext, session: Session) -> bool:
     """Whether the worker has anything to do, as a session of its instance sees it. Also true if only the usual way can
     tell."""
     try:
-        seen = _look(receiver, session)
+        at = _look(context, session).at
     except _OutOfTheOrdinary:
         return True
-    return seen.end > seen.start
+    return at.end > at.start
 
 
-def catch_up_at_once(receiver: Receiver) -> Streamed | None:
+def catch_up_at_once(context: WorkerContext) -> Streamed | None:
     """Apply the changes; None: nothing was done."""
-    if receiver.name or not receiver.is_within_instance or receiver.log.hears("DEBUG1"):
+    opened = context.connection.opened
+    if context.lease is not None or opened is None or opened.within is None or context.log.hears("DEBUG1"):
         return None
-    session = receiver.session
+    session = context.session
     transaction = session.transaction
-    receiver.check_stopped()
+    context.check_stopped()
     begun = False
     try:
         transaction.begin_statement(writes=True)
         begun = True
-        with _unheard(receiver) as log:
-            seen = _look(receiver, session)
-            sent = _received(receiver, seen)
-            crash_point("apply.received")
-            applied = _apply(receiver, seen, sent, log)
-            if seen.end > max(seen.position, applied.end_lsn):  # a slot must not be ahead of its origin
-                state.move(session, receiver.subid, seen.end)
-            slots.confirm_and_leave(session, seen.slot.slot_name, seen.end)
-            crash_point("apply.settled")
-            transaction.end_statement()
+        with _unheard(context) as log:
+            batch = _Batch(context, _look(context, session), log)
+            streamed = loop.carry_out(loop.apply_batch(batch.seen.at, loop.BATCH), batch.work)
     except BaseException as problem:
         take_back_moves(session)  # the usual way takes the same numbers of sequences
         transaction.fail_statement()
@@ -96,20 +91,20 @@ def catch_up_at_once(receiver: Receiver) -> Streamed | None:
             return None
         raise
     crash_point("apply.committed")
-    seen.changes.has_sent(seen.slot.slot_name, sent)
-    if applied.transactions:
+    subscription = batch.seen.subscription
+    batch.seen.changes.has_sent(batch.seen.slot.slot_name, batch.sent)
+    if streamed.applied.transactions:
         session.link.flush()  # before the observer reports it
-    streamed = Streamed(seen.start, seen.end, seen.end, applied)
-    receiver.observer.applying(seen.subscription.subname)
-    receiver.observer.applied(seen.subscription.subname, seen.start, streamed)
+    context.observer.applying(subscription.subname)
+    context.observer.applied(subscription.subname, streamed.start, streamed)
     return streamed
 
 
-def _look(receiver: Receiver, session: Session) -> _Seen:
-    subscription = one(session, tables.pg_subscription, oid=receiver.subid)
+def _look(context: WorkerContext, session: Session) -> _Seen:
+    subscription = one(session, tables.pg_subscription, oid=context.subid)
     if subscription is None or not subscription.subenabled or subscription.subskiplsn:
         raise _OutOfTheOrdinary
-    publisher = receiver.connected(subscription, session)
+    publisher = context.connection.opened_for(subscription, session)
     changes = None if publisher is None else publisher.within
     if publisher is None or changes is None:
         raise _OutOfTheOrdinary
@@ -122,76 +117,107 @@ def _look(receiver: Receiver, session: Session) -> _Seen:
         raise _OutOfTheOrdinary
     remember(session, tables.pg_replication_slot, slot, slot_name=slot.slot_name)
     position, confirmed, end = origin.remote_lsn or 0, slot.confirmed_flush_lsn or 0, current_lsn(session)
-    if end < position or 0 < position < confirmed:  # the usual way raises an error
+    if loop.is_astray(position, confirmed, end):  # the usual way raises an error
         raise _OutOfTheOrdinary
-    return _Seen(subscription, publisher, changes, slot, position, max(position, confirmed), end)
+    at = loop.Bounds(position, max(position, confirmed), end, end, True)
+    return _Seen(subscription, publisher, changes, slot, at)
 
 
 _OTHERS = f"{OTHERS_AT_WORK}, ({sql.COUNT_SNAPSHOTS_FROM})"
 
 
-def _received(receiver: Receiver, seen: _Seen) -> list[WireTransaction]:
-    """The transactions to apply, if a worker could begin now (see Receiver.hold) and they are few."""
-    session = receiver.session
-    link = session.link
-    subid = receiver.subid
-    asks = seen.subscription.subschemachanges == catalog.TABLES  # there may be new tables without changes
-    if asks or seen.end <= seen.start or not same_server.is_known(session, subid):
-        raise _OutOfTheOrdinary
-    own, workers, reading, senders, errors, kept = link.execute(
-        _OTHERS, (subid, seen.slot.slot_name, subid, seen.start - 1)
-    )[0]
-    most_workers, most_senders = (
-        int(session.settings.get(name)) for name in ("max_logical_replication_workers", "max_wal_senders")
-    )
-    if own or reading or errors or workers >= most_workers or senders >= most_senders:
-        raise _OutOfTheOrdinary
-    if kept != seen.end - seen.start + 1:  # other writers have expired what the slot needs
-        raise _OutOfTheOrdinary
-    receiver.admit(seen.subscription)
-    sent = seen.changes.few(
-        session,
-        seen.subscription.subpublications,
-        seen.start,
-        seen.end,
-        local_only=state.local_only(seen.subscription),
-    )
-    if sent is None or any(each.is_large or each.restarts or each.phase is not None for each in sent):
-        raise _OutOfTheOrdinary
-    if TriggeredTables(session).first(sent) is not None:
-        raise _OutOfTheOrdinary
-    return sent
+class _Batch:
+    """What the steps of the loop do. What would need others is found out of the ordinary before they come."""
 
+    def __init__(self, context: WorkerContext, seen: _Seen, log: ServerLog) -> None:
+        self.seen = seen
+        self.sent: list[WireTransaction] = []
+        self._context = context
+        self._session = context.session
+        self._log = log
 
-def _apply(receiver: Receiver, seen: _Seen, sent: list[WireTransaction], log: ServerLog) -> Applied:
-    if not sent:
-        return Applied(0, 0, seen.position)
-    from pgrepl.replication.subscriber.apply.transactions import play
+    @property
+    def work(self) -> dict[type, Callable[[Any], Any]]:
+        return {
+            loop.Receive: self._receive,
+            loop.FindNews: self._find_news,
+            loop.FindTriggers: self._find_triggers,
+            loop.Apply: self._apply,
+            loop.EndStream: lambda step: self.seen.at.end,
+            loop.Settle: self._settle,
+            loop.Confirm: self._confirm,
+            loop.Commit: lambda step: self._session.transaction.end_statement(),
+        }
 
-    with receiver.as_owner(seen.subscription):
-        if seen.subscription.subschemachanges != catalog.NO_SCHEMA:
-            _require_known(receiver, seen, sent)
-        batch = play(receiver.session, seen.subscription, sent, log)
-        if batch.error is not None:
+    def _receive(self, step: loop.Receive) -> loop.Received:
+        """The transactions, if a worker could begin now (see attach) and they are few."""
+        session, subid, seen = self._session, self._context.subid, self.seen
+        asks = seen.subscription.subschemachanges == catalog.TABLES  # there may be new tables without changes
+        if asks or seen.at.end <= seen.at.start or not same_server.is_known(session, subid):
             raise _OutOfTheOrdinary
-        return batch.write()
+        own, workers, reading, senders, errors, kept = session.link.execute(
+            _OTHERS, (subid, seen.slot.slot_name, subid, seen.at.start - 1)
+        )[0]
+        most_workers, most_senders = (
+            int(session.settings.get(name)) for name in ("max_logical_replication_workers", "max_wal_senders")
+        )
+        if own or reading or errors or workers >= most_workers or senders >= most_senders:
+            raise _OutOfTheOrdinary
+        if kept != seen.at.end - seen.at.start + 1:  # other writers have expired what the slot needs
+            raise _OutOfTheOrdinary
+        self._context.settings.admit(session, seen.subscription)
+        sent = seen.changes.few(
+            session,
+            seen.subscription.subpublications,
+            seen.at.start,
+            seen.at.end,
+            local_only=state.local_only(seen.subscription),
+        )
+        if sent is None:
+            raise _OutOfTheOrdinary
+        self.sent = sent
+        received = loop.Received.of((each for each in sent), step.most)
+        if received.more:
+            raise _OutOfTheOrdinary
+        crash_point("apply.received")
+        return received
 
+    def _find_news(self, step: loop.FindNews) -> tuple[int, None]:
+        following = following_of(self._context, self.seen.subscription, self.seen.publisher)
+        if following is not None and following.in_transactions(step.transactions)[1] is not None:
+            raise _OutOfTheOrdinary
+        return 0, None
 
-def _require_known(receiver: Receiver, seen: _Seen, sent: list[WireTransaction]) -> None:
-    """Raise if the publisher's definitions have changed."""
-    from pgrepl.replication.subscriber.schema_changes.follow import Following
+    def _find_triggers(self, step: loop.FindTriggers) -> None:
+        if TriggeredTables(self._session).first_run(step.transactions) is not None:
+            raise _OutOfTheOrdinary
 
-    following = Following(receiver.session, seen.subscription, seen.publisher, receiver.log, receiver.unpublished)
-    if following.in_transactions(sent)[1] is not None:
-        raise _OutOfTheOrdinary
+    def _apply(self, step: loop.Apply) -> Applied:
+        from pgrepl.replication.subscriber.apply.transactions import play
+
+        if step.way is not loop.Way.IN_MEMORY:
+            raise _OutOfTheOrdinary
+        with self._session.acting_as(self.seen.subscription.subowner):
+            batch = play(self._session, self.seen.subscription, step.transactions, self._log)
+            if batch.error is not None:
+                raise _OutOfTheOrdinary
+            return batch.write()
+
+    def _settle(self, step: loop.Settle) -> None:
+        if step.moves_origin:
+            state.move(self._session, self._context.subid, step.lsn)
+
+    def _confirm(self, step: loop.Confirm) -> None:
+        slots.confirm_and_leave(self._session, self.seen.slot.slot_name, step.lsn)
+        crash_point("apply.settled")
 
 
 class _Unheard(ServerLog):
     """A log that must stay empty: anything to be logged is unusual."""
 
-    def __init__(self, receiver: Receiver) -> None:
+    def __init__(self, context: WorkerContext) -> None:
         super().__init__(None)
-        self._log = receiver.log
+        self._log = context.log
 
     def report(self, report: Report, statement: str | None = None) -> None:
         if self._log.hears(report.severity):
@@ -199,10 +225,10 @@ class _Unheard(ServerLog):
 
 
 @contextmanager
-def _unheard(receiver: Receiver) -> Iterator[ServerLog]:
+def _unheard(context: WorkerContext) -> Iterator[ServerLog]:
     """Use a log that accepts no message: the usual way will log it."""
-    session = receiver.session
-    said, log = session.on_report, _Unheard(receiver)
+    session = context.session
+    said, log = session.on_report, _Unheard(context)
     session.on_report = log.report
     try:
         yield log

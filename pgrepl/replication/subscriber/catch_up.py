@@ -14,6 +14,7 @@ from pgrepl.catalog.context import Block
 from pgrepl.catalog.recovery import in_recovery
 from pgrepl.catalog.transaction import reading
 from pgrepl.replication.log import ServerLog, log_beside
+from pgrepl.replication.subscriber.at_once import has_news
 from pgrepl.replication.subscriber.state import enabled_subscriptions
 from pgrepl.replication.subscriber.worker import Worker
 
@@ -57,7 +58,7 @@ class CatchUp:
 
     def _is_idle(self, subid: int, session: Session) -> bool:
         worker = self._workers.get(subid)
-        return worker is not None and subid not in self._quiet and not worker.has_news(session)
+        return worker is not None and subid not in self._quiet and not has_news(worker.context, session)
 
     def close(self) -> None:
         while self._workers:

@@ -50,10 +50,12 @@ from pgrepl.replication.subscriber.apply.roles import acting_for, check_target_p
 from pgrepl.replication.subscriber.apply.target import TargetTable, differing_types
 from pgrepl.replication.subscriber.apply.triggers import has_triggers
 from pgrepl.replication.subscriber.apply.write import write
+from pgrepl.replication.subscriber.context import WorkerContext
 from pgrepl.replication.subscriber.copy_lines import Lines
 from pgrepl.replication.subscriber.copy_spark import StagedCopy, stage_copy
+from pgrepl.replication.subscriber.failures import SubscriptionChanged, WorkerFailed, asking, working
 from pgrepl.replication.subscriber.ranges import CopyRanges
-from pgrepl.replication.subscriber.receiver import Receiver, SubscriptionChanged, WorkerFailed, asking, working
+from pgrepl.replication.subscriber.row_locks import despite_locks
 from pgrepl.replication.subscriber.schema_changes.columns import added, copied
 from pgrepl.replication.subscriber.schema_changes.define import define
 from pgrepl.replication.subscriber.schema_changes.known import remember
@@ -73,19 +75,19 @@ _ATTEMPTS = 3  # without the lock
 _NULL = 2  # characters: \\N
 
 
-def copy_table(receiver: Receiver, relid: int, between: Callable[[], bool] | None = None) -> int | None:
+def copy_table(context: WorkerContext, relid: int, between: Callable[[], bool] | None = None) -> int | None:
     """Bring a table from i or d to s; returns the number of rows. None: it needs no copy any more. `between`: for a
     table that is copied in pieces; it is called after each round of ranges, and tells whether to go on."""
     pieces = between is not None
-    slot = _begin(receiver, relid, in_pieces=pieces)
+    slot = _begin(context, relid, in_pieces=pieces)
     if slot is None:
         return None
     count = 0
     while True:
         copied, attempts = None, 0
         while copied is None:
-            finish = partial(_finish, receiver, relid, locked=attempts >= _ATTEMPTS, pieces=pieces)
-            copied = receiver.despite_locks(finish)
+            finish = partial(_finish, context, relid, locked=attempts >= _ATTEMPTS, pieces=pieces)
+            copied = despite_locks(context, finish)
             attempts += 1
         count += copied.rows
         crash_point("copy.committed")
@@ -93,9 +95,9 @@ def copy_table(receiver: Receiver, relid: int, between: Callable[[], bool] | Non
             break
         if not between():
             return count
-    receiver.copy_ended(relid)
+    context.copies.ended(relid)
     if slot:
-        forget_slot(receiver, relid)
+        forget_slot(context, relid)
     return count
 
 
@@ -106,25 +108,25 @@ class _Copied(NamedTuple):
     is_whole: bool
 
 
-def _begin(receiver: Receiver, relid: int, *, in_pieces: bool) -> str | None:
+def _begin(context: WorkerContext, relid: int, *, in_pieces: bool) -> str | None:
     """Set the table's state to d, then create the slot of this attempt. None: the table needs no copy any more. A table
     that is copied in pieces needs no slot."""
-    session = receiver.session
-    with receiver.transaction() as subscription:
-        publisher = receiver.publisher(subscription)
+    session = context.session
+    with context.transaction() as subscription:
+        publisher = context.connection.publisher(subscription)
         current = state.table_state(session, subscription.oid, relid)
         if current not in (catalog.INIT, catalog.DATASYNC):
             return None
         definition = _definition(session, subscription, relid, publisher)
-        receiver.lock(subscription, state.position(session, subscription.oid))
+        context.lock(subscription, state.position(session, subscription.oid))
         if definition is not None:
-            _add_columns(receiver, subscription, relid, definition)
+            _add_columns(context, subscription, relid, definition)
         origin = catalog.origin_name(subscription.oid, relid)
         if current == catalog.INIT:
             state.set_table_state(session, subscription.oid, relid, catalog.DATASYNC, None)
         if origin_or_none(session, origin) is None:
             create_origin(session, origin)
-        lease.begin(session, subscription.oid, relid, receiver.token)
+        lease.begin(session, subscription.oid, relid, context.token)
         slot = sync_slot_name(session, subscription.oid, relid)
     session.link.flush()  # after a power cut the next attempt must know that there may be a slot
     crash_point("copy.begun")
@@ -141,11 +143,11 @@ def _begin(receiver: Receiver, relid: int, *, in_pieces: bool) -> str | None:
     return slot
 
 
-def copy_again(receiver: Receiver, relids: Collection[int]) -> None:
+def copy_again(context: WorkerContext, relids: Collection[int]) -> None:
     """Empty tables, and have them copied anew. The main stream leaves them alone until they are."""
-    session = receiver.session
-    with receiver.transaction() as subscription:
-        receiver.lock(subscription, state.position(session, subscription.oid))
+    session = context.session
+    with context.transaction() as subscription:
+        context.lock(subscription, state.position(session, subscription.oid))
         origin = catalog.origin_name(subscription.oid)
         for relid in sorted(relids):
             if not state.table_state(session, subscription.oid, relid):
@@ -153,7 +155,7 @@ def copy_again(receiver: Receiver, relids: Collection[int]) -> None:
             table = relation(session, relid)
             player = Player(session, subscription, Progress(origin), lambda relid, lsn: True)
             player.journal.begin(None)
-            with receiver.as_owner(subscription), acting_for(session, subscription, table), working():
+            with context.session.acting_as(subscription.subowner), acting_for(session, subscription, table), working():
                 player.truncate([table], restart_identity=False)
                 write(session, player, origin)
             ranges.forget(session, subscription.oid, relid)
@@ -161,17 +163,17 @@ def copy_again(receiver: Receiver, relids: Collection[int]) -> None:
         crash_point("again.emptied")
 
 
-def divide_tables(receiver: Receiver, relids: Sequence[int]) -> set[int]:
+def divide_tables(context: WorkerContext, relids: Sequence[int]) -> set[int]:
     """Divide the large ones of these tables, so that they are copied in pieces; those are returned. The log is told
     which of them cannot be divided: their interrupted copies begin again."""
-    session = receiver.session
-    with receiver.transaction() as subscription:
-        publisher = receiver.publisher(subscription)
+    session = context.session
+    with context.transaction() as subscription:
+        publisher = context.connection.publisher(subscription)
         known = ranges.copy_ranges(session, subscription.oid)
         answers = {relid: _divided(session, subscription, relid, publisher) for relid in relids if relid not in known}
         found = {relid: made for relid, made in answers.items() if isinstance(made, CopyRanges)}
         if found:
-            receiver.lock(subscription, state.position(session, subscription.oid))
+            context.lock(subscription, state.position(session, subscription.oid))
             for relid, made in found.items():
                 ranges.store(session, subscription.oid, relid, made)
         whole = [
@@ -181,7 +183,7 @@ def divide_tables(receiver: Receiver, relids: Sequence[int]) -> set[int]:
         ]
     for name, reason in whole:
         text = f'subscription "{subscription.subname}": table {name} is copied as a whole, because {reason}'
-        receiver.log.log(text, detail="If the copy is interrupted, it begins again.")
+        context.log.log(text, detail="If the copy is interrupted, it begins again.")
     return {relid for relid in relids if relid in known or relid in found}
 
 
@@ -210,29 +212,29 @@ def _divided(
     return made
 
 
-def _finish(receiver: Receiver, relid: int, *, locked: bool, pieces: bool) -> _Copied | None:
+def _finish(context: WorkerContext, relid: int, *, locked: bool, pieces: bool) -> _Copied | None:
     """Copy the rows, or those of the next ranges, and set the state in one transaction, which holds the write lock only
     to write, unless it is `locked`. None: another session has written to the table meanwhile."""
-    session = receiver.session
-    with receiver.transaction() as subscription:
+    session = context.session
+    with context.transaction() as subscription:
         position = state.position(session, subscription.oid)
         locked = locked or has_triggers(session, relid)
         if locked:
-            receiver.lock(subscription, position)
-        publisher = receiver.publisher(subscription)
+            context.lock(subscription, position)
+        publisher = context.connection.publisher(subscription)
         at = last_snapshot(session)
         tree = _tree(session, relid)
-        with receiver.as_owner(subscription):
+        with context.session.acting_as(subscription.subowner):
             definition = _definition(session, subscription, relid, publisher)
             divided = ranges.copy_ranges(session, subscription.oid)[relid] if pieces else None
             wanted = None if divided is None else tuple(divided.unfinished[: publisher.readers])
             with working():
-                received, source, count = _received(receiver, subscription, relid, publisher, divided, wanted)
+                received, source, count = _received(context, subscription, relid, publisher, divided, wanted)
             with asking():
                 lsn = source.lsn if source.snapshot is None else publisher.settled(source.lsn)
         crash_point("copy.received")
         if not locked:
-            receiver.lock(subscription, position)
+            context.lock(subscription, position)
         if state.table_state(session, subscription.oid, relid) != catalog.DATASYNC:
             raise SubscriptionChanged
         if not locked and (_is_stale(session, received, at) or _tree(session, relid) != tree):
@@ -240,7 +242,7 @@ def _finish(receiver: Receiver, relid: int, *, locked: bool, pieces: bool) -> _C
                 received.discard()
             return None
         origin = catalog.origin_name(subscription.oid, relid)
-        with receiver.as_owner(subscription), working():
+        with context.session.acting_as(subscription.subowner), working():
             if isinstance(received, StagedCopy):
                 received.write(origin)
             else:
@@ -248,7 +250,7 @@ def _finish(receiver: Receiver, relid: int, *, locked: bool, pieces: bool) -> _C
         if divided is not None and wanted is not None and source.snapshot is not None:
             divided.finish(wanted, source.snapshot)
             ranges.store(session, subscription.oid, relid, divided)
-            receiver.pieces_copied(relid, *divided.progress)
+            context.copies.pieces_copied(relid, *divided.progress)
             if divided.unfinished:
                 crash_point("range.written")
                 return _Copied(count, False)
@@ -256,7 +258,7 @@ def _finish(receiver: Receiver, relid: int, *, locked: bool, pieces: bool) -> _C
         if subscription.subschemachanges != catalog.NO_SCHEMA:
             remember(session, subscription.oid, relid, copied(source.relation, definition))
         drop_origin(session, catalog.origin_name(subscription.oid, relid), missing_ok=True)
-        lease.end(session, subscription.oid, relid, receiver.token)
+        lease.end(session, subscription.oid, relid, context.token)
         crash_point("copy.written")
     return _Copied(count, True)
 
@@ -274,14 +276,14 @@ def _definition(
 
 
 def _add_columns(
-    receiver: Receiver, subscription: tables.pg_subscription, relid: int, definition: RemoteDefinition
+    context: WorkerContext, subscription: tables.pg_subscription, relid: int, definition: RemoteDefinition
 ) -> None:
     """Add the columns that the publisher has had for longer than the table here."""
-    session = receiver.session
+    session = context.session
     table = relation(session, relid)
     altered = partition_root(session, table)
-    with receiver.as_owner(subscription), acting_for(session, subscription, altered), working():
-        define(session, subscription, added(session, table, altered, definition), receiver.log)
+    with context.session.acting_as(subscription.subowner), acting_for(session, subscription, altered), working():
+        define(session, subscription, added(session, table, altered, definition), context.log)
 
 
 def _tree(session: Session, relid: int) -> list[Relation]:
@@ -301,18 +303,18 @@ def _is_stale(session: Session, received: Player | StagedCopy, snapshot: int) ->
     return False
 
 
-def forget_slot(receiver: Receiver, relid: int) -> None:
+def forget_slot(context: WorkerContext, relid: int) -> None:
     """Drop the slot of a copied table. Done after the commit: an error here leaves only the slot, which the next round
     drops."""
-    with receiver.transaction() as subscription:
-        publisher = receiver.publisher(subscription)
-        slot = sync_slot_name(receiver.session, subscription.oid, relid)
+    with context.transaction() as subscription:
+        publisher = context.connection.publisher(subscription)
+        slot = sync_slot_name(context.session, subscription.oid, relid)
     with suppress(PublisherError):
         publisher.drop_slot(slot)
 
 
 def _received(
-    receiver: Receiver,
+    context: WorkerContext,
     subscription: tables.pg_subscription,
     relid: int,
     publisher: TableCopies,
@@ -321,12 +323,12 @@ def _received(
 ) -> tuple[Player | StagedCopy, TableCopy, int]:
     """The rows to be written, where they come from, and the number of rows. A large table is copied by columns or by
     Spark, unless a row is wrong: the copy row by row finds out which."""
-    session = receiver.session
+    session = context.session
     table = relation(session, relid)
     if divided is None or wanted is None:
         source = _source(table, subscription, publisher)
     else:
-        source = _source(table, subscription, publisher, WantedRanges(wanted, receiver.passed))
+        source = _source(table, subscription, publisher, WantedRanges(wanted, frozenset(context.passed)))
         if _others_write(session, subscription.oid, relid, divided.since):
             source = replace(source, spark=None, direct=None)
     player = Player(session, subscription, Progress(catalog.origin_name(subscription.oid)), lambda relid, lsn: True)
@@ -336,9 +338,9 @@ def _received(
         try:
             if has_triggers(session, relid):
                 lines = Lines(table.name, source.relation, binary=bool(subscription.subbinary) and source.may_be_binary)
-                return StagedCopy(session), source, _load_with_triggers(receiver, subscription, table, source, lines)
+                return StagedCopy(session), source, _load_with_triggers(context, subscription, table, source, lines)
             begins = partial(
-                receiver.copy_begins,
+                context.copies.begins,
                 subscription.subname,
                 table,
                 source.count,
@@ -349,11 +351,11 @@ def _received(
             staged = None
             if not converted:
                 with spark.described(f'subscription "{subscription.subname}": copy of {table.qualified_name}'):
-                    staged = stage_copy(session, table, source, sent, begins, receiver.check_stopped)
+                    staged = stage_copy(session, table, source, sent, begins, context.check_stopped)
             if staged is not None:
                 return staged, source, staged.count
             lines = Lines(table.name, source.relation, binary=binary)
-            return player, source, _load(session, player, table, source, lines, begins(), receiver.check_stopped)
+            return player, source, _load(session, player, table, source, lines, begins(), context.check_stopped)
         except PublisherError as error:
             raise not_received(error) from None
 
@@ -489,20 +491,20 @@ def _portions(batches: Iterable[_Batch]) -> Iterator[list[_Batch]]:
 
 
 def _load_with_triggers(
-    receiver: Receiver, subscription: tables.pg_subscription, table: Relation, source: TableCopy, lines: Lines
+    context: WorkerContext, subscription: tables.pg_subscription, table: Relation, source: TableCopy, lines: Lines
 ) -> int:
     from pgrepl.replication.subscriber import copy_triggers
 
     sent = replace(source.relation, schema=table.schema, name=table.name)
     origin = catalog.origin_name(subscription.oid)
     measure = _measure(source.relation.columns)
-    count_rows = receiver.copy_begins(subscription.subname, table, source.count)
+    count_rows = context.copies.begins(subscription.subname, table, source.count)
 
     def portion_read(rows: list[Row]) -> None:
         count_rows(len(rows), sum(map(measure, rows)))
-        receiver.check_stopped()
+        context.check_stopped()
 
-    session = receiver.session
+    session = context.session
     return copy_triggers.load(session, table, _rows(source, lines), sent, lines, origin, portion_read, PORTION)
 
 

@@ -18,8 +18,9 @@ from contextlib import suppress
 from pgrepl.errors import PgError
 from pgrepl.interrupts import JoinedThread
 from pgrepl.lake import spark
-from pgrepl.replication.subscriber.receiver import ReceiverStopped
-from pgrepl.replication.subscriber.worker import Round, Worker
+from pgrepl.replication.subscriber.failures import WorkerStopped
+from pgrepl.replication.subscriber.round import Round
+from pgrepl.replication.subscriber.worker import Worker
 
 
 class Follower:
@@ -56,7 +57,7 @@ class Follower:
         if self.ending_since is None:
             self.ending_since = time.monotonic()
         self._over.set()
-        self._worker.wake()
+        self._worker.context.connection.wake()
 
     def stop(self) -> None:
         """Interrupt the round. To be called again until the thread has ended: it may have been about to begin work that
@@ -95,7 +96,7 @@ class Follower:
                         pass
                 else:
                     self._over.wait(self._until_next_attempt(since))
-        except ReceiverStopped:
+        except WorkerStopped:
             pass
         except BaseException as problem:  # the launcher raises it
             self.problem = problem
@@ -105,7 +106,7 @@ class Follower:
                 fresh.start()
                 self._thread = fresh
             else:
-                with suppress(PgError, ReceiverStopped):
+                with suppress(PgError, WorkerStopped):
                     self._worker.say_goodbye()
                 self._worker.close()
 
@@ -120,7 +121,7 @@ class Follower:
         try:
             return self._work(self._worker)
         except PgError as error:  # the subscriber's catalog cannot be read
-            self._worker.check_stopped()
+            self._worker.context.check_stopped()
             self._log.error(error)
             return Round(error=error)
 

@@ -6,9 +6,9 @@ import threading
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import processes
-from pgrepl.catalog.copies import Copying
 from pgrepl.errors import PgError
 from pgrepl.replication.subscriber import lease
+from pgrepl.replication.subscriber.copy_progress import CopyProgress
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -20,8 +20,8 @@ _PATIENCE = 1.0  # seconds to wait for the catalog's lock; the next sign of life
 class Heartbeat:
     """Beats from now on until it is stopped."""
 
-    def __init__(self, session: Session, token: str) -> None:
-        self.copying: dict[int, Copying] = {}
+    def __init__(self, session: Session, token: str, copies: CopyProgress) -> None:
+        self._copies = copies
         self._session = session
         self._place = session.database_oid, session.role
         self._token = token
@@ -36,7 +36,7 @@ class Heartbeat:
         waited = 0.0
         while not self._stopped.wait(WHILE_COPYING):
             waited += WHILE_COPYING
-            if self.copying or waited >= processes.SIGN_OF_LIFE:
+            if self._copies.copying or waited >= processes.SIGN_OF_LIFE:
                 waited = 0.0
                 self._beat()
 
@@ -50,7 +50,7 @@ class Heartbeat:
             session.transaction.waits_for_disk = False
             session.transaction.numbering.is_heartbeat = True
             session.transaction.begin_statement(writes=True)
-            lease.beat(session, self._token, list(self.copying.values()))
+            lease.beat(session, self._token, list(self._copies.copying.values()))
             session.transaction.end_statement()
         except PgError:
             pass

@@ -25,7 +25,8 @@ from pgrepl.lake import spill_folders
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.subscriber.follower import Follower
 from pgrepl.replication.subscriber.observer import Observer
-from pgrepl.replication.subscriber.worker import Round, Worker
+from pgrepl.replication.subscriber.round import Round
+from pgrepl.replication.subscriber.worker import Worker
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -60,7 +61,7 @@ class Launcher:
         keeps_leases: bool = False,
         given: GivenBatch | None = None,
     ) -> None:
-        """`given`: see Receiver."""
+        """`given`: see WorkerContext."""
         self._given = given
         self._session = session
         self._log = log

@@ -7,10 +7,12 @@ worker that has lost its lease fails. Beside it each table that is being copied 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import copies, processes, statistics, tables
 from pgrepl.catalog.copies import Copying
+from pgrepl.catalog.roles import is_superuser
 from pgrepl.catalog.store import delete, insert, one, rows, update
 from pgrepl.errors import PgError
 
@@ -18,6 +20,34 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 APPLY = 0  # in place of a table: the worker of the main stream
+
+
+@dataclass
+class HeldLease:
+    """The lease while a worker holds it. The subscription as it was then tells whether the worker may go on with it as
+    it is now (maybe_reread_subscription)."""
+
+    token: str
+    subscription: tables.pg_subscription
+    of_superuser: bool  # was its owner a superuser then?
+
+    def must_restart(self, session: Session, now: tables.pg_subscription) -> bool:
+        """Has the subscription changed so that the worker must restart? Not by ALTER SUBSCRIPTION … SKIP."""
+        return not self._is_as(now) or (self.of_superuser and not is_superuser(session, now.subowner))
+
+    def _is_as(self, now: tables.pg_subscription) -> bool:
+        return now._replace(subskiplsn=0) == self.subscription._replace(subskiplsn=0)
+
+    def farewell(self, now: tables.pg_subscription | None) -> str:
+        """The log message about the end of the worker, which cannot go on."""
+        worker = f'logical replication worker for subscription "{self.subscription.subname}"'
+        if now is None:
+            return f"{worker} will stop because the subscription was removed"
+        if not now.subenabled:
+            return f"{worker} will stop because the subscription was disabled"
+        if self._is_as(now):
+            return f"{worker} will restart because the subscription owner's superuser privileges have been revoked"
+        return f"{worker} will restart because of a parameter change"
 
 
 class LeaseHeld(Exception):

@@ -15,8 +15,9 @@ from pgrepl.replication.log import ServerLog
 from pgrepl.replication.publisher.protocol import Published, Publisher, PublisherError, not_received, not_started
 from pgrepl.replication.subscriber import state
 from pgrepl.replication.subscriber.apply.triggers import has_triggers
-from pgrepl.replication.subscriber.receiver import Receiver, WorkerFailed, asking
-from pgrepl.replication.subscriber.streaming import BATCH
+from pgrepl.replication.subscriber.apply_loop import BATCH
+from pgrepl.replication.subscriber.context import WorkerContext
+from pgrepl.replication.subscriber.failures import WorkerFailed, asking
 from pgrepl.replication.wire.messages import TruncateMessage
 from pgrepl.sql.nodes.expr import RangeVar
 
@@ -57,17 +58,17 @@ def preview(
 ) -> Preview:
     """Ask the publisher. Raises WorkerFailed like a worker that cannot begin, SubscriptionChanged if the subscription
     is not enabled."""
-    receiver = Receiver(session, subid, ServerLog(None), given=given)
+    context = WorkerContext(session, subid, ServerLog(None), given=given)
     try:
-        with receiver.transaction() as subscription:
-            return _preview(receiver, subscription, upto, copy)
+        with context.transaction() as subscription:
+            return _preview(context, subscription, upto, copy)
     finally:
-        receiver.close()
+        context.close()
 
 
-def _preview(receiver: Receiver, subscription: tables.pg_subscription, upto: int | None, copy: bool) -> Preview:
-    session = receiver.session
-    publisher = receiver.publisher(subscription)
+def _preview(context: WorkerContext, subscription: tables.pg_subscription, upto: int | None, copy: bool) -> Preview:
+    session = context.session
+    publisher = context.connection.publisher(subscription)
     slot = catalog.slot_of(subscription)
     with asking():
         lag = publisher.lag(slot)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.replication.libpq.endpoints import ConnectionFailure
-from pgrepl.replication.log import ServerLog
 from pgrepl.replication.publisher.protocol import PublisherError, Slots
 from pgrepl.replication.subscriber.dangers import Warned, limits
 
@@ -29,11 +28,9 @@ _PATIENCE = 2.0  # seconds for a look that is interrupted to end
 class PublisherWatch:
     """The watch of one worker. It remembers what it has told when it is started again."""
 
-    def __init__(self, session: Session, log: LogOf, server_log: ServerLog) -> None:
-        """`log`: the same log, as the session's settings filter it. The thread asks no session."""
+    def __init__(self, session: Session, log: LogOf) -> None:
         self._session = session
         self._log = log
-        self._server_log = server_log
         self._warned = Warned()
         self._running: _Looks | None = None
 
@@ -52,7 +49,7 @@ class PublisherWatch:
             news = [] if found is None else self._warned.news(subscription, slot, found, limit)
             for report in news:
                 if report.severity in heard:
-                    self._server_log.report(report)
+                    self._log.server_log.report(report)  # the thread asks no session
 
         self._running = _Looks(probe, look)
 

@@ -2,125 +2,98 @@
 
 A small batch is applied to rows in memory before the write lock is taken; if another session has changed tables in
 between, the received messages are applied once more with the lock. A transaction too large for memory is read while it
-is applied.
+is applied. What is done when is decided in apply_loop.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import closing
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import statistics, tables
 from pgrepl.catalog import subscription as catalog
-from pgrepl.errors import PgError
-from pgrepl.frozen import frozen
 from pgrepl.lake.crash_points import crash_point
-from pgrepl.replication.publisher.protocol import (
-    ChangeStream,
-    Publisher,
-    PublisherError,
-    Slots,
-    not_received,
-    not_started,
-)
+from pgrepl.replication.publisher.protocol import Publisher, PublisherError, Slots, not_started
+from pgrepl.replication.subscriber import apply_loop as loop
 from pgrepl.replication.subscriber import lease, state
 from pgrepl.replication.subscriber.apply.columns.stage import commit_batch, receive
 from pgrepl.replication.subscriber.apply.triggers import TriggeredTables
 from pgrepl.replication.subscriber.apply.two_phase import prepared_of
+from pgrepl.replication.subscriber.context import REMEMBERED, WorkerContext
+from pgrepl.replication.subscriber.failures import WorkerFailed, asking, working
 from pgrepl.replication.subscriber.outcome import Applied, Streamed
-from pgrepl.replication.subscriber.receiver import REMEMBERED, Receiver, WorkerFailed, asking, working
-from pgrepl.replication.wire.messages import WireTransaction
+from pgrepl.replication.wire.batch import WireBatch
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
     from pgrepl.replication.subscriber.schema_changes.follow import Following, NewRelations
 
-BATCH = 20_000  # changes that are applied together
 
-
-def stream_batch(receiver: Receiver, upto: int | None, limit: int | None) -> Streamed:
+def stream_batch(context: WorkerContext, upto: int | None, limit: int | None) -> Streamed:
     """Receive and apply transactions that finish before `upto` (None: the publisher's present end), with about `limit`
     changes at most."""
-    with receiver.transaction() as subscription:
-        publisher = receiver.publisher(subscription)
+    with ExitStack() as transaction:
+        subscription = transaction.enter_context(context.transaction())
+        publisher = context.connection.publisher(subscription)
         asked_at = statistics.now()
         with asking():
             present = publisher.current_lsn()  # before transactions are asked for
-        end = present if upto is None else min(present, upto)
-        position = state.position(receiver.session, subscription.oid)
+        position = state.position(context.session, subscription.oid)
         start = _start(publisher, subscription, position)
-        by_columns = None
-        following = _following(receiver, subscription, publisher)
-        if limit is None:
-            with asking(), working():
-                by_columns = _by_columns(receiver, subscription, position, publisher, start, end, following)
-        if by_columns is not None:
-            applied, reached = by_columns
-        else:
-            stream = publisher.transactions(
-                catalog.slot_of(subscription),
-                subscription.subpublications,
-                start,
-                end,
-                local_only=state.local_only(subscription),
-                limit=(most := BATCH if limit is None else min(limit, BATCH)),
-            )
-            with closing(stream):
-                found = _Received.of(stream, most)
-                crash_point("apply.received")
-                if following is not None:
-                    with asking(), working():
-                        found = found.until_news(following)
-                    if found.news is not None and not found.news.is_within:
-                        _follow(receiver, subscription, position, following, found.news)
-                        return Streamed(start, end, start, Applied(0, 0, position))
-                within = following if found.news is not None else None
-                if within is None:
-                    found = found.until_triggers(receiver.session)
-                with asking(), working():
-                    played = _apply(receiver, subscription, position, found, within)
-            receiver.has_passed([each.xid for each in found.transactions[: played.transactions]])
-            with asking():
-                end = publisher.delivered(end)
-            applied, reached = found.judged(played), found.reached(played, start, end)
-        confirmed = True
-        if applied.transactions or reached > start or state.unsettled(receiver.session, subscription.oid, reached):
-            if not receiver.session.transaction.is_writing:
-                receiver.lock(subscription, position)
-            state.settle_tables(receiver.session, subscription.oid, reached)
-            lease.received(receiver.session, subscription.oid, receiver.token, reached)
-            if reached > max(position, applied.end_lsn):  # a slot must not be ahead of its origin
-                state.move(receiver.session, subscription.oid, reached)
-            if reached >= present:
-                state.caught_up(receiver.session, subscription.oid, asked_at)
-            confirmed = publisher.shares_catalog
-            if confirmed:
-                publisher.confirm(catalog.slot_of(subscription), reached, receiver.session)
-            crash_point("apply.settled")
-    crash_point("apply.committed")
-    if not confirmed:
-        receiver.session.link.flush()  # the publisher keeps no confirmed changes (get_flush_position)
-        crash_point("apply.flushed")
+        at = loop.Bounds(
+            position, start, present if upto is None else min(present, upto), present, publisher.shares_catalog
+        )
+        following = following_of(context, subscription, publisher)
+        with ExitStack() as received:
+            batch = _Batch(context, subscription, publisher, following, at, asked_at, transaction, received)
+            return loop.carry_out(loop.apply_batch(at, limit), batch.work)
+
+
+def following_of(
+    context: WorkerContext, subscription: tables.pg_subscription, publisher: Publisher
+) -> Following | None:
+    """The definitions to follow; None: the subscription does not follow its publisher's."""
+    if subscription.subschemachanges == catalog.NO_SCHEMA:
+        return None
+    from pgrepl.replication.subscriber.schema_changes.follow import Following
+
+    return Following(context.session, subscription, publisher, context.log, context.unpublished)
+
+
+def missing_before(context: WorkerContext, lsn: int | None = None) -> int | None:
+    """The LSN of the publisher, or the given earlier one, if there is work before it: changes, or tables that are not
+    ready. It costs little."""
+    session = context.session
+    with context.transaction() as subscription:
+        publisher = context.connection.publisher(subscription)
         with asking():
-            publisher.confirm(catalog.slot_of(subscription), reached)
-    return Streamed(start, end, reached, applied)
+            lag = publisher.lag(catalog.slot_of(subscription), tell=True)
+        position = state.position(session, subscription.oid)
+        states = state.table_states(session, subscription.oid).values()
+        can_begin = state.two_phase_can_begin(session, subscription)
+    if lag is None or loop.is_astray(position, lag.confirmed, lag.current):  # a round raises the error
+        return lsn or position or 1
+    end = lag.sendable if lsn is None else lsn
+    behind = end > max(lag.confirmed, position) or any(current != catalog.READY for current, _ in states)
+    return end if behind or can_begin else None
 
 
-def enable_two_phase(receiver: Receiver) -> bool:
+def enable_two_phase(context: WorkerContext) -> bool:
     """Enable two_phase once all tables are ready, if the subscription asks for it; whether it was enabled."""
-    with receiver.transaction() as subscription:
-        if not state.two_phase_can_begin(receiver.session, subscription):
+    with context.transaction() as subscription:
+        if not state.two_phase_can_begin(context.session, subscription):
             return False
-        publisher = receiver.publisher(subscription)
-        position = state.position(receiver.session, subscription.oid)
+        publisher = context.connection.publisher(subscription)
+        position = state.position(context.session, subscription.oid)
         _start(publisher, subscription, position, two_phase=True)
-        receiver.lock(subscription, position)
-        state.enable_two_phase(receiver.session, subscription.oid)
+        context.lock(subscription, position)
+        state.enable_two_phase(context.session, subscription.oid)
     worker = f'logical replication apply worker for subscription "{subscription.subname}"'
-    receiver.log.log(f"{worker} will restart so that two_phase can be enabled")
-    receiver.two_phase_begins()
+    context.log.log(f"{worker} will restart so that two_phase can be enabled")
+    if context.lease is not None:  # the worker itself has done it, and need not restart
+        held = context.lease.subscription
+        context.lease.subscription = held._replace(subtwophasestate=catalog.TWO_PHASE_ENABLED)
     return True
 
 
@@ -132,178 +105,173 @@ def _start(publisher: Slots, subscription: tables.pg_subscription, position: int
         raise WorkerFailed(not_started(error), began=False) from None
 
 
-# --- receiving --------------------------------------------------------------------------------------------------------
+# --- steps ------------------------------------------------------------------------------------------------------------
 
 
-@frozen
-class _Received:
-    transactions: list[WireTransaction]
-    more: bool  # more transactions follow
-    refused: PgError | None  # the error that ended the stream
-    triggers: bool = False  # the transactions change tables with triggers
-    news: NewRelations | None = None  # new descriptions of relations in the first transaction
+@dataclass
+class _Batch:
+    """What the steps of one batch do."""
 
-    @classmethod
-    def of(cls, stream: Generator[WireTransaction, None, None], most: int) -> _Received:
-        """Transactions of about `most` changes, one at least if there is one. One that is stepped through comes by
-        itself. The stream stays open only for a large one, whose messages are read while it is applied."""
-        found: list[WireTransaction] = []
-        count = 0
-        try:
-            for transaction in stream:
-                alone = _is_stepped_through(transaction)
-                late = bool(found) and _is_late(found[-1])
-                if found and not late and (alone or count + transaction.size > most):
-                    stream.close()
-                    return cls(found, True, None)
-                found.append(transaction)
-                count += transaction.size
-                if alone and not _is_late(transaction):
-                    return cls(found, True, None)
-        except PublisherError as error:
-            return cls(found, False, not_received(error))
-        return cls(found, False, None)
+    context: WorkerContext
+    subscription: tables.pg_subscription
+    publisher: Publisher
+    following: Following | None
+    at: loop.Bounds
+    asked_at: str  # when the publisher told its present end
+    transaction: ExitStack
+    received: ExitStack  # what of the publisher's is kept until it is applied
+    columns: WireBatch | None = None
 
-    def until_news(self, following: Following) -> _Received:
-        """The transactions before the first one with new descriptions of relations. If that is the first of all: itself
-        alone."""
-        number, news = following.in_transactions(self.transactions)
-        if news is None:
-            return self
-        if not number and news.is_within:
-            following.refuse_within(self.transactions[0], news)
-            following.ask(news)
-        return replace(self, transactions=self.transactions[: number or 1], more=True, news=None if number else news)
+    def __post_init__(self) -> None:
+        self.session = self.context.session
+        self.slot = catalog.slot_of(self.subscription)
 
-    def until_triggers(self, session: Session) -> _Received:
-        """The transactions before the first one that changes tables with triggers. If that is the first of all: those
-        that do."""
-        tables = TriggeredTables(session)
-        number = tables.first(self.transactions)
-        if number is None or self.transactions[0].phase is not None:
-            return self
-        rest = self.transactions[: number or tables.run_of(self.transactions)]
-        more = self.more or len(rest) < len(self.transactions)
-        return replace(self, transactions=rest, more=more, triggers=not number)
+    @property
+    def work(self) -> dict[type, Callable[[Any], Any]]:
+        return {
+            loop.ReceiveColumns: self.receive_columns,
+            loop.CommitColumns: self.commit_columns,
+            loop.Receive: self.receive,
+            loop.FindNews: self.find_news,
+            loop.FindTriggers: lambda step: TriggeredTables(self.session).first_run(step.transactions),
+            loop.Follow: self.follow,
+            loop.Apply: self.apply,
+            loop.EndStream: self.end_stream,
+            loop.AskUnsettled: lambda step: state.unsettled(self.session, self.subscription.oid, step.lsn),
+            loop.Settle: self.settle,
+            loop.Commit: self.commit,
+            loop.Confirm: self.confirm,
+        }
 
-    def reached(self, applied: Applied, start: int, end: int) -> int:
-        """The LSN before which nothing is left to apply."""
-        if applied.error is None and not self.more and self.refused is None:
-            return max(start, end)
-        return applied.end_lsn if applied.transactions else start
+    def lock(self) -> None:
+        self.context.lock(self.subscription, self.at.position)
 
-    def judged(self, applied: Applied) -> Applied:
-        """The outcome, with the stream's error if all received transactions were applied."""
-        return applied if applied.error is not None or self.refused is None else applied.failed(self.refused)
-
-
-# --- applying ---------------------------------------------------------------------------------------------------------
-
-
-def _by_columns(
-    receiver: Receiver,
-    subscription: tables.pg_subscription,
-    position: int,
-    publisher: ChangeStream,
-    start: int,
-    end: int,
-    following: Following | None,
-) -> tuple[Applied, int] | None:
-    """Apply a large batch by whole columns: the outcome, and the LSN that was reached. The transaction holds the write
-    lock afterwards if anything was written. None: transactions are to be applied row by row."""
-    session = receiver.session
-    if prepared_of(session, subscription):
-        return None  # the check of locks on their keys is only made row by row
-    found = receive(session, subscription, publisher, start, end, receiver.log)
-    if found is None:
-        return None
-    batch, reached = found
-    try:
-        if not batch.count:
-            return Applied(0, 0, position), reached
-        count = len(batch.transactions)
-        if following is not None:
-            batch, news = following.in_batch(batch)
-            if news is not None:
-                _follow(receiver, subscription, position, following, news)
-                return Applied(0, 0, position), start
-        is_whole = len(batch.transactions) == count
-        with receiver.as_owner(subscription):
-            done = commit_batch(
-                session,
-                subscription,
-                batch,
-                lambda: receiver.lock(subscription, position),
-                receiver.check_stopped,
+    def receive_columns(self, _: loop.ReceiveColumns) -> loop.Columns | None:
+        with asking(), working():
+            if prepared_of(self.session, self.subscription):
+                return None  # the check of locks on their keys is only made row by row
+            found = receive(
+                self.session, self.subscription, self.publisher, self.at.start, self.at.end, self.context.log
             )
-        if done is None:
-            return None
-        receiver.has_passed([each.xid for each in done.batch.transactions][-REMEMBERED:])
-        last = done.batch.transactions[-1].end_lsn
-        state.move(session, subscription.oid, last)
-        crash_point("apply.origin")
-        count = len(done.batch.transactions)
-        applied = Applied(count, done.batch.count, last, passed=done.passed)
-        return applied, reached if is_whole and count == len(batch.transactions) else last
-    finally:
-        batch.discard()
+            if found is None:
+                return None
+            batch, reached = found
+            self.received.callback(batch.discard)
+            count, news = len(batch.transactions), None
+            if batch.count and self.following is not None:
+                batch, news = self.following.in_batch(batch)
+            self.columns = batch
+            return loop.Columns(batch.count, len(batch.transactions), reached, len(batch.transactions) == count, news)
 
+    def commit_columns(self, _: loop.CommitColumns) -> Applied | None:
+        assert self.columns is not None
+        with asking(), working():
+            with self.session.acting_as(self.subscription.subowner):
+                done = commit_batch(
+                    self.session, self.subscription, self.columns, self.lock, self.context.check_stopped
+                )
+            if done is None:
+                return None
+            transactions = done.batch.transactions
+            self.context.passed.extend([each.xid for each in transactions][-REMEMBERED:])
+            last = transactions[-1].end_lsn
+            state.move(self.session, self.subscription.oid, last)
+            crash_point("apply.origin")
+            return Applied(len(transactions), done.batch.count, last, passed=done.passed)
 
-def _apply(
-    receiver: Receiver,
-    subscription: tables.pg_subscription,
-    position: int,
-    received: _Received,
-    following: Following | None,
-) -> Applied:
-    """Apply row by row, and write; the transaction holds the write lock afterwards, unless nothing could be applied.
-    `following`: for a transaction that changes tables between its rows."""
-    found = received.transactions
-    if not found:
-        return Applied(0, 0, position)
-    from pgrepl.replication.subscriber.apply.transactions import apply_phases, play, step_through
+    def receive(self, step: loop.Receive) -> loop.Received:
+        self.received.close()  # columns that could not be applied
+        stream = self.publisher.transactions(
+            self.slot,
+            self.subscription.subpublications,
+            self.at.start,
+            self.at.end,
+            local_only=state.local_only(self.subscription),
+            limit=step.most,
+        )
+        self.received.enter_context(closing(stream))
+        found = loop.Received.of(stream, step.most)
+        crash_point("apply.received")
+        return found
 
-    session = receiver.session
-    with receiver.as_owner(subscription):
-        if following is not None or received.triggers or _is_stepped_through(found[0]):
-            receiver.lock(subscription, position)
-            if found[0].phase is not None:
-                return apply_phases(session, subscription, found, receiver.log)
-            return step_through(session, subscription, found, receiver.log, receiver.stay, following)
-        before = session.transaction.contents()
-        batch = play(session, subscription, found, receiver.log)
-        if not batch.count:
-            return batch.applied
-        receiver.lock(subscription, position)
-        if session.transaction.contents() != before:
-            batch = play(session, subscription, found, receiver.log)
-        return batch.write()
+    def find_news(self, step: loop.FindNews) -> tuple[int, NewRelations | None]:
+        with asking(), working():
+            return (0, None) if self.following is None else self.following.in_transactions(step.transactions)
 
+    def follow(self, step: loop.Follow) -> None:
+        assert self.following is not None
+        with asking(), working():
+            found = self.following.ask(step.news)
+        self.lock()
+        with self.session.acting_as(self.subscription.subowner), working():
+            self.following.follow_all(step.news, found)
 
-def _following(receiver: Receiver, subscription: tables.pg_subscription, publisher: Publisher) -> Following | None:
-    """The definitions to follow; None: the subscription does not follow its publisher's."""
-    if subscription.subschemachanges == catalog.NO_SCHEMA:
-        return None
-    from pgrepl.replication.subscriber.schema_changes.follow import Following
+    def apply(self, step: loop.Apply) -> Applied:
+        """Apply row by row; the transaction holds the write lock afterwards, unless nothing could be applied."""
+        with asking(), working():
+            applied = self.played(step) if step.way is loop.Way.IN_MEMORY else self.stepped(step)
+        self.context.passed.extend([each.xid for each in step.transactions[: applied.transactions]])
+        return applied
 
-    return Following(receiver.session, subscription, publisher, receiver.log, receiver.unpublished)
+    def played(self, step: loop.Apply) -> Applied:
+        from pgrepl.replication.subscriber.apply.transactions import play
 
+        contents = self.session.transaction.contents
+        with self.session.acting_as(self.subscription.subowner):
+            before = contents()
+            batch = play(self.session, self.subscription, step.transactions, self.context.log)
+            if not batch.count:
+                return batch.applied
+            self.lock()
+            if contents() != before:
+                batch = play(self.session, self.subscription, step.transactions, self.context.log)
+            return batch.write()
 
-def _follow(
-    receiver: Receiver, subscription: tables.pg_subscription, position: int, following: Following, news: NewRelations
-) -> None:
-    """Follow in this transaction, which applies nothing else."""
-    with asking(), working():
-        found = following.ask(news)
-    receiver.lock(subscription, position)
-    with receiver.as_owner(subscription), working():
-        following.follow_all(news, found)
+    def stepped(self, step: loop.Apply) -> Applied:
+        from pgrepl.replication.subscriber.apply.transactions import apply_phases, step_through
 
+        session, log, transactions = self.session, self.context.log, step.transactions
+        following = None if step.news is None else self.following
+        if following is not None and step.news is not None:
+            following.refuse_within(transactions[0], step.news)
+            following.ask(step.news)
+        with session.acting_as(self.subscription.subowner):
+            self.lock()
+            if step.way is loop.Way.PHASES:
+                return apply_phases(session, self.subscription, transactions, log)
+            return step_through(session, self.subscription, transactions, log, self.stay, following)
 
-def _is_late(transaction: WireTransaction) -> bool:
-    return transaction.phase is not None and transaction.phase.is_late
+    def stay(self) -> None:
+        """Give a heartbeat in a long transaction, whose write lock blocks the heartbeat's thread."""
+        self.context.check_stopped()
+        lease.beat(self.session, self.context.token, ())
 
+    def end_stream(self, _: loop.EndStream) -> int:
+        self.received.close()
+        with asking():
+            return self.publisher.delivered(self.at.end)
 
-def _is_stepped_through(transaction: WireTransaction) -> bool:
-    """Whether a transaction must be applied with the write lock: it is large, or its effects cannot be repeated."""
-    return transaction.is_large or transaction.restarts or transaction.phase is not None
+    def settle(self, step: loop.Settle) -> None:
+        session, subid = self.session, self.subscription.oid
+        if not session.transaction.is_writing:
+            self.lock()
+        state.settle_tables(session, subid, step.lsn)
+        lease.received(session, subid, self.context.token, step.lsn)
+        if step.moves_origin:
+            state.move(session, subid, step.lsn)
+        if step.caught_up:
+            state.caught_up(session, subid, self.asked_at)
+        crash_point("apply.settled")
+
+    def commit(self, _: loop.Commit) -> None:
+        self.received.close()
+        self.transaction.close()
+        crash_point("apply.committed")
+
+    def confirm(self, step: loop.Confirm) -> None:
+        if step.within:
+            return self.publisher.confirm(self.slot, step.lsn, self.session)
+        self.session.link.flush()  # the publisher keeps no confirmed changes (get_flush_position)
+        crash_point("apply.flushed")
+        with asking():
+            return self.publisher.confirm(self.slot, step.lsn)

@@ -13,7 +13,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING
@@ -21,14 +20,16 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog import statistics
 from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog.relation import Relation, relation
-from pgrepl.catalog.transaction import reading, statement
+from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.lake import spark
 from pgrepl.lake.crash_points import crash_point
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.publisher.protocol import PublisherError, not_started
 from pgrepl.replication.subscriber import lease, state
-from pgrepl.replication.subscriber.at_once import catch_up_at_once, has_news
+from pgrepl.replication.subscriber.at_once import catch_up_at_once
+from pgrepl.replication.subscriber.attach import attach, check_free, detach
+from pgrepl.replication.subscriber.context import WorkerContext
 from pgrepl.replication.subscriber.copy import (
     copy_again,
     copy_table,
@@ -37,34 +38,21 @@ from pgrepl.replication.subscriber.copy import (
     tables_copied,
     tables_to_copy,
 )
+from pgrepl.replication.subscriber.failures import SubscriptionChanged, WorkerFailed, asking, working
 from pgrepl.replication.subscriber.lease import LeaseHeld
 from pgrepl.replication.subscriber.observer import Observer
-from pgrepl.replication.subscriber.outcome import Applied, Streamed, conflict_of
-from pgrepl.replication.subscriber.receiver import Receiver, SubscriptionChanged, WorkerFailed, asking, working
-from pgrepl.replication.subscriber.stopped import remember
-from pgrepl.replication.subscriber.streaming import enable_two_phase, stream_batch
+from pgrepl.replication.subscriber.outcome import Streamed
+from pgrepl.replication.subscriber.round import CANCELLED, Round, fails, store_error, succeeds
+from pgrepl.replication.subscriber.row_locks import despite_locks
+from pgrepl.replication.subscriber.streaming import enable_two_phase, missing_before, stream_batch
 from pgrepl.replication.subscriber.table_workers import copy_together, workers_for
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.replication.publisher.files.given import GivenBatch
+    from pgrepl.replication.subscriber.publisher_watch import PublisherWatch
 
-_CANCELLED = "57014"
 _POLL = 0.05  # seconds between two checks whether another worker has finished
-
-
-@dataclass
-class Round:
-    """The result of a round."""
-
-    transactions: int = 0
-    changes: int = 0
-    passed: int = 0  # changes among these that were skipped, or that the copies of their tables have
-    rows_copied: int = 0
-    tables_copied: list[str] = field(default_factory=list)
-    error: PgError | None = None
-    lsn: int = 0  # all changes before it are applied
-    restarts: bool = False  # the subscription was altered: its worker must restart
 
 
 class Worker:
@@ -81,21 +69,20 @@ class Worker:
         patience: float | None = None,
         given: GivenBatch | None = None,
     ) -> None:
-        """`keeps_lease`: remain the subscription's worker between rounds. `patience`, `given`: see Receiver."""
+        """`keeps_lease`: remain the subscription's worker between rounds. `patience`, `given`: see WorkerContext."""
         self.keeps_lease = keeps_lease
-        self._receiver = Receiver(session, subid, log, observer, patience=patience, given=given)
-        self._receiver.follows = keeps_lease
-        self._session = self._receiver.session
+        self.context = WorkerContext(session, subid, log, observer, patience=patience, given=given)
+        self._watch: PublisherWatch | None = None
+        if keeps_lease:
+            from pgrepl.replication.subscriber.publisher_watch import PublisherWatch
+
+            self._watch = PublisherWatch(self.context.session, self.context.log)
+        self.session = self.context.session
         self._subid = subid
         self._version = -1  # of the catalog, at the end of the last wait
         self._asked_at = -1  # the publisher's end when it was asked for newly published tables
-        self.log = self._log = self._receiver.log
-        self._observer = self._receiver.observer
-
-    @property
-    def session(self) -> Session:
-        """The worker's own session."""
-        return self._session
+        self.log = self.context.log
+        self._observer = self.context.observer
 
     @property
     def tag(self) -> str:
@@ -105,40 +92,40 @@ class Worker:
     @property
     def subscription(self) -> str:
         """The subscription's name; empty if it was dropped."""
-        with reading(self._session):
-            row = self._receiver.subscription()
+        with reading(self.session):
+            row = self.context.subscription()
         return "" if row is None else str(row.subname)
 
     def stop(self) -> None:
         """Ask the worker to end soon. Called from another thread. Work in progress is rolled back; the caller waits for
         the worker, and calls again if it still runs."""
-        self._receiver.stop()
+        self.context.stop()
         spark.cancel_tagged(self.tag)
 
     def wait(self, lsn: int, seconds: float, over: Event) -> bool:
         """Wait between two rounds, for so long at most; whether there may be something to do: the publisher has
         something behind `lsn`, or others have changed the catalog since this was last asked."""
-        if self._receiver.wait(lsn, seconds, over):
+        if self.context.lease is None:
+            over.wait(seconds)
             return True
-        before, self._version = self._version, self._session.link.version()
+        if self.context.connection.wait(lsn, seconds, over):
+            return True
+        before, self._version = self._version, self.session.link.version()
         return before != self._version
 
-    def wake(self) -> None:
-        """End a wait; called from another thread."""
-        self._receiver.wake()
-
-    def check_stopped(self) -> None:
-        self._receiver.check_stopped()
-
     def close(self) -> None:
-        self._receiver.close()
+        """End the worker. It does not wait long for a catalog's write lock: the next worker finds that it has ended."""
+        if not self.context.closed:
+            self.context.give_up()
+            self._detach()
+            self.context.close()
 
     def say_goodbye(self) -> None:
         """Log why a worker that holds the lease ends: its subscription was disabled or dropped."""
-        reason = self._receiver.farewell()
+        reason = self.context.farewell()
         if reason:
-            self._log.log(reason)
-            self._receiver.release()
+            self.log.log(reason)
+            self._detach()
 
     # --- rounds -------------------------------------------------------------------------------------------------------
 
@@ -155,11 +142,6 @@ class Worker:
 
         return self._run(work, wait=wait, whole=copy and upto is None and max_changes is None)
 
-    def has_news(self, session: Session) -> bool:
-        """Whether a round has anything to do, as a session of the same database sees it. Also true if only a round can
-        tell."""
-        return has_news(self._receiver, session)
-
     def synchronize(
         self, relids: Collection[int] | None = None, *, wait: bool = False, again: Collection[int] = ()
     ) -> Round:
@@ -168,11 +150,11 @@ class Worker:
 
         def work(done: Round) -> None:
             if again:
-                self._receiver.despite_locks(partial(copy_again, self._receiver, again))
+                despite_locks(self.context, partial(copy_again, self.context, again))
             if self._copy(done, relids) and done.error is None:
-                with reading(self._session):
-                    states = state.table_states(self._session, self._subid)
-                    target = max([states[relid][1] for relid in tables_copied(self._session, self._subid)], default=0)
+                with reading(self.session):
+                    states = state.table_states(self.session, self._subid)
+                    target = max([states[relid][1] for relid in tables_copied(self.session, self._subid)], default=0)
                 self._apply(done, target, None)
 
         return self._run(work, wait=wait, must=bool(again))
@@ -183,36 +165,35 @@ class Worker:
         done = Round()
         ended = False
         try:
-            streamed = catch_up_at_once(self._receiver) if whole and not self.keeps_lease else None
+            streamed = catch_up_at_once(self.context) if whole and not self.keeps_lease else None
             if streamed is None:
                 ended = self._tried(done, work, wait=wait, must=must)
             else:
-                self._caught_up(done, streamed)
+                self._count_applied(done, streamed)
         except PgError as error:  # of the catalog: locked, gone, full, or its limits
-            self._receiver.check_stopped()
+            self.context.check_stopped()
             done.error = done.error or error
-            self._log.error(error)
+            self.log.error(error)
             with suppress(PgError, SubscriptionChanged):
-                self._remember(lease.APPLY, error)
+                store_error(self.context, lease.APPLY, error, counts=False)
         finally:
             if ended or not self.keeps_lease or done.error is not None:
-                self._receiver.release()
+                self._detach()
         if done.error is not None:
-            self._receiver.disconnect()
+            self.context.connection.close()
         return done
 
-    def _caught_up(self, done: Round, streamed: Streamed) -> None:
+    def _count_applied(self, done: Round, streamed: Streamed) -> None:
         applied = streamed.applied
-        done.transactions, done.changes, done.passed = applied.transactions, applied.changes, applied.passed
+        done.transactions += applied.transactions
+        done.changes += applied.changes
+        done.passed += applied.passed
         done.lsn = streamed.reached
-        self._count_applied(applied)
-
-    def _count_applied(self, applied: Applied) -> None:
         if applied.transactions:
             self._count(batches=1, transactions=applied.transactions, changes=applied.changes)
 
     def _count(self, **changes: int) -> None:
-        statistics.count(self._session, statistics.SUBSCRIPTION, self._subid, **changes)
+        statistics.count(self.session, statistics.SUBSCRIPTION, self._subid, **changes)
 
     def _tried(self, done: Round, work: Callable[[Round], None], *, wait: bool, must: bool) -> bool:
         """Do the work under the lease; whether the subscription has been altered or dropped meanwhile."""
@@ -220,31 +201,31 @@ class Worker:
             try:
                 if self._begins(wait=wait, must=must):
                     self._forget_slots()
-                    self._receiver.despite_locks(self._add_tables)
+                    despite_locks(self.context, self._add_tables)
                     work(done)
                     if done.transactions or done.tables_copied:
-                        self._session.link.flush()  # before the result is reported
+                        self.session.link.flush()  # before the result is reported
             except WorkerFailed as failure:
-                self._fails(done, failure)
+                fails(self.context, done, failure)
         except SubscriptionChanged as changed:  # the next round reads it anew
-            reason = (str(changed) or self._receiver.farewell()) if self.keeps_lease else ""
+            reason = (str(changed) or self.context.farewell()) if self.keeps_lease else ""
             if reason:
-                self._log.log(reason)
-                done.restarts = not self._receiver.farewell()
+                self.log.log(reason)
+                done.restarts = not self.context.farewell()
             return True
         except LeaseHeld as held:
             done.error = self._in_use(held.pid)
-            self._log.error(done.error)
+            self.log.error(done.error)
         return False
 
     def _begins(self, *, wait: bool, must: bool) -> bool:
         """Take the lease; false: there is nothing to do."""
         if not wait:
-            self._receiver.check_free()
+            check_free(self.context)
         missing: int | None = None
-        while must or self.keeps_lease or (missing := self._receiver.missing_before(missing)) is not None:
+        while must or self.keeps_lease or (missing := missing_before(self.context, missing)) is not None:
             try:
-                self._receiver.hold()
+                self._attach()
                 return True
             except LeaseHeld:
                 if not wait:
@@ -252,9 +233,20 @@ class Worker:
             time.sleep(_POLL)
         return False
 
+    def _attach(self) -> None:
+        if self.context.lease is None:
+            held, publisher = attach(self.context)
+            if self._watch is not None:
+                self._watch.start(publisher, catalog.slot_of(held.subscription), held.subscription.subname)
+
+    def _detach(self) -> None:
+        if self._watch is not None:
+            self._watch.stop()
+        detach(self.context)
+
     def _in_use(self, pid: int) -> PgError:
-        with reading(self._session):
-            subscription = self._receiver.subscription()
+        with reading(self.session):
+            subscription = self.context.subscription()
         name = "" if subscription is None else subscription.subslotname
         return not_started(PublisherError("55006", f'ERROR:  replication slot "{name}" is active for PID {pid}'))
 
@@ -264,21 +256,18 @@ class Worker:
         left = max_changes
         start = 0
         while True:
-            self._observer.applying(self._receiver.name)
+            self._observer.applying(self.context.name)
             try:
-                streamed = self._receiver.despite_locks(partial(stream_batch, self._receiver, upto, left))
+                streamed = despite_locks(self.context, partial(stream_batch, self.context, upto, left))
             except WorkerFailed as failure:
-                return self._fails(done, failure)
+                return fails(self.context, done, failure)
             start = start or streamed.start
             applied = streamed.applied
-            done.transactions += applied.transactions
-            done.changes += applied.changes
-            done.passed += applied.passed
-            done.lsn, upto = streamed.reached, streamed.upto
-            self._count_applied(applied)
-            self._observer.applied(self._receiver.name, start, streamed)
+            upto = streamed.upto
+            self._count_applied(done, streamed)
+            self._observer.applied(self.context.name, start, streamed)
             if applied.error is not None:
-                return self._fails(done, WorkerFailed(applied.error))
+                return fails(self.context, done, WorkerFailed(applied.error))
             if left is not None:
                 left -= applied.changes
             if streamed.finished or (left is not None and left <= 0):
@@ -286,41 +275,41 @@ class Worker:
 
     def _settles(self, done: Round) -> None:
         try:
-            enable_two_phase(self._receiver)
+            enable_two_phase(self.context)
         except WorkerFailed as failure:
-            return self._fails(done, failure)
-        return self._succeeds(lease.APPLY)
+            return fails(self.context, done, failure)
+        return succeeds(self.context, lease.APPLY)
 
     # --- tables -------------------------------------------------------------------------------------------------------
 
     def _copy(self, done: Round, relids: Collection[int] | None = None) -> bool:
         """Copy the waiting tables, several at once if that is worth it. A table that fails does not end the others'
         copies."""
-        with reading(self._session):
+        with reading(self.session):
             waiting = [
-                relation(self._session, relid)
-                for relid in tables_to_copy(self._session, self._subid)
+                relation(self.session, relid)
+                for relid in tables_to_copy(self.session, self._subid)
                 if relids is None or relid in relids
             ]
         try:
-            divided = self._receiver.despite_locks(
-                partial(divide_tables, self._receiver, [table.oid for table in waiting])
+            divided = despite_locks(
+                self.context, partial(divide_tables, self.context, [table.oid for table in waiting])
             )
         except WorkerFailed as failure:
-            self._fails(done, failure)
+            fails(self.context, done, failure)
             return False
         in_pieces = [table for table in waiting if table.oid in divided]
         waiting = [table for table in waiting if table.oid not in divided]
-        workers = workers_for(self._receiver, waiting)
+        workers = workers_for(self.context, waiting)
         if workers > 1:
             self._copy_together(done, waiting, workers)
         else:
             for table in waiting:
                 try:
                     self._copy_begins(table)
-                    self._copy_ends(done, table, copy_table(self._receiver, table.oid))
+                    self._copy_ends(done, table, copy_table(self.context, table.oid))
                 except WorkerFailed as failure:
-                    self._fails(done, failure, table.oid)
+                    fails(self.context, done, failure, table.oid)
         for table in in_pieces:
             self._copy_in_pieces(done, table)
         return bool(done.tables_copied)
@@ -334,11 +323,11 @@ class Worker:
 
         try:
             self._copy_begins(table)
-            count = copy_table(self._receiver, table.oid, goes_on)
+            count = copy_table(self.context, table.oid, goes_on)
             if done.error is None:
                 self._copy_ends(done, table, count)
         except WorkerFailed as failure:
-            self._fails(done, failure, table.oid)
+            fails(self.context, done, failure, table.oid)
 
     def _copy_together(self, done: Round, waiting: list[Relation], workers: int) -> None:
         """Copy tables by several workers. Results are reported in the order of the tables."""
@@ -352,22 +341,22 @@ class Worker:
             outcomes[relid] = None if failure is not None else count
             if failure is not None:
                 failed[relid] = failure.error
-                self._fails(done, failure, relid)
-                if failure.error.sqlstate == _CANCELLED:  # no further copy begins
+                fails(self.context, done, failure, relid)
+                if failure.error.sqlstate == CANCELLED:  # no further copy begins
                     raise failure
-                with self._receiver.transaction():
+                with self.context.transaction():
                     pass  # raises SubscriptionChanged if the failure has disabled the subscription
             else:
-                self._succeeds(relid)
-                self._log.log(f"{self._sync_worker(named[relid])} has finished")
+                succeeds(self.context, relid)
+                self.log.log(f"{self._sync_worker(named[relid])} has finished")
             while untold and untold[0] in outcomes:
                 told = untold.popleft()
                 self._tell_copied(done, named[told], outcomes[told])
 
         try:
-            copy_together(self._receiver, list(named), workers, lambda relid: self._copy_begins(named[relid]), ends)
+            copy_together(self.context, list(named), workers, lambda relid: self._copy_begins(named[relid]), ends)
         except PgError as error:
-            if error.sqlstate != _CANCELLED:
+            if error.sqlstate != CANCELLED:
                 raise
             raise WorkerFailed(error) from error
         finally:
@@ -376,93 +365,52 @@ class Worker:
             done.error = before or next((failed[relid] for relid in named if relid in failed), done.error)
 
     def _sync_worker(self, table: Relation) -> str:
-        name = self._receiver.name
+        name = self.context.name
         return f'logical replication table synchronization worker for subscription "{name}", table "{table.name}"'
 
     def _copy_begins(self, table: Relation) -> None:
-        with self._receiver.transaction():
+        with self.context.transaction():
             pass  # raises SubscriptionChanged if the subscription was dropped or disabled
-        self._log.log(f"{self._sync_worker(table)} has started")
-        self._observer.copying(self._receiver.name, table.qualified_name)
+        self.log.log(f"{self._sync_worker(table)} has started")
+        self._observer.copying(self.context.name, table.qualified_name)
 
     def _copy_ends(self, done: Round, table: Relation, count: int | None) -> None:
         self._tell_copied(done, table, count)
-        self._succeeds(table.oid)
-        self._log.log(f"{self._sync_worker(table)} has finished")
+        succeeds(self.context, table.oid)
+        self.log.log(f"{self._sync_worker(table)} has finished")
 
     def _tell_copied(self, done: Round, table: Relation, count: int | None) -> None:
         if count is not None:
             done.rows_copied += count
             done.tables_copied.append(table.name)
             self._count(tables_copied=1, rows_copied=count)
-            self._observer.copied(self._receiver.name, table.qualified_name, count)
+            self._observer.copied(self.context.name, table.qualified_name, count)
 
     def _forget_slots(self) -> None:
         """Drop the slots of copies that a killed worker has left at the publisher."""
-        with self._receiver.transaction():
-            copied = list(tables_copied(self._session, self._subid))
+        with self.context.transaction():
+            copied = list(tables_copied(self.session, self._subid))
         for relid in copied:
-            forget_slot(self._receiver, relid)
+            forget_slot(self.context, relid)
 
     def _add_tables(self) -> None:
         """Add tables that are newly published, if the subscription follows that."""
-        with self._receiver.transaction() as subscription:
+        with self.context.transaction() as subscription:
             if subscription.subschemachanges != catalog.TABLES:
                 return
             from pgrepl.replication.subscriber.schema_changes import new_tables
 
-            publisher = self._receiver.publisher(subscription)
+            publisher = self.context.connection.publisher(subscription)
             with asking():
                 end = publisher.current_lsn()
             if end == self._asked_at:
                 return
-            subscribed = state.table_states(self._session, self._subid)
+            subscribed = state.table_states(self.session, self._subid)
             with asking(), working():
-                found = new_tables.missing(self._session, subscription, publisher, subscribed)
+                found = new_tables.missing(self.session, subscription, publisher, subscribed)
             if found:
-                self._receiver.lock(subscription, state.position(self._session, self._subid))
-                with self._receiver.as_owner(subscription), working():
-                    new_tables.add(self._session, subscription, publisher, found, self._log)
+                self.context.lock(subscription, state.position(self.session, self._subid))
+                with self.session.acting_as(subscription.subowner), working():
+                    new_tables.add(self.session, subscription, publisher, found, self.log)
         self._asked_at = end
         crash_point("schema.added")
-
-    # --- success and failure ------------------------------------------------------------------------------------------
-
-    def _succeeds(self, relid: int) -> None:
-        """Remove the stored error of the worker of the main stream or of a table."""
-        with reading(self._session):
-            stopped = any(row.relid == relid for row in state.errors(self._session, self._subid))
-        if stopped:
-            with self._receiver.transaction():
-                self._session.transaction.require_write()
-                state.forget_errors(self._session, self._subid, relid)
-
-    def _is_over(self) -> bool:
-        """Is the subscription dropped or disabled? DROP SUBSCRIPTION drops the slot first: its commit is waited for."""
-        with statement(self._session, writes=True):
-            subscription = self._receiver.subscription()
-        return subscription is None or not subscription.subenabled
-
-    def _fails(self, done: Round, failure: WorkerFailed, relid: int = lease.APPLY) -> None:
-        """Log and count an error that ends a worker, and perhaps disable the subscription. An apply worker that could
-        not even connect counts no error."""
-        self._receiver.check_stopped()  # an error that the stop has caused is not reported
-        if not failure.began and self._is_over():
-            raise SubscriptionChanged
-        done.error = done.error or failure.error
-        if failure.error.sqlstate == _CANCELLED:  # cancelled by the user: no error of the subscription
-            return
-        self._log.error(failure.error)
-        counts = relid != lease.APPLY or failure.began
-        if relid == lease.APPLY and (kind := conflict_of(failure.error.report)) is not None:
-            self._count(**{kind: 1})
-        self._remember(relid, failure.error, counts=counts)
-
-    def _remember(self, relid: int, error: PgError, *, counts: bool = False) -> None:
-        with self._receiver.transaction() as subscription:
-            self._session.transaction.require_write()
-            if relid != lease.APPLY:
-                lease.end(self._session, subscription.oid, relid, self._receiver.token)
-            told = remember(self._session, subscription, relid, error, counts=counts)
-        for report in told:
-            self._log.report(report)

@@ -13,7 +13,8 @@ from pgrepl.shell.results import remember_error
 from pgrepl.shell.shell import Shell
 
 if TYPE_CHECKING:
-    from pgrepl.replication.subscriber.worker import Round, Worker
+    from pgrepl.replication.subscriber.round import Round
+    from pgrepl.replication.subscriber.worker import Worker
 
 
 @command("apply")

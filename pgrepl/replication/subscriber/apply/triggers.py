@@ -53,18 +53,15 @@ class TriggeredTables:
         self._session = session
         self._known: dict[SentRelation, bool] = {}
 
-    def first(self, transactions: Sequence[WireTransaction]) -> int | None:
-        """The first transaction, by number, that changes one of them. Transactions that are applied with the lock in
-        any case are not looked at."""
-        for number, transaction in enumerate(transactions):
-            if not transaction.is_large and self.concern(transaction):
-                return number
-        return None
-
-    def run_of(self, transactions: Sequence[WireTransaction]) -> int:
-        """The number of transactions, from the first on, that change such tables."""
-        return next(
-            (n for n, each in enumerate(transactions) if each.is_large or not self.concern(each)), len(transactions)
+    def first_run(self, transactions: Sequence[WireTransaction]) -> tuple[int, int] | None:
+        """The first run of transactions that change them: its start and its end. Transactions that are applied with the
+        lock in any case are not looked at."""
+        concerned = (not each.is_large and self.concern(each) for each in transactions)
+        start = next((number for number, found in enumerate(concerned) if found), None)
+        if start is None:
+            return None
+        return start, next(
+            (number for number, found in enumerate(concerned, start + 1) if not found), len(transactions)
         )
 
     def concern(self, transaction: WireTransaction) -> bool:
