@@ -43,6 +43,10 @@ class PublisherError(Exception):
         self.sqlstate = sqlstate
 
 
+class ColumnsFollow(Exception):
+    """A worker's transactions end here, because what follows is worth to be received as columns."""
+
+
 def is_met_again(error: PgError | PublisherError) -> bool:
     """Would reading message by message meet the error again, behind the messages before it? Not a cancellation, nor a
     failure of Spark: these would be hidden, and one process would do what is too large for it."""
@@ -379,7 +383,7 @@ class ChangeStream(Protocol):
         limit: int | None = None,
     ) -> Generator[WireTransaction, None, None]:
         """The transactions that finish at `start` or later and before `end`, with their messages. `limit`: about how
-        many changes the caller will take."""
+        many changes the caller will take. ColumnsFollow may end them before."""
         ...
 
     def wait(self, lsn: int, seconds: float, over: Event) -> bool:

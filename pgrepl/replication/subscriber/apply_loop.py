@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
-from pgrepl.replication.publisher.protocol import PublisherError, not_received
+from pgrepl.replication.publisher.protocol import ColumnsFollow, PublisherError, not_received
 from pgrepl.replication.subscriber.outcome import Applied, Streamed
 from pgrepl.replication.wire.messages import WireTransaction
 
@@ -196,6 +196,8 @@ class Received:
                     return cls(found, True)
         except PublisherError as error:
             return cls(found, False, not_received(error))
+        except ColumnsFollow:
+            return cls(found, True)
         return cls(found, False)
 
     def until(self, number: int) -> Received:

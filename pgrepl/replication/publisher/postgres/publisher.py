@@ -10,6 +10,7 @@ from functools import cached_property
 from threading import Event
 from typing import TYPE_CHECKING
 
+from pgrepl.engine import LEAST_CHANGES
 from pgrepl.interrupts import JoinedThread
 from pgrepl.replication.publisher.definition import RemoteAttribute, RemoteDefinition
 from pgrepl.replication.publisher.postgres import key_ranges, published, slots, tables
@@ -23,6 +24,7 @@ from pgrepl.replication.publisher.postgres.reading import Reading
 from pgrepl.replication.publisher.postgres.retained import ServerProbe, retained
 from pgrepl.replication.publisher.postgres.stream import Stream
 from pgrepl.replication.publisher.protocol import (
+    ColumnsFollow,
     Published,
     Publisher,
     PublisherError,
@@ -155,8 +157,13 @@ class PostgresPublisher(Publisher):
         if start >= end:
             return
         wanted = self._request(slot, publications, end, local_only=local_only)
+        any_yet = False
         while (piece := self._piece(wanted, start, as_columns=False)) is not None:
-            yield from piece.one_by_one(start, end)
+            if self._options is not None and any_yet and piece.spool.changes > LEAST_CHANGES:
+                raise ColumnsFollow
+            for transaction in piece.one_by_one(start, end):
+                any_yet = True
+                yield transaction
             start = piece.reached
 
     def batch(
@@ -207,8 +214,9 @@ class PostgresPublisher(Publisher):
         link = self._opened
         options = replace(self._options, two_phase=self._two_phase)
         feedback = Feedback(start, self._interval, link.patience, time.monotonic())
-        self._stream = Stream(link, options.statement(slot, start, link.version), start, self._data_path, feedback)
         self._target = max(self._target, target)
+        command = options.statement(slot, start, link.version)
+        self._stream = Stream(link, command, start, self._data_path, feedback, self._target)
 
     def _stop_streaming(self) -> None:
         """End the stream; what it has confirmed is told."""

@@ -3,8 +3,9 @@
     thread   server ─▶ messages ─▶ pieces of whole transactions ─▶ worker, which applies them
              server ◀─ feedback: written, flushed                ◀─ what is committed here
 
-What comes while the worker commits is its next piece. The thread stops to read when pieces wait for the worker, and
-goes on to give feedback. The connection belongs to the thread; the worker wakes it through a socket.
+What comes while the worker commits is its next piece. As long as the server is known to have more, a piece is not
+handed out before it is worth whole columns. The thread stops to read when pieces wait for the worker, and goes on to
+give feedback. The connection belongs to the thread; the worker wakes it through a socket.
 """
 
 from __future__ import annotations
@@ -36,7 +37,11 @@ _HEAD = walsender.DATA.size  # bytes before pgoutput's message
 _LENGTH = 4  # bytes before a message, for its length
 _PORTION = 2 << 20  # bytes that are decoded together
 _MESSAGES = 1_000_000  # messages of a piece; a larger transaction is one piece
+_WORTH = 250_000  # messages of a piece that is handed out though the server has more …
+_PATIENCE = 0.5  # … or so many seconds after it was asked for
 _WAITING = 2  # pieces that wait for the worker before the thread stops to read
+_REST = 0.0005  # seconds between two looks at what has come, while the worker does not wait for it
+_READS = 64  # of libpq, before the worker is heard
 _GOODBYE = 5.0  # seconds for the server to end the stream
 _LOOK = 0.2  # seconds between two checks for interrupts
 # behind these no transaction is open, unless it is one in progress
@@ -46,8 +51,8 @@ _ENDS = frozenset([*(layout.letter for layout in pgoutput.ENDS), COMMIT, PREPARE
 class Stream:
     """A stream that is being received from `start` on."""
 
-    def __init__(self, link: Link, command: str, start: int, data_path: str, feedback: Feedback) -> None:
-        """`data_path`: where columns are written."""
+    def __init__(self, link: Link, command: str, start: int, data_path: str, feedback: Feedback, until: int) -> None:
+        """`data_path`: where columns are written. `until`: the server has WAL before it."""
         self._conn: PGconn = link.start_streaming(command)
         self._link = link
         self._data_path = data_path
@@ -59,6 +64,7 @@ class Stream:
         self._held: list[memoryview] = []  # messages that no piece has
         self._size = 0  # of them, in bytes
         self._whole = 0  # the number of those up to the end of the last transaction
+        self._whole_to = start  # where that ends
         self._sent_to = start  # the server has sent everything before it
         self._open = False  # the piece has the beginning of a transaction
         self._in_progress = InProgress()
@@ -68,7 +74,9 @@ class Stream:
         self._changed = Condition()
         self._ready: deque[Piece] = deque()
         self._available = start  # everything before it stands in ready pieces, or in those handed out
-        self._wanted = False  # the worker waits for a piece
+        self._until = until
+        self._wanted = False  # the worker waits for a piece …
+        self._wanted_since = 0.0  # … and has not got one since
         self._asked = self._answered = 0  # requests of the worker
         self._idle_at = 0.0  # when the worker was last told of an end without transactions
         self._begin = start  # everything from here on is still to be handed out
@@ -89,6 +97,8 @@ class Stream:
     def piece(self, start: int, end: int) -> Piece | None:
         """The first piece that reaches beyond `start`; None: everything before `end` has been handed out."""
         with self._changed:
+            self._until = max(self._until, end)
+            self._wanted_since = time.monotonic()
             while True:
                 while self._ready and self._ready[0].reached <= start:
                     self._begin = self._ready[0].reached
@@ -232,29 +242,45 @@ class Stream:
             with suppress(BlockingIOError):
                 self._far.recv(4096)
         if self._conn.socket in come:
+            with self._changed:
+                waited_for = self._wanted and self._is_due()
+            if not waited_for:  # a server sends each message by itself: let some come together
+                time.sleep(_REST)
             self._receive()
 
     def _receive(self) -> None:
+        """Read what has come. libpq takes some kilobytes at a time."""
+        size = 0
         try:
-            self._conn.consume_input()
-            get, held = self._conn.get_copy_data, self._held
-            while True:
-                size, message = get(1)
+            for _ in range(_READS):
+                self._conn.consume_input()
+                size, message = self._conn.get_copy_data(1)
                 if size <= 0:
                     break
-                if message[0] == walsender.DATA_TYPE:
-                    held.append(message)
-                    self._size += size
-                    if message[_HEAD] in _ENDS:
-                        self._whole = len(held)
-                elif message[0] == walsender.KEEPALIVE_TYPE:
-                    self._keepalive(bytes(message))
+                size = self._read(size, message)
+                if size < 0:
+                    break
         except self._link.error as problem:
             raise self._link.lost() from problem
         with self._changed:
             self._feedback.hear(time.monotonic())
         if size < 0:
             raise self._link.stream_ended()
+
+    def _read(self, size: int, message: memoryview) -> int:
+        """Read the messages that libpq has, from this one on: 0, or less at the end of the stream."""
+        get, held = self._conn.get_copy_data, self._held
+        while size > 0:
+            if message[0] == walsender.DATA_TYPE:
+                held.append(message)
+                self._size += size
+                if message[_HEAD] in _ENDS:
+                    self._whole = len(held)
+                    self._whole_to = int.from_bytes(message[1:9], "big")
+            elif message[0] == walsender.KEEPALIVE_TYPE:
+                self._keepalive(bytes(message))
+            size, message = get(1)
+        return size
 
     def _keepalive(self, message: bytes) -> None:
         _, end, _, asks = walsender.KEEPALIVE.unpack(message)
@@ -266,7 +292,7 @@ class Stream:
 
     def _hand_out(self) -> None:
         with self._changed:
-            wanted, asked = self._wanted, self._asked
+            wanted, asked = self._wanted and self._is_due(), self._asked
         if self._whole and (wanted or self._size >= _PORTION):
             self._take(self._whole)
         if not self._open and self._taking.spool.count and (wanted or self._taking.spool.count >= _MESSAGES):
@@ -281,6 +307,12 @@ class Stream:
                 self._reach(self._sent_to)
             self._answered = asked
             self._changed.notify_all()
+
+    def _is_due(self) -> bool:
+        """Whether a piece is handed out to a worker that waits; the lock is held."""
+        if max(self._sent_to, self._whole_to) >= self._until or len(self._held) + self._taking.spool.count >= _WORTH:
+            return True
+        return time.monotonic() >= self._wanted_since + _PATIENCE
 
     def _reach(self, end: int) -> None:
         """Everything before `end` has been received; the lock is held."""
