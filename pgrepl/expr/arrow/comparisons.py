@@ -12,7 +12,7 @@ from typing import Any
 
 from pgrepl.expr import tree
 from pgrepl.expr.arrow.compiler import PLAIN, Columnar, Columns, NotColumnar, Run, boolean, columnar
-from pgrepl.expr.arrow.lists import among, equal_lists
+from pgrepl.expr.arrow.lists import among, compared_lists
 from pgrepl.expr.arrow.rows import with_rows
 from pgrepl.expr.arrow.sort_keys import SortKey, sort_key
 from pgrepl.types import oids
@@ -97,14 +97,9 @@ def _keyed(value: Columnar, key: SortKey) -> Run:
 
 
 def _of_lists(sign: str, value: Columnar) -> Compare:
-    import pyarrow.compute as pc
-
     equal = elements_compared("=", value)
-    if sign == "=":
-        return lambda a, b: equal_lists(a, b, equal)
-    if sign == "<>":
-        return lambda a, b: pc.invert(equal_lists(a, b, equal))
-    raise NotColumnar("the order of arrays")
+    less = equal if sign in ("=", "<>") else elements_compared("<", value)
+    return lambda a, b: compared_lists(sign, a, b, equal, less)
 
 
 def _of_rows(sign: str, left: Columnar, right: Columnar) -> Compare:

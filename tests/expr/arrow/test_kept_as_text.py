@@ -33,11 +33,11 @@ TYPES = {
     "int4range": (["[1,5)", "empty", "(,5)", "[1,)", "(,)", "[2,5)"], EQUAL),
     "daterange": (["[2020-01-01,2020-02-01)", "empty", "(,2020-02-01)"], EQUAL),
     "tsrange": (['["2020-01-01 00:00:00","2020-01-02 00:00:00")', '("2020-01-01 00:00:00",)', "empty"], EQUAL),
-    "int[]": (["{}", "{1}", "{1,2}", "{2,1}", "{1,NULL}", "{NULL,1}", "{NULL}"], EQUAL),
-    "text[]": (["{}", "{a}", "{a,b}", '{"a b"}', "{NULL}"], EQUAL),
-    "float8[]": (["{NaN}", "{1,NaN}", "{0}", "{-0}"], EQUAL),
-    "mood[]": (["{sad,ok}", "{happy}", "{}"], EQUAL),
-    "interval[]": (['{"1 mon"}', '{"30 days"}', "{}"], EQUAL),
+    "int[]": (["{}", "{1}", "{1,2}", "{2,1}", "{1,NULL}", "{NULL,1}", "{NULL}", "{1,2,NULL}", "{1,2,3}", "{1,NULL,3}"], ORDERED),
+    "text[]": (["{}", "{a}", "{a,b}", '{"a b"}', "{NULL}"], ORDERED),
+    "float8[]": (["{NaN}", "{1,NaN}", "{0}", "{-0}"], ORDERED),
+    "mood[]": (["{sad,ok}", "{happy}", "{}"], ORDERED),
+    "interval[]": (['{"1 mon"}', '{"30 days"}', "{}"], ORDERED),
 }  # fmt: skip
 ODD = {  # values that are compared one by one
     "interval": ["-1 days", "infinity", "178000000 years", "1 mon -1 days"],
