@@ -102,7 +102,8 @@ def _same_items(a: _Lists, b: _Lists, at: Numbers, place: int, equal: Compare) -
     for lists, other in ((a, b), (b, a)):
         if other.one and not lists.one and len(lists.values) <= _SHORT * len(at):
             found = _alike(lists.values, other.values[place], equal)
-            return found[lists.starts[at] + place]
+            found = found[lists.starts[at] + place]
+            return found
     return _alike(a.items(at, place), b.items(at, place), equal)
 
 
