@@ -41,7 +41,8 @@ class Layout:
         for place in range(start + 1, stop):
             value *= 10
             value += self.data[place:][self.starts]
-        return value.astype(np.int64) - _ZERO * int("1" * (stop - start))
+        value -= _ZERO * int("1" * (stop - start))
+        return value.astype(np.int64, copy=False)
 
     def fraction(self, found: re.Match[str], group: str, *, zeros: bool = False) -> Any:
         """Up to six digits behind a point, as millionths. `zeros`: the last one may be 0."""

@@ -9,7 +9,7 @@ evaluated one by one.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -31,21 +31,30 @@ if TYPE_CHECKING:
 
 @frozen
 class SortKey:
-    """`of` an array of the type in storage form. `is_ordered`: whether < of two keys is < of the values; they are equal
-    as the values are."""
+    """Keys of an array of the type in storage form, which are equal as the values are. `order`: those of which < is
+    < of the values, too; None: there are none."""
 
-    of: Callable[[pa.Array], pa.Array]
-    is_ordered: bool = True
+    equal: Callable[[pa.Array], pa.Array]
+    order: Callable[[pa.Array], pa.Array] | None
+
+    def of(self, sign: str) -> Callable[[pa.Array], pa.Array] | None:
+        """The keys that a comparison operator needs."""
+        return self.equal if sign in ("=", "<>") else self.order
+
+
+def _key(order: Callable[[pa.Array], pa.Array]) -> SortKey:
+    return SortKey(order, order)
 
 
 @cache
 def sort_key(typoid: int) -> SortKey | None:
     """The key of a type; None: its values are compared one by one."""
     if is_enum(typoid):
-        return SortKey(partial(_places, typoid))
+        return _key(partial(_places, typoid))
     ranges = range_by_oid(typoid)
     if ranges is not None and typoid < oids.FIRST_USER_OID and ranges.subtype in _BOUNDS and written(typoid):
-        return SortKey(partial(_ranges, ranges.subtype))
+        order = partial(_ranges, ranges.subtype)
+        return SortKey(order if ranges.subtype == oids.NUMERIC else partial(_range_texts, ranges.subtype), order)
     return _KEYS.get(typoid)
 
 
@@ -188,14 +197,29 @@ def _ranges(subtype: int, array: pa.Array) -> pa.Array:
     import pyarrow.compute as pc
 
     made = np.zeros(len(array), _ORDER)
-    for layout in layouts(array):
-        if layout.text != "empty":
-            _put_range(made, subtype, layout, _matched(_range_pattern(subtype), layout))
+    for layout, parts in _parts(subtype, array):
+        for name, value in parts.items():
+            if value is not False:
+                made[name][layout.rows] = value
     keys = records(made)
     return pc.if_else(array.is_valid(), keys, None) if array.null_count else keys
 
 
-def _put_range(made: Numbers, subtype: int, layout: Layout, found: re.Match[str]) -> None:
+def _range_texts(subtype: int, array: pa.Array) -> pa.Array:
+    """The ranges as they are, after a look at them: equal ones have equal texts."""
+    for _ in _parts(subtype, array):
+        pass
+    return array
+
+
+def _parts(subtype: int, array: pa.Array) -> Iterator[tuple[Layout, dict[str, Any]]]:
+    """The parts of the keys of each layout, but that of empty ranges."""
+    for layout in layouts(array):
+        if layout.text != "empty":
+            yield layout, _of_bounds(subtype, layout, _matched(_range_pattern(subtype), layout))
+
+
+def _of_bounds(subtype: int, layout: Layout, found: re.Match[str]) -> dict[str, Any]:
     import numpy as np
 
     lowest, highest = found["lower"] is None, found["upper"] is None
@@ -212,9 +236,7 @@ def _put_range(made: Numbers, subtype: int, layout: Layout, found: re.Match[str]
     if len(bounds) == 2:
         apart = bounds["lower"] < bounds["upper"]
         require(apart | (bounds["lower"] == bounds["upper"]) if begins and ends else apart)
-    for name, value in values.items():
-        if value is not False:
-            made[name][layout.rows] = value
+    return values
 
 
 def _bound(subtype: int, layout: Layout, found: re.Match[str], prefix: str) -> Numbers:
@@ -249,8 +271,8 @@ def _days(year: Numbers, month: Numbers, day: Numbers) -> Numbers:
 
 
 _KEYS = {
-    **{typoid: SortKey(partial(_texts, typoid)) for typoid in (oids.BIT, oids.VARBIT, oids.MACADDR, oids.MACADDR8)},
-    **{typoid: SortKey(partial(_texts, typoid), False) for typoid in (oids.INET, oids.CIDR)},
-    oids.INTERVAL: SortKey(_spans),
-    oids.TIMETZ: SortKey(_moments),
+    **{typoid: _key(partial(_texts, typoid)) for typoid in (oids.BIT, oids.VARBIT, oids.MACADDR, oids.MACADDR8)},
+    **{typoid: SortKey(partial(_texts, typoid), None) for typoid in (oids.INET, oids.CIDR)},
+    oids.INTERVAL: _key(_spans),
+    oids.TIMETZ: _key(_moments),
 }
