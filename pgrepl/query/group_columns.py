@@ -79,9 +79,9 @@ def _source(query: Query) -> Rte | None:
 
 
 def _program(query: Query, context: Context) -> Program | None:
-    """The condition of WHERE for Arrow; None: Arrow does not compute all of it."""
+    """The condition of WHERE for Arrow; None: it is evaluated row by row."""
     program = condition(query, context)
-    return program if program is not None and program.is_columnar else None
+    return program if program is not None and program.is_quick else None
 
 
 def _inputs(query: Query) -> list[Expr]:

@@ -83,7 +83,16 @@ class TableColumns:
         for member, table in self._tables:
             if any(table.column(member.numbers[n]).form.lake != form.lake for n, form in self.forms.items()):
                 raise Declined("columns of other types in the lake")
+        for attnum in self.attnums:
+            if attnum not in self.forms:
+                self._add_row_form(attnum)
         self.node = None if session.instruments is None else session.instruments.of(query, frozenset((varno,)))
+
+    def _add_row_form(self, attnum: int) -> None:
+        """Take down how a column of a composite type is kept, if that is the same in all tables."""
+        kept = {table.column(member.numbers[attnum]).kept_alike for member, table in self._tables}
+        if len(kept) == 1:
+            self.forms[attnum] = kept.pop().form
 
     @property
     def filters(self) -> bool:

@@ -12,20 +12,19 @@ from pgrepl.expr.walk import is_volatile, var_attnums
 from pgrepl.rows.checks_table import TableRules
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.relation import Attribute
     from pgrepl.catalog.session import Session
     from pgrepl.expr.arrow.program import Program
     from pgrepl.lake.kernels.row_maker import KernelColumn
     from pgrepl.lake.table import LakeColumn
 
 
-def check_form(column: LakeColumn, attribute: Attribute) -> None:
+def check_form(column: LakeColumn, typoid: int, typmod: int) -> None:
     """Declined if the lake keeps a column in another form than that of its type: DuckDB may have created it."""
     from pgrepl.types.lake_forms import form, is_row_type
 
-    if is_row_type(attribute.type):  # the form depends on the table
+    if is_row_type(typoid):  # the form depends on the table
         return
-    if column.form.lake != form(attribute.type, attribute.typmod).lake:
+    if column.form.lake != form(typoid, typmod).lake:
         raise Declined(f'column "{column.name}" is kept as {column.form.lake}')
 
 

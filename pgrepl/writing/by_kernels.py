@@ -92,7 +92,8 @@ def computed(session: Session, column: LakeColumn, expr: tree.Expr, rel: Relatio
 def check_forms(table: LakeTable, rel: Relation) -> None:
     """Declined if values of a column are not read and written by kernels."""
     for column in table.columns:
-        check_form(column, rel.attributes[column.attnum - 1])
+        attribute = rel.attributes[column.attnum - 1]
+        check_form(column, attribute.type, attribute.typmod)
 
 
 def few(session: Session, table: LakeTable) -> int:

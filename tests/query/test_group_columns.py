@@ -35,7 +35,14 @@ CREATE TABLE parts_1 PARTITION OF parts FOR VALUES IN (1, 2);
 CREATE TABLE parts_2 (v int, k int);
 ALTER TABLE parts ATTACH PARTITION parts_2 DEFAULT;
 INSERT INTO parts SELECT x % 4, x FROM generate_series(1, 200) x;
+CREATE TABLE docs (k int, v jsonb, r int4range, a text[]);
+INSERT INTO docs SELECT x, jsonb_build_object('a', 'x' || x % 9, 'n', x % 10), int4range(x % 7, x),
+  ARRAY['b', 'v' || x % 5] FROM generate_series(8, 300) x;
 """
+DOCUMENTS = [
+    "SELECT count(*), min(k) FROM docs WHERE v->>'a' = 'x7' AND v @> '{\"n\": 2}' AND 8 / (k - 8) >= 0",
+    "SELECT count(*), max(k) FROM docs WHERE r BETWEEN '[2,50)' AND '[5,80)' AND a > '{b,v1}'",
+]
 QUERIES = [
     "SELECT count(*) FROM g",
     "SELECT min(f), max(f), min(r), max(r) FROM floats",
@@ -100,7 +107,7 @@ def play(session: Session, statement: str) -> list[str | None]:
     return [row[0] for result in run(session, statement) for row in result.rows]
 
 
-@pytest.mark.parametrize("query", dose(QUERIES, 4))
+@pytest.mark.parametrize("query", [*DOCUMENTS, *dose(QUERIES, 4)])
 def test_both_ways_find_the_same_groups(session: Session, query: str) -> None:
     by_rows = answer_to(session, query)
     play(session, "SET pgrepl.local_rows = 0")
@@ -114,6 +121,7 @@ def test_both_ways_find_the_same_groups(session: Session, query: str) -> None:
 @pytest.mark.parametrize(("query", "engine"), [
     ("SELECT sum(i4) FROM g", "columns"), ("SELECT i2, avg(f) FROM g GROUP BY i2", "columns"),
     ("SELECT sum(w) FROM g", "local"), ("SELECT sum(f::real) FROM g", "local"),
+    *[(query, "columns") for query in DOCUMENTS], ("SELECT count(*) FROM docs WHERE v->>'a' LIKE 'x%'", "local"),
 ])  # fmt: skip
 def test_explain_names_the_engine(session: Session, query: str, engine: str) -> None:
     play(session, "SET pgrepl.local_rows = 0")

@@ -169,15 +169,46 @@ def test_keys_meet_those_that_are_there(make: Make) -> None:
     assert errors["here"][0][1] == "Key (a, b)=(3, v3) already exists."
 
 
+def test_types_that_are_converted_through_their_texts(make: Make) -> None:
+    """Composite types that have other attributes here, and files from before their types were altered."""
+    ways = make("exact", "here", "tasks")
+    ways.pub(
+        "CREATE TYPE mood AS ENUM ('sad', 'ok')",
+        "CREATE TYPE inside AS (x int, gone int, m mood)",
+        "CREATE TYPE c AS (a int, i inside, l text[])",
+        "CREATE TABLE t (id int PRIMARY KEY, s c, l c[], same c, f float8, n int, m mood, d date)",
+        "INSERT INTO t SELECT g, ROW(g, ROW(g, 1, 'ok')::inside, ARRAY['a \"b', NULL])::c,"
+        " ARRAY[NULL, ROW(g, NULL, NULL)::c], ROW(g, NULL, NULL)::c, g / 3.0, g, 'sad', '2020-01-01'"
+        " FROM generate_series(1, 300) g",
+        "ALTER TYPE inside DROP ATTRIBUTE gone",
+        "ALTER TYPE mood RENAME VALUE 'ok' TO 'fine'",
+        "INSERT INTO t (id, s, m) VALUES (301, ROW(1, ROW(1, 'fine'), NULL)::c, 'fine')",
+        "CREATE PUBLICATION p FOR TABLE t WHERE (id > 3)",
+    )
+    ways.at_subscribers(
+        "CREATE TYPE mood AS ENUM ('fine', 'sad'); CREATE TYPE inside AS (x bigint, m mood);"
+        "CREATE TYPE c AS (a text, i inside, l text[]); CREATE DOMAIN d AS c CHECK ((VALUE).a > '');"
+        "CREATE TABLE t (m mood, id int PRIMARY KEY, s d, l c[], same text, f text, n numeric(8,2), d timestamp)"
+    )
+    rows, errors = ways.copy()
+    assert (len(rows), errors["here"]) == (298, [])
+    one = ("sad", "4", '(4,"(4,fine)","{""a \\\\""b"",NULL}")', '{NULL,"(4,,)"}', "(4,,)", "1.3333333333333333", "4.00")
+    assert rows[0] == (*one, "2020-01-01 00:00:00")
+    ways.copied()
+
+
 def test_what_kernels_cannot_do_is_left_to_others(make: Make) -> None:
     ways = make()
     ways.pub("CREATE TABLE t (a int PRIMARY KEY, b float8)", "CREATE PUBLICATION p FOR TABLE t")
     ways.at_subscribers("CREATE TABLE t (a int PRIMARY KEY, b text, g int GENERATED ALWAYS AS (a + 1) STORED)")
+    ways.subs["here"]("ALTER DATABASE here SET timezone = 'Europe/Berlin'")
     ways.pub("INSERT INTO t SELECT g, g / 3.0 FROM generate_series(1, 40) g")
     rows, _ = ways.copy()
     assert rows[0] == ("1", "0.3333333333333333", "2")
     assert ways.subs["here"].ways() == {"copy row by row": 1}
-    assert ways.subs["here"]("SELECT declined FROM pgrepl_stat_engine") == [('column "b" is kept as float64',)]
+    assert ways.subs["here"]("SELECT declined FROM pgrepl_stat_engine") == [
+        ('the settings by which column "b" is read',)
+    ]
 
 
 def test_leaves_of_a_partitioned_table_and_a_partition_as_target(make: Make) -> None:

@@ -12,9 +12,9 @@ from typing import Any
 
 from pgrepl.expr import tree
 from pgrepl.expr.arrow.compiler import PLAIN, Columnar, Columns, NotColumnar, Run, boolean, columnar
-from pgrepl.expr.arrow.lists import among, equal_lists
+from pgrepl.expr.arrow.lists import among, compared_lists
 from pgrepl.expr.arrow.rows import with_rows
-from pgrepl.expr.arrow.sort_keys import SortKey, sort_key
+from pgrepl.expr.arrow.sort_keys import sort_key
 from pgrepl.types import oids
 from pgrepl.types.builtin import base_type, element_type, operator_by_oid
 
@@ -59,8 +59,9 @@ def _pair(sign: str, left: Columnar, right: Columnar) -> tuple[Run, Run, Compare
         if pa.types.is_list(left.type):
             return left.run, right.run, _of_lists(sign, left)
         key = sort_key(left.typoid)
-        if key is not None and (key.is_ordered or sign in ("=", "<>")):
-            return _keyed(left, key), _keyed(right, key), compare
+        keys = None if key is None else key.of(sign)
+        if keys is not None:
+            return _keyed(left, keys), _keyed(right, keys), compare
     if types == {oids.BPCHAR}:
         return _trimmed(left), _trimmed(right), compare
     if types <= {*_FLOATS}:
@@ -83,28 +84,23 @@ def _pair(sign: str, left: Columnar, right: Columnar) -> tuple[Run, Run, Compare
     return left.run, right.run, compare
 
 
-def _keyed(value: Columnar, key: SortKey) -> Run:
+def _keyed(value: Columnar, keys: Callable[[Any], Any]) -> Run:
     """The keys of the values."""
     import pyarrow as pa
 
     run = value.run
 
-    def keys(columns: Columns) -> Any:
+    def made(columns: Columns) -> Any:
         found = run(columns)
-        return key.of(pa.array([found.as_py()], found.type))[0] if isinstance(found, pa.Scalar) else key.of(found)
+        return keys(pa.array([found.as_py()], found.type))[0] if isinstance(found, pa.Scalar) else keys(found)
 
-    return keys
+    return made
 
 
 def _of_lists(sign: str, value: Columnar) -> Compare:
-    import pyarrow.compute as pc
-
     equal = elements_compared("=", value)
-    if sign == "=":
-        return lambda a, b: equal_lists(a, b, equal)
-    if sign == "<>":
-        return lambda a, b: pc.invert(equal_lists(a, b, equal))
-    raise NotColumnar("the order of arrays")
+    less = equal if sign in ("=", "<>") else elements_compared("<", value)
+    return lambda a, b: compared_lists(sign, a, b, equal, less)
 
 
 def _of_rows(sign: str, left: Columnar, right: Columnar) -> Compare:

@@ -11,6 +11,7 @@ from pgrepl.expr import tree
 from pgrepl.expr.arrow import domains  # noqa: F401 – they register nodes
 from pgrepl.expr.arrow.casts import with_casts
 from pgrepl.expr.arrow.compiler import Columnar, Columns, NotColumnar
+from pgrepl.expr.arrow.documents import hint
 from pgrepl.expr.arrow.operations import columnar
 from pgrepl.expr.arrow.rows import with_rows
 from pgrepl.expr.context import Context
@@ -44,6 +45,9 @@ class Program:
         exact = _by_rows([self.expr], forms, self._context())
         if not rest:
             return lambda columns, count: _tried(lead, columns, count, exact)
+        spared = hint(rest[0])
+        if spared is not None:
+            lead = [*lead, spared]
         if not lead:
             return exact
         others = _by_rows(rest, forms, self._context())
@@ -57,6 +61,12 @@ class Program:
     def is_columnar(self) -> bool:
         """Whether Arrow computes all of the condition, if columns are kept as their types are."""
         return not divided(with_rows(self.expr))[1]
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether Arrow computes all of it, or which rows are left to evaluate one by one."""
+        rest = divided(with_rows(self.expr))[1]
+        return not rest or hint(rest[0]) is not None
 
     def exact(self) -> Compiled:
         """The condition compiled for the evaluator, for one row at a time."""

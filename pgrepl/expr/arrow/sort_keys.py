@@ -1,5 +1,6 @@
 """Types whose stored form Arrow does not compare as PostgreSQL does, as columns that it does: the places of an enum's
-labels, the span of an interval, the moment of a timetz, texts where equal values have equal texts.
+labels, the span of an interval, the moment of a timetz, the bounds of a range, texts where equal values have equal
+texts.
 
 Texts that the output function has not written (another DuckLake writer may have) raise Arrow's error: then rows are
 evaluated one by one.
@@ -7,14 +8,16 @@ evaluated one by one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.expr.arrow.layouts import Layout, layouts, require
 from pgrepl.frozen import frozen
 from pgrepl.types import oids
 from pgrepl.types.builtin import range_by_oid
-from pgrepl.types.lake_arrays import content
+from pgrepl.types.byte_columns import records
 from pgrepl.types.style import STORED_STYLE
 from pgrepl.types.user_types import is_enum, labels_of_stored, order_of_labels
 from pgrepl.types.written import written
@@ -28,24 +31,31 @@ if TYPE_CHECKING:
 
 @frozen
 class SortKey:
-    """`of` an array of the type in storage form. `is_ordered`: whether < of two keys is < of the values; they are equal
-    as the values are."""
+    """Keys of an array of the type in storage form, which are equal as the values are. `order`: those of which < is
+    < of the values, too; None: there are none."""
 
-    of: Callable[[pa.Array], pa.Array]
-    is_ordered: bool = True
+    equal: Callable[[pa.Array], pa.Array]
+    order: Callable[[pa.Array], pa.Array] | None
+
+    def of(self, sign: str) -> Callable[[pa.Array], pa.Array] | None:
+        """The keys that a comparison operator needs."""
+        return self.equal if sign in ("=", "<>") else self.order
+
+
+def _key(order: Callable[[pa.Array], pa.Array]) -> SortKey:
+    return SortKey(order, order)
 
 
 @cache
 def sort_key(typoid: int) -> SortKey | None:
     """The key of a type; None: its values are compared one by one."""
     if is_enum(typoid):
-        return SortKey(partial(_places, typoid))
-    found = _KEYS.get(typoid)
-    if found is None and range_by_oid(typoid) is not None and written(typoid) is not None:
-        ranges = range_by_oid(typoid)
-        assert ranges is not None
-        return None if ranges.subtype == oids.NUMERIC else SortKey(partial(_texts, typoid), False)  # 1.0 = 1.00
-    return found
+        return _key(partial(_places, typoid))
+    ranges = range_by_oid(typoid)
+    if ranges is not None and typoid < oids.FIRST_USER_OID and ranges.subtype in _BOUNDS and written(typoid):
+        order = partial(_ranges, ranges.subtype)
+        return SortKey(order if ranges.subtype == oids.NUMERIC else partial(_range_texts, ranges.subtype), order)
+    return _KEYS.get(typoid)
 
 
 def _checked(array: pa.Array, right: pa.Array) -> None:
@@ -79,116 +89,190 @@ def _places(enum: int, array: pa.Array) -> pa.Array:
 _SECOND = 1_000_000
 _DAY = 86_400 * _SECOND
 _MOST_YEARS = 99_999  # in microseconds they are still within 64 bits
-_ZERO, _COLON, _MINUS = b"0:-"
+_SECONDS = r"(?P<{0}second>00)(?:\.(?P<{0}fraction>0{{1,6}}))?"
+_CLOCK = "(?P<{0}hour>00):(?P<{0}minute>00):" + _SECONDS
+_SPAN = re.compile(
+    r"(?:(?P<year>0{1,7}) (?P<years>years?)(?: (?!$)|$))?(?:(?P<mon>0{1,2}) (?P<mons>mons?)(?: (?!$)|$))?"
+    r"(?:(?P<day>0{1,7}) (?P<days>days?)(?: (?!$)|$))?(?P<clock>(?P<hour>0{2,7}):(?P<minute>00):"
+    + _SECONDS.format("")
+    + ")?"
+)
+_MOMENT = re.compile(_CLOCK.format("") + "(?P<sign>[+-])(?P<zone>00)(?::(?P<minutes>00))?")
 
 
-class _Letters:
-    """The bytes of texts that are known to be well formed; NULLs have none."""
-
-    def __init__(self, array: pa.Array) -> None:
-        import numpy as np
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        texts = array.fill_null("").cast(pa.large_string())
-        data = np.frombuffer(content(texts), np.uint8)
-        self.data = np.append(data, np.zeros(1, np.uint8))
-        lengths = pc.binary_length(texts).to_numpy(zero_copy_only=False)
-        ends: Numbers = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        self.starts, self.stops = ends[:-1], ends[1:]
-        self._texts = texts
-
-    def find(self, word: str) -> Numbers:
-        """Where the word stands; -1: nowhere."""
-        import numpy as np
-        import pyarrow.compute as pc
-
-        at = pc.find_substring(self._texts, word).to_numpy(zero_copy_only=False).astype(np.int64)
-        return np.where(at < 0, -1, at + self.starts)
-
-    def at(self, places: Numbers) -> Numbers:
-        import numpy as np
-
-        found: Numbers = self.data[np.clip(places, 0, len(self.data) - 1)].astype(np.int64)
-        return found
-
-    def two(self, places: Numbers) -> Numbers:
-        """The number of two digits that begins at a place."""
-        return (self.at(places) - _ZERO) * 10 + self.at(places + 1) - _ZERO
-
-    def before(self, places: Numbers, digits: int) -> Numbers:
-        """The number of at most so many digits that ends before a place; 0 where the place is -1."""
-        import numpy as np
-
-        value = np.zeros(len(places), np.int64)
-        if not (places >= 0).any():
-            return value
-        goes_on = places >= 0
-        for power in range(digits):
-            at = places - 1 - power
-            digit = self.at(at) - _ZERO
-            goes_on = goes_on & (at >= self.starts) & (digit >= 0) & (digit <= 9)
-            value += np.where(goes_on, digit, 0) * 10**power
-        return value
-
-    def behind(self, dots: Numbers) -> Numbers:
-        """The digits behind a point, as microseconds."""
-        import numpy as np
-
-        value = np.zeros(len(dots), np.int64)
-        if not (dots >= 0).any():
-            return value
-        goes_on = dots >= 0
-        for power in range(6):
-            at = dots + 1 + power
-            digit = self.at(at) - _ZERO
-            goes_on = goes_on & (at < self.stops) & (digit >= 0) & (digit <= 9)
-            value += np.where(goes_on, digit, 0) * 10 ** (5 - power)
-        return value
+def _clock(layout: Layout, found: re.Match[str], prefix: str = "") -> Numbers:
+    """Microseconds of hours, minutes and seconds."""
+    hour, minute, second = [layout.number(*found.span(prefix + part)) for part in ("hour", "minute", "second")]
+    require((minute < 60) & (second < 60))
+    usecs: Numbers = ((hour * 60 + minute) * 60 + second) * _SECOND + layout.fraction(found, prefix + "fraction")
+    return usecs
 
 
 def _spans(array: pa.Array) -> pa.Array:
     """An interval as microseconds, a month as 30 days (interval_cmp_value)."""
-    import numpy as np
-    import pyarrow as pa
+    return _numbers(array, _SPAN, _span)
 
-    _texts(oids.INTERVAL, array)
-    letters = _Letters(array)
-    years = letters.before(letters.find(" year"), 7)
-    if len(years) and years.max() > _MOST_YEARS:
-        raise pa.ArrowInvalid("too long an interval")
-    days = (years * 12 + letters.before(letters.find(" mon"), 2)) * 30 + letters.before(letters.find(" day"), 7)
-    colon, dots = letters.find(":"), letters.find(".")
-    seconds = (letters.before(colon, 7) * 60 + letters.two(colon + 1)) * 60 + letters.two(colon + 4)
-    return _with_nulls(array, days * _DAY + np.where(colon < 0, 0, seconds * _SECOND + letters.behind(dots)))
+
+def _span(layout: Layout, found: re.Match[str]) -> Numbers:
+    words: dict[str, Any] = {}
+    for unit in ("year", "mon", "day"):
+        words[unit] = value = layout.counted(found, unit)
+        if found[unit] is not None:
+            require(value == 1 if found[unit + "s"] == unit else value > 1)
+    require((words["year"] <= _MOST_YEARS) & (words["mon"] < 12))
+    days: Numbers = ((words["year"] * 12 + words["mon"]) * 30 + words["day"]) * _DAY
+    if found["clock"] is None:
+        return days
+    clock = _clock(layout, found)
+    if len(found["hour"]) > 2:
+        layout.counted(found, "hour")
+    if found["clock"] != layout.text:
+        require(clock > 0)
+    return days + clock
 
 
 def _moments(array: pa.Array) -> pa.Array:
     """A timetz as its moment, and behind it the zone (timetz_cmp_internal)."""
+    return _numbers(array, _MOMENT, _moment)
+
+
+def _moment(layout: Layout, found: re.Match[str]) -> Numbers:
+    clock, hours = _clock(layout, found), layout.number(*found.span("zone"))
+    require((clock < _DAY) & (hours <= 14))
+    minutes: Any = 0 if found["minutes"] is None else layout.number(*found.span("minutes"))
+    if found["minutes"] is not None:
+        require((minutes > 0) & (minutes < 60))
+    elif found["sign"] == "-":
+        require(hours > 0)
+    west = (hours * 60 + minutes) * (60 if found["sign"] == "-" else -60)
+    key: Numbers = ((clock + west * _SECOND) << 18) + west + (1 << 17)
+    return key
+
+
+def _numbers(array: pa.Array, pattern: re.Pattern[str], read: Callable[[Layout, re.Match[str]], Numbers]) -> pa.Array:
+    """The texts as numbers, which `read` makes of those of one layout."""
     import numpy as np
-
-    _texts(oids.TIMETZ, array)
-    letters = _Letters(array)
-    start, stop = letters.starts, letters.stops
-    seconds = (letters.two(start) * 60 + letters.two(start + 3)) * 60 + letters.two(start + 6)
-    minutes = letters.at(stop - 3) == _COLON
-    sign = np.where(minutes, stop - 6, stop - 3)
-    zone = letters.two(sign + 1) * 3600 + np.where(minutes, letters.two(stop - 2), 0) * 60
-    west = np.where(letters.at(sign) == _MINUS, zone, -zone)
-    moment = (seconds + west) * _SECOND + letters.behind(letters.find("."))
-    return _with_nulls(array, (moment << 18) + west + (1 << 17))
-
-
-def _with_nulls(array: pa.Array, values: Numbers) -> pa.Array:
     import pyarrow as pa
 
+    values = np.zeros(len(array), np.int64)
+    for layout in layouts(array):
+        values[layout.rows] = read(layout, _matched(pattern, layout))
     mask = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
     return pa.array(values, pa.int64(), mask=mask)
 
 
+def _matched(pattern: re.Pattern[str], layout: Layout) -> re.Match[str]:
+    found = pattern.fullmatch(layout.text)
+    require(found is not None)
+    assert found is not None
+    return found
+
+
+# --- ranges -----------------------------------------------------------------------------------------------------------
+
+_DATE = "(?P<{0}year>0000)-(?P<{0}month>00)-(?P<{0}day>00)"
+_WHOLE = "(?P<{0}sign>-?)(?P<{0}whole>0{{1,%s}})"
+_BOUNDS = {
+    oids.INT4: _WHOLE % 9,
+    oids.INT8: _WHOLE % 18,
+    oids.NUMERIC: _WHOLE % 12 + r"(?:\.(?P<{0}fraction>0{{1,6}}))?",
+    oids.DATE: _DATE,
+    oids.TIMESTAMP: f'"{_DATE} {_CLOCK}"',
+    oids.TIMESTAMPTZ: rf'"{_DATE} {_CLOCK}\+(?P<{{0}}zone>00)"',
+}
+_LENGTHS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)  # of months
+_DISCRETE = (oids.INT4, oids.INT8, oids.DATE)
+_ORDER = [("begin", "u1"), ("lower", ">u8"), ("behind", "u1"), ("end", "u1"), ("upper", ">u8"), ("with", "u1")]
+
+
+@cache
+def _range_pattern(subtype: int) -> re.Pattern[str]:
+    lower, upper = [_BOUNDS[subtype].format(prefix) for prefix in ("l_", "u_")]
+    return re.compile(rf"(?P<opening>[\[(])(?P<lower>{lower})?,(?P<upper>{upper})?(?P<closing>[\])])")
+
+
+def _ranges(subtype: int, array: pa.Array) -> pa.Array:
+    """Ranges as bytes in their order (range_cmp): the empty one first, then by the lower and the upper bound."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    made = np.zeros(len(array), _ORDER)
+    for layout, parts in _parts(subtype, array):
+        for name, value in parts.items():
+            if value is not False:
+                made[name][layout.rows] = value
+    keys = records(made)
+    return pc.if_else(array.is_valid(), keys, None) if array.null_count else keys
+
+
+def _range_texts(subtype: int, array: pa.Array) -> pa.Array:
+    """The ranges as they are, after a look at them: equal ones have equal texts."""
+    for _ in _parts(subtype, array):
+        pass
+    return array
+
+
+def _parts(subtype: int, array: pa.Array) -> Iterator[tuple[Layout, dict[str, Any]]]:
+    """The parts of the keys of each layout, but that of empty ranges."""
+    for layout in layouts(array):
+        if layout.text != "empty":
+            yield layout, _of_bounds(subtype, layout, _matched(_range_pattern(subtype), layout))
+
+
+def _of_bounds(subtype: int, layout: Layout, found: re.Match[str]) -> dict[str, Any]:
+    import numpy as np
+
+    lowest, highest = found["lower"] is None, found["upper"] is None
+    begins, ends = found["opening"] == "[", found["closing"] == "]"
+    if subtype in _DISCRETE:
+        require(begins is not lowest and not ends)
+    require(not (lowest and begins) and not (highest and ends))
+    values: dict[str, Any] = {"begin": 2 - lowest, "behind": not (begins or lowest), "end": 1 + highest, "with": ends}
+    bounds = {}
+    for name, is_endless in (("lower", lowest), ("upper", highest)):
+        if not is_endless:
+            bounds[name] = _bound(subtype, layout, found, name[0] + "_")
+            values[name] = bounds[name].view(np.uint64) ^ np.uint64(1 << 63)
+    if len(bounds) == 2:
+        apart = bounds["lower"] < bounds["upper"]
+        require(apart | (bounds["lower"] == bounds["upper"]) if begins and ends else apart)
+    return values
+
+
+def _bound(subtype: int, layout: Layout, found: re.Match[str], prefix: str) -> Numbers:
+    """Bounds as numbers in their order."""
+    value: Numbers
+    if subtype in (oids.INT4, oids.INT8, oids.NUMERIC):
+        value = layout.counted(found, prefix + "whole")
+        if subtype == oids.NUMERIC:
+            value = value * _SECOND + layout.fraction(found, prefix + "fraction", zeros=True)
+        if found[prefix + "sign"]:
+            require(value > 0)
+            return -value
+        return value
+    value = _days(*[layout.number(*found.span(prefix + part)) for part in ("year", "month", "day")])
+    if subtype == oids.DATE:
+        return value
+    clock = _clock(layout, found, prefix)
+    require(clock < _DAY)
+    if subtype == oids.TIMESTAMPTZ:
+        require(layout.number(*found.span(prefix + "zone")) == 0)
+    return value * _DAY + clock
+
+
+def _days(year: Numbers, month: Numbers, day: Numbers) -> Numbers:
+    """The numbers of days, as if all months had 31."""
+    import numpy as np
+
+    require((year >= 1000) & (month >= 1) & (month <= 12) & (day >= 1))
+    leap = (month == 2) & (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
+    require(day <= np.array(_LENGTHS)[month] + leap)
+    return (year * 12 + month) * 31 + day
+
+
 _KEYS = {
-    **{typoid: SortKey(partial(_texts, typoid)) for typoid in (oids.BIT, oids.VARBIT, oids.MACADDR, oids.MACADDR8)},
-    **{typoid: SortKey(partial(_texts, typoid), False) for typoid in (oids.INET, oids.CIDR)},
-    oids.INTERVAL: SortKey(_spans),
-    oids.TIMETZ: SortKey(_moments),
+    **{typoid: _key(partial(_texts, typoid)) for typoid in (oids.BIT, oids.VARBIT, oids.MACADDR, oids.MACADDR8)},
+    **{typoid: SortKey(partial(_texts, typoid), None) for typoid in (oids.INET, oids.CIDR)},
+    oids.INTERVAL: _key(_spans),
+    oids.TIMETZ: _key(_moments),
 }

@@ -1,25 +1,26 @@
 """An initial copy from a lake by kernels over Arrow: columns go into files as they are, in this process or as tasks of
 Spark (lake/kernels). A copy that kernels cannot do is `Declined`: then Spark SQL copies, or the copy row by row.
 
-The only conversions are integers of another size and texts of another length. Columns that are not sent get NULL, or a
-default that is the same for all rows.
+Integers of another size and texts of another length are cast; other types are converted through the text of each value,
+as those of changes are. Columns that are not sent get NULL, or a default that is the same for all rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl import engine
-from pgrepl.catalog.relation import Relation
+from pgrepl.catalog.relation import Attribute, Relation
 from pgrepl.errors import Declined, PgError
 from pgrepl.expr.defaults import column_default
 from pgrepl.lake.files import last_snapshot
 from pgrepl.replication.publisher.protocol import LakeSources
 from pgrepl.replication.subscriber.apply.target import match_columns
-from pgrepl.replication.subscriber.convert import copied, is_same
-from pgrepl.replication.wire.messages import SentRelation
-from pgrepl.rows.checks_columns import check_program, default_column, generated_columns
+from pgrepl.replication.subscriber.convert import converted, copied, is_same
+from pgrepl.replication.wire.messages import SentColumn, SentRelation
+from pgrepl.rows.checks_columns import check_form, check_program, default_column, generated_columns
 from pgrepl.rows.checks_table import table_rules
 from pgrepl.rows.staged import StagedRows
 from pgrepl.rows.unique import unique_indexes
@@ -27,6 +28,7 @@ from pgrepl.rows.unique import unique_indexes
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.lake.kernels.copy import KernelSource, KernelTarget
+    from pgrepl.lake.kernels.row_maker import KernelColumn
     from pgrepl.lake.table import LakeColumn
 
 
@@ -97,23 +99,38 @@ def _target(session: Session, staged: StagedRows, sent: SentRelation, sources: l
             default = column_default(session, table, attribute)
             columns.append(default_column(session, column, default, not_null=attribute.notnull))
             continue
-        for source in sources:
-            _check_form(
-                source.table.column(source.columns[place]), column, same=is_same(sent.columns[place], attribute)
-            )
-        made = copied(sent.columns[place], attribute, place)
-        if made is None:
-            raise Declined(f'the type of column "{attribute.name}"')
-        columns.append(made)
+        columns.append(_made(session, sent.columns[place], column, attribute, place, sources))
     infos = [info for info in unique_indexes(session, table) if info.immediate]
     check = check_program(session, rules, bound=table.is_partition)
     return KernelTarget(staged.table, tuple(columns), check, tuple(whole_keys(infos, staged)))
 
 
+def _made(
+    session: Session,
+    sent: SentColumn,
+    target: LakeColumn,
+    attribute: Attribute,
+    place: int,
+    sources: Sequence[KernelSource],
+) -> KernelColumn:
+    """The column as it is, by a cast, or through the text of each value."""
+    kept = [source.table.column(source.columns[place]) for source in sources]
+    made = copied(sent, attribute, place)
+    if made is not None:
+        for source in kept:
+            _check_form(source, target, same=is_same(sent, attribute))
+        return made
+    if len({(column.attnum, column.kept_alike) for column in kept}) > 1:
+        raise Declined(f'column "{target.name}", which partitions keep in other ways')
+    if target.has_dimensions:
+        raise Declined("arrays of several dimensions")
+    check_form(target, attribute.type, attribute.typmod)
+    check_form(kept[0], sent.type, sent.typmod)
+    return converted(session, replace(sent, kept=kept[0].kept_alike), attribute, kept[0].attnum - 1)
+
+
 def _check_form(source: LakeColumn, target: LakeColumn, *, same: bool) -> None:
     """Declined unless both types have the same lake form, or are integers of two sizes."""
-    if source.row is not None or target.row is not None:
-        raise Declined("a column of a row type")
     kinds = {source.form.lake, target.form.lake}
     if len(kinds) > 1 and (same or not kinds <= {"int16", "int32", "int64"}):
         raise Declined(f'column "{target.name}" is kept as {source.form.lake}')

@@ -38,7 +38,6 @@ from pgrepl.sql.nodes import (
     UpdateStmt,
 )
 from pgrepl.types.encodings import text_to_bytes
-from pgrepl.types.lake_forms import is_row_type
 from pgrepl.types.text import read_text
 from pgrepl.writing.copy.columns import copied_columns, forced
 from pgrepl.writing.copy.copy_options import CopyOptions, copy_options
@@ -107,10 +106,12 @@ def _whole_columns(session: Session, source: CopyToSource) -> Iterator[list[Any]
     if choice.engine is not engine.Engine.COLUMNS:
         return None
     where = condition(query, context)
-    if where is None or any(is_row_type(column.type) for column in query.columns):
+    if where is None:
         return None
     try:
         rows = TableColumns(session, query, context, where, wanted)
+        if not rows.forms.keys() >= set(wanted):
+            raise Declined("partitions keep a composite type in other ways")
     except Declined as reason:
         engine.declined(session, "COPY", reason, "COPY is not carried out by columns")
         return None

@@ -126,6 +126,38 @@ COPIED = (
 )
 
 
+ROWS = """CREATE TYPE mood AS ENUM ('sad', 'ok')
+CREATE TYPE inside AS (x int, m mood)
+CREATE TYPE c AS (a int, gone int, i inside, l text[])
+CREATE DOMAIN d AS c CHECK ((VALUE).a > 0)
+CREATE TABLE other (x int, y text)
+CREATE TABLE t (id int, s c, l c[], d d, o other, dims c[])
+INSERT INTO t SELECT g, ROW(g, 1, ROW(g, 'ok'), ARRAY['a "b"', NULL, '', E'\\\\' || g])::c,
+ ARRAY[NULL, ROW(g, 2, NULL, NULL)::c], ROW(g, 1, NULL, NULL)::d, ROW(g, E'x,\ty')::other, NULL
+ FROM generate_series(1, 2000) g
+INSERT INTO t SELECT g, NULL, '{}' FROM generate_series(2001, 2100) g
+ALTER TYPE c DROP ATTRIBUTE gone
+ALTER TYPE c ADD ATTRIBUTE e date
+ALTER TYPE mood RENAME VALUE 'ok' TO 'fine'
+INSERT INTO t SELECT g, ROW(g, ROW(1, 'fine'), NULL, '2020-02-02')::c, NULL FROM generate_series(2101, 2200) g"""
+
+
+@pytest.mark.parametrize("dimensions", [False, True])
+def test_composite_types(tmp_path: Path, dimensions: bool) -> None:
+    with pgrepl.connect(tmp_path / "catalog.db", autocommit=True) as con:
+        for statement in ROWS.replace("\n ", " ").split("\n"):
+            con.execute(statement)
+        if dimensions:
+            con.execute("UPDATE t SET dims = ARRAY[ARRAY[s], ARRAY[s]] WHERE id < 9")
+        for options in ("", "(FORMAT csv, FORCE_QUOTE *)"):
+            for where in ("", "WHERE id > 300 AND (s IS NULL OR (s).a < 2150)"):
+                con.execute(f"COPY (SELECT * FROM t {where}) TO '{tmp_path}/columns' {options}")
+                con.execute(f"COPY (SELECT * FROM t {where} OFFSET 0) TO '{tmp_path}/rows' {options}")
+                assert (tmp_path / "columns").read_bytes() == (tmp_path / "rows").read_bytes()
+        done = con.execute("SELECT sum(calls) FROM pgrepl_stat_engine WHERE work = 'COPY' AND engine = 'columns'")
+        assert done.fetchall() == [(4,)]
+
+
 def test_statements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pgrepl.connect(tmp_path / "catalog.db", autocommit=True) as con:
         for statement in TABLES.split(";\n"):

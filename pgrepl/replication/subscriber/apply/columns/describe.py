@@ -39,7 +39,7 @@ def described(
         place = places[attribute.num - 1]
         if place >= 0:
             if attribute.type == oids.NUMERIC:  # a HUGEINT is a double in files, and would take NaN
-                check_form(kept.column(attribute.num), attribute)
+                check_form(kept.column(attribute.num), attribute.type, attribute.typmod)
             columns.append(converted(session, matched.sent.columns[place], attribute, place))
             if matched.same_type(attribute.num):
                 same.add(attribute.num)

@@ -1,0 +1,129 @@
+"""Conditions on json and jsonb: what a text must have in it for the condition to be true.
+
+A document of which `v @> '{"name": "x"}'` is true has "name" and "x" in its text, or a backslash, behind which they may
+be spelled in another way; a number has its digits in it, or an exponent. Whether the condition is true says the
+evaluator, of the rows that are left.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from functools import reduce
+from typing import Any
+
+from pgrepl.expr import tree
+from pgrepl.expr.arrow.compiler import Columnar, Columns, boolean
+from pgrepl.types import oids
+from pgrepl.types.builtin import base_type, operator_by_oid, proc_by_oid
+from pgrepl.types.json import parse_tree
+
+_MOST = 3  # words that are looked for
+_PLAIN = re.compile(r'[^"\\\x00-\x1f\x7f]+')
+_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
+_EXPONENT = "[0-9][eE][-+0-9]"
+_TEXT_OF_MEMBER = ("json_object_field_text", "jsonb_object_field_text", "json_array_element_text",
+                   "jsonb_array_element_text")  # fmt: skip
+_MEMBER = ("json_object_field", "jsonb_object_field", "json_array_element", "jsonb_array_element")
+
+
+def hint(expr: tree.Expr) -> Columnar | None:
+    """A condition that holds wherever this one is true; None: nothing is known that would spare rows."""
+    source, args = _call(expr)
+    if source == "jsonb_contained":
+        source, args = "jsonb_contains", args[::-1]
+    if len(args) != 2 or not isinstance(args[1], tree.Const) or args[1].value is None:
+        return None
+    value = args[1].value
+    if source in ("jsonb_contains", "jsonb_eq"):
+        return _having(args[0], list(_words(parse_tree(value))))
+    if source == "jsonb_exists":
+        return _having(args[0], list(_words(value)))
+    if source == "texteq" and _call(args[0])[0] in _TEXT_OF_MEMBER:
+        return _having(args[0], list(_member_words(value)))
+    return None
+
+
+def _call(expr: tree.Expr) -> tuple[str, Sequence[tree.Expr]]:
+    """The function of an operator, by its prosrc, and the operands."""
+    operator = operator_by_oid(expr.op) if isinstance(expr, tree.OpExpr) else None
+    proc = None if operator is None else proc_by_oid(operator.code)
+    if proc is None or not isinstance(expr, tree.OpExpr):
+        return "", ()
+    return proc.src, expr.args
+
+
+def _words(document: Any) -> Iterator[str]:
+    """The words of a document that stand in the texts of all that are equal to it, or contain it, and patterns of its
+    numbers."""
+    if isinstance(document, str):
+        if _PLAIN.fullmatch(document):
+            yield f'"{document}"'
+    elif document is None or isinstance(document, bool):
+        yield {None: "null", True: "true", False: "false"}[document]
+    elif isinstance(document, Decimal):
+        yield _number(document)
+    else:
+        for item in document:
+            yield from _words(item)
+        if isinstance(document, dict):
+            for item in document.values():
+                yield from _words(item)
+
+
+def _number(number: Decimal) -> str:
+    """The pattern of all spellings of a number that have no exponent, and perhaps of its negative."""
+    text = f"{abs(number):f}"
+    whole, _, fraction = text.partition(".")
+    fraction = fraction.rstrip("0")
+    return _alone(rf"{whole}\.{fraction}0*" if fraction else rf"{whole}(?:\.0*)?")
+
+
+def _alone(digits: str) -> str:
+    return f"(?:^|[^0-9.]){digits}(?:[^0-9.]|$)"
+
+
+def _member_words(text: str) -> Iterator[str]:
+    """What stands in the text of a document that has this one as the text of a member, which is a string, a number, or
+    a boolean."""
+    if _NUMBER.fullmatch(text):
+        yield _alone(text.removeprefix("-").replace(".", r"\."))
+    elif text in ("true", "false"):
+        yield text
+    elif text[:1] not in ("[", "{"):
+        yield from _words(text)
+
+
+def _having(document: tree.Expr, words: list[str]) -> Columnar | None:
+    """The condition that the column has the words in it, and the keys that lead from the column to the document."""
+    while not isinstance(document, tree.Var):
+        source, args = _call(document)
+        if source not in (*_MEMBER, *_TEXT_OF_MEMBER):
+            return None
+        document, member = args
+        if isinstance(member, tree.Const) and isinstance(member.value, str):
+            words += _words(member.value)
+    if document.attnum <= 0 or document.levelsup or base_type(document.type) not in (oids.JSON, oids.JSONB):
+        return None
+    chosen = sorted(set(words), key=len, reverse=True)[:_MOST]
+    return _found(document.attnum, chosen) if chosen else None
+
+
+def _found(attnum: int, words: Sequence[str]) -> Columnar:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    patterns = [word for word in words if word.startswith(_alone("")[:3])]
+
+    def run(columns: Columns) -> Any:
+        texts = columns[attnum]
+        if not pa.types.is_string(texts.type):
+            raise pa.ArrowInvalid("a document that is kept in another way")
+        found = [pc.match_substring(texts, word) for word in words if word not in patterns]
+        if patterns:
+            spelled = reduce(pc.and_, [pc.match_substring_regex(texts, pattern) for pattern in patterns])
+            found.append(pc.or_(spelled, pc.match_substring_regex(texts, _EXPONENT)))
+        return pc.or_(reduce(pc.and_, found), pc.match_substring(texts, "\\"))
+
+    return boolean(run)
