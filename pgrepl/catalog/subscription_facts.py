@@ -10,6 +10,7 @@ from pgrepl.catalog.relation import Relation, relation
 from pgrepl.catalog.subscription import (
     COLUMNS,
     DATASYNC,
+    FINISHED_COPY,
     INIT,
     NO_SCHEMA,
     TABLES,
@@ -95,7 +96,9 @@ def subscribed_tables(session: Session, subid: int) -> list[SubscribedTable]:
 def subscriptions_to_copy(session: Session) -> list[pg_subscription]:
     """The instance's subscriptions with tables that wait for their initial copy."""
     waiting = {
-        row.srsubid for state in (INIT, DATASYNC) for row in store.rows(session, pg_subscription_rel, srsubstate=state)
+        row.srsubid
+        for state in (INIT, DATASYNC, FINISHED_COPY)
+        for row in store.rows(session, pg_subscription_rel, srsubstate=state)
     }
     return [row for row in store.rows(session, pg_subscription) if row.oid in waiting] if waiting else []
 

@@ -49,11 +49,11 @@ def attach(context: WorkerContext) -> tuple[HeldLease, Publisher]:
             with asking():
                 same_server.remember(session, context.subid, publisher)
             if publisher.shares_catalog:
-                _occupy(context, publisher, subscription, token)
+                _occupy_own(context, publisher, subscription, token)
             of_superuser = is_superuser(session, subscription.subowner)
         context.lease = held = HeldLease(token, subscription, of_superuser)
         if not publisher.shares_catalog:
-            _occupy(context, publisher, subscription, token)
+            _occupy_own(context, publisher, subscription, token)
     except BaseException:
         processes.retire(token)
         detach(context, occupied=False)
@@ -73,21 +73,33 @@ def _catch_up_with_slot(context: WorkerContext, publisher: Slots, subscription: 
         state.move(context.session, context.subid, lag.confirmed)
 
 
-def _occupy(context: WorkerContext, publisher: Slots, subscription: tables.pg_subscription, token: str) -> None:
-    session, slot = context.session, catalog.slot_of(subscription)
+def _occupy_own(context: WorkerContext, publisher: Slots, subscription: tables.pg_subscription, token: str) -> None:
+    with reading(context.session):
+        lsn = state.position(context.session, subscription.oid)
+    name = parse_conninfo(subscription.subconninfo).get("application_name") or str(subscription.subname)
+    occupy(context, publisher, subscription, catalog.slot_of(subscription), name, lsn, token)
+
+
+def occupy(
+    context: WorkerContext,
+    publisher: Slots,
+    subscription: tables.pg_subscription,
+    slot: str,
+    name: str,
+    lsn: int,
+    token: str,
+) -> None:
+    """Become the reader of a slot, who goes on from an LSN and has this application_name at the publisher."""
     options = StreamOptions(
         tuple(subscription.subpublications),
         subscription.suborigin,
         {"t": "on", "p": "parallel"}.get(subscription.substream),
-        subscription.subtwophasestate == catalog.TWO_PHASE_ENABLED,
+        subscription.subtwophasestate == catalog.TWO_PHASE_ENABLED and slot == subscription.subslotname,
         bool(subscription.subbinary),
     )
     try:
-        with reading(session):
-            lsn = state.position(session, subscription.oid)
-        name = parse_conninfo(subscription.subconninfo).get("application_name") or str(subscription.subname)
         sender = WalSender(token, name, options.statement(slot, lsn), options=options)
-        publisher.occupy(slot, sender, session if publisher.shares_catalog else None)
+        publisher.occupy(slot, sender, context.session if publisher.shares_catalog else None)
     except PublisherError as error:
         raise WorkerFailed(not_started(error), began=False) from None
 

@@ -118,17 +118,19 @@ class WorkerContext:
             self._check_same(subscription)
             yield subscription
 
-    def lock(self, subscription: tables.pg_subscription, position: int) -> None:
-        """Take the write lock, and check that nothing has changed on which the reads of the transaction depend."""
+    def lock(self, subscription: tables.pg_subscription, position: int | None = None) -> None:
+        """Take the write lock, and check that nothing has changed on which the reads of the transaction depend. Without
+        a `position` they do not depend on that of the main stream, nor on the transaction that it is to skip."""
         self.check_stopped()
         self.session.transaction.require_write()
         now = self.subscription()
         if now is None:
             raise SubscriptionChanged(self._farewell(now))
-        if now != subscription:
+        same = now if position is not None else now._replace(subskiplsn=subscription.subskiplsn)
+        if same != subscription:
             self._check_same(now)
             raise SubscriptionChanged
-        if state.position(self.session, subscription.oid) != position:
+        if position is not None and state.position(self.session, subscription.oid) != position:
             raise SubscriptionChanged
         if not lease.is_held(self.session, subscription.oid, self.token):
             raise SubscriptionChanged

@@ -1,9 +1,10 @@
 """The initial copy of one table of a subscription (tablesync.c).
 
 A table goes from i (to be copied) to d while a copy is under way, and with the commit that brings its rows to s, caught
-up to the LSN of the copy; the main stream makes it r. Each attempt has its own slot and takes the publisher's table as
-it is then; an attempt that failed or was killed leaves d and its slot, and the next begins again. Rows are received and
-checked without a lock; it is taken to write them.
+up to the LSN of the copy; the main stream makes it r. If the main stream has passed that LSN meanwhile, the table goes
+to f instead, and from there to s by a stream of its own (table_stream.py). Each attempt has its own slot and takes the
+publisher's table as it is then; an attempt that failed or was killed leaves d and its slot, and the next begins again.
+Rows are received and checked without a lock; it is taken to write them.
 
 The rows of a copy are checked as those of COPY: constraints yes, foreign keys no, unless their triggers are enabled for
 replicas. A copy into a table with such triggers holds the lock from its start (copy_triggers.py).
@@ -12,7 +13,7 @@ replicas. A copy into a table with such triggers holds the lock from its start (
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -75,9 +76,15 @@ _ATTEMPTS = 3  # without the lock
 _NULL = 2  # characters: \\N
 
 
-def copy_table(context: WorkerContext, relid: int, between: Callable[[], bool] | None = None) -> int | None:
-    """Bring a table from i or d to s; returns the number of rows. None: it needs no copy any more. `between`: for a
-    table that is copied in pieces; it is called after each round of ranges, and tells whether to go on."""
+def copy_table(
+    context: WorkerContext,
+    relid: int,
+    between: Callable[[], bool] | None = None,
+    alone: Callable[[], AbstractContextManager[object]] = nullcontext,
+) -> int | None:
+    """Bring a table from i or d to s or f; returns the number of rows. None: it needs no copy any more. `between`: for
+    a table that is copied in pieces; it is called after each round of ranges, and tells whether to go on. `alone`: lets
+    the main stream wait, if it goes on meanwhile."""
     pieces = between is not None
     slot = _begin(context, relid, in_pieces=pieces)
     if slot is None:
@@ -86,18 +93,15 @@ def copy_table(context: WorkerContext, relid: int, between: Callable[[], bool] |
     while True:
         copied, attempts = None, 0
         while copied is None:
-            finish = partial(_finish, context, relid, locked=attempts >= _ATTEMPTS, pieces=pieces)
+            finish = partial(_finish, context, relid, alone, locked=attempts >= _ATTEMPTS, pieces=pieces)
             copied = despite_locks(context, finish)
             attempts += 1
         count += copied.rows
-        crash_point("copy.committed")
         if copied.is_whole or between is None:
             break
         if not between():
             return count
     context.copies.ended(relid)
-    if slot:
-        forget_slot(context, relid)
     return count
 
 
@@ -106,6 +110,7 @@ class _Copied(NamedTuple):
 
     rows: int
     is_whole: bool
+    is_behind: bool = False  # the main stream has gone on since
 
 
 def _begin(context: WorkerContext, relid: int, *, in_pieces: bool) -> str | None:
@@ -118,7 +123,7 @@ def _begin(context: WorkerContext, relid: int, *, in_pieces: bool) -> str | None
         if current not in (catalog.INIT, catalog.DATASYNC):
             return None
         definition = _definition(session, subscription, relid, publisher)
-        context.lock(subscription, state.position(session, subscription.oid))
+        context.lock(subscription)
         if definition is not None:
             _add_columns(context, subscription, relid, definition)
         origin = catalog.origin_name(subscription.oid, relid)
@@ -159,7 +164,9 @@ def copy_again(context: WorkerContext, relids: Collection[int]) -> None:
                 player.truncate([table], restart_identity=False)
                 write(session, player, origin)
             ranges.forget(session, subscription.oid, relid)
-            state.set_table_state(session, subscription.oid, relid, catalog.INIT, None)
+            begun = state.table_state(session, subscription.oid, relid) in (catalog.DATASYNC, catalog.FINISHED_COPY)
+            again = catalog.DATASYNC if begun else catalog.INIT  # there may be a slot
+            state.set_table_state(session, subscription.oid, relid, again, None)
         crash_point("again.emptied")
 
 
@@ -212,14 +219,36 @@ def _divided(
     return made
 
 
-def _finish(context: WorkerContext, relid: int, *, locked: bool, pieces: bool) -> _Copied | None:
+def _finish(
+    context: WorkerContext,
+    relid: int,
+    alone: Callable[[], AbstractContextManager[object]],
+    *,
+    locked: bool,
+    pieces: bool,
+) -> _Copied | None:
+    """Commit the rows, or those of the next ranges, and drop the slot before the main stream makes the table ready.
+    None: another session has written to the table meanwhile."""
+    with ExitStack() as lonely:
+        copied = _commit(context, relid, lambda: lonely.enter_context(alone()), locked=locked, pieces=pieces)
+        if copied is not None:
+            crash_point("copy.committed")
+            if not pieces and not copied.is_behind:
+                forget_slot(context, relid)
+    return copied
+
+
+def _commit(
+    context: WorkerContext, relid: int, wait_alone: Callable[[], object], *, locked: bool, pieces: bool
+) -> _Copied | None:
     """Copy the rows, or those of the next ranges, and set the state in one transaction, which holds the write lock only
-    to write, unless it is `locked`. None: another session has written to the table meanwhile."""
+    to write, unless it is `locked`."""
     session = context.session
     with context.transaction() as subscription:
-        position = state.position(session, subscription.oid)
+        position = state.position(session, subscription.oid) if pieces else None
         locked = locked or has_triggers(session, relid)
         if locked:
+            wait_alone()
             context.lock(subscription, position)
         publisher = context.connection.publisher(subscription)
         at = last_snapshot(session)
@@ -234,6 +263,7 @@ def _finish(context: WorkerContext, relid: int, *, locked: bool, pieces: bool) -
                 lsn = source.lsn if source.snapshot is None else publisher.settled(source.lsn)
         crash_point("copy.received")
         if not locked:
+            wait_alone()
             context.lock(subscription, position)
         if state.table_state(session, subscription.oid, relid) != catalog.DATASYNC:
             raise SubscriptionChanged
@@ -254,13 +284,18 @@ def _finish(context: WorkerContext, relid: int, *, locked: bool, pieces: bool) -
             if divided.unfinished:
                 crash_point("range.written")
                 return _Copied(count, False)
-        state.set_table_state(session, subscription.oid, relid, catalog.SYNC_DONE, lsn)
+        is_behind = not pieces and state.position(session, subscription.oid) > lsn
+        reached = catalog.FINISHED_COPY if is_behind else catalog.SYNC_DONE
+        state.set_table_state(session, subscription.oid, relid, reached, lsn)
         if subscription.subschemachanges != catalog.NO_SCHEMA:
             remember(session, subscription.oid, relid, copied(source.relation, definition))
-        drop_origin(session, catalog.origin_name(subscription.oid, relid), missing_ok=True)
-        lease.end(session, subscription.oid, relid, context.token)
+        if is_behind:
+            state.move(session, subscription.oid, lsn, relid)
+        else:
+            drop_origin(session, catalog.origin_name(subscription.oid, relid), missing_ok=True)
+            lease.end(session, subscription.oid, relid, context.token)
         crash_point("copy.written")
-    return _Copied(count, True)
+    return _Copied(count, True, is_behind)
 
 
 def _definition(
@@ -534,14 +569,6 @@ def _insert(placed: list[_Placed], lines: Lines, *, alone: bool) -> None:
             raise lines.of_number(error, each.line) from None  # the line's text is not known any more
 
 
-def tables_to_copy(session: Session, subid: int) -> Iterator[int]:
-    for relid, (current, _) in sorted(state.table_states(session, subid).items()):
-        if current in (catalog.INIT, catalog.DATASYNC):
-            yield relid
-
-
-def tables_copied(session: Session, subid: int) -> Iterator[int]:
-    """The copied tables that the main stream has yet to make ready."""
-    for relid, (current, _) in sorted(state.table_states(session, subid).items()):
-        if current in (catalog.FINISHED_COPY, catalog.SYNC_DONE):
-            yield relid
+def tables_in(session: Session, subid: int, *states: str) -> list[int]:
+    """The tables in one of these states."""
+    return sorted(relid for relid, (current, _) in state.table_states(session, subid).items() if current in states)

@@ -29,6 +29,7 @@ class Round:
     rows_copied: int = 0
     tables_copied: list[str] = field(default_factory=list)
     error: PgError | None = None
+    stands: bool = False  # the main stream cannot go on, because of an error
     lsn: int = 0  # all changes before it are applied
     restarts: bool = False  # the subscription was altered: its worker must restart
 
@@ -51,6 +52,7 @@ def fails(context: WorkerContext, done: Round, failure: WorkerFailed, relid: int
     if not failure.began and _is_over(context):
         raise SubscriptionChanged
     done.error = done.error or failure.error
+    done.stands = done.stands or relid == lease.APPLY
     if failure.error.sqlstate == CANCELLED:  # cancelled by the user: no error of the subscription
         return
     context.log.error(failure.error)
@@ -69,6 +71,8 @@ def _is_over(context: WorkerContext) -> bool:
 def store_error(context: WorkerContext, relid: int, error: PgError, *, counts: bool) -> None:
     with context.transaction() as subscription:
         context.session.transaction.require_write()
+        if context.subscription() is None:
+            raise SubscriptionChanged
         if relid != lease.APPLY:
             lease.end(context.session, subscription.oid, relid, context.token)
         told = remember(context.session, subscription, relid, error, counts=counts)

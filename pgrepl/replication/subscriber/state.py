@@ -28,13 +28,13 @@ def local_only(subscription: tables.pg_subscription) -> bool:
     return bool(subscription.suborigin.lower() == "none")
 
 
-def position(session: Session, subid: int) -> int:
-    """The LSN from which the main stream goes on; 0: it has not begun."""
-    return origin_progress(session, catalog.origin_name(subid)) or 0
+def position(session: Session, subid: int, only: int = 0) -> int:
+    """The LSN from which the main stream goes on, or that of one table; 0: it has not begun."""
+    return origin_progress(session, catalog.origin_name(subid, only)) or 0
 
 
-def move(session: Session, subid: int, lsn: int) -> None:
-    advance_origin(session, catalog.origin_name(subid), lsn, session.transaction.numbering.last_snapshot() + 1)
+def move(session: Session, subid: int, lsn: int, only: int = 0) -> None:
+    advance_origin(session, catalog.origin_name(subid, only), lsn, session.transaction.numbering.last_snapshot() + 1)
 
 
 def caught_up(session: Session, subid: int, moment: str) -> None:
@@ -46,6 +46,11 @@ def table_states(session: Session, subid: int) -> dict[int, tuple[str, int]]:
     """The state (srsubstate) and the LSN (srsublsn, or 0) of each table."""
     listed = rows(session, tables.pg_subscription_rel, srsubid=subid)
     return {row.srrelid: (row.srsubstate, row.srsublsn or 0) for row in listed}
+
+
+def states_for(session: Session, subid: int, only: int) -> dict[int, tuple[str, int]]:
+    """The states by which changes are applied: for a table's own stream (`only`) those of this table alone are."""
+    return {only: (catalog.READY, 0)} if only else table_states(session, subid)
 
 
 def table_state(session: Session, subid: int, relid: int) -> str:
@@ -60,7 +65,7 @@ def applies_from(states: Mapping[int, tuple[str, int]], relid: int) -> int | Non
     current, since = states.get(relid, ("", 0))
     if current == catalog.READY:
         return 0
-    return since if current in (catalog.SYNC_DONE, catalog.FINISHED_COPY) else None
+    return since if current == catalog.SYNC_DONE else None
 
 
 def set_table_state(session: Session, subid: int, relid: int, state: str, lsn: int | None) -> None:
@@ -69,14 +74,13 @@ def set_table_state(session: Session, subid: int, relid: int, state: str, lsn: i
 
 def unsettled(session: Session, subid: int, lsn: int) -> bool:
     """Are there copied tables that become ready at this position?"""
-    copied = (catalog.FINISHED_COPY, catalog.SYNC_DONE)
-    return any(s in copied and since <= lsn for s, since in table_states(session, subid).values())
+    return any(s == catalog.SYNC_DONE and since <= lsn for s, since in table_states(session, subid).values())
 
 
 def settle_tables(session: Session, subid: int, lsn: int) -> None:
     """Set copied tables that the main stream has caught up with to ready."""
     for relid, (state, since) in table_states(session, subid).items():
-        if state in (catalog.FINISHED_COPY, catalog.SYNC_DONE) and since <= lsn:
+        if state == catalog.SYNC_DONE and since <= lsn:
             set_table_state(session, subid, relid, catalog.READY, since)
             ranges.forget(session, subid, relid)
 

@@ -40,25 +40,27 @@ def stream_batch(context: WorkerContext, upto: int | None, limit: int | None) ->
         with asking():
             present = publisher.current_lsn()  # before transactions are asked for
         position = state.position(context.session, subscription.oid)
-        start = _start(publisher, subscription, position)
+        two_phase = subscription.subtwophasestate == catalog.TWO_PHASE_ENABLED
+        start = start_stream(publisher, catalog.slot_of(subscription), position, two_phase=two_phase)
         at = loop.Bounds(
             position, start, present if upto is None else min(present, upto), present, publisher.shares_catalog
         )
         following = following_of(context, subscription, publisher)
         with ExitStack() as received:
-            batch = _Batch(context, subscription, publisher, following, at, asked_at, transaction, received)
+            batch = StreamBatch(context, subscription, publisher, following, at, asked_at, transaction, received)
             return loop.carry_out(loop.apply_batch(at, limit), batch.work)
 
 
 def following_of(
-    context: WorkerContext, subscription: tables.pg_subscription, publisher: Publisher
+    context: WorkerContext, subscription: tables.pg_subscription, publisher: Publisher, only: int = 0
 ) -> Following | None:
-    """The definitions to follow; None: the subscription does not follow its publisher's."""
+    """The definitions to follow, of all tables or `only` of one; None: the subscription does not follow its
+    publisher's."""
     if subscription.subschemachanges == catalog.NO_SCHEMA:
         return None
     from pgrepl.replication.subscriber.schema_changes.follow import Following
 
-    return Following(context.session, subscription, publisher, context.log, context.unpublished)
+    return Following(context.session, subscription, publisher, context.log, context.unpublished, only)
 
 
 def missing_before(context: WorkerContext, lsn: int | None = None) -> int | None:
@@ -86,7 +88,7 @@ def enable_two_phase(context: WorkerContext) -> bool:
             return False
         publisher = context.connection.publisher(subscription)
         position = state.position(context.session, subscription.oid)
-        _start(publisher, subscription, position, two_phase=True)
+        start_stream(publisher, catalog.slot_of(subscription), position, two_phase=True)
         context.lock(subscription, position)
         state.enable_two_phase(context.session, subscription.oid)
     worker = f'logical replication apply worker for subscription "{subscription.subname}"'
@@ -97,10 +99,10 @@ def enable_two_phase(context: WorkerContext) -> bool:
     return True
 
 
-def _start(publisher: Slots, subscription: tables.pg_subscription, position: int, *, two_phase: bool = False) -> int:
-    two_phase = two_phase or subscription.subtwophasestate == catalog.TWO_PHASE_ENABLED
+def start_stream(publisher: Slots, slot: str, position: int, *, two_phase: bool = False) -> int:
+    """The LSN from which the slot sends what comes behind `position`."""
     try:
-        return publisher.start(catalog.slot_of(subscription), position, two_phase=two_phase)
+        return publisher.start(slot, position, two_phase=two_phase)
     except PublisherError as error:
         raise WorkerFailed(not_started(error), began=False) from None
 
@@ -109,7 +111,7 @@ def _start(publisher: Slots, subscription: tables.pg_subscription, position: int
 
 
 @dataclass
-class _Batch:
+class StreamBatch:
     """What the steps of one batch do."""
 
     context: WorkerContext
@@ -121,6 +123,7 @@ class _Batch:
     transaction: ExitStack
     received: ExitStack  # what of the publisher's is kept until it is applied
     columns: WireBatch | None = None
+    only: int = 0  # the table whose own stream it is
 
     def __post_init__(self) -> None:
         self.session = self.context.session
@@ -137,7 +140,7 @@ class _Batch:
             loop.Follow: self.follow,
             loop.Apply: self.apply,
             loop.EndStream: self.end_stream,
-            loop.AskUnsettled: lambda step: state.unsettled(self.session, self.subscription.oid, step.lsn),
+            loop.AskUnsettled: self.ask_unsettled,
             loop.Settle: self.settle,
             loop.Commit: self.commit,
             loop.Confirm: self.confirm,
@@ -150,9 +153,8 @@ class _Batch:
         with asking(), working():
             if prepared_of(self.session, self.subscription):
                 return None  # the check of locks on their keys is only made row by row
-            found = receive(
-                self.session, self.subscription, self.publisher, self.at.start, self.at.end, self.context.log
-            )
+            at, log = self.at, self.context.log
+            found = receive(self.session, self.subscription, self.publisher, self.slot, at.start, at.end, log)
             if found is None:
                 return None
             batch, reached = found
@@ -167,15 +169,14 @@ class _Batch:
         assert self.columns is not None
         with asking(), working():
             with self.session.acting_as(self.subscription.subowner):
-                done = commit_batch(
-                    self.session, self.subscription, self.columns, self.lock, self.context.check_stopped
-                )
+                check = self.context.check_stopped
+                done = commit_batch(self.session, self.subscription, self.columns, self.lock, check, self.only)
             if done is None:
                 return None
             transactions = done.batch.transactions
             self.context.passed.extend([each.xid for each in transactions][-REMEMBERED:])
             last = transactions[-1].end_lsn
-            state.move(self.session, self.subscription.oid, last)
+            state.move(self.session, self.subscription.oid, last, self.only)
             crash_point("apply.origin")
             return Applied(len(transactions), done.batch.count, last, passed=done.passed)
 
@@ -219,12 +220,12 @@ class _Batch:
         contents = self.session.transaction.contents
         with self.session.acting_as(self.subscription.subowner):
             before = contents()
-            batch = play(self.session, self.subscription, step.transactions, self.context.log)
+            batch = play(self.session, self.subscription, step.transactions, self.context.log, self.only)
             if not batch.count:
                 return batch.applied
             self.lock()
             if contents() != before:
-                batch = play(self.session, self.subscription, step.transactions, self.context.log)
+                batch = play(self.session, self.subscription, step.transactions, self.context.log, self.only)
             return batch.write()
 
     def stepped(self, step: loop.Apply) -> Applied:
@@ -239,7 +240,7 @@ class _Batch:
             self.lock()
             if step.way is loop.Way.PHASES:
                 return apply_phases(session, self.subscription, transactions, log)
-            return step_through(session, self.subscription, transactions, log, self.stay, following)
+            return step_through(session, self.subscription, transactions, log, self.stay, following, self.only)
 
     def stay(self) -> None:
         """Give a heartbeat in a long transaction, whose write lock blocks the heartbeat's thread."""
@@ -250,6 +251,9 @@ class _Batch:
         self.received.close()
         with asking():
             return self.publisher.delivered(self.at.end)
+
+    def ask_unsettled(self, step: loop.AskUnsettled) -> bool:
+        return state.unsettled(self.session, self.subscription.oid, step.lsn)
 
     def settle(self, step: loop.Settle) -> None:
         session, subid = self.session, self.subscription.oid

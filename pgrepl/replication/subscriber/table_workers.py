@@ -1,8 +1,9 @@
-"""Table synchronization workers: several tables of a subscription are copied at once.
+"""Table synchronization workers: tables of a subscription are copied, several at once, while its main stream goes on.
 
 Each worker is a thread with a context of its own: a session, and a connection to the publisher. The apply worker hands
-out the tables in their order and waits for all of them. Workers hold the write lock for their commits only, one after
-the other. When the apply worker is stopped, it interrupts them first.
+out the tables in their order; if that is not over soon, it goes on with the main stream, until the next worker has
+something to tell. Workers hold the write lock for their commits only, one after the other. When the apply worker is
+stopped, it interrupts them first.
 """
 
 from __future__ import annotations
@@ -11,52 +12,97 @@ import itertools
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from queue import SimpleQueue
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from enum import Enum, auto
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog import subscription as catalog
 from pgrepl.catalog import tables
 from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
 from pgrepl.catalog.store import rows
+from pgrepl.catalog.transaction import DimensionsNeeded
 from pgrepl.engine import choose_job
 from pgrepl.interrupts import JoinedThread
 from pgrepl.lake import spark
+from pgrepl.lake.commit import LockedByOthers
 from pgrepl.replication.publisher.protocol import PublisherError
-from pgrepl.replication.subscriber import lease
+from pgrepl.replication.subscriber import lease, state
+from pgrepl.replication.subscriber.apply.triggers import has_triggers
 from pgrepl.replication.subscriber.context import WorkerContext
 from pgrepl.replication.subscriber.copy import copy_table
-from pgrepl.replication.subscriber.failures import SubscriptionChanged, WorkerFailed
+from pgrepl.replication.subscriber.failures import SubscriptionChanged, WorkerFailed, WorkerStopped
+from pgrepl.replication.subscriber.table_stream import stream_table
 
 if TYPE_CHECKING:
     from pgrepl.catalog.relation import Relation
 
+_SOON = 0.1  # seconds for copies to end before the main stream goes on
+_SMALL = 100_000  # rows that a lake copies soon enough for the main stream to wait
 _PATIENCE = 2.0  # seconds for all stopped workers to end
 _PAUSE = 0.2  # seconds between two attempts to stop them
 _numbers = itertools.count(1)
 
 
-def workers_for(context: WorkerContext, waiting: Sequence[Relation]) -> int:
-    """The number of workers to copy these tables. Several are worth it if the publisher is a server, which works while
-    we wait for it, or if the tables are large enough for Spark."""
-    if len(waiting) < 2:
-        return 1
-    settings = context.session.settings
+def shared_out(context: WorkerContext, waiting: Sequence[Relation]) -> tuple[list[Relation], int]:
+    """The tables that workers are to copy, and the number of these workers. The others are copied by the apply worker:
+    those of an instance that are small together, and those with triggers, whose copies hold the write lock."""
+    session = context.session
     with context.transaction() as subscription:
-        at_work = [row for row in rows(context.session, tables.pgrepl_worker) if lease.is_alive(row)]
-        count = min(
-            len(waiting),
-            int(settings.get("max_sync_workers_per_subscription")),
-            int(settings.get("max_logical_replication_workers")) - len(at_work),
+        begun = state.table_states(session, subscription.oid)
+        streams = [table for table in waiting if begun.get(table.oid, ("", 0))[0] == catalog.FINISHED_COPY]
+        at_work = [row for row in rows(session, tables.pgrepl_worker) if lease.is_alive(row)]
+        most = min(
+            int(session.settings.get("max_sync_workers_per_subscription")),
+            int(session.settings.get("max_logical_replication_workers")) - len(at_work),
         )
+        fit = [table for table in waiting if table in streams or not has_triggers(session, table.oid)]
         publisher = context.connection.publisher(subscription)
-        if count < 2:
-            return 1
         try:
-            size = publisher.rows_in([(table.schema, table.name) for table in waiting])
+            size = publisher.rows_in([(table.schema, table.name) for table in fit]) if fit and most > 0 else 0
         except PublisherError:  # the copy will raise it
-            return 1
-        return count if size is None or choose_job(context.session, size).on_spark else 1
+            size = 0
+        if size is None or choose_job(session, size).on_spark:
+            return fit, max(min(len(fit), most), 1)
+        return (fit if size > _SMALL else streams), 1
+
+
+class News(Enum):
+    """What a worker tells the apply worker."""
+
+    WANTS_ALONE = auto()  # the main stream is to wait
+    GOES_ON = auto()  # so may the main stream
+    ENDED = auto()  # the table is copied, or its copy has failed
+
+
+class Bell:
+    """The news of workers for the apply worker, in order."""
+
+    def __init__(self, leader: WorkerContext) -> None:
+        self._leader = leader
+        self._told: SimpleQueue[tuple[TableWorker, News]] = SimpleQueue()
+        self._soon = time.monotonic() + _SOON
+        self.some = threading.Event()  # there may be something
+
+    def ring(self, worker: TableWorker, news: News) -> None:
+        self._told.put((worker, news))
+        self.some.set()
+        self._leader.connection.wake()
+
+    def next(self, go_on: Callable[[threading.Event], bool] | None) -> tuple[TableWorker, News]:
+        """The next news. Until then the main stream goes on, if it may, step by step: a step ends early when the event
+        is set."""
+        if go_on is None:
+            return self._told.get()
+        with suppress(Empty):
+            return self._told.get(timeout=max(self._soon - time.monotonic(), 0.0))
+        while True:
+            self.some.clear()
+            with suppress(Empty):
+                return self._told.get_nowait()
+            if not go_on(self.some):
+                return self._told.get()
 
 
 def copy_together(
@@ -65,17 +111,19 @@ def copy_together(
     count: int,
     begins: Callable[[int], None],
     ends: Callable[[int, int | None, WorkerFailed | None], None],
+    go_on: Callable[[threading.Event], bool],
 ) -> None:
-    """Copy tables by `count` workers. `begins` and `ends` are called in this thread; `ends` gets the number of rows
-    (None: the table needed no copy any more) or the failure. Other errors are raised when all workers have ended."""
-    ended: SimpleQueue[TableWorker] = SimpleQueue()
+    """Copy tables by `count` workers. `begins`, `ends` and `go_on` are called in this thread; `ends` gets the number of
+    rows (None: the table needed no copy any more) or the failure, `go_on` takes the main stream one step further, and
+    tells whether that has not failed. Other errors are raised when all workers have ended."""
+    bell = Bell(context)
     workers: list[TableWorker] = []
     tag = spark.tag() or f"pgrepl-copies-{next(_numbers)}"
     try:
         for _ in range(count):
-            workers.append(TableWorker(context, ended, tag))
+            workers.append(TableWorker(context, bell, tag))
             workers[-1].thread.start()
-        _hand_out(context, deque(relids), workers, ended, begins, ends)
+        _hand_out(context, deque(relids), workers, bell, begins, ends, go_on)
     except BaseException:
         stop_workers(workers, tag)
         raise
@@ -88,20 +136,34 @@ def _hand_out(
     context: WorkerContext,
     waiting: deque[int],
     workers: Sequence[TableWorker],
-    ended: SimpleQueue[TableWorker],
+    bell: Bell,
     begins: Callable[[int], None],
     ends: Callable[[int, int | None, WorkerFailed | None], None],
+    go_on: Callable[[threading.Event], bool],
 ) -> None:
-    idle = deque(workers)
+    idle, alone = deque(workers), set[TableWorker]()
     problem: BaseException | None = None
+    stands = False  # the main stream has failed: no further copy begins
+
+    def step(until: threading.Event) -> bool:
+        nonlocal stands
+        stands = not go_on(until)
+        return not stands
+
     while True:
-        while waiting and idle and problem is None:
+        while waiting and idle and problem is None and not stands:
             begins(waiting[0])
             idle.popleft().begin(waiting.popleft())
         if len(idle) == len(workers):
             break
-        worker = ended.get()
+        worker, news = bell.next(None if stands or alone else step)
         context.check_stopped()
+        alone.discard(worker)
+        if news is News.WANTS_ALONE:
+            alone.add(worker)
+            worker.begin(worker.relid)
+        if news is not News.ENDED:
+            continue
         idle.append(worker)
         if worker.failure is None or isinstance(worker.failure, WorkerFailed):
             ends(worker.relid, worker.copied, worker.failure)
@@ -114,16 +176,16 @@ def _hand_out(
 
 
 class TableWorker:
-    """A thread that copies one table after the other."""
+    """A thread that copies one table after the other, and brings each to where the main stream is."""
 
-    def __init__(self, leader: WorkerContext, ended: SimpleQueue[TableWorker], tag: str) -> None:
+    def __init__(self, leader: WorkerContext, bell: Bell, tag: str) -> None:
         """`leader`: the apply worker's context, whose lease and settings count for this one, too."""
         self.relid = 0
         self.copied: int | None = None
         self.failure: BaseException | None = None
         self.context = _beside(leader)
         self._leader = leader
-        self._ended = ended
+        self._bell = bell
         self._tables: SimpleQueue[int] = SimpleQueue()
         self._tag = tag
         self.thread = JoinedThread(self._run, "pgrepl-table-sync")
@@ -137,17 +199,33 @@ class TableWorker:
             while relid := self._tables.get():
                 self.relid, self.copied, self.failure = relid, None, None
                 try:
-                    self.copied = copy_table(self.context, relid)
+                    self.copied = copy_table(self.context, relid, alone=self._alone)
+                    stream_table(self.context, relid, self._alone)
                 except BaseException as problem:  # for _hand_out
                     self.failure = problem
                     self.context.copies.ended(relid)
                     if not self.context.stopped:
                         self.context.connection.close()
-                self._ended.put(self)
-                if self.context.stopped:
+                is_stopped = self.context.stopped or isinstance(self.failure, WorkerStopped)
+                self._bell.ring(self, News.ENDED)
+                if is_stopped:
                     return
         finally:
             self._end()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Let the main stream wait. Else it might wait longer for the write lock than it may. After a failure it waits
+        until that is told: a table that has been handed over may still have its slot."""
+        self._bell.ring(self, News.WANTS_ALONE)
+        if not self._tables.get():
+            raise WorkerStopped
+        try:
+            yield
+        except (DimensionsNeeded, LockedByOthers):  # it is tried again
+            self._bell.ring(self, News.GOES_ON)
+            raise
+        self._bell.ring(self, News.GOES_ON)
 
     def _end(self) -> None:
         self._leader.beside.remove(self.context)

@@ -35,8 +35,7 @@ from pgrepl.replication.subscriber.copy import (
     copy_table,
     divide_tables,
     forget_slot,
-    tables_copied,
-    tables_to_copy,
+    tables_in,
 )
 from pgrepl.replication.subscriber.failures import SubscriptionChanged, WorkerFailed, asking, working
 from pgrepl.replication.subscriber.lease import LeaseHeld
@@ -45,13 +44,14 @@ from pgrepl.replication.subscriber.outcome import Streamed
 from pgrepl.replication.subscriber.round import CANCELLED, Round, fails, store_error, succeeds
 from pgrepl.replication.subscriber.row_locks import despite_locks
 from pgrepl.replication.subscriber.streaming import enable_two_phase, missing_before, stream_batch
-from pgrepl.replication.subscriber.table_workers import copy_together, workers_for
+from pgrepl.replication.subscriber.table_workers import copy_together, shared_out
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.replication.publisher.files.given import GivenBatch
     from pgrepl.replication.subscriber.publisher_watch import PublisherWatch
 
+_LOOK = 1.0  # seconds
 _POLL = 0.05  # seconds between two checks whether another worker has finished
 
 
@@ -137,7 +137,7 @@ class Worker:
 
         def work(done: Round) -> None:
             self._apply(done, upto, max_changes)
-            if copy and done.error is None and self._copy(done):
+            if copy and done.error is None and self._copy(done) and not done.stands:
                 self._apply(done, None, None)
 
         return self._run(work, wait=wait, whole=copy and upto is None and max_changes is None)
@@ -153,8 +153,8 @@ class Worker:
                 despite_locks(self.context, partial(copy_again, self.context, again))
             if self._copy(done, relids) and done.error is None:
                 with reading(self.session):
-                    states = state.table_states(self.session, self._subid)
-                    target = max([states[relid][1] for relid in tables_copied(self.session, self._subid)], default=0)
+                    states = state.table_states(self.session, self._subid).values()
+                    target = max([lsn for current, lsn in states if current == catalog.SYNC_DONE], default=0)
                 self._apply(done, target, None)
 
         return self._run(work, wait=wait, must=bool(again))
@@ -252,26 +252,30 @@ class Worker:
 
     # --- the main stream ----------------------------------------------------------------------------------------------
 
-    def _apply(self, done: Round, upto: int | None, max_changes: int | None) -> None:
+    def _apply(self, done: Round, upto: int | None, max_changes: int | None, over: Event | None = None) -> None:
+        """Apply changes, until `over` is set at most."""
         left = max_changes
         start = 0
-        while True:
+        while not (over is not None and over.is_set()):
             self._observer.applying(self.context.name)
             try:
                 streamed = despite_locks(self.context, partial(stream_batch, self.context, upto, left))
             except WorkerFailed as failure:
-                return fails(self.context, done, failure)
+                fails(self.context, done, failure)
+                return
             start = start or streamed.start
             applied = streamed.applied
             upto = streamed.upto
             self._count_applied(done, streamed)
             self._observer.applied(self.context.name, start, streamed)
             if applied.error is not None:
-                return fails(self.context, done, WorkerFailed(applied.error))
+                fails(self.context, done, WorkerFailed(applied.error))
+                return
             if left is not None:
                 left -= applied.changes
             if streamed.finished or (left is not None and left <= 0):
-                return self._settles(done)
+                self._settles(done)
+                return
 
     def _settles(self, done: Round) -> None:
         try:
@@ -280,51 +284,65 @@ class Worker:
             return fails(self.context, done, failure)
         return succeeds(self.context, lease.APPLY)
 
+    def _go_on(self, done: Round, over: Event) -> bool:
+        """Apply what the main stream has, and wait for more, until `over` is set at most; whether it can go on."""
+        self._apply(done, None, None, over)
+        if not over.is_set() and not done.stands:
+            self.context.connection.wait(done.lsn, _LOOK, over)
+        return not done.stands
+
     # --- tables -------------------------------------------------------------------------------------------------------
 
     def _copy(self, done: Round, relids: Collection[int] | None = None) -> bool:
-        """Copy the waiting tables, several at once if that is worth it. A table that fails does not end the others'
-        copies."""
-        with reading(self.session):
-            waiting = [
-                relation(self.session, relid)
-                for relid in tables_to_copy(self.session, self._subid)
-                if relids is None or relid in relids
+        """Copy the waiting tables, large ones while the main stream goes on; whether some have been copied. A table
+        that fails does not end the others' copies."""
+        session, unfinished = self.session, (catalog.INIT, catalog.DATASYNC, catalog.FINISHED_COPY)
+        with reading(session):
+            found = [
+                relid for relid in tables_in(session, self._subid, *unfinished) if relids is None or relid in relids
             ]
+            streams = set(tables_in(session, self._subid, catalog.FINISHED_COPY))
+            waiting = [relation(session, relid) for relid in found]
+        if not waiting:
+            return False
         try:
             divided = despite_locks(
-                self.context, partial(divide_tables, self.context, [table.oid for table in waiting])
+                self.context, partial(divide_tables, self.context, [relid for relid in found if relid not in streams])
             )
         except WorkerFailed as failure:
             fails(self.context, done, failure)
             return False
         in_pieces = [table for table in waiting if table.oid in divided]
-        waiting = [table for table in waiting if table.oid not in divided]
-        workers = workers_for(self.context, waiting)
-        if workers > 1:
-            self._copy_together(done, waiting, workers)
-        else:
-            for table in waiting:
-                try:
-                    self._copy_begins(table)
-                    self._copy_ends(done, table, copy_table(self.context, table.oid))
-                except WorkerFailed as failure:
-                    fails(self.context, done, failure, table.oid)
+        whole = [table for table in waiting if table.oid not in divided]
+        shared, workers = shared_out(self.context, whole)
+        if shared:
+            self._copy_together(done, shared, workers)
+            if done.stands:
+                return False
+        for table in [table for table in whole if table not in shared]:
+            try:
+                self._copy_begins(table)
+                self._copy_ends(done, table, copy_table(self.context, table.oid))
+            except WorkerFailed as failure:
+                fails(self.context, done, failure, table.oid)
         for table in in_pieces:
             self._copy_in_pieces(done, table)
-        return bool(done.tables_copied)
+        with reading(session):
+            return not streams.isdisjoint(tables_in(session, self._subid, catalog.SYNC_DONE)) or bool(
+                done.tables_copied
+            )
 
     def _copy_in_pieces(self, done: Round, table: Relation) -> None:
         """Between its pieces the main stream goes on."""
 
         def goes_on() -> bool:
             self._apply(done, None, None)
-            return done.error is None
+            return not done.stands
 
         try:
             self._copy_begins(table)
             count = copy_table(self.context, table.oid, goes_on)
-            if done.error is None:
+            if not done.stands:
                 self._copy_ends(done, table, count)
         except WorkerFailed as failure:
             fails(self.context, done, failure, table.oid)
@@ -354,7 +372,14 @@ class Worker:
                 self._tell_copied(done, named[told], outcomes[told])
 
         try:
-            copy_together(self.context, list(named), workers, lambda relid: self._copy_begins(named[relid]), ends)
+            copy_together(
+                self.context,
+                list(named),
+                workers,
+                lambda relid: self._copy_begins(named[relid]),
+                ends,
+                partial(self._go_on, done),
+            )
         except PgError as error:
             if error.sqlstate != CANCELLED:
                 raise
@@ -389,7 +414,7 @@ class Worker:
     def _forget_slots(self) -> None:
         """Drop the slots of copies that a killed worker has left at the publisher."""
         with self.context.transaction():
-            copied = list(tables_copied(self.session, self._subid))
+            copied = tables_in(self.session, self._subid, catalog.SYNC_DONE)
         for relid in copied:
             forget_slot(self.context, relid)
 

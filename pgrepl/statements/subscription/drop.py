@@ -21,7 +21,7 @@ from pgrepl.replication.subscriber import lease, same_server
 from pgrepl.replication.subscriber.connection import connect
 from pgrepl.sql.nodes import DropSubscriptionStmt
 from pgrepl.statements.subscription.rights import check_subscription_owner, must_use_password
-from pgrepl.statements.subscription.tables import drop_slot
+from pgrepl.statements.subscription.tables import drop_slot, leave
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -44,7 +44,7 @@ def drop_subscription(stmt: DropSubscriptionStmt, session: Session) -> Result:
     worker = lease.holder(session, subscription.oid)
     _forget(session, subscription, unfinished)
     if (subscription.subslotname is not None or unfinished) and not names_files(subscription.subconninfo):
-        _drop_slots(session, subscription, unfinished, "" if worker is None else worker.token)
+        _drop_slots(session, subscription, unfinished, worker)
     return Result("DROP SUBSCRIPTION")
 
 
@@ -71,7 +71,7 @@ def _drop_slots(
     session: Session,
     subscription: tables.pg_subscription,
     unfinished: Sequence[tables.pg_subscription_rel],
-    worker: str,
+    worker: tables.pgrepl_worker | None,
 ) -> None:
     """Drop the subscription's slots at the publisher. If the subscription has no slot of its own, the publisher need
     not answer. A worker that is busy with it has lost its lease: the slot is not kept for that worker."""
@@ -91,10 +91,10 @@ def _drop_slots(
         raise _unreachable(subscription.subslotname, failure) from None
     with closing(publisher):
         for name in copying:
+            leave(publisher, name, worker)
             drop_slot(session, publisher, name, missing_ok=True)
         if subscription.subslotname is not None:
-            if worker:
-                publisher.leave(subscription.subslotname, worker)
+            leave(publisher, subscription.subslotname, worker)
             drop_slot(session, publisher, subscription.subslotname)
 
 

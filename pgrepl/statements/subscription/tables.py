@@ -7,7 +7,7 @@ no longer lists loses the row, and the slot and origin of an unfinished copy (Al
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import subscription as catalog
@@ -18,6 +18,7 @@ from pgrepl.replication.libpq.endpoints import ConnectionFailure
 from pgrepl.replication.origins import drop_origin
 from pgrepl.replication.publisher.definition import definition_of
 from pgrepl.replication.publisher.protocol import Publications, Publisher, PublisherError, RemoteTable, Slots
+from pgrepl.replication.subscriber import lease
 from pgrepl.replication.subscriber.connection import connect
 from pgrepl.replication.subscriber.schema_changes.columns import defined
 from pgrepl.replication.subscriber.schema_changes.known import known_table, remember
@@ -174,6 +175,7 @@ def refresh(
                 catalog.add_subscription_relation(session, subscription.oid, found.oid, state)
                 _say(session, found, "added to", subscription)
         note_columns(session, publisher, subscription)
+        worker = lease.holder(session, subscription.oid)
         removed = [present[relid] for relid in sorted(present) if relid not in wanted]
         for row in removed:
             _remove(session, subscription, row)
@@ -181,6 +183,7 @@ def refresh(
         for row in removed:
             if row.srsubstate not in (catalog.READY, catalog.SYNC_DONE):
                 slot = catalog.sync_slot_name(session, subscription.oid, row.srrelid)
+                leave(publisher, slot, worker)
                 drop_slot(session, publisher, slot, missing_ok=True)
 
 
@@ -195,6 +198,13 @@ def _remove(session: Session, subscription: tables.pg_subscription, row: tables.
 
 def _say(session: Session, found: Relation, what: str, subscription: tables.pg_subscription) -> None:
     session.notice("DEBUG1", f'table "{found.schema}.{found.name}" {what} subscription "{subscription.subname}"')
+
+
+def leave(publisher: Slots, slot: str, worker: tables.pgrepl_worker | None) -> None:
+    """Release a slot from a worker that may be busy with it, and must not be any more."""
+    if worker is not None:
+        with suppress(PublisherError):
+            publisher.leave(slot, worker.token)
 
 
 def drop_slot(session: Session, publisher: Slots, name: str, *, missing_ok: bool = False) -> None:

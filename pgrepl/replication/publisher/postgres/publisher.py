@@ -274,7 +274,11 @@ class PostgresPublisher(Publisher):
         self._link.rename(sender.application_name)
 
     def leave(self, slot: str, token: str, within: Session | None = None) -> None:
-        """End the reading, and send the last confirmed position."""
+        """End the reading, and send the last confirmed position. A slot that another worker reads from is taken from
+        it."""
+        if slot != self._slot:
+            slots.end_reader(self._link, slot)
+            return
         self._stop_streaming()
         self._stop_reading()
         self._options = None

@@ -101,6 +101,14 @@ def drop(link: Link, name: str) -> None:
     link.rows(f"DROP_REPLICATION_SLOT {link.identifier(name)} WAIT")
 
 
+def end_reader(link: Link, name: str) -> None:
+    """End the walsender that sends from the slot, if there is one."""
+    link.rows(
+        "SELECT pg_catalog.pg_terminate_backend(active_pid) FROM pg_catalog.pg_replication_slots "
+        f"WHERE slot_name = {link.literal(name)} AND active_pid IS NOT NULL"
+    )
+
+
 def position(link: Link, name: str) -> SlotPosition | None:
     reason = "invalidation_reason" if link.version >= REASONS else "NULL"
     listed = link.rows(

@@ -62,6 +62,7 @@ class Batch:
     count: int
     player: Player | None  # None: there is nothing to write
     error: PgError | None
+    only: int = 0
 
     @property
     def applied(self) -> Applied:
@@ -77,27 +78,32 @@ class Batch:
             _tell(self.session, self.subscription, self.player.missed, self.log)
             write(self.session, self.player, catalog.origin_name(self.subscription.oid))
             _store_ranges(self.session, self.subscription, self.player)
-        return _advance(self.session, self.subscription, self.transactions, self.applied, self.log)
+        return _advance(self.session, self.subscription, self.transactions, self.applied, self.log, self.only)
 
 
 def play(
-    session: Session, subscription: tables.pg_subscription, transactions: Sequence[WireTransaction], log: ServerLog
+    session: Session,
+    subscription: tables.pg_subscription,
+    transactions: Sequence[WireTransaction],
+    log: ServerLog,
+    only: int = 0,
 ) -> Batch:
-    """Apply received transactions to rows in memory, as the subscription's owner."""
+    """Apply received transactions to rows in memory, as the subscription's owner. `only`: the changes of one table,
+    whose own origin moves."""
     skipped = _skips(subscription, transactions)
     played = transactions[skipped:]
-    player, failed = _played(session, subscription, played) if played else (None, None)
+    player, failed = _played(session, subscription, played, only=only) if played else (None, None)
     if failed is None:
-        return Batch(session, subscription, log, transactions, len(transactions), player, None)
+        return Batch(session, subscription, log, transactions, len(transactions), player, None, only)
     clean, error = failed
     assert player is not None
     missed = player.missed_last
-    player = _played(session, subscription, played[:clean], player.completed)[0] if clean else None
+    player = _played(session, subscription, played[:clean], player.completed, only)[0] if clean else None
     if player is None:
         _tell(session, subscription, missed, log)
     else:
         player.missed += missed
-    return Batch(session, subscription, log, transactions, clean + skipped, player, error)
+    return Batch(session, subscription, log, transactions, clean + skipped, player, error, only)
 
 
 def step_through(
@@ -107,10 +113,11 @@ def step_through(
     log: ServerLog,
     between: Callable[[], None],
     follow: Follow | None = None,
+    only: int = 0,
 ) -> Applied:
     """Apply transactions portion by portion, each written before the next; holding the write lock. The first one that
     fails ends the work before it. `follow` is told of each message before which a portion ends, as a table is to be
-    changed."""
+    changed. `only`: see play."""
     skipped = _skips(subscription, transactions)
     changes = passed = sum(transaction.size for transaction in transactions[:skipped])
     error: PgError | None = None
@@ -120,7 +127,7 @@ def step_through(
         if several:
             session.transaction.begin_subtransaction()
         try:
-            found, unapplied = _step(session, subscription, transaction, log, between, follow)
+            found, unapplied = _step(session, subscription, transaction, log, between, follow, only)
         except PgError as failure:
             if done == skipped:
                 raise
@@ -133,7 +140,7 @@ def step_through(
         changes += found
         done += 1
     applied = Applied(done, changes, transactions[done - 1].end_lsn, error, passed)
-    return _advance(session, subscription, transactions[:done], applied, log)
+    return _advance(session, subscription, transactions[:done], applied, log, only)
 
 
 def _step(
@@ -143,6 +150,7 @@ def _step(
     log: ServerLog,
     between: Callable[[], None],
     follow: Follow | None,
+    only: int,
 ) -> tuple[int, int]:
     """Apply one transaction; returns the number of its messages, and of those that were not applied."""
     count = passed = 0
@@ -150,7 +158,7 @@ def _step(
     for number, portion in enumerate(_portions(transaction, follow)):
         between()
         count += len(portion)
-        passed += _write_portion(session, subscription, transaction, portion, log, continued=number > 0)
+        passed += _write_portion(session, subscription, transaction, portion, log, continued=number > 0, only=only)
     _fire_deferred(session, subscription, transaction, waiting)
     return count, passed
 
@@ -223,10 +231,13 @@ def _advance(
     transactions: Sequence[WireTransaction],
     applied: Applied,
     log: ServerLog,
+    only: int = 0,
 ) -> Applied:
     if applied.transactions:
-        _clear_skip(session, subscription, transactions[0].finish_lsn, log)
-        state.move(session, subscription.oid, applied.end_lsn)
+        first = transactions[0].finish_lsn
+        if not only or first == subscription.subskiplsn:  # else it is for the main stream to say that it does not match
+            _clear_skip(session, subscription, first, log)
+        state.move(session, subscription.oid, applied.end_lsn, only)
         crash_point("apply.origin")
     return applied
 
@@ -236,9 +247,10 @@ def _played(
     subscription: tables.pg_subscription,
     transactions: Sequence[WireTransaction],
     completed: dict[int, Values] | None = None,
+    only: int = 0,
 ) -> tuple[Player, tuple[int, PgError] | None]:
     """The player with the result of the transactions, and the first that fails with its error."""
-    player = _player(session, subscription, completed)
+    player = _player(session, subscription, completed, only=only)
     player.prefetch(transactions)
     for number, transaction in enumerate(transactions):
         try:
@@ -256,6 +268,7 @@ def _write_portion(
     log: ServerLog,
     *,
     continued: bool,
+    only: int,
 ) -> int:
     """Apply and write one portion; returns the number of messages that were not applied (Player.passed)."""
     origin = catalog.origin_name(subscription.oid)
@@ -265,7 +278,7 @@ def _write_portion(
         write(session, player, origin, continued=continued)
         continued = True
 
-    player = _player(session, subscription, write=write_so_far)
+    player = _player(session, subscription, write=write_so_far, only=only)
     part = replace(transaction, messages=tuple(portion))
     player.prefetch([part])
     with calling(session, player, AppliedOrigin(origin, transaction.end_lsn)):
@@ -324,8 +337,9 @@ def _player(
     subscription: tables.pg_subscription,
     completed: dict[int, Values] | None = None,
     write: Callable[[Player], None] | None = None,
+    only: int = 0,
 ) -> Player:
-    states = state.table_states(session, subscription.oid)
+    states = state.states_for(session, subscription.oid, only)
 
     def applies(relid: int, finish_lsn: int) -> bool:
         since = state.applies_from(states, relid)

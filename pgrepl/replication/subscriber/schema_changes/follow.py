@@ -60,14 +60,17 @@ class Following:
         publisher: Publisher,
         log: ServerLog,
         unpublished: set[int],
+        only: int = 0,
     ) -> None:
-        """`unpublished`: relations that the publisher was asked for, and that are in no publication any more."""
+        """`unpublished`: relations that the publisher was asked for, and that are in no publication any more. `only`:
+        the table whose own stream it is."""
         self._session = session
         self._subscription = subscription
         self._publisher = publisher
         self._log = log
         self._unpublished = unpublished
-        self._states = state.table_states(session, subscription.oid)
+        self._only = only
+        self._states = state.states_for(session, subscription.oid, only)
         self._present: dict[int, tuple[RemoteAttribute, ...]] = {}
         self._is_new: dict[tuple[SentRelation, int], bool] = {}
 
@@ -92,7 +95,8 @@ class Following:
 
     def _is_unknown(self, sent: SentRelation, target: Relation | None) -> bool:
         """Is it, perhaps, the first change of a table that is newly published?"""
-        if self._subscription.subschemachanges != catalog.TABLES or sent.relid in self._unpublished:
+        follows = self._subscription.subschemachanges == catalog.TABLES and not self._only
+        if not follows or sent.relid in self._unpublished:
             return False
         return target is None or target.oid not in self._states
 

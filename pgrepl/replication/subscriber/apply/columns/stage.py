@@ -69,9 +69,14 @@ class StagedBatch:
     """Files for all tables of a batch; the catalog does not refer to them before `write`."""
 
     def __init__(
-        self, session: Session, subscription: tables.pg_subscription, batch: WireBatch, check: Callable[[], None]
+        self,
+        session: Session,
+        subscription: tables.pg_subscription,
+        batch: WireBatch,
+        check: Callable[[], None],
+        only: int,
     ) -> None:
-        """`check` raises what ends the work."""
+        """`check` raises what ends the work. `only`: the table whose changes are applied; 0: all are."""
         self.batch = batch
         self._check = check
         self._writes: dict[int, Write] = {}  # by oid of the table or leaf
@@ -79,7 +84,7 @@ class StagedBatch:
         self._session = session
         self._subscription = subscription
         self._snapshot = session.transaction.numbering.last_snapshot()  # at which tables are read
-        self._states = state.table_states(session, subscription.oid)
+        self._states = state.states_for(session, subscription.oid, only)
         self._in_pieces = ranges.ranges_of_unready(session, subscription.oid, self._states)
         self._emptied: dict[int, list[int]] = {}  # sequence numbers of truncations by table
         self._truncated: list[int] = []
@@ -320,12 +325,12 @@ class FileJobs:
 
 
 def stage_batch(
-    session: Session, subscription: tables.pg_subscription, batch: WireBatch, check: Callable[[], None]
+    session: Session, subscription: tables.pg_subscription, batch: WireBatch, check: Callable[[], None], only: int
 ) -> StagedBatch:
     """Stage the batch, or as many of its first transactions as are clean. Raises Declined if the exact way must apply
     it."""
     while batch.transactions:
-        staged = StagedBatch(session, subscription, batch, check)
+        staged = StagedBatch(session, subscription, batch, check, only)
         try:
             staged.stage()
             return staged
@@ -353,12 +358,13 @@ def commit_batch(
     batch: WireBatch,
     lock: Callable[[], None],
     check: Callable[[], None],
+    only: int,
 ) -> StagedBatch | None:
     """Stage and commit: the batch as far as it was applied. None: nothing was applied, and the write lock is not held.
-    `check` raises what ends the work."""
+    `check`, `only`: see StagedBatch."""
     for _ in range(_ATTEMPTS):
         try:
-            staged = stage_batch(session, subscription, batch, check)
+            staged = stage_batch(session, subscription, batch, check, only)
         except Declined as reason:
             engine.declined(session, _WORK, reason, "changes are not applied by columns")
             return None
@@ -384,7 +390,13 @@ def commit_batch(
 
 
 def receive(
-    session: Session, subscription: tables.pg_subscription, publisher: ChangeStream, start: int, end: int, log: LogOf
+    session: Session,
+    subscription: tables.pg_subscription,
+    publisher: ChangeStream,
+    slot: str,
+    start: int,
+    end: int,
+    log: LogOf,
 ) -> tuple[WireBatch, int] | None:
     """A large batch, and the LSN where it ends. None if transactions must be applied one by one: ALTER SUBSCRIPTION …
     SKIP is pending, a logical slot decodes this database, or the log reports each row that is not found."""
@@ -393,7 +405,7 @@ def receive(
         return None
     try:
         found = publisher.batch(
-            catalog.slot_of(subscription),
+            slot,
             subscription.subpublications,
             start,
             end,
