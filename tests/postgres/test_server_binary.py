@@ -8,6 +8,7 @@ import pytest
 
 from pgrepl.replication.libpq.conninfo import parse_conninfo
 from pgrepl.replication.publisher.postgres.connecting import to_server
+from pgrepl.replication.publisher.protocol import StreamRequest
 from pgrepl.replication.publisher.senders import StreamOptions, WalSender
 from pgrepl.replication.wire import binary_values
 from pgrepl.types import oids
@@ -58,7 +59,7 @@ def test_columns_of_binary_values_are_those_of_texts(served: Served) -> None:
     by_form = []
     for name in (served.slot, f"{served.slot}_binary"):
         publisher = to_server(parse_conninfo(served.conninfo), f"{served.folder}/")
-        by_form.append((name, publisher, publisher.create_slot(name, two_phase=False, failover=False)))
+        by_form.append((name, publisher, publisher.slots.create(name, two_phase=False, failover=False)))
     played(served, Random(3), 60)
     served.pub(
         "INSERT INTO more VALUES (-1, '0001-01-01', '9999-12-31 23:59:59.999999', '{\"a\": 1}', 'NaN', '{1,NULL}')"
@@ -69,15 +70,15 @@ def test_columns_of_binary_values_are_those_of_texts(served: Served) -> None:
     for name, publisher, start in by_form:
         if name != served.slot:
             options = StreamOptions(("p",), "any", binary=True)
-            publisher.occupy(name, WalSender("", name, "", options=options))
+            publisher.slots.occupy(name, WalSender("", name, "", options=options))
         sent.append([])
         reached = start
-        while (found := publisher.batch(name, ["p"], reached, end, local_only=False, least=1)) is not None:
+        while (found := publisher.stream.batch(StreamRequest(name, ("p",), reached, end), 1)) is not None:
             batch, reached = found
             sent[-1] += as_columns(batch)
             batch.discard()
         assert reached >= end
-        publisher.leave(name, "")
+        publisher.slots.leave(name, "")
         publisher.close()
     assert len(sent[0]) > 60
     assert sent[0] == sent[1]

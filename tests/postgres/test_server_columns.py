@@ -11,12 +11,11 @@ import psycopg
 import pytest
 
 from pgrepl.replication.libpq.conninfo import parse_conninfo
+from pgrepl.replication.publisher.postgres import change_stream, changes_columns, prefetch, reading, slots
 from pgrepl.replication.publisher.postgres import changes as portions
-from pgrepl.replication.publisher.postgres import changes_columns, prefetch, reading, slots
-from pgrepl.replication.publisher.postgres import publisher as server_publisher
 from pgrepl.replication.publisher.postgres.connecting import to_server
 from pgrepl.replication.publisher.postgres.link import Link
-from pgrepl.replication.publisher.protocol import PublisherError
+from pgrepl.replication.publisher.protocol import PublisherError, StreamRequest
 from pgrepl.replication.wire import message_files
 from pgrepl.replication.wire import messages as wire
 from pgrepl.replication.wire.batch import DELETE, WireBatch
@@ -138,11 +137,11 @@ def test_both_decoders_say_the_same(served: Served, monkeypatch: pytest.MonkeyPa
     served.pub(TABLES)
     served.pub("CREATE PUBLICATION p FOR ALL TABLES")
     publisher = to_server(parse_conninfo(served.conninfo), f"{served.folder}/")
-    start = publisher.create_slot(served.slot, two_phase=False, failover=False)
+    start = publisher.slots.create(served.slot, two_phase=False, failover=False)
     played(served, Random(seed), 60)
-    end = publisher.current_lsn()
-    plain = one_by_one(publisher.transactions(served.slot, ["p"], start, end, local_only=False))
-    found = publisher.batch(served.slot, ["p"], start, end, local_only=False, least=1)
+    end = publisher.stream.current_lsn()
+    plain = one_by_one(publisher.stream.transactions(StreamRequest(served.slot, ("p",), start, end)))
+    found = publisher.stream.batch(StreamRequest(served.slot, ("p",), start, end), 1)
     assert found is not None
     batch, reached = found
     assert reached >= end
@@ -173,20 +172,20 @@ def test_what_is_read_ahead_is_the_same(served: Served, monkeypatch: pytest.Monk
     served.pub(TABLES)
     served.pub("CREATE PUBLICATION p FOR ALL TABLES")
     publisher = to_server(parse_conninfo(served.conninfo), f"{served.folder}/")
-    start = publisher.create_slot(served.slot, two_phase=False, failover=False)
+    start = publisher.slots.create(served.slot, two_phase=False, failover=False)
     played(served, Random(7), 80)
-    end = publisher.current_lsn()
-    plain = one_by_one(list(publisher.transactions(served.slot, ["p"], start, end, local_only=False)))
-    publisher.leave(served.slot, "")
+    end = publisher.stream.current_lsn()
+    plain = one_by_one(list(publisher.stream.transactions(StreamRequest(served.slot, ("p",), start, end))))
+    publisher.slots.leave(served.slot, "")
     taken.clear()
     played_as_columns: list[Plain] = []
     batches = 0
     copies = "SELECT count(*) FROM pg_replication_slots WHERE temporary"
     reached = start
     while reached < end:
-        found = publisher.batch(served.slot, ["p"], reached, end, local_only=False, least=1)
+        found = publisher.stream.batch(StreamRequest(served.slot, ("p",), reached, end), 1)
         if found is None:
-            rest = list(publisher.transactions(served.slot, ["p"], reached, end, local_only=False))
+            rest = list(publisher.stream.transactions(StreamRequest(served.slot, ("p",), reached, end)))
             assert rest == []
             break
         batch, reached = found
@@ -194,12 +193,12 @@ def test_what_is_read_ahead_is_the_same(served: Served, monkeypatch: pytest.Monk
         batches += 1
         batch.discard()
         if not room:
-            publisher.confirm(served.slot, reached)
+            publisher.stream.confirm(served.slot, reached)
     assert batches > 4 and len(set(taken)) == room
     assert played_as_columns == [sent_as_null(entry) for entry in plain]
-    lag = publisher.lag(served.slot)
+    lag = publisher.stream.lag(served.slot)
     assert lag is not None and (lag.confirmed == start or not room)
-    publisher.confirm(served.slot, reached)
+    publisher.stream.confirm(served.slot, reached)
     publisher.close()
     lag_after = served.pub(
         f"SELECT confirmed_flush_lsn - '0/0' FROM pg_replication_slots WHERE slot_name = '{served.slot}'"
@@ -225,7 +224,7 @@ def test_reading_ahead_leaves_off_where_an_open_transaction_holds_the_log(
         return noted
 
     monkeypatch.setattr(prefetch, "pieces", noting("ahead", prefetch.pieces))
-    monkeypatch.setattr(server_publisher, "Stream", noting("streamed", server_publisher.Stream))
+    monkeypatch.setattr(change_stream, "Stream", noting("streamed", change_stream.Stream))
     served.both("CREATE TABLE t (a int PRIMARY KEY, b text)")
     served.pub("CREATE TABLE elsewhere (a int); CREATE PUBLICATION p FOR TABLE t")
     served.subscribe()
@@ -245,14 +244,14 @@ def test_an_error_of_what_is_read_ahead_names_the_slot(served: Served, monkeypat
     monkeypatch.setattr(prefetch, "AHEAD", 1)
     served.pub("CREATE TABLE t (a int PRIMARY KEY)")
     publisher = to_server(parse_conninfo(served.conninfo), f"{served.folder}/")
-    start = publisher.create_slot(served.slot, two_phase=False, failover=False)
+    start = publisher.slots.create(served.slot, two_phase=False, failover=False)
     served.pub("INSERT INTO t SELECT generate_series(1, 100)")
-    end = publisher.current_lsn()
+    end = publisher.stream.current_lsn()
     for _ in range(2):  # once for columns, once for messages
         with pytest.raises(PublisherError, match=f'publication "gone" does not exist\nCONTEXT:  slot "{served.slot}"'):
-            publisher.batch(served.slot, ["gone"], start, end, local_only=False, least=1)
+            publisher.stream.batch(StreamRequest(served.slot, ("gone",), start, end), 1)
         with pytest.raises(PublisherError, match=f'publication "gone" does not exist\nCONTEXT:  slot "{served.slot}"'):
-            list(publisher.transactions(served.slot, ["gone"], start, end, local_only=False))
+            list(publisher.stream.transactions(StreamRequest(served.slot, ("gone",), start, end)))
     publisher.close()
     assert served.pub("SELECT count(*) FROM pg_replication_slots WHERE temporary") == [("0",)]
 
@@ -261,19 +260,19 @@ def test_a_batch_ends_before_a_relation_is_described_anew(served: Served) -> Non
     served.pub("CREATE TABLE t (a int PRIMARY KEY, b text)")
     served.pub("CREATE PUBLICATION p FOR ALL TABLES")
     publisher = to_server(parse_conninfo(served.conninfo), f"{served.folder}/")
-    start = publisher.create_slot(served.slot, two_phase=False, failover=False)
+    start = publisher.slots.create(served.slot, two_phase=False, failover=False)
     served.pub("INSERT INTO t SELECT g, 'x' FROM generate_series(1, 50) g")
     served.pub(
         "BEGIN; INSERT INTO t VALUES (51, 'y'); ALTER TABLE t ADD c int; INSERT INTO t VALUES (52, 'z', 1); COMMIT"
     )
     served.pub("INSERT INTO t VALUES (53, 'after', 2)")
-    end = publisher.current_lsn()
-    found = publisher.batch(served.slot, ["p"], start, end, local_only=False, least=1)
+    end = publisher.stream.current_lsn()
+    found = publisher.stream.batch(StreamRequest(served.slot, ("p",), start, end), 1)
     assert found is not None
     batch, reached = found
     assert (len(batch.transactions), batch.count) == (1, 50)
     batch.discard()
-    assert publisher.batch(served.slot, ["p"], reached, end, local_only=False, least=1) is None
+    assert publisher.stream.batch(StreamRequest(served.slot, ("p",), reached, end), 1) is None
     publisher.close()
 
 

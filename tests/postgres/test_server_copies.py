@@ -163,7 +163,7 @@ def test_an_interrupt_while_the_others_are_waited_for_stops_them(
     monkeypatch.setattr(Future, "result", result)
     monkeypatch.setattr(ThreadPoolExecutor, "shutdown", shutdown)
     with closing(publisher):
-        rows = publisher.copy("public", "t", ["p"]).direct
+        rows = publisher.copies.copy("public", "t", ["p"]).direct
         assert isinstance(rows, copy_columns.ServerRows)
         with pytest.raises(KeyboardInterrupt):
             rows.by_ranges(take, False)

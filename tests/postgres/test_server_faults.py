@@ -148,7 +148,7 @@ def test_a_server_that_hangs_is_not_waited_for(served: Served) -> None:
     publisher = PostgresPublisher(link, "")
     with hung(served):
         with pytest.raises(PublisherError, match="terminating logical replication worker due to timeout") as caught:
-            publisher.current_lsn()
+            publisher.stream.current_lsn()
         assert (caught.value.sqlstate, publisher.is_open) == ("08006", False)
         publisher.close()
         with pytest.raises(ConnectionFailure, match="failed: timeout expired"):

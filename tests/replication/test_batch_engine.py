@@ -10,7 +10,7 @@ from pgrepl import engine
 from pgrepl.errors import Declined
 from pgrepl.lake import spark
 from pgrepl.replication.publisher.lake import stream_columns
-from pgrepl.replication.publisher.lake.publisher import LakePublisher
+from pgrepl.replication.publisher.lake.change_stream import LakeChangeStream
 from tests.harness.pair import Pair
 from tests.harness.tasks import played_here
 
@@ -44,7 +44,7 @@ def test_a_thousand_changes_go_by_columns_unless_they_are_of_many_tables(
     def declines(*_: object, **__: object) -> None:
         raise Declined("the test")
 
-    monkeypatch.setattr(LakePublisher, "batch", declines)
+    monkeypatch.setattr(LakeChangeStream, "batch", declines)
     pair.pub("INSERT INTO u SELECT generate_series(1, 1001)")
     assert pair.catch_up() == []
     assert pair.sub("SELECT count(*) FROM u") == [("1001",)]

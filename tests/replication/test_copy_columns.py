@@ -14,7 +14,7 @@ from pgrepl.catalog.relation import Relation, find_relation
 from pgrepl.catalog.transaction import reading
 from pgrepl.engine import Choice, Engine
 from pgrepl.errors import Declined
-from pgrepl.replication.publisher.protocol import BeginCount, CountRows, TableCopy
+from pgrepl.replication.publisher.table_copy import BeginCount, CountRows, TableCopy
 from pgrepl.replication.subscriber.copy_spark import stage_copy
 from pgrepl.replication.wire.messages import SentColumn, SentRelation
 from pgrepl.rows.staged import StagedRows

@@ -8,8 +8,7 @@ import pytest
 from pgrepl.catalog.numbering import current_lsn
 from pgrepl.catalog.transaction import reading
 from pgrepl.replication.publisher.lake import backlog, copy
-from pgrepl.replication.publisher.lake.copy import published_copy
-from pgrepl.replication.publisher.lake.count import published_count
+from pgrepl.replication.publisher.lake.copy import published_copy, published_count
 from tests.harness.pair import Pair
 
 TABLES = ["t", "parts", "empty"]

@@ -19,7 +19,7 @@ from pgrepl.replication.formats.sinks import Sink
 from pgrepl.replication.publisher import slots
 from pgrepl.replication.publisher.lake.publisher import LakePublisher
 from pgrepl.replication.publisher.lake.transactions import published_since
-from pgrepl.replication.publisher.protocol import PublisherError
+from pgrepl.replication.publisher.protocol import PublisherError, StreamRequest
 from pgrepl.replication.publisher.senders import WalSender
 from pgrepl.types.lsn import lsn_text
 
@@ -47,22 +47,22 @@ class ChangeWriter:
         the publications, or now."""
         with _translated(), self._or_no_new_slot():
             self._check_publications()
-            is_new = self._publisher.lag(self._slot) is None
+            is_new = self._publisher.stream.lag(self._slot) is None
             if is_new:
                 self._create(since)
             self._token = processes.new_token()
             statement = f'START_REPLICATION SLOT "{self._slot}" LOGICAL {lsn_text(since or 0)}'
-            self._publisher.occupy(self._slot, WalSender(self._token, "pgrepl changes", statement))
-            position = self._publisher.start(self._slot, 0)
+            self._publisher.slots.occupy(self._slot, WalSender(self._token, "pgrepl changes", statement))
+            position = self._publisher.stream.start(self._slot, 0)
             if since is not None and since < position and not is_new:
                 told = f"{lsn_text(since)} has been already streamed, forwarding to {lsn_text(position)}"
                 self._session.report(Report("NOTICE", "00000", told))
-            self._position = self._publisher.start(self._slot, max(position, since or 0))
+            self._position = self._publisher.stream.start(self._slot, max(position, since or 0))
         if not is_new:
             self._sink.resume(self._position, self._owner, is_new=False)
 
     def _check_publications(self) -> None:
-        known = self._publisher.existing_publications(self._publications)
+        known = self._publisher.catalog.existing_publications(self._publications)
         missing = next((name for name in self._publications if name not in known), None)
         if missing is not None:
             raise PgError("42704", f'publication "{missing}" does not exist')
@@ -105,16 +105,15 @@ class ChangeWriter:
     def round(self, upto: int | None, stopped: Callable[[], bool]) -> bool:
         """Write what is there, up to the commits at an LSN, or until told to stop; returns whether there was any."""
         with _translated(), self._or_no_new_slot(_PASSING):
-            end = self._publisher.current_lsn()
+            end = self._publisher.stream.current_lsn()
             end = end if upto is None else min(end, upto + 1)
             if end <= self._position:
                 self._may_go = False
                 return False
             size, wrote = 0, False
             try:
-                for transaction in self._publisher.transactions(
-                    self._slot, self._publications, self._position, end, local_only=False
-                ):
+                wanted = StreamRequest(self._slot, self._publications, self._position, end)
+                for transaction in self._publisher.stream.transactions(wanted):
                     size += self._sink.write(transaction)
                     wrote = True
                     if size >= PORTION or stopped():
@@ -143,20 +142,20 @@ class ChangeWriter:
         """Wait for the next commit, for so long at most, or until `over` is set and `wake` is called; whether there may
         be something to write."""
         with _translated():
-            return self._publisher.wait(self._position, seconds, over)
+            return self._publisher.stream.wait(self._position, seconds, over)
 
     def wake(self) -> None:
         """End a wait."""
-        self._publisher.wake()
+        self._publisher.stream.wake()
 
     def beat(self) -> None:
         """Tell that the slot is still in use."""
         with _translated():
-            self._publisher.confirm(self._slot, self._position)
+            self._publisher.stream.confirm(self._slot, self._position)
 
     def _confirm(self, lsn: int) -> None:
         self._sink.flush()
-        self._publisher.confirm(self._slot, lsn)
+        self._publisher.stream.confirm(self._slot, lsn)
         self._position = lsn
         self._may_go = False
 
@@ -172,7 +171,7 @@ class ChangeWriter:
         token, self._token = self._token, ""
         if token:
             processes.retire(token)
-            self._publisher.leave(self._slot, token)
+            self._publisher.slots.leave(self._slot, token)
 
 
 @contextmanager

@@ -1,36 +1,36 @@
-"""The operations of a publisher.
+"""A publisher: an open connection with four parts, each of which a kind may lack if it makes no sense there.
 
-CREATE, ALTER and DROP SUBSCRIPTION need the publisher's present catalog (Publications), and its slots (Slots); workers
-copy tables (TableCopies) and receive transactions (ChangeStream). An operation that the publisher refuses raises
-PublisherError with the text that libpq would have for it.
+    catalog     the publications, their tables and columns as they are now: CREATE and ALTER SUBSCRIPTION ask it
+    slots       what the publisher keeps for a subscriber; files of changes have none
+    stream      the transactions, and how far they are
+    copies      the rows of tables, for initial copies; files of changes have none
 
-A kind of publisher is a class that inherits from Publisher. A method with a body here is the default for a kind that
-lacks it; the others are abstract. A caller that needs only one of the small protocols takes that.
+An operation that the publisher refuses raises PublisherError with the text that libpq would have for it. A kind of
+publisher is a class that inherits from Publisher, and one for each of its parts. A caller takes the smallest part that
+it needs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from threading import Event
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
 from pgrepl.errors import PgError
 from pgrepl.replication.publisher.definition import RemoteAttribute, RemoteDefinition
 from pgrepl.replication.publisher.retained import Retained, SlotProbe
 from pgrepl.replication.publisher.senders import WalSender
-from pgrepl.replication.wire.batch import SparkCopyRows, WireBatch
-from pgrepl.replication.wire.copy_ranges import KeyRange, Snapshot
-from pgrepl.replication.wire.messages import Row, SentRelation, WireTransaction
+from pgrepl.replication.publisher.table_copy import TableCopy, Undivided, WantedRanges
+from pgrepl.replication.wire.batch import WireBatch
+from pgrepl.replication.wire.copy_ranges import KeyRange
+from pgrepl.replication.wire.messages import WireTransaction
 from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog import tables
-    from pgrepl.catalog.relation import Relation
     from pgrepl.catalog.session import Session
     from pgrepl.engine import Choice
-    from pgrepl.lake.kernels.copy import KernelSource
-    from pgrepl.rows.staged import StagedRows
 
 
 class PublisherError(Exception):
@@ -120,63 +120,6 @@ class RemoteTable:
     attrs: tuple[int, ...]
 
 
-CountRows: TypeAlias = "Callable[[int, int], None]"  # counts more rows and their bytes
-BeginCount: TypeAlias = "Callable[[], CountRows]"  # begins to count from zero
-
-
-class DirectRows(Protocol):
-    """Rows that can go into files of the lake as they are."""
-
-    size: int  # in bytes
-
-    def stage(self, session: Session, table: Relation, begins: BeginCount, *, on_spark: bool) -> StagedRows:
-        """The staged rows. Declined: they have to be converted or checked. `begins` is called by each attempt."""
-        ...
-
-
-class LakeSources(Protocol):
-    """Rows in the files of a lake."""
-
-    @property
-    def estimate(self) -> int:
-        """About how many rows have to be read."""
-        ...
-
-    def sources(self) -> list[KernelSource]:
-        """The tables with the rows, in order; Declined where the filter needs the publisher's session."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class TableCopy:
-    """The published rows of a table at one moment: everything that finishes before `lsn`."""
-
-    relation: SentRelation
-    lsn: int
-    rows: Iterator[Row]
-    spark: SparkCopyRows | None = None  # the rows as a DataFrame, if that is possible
-    direct: DirectRows | None = None  # the rows for files of the lake, without Spark
-    lake: LakeSources | None = None  # the rows for kernels over Arrow
-    count: int | None = None  # the number of rows, if it is known beforehand
-    snapshot: Snapshot | None = None  # in which ranges of the key were read
-    may_be_binary: bool = True  # with binary = true (since 16; see copy_table)
-
-
-@dataclass(frozen=True, slots=True)
-class WantedRanges:
-    """Ranges of a table's key to be copied, in a snapshot behind the transactions that have been received."""
-
-    ranges: tuple[KeyRange, ...]
-    passed: frozenset[int]  # XIDs of the last of these transactions
-
-
-@dataclass(frozen=True, slots=True)
-class Undivided:
-    """A large table that is copied as a whole, and why."""
-
-    reason: str
-
-
 @dataclass(frozen=True, slots=True)
 class Published:
     """The columns, operations and filters with which a table's changes are sent, by the publisher's present catalog."""
@@ -214,44 +157,18 @@ class Backlog:
     exact: bool = True
 
 
-class PublisherConnection(Protocol):
-    """An open connection to a publisher."""
+@dataclass(frozen=True, slots=True)
+class StreamRequest:
+    """The transactions that a slot shall send: those that finish at `start` or later and before `end`."""
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the connection is open, as far as that is known without a round trip."""
-        return True
-
-    @property
-    def used_password(self) -> bool:
-        """Whether the publisher asked for the password."""
-        return False
-
-    @property
-    def system_identifier(self) -> str:
-        """The identifier of the server, or of the instance; another one in its place has another identifier."""
-        ...
-
-    def check(self) -> None:
-        """Raise unless what the connection string says besides the server can be used."""
-        return
-
-    def choose_as(self, worker: Session) -> None:
-        """Read with the engine that the worker's settings name, as far as its process does the reading."""
-        return
-
-    def interrupt(self) -> None:
-        """End the connection's running or waiting command with an error; called from another thread."""
-        return
-
-    def give_up(self) -> None:
-        """From now on wait for no lock for long: the connection is about to be closed."""
-        return
-
-    def close(self) -> None: ...
+    slot: str
+    publications: tuple[str, ...]
+    start: int
+    end: int
+    local_only: bool = False  # without changes that have an origin
 
 
-class Publications(Protocol):
+class PublisherCatalog(Protocol):
     """The publications, by the publisher's present catalog."""
 
     def existing_publications(self, names: Sequence[str]) -> set[str]:
@@ -275,7 +192,7 @@ class Publications(Protocol):
     def older_value(self, relid: int, attnum: int, lsn: int) -> str | None:
         """The value of a column in rows that are older than it, if its attribute does not tell (`missing`), because
         rows have been rewritten since. None: NULL, or not known."""
-        return None
+        ...
 
     def definitions(self, schema: str, name: str, publications: Sequence[str]) -> list[RemoteDefinition]:
         """The tables that a subscriber needs for a published one: itself, after it its partitions if they are needed;
@@ -285,47 +202,84 @@ class Publications(Protocol):
     def publications_with_other_origins(self, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:
         """The publications with tables that subscriptions of the publisher write to; (schema, table) pairs in `known`
         do not count."""
-        return []
+        ...
 
 
 class Slots(Protocol):
     """Replication slots: what the publisher keeps for a subscriber, and their walsenders."""
 
-    @property
-    def has_slots(self) -> bool:
-        """Whether the publisher keeps anything for a subscriber."""
-        return True
-
-    def create_slot(self, name: str, *, two_phase: bool, failover: bool) -> int:
+    def create(self, name: str, *, two_phase: bool, failover: bool) -> int:
         """Create a slot; returns its consistent point."""
         ...
 
-    def alter_slot(self, name: str, *, failover: bool) -> None:
-        raise PublisherError("0A000", f'ERROR:  replication slot "{name}" cannot be altered')
+    def alter(self, name: str, *, failover: bool) -> None: ...
 
-    def drop_slot(self, name: str) -> None: ...
+    def drop(self, name: str) -> None: ...
+
+    def occupy(self, slot: str, sender: WalSender, within: Session | None = None) -> None:
+        """Reserve the slot for this worker, whose stream it is from now on; an error if another reads from it."""
+        ...
+
+    def leave(self, slot: str, token: str, within: Session | None = None) -> None:
+        """Release the slot of the worker with this token."""
+        ...
+
+    def retained(self, slot: str) -> Retained | None:
+        """What the publisher keeps for the slot; None: there is no such slot."""
+        ...
+
+    def probe(self, slot: str) -> SlotProbe | None:
+        """For a follower that looks now and then at what is retained; None: that needs no looking after."""
+        ...
+
+
+class ChangesWithin(Protocol):
+    """A few changes of a database of the subscriber's instance, read in the subscriber's own transaction."""
+
+    def is_usual(self, slot: tables.pg_replication_slot) -> bool:
+        """Is the slot a logical one of this database, without options or states that need further checks?"""
+        ...
+
+    def few(self, within: Session, wanted: StreamRequest) -> list[WireTransaction] | None:
+        """All of these transactions; None: there are many changes, one cannot be sent, or the log shows empty
+        transactions."""
+        ...
+
+    def has_sent(self, slot: str, transactions: Iterable[WireTransaction]) -> None:
+        """Count the transactions of `few`, which have been applied."""
+        ...
+
+
+class ChangeFiles(Protocol):
+    """The files that a stream of files of changes reads."""
+
+    def check(self) -> None:
+        """Raise unless the location and the format can be read."""
+        ...
+
+    def sources(self, start: int) -> Sequence[str]:
+        """The names of the files that have transactions from an LSN on."""
+        ...
+
+    def reader_of_sources(self, start: int) -> Choice:
+        """The engine that reads these files, by columns."""
+        ...
+
+
+class ChangeStream(Protocol):
+    """The transactions that a publisher sends to a subscription, and its position. `slot`: of the subscription; where
+    there are no slots, a name that nobody asks for."""
+
+    within: ChangesWithin | None = None  # the same changes for a transaction of the subscriber's own
+    files: ChangeFiles | None = None  # from which the changes come, if they come from files
+
+    def current_lsn(self) -> int:
+        """The end of the publisher's WAL."""
+        ...
 
     def lag(self, slot: str, *, tell: bool = False) -> SlotLag | None:
         """The lag of the slot; None: there is no such slot. `tell`: log, once, what it waits for."""
         ...
-
-    def retained(self, slot: str) -> Retained | None:
-        """What the publisher keeps for the slot; None: there is no such slot, or nothing is kept."""
-        return None
-
-    def probe(self, slot: str) -> SlotProbe | None:
-        """For a follower that looks now and then at what is retained; None: that needs no looking after."""
-        return None
-
-    @property
-    def shares_catalog(self) -> bool:
-        """Whether publisher and subscriber are databases of one instance. Then a worker's changes at its publisher can
-        be part of its own commit: the session that commits is given to `occupy`, `confirm` and `leave`."""
-        return False
-
-    def occupy(self, slot: str, sender: WalSender, within: Session | None = None) -> None:
-        """Reserve the slot for this worker; an error if another reads from it."""
-        return
 
     def start(self, slot: str, lsn: int, *, two_phase: bool = False) -> int:
         """The LSN from which the slot sends when asked for what comes after `lsn`; an error if it does not exist or is
@@ -336,55 +290,21 @@ class Slots(Protocol):
         """The subscriber has flushed everything before `lsn`."""
         ...
 
-    def leave(self, slot: str, token: str, within: Session | None = None) -> None:
-        """Release the slot of the worker with this token."""
-        return
-
-
-class ChangesWithin(Protocol):
-    """A few changes of a database of the subscriber's instance, read in the subscriber's own transaction."""
-
-    def is_usual(self, slot: tables.pg_replication_slot) -> bool:
-        """Is the slot a logical one of this database, without options or states that need further checks?"""
+    def transactions(self, wanted: StreamRequest, limit: int | None = None) -> Generator[WireTransaction, None, None]:
+        """These transactions, with their messages. `limit`: about how
+        many changes the caller will take."""
         ...
 
-    def few(
-        self, within: Session, publications: Sequence[str], start: int, end: int, *, local_only: bool
-    ) -> list[WireTransaction] | None:
-        """All transactions between two LSNs; None: there are many changes, one cannot be sent, or the log shows empty
-        transactions."""
+    def batch(self, wanted: StreamRequest, least: int) -> tuple[WireBatch, int] | None:
+        """The first of these transactions as columns, and the LSN before which they end. None: there are fewer than
+        about `least` changes, or they have to be sent message by message. Declined: their messages do not become
+        columns."""
         ...
 
-    def has_sent(self, slot: str, transactions: Iterable[WireTransaction]) -> None:
-        """Count the transactions of `few`, which have been applied."""
-        ...
-
-
-class ChangeStream(Protocol):
-    """The transactions that a slot sends."""
-
-    @property
-    def within(self) -> ChangesWithin | None:
-        """The same changes for a transaction of the subscriber's own; None: they are read apart from it."""
-        return None
-
-    def current_lsn(self) -> int:
-        """The end of the publisher's WAL."""
-        ...
-
-    def transactions(
-        self,
-        slot: str,
-        publications: Sequence[str],
-        start: int,
-        end: int,
-        *,
-        local_only: bool,
-        limit: int | None = None,
-    ) -> Generator[WireTransaction, None, None]:
-        """The transactions that finish at `start` or later and before `end`, with their messages. `limit`: about how
-        many changes the caller will take. ColumnsFollow may end them before."""
-        ...
+    def delivered(self, end: int) -> int:
+        """The LSN up to which everything has been sent, when all transactions before `end` were asked for and taken. A
+        publisher that cannot tell its end beforehand says here how far it came."""
+        return end
 
     def wait(self, lsn: int, seconds: float, over: Event) -> bool:
         """Wait until there is something behind `lsn`, for so long at most, or until `over` is set and `wake` is called;
@@ -396,79 +316,97 @@ class ChangeStream(Protocol):
         """End a wait; called from another thread."""
         return
 
-    def delivered(self, end: int) -> int:
-        """The LSN up to which everything has been sent, when all transactions before `end` were asked for and taken. A
-        publisher that cannot tell its end beforehand says here how far it came."""
-        return end
-
-    def sources(self, start: int) -> Sequence[str]:
-        """The names of the files from which transactions from an LSN on come, as far as they come from files."""
-        return ()
-
-    def reader_of_sources(self, start: int) -> Choice | None:
-        """The engine that reads these files, if they are large; None: there are none."""
-        return None
-
-    def batch(
-        self, slot: str, publications: Sequence[str], start: int, end: int, *, local_only: bool, least: int
-    ) -> tuple[WireBatch, int] | None:
-        """The first of these transactions as columns, and the LSN before which they end. None: there are fewer than
-        about `least` changes, or they have to be sent message by message. Declined: their messages do not become
-        columns."""
-        return None
-
-    def backlog(self, publications: Sequence[str], start: int, end: int, *, local_only: bool) -> Backlog | None:
-        """The changes to send between two LSNs; None: the publisher cannot tell without sending them."""
+    def backlog(self, wanted: StreamRequest) -> Backlog | None:
+        """The number of these transactions' changes; None: the publisher cannot tell without sending them."""
         return None
 
 
-class TableCopies(Protocol):
-    """The rows of published tables, for initial copies."""
-
-    @property
-    def copies_tables(self) -> bool:
-        """Whether there is anything to copy. Tables of other publishers are ready at once."""
-        return True
-
-    @property
-    def copies_directly(self) -> bool:
-        """Whether the rows of large tables can go into files of the lake as they arrive (TableCopy.direct)."""
-        return False
+class KeyRanges(Protocol):
+    """The rows of large tables in ranges of their keys, several of which are read at a time."""
 
     @property
     def readers(self) -> int:
         """How many ranges of a table's key are read at a time."""
-        return 1
-
-    def rows_in(self, names: Iterable[tuple[str, str]]) -> int | None:
-        """An upper bound for the rows of these tables, as (schema, table). None: the publisher is a process of its own,
-        which reads them while the subscriber waits."""
-        return None
-
-    def copy(
-        self, schema: str, name: str, publications: Sequence[str], wanted: WantedRanges | None = None
-    ) -> TableCopy:
-        """The published rows of a table as of now, or those in some ranges of its key. They are read as they are taken;
-        until then the publisher must not be asked for anything else. A missing table, or unequal column lists, is a
-        PgError, not a PublisherError: it is the subscriber that refuses them."""
         ...
-
-    def settled(self, lsn: int) -> int:
-        """An LSN that the stream will reach, behind all transactions that a snapshot has seen; `lsn` is the end of the
-        log when it was taken."""
-        return lsn
 
     def divide(
         self, schema: str, name: str, publications: Sequence[str], size: int
     ) -> tuple[tuple[tuple[str, int], ...], list[KeyRange]] | Undivided | None:
         """The names and types of a table's key, and ranges of it that have about so many bytes each. None: the table is
         smaller."""
-        return None
+        ...
+
+    def copy(self, schema: str, name: str, publications: Sequence[str], wanted: WantedRanges) -> TableCopy:
+        """The published rows in some ranges; see TableCopies."""
+        ...
+
+    def settled(self, lsn: int) -> int:
+        """An LSN that the stream will reach, behind all transactions that a snapshot has seen; `lsn` is the end of the
+        log when it was taken."""
+        ...
+
+
+class TableCopies(Protocol):
+    """The rows of published tables, for initial copies."""
+
+    copies_directly: bool = False  # the rows of large tables can go into files of the lake (TableCopy.direct)
+    ranges: KeyRanges | None = None
+
+    def copy(self, schema: str, name: str, publications: Sequence[str]) -> TableCopy:
+        """The published rows of a table as of now. They are read as they are taken; until then the publisher must not
+        be asked for anything else. A missing table, or unequal column lists, is a PgError, not a PublisherError: it is
+        the subscriber that refuses them."""
+        ...
 
     def count(self, schema: str, name: str, publications: Sequence[str]) -> int:
         """The number of rows that such a copy would have; the same errors."""
         ...
 
+    def rows_in(self, names: Iterable[tuple[str, str]]) -> int | None:
+        """An upper bound for the rows of these tables, as (schema, table). None: the publisher is a process of its own,
+        which reads them while the subscriber waits."""
+        return None
 
-class Publisher(PublisherConnection, Publications, Slots, ChangeStream, TableCopies, Protocol):
-    """An open connection to a database that publishes."""
+
+class Publisher(Protocol):
+    """An open connection to a publisher."""
+
+    catalog: PublisherCatalog
+    slots: Slots | None  # None: the publisher keeps nothing for a subscriber
+    stream: ChangeStream
+    copies: TableCopies | None  # None: there is nothing to copy, and tables are ready at once
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the connection is open, as far as that is known without a round trip."""
+        ...
+
+    @property
+    def used_password(self) -> bool:
+        """Whether the publisher asked for the password."""
+        ...
+
+    @property
+    def system_identifier(self) -> str:
+        """The identifier of the server, or of the instance; another one in its place has another identifier."""
+        ...
+
+    @property
+    def shares_catalog(self) -> bool:
+        """Whether publisher and subscriber are databases of one instance. Then a worker's changes at its publisher can
+        be part of its own commit: the session that commits is given to `occupy`, `confirm` and `leave`."""
+        return False
+
+    def choose_as(self, worker: Session) -> None:
+        """Read with the engine that the worker's settings name, as far as its process does the reading."""
+        return
+
+    def interrupt(self) -> None:
+        """End the connection's running or waiting command with an error; called from another thread."""
+        ...
+
+    def give_up(self) -> None:
+        """From now on wait for no lock for long: the connection is about to be closed."""
+        return
+
+    def close(self) -> None: ...

@@ -70,7 +70,7 @@ def has_news(context: WorkerContext, session: Session) -> bool:
 def catch_up_at_once(context: WorkerContext) -> Streamed | None:
     """Apply the changes; None: nothing was done."""
     opened = context.connection.opened
-    if context.lease is not None or opened is None or opened.within is None or context.log.hears("DEBUG1"):
+    if context.lease is not None or opened is None or opened.stream.within is None or context.log.hears("DEBUG1"):
         return None
     session = context.session
     transaction = session.transaction
@@ -105,7 +105,7 @@ def _look(context: WorkerContext, session: Session) -> _Seen:
     if subscription is None or not subscription.subenabled or subscription.subskiplsn:
         raise _OutOfTheOrdinary
     publisher = context.connection.opened_for(subscription, session)
-    changes = None if publisher is None else publisher.within
+    changes = None if publisher is None else publisher.stream.within
     if publisher is None or changes is None:
         raise _OutOfTheOrdinary
     states = state.table_states(session, subscription.oid).values()
@@ -167,11 +167,7 @@ class _Batch:
             raise _OutOfTheOrdinary
         self._context.settings.admit(session, seen.subscription)
         sent = seen.changes.few(
-            session,
-            seen.subscription.subpublications,
-            seen.at.start,
-            seen.at.end,
-            local_only=state.local_only(seen.subscription),
+            session, state.request(seen.subscription, seen.slot.slot_name, seen.at.start, seen.at.end)
         )
         if sent is None:
             raise _OutOfTheOrdinary

@@ -12,7 +12,7 @@ from pgrepl.catalog.roles import is_superuser
 from pgrepl.catalog.transaction import reading, statement
 from pgrepl.errors import PgError
 from pgrepl.replication.libpq.conninfo import parse_conninfo
-from pgrepl.replication.publisher.protocol import Publisher, PublisherError, Slots, not_started
+from pgrepl.replication.publisher.protocol import ChangeStream, Publisher, PublisherError, not_started
 from pgrepl.replication.publisher.senders import StreamOptions, WalSender
 from pgrepl.replication.subscriber import lease, same_server, state
 from pgrepl.replication.subscriber.context import WorkerContext
@@ -45,7 +45,7 @@ def attach(context: WorkerContext) -> tuple[HeldLease, Publisher]:
             except PgError as error:
                 raise WorkerFailed(error, began=False) from None
             if publisher.shares_catalog and same_server.is_unknown(session, context.subid):
-                _catch_up_with_slot(context, publisher, subscription)
+                _catch_up_with_slot(context, publisher.stream, subscription)
             with asking():
                 same_server.remember(session, context.subid, publisher)
             if publisher.shares_catalog:
@@ -63,17 +63,17 @@ def attach(context: WorkerContext) -> tuple[HeldLease, Publisher]:
     return held, publisher
 
 
-def _catch_up_with_slot(context: WorkerContext, publisher: Slots, subscription: tables.pg_subscription) -> None:
+def _catch_up_with_slot(context: WorkerContext, stream: ChangeStream, subscription: tables.pg_subscription) -> None:
     """Move the origin to the slot's position, in a catalog of a format before 5: there the origin of a subscription to
     its own instance moved only with applied changes, the slot with all that were read."""
     with asking():
-        lag = publisher.lag(catalog.slot_of(subscription), tell=True)
+        lag = stream.lag(catalog.slot_of(subscription), tell=True)
     position = state.position(context.session, context.subid)
     if lag is not None and position and lag.confirmed > position:
         state.move(context.session, context.subid, lag.confirmed)
 
 
-def _occupy_own(context: WorkerContext, publisher: Slots, subscription: tables.pg_subscription, token: str) -> None:
+def _occupy_own(context: WorkerContext, publisher: Publisher, subscription: tables.pg_subscription, token: str) -> None:
     with reading(context.session):
         lsn = state.position(context.session, subscription.oid)
     name = parse_conninfo(subscription.subconninfo).get("application_name") or str(subscription.subname)
@@ -82,7 +82,7 @@ def _occupy_own(context: WorkerContext, publisher: Slots, subscription: tables.p
 
 def occupy(
     context: WorkerContext,
-    publisher: Slots,
+    publisher: Publisher,
     subscription: tables.pg_subscription,
     slot: str,
     name: str,
@@ -90,6 +90,8 @@ def occupy(
     token: str,
 ) -> None:
     """Become the reader of a slot, who goes on from an LSN and has this application_name at the publisher."""
+    if publisher.slots is None:
+        return
     options = StreamOptions(
         tuple(subscription.subpublications),
         subscription.suborigin,
@@ -99,7 +101,7 @@ def occupy(
     )
     try:
         sender = WalSender(token, name, options.statement(slot, lsn), options=options)
-        publisher.occupy(slot, sender, context.session if publisher.shares_catalog else None)
+        publisher.slots.occupy(slot, sender, context.session if publisher.shares_catalog else None)
     except PublisherError as error:
         raise WorkerFailed(not_started(error), began=False) from None
 
@@ -115,10 +117,12 @@ def detach(context: WorkerContext, *, occupied: bool = True) -> None:
         context.heartbeat = None
     processes.retire(held.token)
     publisher, slot = context.connection.opened, catalog.slot_of(held.subscription)
+    slots = None if publisher is None else publisher.slots
+    within = context.session if publisher is not None and publisher.shares_catalog else None
     with suppress(PublisherError, PgError):
-        if publisher is not None and occupied and not publisher.shares_catalog:
-            publisher.leave(slot, held.token)
+        if slots is not None and occupied and within is None:
+            slots.leave(slot, held.token)
     with suppress(PublisherError, PgError), statement(context.session, writes=True):
         lease.end(context.session, context.subid, lease.APPLY, held.token)
-        if publisher is not None and publisher.shares_catalog:
-            publisher.leave(slot, held.token, context.session)
+        if slots is not None and within is not None:
+            slots.leave(slot, held.token, within)

@@ -141,7 +141,7 @@ def _files(
     except _ClientRefuses as refusal:
         raise ConnectionFailure(str(refusal)) from None
     declaring = LakePublisher(there, used_password=used_password, own_instance=True, apart=apart)
-    return FilesPublisher(declaring, there, own, subid, given)
+    return FilesPublisher(declaring, own, subid, given)
 
 
 def _is_here(session: Session, hosts: tuple[Endpoint, ...], wish: _Wish) -> bool:

@@ -33,16 +33,14 @@ from pgrepl.lake.table import lake_table
 from pgrepl.replication.origins import create_origin, drop_origin, origin_or_none
 from pgrepl.replication.publisher.definition import RemoteDefinition, definition_of
 from pgrepl.replication.publisher.protocol import (
-    CountRows,
-    Publications,
+    KeyRanges,
+    PublisherCatalog,
     PublisherError,
     TableCopies,
-    TableCopy,
-    Undivided,
-    WantedRanges,
     not_created,
     not_received,
 )
+from pgrepl.replication.publisher.table_copy import CountRows, TableCopy, Undivided, WantedRanges
 from pgrepl.replication.subscriber import lease, ranges, state
 from pgrepl.replication.subscriber.apply.overlay import Overlay
 from pgrepl.replication.subscriber.apply.play import Player
@@ -122,7 +120,7 @@ def _begin(context: WorkerContext, relid: int, *, in_pieces: bool) -> str | None
         current = state.table_state(session, subscription.oid, relid)
         if current not in (catalog.INIT, catalog.DATASYNC):
             return None
-        definition = _definition(session, subscription, relid, publisher)
+        definition = _definition(session, subscription, relid, publisher.catalog)
         context.lock(subscription)
         if definition is not None:
             _add_columns(context, subscription, relid, definition)
@@ -135,13 +133,14 @@ def _begin(context: WorkerContext, relid: int, *, in_pieces: bool) -> str | None
         slot = sync_slot_name(session, subscription.oid, relid)
     session.link.flush()  # after a power cut the next attempt must know that there may be a slot
     crash_point("copy.begun")
-    if in_pieces:
+    slots = publisher.slots
+    if in_pieces or slots is None:
         return ""
     if current == catalog.DATASYNC:  # an attempt before this one
         with suppress(PublisherError):
-            publisher.drop_slot(slot)
+            slots.drop(slot)
     try:
-        publisher.create_slot(slot, two_phase=False, failover=bool(subscription.subfailover))
+        slots.create(slot, two_phase=False, failover=bool(subscription.subfailover))
     except PublisherError as error:
         raise WorkerFailed(not_created(slot, error)) from None
     crash_point("copy.slot")
@@ -177,7 +176,8 @@ def divide_tables(context: WorkerContext, relids: Sequence[int]) -> set[int]:
     with context.transaction() as subscription:
         publisher = context.connection.publisher(subscription)
         known = ranges.copy_ranges(session, subscription.oid)
-        answers = {relid: _divided(session, subscription, relid, publisher) for relid in relids if relid not in known}
+        key_ranges = None if publisher.copies is None else publisher.copies.ranges
+        answers = {relid: _divided(session, subscription, relid, key_ranges) for relid in relids if relid not in known}
         found = {relid: made for relid, made in answers.items() if isinstance(made, CopyRanges)}
         if found:
             context.lock(subscription, state.position(session, subscription.oid))
@@ -195,15 +195,15 @@ def divide_tables(context: WorkerContext, relids: Sequence[int]) -> set[int]:
 
 
 def _divided(
-    session: Session, subscription: tables.pg_subscription, relid: int, publisher: TableCopies
+    session: Session, subscription: tables.pg_subscription, relid: int, key_ranges: KeyRanges | None
 ) -> CopyRanges | Undivided | None:
     """The ranges of a large table's key; None: it is smaller."""
     table = relation(session, relid)
     size = int(session.settings.value("pgrepl.copy_range_size")) * 1024
-    if not size:
+    if key_ranges is None or not size:
         return None
     with asking(), working():
-        found = publisher.divide(table.schema, table.name, subscription.subpublications, size)
+        found = key_ranges.divide(table.schema, table.name, subscription.subpublications, size)
     if found is None or isinstance(found, Undivided):
         return found
     if table.kind != "r":
@@ -253,14 +253,15 @@ def _commit(
         publisher = context.connection.publisher(subscription)
         at = last_snapshot(session)
         tree = _tree(session, relid)
+        key_ranges = None if publisher.copies is None else publisher.copies.ranges
         with context.session.acting_as(subscription.subowner):
-            definition = _definition(session, subscription, relid, publisher)
+            definition = _definition(session, subscription, relid, publisher.catalog)
             divided = ranges.copy_ranges(session, subscription.oid)[relid] if pieces else None
-            wanted = None if divided is None else tuple(divided.unfinished[: publisher.readers])
+            wanted = None if divided is None or key_ranges is None else tuple(divided.unfinished[: key_ranges.readers])
             with working():
-                received, source, count = _received(context, subscription, relid, publisher, divided, wanted)
+                received, source, count = _received(context, subscription, relid, publisher.copies, divided, wanted)
             with asking():
-                lsn = source.lsn if source.snapshot is None else publisher.settled(source.lsn)
+                lsn = source.lsn if key_ranges is None or source.snapshot is None else key_ranges.settled(source.lsn)
         crash_point("copy.received")
         if not locked:
             wait_alone()
@@ -299,7 +300,7 @@ def _commit(
 
 
 def _definition(
-    session: Session, subscription: tables.pg_subscription, relid: int, publisher: Publications
+    session: Session, subscription: tables.pg_subscription, relid: int, publisher: PublisherCatalog
 ) -> RemoteDefinition | None:
     """The publisher's definition of a table, if the subscription follows it, and the table is published."""
     if subscription.subschemachanges == catalog.NO_SCHEMA:
@@ -344,15 +345,16 @@ def forget_slot(context: WorkerContext, relid: int) -> None:
     with context.transaction() as subscription:
         publisher = context.connection.publisher(subscription)
         slot = sync_slot_name(context.session, subscription.oid, relid)
-    with suppress(PublisherError):
-        publisher.drop_slot(slot)
+    if publisher.slots is not None:
+        with suppress(PublisherError):
+            publisher.slots.drop(slot)
 
 
 def _received(
     context: WorkerContext,
     subscription: tables.pg_subscription,
     relid: int,
-    publisher: TableCopies,
+    copies: TableCopies | None,
     divided: CopyRanges | None = None,
     wanted: tuple[KeyRange, ...] | None = None,
 ) -> tuple[Player | StagedCopy, TableCopy, int]:
@@ -361,9 +363,9 @@ def _received(
     session = context.session
     table = relation(session, relid)
     if divided is None or wanted is None:
-        source = _source(table, subscription, publisher)
+        source = _source(table, subscription, copies)
     else:
-        source = _source(table, subscription, publisher, WantedRanges(wanted, frozenset(context.passed)))
+        source = _source(table, subscription, copies, WantedRanges(wanted, frozenset(context.passed)))
         if _others_write(session, subscription.oid, relid, divided.since):
             source = replace(source, spark=None, direct=None)
     player = Player(session, subscription, Progress(catalog.origin_name(subscription.oid)), lambda relid, lsn: True)
@@ -403,10 +405,18 @@ def _others_write(session: Session, subid: int, relid: int, since: int) -> bool:
 
 
 def _source(
-    table: Relation, subscription: tables.pg_subscription, publisher: TableCopies, wanted: WantedRanges | None = None
+    table: Relation,
+    subscription: tables.pg_subscription,
+    copies: TableCopies | None,
+    wanted: WantedRanges | None = None,
 ) -> TableCopy:
+    named = table.schema, table.name, subscription.subpublications
     try:
-        return publisher.copy(table.schema, table.name, subscription.subpublications, wanted)
+        if copies is None:
+            raise PublisherError(
+                "0A000", f'ERROR:  files of changes have no copy of table "{table.schema}.{table.name}"'
+            )
+        return copies.copy(*named) if wanted is None or copies.ranges is None else copies.ranges.copy(*named, wanted)
     except PublisherError as error:
         text = f'could not start initial contents copy for table "{table.qualified_name}": {error}'
         raise PgError("08006", text) from None

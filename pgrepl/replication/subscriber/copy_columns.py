@@ -16,7 +16,7 @@ from pgrepl.catalog.relation import Attribute, Relation
 from pgrepl.errors import Declined, PgError
 from pgrepl.expr.defaults import column_default
 from pgrepl.lake.files import last_snapshot
-from pgrepl.replication.publisher.protocol import LakeSources
+from pgrepl.replication.publisher.table_copy import LakeSources
 from pgrepl.replication.subscriber.apply.target import match_columns
 from pgrepl.replication.subscriber.convert import converted, copied, is_same
 from pgrepl.replication.wire.messages import SentColumn, SentRelation

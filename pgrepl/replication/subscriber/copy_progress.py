@@ -10,7 +10,7 @@ from pgrepl.catalog.copies import Copying
 
 if TYPE_CHECKING:
     from pgrepl.catalog.relation import Relation
-    from pgrepl.replication.publisher.protocol import CountRows
+    from pgrepl.replication.publisher.table_copy import CountRows
     from pgrepl.replication.subscriber.observer import Observer
 
 

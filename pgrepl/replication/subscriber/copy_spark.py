@@ -15,7 +15,7 @@ from pgrepl.catalog.relation import Relation
 from pgrepl.errors import Declined, PgError
 from pgrepl.lake.files import last_snapshot
 from pgrepl.lake.stage_progress import counting_writes
-from pgrepl.replication.publisher.protocol import BeginCount, TableCopy
+from pgrepl.replication.publisher.table_copy import BeginCount, TableCopy
 from pgrepl.replication.subscriber.convert import row_errors
 from pgrepl.replication.subscriber.convert_spark import new_rows
 from pgrepl.replication.wire.batch import SparkCopyRows

@@ -69,13 +69,13 @@ class KeptConnection:
             over.wait(seconds)
             return True
         try:
-            return opened.wait(lsn, seconds, over)
+            return opened.stream.wait(lsn, seconds, over)
         except PublisherError:
             return True
 
     def wake(self) -> None:
         if (opened := self.opened) is not None:
-            opened.wake()
+            opened.stream.wake()
 
     def interrupt(self) -> None:
         if (opened := self.opened) is not None:

@@ -71,7 +71,7 @@ def _preview(context: WorkerContext, subscription: tables.pg_subscription, upto:
     publisher = context.connection.publisher(subscription)
     slot = catalog.slot_of(subscription)
     with asking():
-        lag = publisher.lag(slot)
+        lag = publisher.stream.lag(slot)
     if lag is None:
         missing = PublisherError("42704", f'ERROR:  replication slot "{slot}" does not exist')
         raise WorkerFailed(not_started(missing), began=False)
@@ -83,14 +83,7 @@ def _preview(context: WorkerContext, subscription: tables.pg_subscription, upto:
         table = relation(session, relid)
         tables[table.schema, table.name] = _table(publisher, subscription, table, current, copy=copy)
     transactions = 0
-    stream = publisher.transactions(
-        slot,
-        subscription.subpublications,
-        start,
-        end,
-        local_only=state.local_only(subscription),
-        limit=BATCH,
-    )
+    stream = publisher.stream.transactions(state.request(subscription, slot, start, end), BATCH)
     with closing(stream):
         try:
             for transaction in stream:
@@ -103,7 +96,7 @@ def _preview(context: WorkerContext, subscription: tables.pg_subscription, upto:
                             found.changes["truncate" if truncates else message.operation] += 1  # type: ignore[union-attr]
         except PublisherError as error:
             raise WorkerFailed(not_received(error)) from None
-    plans = list(tables.values())
+    copies, plans = publisher.copies, list(tables.values())
     changed = [total for plan in plans if (total := plan.changes.total())]
     batch = choose_batch(session, sum(changed), len(changed))
     for plan in plans:
@@ -111,15 +104,16 @@ def _preview(context: WorkerContext, subscription: tables.pg_subscription, upto:
         if triggered is not None:
             plan.choice = triggered
         elif plan.to_copy is not None:
-            size = plan.to_copy * BYTES_IN_ROW if publisher.copies_directly else None
+            size = plan.to_copy * BYTES_IN_ROW if copies is not None and copies.copies_directly else None
             plan.choice = choose_copy(session, plan.to_copy, size=size)
         elif plan.changes:
             plan.choice = choose_of_batch(session, batch, plan.changes.total())
-    files = tuple(publisher.sources(start)) if start < end else ()
+    files = publisher.stream.files
+    sources = () if files is None or start >= end else tuple(files.sources(start))
     with asking():
-        reader = publisher.reader_of_sources(start) if files else None
-        delivered = publisher.delivered(end)
-    return Preview(subscription.subname, start, delivered, transactions, plans, files, reader)
+        reader = files.reader_of_sources(start) if files is not None and sources else None
+        delivered = publisher.stream.delivered(end)
+    return Preview(subscription.subname, start, delivered, transactions, plans, sources, reader)
 
 
 def _triggered(session: Session, plan: TablePreview) -> Choice | None:
@@ -136,11 +130,11 @@ def _table(
 ) -> TablePreview:
     names = subscription.subpublications
     with asking():
-        published = publisher.published_as(table.schema, table.name, names)
+        published = publisher.catalog.published_as(table.schema, table.name, names)
     found = TablePreview(table.schema, table.name, current, published)
     if copy and current in (catalog.INIT, catalog.DATASYNC) and published is not None:
         try:
-            found.to_copy = publisher.count(table.schema, table.name, names)
+            found.to_copy = 0 if publisher.copies is None else publisher.copies.count(table.schema, table.name, names)
         except PublisherError as error:
             text = f'could not start initial contents copy for table "{table.qualified_name}": {error}'
             raise WorkerFailed(PgError("08006", text)) from None

@@ -34,10 +34,10 @@ class PublisherWatch:
         self._warned = Warned()
         self._running: _Looks | None = None
 
-    def start(self, publisher: Slots, slot: str, subscription: str) -> None:
+    def start(self, slots: Slots, slot: str, subscription: str) -> None:
         probe = None
         with suppress(PublisherError):
-            probe = publisher.probe(slot)
+            probe = slots.probe(slot)
         if probe is None:
             return
         with reading(self._session):

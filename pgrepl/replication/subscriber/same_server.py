@@ -20,12 +20,12 @@ from pgrepl.errors import PgError
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.replication.publisher.protocol import PublisherConnection
+    from pgrepl.replication.publisher.protocol import Publisher
 
 UNKNOWN = ""  # in place of an identifier; catalog/migration.py writes it
 
 
-def remember(session: Session, subid: int, publisher: PublisherConnection) -> None:
+def remember(session: Session, subid: int, publisher: Publisher) -> None:
     """Store the publisher's identifier with the subscription, if it has none; in a write transaction."""
     known = one(session, tables.pgrepl_publisher, subid=subid)
     if known is None:
@@ -50,7 +50,7 @@ def forget(session: Session, subid: int) -> None:
     delete(session, tables.pgrepl_publisher, subid=subid)
 
 
-def check(session: Session, subscription: tables.pg_subscription, publisher: PublisherConnection) -> None:
+def check(session: Session, subscription: tables.pg_subscription, publisher: Publisher) -> None:
     """Raise if the publisher's identifier differs from the stored one."""
     before = one(session, tables.pgrepl_publisher, subid=subscription.oid)
     if before is None:

@@ -11,6 +11,7 @@ from pgrepl.catalog import tables
 from pgrepl.catalog.store import delete, insert, one, rows, update
 from pgrepl.errors import PgError
 from pgrepl.replication.origins import advance_origin, origin_progress
+from pgrepl.replication.publisher.protocol import StreamRequest
 from pgrepl.replication.subscriber import ranges
 
 if TYPE_CHECKING:
@@ -23,9 +24,10 @@ def enabled_subscriptions(session: Session) -> list[tables.pg_subscription]:
     return sorted((row for row in found if row.subenabled and row.subslotname), key=lambda row: row.oid)
 
 
-def local_only(subscription: tables.pg_subscription) -> bool:
-    """Whether the subscription receives only changes without an origin (origin = none)."""
-    return bool(subscription.suborigin.lower() == "none")
+def request(subscription: tables.pg_subscription, slot: str, start: int, end: int) -> StreamRequest:
+    """The transactions between two LSNs that a slot sends to the subscription."""
+    local_only = bool(subscription.suborigin.lower() == "none")
+    return StreamRequest(slot, tuple(subscription.subpublications), start, end, local_only)
 
 
 def position(session: Session, subid: int, only: int = 0) -> int:

@@ -328,11 +328,11 @@ def _publisher(session: Session, row: tables.pg_subscription, applied: int) -> _
         return _Answer(unreachable=str(failure))
     published = None
     try:
-        published = {(table.schema, table.name) for table in publisher.published_tables(row.subpublications)}
-        lag = publisher.lag(row.subslotname)
+        published = {(table.schema, table.name) for table in publisher.catalog.published_tables(row.subpublications)}
+        lag = publisher.stream.lag(row.subslotname)
         if lag is None:
             return _Answer(unreachable=f'replication slot "{row.subslotname}" does not exist', published=published)
-        retained = publisher.retained(row.subslotname)
+        retained = None if publisher.slots is None else publisher.slots.retained(row.subslotname)
         if retained is not None and retained.status == LOST:
             lost = f'replication slot "{row.subslotname}" is lost: {why_invalid(retained.invalid)}'
             return _Answer(lag, None, lost, published, retained)
@@ -340,8 +340,7 @@ def _publisher(session: Session, row: tables.pg_subscription, applied: int) -> _
             ahead = server_text(slot_is_ahead(row.subslotname, lag.confirmed, applied))
             return _Answer(lag, None, ahead, published, retained)
         start = max(lag.confirmed, applied)
-        local_only = state.local_only(row)
-        backlog = publisher.backlog(row.subpublications, start, lag.current, local_only=local_only)
+        backlog = publisher.stream.backlog(state.request(row, row.subslotname, start, lag.current))
         return _Answer(lag, backlog, None, published, retained)
     except PublisherError as error:
         return _Answer(unreachable=str(error), published=published)

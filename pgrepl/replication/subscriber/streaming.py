@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog import statistics, tables
 from pgrepl.catalog import subscription as catalog
 from pgrepl.lake.crash_points import crash_point
-from pgrepl.replication.publisher.protocol import Publisher, PublisherError, Slots, not_started
+from pgrepl.replication.publisher.protocol import ChangeStream, Publisher, PublisherError, StreamRequest, not_started
 from pgrepl.replication.subscriber import apply_loop as loop
 from pgrepl.replication.subscriber import lease, state
 from pgrepl.replication.subscriber.apply.columns.stage import commit_batch, receive
@@ -38,16 +38,16 @@ def stream_batch(context: WorkerContext, upto: int | None, limit: int | None) ->
         publisher = context.connection.publisher(subscription)
         asked_at = statistics.now()
         with asking():
-            present = publisher.current_lsn()  # before transactions are asked for
+            present = publisher.stream.current_lsn()  # before transactions are asked for
         position = state.position(context.session, subscription.oid)
         two_phase = subscription.subtwophasestate == catalog.TWO_PHASE_ENABLED
-        start = start_stream(publisher, catalog.slot_of(subscription), position, two_phase=two_phase)
+        start = start_stream(publisher.stream, catalog.slot_of(subscription), position, two_phase=two_phase)
         at = loop.Bounds(
             position, start, present if upto is None else min(present, upto), present, publisher.shares_catalog
         )
         following = following_of(context, subscription, publisher)
         with ExitStack() as received:
-            batch = StreamBatch(context, subscription, publisher, following, at, asked_at, transaction, received)
+            batch = StreamBatch(context, subscription, publisher.stream, following, at, asked_at, transaction, received)
             return loop.carry_out(loop.apply_batch(at, limit), batch.work)
 
 
@@ -70,7 +70,7 @@ def missing_before(context: WorkerContext, lsn: int | None = None) -> int | None
     with context.transaction() as subscription:
         publisher = context.connection.publisher(subscription)
         with asking():
-            lag = publisher.lag(catalog.slot_of(subscription), tell=True)
+            lag = publisher.stream.lag(catalog.slot_of(subscription), tell=True)
         position = state.position(session, subscription.oid)
         states = state.table_states(session, subscription.oid).values()
         can_begin = state.two_phase_can_begin(session, subscription)
@@ -88,7 +88,7 @@ def enable_two_phase(context: WorkerContext) -> bool:
             return False
         publisher = context.connection.publisher(subscription)
         position = state.position(context.session, subscription.oid)
-        start_stream(publisher, catalog.slot_of(subscription), position, two_phase=True)
+        start_stream(publisher.stream, catalog.slot_of(subscription), position, two_phase=True)
         context.lock(subscription, position)
         state.enable_two_phase(context.session, subscription.oid)
     worker = f'logical replication apply worker for subscription "{subscription.subname}"'
@@ -99,10 +99,10 @@ def enable_two_phase(context: WorkerContext) -> bool:
     return True
 
 
-def start_stream(publisher: Slots, slot: str, position: int, *, two_phase: bool = False) -> int:
+def start_stream(stream: ChangeStream, slot: str, position: int, *, two_phase: bool = False) -> int:
     """The LSN from which the slot sends what comes behind `position`."""
     try:
-        return publisher.start(slot, position, two_phase=two_phase)
+        return stream.start(slot, position, two_phase=two_phase)
     except PublisherError as error:
         raise WorkerFailed(not_started(error), began=False) from None
 
@@ -116,7 +116,7 @@ class StreamBatch:
 
     context: WorkerContext
     subscription: tables.pg_subscription
-    publisher: Publisher
+    stream: ChangeStream
     following: Following | None
     at: loop.Bounds
     asked_at: str  # when the publisher told its present end
@@ -128,6 +128,10 @@ class StreamBatch:
     def __post_init__(self) -> None:
         self.session = self.context.session
         self.slot = catalog.slot_of(self.subscription)
+
+    @property
+    def wanted(self) -> StreamRequest:
+        return state.request(self.subscription, self.slot, self.at.start, self.at.end)
 
     @property
     def work(self) -> dict[type, Callable[[Any], Any]]:
@@ -153,8 +157,7 @@ class StreamBatch:
         with asking(), working():
             if prepared_of(self.session, self.subscription):
                 return None  # the check of locks on their keys is only made row by row
-            at, log = self.at, self.context.log
-            found = receive(self.session, self.subscription, self.publisher, self.slot, at.start, at.end, log)
+            found = receive(self.session, self.subscription, self.stream, self.wanted, self.context.log)
             if found is None:
                 return None
             batch, reached = found
@@ -182,14 +185,7 @@ class StreamBatch:
 
     def receive(self, step: loop.Receive) -> loop.Received:
         self.received.close()  # columns that could not be applied
-        stream = self.publisher.transactions(
-            self.slot,
-            self.subscription.subpublications,
-            self.at.start,
-            self.at.end,
-            local_only=state.local_only(self.subscription),
-            limit=step.most,
-        )
+        stream = self.stream.transactions(self.wanted, step.most)
         self.received.enter_context(closing(stream))
         found = loop.Received.of(stream, step.most)
         crash_point("apply.received")
@@ -250,7 +246,7 @@ class StreamBatch:
     def end_stream(self, _: loop.EndStream) -> int:
         self.received.close()
         with asking():
-            return self.publisher.delivered(self.at.end)
+            return self.stream.delivered(self.at.end)
 
     def ask_unsettled(self, step: loop.AskUnsettled) -> bool:
         return state.unsettled(self.session, self.subscription.oid, step.lsn)
@@ -274,8 +270,8 @@ class StreamBatch:
 
     def confirm(self, step: loop.Confirm) -> None:
         if step.within:
-            return self.publisher.confirm(self.slot, step.lsn, self.session)
+            return self.stream.confirm(self.slot, step.lsn, self.session)
         self.session.link.flush()  # the publisher keeps no confirmed changes (get_flush_position)
         crash_point("apply.flushed")
         with asking():
-            return self.publisher.confirm(self.slot, step.lsn)
+            return self.stream.confirm(self.slot, step.lsn)

@@ -82,9 +82,9 @@ def _occupy(context: WorkerContext, relid: int) -> str | None:
 
 def _leave(context: WorkerContext, slot: str) -> None:
     publisher = context.connection.opened
-    if publisher is not None and not context.stopped:
+    if publisher is not None and publisher.slots is not None and not context.stopped:
         with suppress(PublisherError, PgError):
-            publisher.leave(slot, context.token)
+            publisher.slots.leave(slot, context.token)
 
 
 def _catch_up(context: WorkerContext, relid: int, *, hands_over: bool) -> bool:
@@ -107,12 +107,20 @@ def _stream_batch(context: WorkerContext, relid: int, *, hands_over: bool) -> tu
         publisher = context.connection.publisher(subscription)
         position = state.position(session, subscription.oid, relid)
         end = max(position, state.position(session, subscription.oid))
-        start = start_stream(publisher, catalog.sync_slot_name(session, subscription.oid, relid), position)
+        start = start_stream(publisher.stream, catalog.sync_slot_name(session, subscription.oid, relid), position)
         at = loop.Bounds(position, start, end, end, publisher.shares_catalog)
         following = following_of(context, subscription, publisher, relid)
         with ExitStack() as received:
             batch = _TableBatch(
-                context, subscription, publisher, following, at, statistics.now(), transaction, received, only=relid
+                context,
+                subscription,
+                publisher.stream,
+                following,
+                at,
+                statistics.now(),
+                transaction,
+                received,
+                only=relid,
             )
             batch.hands_over = hands_over
             return loop.carry_out(loop.apply_batch(at, None), batch.work), batch.is_handed_over

@@ -60,7 +60,8 @@ def shared_out(context: WorkerContext, waiting: Sequence[Relation]) -> tuple[lis
         fit = [table for table in waiting if table in streams or not has_triggers(session, table.oid)]
         publisher = context.connection.publisher(subscription)
         try:
-            size = publisher.rows_in([(table.schema, table.name) for table in fit]) if fit and most > 0 else 0
+            copies, names = publisher.copies, [(table.schema, table.name) for table in fit]
+            size = 0 if not fit or most <= 0 else None if copies is None else copies.rows_in(names)
         except PublisherError:  # the copy will raise it
             size = 0
         if size is None or choose_job(session, size).on_spark:

@@ -236,8 +236,8 @@ class Worker:
     def _attach(self) -> None:
         if self.context.lease is None:
             held, publisher = attach(self.context)
-            if self._watch is not None:
-                self._watch.start(publisher, catalog.slot_of(held.subscription), held.subscription.subname)
+            if self._watch is not None and publisher.slots is not None:
+                self._watch.start(publisher.slots, catalog.slot_of(held.subscription), held.subscription.subname)
 
     def _detach(self) -> None:
         if self._watch is not None:
@@ -427,15 +427,15 @@ class Worker:
 
             publisher = self.context.connection.publisher(subscription)
             with asking():
-                end = publisher.current_lsn()
+                end = publisher.stream.current_lsn()
             if end == self._asked_at:
                 return
             subscribed = state.table_states(self.session, self._subid)
             with asking(), working():
-                found = new_tables.missing(self.session, subscription, publisher, subscribed)
+                found = new_tables.missing(self.session, subscription, publisher.catalog, subscribed)
             if found:
                 self.context.lock(subscription, state.position(self.session, self._subid))
                 with self.session.acting_as(subscription.subowner), working():
-                    new_tables.add(self.session, subscription, publisher, found, self.log)
+                    new_tables.add(self.session, subscription, publisher.copies, found, self.log)
         self._asked_at = end
         crash_point("schema.added")

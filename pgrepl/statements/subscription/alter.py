@@ -104,7 +104,10 @@ def _alter_slot(session: Session, subscription: tables.pg_subscription, failover
     with connected(session, subscription) as publisher:
         name = catalog.slot_of(subscription)
         try:
-            publisher.alter_slot(name, failover=failover)
+            if publisher.slots is not None:
+                publisher.slots.alter(name, failover=failover)
+            elif failover:
+                raise PublisherError("0A000", "ERROR:  failover is not supported for files of changes")
         except PublisherError as error:
             raise PgError("08P01", f'could not alter replication slot "{name}": {error}') from None
 
@@ -113,7 +116,7 @@ def _note_columns(session: Session, subscription: tables.pg_subscription) -> Non
     """Note the publisher's present columns, from which changes are told. Without tables there is nothing to ask."""
     if subscription.subslotname is not None and catalog.subscription_relations(session, subscription.oid):
         with connected(session, subscription) as publisher:
-            note_columns(session, publisher, subscription)
+            note_columns(session, publisher.catalog, subscription)
 
 
 def _enable_or_disable(session: Session, stmt: AlterSubscriptionStmt, subscription: tables.pg_subscription) -> Changes:

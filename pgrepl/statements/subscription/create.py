@@ -14,7 +14,7 @@ from pgrepl.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.replication.libpq.conninfo import check_conninfo
 from pgrepl.replication.origins import check_room_for_another, create_origin
-from pgrepl.replication.publisher.protocol import Publisher, PublisherError
+from pgrepl.replication.publisher.protocol import ChangeFiles, Publisher, PublisherError, Slots
 from pgrepl.replication.subscriber import same_server
 from pgrepl.sql.nodes import CreateSubscriptionStmt
 from pgrepl.statements.subscription.files import check_files_options
@@ -102,37 +102,38 @@ def _insert(session: Session, stmt: CreateSubscriptionStmt, options: Subscriptio
 def _fetch(
     session: Session, publisher: Publisher, subscription: tables.pg_subscription, options: SubscriptionOptions
 ) -> None:
-    check_publications(session, publisher, subscription.subpublications)
-    check_publications_origin(session, publisher, subscription, copy_data=options.copy_data)
+    check_publications(session, publisher.catalog, subscription.subpublications)
+    check_publications_origin(session, publisher.catalog, subscription, copy_data=options.copy_data)
     count = add_tables(session, publisher, subscription, copy_data=options.copy_data)
-    if not publisher.has_slots:
-        _check_files(session, publisher, subscription)
-    elif options.create_slot:
+    if publisher.stream.files is not None:
+        _check_files(publisher.stream.files)
+    elif publisher.slots is not None and options.create_slot:
         # without tables to copy two_phase can be enabled at once; without any tables it waits for a refresh
         two_phase = options.two_phase and not options.copy_data and count > 0
-        _create_slot(session, publisher, subscription, two_phase=two_phase, failover=options.failover)
-
-
-def _check_files(session: Session, publisher: Publisher, subscription: tables.pg_subscription) -> None:
-    """Look for the files of changes, before a worker does."""
-    try:
-        publisher.check()
-    except PublisherError as error:
-        raise PgError(error.sqlstate, f"could not read the files of changes: {error}") from None
+        _create_slot(session, publisher.slots, subscription, two_phase=two_phase, failover=options.failover)
+    else:
+        return
     same_server.remember(session, subscription.oid, publisher)
 
 
+def _check_files(files: ChangeFiles) -> None:
+    """Look for the files of changes, before a worker does."""
+    try:
+        files.check()
+    except PublisherError as error:
+        raise PgError(error.sqlstate, f"could not read the files of changes: {error}") from None
+
+
 def _create_slot(
-    session: Session, publisher: Publisher, subscription: tables.pg_subscription, *, two_phase: bool, failover: bool
+    session: Session, slots: Slots, subscription: tables.pg_subscription, *, two_phase: bool, failover: bool
 ) -> None:
     """The slot comes last: a statement that fails leaves none."""
     name = catalog.slot_of(subscription)
     try:
-        publisher.create_slot(name, two_phase=two_phase, failover=failover)
+        slots.create(name, two_phase=two_phase, failover=failover)
     except PublisherError as error:
         raise PgError("08P01", f'could not create replication slot "{name}": {error}') from None
     if two_phase:
         state = catalog.TWO_PHASE_ENABLED
         update(session, tables.pg_subscription, {"oid": subscription.oid}, subtwophasestate=state)
-    same_server.remember(session, subscription.oid, publisher)
     session.notice("NOTICE", f'created replication slot "{name}" on publisher')

@@ -90,12 +90,14 @@ def _drop_slots(
             session.notice("WARNING", f'could not drop tablesync replication slot "{name}"')
         raise _unreachable(subscription.subslotname, failure) from None
     with closing(publisher):
+        slots = publisher.slots
+        assert slots is not None, "files of changes are known by their connection string"
         for name in copying:
-            leave(publisher, name, worker)
-            drop_slot(session, publisher, name, missing_ok=True)
+            leave(slots, name, worker)
+            drop_slot(session, slots, name, missing_ok=True)
         if subscription.subslotname is not None:
-            leave(publisher, subscription.subslotname, worker)
-            drop_slot(session, publisher, subscription.subslotname)
+            leave(slots, subscription.subslotname, worker)
+            drop_slot(session, slots, subscription.subslotname)
 
 
 def _unreachable(slot: str, failure: ConnectionFailure) -> PgError:

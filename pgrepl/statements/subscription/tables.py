@@ -17,7 +17,7 @@ from pgrepl.errors import PgError
 from pgrepl.replication.libpq.endpoints import ConnectionFailure
 from pgrepl.replication.origins import drop_origin
 from pgrepl.replication.publisher.definition import definition_of
-from pgrepl.replication.publisher.protocol import Publications, Publisher, PublisherError, RemoteTable, Slots
+from pgrepl.replication.publisher.protocol import Publisher, PublisherCatalog, PublisherError, RemoteTable, Slots
 from pgrepl.replication.subscriber import lease
 from pgrepl.replication.subscriber.connection import connect
 from pgrepl.replication.subscriber.schema_changes.columns import defined
@@ -43,7 +43,7 @@ def connected(session: Session, subscription: tables.pg_subscription) -> Iterato
         yield publisher
 
 
-def check_publications(session: Session, publisher: Publications, names: Sequence[str]) -> None:
+def check_publications(session: Session, publisher: PublisherCatalog, names: Sequence[str]) -> None:
     """Warn of missing publications; they are no error, as they may be created later."""
     try:
         there = publisher.existing_publications(names)
@@ -63,7 +63,7 @@ def check_publications(session: Session, publisher: Publications, names: Sequenc
 
 def check_publications_origin(
     session: Session,
-    publisher: Publications,
+    publisher: PublisherCatalog,
     subscription: tables.pg_subscription,
     *,
     copy_data: bool,
@@ -99,7 +99,7 @@ def quoted_list(names: Sequence[str]) -> str:
     return ", ".join(f'"{name}"' for name in names)
 
 
-def fetch_tables(publisher: Publications, publications: Sequence[str]) -> list[RemoteTable]:
+def fetch_tables(publisher: PublisherCatalog, publications: Sequence[str]) -> list[RemoteTable]:
     """The tables that the publications publish; a table must have one column list in all of them (fetch_table_list)."""
     try:
         found = publisher.published_tables(publications)
@@ -129,16 +129,16 @@ def target_relation(session: Session, table: RemoteTable) -> Relation:
 
 def add_tables(session: Session, publisher: Publisher, subscription: tables.pg_subscription, *, copy_data: bool) -> int:
     """Add the tables of a new subscription; returns their number."""
-    listed = fetch_tables(publisher, subscription.subpublications)
-    state = catalog.INIT if copy_data and publisher.copies_tables else catalog.READY
+    listed = fetch_tables(publisher.catalog, subscription.subpublications)
+    state = catalog.INIT if copy_data and publisher.copies is not None else catalog.READY
     for table in listed:
         found = target_relation(session, table)
         catalog.add_subscription_relation(session, subscription.oid, found.oid, state)
-    note_columns(session, publisher, subscription)
+    note_columns(session, publisher.catalog, subscription)
     return len(listed)
 
 
-def note_columns(session: Session, publisher: Publications, subscription: tables.pg_subscription) -> None:
+def note_columns(session: Session, publisher: PublisherCatalog, subscription: tables.pg_subscription) -> None:
     """Note the publisher's columns of tables that are not copied: from now on they are followed (schema_changes)."""
     if subscription.subschemachanges == catalog.NO_SCHEMA:
         return
@@ -162,11 +162,13 @@ def refresh(
     """Bring the list of tables in line with the publisher's."""
     with connected(session, subscription) as publisher:
         if validate:
-            check_publications(session, publisher, validate)
-        listed = fetch_tables(publisher, subscription.subpublications)
+            check_publications(session, publisher.catalog, validate)
+        listed = fetch_tables(publisher.catalog, subscription.subpublications)
         present = {row.srrelid: row for row in catalog.subscription_relations(session, subscription.oid)}
-        check_publications_origin(session, publisher, subscription, copy_data=copy_data, present=sorted(present))
-        state = catalog.INIT if copy_data and publisher.copies_tables else catalog.READY
+        check_publications_origin(
+            session, publisher.catalog, subscription, copy_data=copy_data, present=sorted(present)
+        )
+        state = catalog.INIT if copy_data and publisher.copies is not None else catalog.READY
         wanted = set()
         for table in listed:
             found = target_relation(session, table)
@@ -174,17 +176,18 @@ def refresh(
             if found.oid not in present:
                 catalog.add_subscription_relation(session, subscription.oid, found.oid, state)
                 _say(session, found, "added to", subscription)
-        note_columns(session, publisher, subscription)
+        note_columns(session, publisher.catalog, subscription)
         worker = lease.holder(session, subscription.oid)
         removed = [present[relid] for relid in sorted(present) if relid not in wanted]
         for row in removed:
             _remove(session, subscription, row)
         # slots last: dropping them is not rolled back when the statement fails
+        slots = publisher.slots
         for row in removed:
-            if row.srsubstate not in (catalog.READY, catalog.SYNC_DONE):
+            if slots is not None and row.srsubstate not in (catalog.READY, catalog.SYNC_DONE):
                 slot = catalog.sync_slot_name(session, subscription.oid, row.srrelid)
-                leave(publisher, slot, worker)
-                drop_slot(session, publisher, slot, missing_ok=True)
+                leave(slots, slot, worker)
+                drop_slot(session, slots, slot, missing_ok=True)
 
 
 def _remove(session: Session, subscription: tables.pg_subscription, row: tables.pg_subscription_rel) -> None:
@@ -200,17 +203,17 @@ def _say(session: Session, found: Relation, what: str, subscription: tables.pg_s
     session.notice("DEBUG1", f'table "{found.schema}.{found.name}" {what} subscription "{subscription.subname}"')
 
 
-def leave(publisher: Slots, slot: str, worker: tables.pgrepl_worker | None) -> None:
+def leave(slots: Slots, slot: str, worker: tables.pgrepl_worker | None) -> None:
     """Release a slot from a worker that may be busy with it, and must not be any more."""
     if worker is not None:
         with suppress(PublisherError):
-            publisher.leave(slot, worker.token)
+            slots.leave(slot, worker.token)
 
 
-def drop_slot(session: Session, publisher: Slots, name: str, *, missing_ok: bool = False) -> None:
+def drop_slot(session: Session, slots: Slots, name: str, *, missing_ok: bool = False) -> None:
     """As ReplicationSlotDropAtPubNode."""
     try:
-        publisher.drop_slot(name)
+        slots.drop(name)
     except PublisherError as error:
         text = f'could not drop replication slot "{name}" on publisher: {error}'
         if not missing_ok or error.sqlstate != "42704":

@@ -280,7 +280,7 @@ def _broken_off(written: Written, monkeypatch: pytest.MonkeyPatch, slot: str | N
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("pgrepl.replication.publisher.lake.publisher.LakePublisher.confirm", killed)
+        patch.setattr("pgrepl.replication.publisher.lake.change_stream.LakeChangeStream.confirm", killed)
         with pytest.raises(KeyboardInterrupt):
             written.run(slot=slot)
 

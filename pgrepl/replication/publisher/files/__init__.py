@@ -18,7 +18,7 @@ batch.py              the transactions as columns, read by this process
 batch_spark.py        the same, read by tasks of Spark: divided.py into parts, file_part.py the kernel, described.py
                       what tables mean to it, checksums.py of parts put together
 rejects.py            records that could not be read
-publisher.py          the operations of a publisher
+change_stream.py      the stream of all of this; publisher.py: the publisher, which has neither slots nor copies
 
 An LSN is the number of a file and the number of a record in it: 3/1F4 is the record 500 of the third file.
 """

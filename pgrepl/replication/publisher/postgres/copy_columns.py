@@ -38,7 +38,8 @@ from pgrepl.replication.publisher.postgres.copy_ranges import (
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.published import PublishedRows
 from pgrepl.replication.publisher.postgres.tables import selection
-from pgrepl.replication.publisher.protocol import BeginCount, CountRows, PublisherError
+from pgrepl.replication.publisher.protocol import PublisherError
+from pgrepl.replication.publisher.table_copy import BeginCount, CountRows
 from pgrepl.replication.wire.text import reads_as_written
 from pgrepl.rows.checks_table import table_rules
 from pgrepl.rows.unique import unique_indexes

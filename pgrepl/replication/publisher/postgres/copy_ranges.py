@@ -15,7 +15,7 @@ from pgrepl.frozen import frozen
 from pgrepl.replication.publisher.postgres.copy_binary import BinaryChunkReader
 from pgrepl.replication.publisher.postgres.copy_csv import CopiedColumn, CsvReader
 from pgrepl.replication.publisher.postgres.link import Link
-from pgrepl.replication.publisher.protocol import CountRows
+from pgrepl.replication.publisher.table_copy import CountRows
 from pgrepl.replication.wire.pgoutput_columns import PADDING
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ import time
 from collections.abc import Collection, Sequence
 from itertools import pairwise
 
-from pgrepl.replication.publisher.postgres import slots
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.published import PublishedColumn, PublishedRows
-from pgrepl.replication.publisher.protocol import PublisherError, Undivided
+from pgrepl.replication.publisher.protocol import PublisherError
+from pgrepl.replication.publisher.table_copy import Undivided
 from pgrepl.replication.wire.copy_ranges import Bound, KeyRange, Snapshot, is_ordered
 from pgrepl.types.lsn import parse_lsn
 from pgrepl.types.oids import TEXT, VARCHAR
@@ -25,7 +25,6 @@ _SCANS = 8  # ranges of a key without such an order
 _SAMPLES = 200  # keys of the sample for each range
 _PAUSE = 0.05  # seconds until another snapshot is tried
 _ATTEMPTS = 200
-_FLUSHED = 2.0  # seconds within which the server flushes what has committed
 
 
 def key_of(link: Link, rows: PublishedRows) -> tuple[PublishedColumn, ...] | Undivided:
@@ -137,12 +136,3 @@ def take_snapshot(link: Link, passed: Collection[int]) -> tuple[Snapshot, int]:
         link.rows("ROLLBACK")
         time.sleep(_PAUSE)
     raise PublisherError("55000", "ERROR:  transactions that have been received do not become visible")
-
-
-def settled(link: Link, lsn: int) -> int:
-    """See TableCopies. What has no commit record may stay unflushed for long, and is not sent before that; a visible
-    transaction that did not wait for the disk is flushed within three times wal_writer_delay."""
-    until = time.monotonic() + _FLUSHED
-    while (flushed := slots.current_lsn(link)) < lsn and time.monotonic() < until:
-        time.sleep(_PAUSE)
-    return min(flushed, lsn)

@@ -7,12 +7,12 @@ and leaves out partitions whose ancestor is published in their place.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.replication.publisher.postgres.link import Link
-from pgrepl.replication.publisher.protocol import Published, RemoteTable
+from pgrepl.replication.publisher.protocol import RemoteTable
 
 COLUMN_LISTS = 150000
 UNITED = 160000
@@ -67,27 +67,6 @@ def published_tables(link: Link, names: Sequence[str]) -> list[RemoteTable]:
         RemoteTable(schema or "", name or "", tuple([int(number) for number in (attrs or "").split()]))
         for schema, name, attrs in link.rows(query)
     ]
-
-
-def publications_with_other_origins(link: Link, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:
-    tables = (
-        "pg_catalog.pg_get_publication_tables(p.pubname::text) t"
-        if link.version >= COLUMN_LISTS
-        else "pg_catalog.pg_get_publication_tables(p.pubname::text) t(relid)"
-    )
-    left_out = "".join(
-        f" AND NOT (n.nspname = {link.literal(schema)} AND c.relname = {link.literal(name)})"
-        for schema, name in sorted(known)
-    )
-    listed = link.rows(
-        f"SELECT DISTINCT p.pubname FROM pg_catalog.pg_publication p, LATERAL {tables} "
-        "JOIN pg_catalog.pg_class c ON c.oid = t.relid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
-        f"WHERE p.pubname IN ({link.texts(names)}){left_out} AND EXISTS (SELECT 1 FROM "
-        "pg_catalog.pg_subscription_rel r WHERE r.srrelid = t.relid "
-        "OR t.relid IN (SELECT relid FROM pg_catalog.pg_partition_ancestors(r.srrelid)) "
-        "OR t.relid IN (SELECT relid FROM pg_catalog.pg_partition_tree(r.srrelid))) ORDER BY 1"
-    )
-    return [row[0] or "" for row in listed]
 
 
 def published_rows(link: Link, schema: str, name: str, publications: Sequence[str]) -> PublishedRows:
@@ -166,25 +145,3 @@ def unique_keys(link: Link, relid: int) -> list[tuple[frozenset[str], bool]]:
     for index, distinct, name in listed:
         found.setdefault(index or "", (set(), distinct == "t"))[0].add(name or "")
     return [(frozenset(names), nulls_too) for names, nulls_too in found.values()]
-
-
-def published_as(link: Link, schema: str, name: str, publications: Sequence[str]) -> Published | None:
-    """The operations, columns and filters with which the publications send a table's changes."""
-    condition = "t.rowfilter" if link.version >= COLUMN_LISTS else "NULL"
-    listed = link.rows(
-        f"SELECT p.pubinsert, p.pubupdate, p.pubdelete, p.pubtruncate, {condition} "
-        "FROM pg_catalog.pg_publication_tables t JOIN pg_catalog.pg_publication p ON p.pubname = t.pubname "
-        f"WHERE t.schemaname = {link.literal(schema)} AND t.tablename = {link.literal(name)} "
-        f"AND p.pubname IN ({link.texts(publications)}) ORDER BY p.pubname"
-    )
-    if not listed:
-        return None
-    operations, filters = [], []
-    for place, operation in enumerate(("insert", "update", "delete", "truncate")):
-        publishing = [row[4] for row in listed if row[place] == "t"]
-        if publishing:
-            operations.append(operation)
-            if operation != "truncate" and None not in publishing:
-                filters.append((operation, " OR ".join(dict.fromkeys(str(text) for text in publishing))))
-    rows = published_rows(link, schema, name, publications)
-    return Published(tuple([column.name for column in rows.columns]), tuple(operations), tuple(filters))

@@ -19,7 +19,7 @@ from pgrepl.replication.publisher.retained import why_invalid
 from pgrepl.types.lsn import lsn_text, parse_lsn
 
 FLUSHED = "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_flush_lsn() END"
-_OPTIONS_IN_PARENTHESES = 150000
+OPTIONS_IN_PARENTHESES = 150000
 _REREAD = 64 << 20  # bytes of log before the slot that are worth a new restart point
 
 
@@ -59,23 +59,12 @@ def sendable_lsn(link: Link, name: str) -> int | None:
     return parse_lsn(found) if found else None
 
 
-def create(link: Link, name: str, *, two_phase: bool, failover: bool) -> int:
-    """Create a slot without exporting a snapshot; returns its consistent point."""
-    command = f"CREATE_REPLICATION_SLOT {link.identifier(name)} LOGICAL pgoutput"
-    if link.version >= _OPTIONS_IN_PARENTHESES:
-        options = ["TWO_PHASE"] * two_phase + ["FAILOVER"] * failover + ["SNAPSHOT 'nothing'"]
-        row = link.row(f"{command} ({', '.join(options)})")
-    else:
-        row = link.row(command + " TWO_PHASE" * two_phase + " NOEXPORT_SNAPSHOT")
-    return parse_lsn(row[1] or "")
-
-
 def create_for_snapshot(link: Link, name: str, *, temporary: bool) -> int:
     """Create a slot whose snapshot the transaction that begins here uses; returns its consistent point."""
     link.rows("BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ")
     kind = "TEMPORARY LOGICAL" if temporary else "LOGICAL"
     command = f"CREATE_REPLICATION_SLOT {link.identifier(name)} {kind} pgoutput"
-    use = " (SNAPSHOT 'use')" if link.version >= _OPTIONS_IN_PARENTHESES else " USE_SNAPSHOT"
+    use = " (SNAPSHOT 'use')" if link.version >= OPTIONS_IN_PARENTHESES else " USE_SNAPSHOT"
     return parse_lsn(link.row(command + use)[1] or "")
 
 
@@ -91,10 +80,6 @@ def drop_copy(link: Link, name: str) -> None:
         "SELECT pg_catalog.pg_drop_replication_slot(slot_name) FROM pg_catalog.pg_replication_slots "
         f"WHERE slot_name = {link.literal(name)}"
     )
-
-
-def alter(link: Link, name: str, *, failover: bool) -> None:
-    link.rows(f"ALTER_REPLICATION_SLOT {link.identifier(name)} (FAILOVER {'true' if failover else 'false'})")
 
 
 def drop(link: Link, name: str) -> None:

@@ -162,16 +162,16 @@ class Following:
     def ask(self, news: NewRelations) -> list[new_tables.NewTable]:
         """Ask the publisher for what is needed to follow; without the write lock. The tables that are to be added."""
         if news.has_tables:
-            found = new_tables.missing(self._session, self._subscription, self._publisher, self._states)
+            found = new_tables.missing(self._session, self._subscription, self._publisher.catalog, self._states)
             named = {(table.schema, table.name) for table in found}
             self._unpublished.update(sent.relid for sent in news.relations if (sent.schema, sent.name) not in named)
             return found
         for sent in news.relations:
             relid, lsn = sent.relid, news.finish_lsn
             if relid not in self._present:
-                self._present[relid] = self._publisher.attributes(relid, lsn)
+                self._present[relid] = self._publisher.catalog.attributes(relid, lsn)
             for number in self._followed(sent).without_value:
-                value = self._publisher.older_value(relid, number, lsn)
+                value = self._publisher.catalog.older_value(relid, number, lsn)
                 if value is not None:
                     self._present[relid] = tuple(
                         [replace(each, missing=value) if each.num == number else each for each in self._present[relid]]
@@ -187,7 +187,7 @@ class Following:
     def follow_all(self, news: NewRelations, found: Sequence[new_tables.NewTable]) -> None:
         """Follow in a commit of its own, holding the write lock: tables first, and columns when they are there."""
         if news.has_tables:
-            new_tables.add(self._session, self._subscription, self._publisher, found, self._log)
+            new_tables.add(self._session, self._subscription, self._publisher.copies, found, self._log)
         else:
             for sent in news.relations:
                 self.follow(sent, news.xid, news.finish_lsn)

@@ -17,7 +17,7 @@ from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.publisher.definition import RemoteDefinition, definition_of
-from pgrepl.replication.publisher.protocol import Publisher
+from pgrepl.replication.publisher.protocol import PublisherCatalog, TableCopies
 from pgrepl.replication.subscriber.schema_changes.columns import defined
 from pgrepl.replication.subscriber.schema_changes.define import define
 from pgrepl.replication.subscriber.schema_changes.known import remember
@@ -39,7 +39,7 @@ class NewTable:
 
 
 def missing(
-    session: Session, subscription: tables.pg_subscription, publisher: Publisher, subscribed: Collection[int]
+    session: Session, subscription: tables.pg_subscription, publisher: PublisherCatalog, subscribed: Collection[int]
 ) -> list[NewTable]:
     """Ask the publisher for the published tables that are not subscribed."""
     names = subscription.subpublications
@@ -56,14 +56,14 @@ def missing(
 def add(
     session: Session,
     subscription: tables.pg_subscription,
-    publisher: Publisher,
+    copies: TableCopies | None,
     found: Sequence[NewTable],
     log: ServerLog,
 ) -> None:
     """Make them as far as they are not here, and add them; holding the write lock, as the subscription's owner."""
     for each in found:
         try:
-            _add(session, subscription, publisher, each, log)
+            _add(session, subscription, copies, each, log)
         except PgError as error:
             context = f'adding table "{each.schema}.{each.name}" to subscription "{subscription.subname}"'
             error.report = replace(error.report, context=context, position=None)
@@ -71,7 +71,7 @@ def add(
 
 
 def _add(
-    session: Session, subscription: tables.pg_subscription, publisher: Publisher, new: NewTable, log: ServerLog
+    session: Session, subscription: tables.pg_subscription, copies: TableCopies | None, new: NewTable, log: ServerLog
 ) -> None:
     for definition in new.made:
         if find_relation(session, RangeVar(definition.name, definition.schema), missing_ok=True) is not None:
@@ -84,7 +84,7 @@ def _add(
     catalog.check_subscription_relkind(table)
     if any(row.srrelid == table.oid for row in catalog.subscription_relations(session, subscription.oid)):
         return
-    state = catalog.INIT if publisher.copies_tables else catalog.READY
+    state = catalog.READY if copies is None else catalog.INIT
     catalog.add_subscription_relation(session, subscription.oid, table.oid, state)
     if state == catalog.READY:
         own = definition_of(new.made, new.schema, new.name)

@@ -27,7 +27,7 @@ from pgrepl.lake.crash_points import crash_point
 from pgrepl.lake.table import lake_table
 from pgrepl.lake.write import Write
 from pgrepl.replication.log import LogOf
-from pgrepl.replication.publisher.protocol import ChangeStream, PublisherError, is_met_again
+from pgrepl.replication.publisher.protocol import ChangeStream, PublisherError, StreamRequest, is_met_again
 from pgrepl.replication.publisher.slots import is_decoded
 from pgrepl.replication.subscriber import ranges, state
 from pgrepl.replication.subscriber.apply.columns.decide import LeafChanges
@@ -392,10 +392,8 @@ def commit_batch(
 def receive(
     session: Session,
     subscription: tables.pg_subscription,
-    publisher: ChangeStream,
-    slot: str,
-    start: int,
-    end: int,
+    stream: ChangeStream,
+    wanted: StreamRequest,
     log: LogOf,
 ) -> tuple[WireBatch, int] | None:
     """A large batch, and the LSN where it ends. None if transactions must be applied one by one: ALTER SUBSCRIPTION …
@@ -404,14 +402,7 @@ def receive(
     if subscription.subskiplsn or is_decoded(session) or log.hears("DEBUG1"):
         return None
     try:
-        found = publisher.batch(
-            slot,
-            subscription.subpublications,
-            start,
-            end,
-            local_only=state.local_only(subscription),
-            least=least,
-        )
+        found = stream.batch(wanted, least)
     except Declined as reason:
         engine.declined(session, _WORK, reason, "changes are not received by columns")
         return None

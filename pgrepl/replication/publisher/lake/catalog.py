@@ -1,0 +1,103 @@
+"""The publications of a database of an instance, and their tables, as they are now."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import tables
+from pgrepl.catalog.inheritance import inheritors, partition_ancestors
+from pgrepl.catalog.publication import publications as known_publications
+from pgrepl.catalog.publication import published_tables
+from pgrepl.catalog.relation import find_relation, relation, relation_or_none
+from pgrepl.catalog.store import rows
+from pgrepl.replication.publisher.definition import RemoteAttribute, RemoteDefinition
+from pgrepl.replication.publisher.lake.connection import LakeConnection
+from pgrepl.replication.publisher.lake.copies import copyable
+from pgrepl.replication.publisher.protocol import Published, PublisherCatalog, RemoteTable
+from pgrepl.sql.nodes.expr import RangeVar
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+
+class LakeCatalog(PublisherCatalog):
+    def __init__(self, connection: LakeConnection) -> None:
+        self._connection = connection
+
+    def existing_publications(self, names: Sequence[str]) -> set[str]:
+        with self._connection.asked() as session:
+            return {row.pubname for row in known_publications(session)}.intersection(names)
+
+    def published_tables(self, names: Sequence[str]) -> list[RemoteTable]:
+        with self._connection.asked() as session:
+            there = [row.pubname for row in known_publications(session) if row.pubname in names]
+            found: dict[RemoteTable, None] = {}
+            for table in published_tables(session, there):
+                published = relation(session, table.relid)
+                found[RemoteTable(published.schema, published.name, table.attrs)] = None
+            return list(found)
+
+    def published_as(self, schema: str, name: str, publications: Sequence[str]) -> Published | None:
+        from pgrepl.expr.deparse import expression_text
+        from pgrepl.replication.publisher.plan import send_plan
+        from pgrepl.replication.wire.messages import OPERATIONS
+
+        with self._connection.asked() as session:
+            table = find_relation(session, RangeVar(name, schema), missing_ok=True)
+            plan = None if table is None else send_plan(session, publications, table.oid)
+            if table is None or plan is None:
+                return None
+            filters = {
+                operation: " OR ".join([expression_text(session, expr, plan.sent_as) for expr in exprs])
+                for operation, exprs in plan.filters.items()
+            }
+            return Published(
+                tuple([column.name for column in plan.columns]),
+                tuple([operation for operation in OPERATIONS if operation in plan.operations]),
+                tuple([(operation, filters[operation]) for operation in OPERATIONS if operation in filters]),
+            )
+
+    def attributes(self, relid: int, lsn: int) -> tuple[RemoteAttribute, ...]:
+        from pgrepl.replication.publisher.lake.schema import attributes
+
+        with self._connection.asked() as session:
+            return attributes(session.at(lsn), relid)
+
+    def older_value(self, relid: int, attnum: int, lsn: int) -> str | None:
+        from pgrepl.replication.publisher.lake.schema import older_value
+
+        with self._connection.asked() as session:
+            return older_value(session, relid, attnum, lsn)
+
+    def definitions(self, schema: str, name: str, publications: Sequence[str]) -> list[RemoteDefinition]:
+        from pgrepl.replication.publisher.lake.schema import definitions
+
+        with copyable(), self._connection.asked() as session:
+            return definitions(session, schema, name, publications)
+
+    def publications_with_other_origins(self, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:
+        with self._connection.asked() as session:
+            written = _subscribed_relations(session)
+            found = []
+            for publication in sorted(row.pubname for row in known_publications(session) if row.pubname in names):
+                for table in published_tables(session, [publication]):
+                    published = relation(session, table.relid)
+                    if table.relid in written and (published.schema, published.name) not in known:
+                        found.append(publication)
+                        break
+            return found
+
+
+def _subscribed_relations(session: Session) -> set[int]:
+    """The tables of this database's subscriptions, with their partitions and ancestors."""
+    found: set[int] = set()
+    for subscription in rows(session, tables.pg_subscription, subdbid=session.database_oid):
+        for row in rows(session, tables.pg_subscription_rel, srsubid=subscription.oid):
+            found.add(row.srrelid)
+            target = relation_or_none(session, row.srrelid)
+            if target is not None and target.is_partition:
+                found.update(partition_ancestors(session, row.srrelid))
+            if target is not None and target.kind == "p":
+                found.update(inheritors(session, row.srrelid))
+    return found

@@ -1,0 +1,106 @@
+"""The connections to a server, which the parts of its publisher share: the one that was opened, and while that one
+streams another beside it."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from pgrepl.interrupts import JoinedThread
+from pgrepl.replication.publisher.postgres import slots
+from pgrepl.replication.publisher.postgres.link import Link
+from pgrepl.replication.publisher.protocol import PublisherError
+
+if TYPE_CHECKING:
+    from pgrepl.replication.publisher.postgres.copy_columns import ServerRows
+    from pgrepl.replication.publisher.postgres.stream import Stream
+
+_UNUSED = 5.0  # seconds after which the connection beside a stream is closed
+
+
+class ServerConnection:
+    def __init__(self, link: Link, data_path: str) -> None:
+        """`data_path`: where files for Spark are written."""
+        self.opened = link
+        self.data_path = data_path
+        self.stream: Stream | None = None  # over `opened`
+        self.copying: tuple[Link, str, ServerRows | None] | None = None  # a copy's slot, in whose transaction it is
+        self.target = 0  # an LSN that the server's WAL has reached
+        self._beside: Link | None = None  # another connection, while the first one streams
+        self._used_at = 0.0  # when it was last used
+        self._telling: JoinedThread | None = None  # confirms a position to the server, over `opened`
+
+    @property
+    def link(self) -> Link:
+        """The connection, with nothing in progress."""
+        self.end_other_work()
+        if self.stream is None:
+            return self.opened
+        if self._beside is None or not self._beside.is_open:
+            self._beside = self.opened.same()
+        self._used_at = time.monotonic()
+        return self._beside
+
+    def end_other_work(self) -> None:
+        self._await_telling()
+        self._end_copy()
+
+    def tell(self, slot: str, lsn: int) -> None:
+        """Confirm a position in a thread. If that fails, the next worker confirms it again."""
+
+        def advance() -> None:
+            with suppress(PublisherError):
+                slots.advance(self.opened, slot, lsn)
+
+        self._telling = JoinedThread(advance, "pgrepl-confirm")
+        self._telling.start()
+
+    def _await_telling(self) -> None:
+        telling, self._telling = self._telling, None
+        if telling is not None:
+            telling.join()
+
+    def _end_copy(self) -> None:
+        copying, self.copying = self.copying, None
+        if copying is None:
+            return
+        link, slot, rows = copying
+        if rows is not None:
+            rows.close()
+        if link.is_open:
+            with suppress(PublisherError):
+                link.rows("ROLLBACK")
+                if slot:
+                    slots.drop(link, slot)
+
+    def stop_streaming(self) -> None:
+        """End the stream; what it has confirmed is told."""
+        stream, self.stream = self.stream, None
+        if stream is not None:
+            stream.close()
+        self._close_beside()
+
+    def close_unused(self) -> None:
+        if self._beside is not None and self.copying is None and time.monotonic() > self._used_at + _UNUSED:
+            self._close_beside()
+
+    def _close_beside(self) -> None:
+        beside, self._beside = self._beside, None
+        if beside is not None:
+            beside.close()
+
+    def interrupt(self) -> None:
+        """End the connections' running or waiting commands with an error; called from another thread."""
+        stream = self.stream
+        if stream is not None:
+            stream.interrupt()
+        else:
+            self.opened.interrupt()
+        beside = self._beside
+        if beside is not None:
+            beside.interrupt()
+
+    def close(self) -> None:
+        self.end_other_work()
+        self.opened.close()
