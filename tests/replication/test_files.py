@@ -590,3 +590,25 @@ def test_columns_of_domains_are_decoded_as_their_base_types(landing: Landing, wa
     landing.pair.sub.subscribe("p", "files=landing format=debezium dbname=pub")
     assert landing.pair.catch_up() == []
     assert landing.rows() == [("1", "12.34", "2024-02-29", "1.50")]
+
+
+def test_a_table_that_waits_for_a_copy_stops_a_subscription_that_is_altered_to_files(landing: Landing) -> None:
+    landing.declare()
+    sub = landing.pair.sub
+    sub.subscribe("p", "dbname=pub", "WITH (enabled = false)")
+    sub("ALTER SUBSCRIPTION s SET (slot_name = NONE)")
+    sub("ALTER SUBSCRIPTION s CONNECTION 'files=landing format=jsonl dbname=pub'")
+    sub("ALTER SUBSCRIPTION s SET (slot_name = 's')")
+    sub("ALTER SUBSCRIPTION s ENABLE")
+    assert landing.error() == (
+        'could not start initial contents copy for table "public.t": '
+        'ERROR:  files of changes have no copy of table "public.t"'
+    )
+
+
+def test_files_have_no_slot_to_fail_over(landing: Landing) -> None:
+    landing.declare()
+    landing.subscribe(parameters="WITH (enabled = false)")
+    with pytest.raises(PgError, match="failover is not supported for files of changes"):
+        landing.pair.sub("ALTER SUBSCRIPTION s SET (failover = true)")
+    landing.pair.sub("ALTER SUBSCRIPTION s SET (failover = false)")

@@ -64,7 +64,6 @@ class LakePublisher(Publisher):
         self.connection.session.link.give_up()
 
     def close(self) -> None:
-        self.connection.end_copy()
         self.stream.close()
         self.connection.close()
 
