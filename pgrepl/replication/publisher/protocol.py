@@ -291,8 +291,8 @@ class ChangeStream(Protocol):
         ...
 
     def transactions(self, wanted: StreamRequest, limit: int | None = None) -> Generator[WireTransaction, None, None]:
-        """These transactions, with their messages. `limit`: about how
-        many changes the caller will take."""
+        """These transactions, with their messages. `limit`: about how many changes the caller will take. ColumnsFollow
+        may end them before."""
         ...
 
     def batch(self, wanted: StreamRequest, least: int) -> tuple[WireBatch, int] | None:
