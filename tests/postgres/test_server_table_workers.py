@@ -69,7 +69,7 @@ def test_two_tables_come_at_the_same_time(waiting: Served) -> None:
 def test_a_server_that_keeps_them_waiting_is_left(waiting: Served) -> None:
     """Somebody has an open transaction there, which two slots wait for: who is stopped breaks that off."""
     waiting.pub("BEGIN")
-    waiting.pub("LOCK t1, t2")
+    waiting.pub("SELECT pg_current_xact_id()")
     made = worker(waiting)
 
     def stop() -> None:
