@@ -65,7 +65,7 @@ def test_columns_of_binary_values_are_those_of_texts(served: Served) -> None:
         "INSERT INTO more VALUES (-1, '0001-01-01', '9999-12-31 23:59:59.999999', '{\"a\": 1}', 'NaN', '{1,NULL}')"
     )
     served.pub("INSERT INTO more VALUES (2, NULL, NULL, NULL, 0.1, NULL); UPDATE more SET a = 3 WHERE a = -1")
-    end = by_form[0][1].current_lsn()
+    end = by_form[0][1].stream.current_lsn()
     sent: list[list[Plain]] = []
     for name, publisher, start in by_form:
         if name != served.slot:
