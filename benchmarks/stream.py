@@ -160,7 +160,7 @@ class Processor:
 
     def __init__(self, both: Both) -> None:
         self._root = int((both.pair.server.folder / "data" / "postmaster.pid").read_text().split()[0])
-        self._taken: list[dict[int, float]] = [{}]
+        self._taken: list[dict[int, float]] = [{}]  # since their start
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
@@ -173,11 +173,12 @@ class Processor:
         self._thread.join()
 
     def next(self) -> None:
-        self._taken.append({})
+        self._taken.append(dict(self._taken[-1]))
 
     @property
     def taken(self) -> list[float]:
-        return [sum(each.values()) for each in self._taken]
+        theirs, ours = (sum(each.values()) for each in self._taken)
+        return [theirs, ours - theirs]
 
     def _run(self) -> None:
         while not self._over.wait(0.02):

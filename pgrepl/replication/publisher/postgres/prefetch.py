@@ -14,8 +14,8 @@ copies the slot, and reads on from there. If there is no room for a second lane,
 A lane holds at most one ready piece and one that it is receiving.
 
 Each request decodes again from its slot's restart point, which the server moves now and then, and not while a
-transaction that has written is open. Once it has decoded as much again as it has sent, reading ahead leaves off; the
-rest is streamed. To decode again costs a server less than to stream: it sends each streamed message by itself.
+transaction that has written is open. A server that streams sends each message by itself, which costs it three times as
+much: reading ahead leaves off, and the rest is streamed, once it has decoded twice as much again as it has sent.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ MESSAGES = 1_000_000  # messages of a piece; a larger transaction is one piece
 FIRST_MESSAGES = 250_000  # messages of the first request, for which the worker has to wait; then twice as many …
 MOST_MESSAGES = 2_000_000  # … up to these: for each request the server reads its log again, and holds the answer
 AHEAD = 16 << 20  # bytes of log from which on reading ahead is worth more connections
-_AGAIN = 16 << 20  # bytes of log that the server may decode again, besides as many as it has sent
+_AGAIN = 16 << 20  # bytes of log that the server may decode again, besides _SHARE of what it has sent
+_SHARE = 2
 _LOOK = 0.2  # seconds between two checks whether reading goes on
 _COPY = "pgrepl_read_{}"  # name of a slot's copy, by the PID of the walsender that reads from it
 
@@ -201,7 +202,7 @@ class Prefetch:
         found = slots.position(link, slot)
         if found is not None:
             self._again += found.confirmed - found.restart
-            if self._again > _AGAIN + found.confirmed - self._start:
+            if self._again > _AGAIN + _SHARE * (found.confirmed - self._start):
                 raise LeavesOff
 
     @staticmethod

@@ -41,7 +41,8 @@ _WORTH = 250_000  # messages of a piece that is handed out though the server has
 _PATIENCE = 0.5  # … or so many seconds after it was asked for
 _WAITING = 2  # pieces that wait for the worker before the thread stops to read
 _REST = 0.0005  # seconds between two looks at what has come, while the worker does not wait for it
-_READS = 64  # of libpq, before the worker is heard
+_READS = 64  # of libpq, before the worker is heard; they end with one of few messages
+_FEW = 64
 _GOODBYE = 5.0  # seconds for the server to end the stream
 _LOOK = 0.2  # seconds between two checks for interrupts
 # behind these no transaction is open, unless it is one in progress
@@ -253,12 +254,11 @@ class Stream:
         size = 0
         try:
             for _ in range(_READS):
+                before = len(self._held)
                 self._conn.consume_input()
                 size, message = self._conn.get_copy_data(1)
-                if size <= 0:
-                    break
                 size = self._read(size, message)
-                if size < 0:
+                if size < 0 or len(self._held) < before + _FEW:
                     break
         except self._link.error as problem:
             raise self._link.lost() from problem
