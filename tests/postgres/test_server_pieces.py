@@ -103,7 +103,6 @@ class Writer(threading.Thread):
                 with link.transaction():
                     for _ in range(self._random.randint(1, 20)):
                         link.execute(self._statement().encode())
-                self._over.wait(0.02)  # on a busy machine it must not write more than is applied
 
     def _statement(self) -> str:
         key, other = (self._random.randint(1, 2 * ROWS) for _ in range(2))
@@ -130,7 +129,7 @@ def test_copies_that_are_killed_at_random_beside_writes_end_equal(served: Served
     writer, random = Writer(served, seed), Random(seed)
     writer.start()
     try:
-        for _ in range(3):
+        for _ in range(5):
             point = random.choice(
                 ["range.written", "copy.committed", "copy.received", "apply.settled", "apply.committed"]
             )

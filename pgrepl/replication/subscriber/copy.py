@@ -260,8 +260,10 @@ def _commit(
             wanted = None if divided is None or key_ranges is None else tuple(divided.unfinished[: key_ranges.readers])
             with working():
                 received, source, count = _received(context, subscription, relid, publisher.copies, divided, wanted)
-            with asking():
-                lsn = source.lsn if key_ranges is None or source.snapshot is None else key_ranges.settled(source.lsn)
+            lsn = source.lsn
+            if key_ranges is not None and divided is not None and wanted == tuple(divided.unfinished):
+                with asking():  # it may take seconds, and only the last ranges bring the table to an LSN
+                    lsn = key_ranges.settled(lsn)
         crash_point("copy.received")
         if not locked:
             wait_alone()
