@@ -161,7 +161,7 @@ def changes(both: Both) -> Iterator[Line]:
         f"DO $$ BEGIN FOR i IN {ROWS * 3}..{ROWS * 3 + small} LOOP INSERT INTO t {rows}; COMMIT; END LOOP; END $$"
     )
     both.check()
-    yield compared(f"{small:,} transactions of one row", theirs, ours, 2.0)
+    yield compared(f"{small:,} transactions of one row", theirs, ours, 3.0)
 
 
 def compared(what: str, theirs: float, ours: float, least: float) -> Line:

@@ -52,16 +52,21 @@ def watched(command: list[str], limit: int | None = None) -> tuple[float, int, i
         while process.poll() is None:
             for pid in tree(process.pid):
                 with suppress(OSError, StopIteration):  # it has ended
-                    status = Path(f"/proc/{pid}/status").read_text().splitlines()
-                    peak = next(int(line.split()[1]) >> 10 for line in status if line.startswith("VmHWM"))
-                    if status[0].split()[1] == "java":
-                        java = max(java, peak)
+                    name, most = peak(pid)
+                    if name == "java":
+                        java = max(java, most)
                     else:
-                        python = max(python, peak)
+                        python = max(python, most)
             time.sleep(0.05)
         taken = time.perf_counter() - began
         assert process.returncode == 0, process.returncode
     return taken, python, java
+
+
+def peak(pid: int) -> tuple[str, int]:
+    """The name of a process, and the megabytes that it has held at most."""
+    status = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return status[0].split()[1], next(int(line.split()[1]) >> 10 for line in status if line.startswith("VmHWM"))
 
 
 def tree(root: int) -> Iterator[int]:
