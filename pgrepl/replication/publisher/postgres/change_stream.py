@@ -168,7 +168,7 @@ class ServerChangeStream(ChangeStream):
 
     def _piece(self, wanted: ReadRequest, start: int, *, as_columns: bool) -> Piece | None:
         """The first piece that reaches beyond `start`. A worker's changes are streamed, unless much has piled up: then
-        copies of its slot are read ahead, as long as the server decodes little twice."""
+        copies of its slot are read ahead, as long as that costs the server less (prefetch.py)."""
         if self._connection.stream is None:
             if self._reading is None or not self._reading.covers(wanted, start):
                 self._begin_reading(wanted, start, as_columns=as_columns)
