@@ -85,6 +85,8 @@ class _Start:
         self.driver: Driver | None = None
         self.failure: BaseException | None = None
         self._thread = JoinedThread(self._run, "spark-start")
+
+    def begin(self) -> None:
         self._thread.start()
 
     def _run(self) -> None:
@@ -200,9 +202,11 @@ def use(given: SparkSession) -> None:
 def _begin() -> _Start:
     """Begin to make a session; the caller holds the lock."""
     global _start
-    _start = _Start(options())
-    jobs.announce(_start)
-    return _start
+    start = _Start(options())
+    jobs.announce(start)
+    start.begin()
+    _start = start
+    return start
 
 
 def start_in_background() -> None:
