@@ -313,9 +313,11 @@ class Compaction(_Commit):
     def fold(self, deletes: Sequence[StagedDeletes], upto: int) -> None:
         """Commit delete files with the inlined deletes up to a snapshot."""
         crash_point("fold.begin")
+        has_inlined = inlined.exists(self.link, inlined.deletes_table(self.table_id))
         for staged in deletes:
             self.delete(staged)
-            inlined.remove_deletes(self.session, self.table, staged.data_file_id, upto)
+            if has_inlined:
+                inlined.remove_deletes(self.session, self.table, staged.data_file_id, upto)
         self.numbering.note_change(f"rewrite_delete:{self.table_id}")
         crash_point("fold.end")
 

@@ -53,8 +53,8 @@ def write_deletes(
     same = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(positions), np.int32)), pa.array([file.path]))
     arrays = [same, pa.array(positions)]  # the dictionary has the path once
     fields = [
-        pa.field("file_path", same.type, metadata=field_id(footers.FILE_PATH)),
-        pa.field("pos", pa.int64(), metadata=field_id(footers.POSITION)),
+        pa.field("file_path", same.type, nullable=False, metadata=field_id(footers.FILE_PATH)),
+        pa.field("pos", pa.int64(), nullable=False, metadata=field_id(footers.POSITION)),
     ]
     if snapshots is not None:
         arrays.append(pa.array(snapshots))
@@ -89,6 +89,24 @@ def write_deletes(
         zlib.crc32(end),
         sink.checksum,
     )
+
+
+def has_usable_deletes(file: DataFile) -> bool:
+    """Can Iceberg's readers use the delete files? They want its field ids, columns without NULLs, and the data file's
+    path as it is now."""
+    return all(_is_usable(each, file.path) for each in file.delete_files)
+
+
+def _is_usable(file: DeleteFile, path: str) -> bool:
+    footer = footers.of(file)
+    names = footer.by_id.get(footers.FILE_PATH)
+    if names is None or footer.is_former or any(footer.metadata.schema.column(i).max_definition_level for i in (0, 1)):
+        return False
+    for group in footer.row_groups:
+        found = footer.metadata.row_group(group).column(names.first_leaf).statistics
+        if found is None or not found.has_min_max or not found.min == found.max == path:
+            return False
+    return True
 
 
 def read_positions(path: str) -> npt.NDArray[np.int64]:

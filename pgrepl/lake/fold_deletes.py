@@ -1,4 +1,5 @@
-"""Moves inlined deletes into delete files, when there are many of a data file.
+"""Moves inlined deletes into delete files, when there are many of a data file, and writes anew the delete files that
+Iceberg's readers cannot use: those of DuckDB and of older releases, and those of a lake that has been moved.
 
 The delete files have the snapshot of each deletion, so that readers of a snapshot, and of changes, see no difference.
 Deletes that others add meanwhile stay in the catalog.
@@ -12,8 +13,9 @@ from typing import TYPE_CHECKING
 from pgrepl.frozen import frozen
 from pgrepl.lake import inlined, sql, storage
 from pgrepl.lake.commit_rows import Compaction
+from pgrepl.lake.delete_file import has_usable_deletes, write_deletes
 from pgrepl.lake.deleted_rows import deletions
-from pgrepl.lake.files import data_file, last_snapshot
+from pgrepl.lake.files import data_file, data_files, last_snapshot
 from pgrepl.lake.staged_deletes import StagedDeletes
 from pgrepl.lake.table import LakeTable, lake_table
 
@@ -32,25 +34,29 @@ class StagedFolding:
     deletes: tuple[StagedDeletes, ...]
 
 
-def stage(session: Session, oid: int) -> StagedFolding | None:
-    """Write the delete files; None: no data file has many inlined deletes."""
+def stage(session: Session, oid: int, *, rewrites: bool) -> StagedFolding | None:
+    """Write the delete files; None: there is nothing to do. `rewrites`: old delete files, too, which are opened."""
     table = lake_table(session, oid)
-    name = inlined.deletes_table(table.table_id)
-    if not inlined.exists(session.link, name):
-        return None
     at = last_snapshot(session)
-    many = [int(row[0]) for row in session.link.execute(sql.files_with_inlined_deletes(name), (POSITIONS,))]
-    if not many:
+    chosen = _with_many_inlined(session, table)
+    if rewrites:
+        chosen |= {file.data_file_id for file in data_files(session, table, at) if not has_usable_deletes(file)}
+    if not chosen:
         return None
     inlined.check(session, table.table_id)
-    found = [each for each in (_stage(session, table, file_id, at) for file_id in many) if each is not None]
+    found = [each for each in (_stage(session, table, file_id, at) for file_id in sorted(chosen)) if each is not None]
     return StagedFolding(table, at, tuple(found)) if found else None
+
+
+def _with_many_inlined(session: Session, table: LakeTable) -> set[int]:
+    name = inlined.deletes_table(table.table_id)
+    if not inlined.exists(session.link, name):
+        return set()
+    return {int(row[0]) for row in session.link.execute(sql.files_with_inlined_deletes(name), (POSITIONS,))}
 
 
 def _stage(session: Session, table: LakeTable, file_id: int, at: int) -> StagedDeletes | None:
     import numpy as np
-
-    from pgrepl.lake.delete_file import write_deletes
 
     file = data_file(session, table, file_id)
     if file is None:
@@ -63,7 +69,10 @@ def _stage(session: Session, table: LakeTable, file_id: int, at: int) -> StagedD
     if len(positions) >= file.record_count:
         return None  # a file without rows gets no delete file
     begin = min(int(snapshots.min()), *(each.begin_snapshot for each in file.delete_files), at)
-    made = write_deletes(table, file, positions, snapshots, begin, int(snapshots.max()))
+    if bool((snapshots == begin).all()):
+        made = write_deletes(table, file, positions, None, begin)
+    else:
+        made = write_deletes(table, file, positions, snapshots, begin, int(snapshots.max()))
     path = table.location + made.name
     session.transaction.undo.append(lambda: storage.remove(path))
     replaces = tuple(sorted(each.delete_file_id for each in file.delete_files))

@@ -26,8 +26,12 @@ if TYPE_CHECKING:
 
 ROW_ID = 2147483540  # field id of _ducklake_internal_row_id
 SNAPSHOT_ID = 2147483539  # of _ducklake_internal_snapshot_id
-FILE_PATH = 2147483646  # of a delete file's columns
-POSITION = 2147483645
+FILE_PATH = 2147483546  # of a delete file's columns, as Iceberg numbers them
+POSITION = 2147483545
+FORMER = {
+    2147483646: FILE_PATH,
+    2147483645: POSITION,
+}  # as DuckDB numbers them, and pgrepl did: Iceberg's _file and _pos
 
 ROW_ID_NAME = "_ducklake_internal_row_id"
 SNAPSHOT_ID_NAME = "_ducklake_internal_snapshot_id"
@@ -58,6 +62,7 @@ class Footer:
     by_id: dict[int, FileColumn]
     by_name: dict[str, FileColumn]
     starts: tuple[int, ...]  # the positions of the row groups' first rows, and the one behind the last row
+    is_former: bool  # it has former field ids
 
     @property
     def row_groups(self) -> range:
@@ -162,7 +167,7 @@ def _read(path: str) -> Footer:
     size, end = storage.read_footer(path)
     with storage.reading(path), pq.ParquetFile(pa.BufferReader(end), coerce_int96_timestamp_unit="us") as file:
         metadata, schema = file.metadata, file.schema_arrow
-    by_id, by_name = {}, {}
+    by_id, by_name, is_former = {}, {}, False
     leaf = 0
     for position, field in enumerate(schema):
         leaves = _leaves(field.type)
@@ -170,13 +175,17 @@ def _read(path: str) -> Footer:
         leaf += leaves
         by_name[field.name] = column
         if field.metadata and _FIELD_ID in field.metadata:
-            by_id[int(field.metadata[_FIELD_ID])] = column
+            field_id = int(field.metadata[_FIELD_ID])
+            is_former |= field_id in FORMER
+            by_id[FORMER.get(field_id, field_id)] = column
     starts = [0]
     for group in range(metadata.num_row_groups):
         starts.append(starts[-1] + metadata.row_group(group).num_rows)
     if starts[-1] != metadata.num_rows:
         damaged(path, f"Its row groups have {starts[-1]} rows instead of {metadata.num_rows}.")
-    return Footer(path, size, len(end) - storage.TAIL, zlib.crc32(end), metadata, by_id, by_name, tuple(starts))
+    return Footer(
+        path, size, len(end) - storage.TAIL, zlib.crc32(end), metadata, by_id, by_name, tuple(starts), is_former
+    )
 
 
 def _leaves(kind: pa.DataType) -> int:

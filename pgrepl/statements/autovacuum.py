@@ -171,7 +171,7 @@ class Autovacuum:
         folded = 0
         try:
             done = next((each for each in (self._try(session, table, need) for _ in range(_TRIES)) if each), None)
-            folded = self._fold(session, table)
+            folded = self._fold(session, table, rewrites=need.whole)
         except PgError as error:
             if error.sqlstate == _LOCKED:
                 return
@@ -207,10 +207,10 @@ class Autovacuum:
         if is_locked(session, table.oid, RelationMode.SHARE):
             raise PgError(_LOCKED, f'skipping vacuum of "{table.name}" --- lock not available')
 
-    def _fold(self, session: Session, table: Relation) -> int:
-        """Write the deleted positions that are in the catalog to delete files; returns the number of files."""
+    def _fold(self, session: Session, table: Relation, *, rewrites: bool) -> int:
+        """Write delete files for deleted positions in the catalog, and in old files; returns the number of files."""
         with statement(session):
-            staged = fold_deletes.stage(session, table.oid)
+            staged = fold_deletes.stage(session, table.oid, rewrites=rewrites)
             if staged is None:
                 return 0
             self._take_lock(session, table)

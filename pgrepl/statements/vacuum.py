@@ -208,9 +208,10 @@ def _rearrange(session: Session, tables: Sequence[Relation], options: _Options) 
 
     transaction = session.transaction
     for table in tables:
-        _compact(session, table, options)
-        transaction.end_statement()
-        transaction.begin_statement()
+        for work in (_compact, _fold_deletes):
+            work(session, table, options)
+            transaction.end_statement()
+            transaction.begin_statement()
     transaction.require_write()
     keep = timedelta(seconds=int(session.settings.value("pgrepl.keep_snapshots")))
     gone = expire(session, keep)
@@ -267,3 +268,13 @@ def _compact(session: Session, table: Relation, options: _Options) -> None:
                 f"inlined rows became {len(staged.files)} files",
             )
         return
+
+
+def _fold_deletes(session: Session, table: Relation, options: _Options) -> None:
+    from pgrepl.lake import fold_deletes
+
+    staged = fold_deletes.stage(session, table.oid, rewrites=True)
+    if staged is not None:
+        session.transaction.require_write()
+        if not _is_written(session, table, options):
+            fold_deletes.commit(session, staged)

@@ -21,7 +21,7 @@ def fold_beside(lake: Lake, meanwhile: Callable[[], None]) -> int:
     """Deleted positions of `t` go into files; how many files."""
     session = open_session(lake.catalog)
     with closing(session), statement(session):
-        staged = fold_deletes.stage(session, find_relation(session, range_var(["t"])).oid)
+        staged = fold_deletes.stage(session, find_relation(session, range_var(["t"])).oid, rewrites=True)
         meanwhile()
         if staged is None:
             return 0
