@@ -21,13 +21,27 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from benchmarks.clock import ROOT, environment
-from benchmarks.postgres import NARROW, NARROW_ROWS, ROWS, WIDE, WIDE_ROWS, Both, Line, compared
+from benchmarks.postgres import NARROW, NARROW_ROWS, ROWS, Both, Line, compared
 from benchmarks.replicate_memory import peak, tree
+from tests.postgres.server import wheel_binaries
 
 SECONDS = int(os.environ.get("PGREPL_BENCH_SECONDS", 60))
 RATE = 50  # transactions a second
 BEHIND = ROWS * 200  # bytes of WAL behind an open transaction: 2 GB
 KILLS = 5
+
+_SIX = range(6)  # of each of six types: 38 columns, 500 bytes in a row
+WIDE = "(id bigint PRIMARY KEY, {}, x text)".format(
+    ", ".join(f"i{n} int, f{n} float8, n{n} numeric(12,2), v{n} varchar(40), d{n} date, z{n} timestamptz" for n in _SIX)
+)
+WIDE_ROWS = "SELECT g, {}, repeat('x', (g % 200)::int) FROM generate_series({{}}, {{}}) g".format(
+    ", ".join(
+        f"(g + {n}) % 1000, g / {n + 3}.0, g / {n + 4}.0, 'value ' || g + {n}, "
+        f"date '2024-01-01' + (g + {n})::int % 999, "
+        f"timestamptz '2024-01-01 00:00+00' + g * interval '{n + 1} s'"
+        for n in _SIX
+    )
+)
 
 
 def measure(parts: Sequence[str] = ()) -> Iterator[Line]:
@@ -237,15 +251,23 @@ def copies(both: Both, folder: Path) -> Iterator[Line]:
 
 
 def into_nothing(both: Both) -> float:
-    """Seconds of a binary COPY whose bytes are thrown away."""
+    """Seconds of psql for a binary COPY whose bytes are thrown away."""
+    server = both.pair.server
     began = time.perf_counter()
-    with (
-        both.pair.connect("pub") as link,
-        link.cursor() as cursor,
-        cursor.copy("COPY t TO STDOUT (FORMAT binary)") as copy,
-    ):
-        for _ in iter(copy.read, b""):
-            pass
+    command = [
+        wheel_binaries(16) / "psql",
+        "-X",
+        "-h",
+        server.host,
+        "-p",
+        str(server.port),
+        "-U",
+        "postgres",
+        "-d",
+        "pub",
+    ]
+    copy = [*command, "-c", "COPY t TO STDOUT (FORMAT binary)"]
+    subprocess.run(copy, stdout=subprocess.DEVNULL, check=True)
     return time.perf_counter() - began
 
 

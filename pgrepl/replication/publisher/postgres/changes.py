@@ -11,15 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-
+from pgrepl.replication.publisher.postgres.copy_rows import COUNT, binary_rows
 from pgrepl.replication.publisher.postgres.link import Link
-from pgrepl.replication.wire import pgoutput_columns
 from pgrepl.replication.wire.pgoutput_columns import Numbers
 from pgrepl.types.lsn import lsn_text
 
-_ROW = 6  # bytes before a row's only field
-_FIRST_ROW = 19 + _ROW  # COPY's binary format begins with a header
+_ROW = COUNT + 4  # bytes before a row's only field
 PORTION = 2 << 20  # bytes that are decoded together
 _ORIGINS = 160000
 
@@ -52,27 +49,8 @@ def changes_of(
     )
 
 
-def portions(answers: Iterator[list[memoryview]]) -> Iterator[tuple[bytes, Numbers]]:
+def portions(link: Link, command: str) -> Iterator[tuple[bytes, Numbers]]:
     """Some messages in one buffer, with padding behind it, and the place where each begins; its length stands before
     it."""
-    held: list[bytes] = []
-    lengths: list[int] = []
-    size, first = 0, _FIRST_ROW
-    for portion in answers:
-        held.append(b"".join(portion))
-        lengths += map(len, portion)
-        size += len(held[-1])
-        if size >= PORTION:
-            yield _joined(held, lengths, first)
-            held, lengths, size, first = [], [], 0, _ROW
-    if held:
-        yield _joined(held, lengths, first)
-
-
-def _joined(held: Sequence[bytes], lengths: Sequence[int], first: int) -> tuple[bytes, Numbers]:
-    sizes = np.array(lengths, np.int64)
-    ends = np.cumsum(sizes)
-    heads = np.full(len(sizes), _ROW, np.int64)
-    heads[0] = first
-    at = ends - sizes + heads
-    return b"".join(held) + bytes(pgoutput_columns.PADDING), at[sizes > heads]  # the last row is the mark of the end
+    for data, at in binary_rows(link, command, PORTION):
+        yield data, at + _ROW

@@ -8,15 +8,13 @@ from collections.abc import Iterator, Sequence
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pgrepl.errors import Declined
 from pgrepl.frozen import frozen
 from pgrepl.replication.publisher.postgres.copy_binary import BinaryChunkReader
 from pgrepl.replication.publisher.postgres.copy_csv import CopiedColumn, CsvReader
+from pgrepl.replication.publisher.postgres.copy_rows import binary_rows
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.table_copy import CountRows
-from pgrepl.replication.wire.pgoutput_columns import PADDING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.relation import Attribute
@@ -27,8 +25,6 @@ if TYPE_CHECKING:
 
 Chunk = tuple[bytes, Any]  # whole rows, and the places where they begin (None: CSV)
 Reader = CsvReader | BinaryChunkReader
-HEADER = 19  # bytes of the binary format before the first row
-_END = 2  # bytes of the trailer behind the last row
 BINARY_CHUNK = 6 << 20  # bytes that are decoded together
 CHUNK = 16 << 20  # bytes of CSV that are read together
 
@@ -84,31 +80,25 @@ def reader_of(names: Sequence[str], columns: Sequence[CopiedColumn], *, binary: 
 
 def chunks(link: Link, query: str, stop: Event, binary: bool) -> Iterator[Chunk]:
     """Chunks of whole rows; in the binary format with the places where rows begin."""
-    held: list[bytes] = []
-    lengths: list[int] = []
-    size, head = 0, HEADER
-    for portion in link.copy_out(f"COPY ({query}) TO STDOUT (FORMAT {'binary' if binary else 'csv'})"):
+    for chunk in (
+        binary_rows(link, f"COPY ({query}) TO STDOUT (FORMAT binary)", BINARY_CHUNK) if binary else _lines(link, query)
+    ):
         if stop.is_set():
             raise Declined("another part has failed")
+        yield chunk
+
+
+def _lines(link: Link, query: str) -> Iterator[Chunk]:
+    held: list[bytes] = []
+    size = 0
+    for portion in link.copy_out(f"COPY ({query}) TO STDOUT (FORMAT csv)"):
         held.append(b"".join(portion))  # joined at once: many small objects would slow down the garbage collector
         size += len(held[-1])
-        if binary:
-            lengths += map(len, portion)
-        if size >= (BINARY_CHUNK if binary else CHUNK):
-            yield _chunk(held, lengths, head)
-            held, lengths, size, head = [], [], 0, 0
+        if size >= CHUNK:
+            yield b"".join(held), None
+            held, size = [], 0
     if held:
-        yield _chunk(held, lengths, head)
-
-
-def _chunk(held: Sequence[bytes], lengths: Sequence[int], head: int) -> Chunk:
-    if not lengths:
-        return b"".join(held), None
-    sizes = np.array(lengths, np.int64)
-    at = np.cumsum(sizes) - sizes
-    at[0] += head
-    sizes[0] -= head
-    return b"".join(held) + bytes(PADDING), at[sizes > _END]
+        yield b"".join(held), None
 
 
 def write(

@@ -10,9 +10,10 @@ is lost.
 
 from __future__ import annotations
 
+import os
 import select
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -91,6 +92,7 @@ class Link:
         self._opened: PGconn = self._connected()
         self._interrupted = False
         self._waiting = False  # an answer has not been read to its end; a new command must discard the rest first
+        self._past: Callable[[], None] | None = None  # discards the rest of an answer that libpq does not know of
         self._set_up()
 
     @property
@@ -265,6 +267,46 @@ class Link:
             if size == 0:
                 self._receive()
 
+    # --- past libpq ---------------------------------------------------------------------------------------------------
+
+    @property
+    def is_encrypted(self) -> bool:
+        return bool(self._conn.ssl_in_use or self._conn.used_gssapi)
+
+    @property
+    def socket(self) -> int:
+        return int(self._opened.socket)
+
+    def send_past_libpq(self, command: str, discard: Callable[[], None]) -> None:
+        """Send a command of which libpq knows nothing; `discard` reads the rest of its answer."""
+        conn = self._conn
+        if self._waiting:
+            self._discard()
+        text = command.encode() + b"\0"
+        left = memoryview(b"Q" + (len(text) + 4).to_bytes(4, "big") + text)
+        self._waiting, self._past = True, discard
+        while left:
+            try:
+                left = left[os.write(conn.socket, left) :]
+            except BlockingIOError:
+                _ready(conn.socket, False, _LOOK)
+            except OSError:
+                raise self.closed() from None
+
+    def answered(self) -> None:
+        """The answer has been read to its end."""
+        self._waiting, self._past = False, None
+
+    def wait(self, seconds: float) -> bool:
+        """Whether something comes within this time."""
+        return _ready(self.socket, True, seconds)
+
+    def closed(self) -> PublisherError:
+        """The error that the server has closed the connection."""
+        with suppress(self.error):
+            self._opened.consume_input()
+        return self.lost()
+
     # --- streaming ----------------------------------------------------------------------------------------------------
 
     def start_streaming(self, command: str) -> PGconn:
@@ -317,6 +359,13 @@ class Link:
         self._waiting = False
 
     def _receive(self) -> None:
+        self.await_input()
+        try:
+            self._conn.consume_input()
+        except self.error as problem:
+            raise self.lost() from problem
+
+    def await_input(self) -> None:
         silent = 0.0
         while not _ready(self._conn.socket, True, _LOOK):
             silent += _LOOK
@@ -328,10 +377,6 @@ class Link:
                 if not self._server_answers():
                     self._conn.finish()
                     raise PublisherError(_LOST, _TIMED_OUT)
-        try:
-            self._conn.consume_input()
-        except self.error as problem:
-            raise self.lost() from problem
 
     def _server_answers(self) -> bool:
         """Whether the server answers anything, be it that it has too many connections."""
@@ -352,6 +397,9 @@ class Link:
         conn = self._conn
         if not self.is_open:
             raise self.lost()
+        if self._past is not None:
+            self._past()
+            return
         while True:
             while conn.is_busy():
                 self._receive()

@@ -174,7 +174,7 @@ def pieces(
     count = 0
     taking = Taking(begin, data_path, decoding, [])
     try:
-        for data, at in portions(link.copy_out(command)):
+        for data, at in portions(link, command):
             if not count:
                 comes()
             count += len(at)
