@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from pgrepl.errors import Declined
 from pgrepl.frozen import frozen
-from pgrepl.replication.wire.binary_columns import NUMBERS, native_numbers, number_array
+from pgrepl.replication.wire.binary_columns import NUMBERS, from_any_byte, native_numbers, number_array
 from pgrepl.replication.wire.binary_values import TEXTS, BinaryValue, as_text
 from pgrepl.replication.wire.message_files import Decoded
 from pgrepl.replication.wire.messages import SentColumn, SentRelation
@@ -45,6 +45,10 @@ Flags = npt.NDArray[np.bool_]
 
 PADDING = 16  # bytes behind the last message, so that a window may begin at any byte
 _SHORT = 12  # bytes at most that an Arrow string view holds inline
+_VIEW = np.dtype({
+    "names": ["length", "inside", "buffer", "offset"], "formats": ["<i4", f"V{_SHORT}", "<i4", "<i4"],
+    "offsets": [0, 4, 8, 12], "itemsize": 16,
+})  # fmt: skip
 
 
 @frozen
@@ -59,9 +63,7 @@ class ColumnSpans:
 
 def integers(data: Bytes, at: Numbers, kind: str) -> Numbers:
     """Big-endian numbers at these positions; `kind` is a numpy dtype."""
-    width = np.dtype(kind).itemsize
-    windows = np.lib.stride_tricks.sliding_window_view(data, width)
-    found: Numbers = windows[at].view(kind)[:, 0].astype(np.int64)
+    found: Numbers = from_any_byte(data, kind)[at].astype(np.int64)
     return found
 
 
@@ -142,16 +144,13 @@ def text_array(data: Bytes, start: Numbers, length: Numbers, present: Flags) -> 
     import pyarrow as pa
 
     count = len(start)
-    views = np.zeros((count, 16), np.uint8)
-    words = views.view("<i4")
-    words[:, 0] = length
+    views = np.empty(count, _VIEW)
+    views["length"] = length
     if count:
-        inside = np.lib.stride_tricks.sliding_window_view(data, _SHORT)[start]
-        inside *= np.arange(_SHORT, dtype=np.uint8)[None, :] < np.minimum(length, _SHORT).astype(np.uint8)[:, None]
-        views[:, 4:] = inside
+        views["inside"] = from_any_byte(data, views["inside"].dtype)[start]
         long = np.nonzero(length > _SHORT)[0]
-        words[long, 2] = 0
-        words[long, 3] = start[long]
+        views["buffer"][long] = 0
+        views["offset"][long] = start[long]
     validity = None if present.all() else pa.py_buffer(np.packbits(present, bitorder="little"))
     buffers = [validity, pa.py_buffer(views), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.string_view(), count, buffers).cast(pa.string())
