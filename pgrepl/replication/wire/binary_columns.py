@@ -30,14 +30,14 @@ _BOUNDS = {
 def from_any_byte(raw: npt.NDArray[np.uint8], kind: npt.DTypeLike) -> npt.NDArray[Any]:
     """Values of a type, one from each byte on: a third of the time of windows."""
     kind = np.dtype(kind)
-    return np.ndarray((max(len(raw) - kind.itemsize + 1, 0),), kind, raw, 0, (1,))
+    values: npt.NDArray[Any] = np.ndarray((max(len(raw) - kind.itemsize + 1, 0),), kind, raw, 0, (1,))
+    return values
 
 
 def native_numbers(raw: npt.NDArray[np.uint8], at: npt.NDArray[np.int64], typoid: int) -> npt.NDArray[Any]:
     """The numbers of one of the NUMBERS at these places; those of NULLs are arbitrary."""
     found: npt.NDArray[Any] = from_any_byte(raw, NUMBERS[typoid])[at]
-    native: npt.NDArray[Any] = found.astype(found.dtype.newbyteorder("="))
-    return native
+    return found.astype(found.dtype.newbyteorder("="))
 
 
 def number_array(
