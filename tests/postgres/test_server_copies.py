@@ -113,6 +113,52 @@ def test_many_pages_by_several_readers_with_a_filter_and_other_columns_here(serv
     assert served.sub(query) == served.pub(f"{query} {condition}")
 
 
+RULES = """
+    CREATE TYPE mood AS ENUM ('sad', 'ok'); CREATE DOMAIN year AS int CHECK (VALUE > 1900);
+    CREATE TYPE pair AS (a int, b text); CREATE DOMAIN spot AS inet;
+"""
+
+
+def with_rules(served: Served) -> None:
+    """A uuid is the key, columns have types of the user's, and the table here a CHECK, a default and a generated
+    column."""
+    served.both(RULES)
+    served.pub("CREATE TABLE t (k uuid PRIMARY KEY, m mood, y year, p pair, ms mood[], s spot)")
+    served.pub(
+        "INSERT INTO t SELECT md5(g::text)::uuid, (ARRAY['sad', 'ok']::mood[])[1 + g % 2], 1901 + g, "
+        "(g, 'a, ' || chr(34) || g)::pair, ARRAY['ok', NULL]::mood[], '10.0.0.1'::inet + g "
+        "FROM generate_series(1, 400) g"
+    )
+    served.sub(
+        "CREATE TABLE t (k uuid PRIMARY KEY, y year CHECK (y < 4000), m mood NOT NULL, p pair, ms mood[], s spot,"
+        " more text DEFAULT 'new', next int GENERATED ALWAYS AS (y + 1) STORED)"
+    )
+    served.pub("CREATE PUBLICATION p FOR TABLE t")
+
+
+def test_rules_and_types_of_users_go_by_columns(served: Served, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if way != "rows":
+        monkeypatch.setattr(copy_columns.ServerRows, "frame", None)  # Spark would convert and check the rows
+    with_rules(served)
+    served.subscribe()
+    assert len(served.same("SELECT k, m, y, p, ms, s FROM t ORDER BY k")) == 400
+    assert served.sub("SELECT DISTINCT more, next - y FROM t") == [("new", "1")]
+
+
+@pytest.mark.parametrize("publishing", [16], indirect=True)
+@pytest.mark.parametrize("here", ["ALTER DOMAIN year ADD CHECK (VALUE < 2200)", "ALTER TABLE t ADD CHECK (y < 2200)"])
+def test_what_is_stricter_here_refuses_the_copy(served: Served, way: str, here: str) -> None:
+    with_rules(served)
+    served.sub(here)
+    served.sub(f"CREATE SUBSCRIPTION s CONNECTION '{served.conninfo}' PUBLICATION p WITH (slot_name = {served.slot})")
+    ((message, _, _),) = served.catch_up()
+    assert message in (
+        'value for domain public.year violates check constraint "year_check1"',
+        'new row for relation "t" violates check constraint "t_y_check1"',
+    )
+    assert served.sub("SELECT count(*) FROM t") == [("0",)]
+
+
 @pytest.mark.parametrize("publishing", [16], indirect=True)
 @pytest.mark.parametrize("binary", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_executors_read_it_each_a_range_of_its_pages(
@@ -130,6 +176,18 @@ def test_executors_read_it_each_a_range_of_its_pages(
     served.subscribe()
     query = "SELECT count(*), sum(id), sum(n), min(d AT TIME ZONE 'UTC'), max(v), count(more) FROM t"
     assert served.sub(query) == served.pub(f"{query} WHERE (id % 10 <> 3)")
+    assert served.sub("SELECT engine, calls FROM pgrepl_stat_engine WHERE work = 'initial copy'") == [("spark", "1")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("publishing", [16], indirect=True)
+def test_executors_know_rules_and_types_of_users(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "WORTH_A_FILE", 0)
+    monkeypatch.setattr(copy_columns.ServerRows, "frame", None)
+    with_rules(served)
+    served.sub("ALTER ROLE ALL SET pgrepl.engine = spark")
+    served.subscribe()
+    assert len(served.same("SELECT k, m, y, p, ms, s FROM t ORDER BY k")) == 400
     assert served.sub("SELECT engine, calls FROM pgrepl_stat_engine WHERE work = 'initial copy'") == [("spark", "1")]
 
 

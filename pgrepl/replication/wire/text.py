@@ -21,6 +21,12 @@ def wire_style(session: Session) -> TextStyle:
     return replace(WIRE_STYLE, lookup=session.text_style.lookup)
 
 
+def checking_style(session: Session) -> TextStyle:
+    """The same, and the session checks the values of domains."""
+    ours = session.text_style
+    return replace(wire_style(session), check_domain=ours.check_domain, check_domains=ours.check_domains)
+
+
 def reads_as_written(session: Session) -> bool:
     """Whether this session's settings read a text as the publisher wrote it. The subscription's owner, or its database,
     may have another time zone, or another order of day and month."""

@@ -1,7 +1,7 @@
 """The rows of COPY … (FORMAT binary) as columns of a lake table: less work than text on both sides.
 
 Numbers, texts, dates and times are read from their binary form; values of other types are cast to text by the server.
-A table with a type whose cast to text differs from its output function comes as CSV.
+A table with a type whose cast to text may differ from its output function, as users can make theirs, comes as CSV.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _OWN_CAST = frozenset((oids.INET, oids.CIDR, oids.XML, oids.NAME, oids.CHAR))  #
 
 
 def is_binary(columns: Sequence[CopiedColumn]) -> bool:
-    return all(column.sent is None or column.sent.type not in _OWN_CAST for column in columns)
+    types = [column.sent.type for column in columns if column.sent is not None]
+    return all(typoid not in _OWN_CAST and typoid < oids.FIRST_USER_OID for typoid in types)
 
 
 def expression(typoid: int, identifier: str) -> str:

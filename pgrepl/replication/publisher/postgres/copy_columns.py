@@ -1,9 +1,9 @@
 """The initial copy of a large table: COPY … (FORMAT binary or csv) by several readers, each for a range of the table's
 pages, all in the snapshot of the slot.
 
-If every constraint of the target table holds at the publisher already, the rows go straight into files of the lake: no
-second pass, no JVM. A unique key holds if its columns are unique at the publisher, too, and the target is empty.
-Otherwise Spark gets the rows as text, converts and checks them.
+The rows go straight into files of the lake, if their rules can be checked by columns: no second pass, no JVM. A unique
+key holds if its columns are unique at the publisher, too, and the target is empty. Otherwise Spark gets the rows as
+text, converts and checks them.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, TypeVar
 from pgrepl.catalog.relation import Relation
 from pgrepl.engine import BYTES_IN_ROW, declined
 from pgrepl.errors import Declined, PgError
+from pgrepl.expr.defaults import column_default
 from pgrepl.lake import storage
 from pgrepl.lake.files import estimate, last_snapshot
+from pgrepl.lake.kernels.row_maker import KernelColumn, RowMaker
 from pgrepl.lake.table import LakeTable, lake_table
 from pgrepl.replication.libpq.endpoints import ConnectionFailure
 from pgrepl.replication.publisher.postgres import published
@@ -40,18 +42,21 @@ from pgrepl.replication.publisher.postgres.published import PublishedRows
 from pgrepl.replication.publisher.postgres.tables import selection
 from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.replication.publisher.table_copy import BeginCount, CountRows
-from pgrepl.replication.wire.text import reads_as_written
+from pgrepl.replication.wire.text import checking_style, reads_as_written
+from pgrepl.rows.checks_columns import check_program, default_column, generated_columns
 from pgrepl.rows.checks_table import table_rules
 from pgrepl.rows.unique import unique_indexes
 from pgrepl.thread_pool import ThreadPool
-from pgrepl.types.oids import FIRST_USER_OID
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session import Session
+    from pgrepl.expr.arrow.program import Program
     from pgrepl.lake.data_file import NewFile
     from pgrepl.rows.staged import StagedRows
+
+    Rules = tuple[tuple[KernelColumn, ...], Program | None]  # how columns are made, and what rows must pass
 
 T = TypeVar("T")
 _WORK = "initial copy"
@@ -107,20 +112,22 @@ class ServerRows:
         from pgrepl.rows.staged import StagedRows
 
         columns = self._columns(session, table)
+        rules = self._rules(session, table)
         staged = StagedRows(session, table, last_snapshot(session))
         binary = is_binary(columns)
         if on_spark:
             try:
-                staged.add_files(self._by_tasks(session, staged.table, columns, begins()))
+                staged.add_files(self._by_tasks(session, staged.table, columns, rules, begins()))
                 return staged
             except PgError as problem:  # executors have no way to the server, or no psycopg
                 declined(session, _WORK, problem.message, f'table "{table.name}" is not read by executors')
         reader = reader_of(self.names, columns, binary=binary)
+        maker = RowMaker(staged.table, staged.table, *rules)
         count_rows = begins()
         made: list[NewFile] = []
         try:
             for file in self.by_ranges(
-                lambda chunks: write(staged.table, reader, columns, chunks, made, count_rows), binary
+                lambda chunks: write(staged.table, reader, maker, chunks, made, count_rows), binary
             ):
                 staged.add_files([file] if file is not None else [])
         except BaseException as problem:
@@ -133,34 +140,44 @@ class ServerRows:
 
     def _columns(self, session: Session, table: Relation) -> list[CopiedColumn]:
         """The table's columns and their sources. Declined if the rows need checks that Arrow cannot do."""
-        if table.kind != "r" or table.is_partition:
-            raise Declined("a partitioned table" if table.kind == "p" else "a partition constraint")
+        if table.kind != "r":
+            raise Declined("a partitioned table")
         if not self.names:
             raise Declined("rows without columns")
         lake = lake_table(session, table.oid)
-        rules = table_rules(session, table)
-        if rules.checks or rules.generated:
-            raise Declined("a CHECK constraint" if rules.checks else "generated columns")
         sent = {column.name: column for column in self._rows.columns}
         local = {column.name: column for column in table.columns}
         if not set(sent) <= set(local):
             raise Declined("a column that the table lacks")
-        for column in table.columns:
-            if column.type >= FIRST_USER_OID:
-                raise Declined(f'the type of column "{column.name}"')
-            if column.name not in sent and column.has_default:
-                raise Declined(f'the default of column "{column.name}"')
-        columns = [CopiedColumn(sent.get(column.name), local[column.name], column.form) for column in lake.columns]
+        style = checking_style(session)
+        columns = [
+            CopiedColumn(sent.get(column.name), local[column.name], column.form, style) for column in lake.columns
+        ]
         if not reads_as_written(session) and not all(column.same for column in columns):
             raise Declined("the settings by which columns are read")
         if not self._keys_are_sure(session, table, lake, columns):
             raise Declined("a unique key")
         return columns
 
+    def _rules(self, session: Session, table: Relation) -> Rules:
+        rules = table_rules(session, table)
+        generated = generated_columns(session, rules)
+        made = []
+        for column in lake_table(session, table.oid).columns:
+            attribute = table.attributes[column.attnum - 1]
+            if column.attnum in generated:
+                made.append(generated[column.attnum])
+            elif attribute.name in self.names:
+                made.append(KernelColumn(column.attnum, column.attnum, not_null=attribute.notnull))
+            else:
+                default = column_default(session, table, attribute)
+                made.append(default_column(session, column, default, not_null=attribute.notnull))
+        return tuple(made), check_program(session, rules, bound=table.is_partition)
+
     def _keys_are_sure(
         self, session: Session, table: Relation, lake: LakeTable, columns: Sequence[CopiedColumn]
     ) -> bool:
-        """Are the columns of every unique key unique at the publisher, and read by Arrow, and is the table empty?"""
+        """Are the columns of every unique key unique at the publisher, equal here as there, and is the table empty?"""
         wanted = [info for info in unique_indexes(session, table) if info.immediate]
         if not wanted:
             return True
@@ -168,7 +185,7 @@ class ServerRows:
             info.exprs or info.predicate is not None for info in wanted
         ):
             return False
-        names = {column.local.num: column.local.name for column in columns if column.by_arrow}
+        names = {c.local.num: c.local.name for c in columns if c.sent is not None and (c.by_arrow or c.same)}
         unique = published.unique_keys(self._link, self._rows.relid)
         for info in wanted:
             key = frozenset(names.get(number, "") for number in info.columns[: info.key_count])
@@ -177,7 +194,12 @@ class ServerRows:
         return True
 
     def _by_tasks(
-        self, session: Session, table: LakeTable, columns: Sequence[CopiedColumn], count_rows: CountRows
+        self,
+        session: Session,
+        table: LakeTable,
+        columns: Sequence[CopiedColumn],
+        rules: Rules,
+        count_rows: CountRows,
     ) -> list[NewFile]:
         """The files, written by Spark's executors, each of which has a connection of its own in the snapshot."""
         from pgrepl.lake.kernels import job
@@ -190,7 +212,7 @@ class ServerRows:
         with job.job_folder(table) as folder, counting_writes(session, count_rows):
             filled = tuple([(column.sent, column.local) for column in columns])
             parts = [
-                PagesPart(options, snapshot, query, binary, tuple(self.names), filled, table, folder)
+                PagesPart(options, snapshot, query, binary, tuple(self.names), filled, *rules, table, folder)
                 for query in self._ranges(count, self._binary_query() if binary else self._query)
             ]
             answers = job.play(session, parts, copy_pages, table, folder, on_spark=True, check=lambda: None)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.relation import Attribute
 from pgrepl.replication.publisher.postgres.published import PublishedColumn
-from pgrepl.replication.wire.text import WIRE_STYLE
 from pgrepl.types import oids
+from pgrepl.types.column_values import values_of
 from pgrepl.types.lake_arrays import Form
-from pgrepl.types.text import reader
+from pgrepl.types.style import TextStyle
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,9 +29,11 @@ _READ_BY_ARROW = oids.INTEGERS | {
 class CopiedColumn:
     """One column of the table here, and the publisher's column that fills it."""
 
-    def __init__(self, sent: PublishedColumn | None, local: Attribute, form: Form) -> None:
+    def __init__(self, sent: PublishedColumn | None, local: Attribute, form: Form, style: TextStyle) -> None:
+        """`style`: that of the wire, with what checks domains."""
         import pyarrow as pa
 
+        self._style = style
         self.sent = sent
         self.local = local
         self.form = form
@@ -41,10 +43,8 @@ class CopiedColumn:
         self.csv_type = form.arrow() if self.by_arrow else pa.string()
 
     def read(self, texts: pa.Array) -> pa.Array:
-        """The texts, read one by one by the column's input function."""
-        read, typmod = reader(self.local.type), self.local.typmod
-        values = [None if text is None else read(text, typmod, WIRE_STYLE) for text in texts.to_pylist()]
-        return self.form.to_array(values)
+        """The texts as the column's input function reads them."""
+        return values_of(texts, self.local.type, self.local.typmod, self._style, self.form)
 
 
 class CsvReader:

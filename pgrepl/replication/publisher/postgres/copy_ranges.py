@@ -8,18 +8,23 @@ from collections.abc import Iterator, Sequence
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.errors import Declined
+from pgrepl.errors import Declined, PgError
+from pgrepl.expr.without_session import WorkerContext
 from pgrepl.frozen import frozen
+from pgrepl.lake.kernels.row_maker import RowMaker
 from pgrepl.replication.publisher.postgres.copy_binary import BinaryChunkReader
 from pgrepl.replication.publisher.postgres.copy_csv import CopiedColumn, CsvReader
 from pgrepl.replication.publisher.postgres.copy_rows import binary_rows
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.table_copy import CountRows
+from pgrepl.replication.wire.text import WIRE_STYLE
+from pgrepl.types.lake_arrays import plain_array
 
 if TYPE_CHECKING:
     from pgrepl.catalog.relation import Attribute
     from pgrepl.lake.data_file import NewFile
     from pgrepl.lake.kernels.part import PartWatch
+    from pgrepl.lake.kernels.row_maker import KernelColumn, KernelCondition
     from pgrepl.lake.table import LakeTable
     from pgrepl.replication.publisher.postgres.published import PublishedColumn
 
@@ -40,6 +45,8 @@ class PagesPart:
     binary: bool
     names: tuple[str, ...]
     columns: tuple[tuple[PublishedColumn | None, Attribute], ...]
+    made: tuple[KernelColumn, ...]  # with these rules
+    check: KernelCondition | None
     table: LakeTable
     folder: str
 
@@ -58,10 +65,12 @@ def copy_pages(part: PagesPart, watch: PartWatch) -> CopiedPages:
         enter_snapshot(link, part.snapshot)
         rows = chunks(link, part.query, Event(), part.binary)
         pairs = zip(part.columns, part.table.columns, strict=True)
-        columns = [CopiedColumn(sent, local, column.form) for (sent, local), column in pairs]
+        style = WorkerContext(WIRE_STYLE, {}).style
+        columns = [CopiedColumn(sent, local, column.form, style) for (sent, local), column in pairs]
         reader = reader_of(part.names, columns, binary=part.binary)
+        maker = RowMaker(part.table, part.table, part.made, part.check)
         made: list[NewFile] = []
-        write(part.table, reader, columns, rows, made, watch.add, part.folder)
+        write(part.table, reader, maker, rows, made, watch.add, part.folder)
         return CopiedPages(tuple(made))
     except Declined as reason:
         return CopiedPages(declined=str(reason))
@@ -104,7 +113,7 @@ def _lines(link: Link, query: str) -> Iterator[Chunk]:
 def write(
     table: LakeTable,
     reader: Reader,
-    columns: Sequence[CopiedColumn],
+    maker: RowMaker,
     chunks: Iterator[Chunk],
     made: list[NewFile],
     count_rows: CountRows,
@@ -113,22 +122,22 @@ def write(
     """Write a data file, and append it to `made`; None: there are no rows. `folder`: see DataFileWriter."""
     from pgrepl.lake.file_writer import DataFileWriter
 
-    needed = [number for number, column in enumerate(columns) if column.local.notnull]
-
     writer: DataFileWriter | None = None
     try:
         for data, at in chunks:
             arrays, count = reader.arrays(data, at)
             if not count:
                 continue
-            if any(arrays[number].null_count for number in needed):
-                raise Declined("NULL in a column that has none")
+            read = {column.attnum: plain_array(array) for column, array in zip(table.columns, arrays, strict=True)}
+            made_of = maker.made(read, count)
             writer = writer or DataFileWriter(table, folder=folder)
-            writer.write_arrays(arrays, None, count)
+            writer.write_arrays([made_of[column.attnum] for column in table.columns], None, count)
             count_rows(count, len(data))
-    except BaseException:
+    except BaseException as problem:
         if writer is not None:
             writer.discard()
+        if isinstance(problem, PgError):  # the exact way has to say which row
+            raise Declined(problem.message) from problem
         raise
     if writer is None:
         return None
