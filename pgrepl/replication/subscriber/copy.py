@@ -257,7 +257,7 @@ def _commit(
         with context.session.acting_as(subscription.subowner):
             definition = _definition(session, subscription, relid, publisher.catalog)
             divided = ranges.copy_ranges(session, subscription.oid)[relid] if pieces else None
-            wanted = None if divided is None or key_ranges is None else tuple(divided.unfinished[: key_ranges.readers])
+            wanted = None if divided is None or key_ranges is None else divided.next(key_ranges.readers)
             with working():
                 received, source, count = _received(context, subscription, relid, publisher.copies, divided, wanted)
             lsn = source.lsn

@@ -165,10 +165,10 @@ class Player:
         table = self._concerned(message.relation, transaction.finish_lsn)
         if table is None:
             self.passed += 1
-        elif self._applies(table.target.relation.oid, transaction.finish_lsn):
+        elif (ranges := self.ranges.get(table.target.relation.oid)) is None:
             self._apply(message, table)
         else:
-            counting = self.ranges[table.target.relation.oid].changes(message, transaction.xid)
+            counting = ranges.changes(message, transaction.xid)
             self.passed += not counting
             for each in counting:
                 self._apply(each, table)
@@ -193,10 +193,7 @@ class Player:
             table.target.relation
             for table in found
             if table is not None
-            and (
-                self._applies(oid := table.target.relation.oid, transaction.finish_lsn)
-                or self.ranges[oid].truncates(transaction.xid)
-            )
+            and ((ranges := self.ranges.get(table.target.relation.oid)) is None or ranges.truncates(transaction.xid))
         )
         self.passed += not self.truncate(targets, restart_identity=message.restart_identity)
 
