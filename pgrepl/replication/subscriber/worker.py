@@ -197,7 +197,7 @@ class Worker:
         try:
             try:
                 if self._begins(wait=wait, must=must):
-                    self._forget_slots()
+                    self._forget_slots(done)
                     despite_locks(self.context, self._add_tables)
                     work(done)
                     if done.transactions or done.tables_copied:
@@ -422,12 +422,16 @@ class Worker:
             self._count(tables_copied=1, rows_copied=count)
             self._observer.copied(self.context.name, table.qualified_name, count)
 
-    def _forget_slots(self) -> None:
-        """Drop the slots of copies that a killed worker has left at the publisher."""
+    def _forget_slots(self, done: Round) -> None:
+        """Drop the slots of copies that were left at the publisher: by a killed worker, or as it did not answer."""
         with self.context.transaction():
             copied = tables_in(self.session, self._subid, catalog.SYNC_DONE)
         for relid in copied:
-            forget_slot(self.context, relid)
+            try:
+                forget_slot(self.context, relid)
+                succeeds(self.context, relid)
+            except WorkerFailed as failure:
+                fails(self.context, done, failure, relid)
 
     def _add_tables(self) -> None:
         """Add tables that are newly published, if the subscription follows that."""
