@@ -66,14 +66,16 @@ class Worker:
         *,
         observer: Observer | None = None,
         keeps_lease: bool = False,
+        warns: bool = False,
         patience: float | None = None,
         given: GivenBatch | None = None,
     ) -> None:
-        """`keeps_lease`: remain the subscription's worker between rounds. `patience`, `given`: see WorkerContext."""
+        """`keeps_lease`: remain the subscription's worker between rounds. `warns`: of what endangers the publisher, as
+        one that remains does. `patience`, `given`: see WorkerContext."""
         self.keeps_lease = keeps_lease
         self.context = WorkerContext(session, subid, log, observer, patience=patience, given=given)
         self._watch: PublisherWatch | None = None
-        if keeps_lease:
+        if keeps_lease or warns:
             from pgrepl.replication.subscriber.publisher_watch import PublisherWatch
 
             self._watch = PublisherWatch(self.context.session, self.context.log)
@@ -234,7 +236,8 @@ class Worker:
         if self.context.lease is None:
             held, publisher = attach(self.context)
             if self._watch is not None and publisher.slots is not None:
-                self._watch.start(publisher.slots, catalog.slot_of(held.subscription), held.subscription.subname)
+                look = self._watch.start if self.keeps_lease else self._watch.look
+                look(publisher.slots, catalog.slot_of(held.subscription), held.subscription.subname)
 
     def _detach(self) -> None:
         if self._watch is not None:
