@@ -22,7 +22,8 @@ class Relay:
         self.hear: Hear = lambda by_server, message: None
         self.port = listening.getsockname()[1]
         self.pause = 0.0  # seconds for each message
-        self._listening, self._server_socket = listening, server_socket
+        self.server_socket = server_socket
+        self._listening = listening
         self._open: set[socket.socket] = set()
 
     def listen(self) -> None:
@@ -39,7 +40,8 @@ class Relay:
 
     def _serve(self, client: socket.socket) -> None:
         with closing(client), closing(socket.socket(socket.AF_UNIX)) as server, suppress(OSError):
-            server.connect(self._server_socket)
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            server.connect(self.server_socket)
             ends = {client, server}
             self._open |= ends
             back = Thread(target=self._hand_on, args=(server, client, True), daemon=True)
@@ -68,9 +70,8 @@ class Relay:
 
 @contextmanager
 def relay(served: Served) -> Iterator[Relay]:
-    server = served.publishing.server
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        made = Relay(listening, f"{server.host}/.s.PGSQL.{server.port}")
+        made = Relay(listening, served.publishing.socket)
         thread = Thread(target=made.listen, daemon=True)
         thread.start()
         yield made
