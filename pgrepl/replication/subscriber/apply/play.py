@@ -82,14 +82,13 @@ class Player:
     # --- a batch ------------------------------------------------------------------------------------------------------
 
     def prefetch(self, transactions: Iterable[WireTransaction]) -> None:
-        """Read the rows and keys that the messages need, each table once. Errors are ignored: the message that causes
-        one meets it again in its turn."""
+        """Read the rows and keys that the messages need, each table once; a TRUNCATE forgets what was read of its
+        table. Errors are ignored: the message that causes one meets it again in its turn."""
         by_relation: dict[SentRelation, list[Message]] = {}
         for transaction in transactions:
             for message in transaction.messages:
-                if isinstance(message, TruncateMessage):
-                    return  # messages behind it look up rows themselves
-                by_relation.setdefault(message.relation, []).append(message)
+                if not isinstance(message, TruncateMessage):
+                    by_relation.setdefault(message.relation, []).append(message)
         for sent, messages in by_relation.items():
             try:
                 table = self._open(sent)
