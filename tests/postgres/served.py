@@ -37,6 +37,10 @@ class PublishingServer:
     def conninfo(self, database: str) -> str:
         return f"host={self.server.host} port={self.server.port} dbname={database} user=postgres"
 
+    @property
+    def socket(self) -> str:
+        return f"{self.server.host}/.s.PGSQL.{self.server.port}"
+
     def needs(self, version: int) -> None:
         """What earlier releases do not have."""
         if self.version < version:

@@ -18,6 +18,7 @@ from pgrepl.catalog.store import update
 from pgrepl.catalog.tables import pgrepl_publisher
 from pgrepl.replication.libpq.conninfo import parse_conninfo
 from pgrepl.replication.libpq.endpoints import ConnectionFailure
+from pgrepl.replication.publisher.postgres import slots
 from pgrepl.replication.publisher.postgres.connecting import to_server
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.publisher import PostgresPublisher
@@ -237,7 +238,8 @@ def test_a_slot_that_went_back_gives_nothing_twice(served: Served) -> None:
     assert served.same(ALL_T) == [("1", "once"), ("2", "once")]
 
 
-def test_slots_that_are_gone_or_in_use(served: Served) -> None:
+def test_slots_that_are_gone_or_in_use(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slots, "_PATIENCE", 0.1)
     served.both(T)
     served.pub("CREATE PUBLICATION p FOR TABLE t")
     served.subscribe()

@@ -11,6 +11,10 @@ from random import Random
 import psycopg
 import pytest
 
+from pgrepl.replication.publisher.postgres import key_ranges
+from pgrepl.replication.publisher.postgres.copy_columns import readers
+from pgrepl.replication.publisher.postgres.link import Link
+from pgrepl.replication.wire.copy_ranges import Snapshot
 from tests.harness.dose import dose
 from tests.postgres.served import Served
 from tests.postgres.test_server_faults import apply
@@ -19,6 +23,7 @@ T = "CREATE TABLE t (a int PRIMARY KEY, b text)"
 ON_ONE = pytest.mark.parametrize("publishing", [18], indirect=True)
 ROWS = 30_000
 ALL_T = "SELECT * FROM t ORDER BY a"
+MOVED = f"UPDATE t SET a = -a WHERE a > {ROWS - 5}"  # from the last range to the first
 
 
 def ranges(served: Served, where: str = "number > 0") -> int:
@@ -37,7 +42,7 @@ def finished(served: Served) -> int:
 
 def filled(served: Served, table: str = T) -> None:
     served.both(table)
-    served.sub("ALTER SYSTEM SET pgrepl.copy_range_size = '64kB'")
+    served.sub("ALTER DATABASE sub SET pgrepl.copy_range_size = '64kB'")
     served.pub(f"INSERT INTO t SELECT g, 'row ' || g FROM generate_series(1, {ROWS}) g; ANALYZE t")
     served.pub("CREATE PUBLICATION p FOR TABLE t")
     served.subscribe_only()
@@ -84,6 +89,34 @@ def test_rows_of_others_are_not_overwritten(served: Served) -> None:
     served.sub("DELETE FROM t WHERE b = 'of another'")
     served.sub("ALTER SUBSCRIPTION s ENABLE")
     assert apply(served) == 0
+    same(served)
+
+
+@ON_ONE
+@pytest.mark.parametrize("statement", [MOVED, "TRUNCATE t"])
+def test_what_comes_before_the_last_snapshot_and_behind_the_others(
+    served: Served, monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    """The stream has it when all ranges are copied: a row that moves to where it was not copied, without all of its
+    values; rows that are gone."""
+    filled(served)
+    served.pub("ALTER TABLE t ALTER b SET STORAGE EXTERNAL")
+    served.pub(f"UPDATE t SET b = repeat('long', 1000) WHERE a > {ROWS - 9}")
+    taken = key_ranges.take_snapshot
+
+    def take_snapshot(link: Link, passed: frozenset[int]) -> tuple[Snapshot, int]:
+        if 0 < ranges(served, "snapshot IS NULL AND number > 0") <= readers() and not played:
+            played.append(served.pub(statement))
+        return taken(link, passed)
+
+    played: list[object] = []
+    monkeypatch.setattr(key_ranges, "take_snapshot", take_snapshot)
+    assert served.catch_up() == []
+    assert played
+    same(served)
+    assert served.sub("SELECT srsubstate FROM pg_subscription_rel") == [("r",)]
+    served.pub("INSERT INTO t VALUES (-1, 'behind it')")
+    assert served.catch_up() == []
     same(served)
 
 

@@ -27,6 +27,7 @@ from pgrepl.shell.applying_progress import _pieces
 from pgrepl.shell.status_text import status_row, status_text
 from tests.harness.database import Database, Rows
 from tests.harness.dose import dose
+from tests.harness.forked import pgrepl
 from tests.harness.programs import PATIENCE, eventually
 from tests.postgres.served import PublishingServer, Served
 
@@ -203,6 +204,18 @@ def test_a_follower_warns_once_of_what_endangers_the_server(served: Served, monk
             )
     connections = "SELECT FROM pg_stat_activity WHERE application_name = 's'"
     eventually(lambda: served.pub(connections) == [])
+
+
+def test_who_does_not_stay_warns_when_it_begins(served: Served) -> None:
+    published(served)
+    catalog = str(served.folder / "catalog.db")
+    served.sub("ALTER DATABASE sub SET pgrepl.publisher_warn_retained = '200kB'")
+    for what in ("apply", "sync"):
+        served.pub("DELETE FROM t; INSERT INTO t SELECT generate_series(1, 10000)")
+        said = pgrepl(what, "--catalog", catalog, "-d", "sub").stderr
+        assert ' WARNING:  subscription "s": the publisher retains ' in said and "HINT:  Let pgrepl apply" in said
+    served.sub("ALTER DATABASE sub SET pgrepl.publisher_warn_retained = 0")
+    assert pgrepl("apply", "--catalog", catalog, "-d", "sub").stderr == ""
 
 
 @ON_BOTH

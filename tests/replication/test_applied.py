@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
+from pgrepl.lake import local
 from tests.harness.pair import Pair
 
 T = "CREATE TABLE t (a int PRIMARY KEY, b text)"
@@ -276,3 +279,23 @@ def test_a_disabled_subscription_waits(pair: Pair) -> None:
     pair.sub("ALTER SUBSCRIPTION s ENABLE")
     assert pair.catch_up() == []
     assert pair.sub("SELECT * FROM t") == [("1", "x")]
+
+
+def test_rows_are_looked_up_together_though_a_table_is_emptied_between_their_changes(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair.both("CREATE TABLE u (a int)")
+    ready(pair, publication="CREATE PUBLICATION p FOR TABLE t, u")
+    pair.pub("INSERT INTO t SELECT g, 'x' FROM generate_series(1, 50) g")
+    assert pair.catch_up() == []
+    for number in range(5):
+        pair.pub(f"BEGIN; UPDATE t SET b = b || {number} WHERE a % 5 = {number}; TRUNCATE u; COMMIT")
+    pair.pub(
+        "BEGIN; UPDATE t SET b = 'last'; TRUNCATE t; INSERT INTO t VALUES (1, 'new'); UPDATE t SET b = 'y'; COMMIT"
+    )
+    lookups: list[object] = []
+    lookup = local.lookup
+    monkeypatch.setattr(local, "lookup", lambda *given: lookups.append(given[1]) or lookup(*given))
+    assert pair.catch_up() == []
+    assert len(lookups) <= 2
+    assert pair.sub("SELECT * FROM t") == [("1", "y")]

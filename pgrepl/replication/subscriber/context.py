@@ -63,6 +63,7 @@ class WorkerContext:
         self.heartbeat: Heartbeat | None = None
         self.copies = CopyProgress(self.observer)
         self.passed: deque[int] = deque(maxlen=REMEMBERED)  # XIDs of the last transactions that were applied, in order
+        self.unforgotten: set[int] = set()  # copied tables whose slots have not been dropped yet
         self.unpublished: set[int] = set()  # relations of the publisher that it does not publish any more
         self.beside: list[WorkerContext] = []  # of the workers of tables
         self.stopped = self.closed = False

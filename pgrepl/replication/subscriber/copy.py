@@ -163,8 +163,8 @@ def copy_again(context: WorkerContext, relids: Collection[int]) -> None:
                 player.truncate([table], restart_identity=False)
                 write(session, player, origin)
             ranges.forget(session, subscription.oid, relid)
-            begun = state.table_state(session, subscription.oid, relid) in (catalog.DATASYNC, catalog.FINISHED_COPY)
-            again = catalog.DATASYNC if begun else catalog.INIT  # there may be a slot
+            was_ready = state.table_state(session, subscription.oid, relid) in (catalog.INIT, catalog.READY)
+            again = catalog.INIT if was_ready else catalog.DATASYNC  # there may be a slot
             state.set_table_state(session, subscription.oid, relid, again, None)
         crash_point("again.emptied")
 
@@ -257,7 +257,7 @@ def _commit(
         with context.session.acting_as(subscription.subowner):
             definition = _definition(session, subscription, relid, publisher.catalog)
             divided = ranges.copy_ranges(session, subscription.oid)[relid] if pieces else None
-            wanted = None if divided is None or key_ranges is None else tuple(divided.unfinished[: key_ranges.readers])
+            wanted = None if divided is None or key_ranges is None else divided.next(key_ranges.readers)
             with working():
                 received, source, count = _received(context, subscription, relid, publisher.copies, divided, wanted)
             lsn = source.lsn
@@ -342,14 +342,20 @@ def _is_stale(session: Session, received: Player | StagedCopy, snapshot: int) ->
 
 
 def forget_slot(context: WorkerContext, relid: int) -> None:
-    """Drop the slot of a copied table. Done after the commit: an error here leaves only the slot, which the next round
-    drops."""
+    """Drop the slot of a copied table, after the commit. If that fails the table stays in s until a later round has
+    dropped the slot, which would hold the publisher's WAL."""
+    context.unforgotten.add(relid)
     with context.transaction() as subscription:
         publisher = context.connection.publisher(subscription)
         slot = sync_slot_name(context.session, subscription.oid, relid)
-    if publisher.slots is not None:
-        with suppress(PublisherError):
+    try:
+        if publisher.slots is not None:
             publisher.slots.drop(slot)
+    except PublisherError as error:
+        if error.sqlstate != "42704":
+            text = f'could not drop replication slot "{slot}" on publisher: {error}'
+            raise WorkerFailed(PgError("08006", text)) from None
+    context.unforgotten.discard(relid)
 
 
 def _received(

@@ -147,6 +147,7 @@ class Launcher:
             self._log,
             observer=self._observer,
             keeps_lease=self._keeps_leases,
+            warns=True,
             given=self._given,
         )
 

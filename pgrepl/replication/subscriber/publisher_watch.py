@@ -1,6 +1,6 @@
-"""The watch of a follower over its publisher: a thread that looks now and then at what is retained for the slot, and
-warns before it is too late (dangers.py). It has a connection of its own, so that it looks while tables are copied, too,
-and no batch waits for it.
+"""The watch of a worker over its publisher: it warns of what is retained for the slot before it is too late
+(dangers.py). A worker that does not stay looks once, when it begins. For a follower a thread looks now and then, over a
+connection of its own: while tables are copied, too, and no batch waits for it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pgrepl.replication.subscriber.dangers import Warned, limits
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.replication.log import LogOf
-    from pgrepl.replication.publisher.retained import SlotProbe
+    from pgrepl.replication.publisher.retained import Retained, SlotProbe
 
 INTERVAL = 10.0  # seconds between two looks
 _PATIENCE = 2.0  # seconds for a look that is interrupted to end
@@ -40,18 +40,28 @@ class PublisherWatch:
             probe = slots.probe(slot)
         if probe is None:
             return
+        tell = self._teller(slot, subscription)
+        self._running = _Looks(probe, lambda: tell(probe.look()))
+
+    def look(self, slots: Slots, slot: str, subscription: str) -> None:
+        """Look once, over the publisher's own connection."""
+        with suppress(PublisherError):
+            if slots.probe(slot) is not None:
+                self._teller(slot, subscription)(slots.retained(slot))
+
+    def _teller(self, slot: str, subscription: str) -> Callable[[Retained | None], None]:
+        """A function that tells the log what is new; it asks no session, as a thread may call it."""
         with reading(self._session):
             limit = limits(self._session)
         heard = {severity for severity in ("WARNING", "LOG") if self._log.hears(severity)}
 
-        def look() -> None:
-            found = probe.look()
+        def tell(found: Retained | None) -> None:
             news = [] if found is None else self._warned.news(subscription, slot, found, limit)
             for report in news:
                 if report.severity in heard:
-                    self._log.server_log.report(report)  # the thread asks no session
+                    self._log.server_log.report(report)
 
-        self._running = _Looks(probe, look)
+        return tell
 
     def stop(self) -> None:
         running, self._running = self._running, None

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 
+_KEYS = 500  # that are copied again together
+
+
 class CopyRanges:
     """The ranges of one table, in the order of its key, as a batch changes them."""
 
@@ -52,6 +55,16 @@ class CopyRanges:
     @property
     def unfinished(self) -> list[KeyRange]:
         return [each for each in self.ranges if each.snapshot is None]
+
+    def next(self, readers: int) -> tuple[KeyRange, ...]:
+        """The unfinished ranges that are copied together: as many as there are readers, and many that are one key."""
+        room = {False: readers, True: _KEYS}
+        found = []
+        for each in self.unfinished:
+            if room[each.is_one_key]:
+                room[each.is_one_key] -= 1
+                found.append(each)
+        return tuple(found)
 
     @property
     def progress(self) -> tuple[int, int]:
@@ -111,12 +124,13 @@ class CopyRanges:
         self.is_changed = True
 
     def truncates(self, xid: int) -> bool:
-        """Whether a TRUNCATE counts for rows that were copied. All ranges are then copied again: of some of them the
-        snapshot may be behind it."""
+        """Whether a TRUNCATE counts for rows that were copied. Ranges whose snapshot is behind it are then copied
+        again: it empties them, too."""
         if all(each.snapshot is None or each.snapshot.sees(xid) for each in self.ranges):
             return False
-        self.ranges = [replace(each, snapshot=None) for each in self.ranges]
-        self.is_changed = True
+        again = [each for each in self.ranges if each.snapshot is not None and each.snapshot.sees(xid)]
+        self.ranges = [replace(each, snapshot=None) if each in again else each for each in self.ranges]
+        self.is_changed = self.is_changed or bool(again)
         return True
 
     def finish(self, copied: Collection[KeyRange], snapshot: Snapshot) -> None:

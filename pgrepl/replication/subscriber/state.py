@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -74,17 +74,21 @@ def set_table_state(session: Session, subid: int, relid: int, state: str, lsn: i
     update(session, tables.pg_subscription_rel, {"srsubid": subid, "srrelid": relid}, srsubstate=state, srsublsn=lsn)
 
 
-def unsettled(session: Session, subid: int, lsn: int) -> bool:
-    """Are there copied tables that become ready at this position?"""
-    return any(s == catalog.SYNC_DONE and since <= lsn for s, since in table_states(session, subid).values())
+def unsettled(session: Session, subid: int, lsn: int, besides: Collection[int]) -> dict[int, int]:
+    """The copied tables that become ready at this position, `besides` some, and their LSNs."""
+    states = table_states(session, subid).items()
+    return {
+        relid: since
+        for relid, (state, since) in states
+        if state == catalog.SYNC_DONE and since <= lsn and relid not in besides
+    }
 
 
-def settle_tables(session: Session, subid: int, lsn: int) -> None:
+def settle_tables(session: Session, subid: int, lsn: int, besides: Collection[int]) -> None:
     """Set copied tables that the main stream has caught up with to ready."""
-    for relid, (state, since) in table_states(session, subid).items():
-        if state == catalog.SYNC_DONE and since <= lsn:
-            set_table_state(session, subid, relid, catalog.READY, since)
-            ranges.forget(session, subid, relid)
+    for relid, since in unsettled(session, subid, lsn, besides).items():
+        set_table_state(session, subid, relid, catalog.READY, since)
+        ranges.forget(session, subid, relid)
 
 
 def two_phase_can_begin(session: Session, subscription: tables.pg_subscription) -> bool:

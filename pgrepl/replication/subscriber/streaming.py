@@ -249,13 +249,13 @@ class StreamBatch:
             return self.stream.delivered(self.at.end)
 
     def ask_unsettled(self, step: loop.AskUnsettled) -> bool:
-        return state.unsettled(self.session, self.subscription.oid, step.lsn)
+        return bool(state.unsettled(self.session, self.subscription.oid, step.lsn, self.context.unforgotten))
 
     def settle(self, step: loop.Settle) -> None:
         session, subid = self.session, self.subscription.oid
         if not session.transaction.is_writing:
             self.lock()
-        state.settle_tables(session, subid, step.lsn)
+        state.settle_tables(session, subid, step.lsn, self.context.unforgotten)
         lease.received(session, subid, self.context.token, step.lsn)
         if step.moves_origin:
             state.move(session, subid, step.lsn)

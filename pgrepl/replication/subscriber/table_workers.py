@@ -247,7 +247,7 @@ def _beside(leader: WorkerContext) -> WorkerContext:
     made.session.settings.take_defaults(there.settings)
     made.session.authenticated_user = there.authenticated_user
     made.session.act_as(BOOTSTRAP_SUPERUSER)
-    made.lease, made.copies = leader.lease, leader.copies
+    made.lease, made.copies, made.unforgotten = leader.lease, leader.copies, leader.unforgotten
     leader.beside.append(made)
     return made
 

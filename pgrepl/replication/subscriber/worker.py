@@ -66,14 +66,16 @@ class Worker:
         *,
         observer: Observer | None = None,
         keeps_lease: bool = False,
+        warns: bool = False,
         patience: float | None = None,
         given: GivenBatch | None = None,
     ) -> None:
-        """`keeps_lease`: remain the subscription's worker between rounds. `patience`, `given`: see WorkerContext."""
+        """`keeps_lease`: remain the subscription's worker between rounds. `warns`: of what endangers the publisher, as
+        one that remains does. `patience`, `given`: see WorkerContext."""
         self.keeps_lease = keeps_lease
         self.context = WorkerContext(session, subid, log, observer, patience=patience, given=given)
         self._watch: PublisherWatch | None = None
-        if keeps_lease:
+        if keeps_lease or warns:
             from pgrepl.replication.subscriber.publisher_watch import PublisherWatch
 
             self._watch = PublisherWatch(self.context.session, self.context.log)
@@ -137,8 +139,8 @@ class Worker:
 
         def work(done: Round) -> None:
             self._apply(done, upto, max_changes)
-            if copy and done.error is None and self._copy(done) and not done.stands:
-                self._apply(done, None, None)
+            while copy and done.error is None and self._copy(done) and not done.stands:
+                self._apply_copied(done)
 
         return self._run(work, wait=wait, whole=copy and upto is None and max_changes is None)
 
@@ -151,11 +153,8 @@ class Worker:
         def work(done: Round) -> None:
             if again:
                 despite_locks(self.context, partial(copy_again, self.context, again))
-            if self._copy(done, relids) and done.error is None:
-                with reading(self.session):
-                    states = state.table_states(self.session, self._subid).values()
-                    target = max([lsn for current, lsn in states if current == catalog.SYNC_DONE], default=0)
-                self._apply(done, target, None)
+            while self._copy(done, relids) and done.error is None:
+                self._apply_copied(done)
 
         return self._run(work, wait=wait, must=bool(again))
 
@@ -200,7 +199,7 @@ class Worker:
         try:
             try:
                 if self._begins(wait=wait, must=must):
-                    self._forget_slots()
+                    self._forget_slots(done)
                     despite_locks(self.context, self._add_tables)
                     work(done)
                     if done.transactions or done.tables_copied:
@@ -237,7 +236,8 @@ class Worker:
         if self.context.lease is None:
             held, publisher = attach(self.context)
             if self._watch is not None and publisher.slots is not None:
-                self._watch.start(publisher.slots, catalog.slot_of(held.subscription), held.subscription.subname)
+                look = self._watch.start if self.keeps_lease else self._watch.look
+                look(publisher.slots, catalog.slot_of(held.subscription), held.subscription.subname)
 
     def _detach(self) -> None:
         if self._watch is not None:
@@ -252,11 +252,13 @@ class Worker:
 
     # --- the main stream ----------------------------------------------------------------------------------------------
 
-    def _apply(self, done: Round, upto: int | None, max_changes: int | None, over: Event | None = None) -> None:
-        """Apply changes, until `over` is set at most."""
+    def _apply(
+        self, done: Round, upto: int | None, max_changes: int | None, is_over: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Apply changes, batch by batch, until `is_over` at most."""
         left = max_changes
         start = 0
-        while not (over is not None and over.is_set()):
+        while not is_over():
             self._observer.applying(self.context.name)
             try:
                 streamed = despite_locks(self.context, partial(stream_batch, self.context, upto, left))
@@ -277,6 +279,13 @@ class Worker:
                 self._settles(done)
                 return
 
+    def _apply_copied(self, done: Round) -> None:
+        """Apply changes up to where the last copy has ended, so that the tables are ready. A key that moved between two
+        ranges may have to be copied again then."""
+        with reading(self.session):
+            states = state.table_states(self.session, self._subid).values()
+        self._apply(done, max([lsn for current, lsn in states if current == catalog.SYNC_DONE], default=0), None)
+
     def _settles(self, done: Round) -> None:
         try:
             enable_two_phase(self.context)
@@ -286,7 +295,7 @@ class Worker:
 
     def _go_on(self, done: Round, over: Event) -> bool:
         """Apply what the main stream has, and wait for more, until `over` is set at most; whether it can go on."""
-        self._apply(done, None, None, over)
+        self._apply(done, None, None, over.is_set)
         if not over.is_set() and not done.stands:
             self.context.connection.wait(done.lsn, _LOOK, over)
         return not done.stands
@@ -333,10 +342,15 @@ class Worker:
             )
 
     def _copy_in_pieces(self, done: Round, table: Relation) -> None:
-        """Between its pieces the main stream goes on."""
+        """Between its pieces the main stream goes on, for as long as the last pieces took: else a writer that is faster
+        than that would have the next ones wait for ever longer."""
+        since = time.monotonic()
 
         def goes_on() -> bool:
-            self._apply(done, None, None)
+            nonlocal since
+            until = 2 * time.monotonic() - since
+            self._apply(done, None, None, lambda: time.monotonic() > until)
+            since = time.monotonic()
             return not done.stands
 
         try:
@@ -411,12 +425,16 @@ class Worker:
             self._count(tables_copied=1, rows_copied=count)
             self._observer.copied(self.context.name, table.qualified_name, count)
 
-    def _forget_slots(self) -> None:
-        """Drop the slots of copies that a killed worker has left at the publisher."""
+    def _forget_slots(self, done: Round) -> None:
+        """Drop the slots of copies that were left at the publisher: by a killed worker, or as it did not answer."""
         with self.context.transaction():
             copied = tables_in(self.session, self._subid, catalog.SYNC_DONE)
         for relid in copied:
-            forget_slot(self.context, relid)
+            try:
+                forget_slot(self.context, relid)
+                succeeds(self.context, relid)
+            except WorkerFailed as failure:
+                fails(self.context, done, failure, relid)
 
     def _add_tables(self) -> None:
         """Add tables that are newly published, if the subscription follows that."""

@@ -80,3 +80,7 @@ class KeyRange:
     lower: Bound | None
     upper: Bound | None
     snapshot: Snapshot | None = None
+
+    @property
+    def is_one_key(self) -> bool:
+        return self.lower is not None and self.upper is not None and self.lower.key == self.upper.key

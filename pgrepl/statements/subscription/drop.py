@@ -75,11 +75,7 @@ def _drop_slots(
 ) -> None:
     """Drop the subscription's slots at the publisher. If the subscription has no slot of its own, the publisher need
     not answer. A worker that is busy with it has lost its lease: the slot is not kept for that worker."""
-    copying = [
-        catalog.sync_slot_name(session, subscription.oid, row.srrelid)
-        for row in unfinished
-        if row.srsubstate != catalog.SYNC_DONE
-    ]
+    copying = [catalog.sync_slot_name(session, subscription.oid, row.srrelid) for row in unfinished]
     required = must_use_password(session, subscription)
     try:
         publisher = connect(session, subscription.subconninfo, must_use_password=required)

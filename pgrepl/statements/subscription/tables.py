@@ -184,7 +184,7 @@ def refresh(
         # slots last: dropping them is not rolled back when the statement fails
         slots = publisher.slots
         for row in removed:
-            if slots is not None and row.srsubstate not in (catalog.READY, catalog.SYNC_DONE):
+            if slots is not None and row.srsubstate != catalog.READY:
                 slot = catalog.sync_slot_name(session, subscription.oid, row.srrelid)
                 leave(slots, slot, worker)
                 drop_slot(session, slots, slot, missing_ok=True)

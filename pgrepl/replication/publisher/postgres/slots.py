@@ -12,6 +12,8 @@ A new subscription has no L yet and begins at C.
 
 from __future__ import annotations
 
+import time
+
 from pgrepl.frozen import frozen
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.protocol import PublisherError, SlotLag, refused, slot_is_ahead
@@ -21,7 +23,8 @@ from pgrepl.types.lsn import lsn_text, parse_lsn
 FLUSHED = "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_flush_lsn() END"
 OPTIONS_IN_PARENTHESES = 150000
 _REREAD = 64 << 20  # bytes of log before the slot that are worth a new restart point
-
+_PATIENCE = 2.0  # seconds for a reader that is gone
+_PAUSE = 0.02  # seconds until the slot is looked at again
 
 _TWO_PHASE = 150000  # the release whose pgoutput tells of prepared transactions
 _STANDBYS = 170000  # the release that knows synchronized_standby_slots
@@ -121,13 +124,16 @@ def lag(link: Link, name: str) -> SlotLag | None:
 
 
 def check_free(link: Link, name: str) -> SlotPosition:
-    """The slot, if it exists and no process reads from it (ReplicationSlotAcquire)."""
-    found = position(link, name)
-    if found is None:
-        raise PublisherError("42704", f'ERROR:  replication slot "{name}" does not exist')
-    if found.active_pid is not None:
-        raise PublisherError("55006", f'ERROR:  replication slot "{name}" is active for PID {found.active_pid}')
-    return found
+    """The slot, if it exists and no process reads from it (ReplicationSlotAcquire). A reader that was killed or cut off
+    has it for a moment longer, until the server notices: PostgreSQL's subscriber fails then, and comes again."""
+    until = time.monotonic() + _PATIENCE
+    while (found := position(link, name)) is not None:
+        if found.active_pid is None:
+            return found
+        if time.monotonic() > until:
+            raise PublisherError("55006", f'ERROR:  replication slot "{name}" is active for PID {found.active_pid}')
+        time.sleep(_PAUSE)
+    raise PublisherError("42704", f'ERROR:  replication slot "{name}" does not exist')
 
 
 def start(link: Link, name: str, lsn: int, *, tell: bool = True) -> int:

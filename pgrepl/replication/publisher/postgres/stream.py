@@ -340,21 +340,24 @@ class Stream:
             self._changed.notify_all()
 
     def _say_goodbye(self) -> None:
-        """Tell the last positions, and end both ways of the COPY (walrcv_endstreaming)."""
+        """Tell the last positions, and end both ways of the COPY (walrcv_endstreaming). The server gives the slot free
+        between the end of its COPY and that of the command: the next reader must not come before."""
         if self._failed is not None:
             return
         self._feedback.answer()
         self._speak()
-        conn = self._conn
+        conn, size = self._conn, 0
         with suppress(self._link.error):
             conn.put_copy_end()
             conn.flush()
             until = time.monotonic() + _GOODBYE
             while (left := until - time.monotonic()) > 0:
-                size, _ = conn.get_copy_data(1)
-                if size < 0:
-                    return
-                if not size:
+                if size >= 0:
+                    size, _ = conn.get_copy_data(1)
+                if size < 0 and not conn.is_busy():
+                    if conn.get_result() is None:
+                        return
+                elif size <= 0:
                     select.select([conn.socket], [], [], left)
                     conn.consume_input()
 

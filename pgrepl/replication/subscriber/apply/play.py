@@ -82,14 +82,13 @@ class Player:
     # --- a batch ------------------------------------------------------------------------------------------------------
 
     def prefetch(self, transactions: Iterable[WireTransaction]) -> None:
-        """Read the rows and keys that the messages need, each table once. Errors are ignored: the message that causes
-        one meets it again in its turn."""
+        """Read the rows and keys that the messages need, each table once; a TRUNCATE forgets what was read of its
+        table. Errors are ignored: the message that causes one meets it again in its turn."""
         by_relation: dict[SentRelation, list[Message]] = {}
         for transaction in transactions:
             for message in transaction.messages:
-                if isinstance(message, TruncateMessage):
-                    return  # messages behind it look up rows themselves
-                by_relation.setdefault(message.relation, []).append(message)
+                if not isinstance(message, TruncateMessage):
+                    by_relation.setdefault(message.relation, []).append(message)
         for sent, messages in by_relation.items():
             try:
                 table = self._open(sent)
@@ -165,10 +164,10 @@ class Player:
         table = self._concerned(message.relation, transaction.finish_lsn)
         if table is None:
             self.passed += 1
-        elif self._applies(table.target.relation.oid, transaction.finish_lsn):
+        elif (ranges := self.ranges.get(table.target.relation.oid)) is None:
             self._apply(message, table)
         else:
-            counting = self.ranges[table.target.relation.oid].changes(message, transaction.xid)
+            counting = ranges.changes(message, transaction.xid)
             self.passed += not counting
             for each in counting:
                 self._apply(each, table)
@@ -193,10 +192,7 @@ class Player:
             table.target.relation
             for table in found
             if table is not None
-            and (
-                self._applies(oid := table.target.relation.oid, transaction.finish_lsn)
-                or self.ranges[oid].truncates(transaction.xid)
-            )
+            and ((ranges := self.ranges.get(table.target.relation.oid)) is None or ranges.truncates(transaction.xid))
         )
         self.passed += not self.truncate(targets, restart_identity=message.restart_identity)
 

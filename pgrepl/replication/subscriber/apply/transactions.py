@@ -207,9 +207,13 @@ def _apply_phase(
 
 
 def _store_ranges(session: Session, subscription: tables.pg_subscription, player: Player) -> None:
+    """A table whose copy was done, but of which a range must be copied again, is not done."""
+    subid = subscription.oid
     for relid, changed in player.ranges.items():
         if changed.is_changed:
-            ranges.store(session, subscription.oid, relid, changed)
+            ranges.store(session, subid, relid, changed)
+            if changed.unfinished and state.table_state(session, subid, relid) == catalog.SYNC_DONE:
+                state.set_table_state(session, subid, relid, catalog.DATASYNC, None)
 
 
 def _tell(session: Session, subscription: tables.pg_subscription, missed: Iterable[Report], log: ServerLog) -> None:
