@@ -93,7 +93,10 @@ def latency(both: Both, folder: Path) -> Iterator[Line]:
             both.pair.pub.execute("INSERT INTO elsewhere SELECT repeat('x', 1000) FROM generate_series(1, 100000)")
             (written,) = both.pair.pub.execute("SELECT pg_current_wal_lsn() - %s::pg_lsn", (begin,)).fetchone()
         size = f"{int(written) / 1e9:.1f} GB of WAL behind an open transaction"
-        one_by_one(both, 3_000_000, 5)  # by then it has been decoded
+        decoded = "SELECT bool_and(sent_lsn - %s::pg_lsn >= %s) FROM pg_stat_replication"
+        while both.pair.pub.execute(decoded, (begin, written)).fetchone() != (True,):
+            time.sleep(0.2)
+        one_by_one(both, 3_000_000, 2)
         yield from late(f"the same, {size}", one_by_one(both, 4_000_000, SECONDS))
         other.rollback()
         other.close()
