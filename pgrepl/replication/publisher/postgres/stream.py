@@ -312,7 +312,7 @@ class Stream:
         """Whether a piece is handed out to a worker that waits; the lock is held."""
         if max(self._sent_to, self._whole_to) >= self._until or len(self._held) + self._taking.spool.count >= _WORTH:
             return True
-        return time.monotonic() >= self._wanted_since + _PATIENCE
+        return not self._ready and time.monotonic() >= self._wanted_since + _PATIENCE
 
     def _reach(self, end: int) -> None:
         """Everything before `end` has been received; the lock is held."""
