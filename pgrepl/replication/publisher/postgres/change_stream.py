@@ -143,8 +143,11 @@ class ServerChangeStream(ChangeStream):
     # --- transactions -------------------------------------------------------------------------------------------------
 
     def transactions(self, wanted: StreamRequest, limit: int | None = None) -> Generator[WireTransaction, None, None]:
-        request, start, any_yet = self._request(wanted), wanted.start, False
-        while start < wanted.end and (piece := self._piece(request, start, as_columns=False)) is not None:
+        start = wanted.start
+        if start >= wanted.end:
+            return
+        request, any_yet = self._request(wanted), False
+        while (piece := self._piece(request, start, as_columns=False)) is not None:
             if self._options is not None and any_yet and piece.spool.changes > LEAST_CHANGES:
                 raise ColumnsFollow
             for transaction in piece.one_by_one(start, wanted.end):

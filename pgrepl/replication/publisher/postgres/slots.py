@@ -153,7 +153,7 @@ def start(link: Link, name: str, lsn: int, *, tell: bool = True) -> int:
         raise refused(slot_is_ahead(name, found.confirmed, lsn))
     if tell:
         advance(link, name, lsn)
-        _bring_restart_forward(link, name)
+        bring_restart_forward(link, name)
     return lsn
 
 
@@ -169,7 +169,7 @@ def advance(link: Link, name: str, lsn: int) -> None:
     link.rows(f"SELECT pg_catalog.pg_replication_slot_advance({link.literal(name)}, {link.literal(lsn_text(lsn))})")
 
 
-def _bring_restart_forward(link: Link, name: str) -> None:
+def bring_restart_forward(link: Link, name: str) -> None:
     """A reader begins at the slot's restart point, and has to decode all log since then. It moves only at records of
     running transactions: a confirmation moves it to the first of them, and the same one once more to the last, which
     costs far less than to decode. The server writes such a record now and then, or, for the next time, when it is asked
