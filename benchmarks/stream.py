@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from benchmarks.clock import ROOT, environment
-from benchmarks.postgres import NARROW, NARROW_ROWS, ROWS, Both, Line, compared
+from benchmarks.postgres import NARROW, NARROW_ROWS, ROWS, Both, Line, compared, one_row_each
 from benchmarks.replicate_memory import peak, tree
 from tests.postgres.server import wheel_binaries
 
@@ -144,7 +144,7 @@ def late(what: str, found: list[float]) -> Iterator[Line]:
 
 
 def backlog(both: Both, folder: Path) -> Iterator[Line]:
-    """Half as many changes as the table has rows, a hundred in each transaction."""
+    """Half as many changes as the table has rows, a hundred in each transaction; then transactions of one row."""
     both.table(NARROW, NARROW_ROWS.format(1, ROWS))
     both.subscribe()
     both.change("INSERT INTO t (id) VALUES (-2)")
@@ -161,6 +161,7 @@ def backlog(both: Both, folder: Path) -> Iterator[Line]:
     yield compared(what, theirs, ours, 2.7)
     by_postgres, by_us = processor.taken
     yield beside(f"{what}: the server's processor", by_us, by_postgres, 1.2, "for PostgreSQL's subscriber")
+    yield one_row_each(both)
 
 
 class Processor:
