@@ -165,9 +165,10 @@ def backlog(both: Both, folder: Path) -> Iterator[Line]:
 
 
 class Processor:
-    """The processor time of walsenders, by the subscriber that they send to: first PostgreSQL's, then ours."""
+    """The processor time of the publisher's processes that serve subscribers: first PostgreSQL's, then ours."""
 
     def __init__(self, both: Both) -> None:
+        self._own = both.pair.pub.info.backend_pid  # makes the changes
         self._root = int((both.pair.server.folder / "data" / "postmaster.pid").read_text().split()[0])
         self._taken: list[dict[int, float]] = [{}]  # since their start
         self._over = threading.Event()
@@ -193,7 +194,7 @@ class Processor:
         while not self._over.wait(0.02):
             for pid in tree(self._root):
                 with suppress(OSError):  # it has ended
-                    if b"walsender" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    if pid != self._own and b" pub " in Path(f"/proc/{pid}/cmdline").read_bytes():
                         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
                         self._taken[-1][pid] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
