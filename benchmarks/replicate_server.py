@@ -1,5 +1,5 @@
-"""The same copy and the same changes by PostgreSQL: two databases of the wheel's server with a subscription between
-them, warmed up by a small table."""
+"""The same copy and the same changes by PostgreSQL: two of the wheel's servers with a subscription between them, warmed
+up by a small table. They are two so that no reader of the publisher's log meets there what its subscriber writes."""
 
 from __future__ import annotations
 
@@ -19,21 +19,23 @@ autovacuum = off
 
 
 class PostgresPair:
-    """A publisher and a subscriber in one server."""
+    """A publisher, which is `server`, and a subscriber."""
 
     def __init__(self) -> None:
-        self.server = Server(wheel_binaries(16), settings=SETTINGS).start()
-        root = self.connect("postgres")
-        for name in ("pub", "sub"):
-            root.execute(f"CREATE DATABASE {name}")
-        root.close()
+        self._servers = {name: Server(wheel_binaries(16), settings=SETTINGS).start() for name in ("pub", "sub")}
+        self.server = self._servers["pub"]
+        for name in self._servers:
+            with self.connect(name, "postgres") as root:
+                root.execute(f"CREATE DATABASE {name}")
         self.pub, self.sub = self.connect("pub"), self.connect("sub")
 
-    def connect(self, database: str) -> Any:
+    def connect(self, name: str, database: str | None = None) -> Any:
+        """A connection to the publisher or the subscriber."""
         import psycopg
 
+        there = self._servers[name]
         return psycopg.connect(
-            host=self.server.host, port=self.server.port, user="postgres", dbname=database, autocommit=True
+            host=there.host, port=there.port, user="postgres", dbname=database or name, autocommit=True
         )
 
     def table(self, columns: str, select: str) -> None:
@@ -78,4 +80,5 @@ class PostgresPair:
     def close(self) -> None:
         self.pub.close()
         self.sub.close()
-        self.server.stop()
+        for each in self._servers.values():
+            each.stop()

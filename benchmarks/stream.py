@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from benchmarks.clock import ROOT, environment
-from benchmarks.postgres import NARROW, NARROW_ROWS, ROWS, Both, Line, compared
+from benchmarks.postgres import NARROW, NARROW_ROWS, ROWS, Both, Line, compared, one_row_each
 from benchmarks.replicate_memory import peak, tree
 from tests.postgres.server import wheel_binaries
 
@@ -93,7 +93,10 @@ def latency(both: Both, folder: Path) -> Iterator[Line]:
             both.pair.pub.execute("INSERT INTO elsewhere SELECT repeat('x', 1000) FROM generate_series(1, 100000)")
             (written,) = both.pair.pub.execute("SELECT pg_current_wal_lsn() - %s::pg_lsn", (begin,)).fetchone()
         size = f"{int(written) / 1e9:.1f} GB of WAL behind an open transaction"
-        one_by_one(both, 3_000_000, 5)  # by then it has been decoded
+        decoded = "SELECT bool_and(sent_lsn - %s::pg_lsn >= %s) FROM pg_stat_replication"
+        while both.pair.pub.execute(decoded, (begin, written)).fetchone() != (True,):
+            time.sleep(0.2)
+        one_by_one(both, 3_000_000, 2)
         yield from late(f"the same, {size}", one_by_one(both, 4_000_000, SECONDS))
         other.rollback()
         other.close()
@@ -141,7 +144,7 @@ def late(what: str, found: list[float]) -> Iterator[Line]:
 
 
 def backlog(both: Both, folder: Path) -> Iterator[Line]:
-    """Half as many changes as the table has rows, a hundred in each transaction."""
+    """Half as many changes as the table has rows, a hundred in each transaction; then transactions of one row."""
     both.table(NARROW, NARROW_ROWS.format(1, ROWS))
     both.subscribe()
     both.change("INSERT INTO t (id) VALUES (-2)")
@@ -158,12 +161,14 @@ def backlog(both: Both, folder: Path) -> Iterator[Line]:
     yield compared(what, theirs, ours, 2.7)
     by_postgres, by_us = processor.taken
     yield beside(f"{what}: the server's processor", by_us, by_postgres, 1.2, "for PostgreSQL's subscriber")
+    yield one_row_each(both)
 
 
 class Processor:
-    """The processor time of walsenders, by the subscriber that they send to: first PostgreSQL's, then ours."""
+    """The processor time of the publisher's processes that serve subscribers: first PostgreSQL's, then ours."""
 
     def __init__(self, both: Both) -> None:
+        self._own = both.pair.pub.info.backend_pid  # makes the changes
         self._root = int((both.pair.server.folder / "data" / "postmaster.pid").read_text().split()[0])
         self._taken: list[dict[int, float]] = [{}]  # since their start
         self._over = threading.Event()
@@ -189,7 +194,7 @@ class Processor:
         while not self._over.wait(0.02):
             for pid in tree(self._root):
                 with suppress(OSError):  # it has ended
-                    if b"walsender" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    if pid != self._own and b" pub " in Path(f"/proc/{pid}/cmdline").read_bytes():
                         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
                         self._taken[-1][pid] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

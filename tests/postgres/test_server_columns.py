@@ -239,6 +239,22 @@ def test_reading_ahead_leaves_off_where_an_open_transaction_holds_the_log(
     assert taken[-1] == "streamed" and 2 <= taken.count("ahead") <= 6
 
 
+@pytest.mark.parametrize("publishing", [18], indirect=True)
+def test_the_restart_point_of_a_slot_follows_it_over_much_log(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the server would decode that log again, and what has piled up behind it would not be read ahead."""
+    monkeypatch.setattr(slots, "_REREAD", 10_000)
+    served.pub("CREATE TABLE t (a int PRIMARY KEY, b text)")
+    publisher = to_server(parse_conninfo(served.conninfo), f"{served.folder}/")
+    publisher.slots.create(served.slot, two_phase=False, failover=False)
+    for number in range(4):
+        served.pub(f"INSERT INTO t SELECT {number * 100} + g, repeat('x', 200) FROM generate_series(1, 100) g")
+        served.pub("SELECT pg_log_standby_snapshot()")
+    publisher.stream.start(served.slot, publisher.stream.current_lsn())
+    lag = publisher.stream.lag(served.slot)
+    publisher.close()
+    assert lag is not None and lag.confirmed - lag.restart < 50_000  # the last record may not be on disk
+
+
 @pytest.mark.parametrize("publishing", [16], indirect=True)
 def test_an_error_of_what_is_read_ahead_names_the_slot(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prefetch, "AHEAD", 1)

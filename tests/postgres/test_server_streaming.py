@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
+from threading import Event
 
 import psycopg
 import pytest
 
+from pgrepl.replication.libpq.conninfo import parse_conninfo
+from pgrepl.replication.publisher.postgres.connecting import to_server
+from pgrepl.replication.publisher.protocol import StreamRequest
+from pgrepl.replication.publisher.senders import StreamOptions, WalSender
 from tests.harness.programs import eventually
 from tests.postgres.served import Served
 from tests.postgres.test_server_faults import following
@@ -151,6 +157,28 @@ def test_a_round_of_its_own_ends_where_the_server_was_when_it_began(served: Serv
     assert served.sub(ALL_T) == served.pub(ALL_T)
     assert served.pub("SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'") == [("0",)]
     assert time.monotonic() - began < 20
+
+
+@ON_ONE
+def test_the_stream_goes_on_behind_what_comes_while_a_batch_is_taken(served: Served) -> None:
+    """For another stream the server would decode its log again."""
+    served.pub(f"{T}; CREATE PUBLICATION p FOR TABLE t")
+    with closing(to_server(parse_conninfo(served.conninfo), f"{served.folder}/")) as publisher:
+        stream, slot = publisher.stream, served.slot
+        start = publisher.slots.create(slot, two_phase=False, failover=False)
+        publisher.slots.occupy(slot, WalSender("token", "s", "", options=StreamOptions(("p",), "any")))
+        served.pub("INSERT INTO t VALUES (1, 'before')")
+        stream.wait(start, 20.0, Event())
+        ((written,),) = served.pub("SELECT pg_current_wal_insert_lsn() - '0/0'")
+        eventually(lambda: stream.current_lsn() >= int(written or 0))
+        reads = f"SELECT active_pid FROM pg_replication_slots WHERE slot_name = '{slot}'"
+        end, reader = stream.current_lsn(), served.pub(reads)
+        served.pub("INSERT INTO t VALUES (2, 'meanwhile')")
+        eventually(lambda: stream.current_lsn() > end)
+        taken = len(list(stream.transactions(StreamRequest(slot, ("p",), start, end))))
+        assert stream.start(slot, end) == end
+        taken += len(list(stream.transactions(StreamRequest(slot, ("p",), end, stream.current_lsn()))))
+        assert taken == 2 and served.pub(reads) == reader != [(None,)]
 
 
 @ON_ONE

@@ -177,7 +177,7 @@ class StreamBatch:
             if done is None:
                 return None
             transactions = done.batch.transactions
-            self.context.passed.extend([each.xid for each in transactions][-REMEMBERED:])
+            self.context.passed.extend(done.batch.last_xids(REMEMBERED))
             last = transactions[-1].end_lsn
             state.move(self.session, self.subscription.oid, last, self.only)
             crash_point("apply.origin")

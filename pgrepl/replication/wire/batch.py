@@ -88,6 +88,9 @@ class Transactions(Sequence[BatchTransaction]):
         """The number of transactions that finish before this LSN."""
         return int(self._columns[1].searchsorted(lsn))
 
+    def xids(self) -> list[int]:
+        return list(self._columns[0].tolist())
+
     def holding(self, seq: int) -> int:
         """The place of the transaction that has this sequence number."""
         return int(self._columns[5].searchsorted(seq))
@@ -190,6 +193,11 @@ class WireBatch:
         changes = tuple([part for each in self.changes if (part := each.until(end)).count])
         truncates = tuple([each for each in self.truncates if each[0] < end])
         return replace(self, transactions=kept, changes=changes, truncates=truncates)
+
+    def last_xids(self, most: int) -> list[int]:
+        """The XIDs of so many transactions at its end, in order."""
+        last = self.transactions[-most:]
+        return last.xids() if isinstance(last, Transactions) else [each.xid for each in last]
 
     def discard(self) -> None:
         """Remove the files that were kept for the batch."""

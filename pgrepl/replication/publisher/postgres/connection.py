@@ -52,6 +52,7 @@ class ServerConnection:
         def advance() -> None:
             with suppress(PublisherError):
                 slots.advance(self.opened, slot, lsn)
+                slots.bring_restart_forward(self.opened, slot)
 
         self._telling = JoinedThread(advance, "pgrepl-confirm")
         self._telling.start()

@@ -73,7 +73,6 @@ def start_prefetch(link: Link, wanted: ReadRequest, start: int, data_path: str |
     free connection or slot."""
     if wanted.end - start < AHEAD:
         return None
-    slots.bring_restart_forward(link, wanted.slot)
     found = slots.position(link, wanted.slot)
     if found is None or found.confirmed - found.restart > _AGAIN:
         return None

@@ -22,7 +22,7 @@ from pgrepl.types.lsn import lsn_text, parse_lsn
 
 FLUSHED = "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_flush_lsn() END"
 OPTIONS_IN_PARENTHESES = 150000
-_REREAD = 64 << 20  # bytes of log before the slot that are worth a new restart point
+_REREAD = 16 << 20  # bytes of log before the slot that are worth a new restart point
 _PATIENCE = 2.0  # seconds for a reader that is gone
 _PAUSE = 0.02  # seconds until the slot is looked at again
 
@@ -158,8 +158,9 @@ def start(link: Link, name: str, lsn: int, *, tell: bool = True) -> int:
         )
     if found.confirmed > lsn:
         raise refused(slot_is_ahead(name, found.confirmed, lsn))
-    if found.confirmed < lsn and tell:
+    if tell:
         advance(link, name, lsn)
+        bring_restart_forward(link, name)
     return lsn
 
 
@@ -176,11 +177,15 @@ def advance(link: Link, name: str, lsn: int) -> None:
 
 
 def bring_restart_forward(link: Link, name: str) -> None:
-    """Each peek reads the log again from the slot's restart point, which moves only behind a record of running
-    transactions; the server writes one now and then, or when it is asked to."""
+    """A reader begins at the slot's restart point, and has to decode all log since then. It moves only at records of
+    running transactions: a confirmation moves it to the first of them, and the same one once more to the last, which
+    costs far less than to decode. The server writes such a record now and then, or, for the next time, when it is asked
+    to."""
     found = position(link, name)
-    if found is None or link.version < 160000 or found.confirmed - found.restart < _REREAD:
+    if found is None or found.confirmed - found.restart < _REREAD:
         return
+    confirmed = link.literal(lsn_text(found.confirmed))
+    link.rows(f"SELECT pg_catalog.pg_replication_slot_advance({link.literal(name)}, {confirmed})")
     may = "pg_catalog.has_function_privilege('pg_catalog.pg_log_standby_snapshot()', 'EXECUTE')"
-    if link.value(f"SELECT {may} AND NOT pg_catalog.pg_is_in_recovery()") == "t":
+    if link.version >= 160000 and link.value(f"SELECT {may} AND NOT pg_catalog.pg_is_in_recovery()") == "t":
         link.rows("SELECT pg_catalog.pg_log_standby_snapshot()")

@@ -96,17 +96,18 @@ class Stream:
             return self._available
 
     def piece(self, start: int, end: int) -> Piece | None:
-        """The first piece that reaches beyond `start`; None: everything before `end` has been handed out."""
+        """The first piece that reaches beyond `start`; None: everything before `end` has been handed out. What a piece
+        has behind `end` stays for the next request."""
         with self._changed:
             self._until = max(self._until, end)
             self._wanted_since = time.monotonic()
             while True:
-                while self._ready and self._ready[0].reached <= start:
+                while self._ready and self._ready[0].reached <= min(start, end):
                     self._begin = self._ready[0].reached
                     self._ready.popleft().close()
                 if not self._ready:
                     self._request()
-                if self._ready and self._ready[0].reached > start:
+                if self._ready and self._ready[0].reached > start and start < end:
                     return self._ready[0]
                 if self._available >= end:
                     return None
@@ -312,7 +313,7 @@ class Stream:
         """Whether a piece is handed out to a worker that waits; the lock is held."""
         if max(self._sent_to, self._whole_to) >= self._until or len(self._held) + self._taking.spool.count >= _WORTH:
             return True
-        return time.monotonic() >= self._wanted_since + _PATIENCE
+        return not self._ready and time.monotonic() >= self._wanted_since + _PATIENCE
 
     def _reach(self, end: int) -> None:
         """Everything before `end` has been received; the lock is held."""
