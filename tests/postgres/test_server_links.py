@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from pgrepl import engine
 from pgrepl.replication.libpq.conninfo import parse_conninfo
+from pgrepl.replication.libpq.endpoints import ConnectionFailure
 from pgrepl.replication.publisher.postgres import copy_columns
 from pgrepl.replication.publisher.postgres.connecting import link_to
+from pgrepl.replication.publisher.postgres.connection import ServerConnection
 from pgrepl.replication.publisher.postgres.link import Link
+from pgrepl.replication.publisher.postgres.stream import Stream
 from pgrepl.replication.publisher.protocol import PublisherError
+from tests.postgres.relay import relay, through
 from tests.postgres.served import Served
 from tests.postgres.tls_front import certificate, tls_front
 
@@ -42,6 +47,23 @@ def test_a_link_that_is_lost_says_so_whenever_it_is_asked(served: Served) -> Non
         assert caught.value.sqlstate in ("08006", "57P01")
     assert not link.is_open
     link.close()
+
+
+@ON_ONE
+def test_a_server_that_ends_while_it_is_connected_to_is_an_error_that_workers_expect(served: Served) -> None:
+    with relay(served) as network:
+        options = parse_conninfo(through(network, served))
+        network.hear = lambda by_server, message: 0 if message[:1] == b"Q" else None
+        with pytest.raises(ConnectionFailure):
+            link_to(options)
+        network.hear = lambda by_server, message: None
+        connection = ServerConnection(Link(options, ""), "")
+        connection.stream = cast("Stream", object())  # so that another connection is opened beside it
+        network.server_socket = "/nowhere"
+        with pytest.raises(PublisherError) as caught:
+            connection.link.rows("SELECT 1")
+        assert caught.value.sqlstate == "08006"
+        connection.opened.close()
 
 
 @ON_ONE

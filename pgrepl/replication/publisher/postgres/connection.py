@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pgrepl.interrupts import JoinedThread
+from pgrepl.replication.libpq.endpoints import ConnectionFailure
 from pgrepl.replication.publisher.postgres import slots
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.protocol import PublisherError
@@ -38,7 +39,10 @@ class ServerConnection:
         if self.stream is None:
             return self.opened
         if self._beside is None or not self._beside.is_open:
-            self._beside = self.opened.same()
+            try:
+                self._beside = self.opened.same()
+            except ConnectionFailure as failure:
+                raise PublisherError(failure.sqlstate, str(failure)) from None
         self._used_at = time.monotonic()
         return self._beside
 

@@ -93,7 +93,11 @@ class Link:
         self._interrupted = False
         self._waiting = False  # an answer has not been read to its end; a new command must discard the rest first
         self._past: Callable[[], None] | None = None  # discards the rest of an answer that libpq does not know of
-        self._set_up()
+        try:
+            self._set_up()
+        except PublisherError as lost:  # the server ends
+            self._opened.finish()
+            raise ConnectionFailure(str(lost), lost.sqlstate) from None
 
     @property
     def _conn(self) -> PGconn:
