@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from pgrepl.catalog.declarative import Int8, Moment, SystemRow, Truth, Uuid, Varchar
 
-LAKE_VERSION = "1.0"
+LAKE_VERSION = "1.0"  # of a new catalog
+VERSIONS = (LAKE_VERSION, "1.1")  # that are read and written
 
 
 def metadata(created_by: str, data_path: str) -> dict[str, str]:

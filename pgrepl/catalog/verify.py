@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import declarative, sql, sums
 from pgrepl.catalog.ddl import sqlite_type, tables
-from pgrepl.catalog.ducklake import LAKE_VERSION
+from pgrepl.catalog.ducklake import VERSIONS
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -90,14 +90,14 @@ def _tables() -> list[Any]:
     return list(tables(is_sqlite=True))
 
 
-_METADATA = {"version": LAKE_VERSION, "encrypted": "false"}
+_METADATA = {"version": VERSIONS, "encrypted": ("false",)}
 
 
 def _metadata(session: Session) -> Iterator[str]:
     found = dict(session.link.execute(sql.OPTIONS_OF_LAKE))
     for key, value in _METADATA.items():
-        if found.get(key) != value:
-            yield f"ducklake_metadata says {found.get(key)!r} of {key} instead of {value!r}"
+        if found.get(key) not in value:
+            yield f"ducklake_metadata says {found.get(key)!r} of {key} instead of {value[0]!r}"
     if "data_path" not in found:
         yield "ducklake_metadata does not say where the files are"
 

@@ -138,7 +138,7 @@ class _Commit:
                 staged.data_file_id,
                 made.name,
                 self.truth(True),
-                "parquet",
+                made.format,
                 made.delete_count,
                 made.file_size_bytes,
                 made.footer_size,

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from pgrepl.lake.statistics import ColumnStatistics
 
 
+PARQUET, PUFFIN = "parquet", "puffin"  # the format of a delete file: positions, or deletion vectors
+
+
 @frozen
 class SourceNames:
     """The names of a file's columns that are found by name, by column id. Values of `partitions` are in the file's
@@ -44,8 +47,9 @@ class DeleteFile:
     delete_count: int
     file_size_bytes: int
     partial_max: int | None  # not NULL: the file has the snapshot of each deletion
-    footer_checksum: int | None = None  # of a file that pgrepl has written
+    footer_checksum: int | None = None  # of a file that pgrepl has written; of a deletion vector's whole file
     checksum: int | None = None  # of the whole file
+    format: str = PARQUET
 
     holds_deletes = True
 
@@ -115,3 +119,4 @@ class NewDeletes:
     footer_size: int
     footer_checksum: int
     checksum: int
+    format: str = PARQUET

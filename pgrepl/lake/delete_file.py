@@ -1,4 +1,5 @@
-"""Delete files: the positions of a data file's deleted rows, as DuckLake and Iceberg write them.
+"""Delete files: the positions of a data file's deleted rows, as DuckLake and Iceberg write them, in Parquet or as
+deletion vectors (deletion_vector.py).
 
 A partial file has the snapshot of each deletion, too.
 """
@@ -9,10 +10,10 @@ import zlib
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.lake import footers, storage
+from pgrepl.lake import deletion_vector, footers, storage
 from pgrepl.lake.checksums import IDENTITY, SummedOutput
 from pgrepl.lake.crash_points import crash_point
-from pgrepl.lake.data_file import NewDeletes
+from pgrepl.lake.data_file import PARQUET, PUFFIN, NewDeletes
 from pgrepl.lake.file_writer import field_id
 from pgrepl.lake.owner import make_folder
 from pgrepl.lake.recent import Recent
@@ -21,18 +22,20 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    Numbers = npt.NDArray[np.int64]
+
     from pgrepl.lake.data_file import DataFile, DeleteFile
     from pgrepl.lake.table import LakeTable
 
-DELETES = "-delete.parquet"  # the end of such a file's name
+DELETES, VECTORS = "-delete.parquet", "-delete.puffin"  # the ends of such files' names
 _known: Recent[str, tuple[Any, Any]] = Recent(1 << 22, lambda found: len(found[0]) + (1 << 16))  # positions, 64 files
 
 
 def write_deletes(
     table: LakeTable,
     file: DataFile,
-    positions: npt.NDArray[np.int64],
-    snapshots: npt.NDArray[np.int64] | None,
+    positions: Numbers,
+    snapshots: Numbers | None,
     begin_snapshot: int | None = None,
     snapshot: int | None = None,
     *,
@@ -41,16 +44,45 @@ def write_deletes(
     """Write a delete file with distinct positions, ascending; with `snapshots` a partial one. `folder`: an existing one
     in the table's."""
     import numpy as np
-    import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    name = storage.new_name(DELETES)
+    is_vector = table.vectors >= (1 if snapshots is None else max(2, len(np.unique(snapshots))))
+    name = storage.new_name(VECTORS if is_vector else DELETES)
     if folder is None:
         make_folder(table)
     else:
         name = f"{folder}/{name}"
+    write = _write_vectors if is_vector else _write_positions
+    kind = PUFFIN if is_vector else PARQUET
+    return NewDeletes(
+        name, begin_snapshot, snapshot, len(positions), *write(table, name, file.path, positions, snapshots), kind
+    )
+
+
+def _write_vectors(
+    table: LakeTable, name: str, data_path: str, positions: Numbers, snapshots: Numbers | None
+) -> tuple[int, int, int, int]:
+    """Write deletion vectors; returns the file's size, its footer's, the checksum that is compared, and the file's."""
+    data, footer = deletion_vector.made(positions, snapshots, data_path)
     path = table.location + name
-    same = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(positions), np.int32)), pa.array([file.path]))
+    crash_point("stage.deletes")
+    storage.write(path, data)
+    crash_point("stage.deletes.closed")
+    with storage.writing(path):
+        storage.make_durable(path)
+    checksum = zlib.crc32(data)
+    return len(data), footer, checksum, checksum
+
+
+def _write_positions(
+    table: LakeTable, name: str, data_path: str, positions: Numbers, snapshots: Numbers | None
+) -> tuple[int, int, int, int]:
+    """Write positions as Parquet; returns what `_write_vectors` does."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = table.location + name
+    same = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(positions), np.int32)), pa.array([data_path]))
     arrays = [same, pa.array(positions)]  # the dictionary has the path once
     fields = [
         pa.field("file_path", same.type, nullable=False, metadata=field_id(footers.FILE_PATH)),
@@ -79,16 +111,7 @@ def write_deletes(
         crash_point("stage.deletes.closed")
         storage.make_durable(path)
     size, end = storage.read_footer(path)
-    return NewDeletes(
-        name,
-        begin_snapshot,
-        snapshot,
-        len(positions),
-        size,
-        len(end) - storage.TAIL,
-        zlib.crc32(end),
-        sink.checksum,
-    )
+    return size, len(end) - storage.TAIL, zlib.crc32(end), sink.checksum
 
 
 def has_usable_deletes(file: DataFile) -> bool:
@@ -98,6 +121,8 @@ def has_usable_deletes(file: DataFile) -> bool:
 
 
 def _is_usable(file: DeleteFile, path: str) -> bool:
+    if file.format == PUFFIN:
+        return True
     footer = footers.of(file)
     names = footer.by_id.get(footers.FILE_PATH)
     if names is None or footer.is_former or any(footer.metadata.schema.column(i).max_definition_level for i in (0, 1)):
@@ -109,24 +134,54 @@ def _is_usable(file: DeleteFile, path: str) -> bool:
     return True
 
 
-def read_positions(path: str) -> npt.NDArray[np.int64]:
+def read_positions(path: str) -> Numbers:
     """The positions of a delete file that is not in the catalog yet."""
     import numpy as np
 
+    if path.endswith(VECTORS):
+        return deletion_vector.read(_whole(path), 0)[0]
     footer = footers.footer(path)
     with footers.DataFileReader(footer) as reader:
         (found,) = reader.read(footer.row_groups, [footer.by_id[footers.POSITION]])
-    positions: npt.NDArray[np.int64] = found.to_numpy().astype(np.int64, copy=False)
+    positions: Numbers = found.to_numpy().astype(np.int64, copy=False)
     return positions
 
 
-def read_delete_file(file: DeleteFile) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def read_delete_file(file: DeleteFile) -> tuple[Numbers, Numbers]:
     """The positions of a delete file, and the snapshot of each deletion. The last files are remembered."""
+    known: tuple[Numbers, Numbers] | None = _known.get(file.path)
+    if known is None:
+        known = _read_vectors(file) if file.format == PUFFIN else _read_positions(file)
+        _known.put(file.path, known)
+    return known
+
+
+def _whole(path: str) -> bytes:
+    with storage.reading(path), storage.open_input(path) as stream:
+        return bytes(stream.read())
+
+
+def _read_vectors(file: DeleteFile) -> tuple[Numbers, Numbers]:
+    data = _whole(file.path)
+    footers.compare_with(file, len(data), zlib.crc32(data))
+    try:
+        found = deletion_vector.read(data, file.begin_snapshot)
+    except deletion_vector.Damaged as problem:
+        footers.damaged(file.path, str(problem))
+    if len(found[0]) != file.delete_count:
+        footers.damaged(file.path, f"It has {len(found[0])} positions instead of {file.delete_count}.")
+    return found
+
+
+def vector_at(file: DeleteFile, snapshot: int) -> tuple[int, int] | None:
+    """Where in the file the deletion vector of a snapshot begins, and its length. None: there is none."""
+    found = [b for b in deletion_vector.blobs(_whole(file.path)) if (b.snapshot or file.begin_snapshot) <= snapshot]
+    return (found[-1].offset, found[-1].length) if found else None
+
+
+def _read_positions(file: DeleteFile) -> tuple[Numbers, Numbers]:
     import numpy as np
 
-    known = _known.get(file.path)
-    if known is not None:
-        return known
     footer = footers.of(file)
     position = footer.by_id.get(footers.POSITION) or footer.by_name["pos"]
     snapshot = footer.by_id.get(footers.SNAPSHOT_ID) or footer.by_name.get(footers.SNAPSHOT_ID_NAME)
@@ -135,6 +190,4 @@ def read_delete_file(file: DeleteFile) -> tuple[npt.NDArray[np.int64], npt.NDArr
         arrays = [column.to_numpy() for column in reader.read(footer.row_groups, columns)]
     if snapshot is None:
         arrays.append(np.broadcast_to(np.int64(file.begin_snapshot), len(arrays[0])))
-    found = (arrays[0].astype(np.int64, copy=False), arrays[1].astype(np.int64, copy=False))
-    _known.put(file.path, found)
-    return found
+    return arrays[0].astype(np.int64, copy=False), arrays[1].astype(np.int64, copy=False)

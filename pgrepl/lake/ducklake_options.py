@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog.ducklake import VERSIONS
 from pgrepl.lake import sql
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ _COMPRESSIONS = {
     "lz4": "lz4",
     "lz4_raw": "lz4",
 }
+MOST_VECTORS = 32
 DEFAULT_INLINING_LIMIT = 100  # rows; beyond it a file is written about as fast, and read faster
 
 
@@ -47,3 +49,16 @@ def compression(session: Session, table_id: int) -> str:
     """The compression of new data files, by pyarrow's name."""
     value = option(session, table_id, "parquet_compression")
     return DEFAULT_COMPRESSION if value is None else _COMPRESSIONS.get(value.lower(), DEFAULT_COMPRESSION)
+
+
+def has_1_1(session: Session) -> bool:
+    """Is it a catalog of DuckLake 1.1, whose inlined tables have other names for DuckLake's columns?"""
+    return option(session, -1, "version") in VERSIONS[1:]
+
+
+def vectors(session: Session, table_id: int) -> int:
+    """The number of snapshots that a file of deletion vectors of the table may tell apart; 0: there are to be none.
+    DuckLake 1.0 knows one vector a file. Each has all positions up to its snapshot, so that many would be large."""
+    if (option(session, table_id, "write_deletion_vectors") or "").lower() not in ("true", "1"):
+        return 0
+    return MOST_VECTORS if has_1_1(session) else 1

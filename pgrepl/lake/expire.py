@@ -212,7 +212,7 @@ def unused_files(session: Session) -> list[tuple[str, timedelta]]:
     return [
         (path, age)
         for path, age in storage.listed(session.catalog.data_path)
-        if path.endswith(".parquet") and path not in named and os.path.basename(path) not in written
+        if path.endswith((".parquet", ".puffin")) and path not in named and os.path.basename(path) not in written
     ]
 
 

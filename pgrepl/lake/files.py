@@ -11,7 +11,7 @@ from pgrepl.catalog.sums import of_row
 from pgrepl.errors import PgError, unsupported
 from pgrepl.frozen import frozen
 from pgrepl.lake import sql
-from pgrepl.lake.data_file import DataFile, DeleteFile, SourceNames
+from pgrepl.lake.data_file import PARQUET, PUFFIN, DataFile, DeleteFile, SourceNames
 from pgrepl.lake.inlined import count_rows
 from pgrepl.lake.overlay import overlay
 from pgrepl.types import oids
@@ -151,12 +151,12 @@ def _made_delete_files(
     if entry is not None:
         own = delete_file_entry(delete_id, table.table_id, begin, file_id, path, count, size, partial)
         _compare_entry(session, "ducklake_delete_file", path, own, entry)
-    if kind is not None and kind != "parquet":
+    if kind not in (None, PARQUET, PUFFIN):
         raise unsupported(f"a delete file in format {kind}")
     if key is not None:
         raise unsupported("an encrypted delete file")
     whole = table.location + path if relative else path
-    return (DeleteFile(delete_id, file_id, begin, whole, count, size, partial, footer, checksum),)
+    return (DeleteFile(delete_id, file_id, begin, whole, count, size, partial, footer, checksum, kind or PARQUET),)
 
 
 # --- the catalog's rows about files ---------------------------------------------------------------------------------

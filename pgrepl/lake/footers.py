@@ -75,7 +75,7 @@ _known: Recent[str, Footer] = Recent(_REMEMBERED)
 def of(file: DataFile | DeleteFile) -> Footer:
     """The footer of a file in the catalog; XX001 if it is not the file that the catalog means."""
     found = footer(file.path)
-    _compare(file, found.size, found.checksum)
+    compare_with(file, found.size, found.checksum)
     if found.metadata.num_rows != file.rows:
         damaged(file.path, f"It has {found.metadata.num_rows} rows instead of {file.rows}.")
     if file.holds_deletes and POSITION not in found.by_id and "pos" not in found.by_name:
@@ -111,11 +111,12 @@ def _compare_here(file: DataFile) -> None:
         of(file)
     else:
         size, end = storage.read_footer(file.path)
-        _compare(file, size, zlib.crc32(end))
+        compare_with(file, size, zlib.crc32(end))
     _compared.put((file.path, file.file_size_bytes, file.footer_checksum), True)
 
 
-def _compare(file: DataFile | DeleteFile, size: int, checksum: int) -> None:
+def compare_with(file: DataFile | DeleteFile, size: int, checksum: int) -> None:
+    """Raise XX001 if a file with this size, and checksum of its footer, is not the one that the catalog means."""
     if size != file.file_size_bytes:
         damaged(file.path, f"It has {size} bytes instead of {file.file_size_bytes}.")
     if file.footer_checksum is not None and checksum != file.footer_checksum:

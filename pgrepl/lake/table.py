@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake import sql
-from pgrepl.lake.ducklake_options import DEFAULT_COMPRESSION, compression
+from pgrepl.lake.ducklake_options import DEFAULT_COMPRESSION, compression, vectors
 
 if TYPE_CHECKING:
     from pgrepl.catalog import tables
@@ -96,6 +96,7 @@ class LakeTable:
     columns: tuple[LakeColumn, ...]  # in the order of DuckLake
     lake: DataFolder  # with its files
     compression: str = DEFAULT_COMPRESSION  # of new files
+    vectors: int = 0  # the snapshots that a file of deletion vectors may tell apart; 0: delete files have positions
 
     @property
     def has_dimensions(self) -> bool:
@@ -191,7 +192,10 @@ def _made(
         version = here.schema_version
     columns = _columns(session, then, table_id, attributes, at)
     location, lake = folder(session, *paths), session.catalog.folder
-    return LakeTable(oid, table_id, name, int(version or 0), location, columns, lake, compression(session, table_id))
+    return LakeTable(
+        oid, table_id, name, int(version or 0), location, columns, lake, compression(session, table_id),
+        vectors(session, table_id),
+    )  # fmt: skip
 
 
 def folder(session: Session, path: str, relative: bool, schema_path: str, schema_relative: bool) -> str:

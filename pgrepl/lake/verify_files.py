@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake import checksums, footers, inlined, sql
-from pgrepl.lake.data_file import DataFile, DeleteFile
+from pgrepl.lake.data_file import PUFFIN, DataFile, DeleteFile
 from pgrepl.lake.definition_types import default_text
 from pgrepl.lake.delete_file import read_delete_file
 from pgrepl.lake.file_scan import locate
@@ -153,6 +153,9 @@ def _initial_defaults(table: LakeTable) -> Iterator[str]:
 def problems_of(file: DataFile | DeleteFile, known: Contents, *, quick: bool) -> Iterator[str]:
     """The problems of a file; `quick`: only its footer is read."""
     try:
+        if isinstance(file, DeleteFile) and file.format == PUFFIN:
+            yield from _of_deletes(file, known)
+            return
         footer = footers.of(file)
         if quick:
             return
@@ -178,7 +181,7 @@ def _of_deletes(file: DeleteFile, known: Contents) -> Iterator[str]:
         yield f"its positions go up to {positions.max()} in a file of {owner.record_count} rows"
     if len(snapshots) and snapshots.max() > known.last_snapshot:
         yield f"it names snapshot {snapshots.max()}, the last one is {known.last_snapshot}"
-    if owner is not None:
+    if owner is not None and file.format != PUFFIN:
         footer = footers.of(file)
         paths = footer.by_id.get(footers.FILE_PATH) or footer.by_name["file_path"]
         with footers.DataFileReader(footer) as reader:

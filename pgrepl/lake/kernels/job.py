@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.disk import sync
 from pgrepl.lake import storage
 from pgrepl.lake.crash_points import crash_point
-from pgrepl.lake.delete_file import DELETES
+from pgrepl.lake.delete_file import DELETES, VECTORS
 from pgrepl.lake.owner import make_folder
 
 if TYPE_CHECKING:
@@ -64,7 +64,8 @@ def take(table: LakeTable, folder: str, files: Sequence[One]) -> list[One]:
     try:
         for file in files:
             crash_point("stage.move")
-            moved = replace(file, name=storage.new_name(DELETES if file.name.endswith(DELETES) else ".parquet"))
+            ending = next((end for end in (DELETES, VECTORS) if file.name.endswith(end)), ".parquet")
+            moved = replace(file, name=storage.new_name(ending))
             with storage.writing(table.location + moved.name):
                 os.rename(here + file.name, here + moved.name)
             taken.append(moved)
@@ -89,7 +90,9 @@ def written(table: LakeTable, folder: str) -> list[tuple[str, int]]:
     path = table.location + folder
     system, inside = storage.file_system(path)
     listed = system.get_file_info(fs.FileSelector(inside, allow_not_found=True))
-    return sorted((f"{path}/{each.base_name}", each.size) for each in listed if each.base_name.endswith(".parquet"))
+    return sorted(
+        (f"{path}/{each.base_name}", each.size) for each in listed if each.base_name.endswith((".parquet", VECTORS))
+    )
 
 
 def play(
