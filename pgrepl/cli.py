@@ -189,6 +189,12 @@ def _standby(arguments: list[str]) -> int:
     return standby(arguments)
 
 
+def _upgrade(arguments: list[str]) -> int:
+    from pgrepl.shell.upgrade import upgrade
+
+    return upgrade(arguments)
+
+
 def _verify(arguments: list[str]) -> int:
     from pgrepl.shell.verify import verify
 
@@ -211,6 +217,7 @@ _SUBCOMMANDS: dict[str, Callable[[list[str]], int]] = {
     "status": _status,
     "sync": _sync,
     "standby": _standby,
+    "upgrade": _upgrade,
     "verify": _verify,
 }
 

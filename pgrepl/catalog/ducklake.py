@@ -1,4 +1,4 @@
-"""The tables of DuckLake 1.0 in catalog.db, with the columns that DuckDB's extension gives them.
+"""The tables of DuckLake 1.0 in catalog.db, with the columns that DuckDB's extension gives them, and what 1.1 adds.
 
 Other DuckLake programs read and write these tables, too, so that pgrepl adds nothing but indexes. A row is valid from
 `begin_snapshot` up to, but not including, `end_snapshot`.
@@ -10,6 +10,17 @@ from pgrepl.catalog.declarative import Int8, Moment, SystemRow, Truth, Uuid, Var
 
 LAKE_VERSION = "1.0"  # of a new catalog
 VERSIONS = (LAKE_VERSION, "1.1")  # that are read and written
+NEW_COLUMNS = {  # of DuckLake 1.1: pgrepl leaves them NULL
+    "ducklake_data_file": ("row_group_count BIGINT",),
+    "ducklake_delete_file": ("row_group_count BIGINT",),
+    "ducklake_file_column_stats": ("min_is_exact BOOLEAN", "max_is_exact BOOLEAN"),
+    "ducklake_table_column_stats": ("min_is_exact BOOLEAN", "max_is_exact BOOLEAN"),
+    "ducklake_schema": ("parent_schema_id BIGINT",),
+}
+NEW_TABLE = (
+    "CREATE TABLE ducklake_view_column_tag (view_id BIGINT, column_name VARCHAR, begin_snapshot BIGINT,"
+    " end_snapshot BIGINT, key VARCHAR, value VARCHAR)"
+)
 
 
 def metadata(created_by: str, data_path: str) -> dict[str, str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import declarative, sql, sums
 from pgrepl.catalog.ddl import sqlite_type, tables
-from pgrepl.catalog.ducklake import VERSIONS
+from pgrepl.catalog.ducklake import LAKE_VERSION, NEW_COLUMNS, VERSIONS
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -110,8 +110,11 @@ def _sums(session: Session) -> Iterator[str]:
 def _layouts(session: Session) -> Iterator[str]:
     """Tables, columns and indexes that are missing or different."""
     link = session.link
+    is_newer = dict(link.execute(sql.OPTIONS_OF_LAKE)).get("version") != LAKE_VERSION
     for table in _tables():
         columns = {(row[1], row[2]) for row in link.execute(f'PRAGMA table_info("{table.name}")')}
+        if is_newer:
+            columns -= {(name, kind) for name, kind in map(str.split, NEW_COLUMNS.get(table.name, ()))}
         wanted = {(column.name, sqlite_type(column)) for column in table.columns}
         if columns != wanted:
             odd = ", ".join(sorted(" ".join(column) for column in columns ^ wanted))

@@ -17,6 +17,7 @@ from pgrepl.lake import sql
 from pgrepl.lake.definition import taken_names
 from pgrepl.lake.definition_columns import NO_DEFAULT, Constant, column_names, default_of
 from pgrepl.lake.definition_types import ColumnType, column_type, fits
+from pgrepl.lake.ducklake_options import has_1_1
 from pgrepl.lake.table import LakeField
 from pgrepl.types.lake_forms import is_row_type
 from pgrepl.types.lake_structs import NO_COLUMNS
@@ -117,8 +118,9 @@ class _Lake:
 
     def __init__(self, session: Session) -> None:
         link = session.link
-        self.schemas = {row[0]: row[1:] for row in link.execute(sql.SCHEMAS)}
-        self.tables = {row[0]: row[1:] for row in link.execute(sql.TABLES)}
+        inside = {row[0] for row in link.execute(sql.IN_OTHER_SCHEMAS)} if has_1_1(session) else set()
+        self.schemas = {row[0]: row[1:] for row in link.execute(sql.SCHEMAS) if row[0] not in inside}
+        self.tables = {row[0]: row[1:] for row in link.execute(sql.TABLES) if row[2] not in inside}
         self.columns: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
         for row in link.execute(sql.COLUMNS):
             self.columns[row[0]].append(row[1:])

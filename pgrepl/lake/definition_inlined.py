@@ -14,6 +14,7 @@ from pgrepl.catalog import store
 from pgrepl.catalog.ducklake import ducklake_column, ducklake_inlined_data_tables
 from pgrepl.lake import sql
 from pgrepl.lake.definition_names import RESERVED_COLUMNS, lower, quoted
+from pgrepl.lake.ducklake_options import inlined_prefix
 from pgrepl.lake.table import InlinedTable, fields_of, inlined_tables
 
 if TYPE_CHECKING:
@@ -65,9 +66,10 @@ def _make(session: Session, table_id: int, columns: tuple[LakeField, ...]) -> In
     name = f"ducklake_inlined_data_{table_id}_{version}"
     link = session.link
     own = [f"{quoted(column.name)} {_sqlite_type(column.type)}" for column in columns]
-    link.execute(sql.create_inlined_table(name, own))
+    prefix = inlined_prefix(session)
+    link.execute(sql.create_inlined_table(name, own, prefix))
     store.insert(session, ducklake_inlined_data_tables, table_id=table_id, table_name=name, schema_version=version)
-    return InlinedTable(name, version, columns)
+    return InlinedTable(name, version, columns, prefix)
 
 
 def _sqlite_type(kind: str) -> str:

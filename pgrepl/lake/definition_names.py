@@ -11,8 +11,9 @@ from itertools import count
 
 # the columns of inlined rows, and of files with changed rows, beside the table's own
 RESERVED_COLUMNS = frozenset(
-    {"row_id", "begin_snapshot", "end_snapshot", "_ducklake_internal_row_id", "_ducklake_internal_snapshot_id"}
-)
+    ("row_id begin_snapshot end_snapshot _ducklake_row_id _ducklake_begin_snapshot _ducklake_end_snapshot"
+     " _ducklake_internal_row_id _ducklake_internal_snapshot_id").split()
+)  # fmt: skip
 MAIN = "main"  # the schema every DuckLake has
 PUBLIC = "public"
 HOME = "postgres"  # the database of DuckLake schemas that are named after no database

@@ -52,8 +52,13 @@ def compression(session: Session, table_id: int) -> str:
 
 
 def has_1_1(session: Session) -> bool:
-    """Is it a catalog of DuckLake 1.1, whose inlined tables have other names for DuckLake's columns?"""
+    """Is it a catalog of DuckLake 1.1?"""
     return option(session, -1, "version") in VERSIONS[1:]
+
+
+def inlined_prefix(session: Session) -> str:
+    """The prefix of the names of DuckLake's own columns in tables of inlined rows."""
+    return sql.PREFIX if has_1_1(session) else ""
 
 
 def vectors(session: Session, table_id: int) -> int:

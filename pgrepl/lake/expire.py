@@ -17,6 +17,7 @@ from pgrepl.catalog.declarative import every
 from pgrepl.catalog.store import rows
 from pgrepl.frozen import frozen
 from pgrepl.lake import inlined_checksums, sql, storage
+from pgrepl.lake.ducklake_options import inlined_prefix
 from pgrepl.lake.inlined import deletes_table, exists, settle
 from pgrepl.lake.owner import claim
 from pgrepl.lake.snapshot_pins import oldest_pin
@@ -140,9 +141,10 @@ def _expire_files(session: Session, oldest: int, dropped: list[int]) -> int:
 
 def _expire_inlined(session: Session, oldest: int, dropped: list[int]) -> None:
     link = session.link
+    prefix = inlined_prefix(session)
     for name, table_id in link.execute(sql.EVERY_INLINED_TABLE):
         if table_id not in dropped:
-            _remove_rows(link, name, "end_snapshot <= ?", oldest)
+            _remove_rows(link, name, f"{prefix}end_snapshot <= ?", oldest)
             continue
         link.execute(sql.drop_inlined_table(name))
         link.execute(sql.DELETE_INLINED_TABLE, (name,))

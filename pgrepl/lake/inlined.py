@@ -1,8 +1,8 @@
 """Rows and deletes that are inlined in the catalog instead of in files.
 
 DuckLake makes a table of inlined rows for each version of a table's definition (`ducklake_inlined_data_<table>_<schema
-version>`: row_id, begin_snapshot, end_snapshot, the columns of that version) and one of deleted positions in data files
-(`ducklake_inlined_delete_<table>`).
+version>`: row_id, begin_snapshot, end_snapshot, with a prefix in DuckLake 1.1, and the columns of that version) and one
+of deleted positions in data files (`ducklake_inlined_delete_<table>`).
 """
 
 from __future__ import annotations
@@ -81,13 +81,13 @@ def _read(
 ) -> list[InlinedRow]:
     link = session.link
     found: list[InlinedRow] = []
-    order = "rowid" if link.is_sqlite else "row_id"
     for inlined in inlined_tables(session, table.table_id):
         picked, readers = _layout(inlined, columns, link.is_sqlite)
-        conditions, given = [condition], list(values)
+        conditions, given = [sql.of_inlined(condition, inlined.prefix)], list(values)
+        order = "rowid" if link.is_sqlite else f"{inlined.prefix}row_id"
         for limit in limited if link.is_sqlite else ():
             _add(conditions, given, inlined, limit)
-        stored = link.execute(sql.inlined_rows(inlined.name, picked, conditions, order), tuple(given))
+        stored = link.execute(sql.inlined_rows(inlined.name, picked, conditions, order, inlined.prefix), tuple(given))
         for row in stored:
             found.append(InlinedRow(row[0], row[1], tuple([read(row) for read in readers]), row[-1]))
     found.sort(key=lambda row: row.begin_snapshot)
@@ -230,7 +230,7 @@ def _count_rows(session: Session, table: LakeTable, snapshot: int) -> int:
     own = overlay(session, table, snapshot)
     more = 0 if own is None else len(own.rows) - len(own.dead_rows)
     return more + sum(
-        int(link.execute(sql.count_inlined_rows(inlined.name), (snapshot, snapshot))[0][0])
+        int(link.execute(sql.count_inlined_rows(inlined.name, inlined.prefix), (snapshot, snapshot))[0][0])
         for inlined in inlined_tables(session, table.table_id)
     )
 
@@ -336,7 +336,7 @@ def end_rows(session: Session, table: LakeTable, row_ids: Sequence[int]) -> None
     for inlined in inlined_tables(session, table.table_id):
         _remove_new(session, table, inlined, snapshot, row_ids)
         link.execute_many(
-            sql.end_inlined_row(inlined.name),
+            sql.end_inlined_row(inlined.name, inlined.prefix),
             [(snapshot, row_id) for row_id in row_ids],
         )
 
@@ -350,10 +350,11 @@ def _remove_new(
         return 0
     if not link.execute(sql.HAS_INLINED_SUM, (inlined.name, snapshot)):
         return 0
-    new = f"begin_snapshot = {snapshot} AND end_snapshot IS NULL"
+    new = sql.of_inlined(f"begin_snapshot = {snapshot} AND {sql.NOW}", inlined.prefix)
     if row_ids is None:
         return inlined_checksums.delete(link, inlined.name, new, ())
-    return sum(inlined_checksums.delete(link, inlined.name, f"row_id = ? AND {new}", (row_id,)) for row_id in row_ids)
+    one = f"{inlined.prefix}row_id = ? AND {new}"
+    return sum(inlined_checksums.delete(link, inlined.name, one, (row_id,)) for row_id in row_ids)
 
 
 def end_all_rows(session: Session, table: LakeTable) -> bool:
@@ -363,7 +364,7 @@ def end_all_rows(session: Session, table: LakeTable) -> bool:
     ended = 0
     for inlined in inlined_tables(session, table.table_id):
         ended += _remove_new(session, table, inlined, snapshot, None)
-        link.execute(sql.end_inlined_rows(inlined.name), (snapshot,))
+        link.execute(sql.end_inlined_rows(inlined.name, inlined.prefix), (snapshot,))
         ended += link.changed_rows
     return ended > 0
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.connection import CatalogConnection
 
 _END = "end_snapshot"
+_OWN = len(sql.OWN_COLUMNS)  # the first columns are DuckLake's own, with a prefix in DuckLake 1.1
 
 
 def add(link: CatalogConnection, table: str, rows: int) -> None:
@@ -41,9 +42,11 @@ def forget(link: CatalogConnection, table: str) -> None:
 
 def settle(link: CatalogConnection, table: str, table_id: int) -> None:
     """Forget the sums of rows that another program has moved into a file, while its file is still there."""
-    if link.execute(sql.has_moved_inlined_sums(table), (table,)):
+    link.execute(sql.every_column_of_inlined_rows(table, "false"))
+    begin = link.column_names[_begin(link, table)]
+    if link.execute(sql.has_moved_inlined_sums(table, begin), (table,)):
         if not damaged(link, table, table_id):
-            link.execute(sql.delete_moved_inlined_sums(table), (table,))
+            link.execute(sql.delete_moved_inlined_sums(table, begin), (table,))
 
 
 def damaged(link: CatalogConnection, table: str, table_id: int) -> list[int]:
@@ -72,16 +75,21 @@ def _has_files_of_others(link: CatalogConnection, table_id: int) -> bool:
 def _sums(link: CatalogConnection, table: str, condition: str, values: Sequence[Any]) -> dict[int, tuple[int, int]]:
     """The number of rows and the sum of their checksums by their snapshots."""
     rows = link.execute(sql.every_column_of_inlined_rows(table, condition), tuple(values))
-    names = link.column_names
-    if "begin_snapshot" not in names:
-        raise PgError("XX001", f'catalog "{link.catalog.name}" is damaged: {table} has no column begin_snapshot')
-    begin = names.index("begin_snapshot")
-    kept = [i for i, name in enumerate(names) if name != _END]
+    begin = _begin(link, table)
+    kept = [i for i, name in enumerate(link.column_names) if i >= _OWN or not name.endswith(_END)]
     found: dict[int, tuple[int, int]] = {}
     for row in rows:
         count, checksum = found.get(row[begin], (0, 0))
         found[row[begin]] = count + 1, checksum + of_row([row[i] for i in kept])
     return found
+
+
+def _begin(link: CatalogConnection, table: str) -> int:
+    """The place of begin_snapshot among the columns of the table, which have just been read."""
+    for place, name in enumerate(link.column_names[:_OWN]):
+        if name.endswith("begin_snapshot"):
+            return place
+    raise PgError("XX001", f'catalog "{link.catalog.name}" is damaged: {table} has no column begin_snapshot')
 
 
 def _change(link: CatalogConnection, table: str, sums: dict[int, tuple[int, int]]) -> None:

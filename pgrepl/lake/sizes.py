@@ -47,7 +47,7 @@ def row_counts(session: Session) -> dict[int, RowCounts]:
     inlined = {int(number): 0 for (number,) in link.execute(sql.TABLES_WITH_INLINED_ROWS)}
     for number in inlined:
         for each in inlined_tables(session, number):
-            inlined[number] += int(link.execute(sql.count_living_inlined_rows(each.name))[0][0])
+            inlined[number] += int(link.execute(sql.count_living_inlined_rows(each.name, each.prefix))[0][0])
     found = {}
     for number in in_files.keys() | inlined.keys():
         name = deletes_table(number)
@@ -108,6 +108,7 @@ def _in_catalog(session: Session, table_id: int) -> int:
     """The bytes of inlined rows, in whole pages."""
     size = 0
     for inlined in inlined_tables(session, table_id):
-        query = sql.size_of_inlined_rows(inlined.name, _ROW, [column.name for column in inlined.columns])
+        names = [column.name for column in inlined.columns]
+        query = sql.size_of_inlined_rows(inlined.name, _ROW, names, inlined.prefix)
         size += int(session.link.execute(query)[0][0] or 0)
     return -(-size // PAGE) * PAGE

@@ -7,6 +7,8 @@ inlined rows have names of their own, so that statements on them are functions o
 
 from __future__ import annotations
 
+import re
+
 from pgrepl.lake.definition_names import quoted
 
 NOW = "end_snapshot IS NULL"
@@ -72,6 +74,7 @@ DELETE_SNAPSHOTS_BEFORE = (
 
 # --- definitions -----------------------------------------------------------------------------------------------------
 
+IN_OTHER_SCHEMAS = "SELECT schema_id FROM ducklake_schema WHERE parent_schema_id IS NOT NULL"  # of DuckLake 1.1
 SCHEMAS = "SELECT schema_id, schema_name, begin_snapshot FROM ducklake_schema WHERE end_snapshot IS NULL"
 TABLES = "SELECT table_id, table_name, schema_id, begin_snapshot FROM ducklake_table WHERE end_snapshot IS NULL"
 COLUMNS = (
@@ -101,6 +104,7 @@ OPTION = (
     " WHERE t.table_id = ? AND t.end_snapshot IS NULL))) ORDER BY"
     " CASE m.scope WHEN 'table' THEN 1 WHEN 'schema' THEN 2 ELSE 3 END"
 )
+SET_VERSION = "UPDATE ducklake_metadata SET value = ? WHERE key = 'version' AND scope IS NULL"
 MOVE_OPTIONS = "UPDATE ducklake_metadata SET scope_id = ? WHERE scope = 'schema' AND scope_id = ?"
 RELATION_OF_TABLE = "SELECT oid FROM pg_class WHERE table_id = ? LIMIT 1"
 IS_ADOPTED = "SELECT 1 FROM pgrepl_adopted"
@@ -407,22 +411,37 @@ DELETE_EMPTY_INLINED_SUMS = "DELETE FROM pgrepl_inlined WHERE table_name = ? AND
 DELETE_INLINED_SUMS = delete("pgrepl_inlined", "table_name")
 
 
-def create_inlined_table(name: str, columns: list[str]) -> str:
-    every = ", ".join(["row_id BIGINT", "begin_snapshot BIGINT", "end_snapshot BIGINT", *columns])
+OWN_COLUMNS = ("row_id", "begin_snapshot", "end_snapshot")  # the first ones of a table of inlined rows
+PREFIX = "_ducklake_"  # of their names, in a catalog of DuckLake 1.1
+
+
+def of_inlined(condition: str, prefix: str) -> str:
+    """A condition on these columns, by their names in the table."""
+    return re.sub(rf"\b({'|'.join(OWN_COLUMNS)})\b", rf"{prefix}\1", condition) if prefix else condition
+
+
+def create_inlined_table(name: str, columns: list[str], prefix: str) -> str:
+    own = [f"{prefix}{column} BIGINT" for column in OWN_COLUMNS]
+    every = ", ".join([*own, *columns])
     return f"CREATE TABLE IF NOT EXISTS {name} ({every})"
 
 
-def inlined_rows(name: str, columns: list[str], conditions: list[str], order: str) -> str:
-    picked = ", ".join(["row_id", "begin_snapshot", *columns, "end_snapshot"])
-    return f"SELECT {picked} FROM {quoted(name)} WHERE {' AND '.join(conditions)} ORDER BY begin_snapshot, {order}"
+def rename_inlined_column(name: str, column: str) -> str:
+    return f"ALTER TABLE {quoted(name)} RENAME COLUMN {column} TO {PREFIX}{column}"
 
 
-def count_inlined_rows(name: str) -> str:
-    return f"SELECT count(*) FROM {quoted(name)} WHERE {THEN}"
+def inlined_rows(name: str, columns: list[str], conditions: list[str], order: str, prefix: str) -> str:
+    row_id, begin, end = (prefix + column for column in OWN_COLUMNS)
+    picked = ", ".join([row_id, begin, *columns, end])
+    return f"SELECT {picked} FROM {quoted(name)} WHERE {' AND '.join(conditions)} ORDER BY {begin}, {order}"
 
 
-def count_living_inlined_rows(name: str) -> str:
-    return f"SELECT count(*) FROM {quoted(name)} WHERE {NOW}"
+def count_inlined_rows(name: str, prefix: str) -> str:
+    return f"SELECT count(*) FROM {quoted(name)} WHERE {of_inlined(THEN, prefix)}"
+
+
+def count_living_inlined_rows(name: str, prefix: str) -> str:
+    return f"SELECT count(*) FROM {quoted(name)} WHERE {prefix}{NOW}"
 
 
 def count_inlined_deletes(name: str) -> str:
@@ -436,35 +455,36 @@ def files_with_inlined_deletes(name: str) -> str:
     return f"SELECT file_id FROM {name} WHERE file_id IN ({living}) GROUP BY file_id HAVING count(*) > ?"
 
 
-def size_of_inlined_rows(name: str, each: int, columns: list[str]) -> str:
+def size_of_inlined_rows(name: str, each: int, columns: list[str], prefix: str) -> str:
     """The bytes of the columns as text, and `each` more for each row."""
     lengths = [f"coalesce(length(CAST({quoted(column)} AS text)), 0)" for column in columns]
-    return f"SELECT sum({' + '.join([str(each), *lengths])}) FROM {quoted(name)} WHERE {NOW}"
+    return f"SELECT sum({' + '.join([str(each), *lengths])}) FROM {quoted(name)} WHERE {prefix}{NOW}"
 
 
-def living_inlined_rows(name: str, count: int) -> str:
+def living_inlined_rows(name: str, count: int, prefix: str) -> str:
     """The current ones of `count` row ids."""
-    return f"SELECT row_id FROM {quoted(name)} WHERE {NOW} AND row_id IN ({', '.join('?' * count)})"
+    some = f"{prefix}row_id IN ({', '.join('?' * count)})"
+    return f"SELECT {prefix}row_id FROM {quoted(name)} WHERE {prefix}{NOW} AND {some}"
 
 
-def inlined_rows_begun_after(name: str) -> str:
-    return f"SELECT row_id FROM {quoted(name)} WHERE {NOW} AND begin_snapshot > ?"
+def inlined_rows_begun_after(name: str, prefix: str) -> str:
+    return f"SELECT {prefix}row_id FROM {quoted(name)} WHERE {prefix}{NOW} AND {prefix}begin_snapshot > ?"
 
 
-def is_inlined_row_begun_after(name: str) -> str:
-    return f"SELECT 1 FROM {quoted(name)} WHERE row_id = ? AND begin_snapshot > ?"
+def is_inlined_row_begun_after(name: str, prefix: str) -> str:
+    return f"SELECT 1 FROM {quoted(name)} WHERE {prefix}row_id = ? AND {prefix}begin_snapshot > ?"
 
 
 def insert_inlined_row(name: str, columns: int) -> str:
     return f"INSERT INTO {quoted(name)} VALUES ({', '.join('?' * (3 + columns))})"
 
 
-def end_inlined_row(name: str) -> str:
-    return f"UPDATE {quoted(name)} SET end_snapshot = ? WHERE row_id = ? AND {NOW}"
+def end_inlined_row(name: str, prefix: str) -> str:
+    return f"{end_inlined_rows(name, prefix)} AND {prefix}row_id = ?"
 
 
-def end_inlined_rows(name: str) -> str:
-    return f"UPDATE {quoted(name)} SET end_snapshot = ? WHERE {NOW}"
+def end_inlined_rows(name: str, prefix: str) -> str:
+    return f"UPDATE {quoted(name)} SET {prefix}end_snapshot = ? WHERE {prefix}{NOW}"
 
 
 def create_inlined_deletes(name: str) -> str:
@@ -497,18 +517,18 @@ def drop_inlined_table(name: str) -> str:
     return f"DROP TABLE {quoted(name)}"
 
 
-def _of_moved(name: str) -> str:
-    """The sums of snapshots that have no rows in the table."""
-    gone = f"begin_snapshot NOT IN (SELECT begin_snapshot FROM {quoted(name)})"
+def _of_moved(name: str, begin: str) -> str:
+    """The sums of snapshots that have no rows in the table, which begin by its column `begin`."""
+    gone = f"begin_snapshot NOT IN (SELECT {begin} FROM {quoted(name)})"
     return f"FROM pgrepl_inlined WHERE table_name = ? AND {gone}"
 
 
-def has_moved_inlined_sums(name: str) -> str:
-    return f"SELECT 1 {_of_moved(name)} LIMIT 1"
+def has_moved_inlined_sums(name: str, begin: str) -> str:
+    return f"SELECT 1 {_of_moved(name, begin)} LIMIT 1"
 
 
-def delete_moved_inlined_sums(name: str) -> str:
-    return f"DELETE {_of_moved(name)}"
+def delete_moved_inlined_sums(name: str, begin: str) -> str:
+    return f"DELETE {_of_moved(name, begin)}"
 
 
 # --- definitions of the past --------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.frozen import frozen
 from pgrepl.lake import sql
+from pgrepl.lake.ducklake_options import has_1_1
 from pgrepl.types.lake_lists import list_items
 
 if TYPE_CHECKING:
@@ -255,13 +256,16 @@ def widen(
         if new is None or column_id in gone:
             continue
         after = _widened(forms.get(column_id), (has_null, has_nan, low, high), new)
-        if after is None:
+        if after == (has_null, has_nan, low, high):
+            continue
+        if after is None or has_1_1(session):
             link.execute(sql.DELETE_COLUMN_STATISTICS, (table.table_id, column_id))
-        elif after != (has_null, has_nan, low, high):
-            link.execute(
-                sql.UPDATE_COLUMN_STATISTICS,
-                (_stored(session, after[0]), _stored(session, after[1]), *after[2:], table.table_id, column_id),
-            )
+        if after is not None:
+            has_null, has_nan = _stored(session, after[0]), _stored(session, after[1])
+            if has_1_1(session):  # whether the bounds are exact is not known any more
+                link.execute(sql.INSERT_COLUMN_STATISTICS, (table.table_id, column_id, has_null, has_nan, *after[2:]))
+            else:
+                link.execute(sql.UPDATE_COLUMN_STATISTICS, (has_null, has_nan, *after[2:], table.table_id, column_id))
 
 
 def _inner(column: LakeColumn | LakeField) -> Iterator[int]:

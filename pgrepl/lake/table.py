@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.lake import sql
-from pgrepl.lake.ducklake_options import DEFAULT_COMPRESSION, compression, vectors
+from pgrepl.lake.ducklake_options import DEFAULT_COMPRESSION, compression, inlined_prefix, vectors
 
 if TYPE_CHECKING:
     from pgrepl.catalog import tables
@@ -129,6 +129,7 @@ class InlinedTable:
     name: str
     schema_version: int
     columns: tuple[LakeField, ...]
+    prefix: str  # of the names of the first three, in DuckLake 1.1
 
 
 def lake_table(session: Session, oid: int, snapshot: int | None = None) -> LakeTable:
@@ -304,5 +305,5 @@ def _inlined_tables(session: Session, table_id: int) -> tuple[InlinedTable, ...]
             sql.COLUMNS_OF_INLINED,
             (table_id, at, at),
         )
-        found.append(InlinedTable(name, version, fields_of(columns, None)))
+        found.append(InlinedTable(name, version, fields_of(columns, None), inlined_prefix(session)))
     return tuple(found)

@@ -42,7 +42,7 @@ def _inlined(session: Session, table: LakeTable, row_ids: Sequence[int]) -> set[
     for each in inlined_tables(session, table.table_id):
         for start in range(0, len(row_ids), _AT_ONCE):
             some = row_ids[start : start + _AT_ONCE]
-            rows = link.execute(sql.living_inlined_rows(each.name, len(some)), tuple(some))
+            rows = link.execute(sql.living_inlined_rows(each.name, len(some), each.prefix), tuple(some))
             found.update(row[0] for row in rows)
     return found
 
@@ -53,7 +53,7 @@ def begun_after(session: Session, table: LakeTable, places: Sequence[RowPlace], 
     wanted = {place.row: place for place in places if place.file is None}
     found: set[RowPlace] = set()
     for each in inlined_tables(session, table.table_id) if wanted else ():
-        rows = link.execute(sql.inlined_rows_begun_after(each.name), (snapshot,))
+        rows = link.execute(sql.inlined_rows_begun_after(each.name, each.prefix), (snapshot,))
         found.update(wanted[row[0]] for row in rows if row[0] in wanted)
     return found
 
@@ -62,7 +62,7 @@ def updated_after(session: Session, table: LakeTable, row_id: int, snapshot: int
     """Did a deleted row have a newer version than the snapshot's?"""
     link = session.link
     return any(
-        link.execute(sql.is_inlined_row_begun_after(each.name), (row_id, snapshot))
+        link.execute(sql.is_inlined_row_begun_after(each.name, each.prefix), (row_id, snapshot))
         for each in inlined_tables(session, table.table_id)
     )
 

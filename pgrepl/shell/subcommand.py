@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -23,6 +23,9 @@ from pgrepl.shell.connection import (
     startup_settings,
 )
 from pgrepl.shell.report import message_text
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
 
 OK, FAILURE, BAD_CONNECTION = 0, 1, 2
 
@@ -79,6 +82,17 @@ def connection(
         yield opened
     finally:
         opened.close()
+
+
+def check_superuser(session: Session, otherwise: str) -> None:
+    """Raise 42501 with this message for other roles."""
+    from pgrepl.catalog.roles import is_superuser
+    from pgrepl.catalog.transaction import reading
+
+    with reading(session):
+        if is_superuser(session, session.role):
+            return
+    raise PgError("42501", otherwise, detail="Only superusers may do it.")
 
 
 def say(report: Report) -> None:

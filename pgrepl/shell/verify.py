@@ -12,9 +12,9 @@ import click
 
 from pgrepl.errors import PgError
 from pgrepl.expr.functions.misc import pg_size_pretty
-from pgrepl.shell.connection import DEFAULT_DATABASE, DEFAULT_USER, ConnectFailure, Connection
+from pgrepl.shell.connection import DEFAULT_DATABASE, DEFAULT_USER, ConnectFailure
 from pgrepl.shell.show_table import write_table
-from pgrepl.shell.subcommand import OK, connection, many, run, say
+from pgrepl.shell.subcommand import OK, check_superuser, connection, many, run, say
 
 if TYPE_CHECKING:
     from pgrepl.lake.verify import Damage, Verification
@@ -44,7 +44,7 @@ def verify_command(quick: bool, as_json: bool, username: str, dbname: str | None
 
     try:
         with connection(catalog, dbname or DEFAULT_DATABASE, username) as opened:
-            _check_allowed(opened)
+            check_superuser(opened.session, "permission denied to verify an instance")
             work = Verification(opened.session, database=dbname, quick=quick)
             with _bar() as progress:
                 found = list(work.run(progress))
@@ -59,16 +59,6 @@ def verify_command(quick: bool, as_json: bool, username: str, dbname: str | None
     else:
         _write(work, found)
     return DAMAGED if found else OK
-
-
-def _check_allowed(opened: Connection) -> None:
-    from pgrepl.catalog.roles import is_superuser
-    from pgrepl.catalog.transaction import reading
-
-    with reading(opened.session):
-        if is_superuser(opened.session, opened.session.role):
-            return
-    raise PgError("42501", "permission denied to verify an instance", detail="Only superusers may do it.")
 
 
 @contextmanager
