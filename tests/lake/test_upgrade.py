@@ -51,7 +51,7 @@ def test_nothing_is_different_after_an_upgrade(t: Lake) -> None:
     assert (everything(t), feed(t, 3, t.last_snapshot())) == (before, changes)
     assert problems(t) == []
     assert not upgraded(t)
-    (name,) = t.query("SELECT name FROM sqlite_master WHERE name LIKE 'ducklake_inlined_data_%'")[0]
+    (name,) = t.query("SELECT table_name FROM ducklake_inlined_data_tables")[0]
     names = [row[1] for row in t.query(f"PRAGMA table_info({name})")]
     assert names[:4] == ["_ducklake_row_id", "_ducklake_begin_snapshot", "_ducklake_end_snapshot", "a"]
     with pytest.raises(DuckError, match=r"1\.1"):

@@ -12,11 +12,15 @@ from pathlib import Path
 import pytest
 
 from pgrepl.backend import open_session
+from pgrepl.catalog.transaction import statement as own_statement
 from pgrepl.errors import PgError
+from pgrepl.lake.upgrade import upgrade
 from pgrepl.replication import standby as standby_room
+from pgrepl.replication.backup.make import back_up
+from pgrepl.replication.backup.restore import restore
 from pgrepl.replication.standby.synchronize import create, promote, synchronize
 from pgrepl.replication.subscriber.worker import Worker
-from tests.harness.database import HeardLog
+from tests.harness.database import HeardLog, ask, visit
 from tests.harness.forked import pgrepl
 from tests.harness.nodes import LARGE, Node, Nodes
 from tests.harness.programs import started
@@ -415,3 +419,21 @@ def test_who_follows_goes_on_after_a_moment_without_the_catalog(nodes: Nodes) ->
         ((lsn,),) = nodes.primary("SELECT pg_current_wal_lsn()")
         (folder / "away").rename(file)
         assert any(f" at {lsn}: " in line for line in following.stdout)
+
+
+def test_deletion_vectors_and_an_upgrade_reach_the_standby(nodes: Nodes, tmp_path: Path) -> None:
+    standby = nodes.create()
+    session = nodes.primary.session
+    with own_statement(session, writes=True):
+        session.link.execute("INSERT INTO ducklake_metadata (key, value) VALUES ('write_deletion_vectors', 'true')")
+        upgrade(session)
+    nodes.primary(LARGE.format(400, 1700), "DELETE FROM t WHERE a BETWEEN 500 AND 700", "DELETE FROM t WHERE a = 1000")
+    nodes.primary("DELETE FROM t WHERE a BETWEEN 800 AND 950")
+    synchronize(standby.session)
+    assert standby.rows() == nodes.primary.rows()
+    formats = nodes.primary.session.link.execute("SELECT format, partial_max > 0 FROM ducklake_delete_file")
+    assert ("puffin", 1) in formats
+    back_up(session, tmp_path / "backup")
+    restore(tmp_path / "backup", tmp_path / "again" / "catalog.db")
+    with visit(tmp_path / "again" / "catalog.db", "shop") as copy:
+        assert ask(copy, "SELECT count(*), sum(a) FROM t") == nodes.primary("SELECT count(*), sum(a) FROM t")
