@@ -76,13 +76,16 @@ def read(data: bytes, begin_snapshot: int) -> tuple[Positions, Positions]:
     positions = snapshots = np.empty(0, np.int64)
     for blob in reversed(blobs(data)):
         here = decode(data[blob.offset : blob.offset + blob.length])
-        when = begin_snapshot if blob.snapshot is None else blob.snapshot
-        missing = here if not len(positions) else np.setdiff1d(here, positions, assume_unique=True)
-        if len(missing):  # every vector has all positions of earlier ones, so that there are none but in the last
-            order = np.argsort(np.concatenate([positions, missing]), kind="stable")
-            positions = np.concatenate([positions, missing])[order]
-            snapshots = np.concatenate([snapshots, np.full(len(missing), when, np.int64)])[order]
-        snapshots[np.searchsorted(positions, here)] = when
+        when = np.int64(begin_snapshot if blob.snapshot is None else blob.snapshot)
+        known = np.isin(positions, here, assume_unique=True)
+        snapshots[known] = when
+        if np.count_nonzero(known) < len(here):  # in the last vector: it has all positions of earlier ones
+            missing = np.setdiff1d(here, positions, assume_unique=True) if len(positions) else here
+            positions = np.concatenate([positions, missing])
+            snapshots = np.concatenate([snapshots, np.full(len(missing), when)])
+            if len(missing) < len(positions):
+                order = np.argsort(positions)
+                positions, snapshots = positions[order], snapshots[order]
     return positions, snapshots
 
 
@@ -172,7 +175,7 @@ def _decode_container(blob: bytes, at: int, count: int, is_runs: bool) -> tuple[
     if count <= _IN_ARRAY:
         return 2 * count, np.frombuffer(blob, "<u2", count, at).astype(np.int64)
     bits = np.frombuffer(blob, np.uint8, 8192, at)
-    return 8192, np.flatnonzero(np.unpackbits(bits, bitorder="little"))
+    return 8192, np.flatnonzero(np.unpackbits(bits, bitorder="little").view(np.bool_))
 
 
 def encode(positions: Positions) -> bytes:

@@ -20,7 +20,8 @@ _COMPRESSIONS = {
     "lz4": "lz4",
     "lz4_raw": "lz4",
 }
-MOST_VECTORS = 32
+WRITE_VECTORS = "write_deletion_vectors"
+MOST_VECTORS = 32  # in a file
 DEFAULT_INLINING_LIMIT = 100  # rows; beyond it a file is written about as fast, and read faster
 
 
@@ -51,6 +52,15 @@ def compression(session: Session, table_id: int) -> str:
     return DEFAULT_COMPRESSION if value is None else _COMPRESSIONS.get(value.lower(), DEFAULT_COMPRESSION)
 
 
+def set_option(session: Session, name: str, value: str) -> None:
+    """Set an option of the whole lake, in the running write transaction."""
+    forget, insert = sql.SET_OPTION_OF_LAKE
+    session.link.execute(forget, (name,))
+    session.link.execute(insert, (name, value))
+    session.transaction.numbering.invalidate()
+    session.forget_all()
+
+
 def has_1_1(session: Session) -> bool:
     """Is it a catalog of DuckLake 1.1?"""
     return option(session, -1, "version") in VERSIONS[1:]
@@ -64,6 +74,6 @@ def inlined_prefix(session: Session) -> str:
 def vectors(session: Session, table_id: int) -> int:
     """The number of snapshots that a file of deletion vectors of the table may tell apart; 0: there are to be none.
     DuckLake 1.0 knows one vector a file. Each has all positions up to its snapshot, so that many would be large."""
-    if (option(session, table_id, "write_deletion_vectors") or "").lower() not in ("true", "1"):
+    if (option(session, table_id, WRITE_VECTORS) or "").lower() not in ("true", "1"):
         return 0
     return MOST_VECTORS if has_1_1(session) else 1

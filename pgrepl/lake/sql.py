@@ -104,7 +104,10 @@ OPTION = (
     " WHERE t.table_id = ? AND t.end_snapshot IS NULL))) ORDER BY"
     " CASE m.scope WHEN 'table' THEN 1 WHEN 'schema' THEN 2 ELSE 3 END"
 )
-SET_VERSION = "UPDATE ducklake_metadata SET value = ? WHERE key = 'version' AND scope IS NULL"
+SET_OPTION_OF_LAKE = (
+    "DELETE FROM ducklake_metadata WHERE key = ? AND scope IS NULL",
+    "INSERT INTO ducklake_metadata (key, value) VALUES (?, ?)",
+)
 MOVE_OPTIONS = "UPDATE ducklake_metadata SET scope_id = ? WHERE scope = 'schema' AND scope_id = ?"
 RELATION_OF_TABLE = "SELECT oid FROM pg_class WHERE table_id = ? LIMIT 1"
 IS_ADOPTED = "SELECT 1 FROM pgrepl_adopted"

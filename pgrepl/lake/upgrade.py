@@ -12,7 +12,7 @@ from pgrepl.catalog.ducklake import NEW_COLUMNS, NEW_TABLE, VERSIONS
 from pgrepl.catalog.recovery import refuse_in_recovery
 from pgrepl.errors import PgError
 from pgrepl.lake import sql
-from pgrepl.lake.ducklake_options import option
+from pgrepl.lake.ducklake_options import option, set_option
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -36,7 +36,5 @@ def upgrade(session: Session) -> bool:
         for column in columns:
             link.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
     link.execute(NEW_TABLE)
-    link.execute(sql.SET_VERSION, (VERSIONS[-1],))
-    session.transaction.numbering.invalidate()
-    session.forget_all()
+    set_option(session, "version", VERSIONS[-1])
     return True

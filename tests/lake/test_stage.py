@@ -17,6 +17,7 @@ from pgrepl.lake.files import data_files
 from pgrepl.lake.write import Write
 from tests.lake.conftest import Lake
 from tests.lake.spark_rows import CLOCK, agree, nothing_inlined
+from tests.lake.test_deletion_vectors import VECTORS, formats
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -269,3 +270,17 @@ def test_nothing_is_left_of_a_write_that_fails(lake: Lake, spark: SparkSession) 
         stage.write_frame(lake.session, table, rows)
     assert (raised.value.sqlstate, raised.value.report.detail) == ("23514", "Row 700.")
     assert os.listdir(table.location) == []
+
+
+def test_deletion_vectors(lake: Lake, spark: SparkSession) -> None:
+    """Spark reads DuckDB's and ours, and its tasks write them."""
+    lake.duck_runs(*VECTORS)
+    lake.sql("CREATE TABLE t (a int, b text)")
+    for start in (0, 5000):
+        lake.sql(f"INSERT INTO t SELECT g, 'x' FROM generate_series({start}, {start + 4999}) g")
+    lake.duck_runs("DELETE FROM postgres.t WHERE a % 7 = 0 AND a < 5000")
+    lake.sql("SET pgrepl.engine = spark")
+    lake.sql("DELETE FROM t WHERE a % 3 = 0 AND a >= 5000")
+    assert formats(lake) == [("puffin", False, False)] * 2
+    assert agree(lake, "t") == 10_000 - 715 - 1667
+    assert lake.duck("SELECT count(*) FROM postgres.t") == [(str(10_000 - 715 - 1667),)]

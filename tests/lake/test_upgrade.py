@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -151,4 +152,9 @@ def test_the_command(tmp_path: Path) -> None:
     assert pgrepl("upgrade", cwd=tmp_path).stdout == "upgraded to DuckLake 1.1\n"
     assert pgrepl("upgrade", cwd=tmp_path).stdout == "the catalog has DuckLake 1.1\n"
     assert pgrepl("-Atc", "SELECT * FROM t", cwd=tmp_path).stdout == "1\n"
+    option = "SELECT value FROM ducklake_metadata WHERE key = 'write_deletion_vectors'"
+    for switch, value in (("--deletion-vectors", "true"), ("--no-deletion-vectors", "false")):
+        assert pgrepl("upgrade", switch, cwd=tmp_path).returncode == 0
+        with closing(sqlite3.connect(tmp_path / "catalog.db")) as link:
+            assert link.execute(option).fetchall() == [(value,)]
     assert pgrepl("verify", cwd=tmp_path).returncode == 0
