@@ -12,6 +12,10 @@ import pytest
 from pgrepl.backend import open_session
 from pgrepl.catalog.opening import open_catalog
 from pgrepl.catalog.session import Session
+from pgrepl.catalog.transaction import statement
+from pgrepl.lake.ducklake_options import WRITE_VECTORS, set_option
+from pgrepl.lake.upgrade import upgrade
+from pgrepl.lake.verify import Verification
 from pgrepl.statements.run import run
 from tests.harness.forked import pgrepl
 from tests.postgres.server import Server, wheel_binaries
@@ -91,6 +95,28 @@ def test_spark_changes_rows_there_without_jars_for_it(catalog_url: str, bucket: 
         assert list(play(session, ";\n".join([*first[:2], *first[3:5]]))) == [*TAGS[:2], *TAGS[3:5]]
         assert list(play(session, QUESTION)) == [("150", "18825", "28237.50", "b99", "0")]
         assert len(bucket.files("y")) >= 4, "of rows and of deleted positions"
+    finally:
+        session.close()
+        catalog.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["local", "spark"])
+def test_ducklake_1_1_with_deletion_vectors_there(catalog_url: str, bucket: Any, spark: object, engine: str) -> None:
+    place = f"v-{engine}"
+    catalog = open_catalog(catalog_url, data_path=f"s3://{bucket.name}/{place}")
+    session = open_session(catalog, settings={"pgrepl.engine": engine, "pgrepl.file_grace": "0"})
+    try:
+        with statement(session, writes=True):
+            assert upgrade(session)
+            set_option(session, WRITE_VECTORS, "true")
+        assert list(play(session, SCRIPT.strip().partition("INSERT INTO t VALUES (1, 'again'")[0][:-2])) == TAGS[:5]
+        assert list(play(session, "SELECT count(*), sum(a) FROM t")) == [("151", "19826")]
+        assert any(key.startswith(f"{place}/") and key.endswith("-delete.puffin") for key in bucket.all_keys())
+        assert list(Verification(session).run(lambda done, total: None)) == []
+        assert list(play(session, "VACUUM FULL t;\nSELECT count(*), sum(a) FROM t")) == ["VACUUM", ("151", "19826")]
+        left = [key for key in bucket.all_keys() if key.startswith(f"{place}/postgres/") and not key.endswith("/")]
+        assert [key.rpartition(".")[2] for key in left] == ["parquet"]
     finally:
         session.close()
         catalog.close()
