@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.ducklake import VERSIONS
+from pgrepl.errors import unsupported
 from pgrepl.lake import sql
 
 if TYPE_CHECKING:
@@ -62,8 +63,11 @@ def set_option(session: Session, name: str, value: str) -> None:
 
 
 def has_1_1(session: Session) -> bool:
-    """Is it a catalog of DuckLake 1.1?"""
-    return option(session, -1, "version") in VERSIONS[1:]
+    """Is it a catalog of DuckLake 1.1? 0A000: it has a version that is not known."""
+    version = option(session, -1, "version") or VERSIONS[0]
+    if version not in VERSIONS:
+        raise unsupported(f"a catalog of DuckLake {version}")
+    return version != VERSIONS[0]
 
 
 def inlined_prefix(session: Session) -> str:
@@ -74,6 +78,5 @@ def inlined_prefix(session: Session) -> str:
 def vectors(session: Session, table_id: int) -> int:
     """The number of snapshots that a file of deletion vectors of the table may tell apart; 0: there are to be none.
     DuckLake 1.0 knows one vector a file. Each has all positions up to its snapshot, so that many would be large."""
-    if (option(session, table_id, WRITE_VECTORS) or "").lower() not in ("true", "1"):
-        return 0
-    return MOST_VECTORS if has_1_1(session) else 1
+    most = MOST_VECTORS if has_1_1(session) else 1
+    return most if (option(session, table_id, WRITE_VECTORS) or "").lower() in ("true", "1") else 0

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +133,17 @@ def test_where_is_about_a_row_alone(con: pgrepl.Connection, catalog: Path) -> No
     with pytest.raises(PgError, match="permission denied"):
         read(said(catalog, publication="p", where="b = 2", user="r"))
     assert read(said(catalog, publication="p", where="a = 1", user="r")) == [{"a": 1}]
+
+
+def test_deletion_vectors(con: pgrepl.Connection, catalog: Path) -> None:
+    con.execute("CREATE TABLE t (a int); INSERT INTO t SELECT generate_series(1, 1000)")
+    with closing(sqlite3.connect(catalog)) as link, link:
+        link.execute("INSERT INTO ducklake_metadata (key, value) VALUES ('write_deletion_vectors', 'true')")
+    with closing(pgrepl.connect(catalog, autocommit=True)) as again:
+        again.execute("DELETE FROM t WHERE a % 3 = 0")
+    with closing(sqlite3.connect(catalog)) as link:
+        assert link.execute("SELECT format FROM ducklake_delete_file").fetchall() == [("puffin",)]
+    assert [row["a"] for row in read(said(catalog, table="t"))] == [n for n in range(1, 1001) if n % 3]
 
 
 def test_partitions_are_read_as_one_table(con: pgrepl.Connection, catalog: Path) -> None:

@@ -138,6 +138,8 @@ def test_other_versions_are_not_upgraded(t: Lake) -> None:
     t.session.forget_all()
     with pytest.raises(PgError, match=r"cannot upgrade DuckLake 1\.1-dev1 to 1\.1"):
         upgraded(t)
+    with pytest.raises(PgError, match=r"a catalog of DuckLake 1\.1-dev1"):
+        t.rows("t")
 
 
 def test_the_command(tmp_path: Path) -> None:
