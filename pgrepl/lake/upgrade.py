@@ -17,6 +17,8 @@ from pgrepl.lake.ducklake_options import option, set_option
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
+NEWEST = VERSIONS[-1]
+
 
 def upgrade(session: Session) -> bool:
     """Upgrade the catalog in the running write transaction. False: it has DuckLake 1.1 already."""
@@ -24,10 +26,10 @@ def upgrade(session: Session) -> bool:
     session.transaction.require_write()
     session.forget_all()
     version = option(session, -1, "version")
-    if version == VERSIONS[-1]:
+    if version == NEWEST:
         return False
     if version not in VERSIONS:
-        raise PgError("0A000", f"cannot upgrade DuckLake {version} to {VERSIONS[-1]}")
+        raise PgError("0A000", f"cannot upgrade DuckLake {version} to {NEWEST}")
     link = session.link
     for name, _ in link.execute(sql.EVERY_INLINED_TABLE):
         for column in sql.OWN_COLUMNS:
@@ -36,5 +38,5 @@ def upgrade(session: Session) -> bool:
         for column in columns:
             link.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
     link.execute(NEW_TABLE)
-    set_option(session, "version", VERSIONS[-1])
+    set_option(session, "version", NEWEST)
     return True

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 import click
 
-from pgrepl.catalog.ducklake import VERSIONS
+from pgrepl.lake.upgrade import NEWEST
+from pgrepl.lake.upgrade import upgrade as upgrade_catalog
 from pgrepl.shell.subcommand import OK, check_superuser, connecting, connection, run
 
 
 @click.command("upgrade", short_help="bring the catalog to a newer version of DuckLake")
-@click.option("--to", "version", type=click.Choice(VERSIONS[1:]), default=VERSIONS[-1], help="the version of DuckLake")
+@click.option("--to", "version", type=click.Choice([NEWEST]), default=NEWEST, help="the version of DuckLake")
 @click.option("--deletion-vectors/--no-deletion-vectors", "vectors", default=None, help="how delete files are written")
 @connecting
 def upgrade_command(version: str, vectors: bool | None, catalog: str, dbname: str, username: str) -> int:
@@ -29,7 +30,6 @@ def upgrade_command(version: str, vectors: bool | None, catalog: str, dbname: st
     """
     from pgrepl.catalog.transaction import statement
     from pgrepl.lake.ducklake_options import WRITE_VECTORS, set_option
-    from pgrepl.lake.upgrade import upgrade as upgrade_catalog
 
     with connection(catalog, dbname, username) as opened:
         check_superuser(opened.session, "permission denied to upgrade an instance")
