@@ -12,6 +12,7 @@ import pytest
 from pgrepl.backend import open_session
 from pgrepl.catalog.transaction import statement
 from pgrepl.errors import PgError
+from pgrepl.lake import ducklake_options
 from pgrepl.lake.upgrade import upgrade
 from pgrepl.statements.run import run
 from tests.harness.forked import pgrepl
@@ -95,7 +96,19 @@ def test_work_goes_on(t: Lake) -> None:
     assert problems(t) == []
 
 
-def test_vectors_of_several_snapshots(t: Lake) -> None:
+def test_an_open_transaction_goes_on(t: Lake) -> None:
+    with closing(open_session(t.catalog)) as other:
+        for text in ("BEGIN", "INSERT INTO t VALUES (7000, 'o')", "DELETE FROM t WHERE a IN (3003, 30)"):
+            list(run(other, text))
+        upgraded(t)
+        for text in ("UPDATE t SET b = 'p' WHERE a IN (3004, 7000)", "COMMIT"):
+            list(run(other, text))
+    assert len(t.rows("t")) == 2000 + 20 - 4 + 1 - 2
+    assert sorted(a for a, b in t.rows("t") if b == "p") == ["3004", "7000"]
+    assert problems(t) == []
+
+
+def test_vectors_of_several_snapshots(t: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     upgraded(t)
     with t.statement(writes=True):
         for row in (("write_deletion_vectors", "true"), ("data_inlining_row_limit", "0")):
@@ -110,6 +123,13 @@ def test_vectors_of_several_snapshots(t: Lake) -> None:
     first, last = min(known), max(known)
     assert {change[1] for change in feed(t, first, last)} == known[first].keys() - known[last].keys()
     assert problems(t) == []
+    monkeypatch.setattr(ducklake_options, "MOST_VECTORS", 3)
+    t.session.forget_all()
+    t.sql("DELETE FROM t WHERE a % 400 = 30")
+    known[t.last_snapshot()] = state(t, t.last_snapshot())
+    assert formats(t) == [("parquet", True, True)]  # many vectors would be large
+    assert {at: state(t, at) for at in known} == known
+    last = max(known)
     t.sql("VACUUM FULL t")
     assert formats(t) == [] and state(t, t.last_snapshot()).keys() == known[last].keys()
 
