@@ -163,20 +163,18 @@ def test_other_versions_are_not_upgraded(t: Lake) -> None:
 
 
 def test_the_command(tmp_path: Path) -> None:
-    assert (
-        pgrepl("-c", "CREATE TABLE t (a int); INSERT INTO t VALUES (1); CREATE ROLE r LOGIN", cwd=tmp_path).returncode
-        == 0
-    )
+    made = pgrepl("-c", "CREATE TABLE t (a int); INSERT INTO t VALUES (1); CREATE ROLE r LOGIN", cwd=tmp_path)
+    assert made.returncode == 0
     refused = pgrepl("upgrade", "-U", "r", cwd=tmp_path)
     assert (refused.returncode, refused.stderr.splitlines()[0]) == (
         1, "ERROR:  permission denied to upgrade an instance",
     )  # fmt: skip
-    assert pgrepl("upgrade", cwd=tmp_path).stdout == "upgraded to DuckLake 1.1\n"
-    assert pgrepl("upgrade", cwd=tmp_path).stdout == "the catalog has DuckLake 1.1\n"
-    assert pgrepl("-Atc", "SELECT * FROM t", cwd=tmp_path).stdout == "1\n"
     option = "SELECT value FROM ducklake_metadata WHERE key = 'write_deletion_vectors'"
-    for switch, value in (("--deletion-vectors", "true"), ("--no-deletion-vectors", "false")):
-        assert pgrepl("upgrade", switch, cwd=tmp_path).returncode == 0
+    for switch, said, value in (
+        ("--deletion-vectors", "upgraded to", "true"),
+        ("--no-deletion-vectors", "the catalog has", "false"),
+    ):
+        assert pgrepl("upgrade", switch, cwd=tmp_path).stdout == f"{said} DuckLake 1.1\n"
         with closing(sqlite3.connect(tmp_path / "catalog.db")) as link:
             assert link.execute(option).fetchall() == [(value,)]
     assert pgrepl("verify", cwd=tmp_path).returncode == 0
