@@ -1,0 +1,70 @@
+"""A lake whose tables are read as Iceberg tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pgrepl
+from pgrepl.backend import open_session
+from pgrepl.catalog.opening import open_catalog
+from pgrepl.catalog.transaction import reading
+from pgrepl.iceberg import metadata, tables
+from pgrepl.iceberg.metadata import Metadata
+from pgrepl.iceberg.place import Place, place_of
+from pgrepl.iceberg.tables import Described
+from tests.iceberg.readers import READERS, Row, plain
+
+
+class Shop:
+    """A catalog, with a connection to its database `shop`, and a session that looks at it for Iceberg."""
+
+    def __init__(self, catalog: Path | str, data_path: str | None = None, place: Place | None = None) -> None:
+        self.catalog = open_catalog(catalog, data_path=data_path)
+        with pgrepl.connect(str(catalog), autocommit=True) as first:
+            first.cursor().execute("CREATE DATABASE shop")
+        options = {"pgrepl.engine": "local", "timezone": "UTC", "pgrepl.file_grace": 0}
+        self.link = pgrepl.connect(str(catalog), "shop", autocommit=True, options=options)
+        self.session = self.open()
+        self.place = place
+
+    def open(self, user: str = "postgres", **given: str) -> Any:
+        return open_session(self.catalog, "shop", user, settings=given)
+
+    def close(self) -> None:
+        self.link.close()
+        self.session.close()
+        self.catalog.close()
+
+    def sql(self, *texts: str) -> list[Row]:
+        found: list[Row] = []
+        for text in texts:
+            cursor = self.link.cursor()
+            cursor.execute(text)
+            found = [] if cursor.description is None else [tuple(map(plain, row)) for row in cursor.fetchall()]
+        return found
+
+    def rows(self, query: str) -> list[Row]:
+        return sorted(self.sql(query), key=repr)
+
+    def find(self, name: str, *namespace: str, session: Any = None) -> Described | None:
+        return tables.find(session or self.session, ("shop", *namespace), name)
+
+    def metadata(self, name: str = "t", *namespace: str) -> Metadata:
+        with reading(self.session):
+            found = self.find(name, *namespace)
+            assert found is not None
+            return metadata.table_metadata(found, self.place or place_of(self.session))
+
+    def read(self, reader: str, name: str = "t", snapshot: int | None = None) -> list[Row]:
+        return sorted(READERS[reader](self.metadata(name).location, snapshot), key=repr)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    made = Shop(tmp_path / "catalog.db")
+    yield made
+    made.close()
