@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from pgrepl.iceberg.avro import facts_of
@@ -27,7 +26,7 @@ _MAKING = 60  # seconds that metadata may be in the making
 
 def sweep(folder: TableFolder, current: str, grace: int) -> None:
     """Remove what no metadata.json names that was the current one within `grace` seconds."""
-    ages = {name: age.total_seconds() for name, age in folder.files()}
+    ages = folder.ages()
     written = sorted((age, name) for name, age in ages.items() if name.endswith(_METADATA))
     dead = {name for is_of in (_EXPORTED.search, _is_own) for name in _followed(written, is_of, grace)} - {current}
     if not dead or max(ages[name] for name in dead) < grace + grace / _PARTS:
@@ -64,9 +63,9 @@ def _named(folder: TableFolder, metadata: list[str]) -> set[str]:
 
 def forget(folder: TableFolder, grace: int) -> bool:
     """Remove the whole folder of a table that is no more, unless something in it was written within the time."""
-    files = folder.files()
-    if any(age <= timedelta(seconds=grace) for _, age in files):
+    ages = folder.ages()
+    if any(age <= grace for age in ages.values()):
         return False
-    for name, _ in files:
+    for name in ages:
         folder.remove(name)
     return True

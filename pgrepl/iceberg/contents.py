@@ -66,6 +66,7 @@ class Part:
     def __init__(self, data: list[Data], deletes: list[tuple[Deletes, Data]]) -> None:
         self.data = data
         self.deletes = deletes
+        self.rows = sum(file.rows for file in data)
         self.known = digest([(file.id, file.path, file.sequence, file.row_id_start) for file in data])
 
 
@@ -119,22 +120,23 @@ class Contents:
         given = (table.table_id, since)
         data = [_data(table, row) for row in session.link.execute(sql.DATA_FILES, given)]
         deletes = [_deletes(table, row) for row in session.link.execute(sql.DELETE_FILES, given)]
-        self.data = data
+        self.mappings = {file.mapping for file in data}
+        self._data = data
+        self._merged = [file for file in data if file.partial is not None]
         self.ranges = _ranges(data, deletes)
         self._rows = list(_inlined_rows(session, table, since))
         self._inlined_deletes = _inlined_deletes(session, table)
 
     def hides(self, snapshot: int) -> bool:
         """Has a file of the snapshot rows of later ones, too?"""
-        return any(file.partial is not None and file.partial > snapshot and _is_alive(file, snapshot)
-                   for file in self.data)  # fmt: skip
+        return any(file.sequence > snapshot and _is_alive(file, snapshot) for file in self._merged)
 
     def has_vectors(self, snapshot: int) -> bool:
         """Are there deletion vectors, which are of version 3 only?"""
         return any(file.format == "puffin" for each in self.ranges for file, _ in each.at(snapshot).deletes)
 
     def oldest_file(self, snapshot: int) -> int | None:
-        return min((file.begin for file in self.data if _is_alive(file, snapshot)), default=None)
+        return min((file.begin for file in self._data if _is_alive(file, snapshot)), default=None)
 
     def inlined_rows(self, snapshot: int) -> tuple[str, int, int] | None:
         """What identifies the inlined rows at a snapshot, their number, and the snapshot that last changed them."""

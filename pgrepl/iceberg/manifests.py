@@ -57,6 +57,7 @@ class Plan(NamedTuple):
     kind: int
     shape: Shape
     entries: Sequence[Entry]
+    rows: int
     make: Callable[[int], tuple[list[bytes], list[str]]]
 
 

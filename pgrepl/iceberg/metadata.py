@@ -7,6 +7,7 @@ state: if it is there, nothing has changed.
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.inheritance import inheritors
@@ -14,7 +15,7 @@ from pgrepl.frozen import frozen
 from pgrepl.iceberg import names, schema, sql, values
 from pgrepl.iceberg.cleaning import sweep
 from pgrepl.iceberg.contents import Contents, changes, digest
-from pgrepl.iceberg.manifests import Writer
+from pgrepl.iceberg.manifests import DATA, Writer
 from pgrepl.iceberg.schema import ColumnRow, Columns, Shape
 from pgrepl.iceberg.snapshots import Planner
 from pgrepl.lake.snapshot_pins import promise
@@ -72,7 +73,7 @@ class _Making:
         since = min(self._times)
         self._contents = [Contents(self._session, member, since) for member in table.members]
         self._version = table.options.version or (3 if self._needs_version_3() else 2)
-        self._names = names.of_files(self._session, {file.mapping for each in self._contents for file in each.data})
+        self._names = names.of_files(self._session, set().union(*(each.mappings for each in self._contents)))
 
     def _columns_of(self, table_id: int) -> Columns:
         return Columns([ColumnRow(*row) for row in self._session.link.execute(sql.COLUMNS, (table_id,))])
@@ -105,7 +106,7 @@ class _Making:
     def _lacking(self, snapshot: int) -> set[int]:
         found: set[int] = set()
         for columns, contents in zip(self._columns, self._contents, strict=True):
-            found |= schema.lacking(columns, snapshot, contents.oldest_file(snapshot))
+            found |= schema.lacking(columns, snapshot, partial(contents.oldest_file, snapshot))
         return found
 
     def _needs_version_3(self) -> bool:
@@ -160,8 +161,8 @@ class _Making:
     def _snapshot(self, planner: Planner, snapshot: int, shape: Shape) -> dict[str, Any]:
         plans = [plan for each in self._contents for plan in planner.plans(each, shape, snapshot)]
         name = planner.writer.manifest_list(snapshot, plans)
-        rows = sum(entry.rows for plan in plans if plan.kind == 0 for entry in plan.entries)
-        files = sum(len(plan.entries) for plan in plans if plan.kind == 0)
+        rows = sum(plan.rows for plan in plans if plan.kind == DATA)
+        files = sum(len(plan.entries) for plan in plans if plan.kind == DATA)
         made = {
             "snapshot-id": snapshot, "sequence-number": snapshot, "timestamp-ms": self._times[snapshot],
             "manifest-list": self._folder.path(name), "schema-id": shape.version,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
 from threading import get_ident
 from typing import TYPE_CHECKING
@@ -14,8 +15,6 @@ from pgrepl.errors import PgError
 from pgrepl.lake import storage
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from pgrepl.catalog.session import Session
     from pgrepl.iceberg.tables import Described
 
@@ -116,10 +115,18 @@ class TableFolder:
             return self.bytes_of(name).decode()
         return None
 
-    def files(self) -> list[tuple[str, timedelta]]:
-        """The names of all files, each with the time since it was written."""
-        start = len(self.location) + 1
-        return [(path[start:], age) for path, age in storage.listed(f"{self.location}/")]
+    def ages(self) -> dict[str, float]:
+        """The names of all files, each with the seconds since it was written."""
+        if not self._is_local:
+            start = len(self.location) + 1
+            return {path[start:]: age.total_seconds() for path, age in storage.listed(f"{self.location}/")}
+        now, found = time.time(), {}
+        for part in ("metadata", "data"):
+            with suppress(FileNotFoundError), os.scandir(str(storage.local_path(self.path(part)))) as files:
+                for each in files:
+                    with suppress(FileNotFoundError):  # another process removes it
+                        found[f"{part}/{each.name}"] = now - each.stat().st_mtime
+        return found
 
     def remove(self, name: str) -> None:
         storage.remove(self.path(name))

@@ -7,7 +7,7 @@ stands in `left_out`, and in the table's properties.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -204,11 +204,11 @@ def shape(
     return Shape(columns.version(snapshot), tuple(shown), left_out, defaults)
 
 
-def lacking(columns: Columns, snapshot: int, oldest_file: int | None) -> set[int]:
-    """The columns with a value in rows of files that do not have them."""
-    if oldest_file is None:
-        return set()
-    return {field.id for field in columns.at(snapshot) if field.initial is not None and oldest_file < field.since}
+def lacking(columns: Columns, snapshot: int, oldest_file: Callable[[], int | None]) -> set[int]:
+    """The columns with a value in rows of files that do not have them; `oldest_file` gives a file's begin."""
+    added = [field for field in columns.at(snapshot) if field.initial is not None]
+    oldest = oldest_file() if added else None
+    return set() if oldest is None else {field.id for field in added if oldest < field.since}
 
 
 def _default(field: Field, format_version: int) -> Any:

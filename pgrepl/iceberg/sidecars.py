@@ -4,6 +4,7 @@ and delete files of an older form, of a lake that was moved, or with later delet
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -102,12 +103,22 @@ def _lake_file(file: Deletes) -> DeleteFile:
     return DeleteFile(file.id, file.data_file, file.begin, file.path, file.rows, file.size, file.partial)
 
 
+_LIKELY = 16 * 1024  # bytes of which a delete file's footer has fewer
 _PATH_ID = b"\xb4\xfe\xff\xff\x0f"  # as it stands in a footer: Thrift's zigzag varint
 
 
 @lru_cache(2000)
-def footer(path: str) -> tuple[int, bytes]:
-    return storage.read_footer(path)
+def footer(path: str) -> bytes:
+    """The file's bytes from its footer on; of a file on this machine without pyarrow, which is large."""
+    local = storage.local_path(path)
+    if local is not None:
+        with storage.reading(path), open(local, "rb") as file:
+            file.seek(max(file.seek(0, os.SEEK_END) - _LIKELY, 0))
+            end = file.read()
+        wanted = int.from_bytes(end[-storage.TAIL : -4], "little") + storage.TAIL
+        if wanted <= len(end):
+            return end[-wanted:]
+    return storage.read_footer(path)[1]
 
 
 def is_as_wanted(file: Deletes, data: Data) -> bool:
@@ -115,7 +126,7 @@ def is_as_wanted(file: Deletes, data: Data) -> bool:
 
     Its footer has the path as a bound: with its length before it, so that a longer one is not taken for it.
     """
-    _, end = footer(file.path)
+    end = footer(file.path)
     path = data.path.encode()
     length, sized = len(path), b""
     while length > 0x7F:

@@ -25,7 +25,7 @@ class Planner:
         self._session = table.session
         self.writer = writer
         self._with_row_ids = not table.is_partitioned  # else they would be those of the leaves
-        self._plans: dict[tuple[int, str], Plan] = {}  # of the data files of a part
+        self._plans: dict[tuple[object, ...], Plan] = {}  # of parts
 
     def plans(self, contents: Contents, shape: Shape, snapshot: int) -> Iterator[Plan]:
         """The manifests of one member."""
@@ -61,7 +61,7 @@ class Planner:
                     for file, entry in zip(part.data, entries, strict=True)
                 ], []
 
-            known = self._plans[key] = Plan(name, DATA, shape, entries, make)
+            known = self._plans[key] = Plan(name, DATA, shape, entries, part.rows, make)
         return known
 
     def _statistics(self, contents: Contents, files: list[Data]) -> dict[int, dict[int, Statistics]]:
@@ -81,6 +81,10 @@ class Planner:
             for file, _ in part.deletes
             if file.sequence > snapshot or (file.format == "puffin" and self._is_copied(file, merged))
         }
+        key = (id(part), shape.types, *copied.items(), "deletes")
+        known = self._plans.get(key)
+        if known is not None:
+            return known
         of = [(file.id, file.path, data.path, copied.get(file.id)) for file, data in part.deletes]
         entries = [Entry(self._sequence(file, data, snapshot), file.rows) for file, data in part.deletes]
 
@@ -100,7 +104,9 @@ class Planner:
                 rows.append(self.writer.delete_entry(path, data.path, entry, size, last, vector))
             return rows, named
 
-        return Plan(self.writer.name(DELETES, of, shape), DELETES, shape, entries, make)
+        rows = sum(entry.rows for entry in entries)
+        known = self._plans[key] = Plan(self.writer.name(DELETES, of, shape), DELETES, shape, entries, rows, make)
+        return known
 
     def _is_copied(self, file: Deletes, merged: set[int]) -> bool:
         return self.writer.version < 3 or file.data_file in merged
@@ -139,7 +145,8 @@ class Planner:
                 rows.append(self.writer.delete_entry(folder.path(name), data.path, entry, size, last, None))
             return rows, named
 
-        return Plan(self.writer.name(DELETES, known, shape), DELETES, shape, entries, make)
+        rows = sum(entry.rows for entry in entries)
+        return Plan(self.writer.name(DELETES, known, shape), DELETES, shape, entries, rows, make)
 
     def _inlined_rows(self, contents: Contents, shape: Shape, snapshot: int, of: str, count: int, last: int) -> Plan:
         known = (contents.table.table_id, of, [(field.id, field.name, field.type) for field in shape.fields])
@@ -154,7 +161,7 @@ class Planner:
             row = self.writer.data_entry(shape, folder.path(name), entry, size, statistics, last)
             return [row], [name]
 
-        return Plan(self.writer.name(DATA, name, shape), DATA, shape, [entry], make)
+        return Plan(self.writer.name(DATA, name, shape), DATA, shape, [entry], count, make)
 
 
 def _vector(file: Deletes) -> Vector:

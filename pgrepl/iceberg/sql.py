@@ -41,9 +41,9 @@ DELETE_FILES = (
     " file_size_bytes, format, partial_max, encryption_key FROM ducklake_delete_file"
     f" WHERE {_ALIVE_AFTER} ORDER BY delete_file_id"
 )
-STATISTICS = (
+STATISTICS = (  # by the index of files, which are few; that of tables would find those of all files
     "SELECT data_file_id, column_id, column_size_bytes, null_count, min_value, max_value, contains_nan"
-    " FROM ducklake_file_column_stats WHERE data_file_id BETWEEN ? AND ? AND table_id = ?"
+    " FROM ducklake_file_column_stats WHERE data_file_id BETWEEN ? AND ? AND table_id + 0 = ?"
 )
 NAMES = (
     "SELECT mapping_id, source_name, target_field_id, parent_column, column_id, is_partition"
