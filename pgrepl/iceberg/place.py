@@ -28,10 +28,10 @@ class Place:
         self.location = location.rstrip("/")
 
     def of(self, table: Described) -> TableFolder:
-        return TableFolder(f"{self.location}/{_name('.'.join(table.namespace))}/{_name(table.name)}")
+        return TableFolder(f"{self.location}/{folder_name('.'.join(table.namespace))}/{folder_name(table.name)}")
 
 
-def _name(word: str) -> str:
+def folder_name(word: str) -> str:
     """A name as that of a folder."""
     name = quote(word, safe=" ()+,;=@~!$&'*")
     return name.replace(".", "%2E") if set(name) == {"."} else name

@@ -10,13 +10,22 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import databases
-from pgrepl.catalog.acl import ObjectKind, has_column_privilege, has_privilege, has_table_privilege
+from pgrepl.catalog.acl import (
+    ObjectKind,
+    has_column_privilege,
+    has_privilege,
+    has_table_privilege,
+    permission_denied,
+)
+from pgrepl.catalog.identifiers import split_identifiers
 from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.namespace import is_temporary, schema_or_none, schemas
-from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.relation import Relation, find_relation, range_var, relation
+from pgrepl.catalog.relkind import not_supported
 from pgrepl.catalog.row_security import is_active
-from pgrepl.catalog.store import one, rows
+from pgrepl.catalog.store import NOT_NULL, one, rows
 from pgrepl.catalog.tables import pg_class, pg_namespace
+from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.iceberg import sql
 from pgrepl.iceberg.options import Options, options_of
@@ -90,12 +99,51 @@ def find(session: Session, namespace: Namespace, name: str) -> Described | None:
     return Described(there, namespace, name, row.oid, str(uuid), members, last, options_of(row.reloptions))
 
 
-def every(session: Session) -> Iterator[tuple[Namespace, str]]:
-    """All tables of all namespaces."""
-    for database in namespaces(session):
-        for namespace in (database, *namespaces(session, database)):
-            for name in tables(session, namespace):
-                yield namespace, name
+def every(session: Session, database: str) -> list[Described]:
+    """All tables of a database that the role may read whole."""
+    places = ((database,), *namespaces(session, (database,)))
+    found = (find(session, namespace, name) for namespace in places for name in tables(session, namespace))
+    return [table for table in found if table is not None]
+
+
+def named(session: Session, name: str) -> Described:
+    """The table of that name, `orders` or `sales.orders`, in the session's database."""
+    parts = split_identifiers(name, ".")
+    if not parts:
+        raise PgError("42602", f'invalid name syntax: "{name}"')
+    found = find_relation(session, range_var(parts))
+    schema = () if found.schema == PUBLIC else (found.schema,)
+    table = find(session, (session.database.name, *schema), found.name)
+    if table is None:
+        raise _refused(session, found)
+    return table
+
+
+def _refused(session: Session, found: Relation) -> PgError:
+    """Why the relation is no Iceberg table for the role."""
+    if found.kind in ("r", "m", "p") and found.persistence != "t":
+        if not has_table_privilege(session, found, "SELECT"):
+            return permission_denied(found)
+        if is_active(session, found):
+            return PgError("42501", f'row-level security is enabled for table "{found.name}"',
+                           detail="Readers of Iceberg read all rows.")  # fmt: skip
+        if not found.populated:
+            return PgError("55000", f'materialized view "{found.name}" has not been populated')
+        if found.kind == "p":
+            return PgError("0A000", f'partitioned table "{found.name}" cannot be an Iceberg table',
+                           detail="It has no partitions, or they number their columns differently.",
+                           hint="Take its partitions. Those made by CREATE TABLE ... PARTITION OF agree.")  # fmt: skip
+    return PgError("42809", f'"{found.name}" cannot be an Iceberg table', detail=not_supported(found.kind))
+
+
+def of_everyone(session: Session) -> Iterator[tuple[Namespace, str]]:
+    """All relations of the instance that any role may see as tables."""
+    names = {row.oid: str(row.datname) for row in databases.databases(session)}
+    schemas_of = {(row.datid, row.oid): str(row.nspname) for row in rows(session, pg_namespace)}
+    for row in rows(session, pg_class, table_id=NOT_NULL):
+        schema = schemas_of.get((row.datid, row.relnamespace))
+        if schema is not None and row.datid in names:
+            yield (names[row.datid], *(() if schema == PUBLIC else (schema,))), str(row.relname)
 
 
 def _database(session: Session, name: str) -> Session | None:

@@ -10,8 +10,8 @@ from tests.iceberg.conftest import Shop
 from tests.iceberg.readers import READERS
 
 COLUMNS = """k int, i2 smallint, i8 bigint, r real, d double precision, b boolean, t text, v varchar(10), c char(3),
-    n numeric, e numeric(12,3), y bytea, da date, ts timestamp, tz timestamptz, ti time, u uuid, j json, jb jsonb, en colour,
-    iv interval, ip inet, ai int[], at text[], pl place, pls place[], tt timetz, gone int, old text"""
+    n numeric, e numeric(12,3), y bytea, da date, ts timestamp, tz timestamptz, ti time, u uuid, j json, jb jsonb,
+    en colour, iv interval, ip inet, ai int[], at text[], pl place, pls place[], tt timetz, gone int, old text"""
 VALUES = """g, g, g * 1000000000::bigint, (g / 3.0)::real, g / 3.0::float8, g % 2 = 0, 'text ' || g, 'v' || g, 'c',
     g / 7::numeric, g / 8::numeric, ('\\x0' || (g % 10))::bytea, date '2000-01-01' - g,
     timestamp '2020-01-01 12:00:00.123456' + g * interval '1 hour',
