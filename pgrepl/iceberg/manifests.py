@@ -15,8 +15,8 @@ from pgrepl.iceberg import avro, manifest_schemas
 from pgrepl.iceberg.contents import Data, digest
 from pgrepl.iceberg.place import TableFolder
 from pgrepl.iceberg.schema import Shape
+from pgrepl.lake.footers import FILE_PATH
 
-PATH_ID, POSITION_ID = 2147483546, 2147483545  # Iceberg's field ids of a delete file's columns
 DATA, DELETES = 0, 1  # kinds of files
 _KINDS = ("data", "deletes")
 NAMED = "pgrepl.files"  # of a file's own facts: the files in this folder that it names
@@ -124,7 +124,7 @@ class Writer:
     def delete_entry(self, path: str, of: str, entry: Entry, size: int, last: int, vector: Vector | None) -> bytes:
         """`of`: the path of the data file; `vector`: the place of a deletion vector in its file."""
         if vector is None:
-            bound = avro.some(avro.array([avro.number(PATH_ID) + avro.text(of)]))
+            bound = avro.some(avro.array([avro.number(FILE_PATH) + avro.text(of)]))
             metrics, file_format = (avro.NOTHING * 4 + bound * 2), _parquet()
         else:
             metrics, file_format = avro.NOTHING * 6, avro.text("PUFFIN")

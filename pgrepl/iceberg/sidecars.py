@@ -10,21 +10,20 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.iceberg.contents import Contents, Data, Deletes, digest
-from pgrepl.iceberg.manifests import PATH_ID, POSITION_ID, Entry, Statistics
+from pgrepl.iceberg.avro import number
+from pgrepl.iceberg.contents import Data, Deletes, digest
+from pgrepl.iceberg.manifests import Statistics
 from pgrepl.iceberg.place import TableFolder
 from pgrepl.iceberg.schema import Shape
 from pgrepl.lake import footers, inlined, storage
 from pgrepl.lake.data_file import DeleteFile
 from pgrepl.lake.delete_file import read_delete_file
-from pgrepl.lake.file_writer import field_id, schema_of
+from pgrepl.lake.file_writer import field_id, schema_of, with_statistics
 from pgrepl.lake.statistics import of_rows
 from pgrepl.lake.table import LakeTable, lake_table
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-
-_ROW_IDS = 2147483540  # Iceberg's _row_id, and DuckLake's
 
 
 def write_rows(
@@ -54,7 +53,8 @@ def _rows_file(table: LakeTable, rows: Sequence[inlined.InlinedRow]) -> bytes:
     arrays += [pa.array([row.row_id for row in rows], pa.int64()),
                pa.array([row.begin_snapshot for row in rows], pa.int64())]  # fmt: skip
     changed = pa.field(footers.SNAPSHOT_ID_NAME, pa.int64(), metadata=field_id(footers.SNAPSHOT_ID))
-    return _parquet(pa.Table.from_arrays(arrays, schema=schema_of(table, row_ids=True).append(changed)))
+    schema = schema_of(table, row_ids=True).append(changed)
+    return _parquet(pa.Table.from_arrays(arrays, schema=schema), write_statistics=with_statistics(table))
 
 
 def _parquet(table: Any, **options: Any) -> bytes:
@@ -62,7 +62,7 @@ def _parquet(table: Any, **options: Any) -> bytes:
     import pyarrow.parquet as pq
 
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, store_schema=False, compression="zstd", write_statistics=True, **options)
+    pq.write_table(table, sink, store_schema=False, compression="zstd", **options)
     return bytes(sink.getvalue())
 
 
@@ -80,8 +80,8 @@ def write_positions(folder: TableFolder, name: str, data: Data, positions: Any) 
 
     paths = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(positions), np.int32)), pa.array([data.path]))
     schema = pa.schema([
-        pa.field("file_path", paths.type, False, field_id(PATH_ID)),
-        pa.field("pos", pa.int64(), False, field_id(POSITION_ID)),
+        pa.field("file_path", paths.type, False, field_id(footers.FILE_PATH)),
+        pa.field("pos", pa.int64(), False, field_id(footers.POSITION)),
     ])  # fmt: skip
     table = pa.Table.from_arrays([paths, pa.array(positions, pa.int64())], schema=schema)
     encodings = {"pos": "DELTA_BINARY_PACKED"}
@@ -104,7 +104,7 @@ def _lake_file(file: Deletes) -> DeleteFile:
 
 
 _LIKELY = 16 * 1024  # bytes of which a delete file's footer has fewer
-_PATH_ID = b"\xb4\xfe\xff\xff\x0f"  # as it stands in a footer: Thrift's zigzag varint
+_PATH_ID = number(footers.FILE_PATH)  # as it stands in a footer: Thrift's numbers are Avro's
 
 
 @lru_cache(2000)
@@ -132,15 +132,3 @@ def is_as_wanted(file: Deletes, data: Data) -> bool:
     while length > 0x7F:
         sized, length = sized + bytes([length & 0x7F | 0x80]), length >> 7
     return _PATH_ID in end and b"\x18" + sized + bytes([length]) + path in end
-
-
-__all__ = [
-    "Contents",
-    "Entry",
-    "copy_deletes",
-    "deletes_name",
-    "is_as_wanted",
-    "table_at",
-    "write_positions",
-    "write_rows",
-]

@@ -16,20 +16,26 @@ from pgrepl.iceberg import metadata, tables
 from pgrepl.iceberg.metadata import Metadata
 from pgrepl.iceberg.place import Place, place_of
 from pgrepl.iceberg.tables import Described
+from pgrepl.lake import snapshot_pins, storage
 from tests.iceberg.readers import READERS, Row, plain
 
 
 class Shop:
     """A catalog, with a connection to its database `shop`, and a session that looks at it for Iceberg."""
 
-    def __init__(self, catalog: Path | str, data_path: str | None = None, place: Place | None = None) -> None:
+    def __init__(self, catalog: Path | str, data_path: str | None = None, *, is_new: bool = True) -> None:
+        self._name = str(catalog)
         self.catalog = open_catalog(catalog, data_path=data_path)
-        with pgrepl.connect(str(catalog), autocommit=True) as first:
-            first.cursor().execute("CREATE DATABASE shop")
-        options = {"pgrepl.engine": "local", "timezone": "UTC", "pgrepl.file_grace": 0}
-        self.link = pgrepl.connect(str(catalog), "shop", autocommit=True, options=options)
+        if is_new:
+            with pgrepl.connect(self._name, autocommit=True) as first:
+                first.cursor().execute("CREATE DATABASE shop")
+        self.link = self.connect()
         self.session = self.open()
-        self.place = place
+        self.place: Place | None = None
+
+    def connect(self) -> Any:
+        options = {"pgrepl.engine": "local", "timezone": "UTC", "pgrepl.file_grace": 0}
+        return pgrepl.connect(self._name, "shop", autocommit=True, options=options)
 
     def open(self, user: str = "postgres", **given: str) -> Any:
         return open_session(self.catalog, "shop", user, settings=given)
@@ -49,6 +55,15 @@ class Shop:
 
     def rows(self, query: str) -> list[Row]:
         return sorted(self.sql(query), key=repr)
+
+    def snapshot(self) -> int:
+        with reading(self.session):
+            return self.session.transaction.numbering.last_snapshot()
+
+    def forget_promises(self) -> None:
+        """Have VACUUM keep nothing for those who were told of files."""
+        for path, _ in storage.listed(self.catalog.data_path + snapshot_pins.FOLDER):
+            storage.remove(path)
 
     def find(self, name: str, *namespace: str, session: Any = None) -> Described | None:
         return tables.find(session or self.session, ("shop", *namespace), name)
