@@ -18,6 +18,8 @@ from pgrepl.iceberg.place import Place, place_of
 from pgrepl.iceberg.tables import Described
 from pgrepl.lake import snapshot_pins, storage
 from tests.iceberg.readers import READERS, Row, plain
+from tests.lake.conftest import bucket, s3
+from tests.lake.test_elsewhere import catalog_url, server
 
 
 class Shop:
@@ -83,3 +85,6 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
     made = Shop(tmp_path / "catalog.db")
     yield made
     made.close()
+
+
+__all__ = ["bucket", "catalog_url", "s3", "server", "shop"]
