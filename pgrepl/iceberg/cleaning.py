@@ -28,7 +28,7 @@ _METADATA = ".metadata.json"
 _EXPORTED = re.compile(r"/v\d+\.metadata\.json\Z")
 _DIGEST = "[0-9a-f]{24}"
 _OURS = re.compile(
-    rf"metadata/(({_DIGEST}|v\d+)\.metadata\.json|(data|deletes|snap-\d+)-{_DIGEST}\.avro|version-hint\.text)(\..*tmp)?"
+    rf"metadata/((00000-{_DIGEST}|v\d+)\.metadata\.json|(data|deletes|snap-\d+)-{_DIGEST}\.avro|version-hint\.text)(\..*tmp)?"
     rf"|data/(rows|deletes)-{_DIGEST}\.(parquet|puffin)(\..*tmp)?"
 )
 _PARTS = 4  # of the time: so often it is looked for what can go

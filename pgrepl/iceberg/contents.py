@@ -54,10 +54,15 @@ class Deletes(NamedTuple):
     size: int
     format: str
     partial: int | None
+    is_own: bool  # written by pgrepl
 
     @property
     def sequence(self) -> int:
         return self.begin if self.partial is None else self.partial
+
+    def has_later(self, snapshot: int) -> bool:
+        """May it hold deletes that are later than the snapshot? DuckDB does not always say that it does."""
+        return self.sequence > snapshot or (self.partial is None and not self.is_own)
 
 
 class Part:
@@ -169,11 +174,11 @@ def _data(table: LakeTable, row: tuple[Any, ...]) -> Data:
 
 
 def _deletes(table: LakeTable, row: tuple[Any, ...]) -> Deletes:
-    number, data_file, begin, end, path, relative, rows, size, file_format, partial, key = row
+    number, data_file, begin, end, path, relative, rows, size, file_format, partial, own, key = row
     if key is not None:
         raise unsupported("an encrypted delete file")
     whole = table.location + path if relative else path
-    return Deletes(number, data_file, begin, end, whole, rows, size, file_format or "parquet", partial)
+    return Deletes(number, data_file, begin, end, whole, rows, size, file_format or "parquet", partial, own is not None)
 
 
 def _ranges(data: Sequence[Data], deletes: Iterable[Deletes]) -> list[Range]:
@@ -223,3 +228,17 @@ def changes(session: Session, table: LakeTable, most: int) -> set[int]:
     if exists(link, name):
         found.update(at for (at,) in link.execute(sql.inlined_delete_changes(name), (most,)))
     return found
+
+
+def state(session: Session, table: LakeTable) -> Iterator[object]:
+    """What is other than before if the table's rows or columns are, at whatever snapshot."""
+    link = session.link
+    found = [link.execute(query, (table.table_id,))[0] for query in sql.STATES]
+    found += [link.execute(sql.inlined_state(inlined.name))[0] for inlined in inlined_tables(session, table.table_id)]
+    for row in found:
+        yield from row
+    name = deletes_table(table.table_id)
+    deletes = link.execute(sql.inlined_deletes_state(name))[0] if exists(link, name) else (0, None, None)
+    yield from deletes
+    last = max((when for row in (*((r[2], r[3]) for r in found), deletes[2:]) for when in row if when), default=0)
+    yield link.execute(sql.SNAPSHOT_TIME, (last,))  # numbers may come again when a backup is restored

@@ -14,7 +14,7 @@ from pgrepl.catalog.inheritance import inheritors
 from pgrepl.frozen import frozen
 from pgrepl.iceberg import names, schema, sql, values
 from pgrepl.iceberg.cleaning import sweep
-from pgrepl.iceberg.contents import Contents, changes, digest
+from pgrepl.iceberg.contents import Contents, changes, digest, state
 from pgrepl.iceberg.manifests import DATA, Writer
 from pgrepl.iceberg.schema import ColumnRow, Columns, Shape
 from pgrepl.iceberg.snapshots import Planner
@@ -34,11 +34,10 @@ class Metadata:
 
 
 def state_of(table: Described) -> str:
-    """What changes with each commit, VACUUM and expiry, and with the table's options: an ETag."""
-    link = table.session.link
-    known: list[object] = [_MADE_BY, table.uuid, table.options, _kept(table), *link.execute(sql.SNAPSHOTS_STATE)[0]]
+    """What changes with each commit and VACUUM that changes the table, and with its options: an ETag."""
+    known: list[object] = [_MADE_BY, table.uuid, table.options, _kept(table)]
     for member in table.members:
-        known += [member.location, *link.execute(sql.FILES_STATE, (member.table_id,) * 4)[0]]
+        known += [member.location, *state(table.session, member)]
     return digest([str(each) for each in known])
 
 
@@ -51,7 +50,7 @@ def table_metadata(table: Described, place: Place) -> Metadata:
     folder = place.of(table)
     grace = int(table.session.settings.value("pgrepl.iceberg_grace"))
     promise(table.session, table.snapshot, grace)
-    name = f"metadata/{digest(state_of(table), folder.location)}.metadata.json"
+    name = f"metadata/00000-{digest(state_of(table), folder.location)}.metadata.json"  # as ClickHouse wants names
     found = folder.read(name)
     if found is None:
         found = json.dumps(_Making(table, folder).metadata())

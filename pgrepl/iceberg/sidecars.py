@@ -90,9 +90,9 @@ def write_positions(folder: TableFolder, name: str, data: Data, positions: Any) 
 
 def copy_deletes(folder: TableFolder, file: Deletes, data: Data, snapshot: int) -> tuple[str, int, int]:
     """A delete file as Iceberg wants it, of the deletes up to a snapshot: its name, its rows and its size."""
-    name = deletes_name((file.id, file.path, min(file.sequence, snapshot)), data)
     positions, snapshots = read_delete_file(_lake_file(file))
     positions = positions[snapshots <= snapshot]
+    name = deletes_name(positions.tolist(), data)
     size = folder.size(name)
     if size is None and len(positions):
         size = write_positions(folder, name, data, positions)

@@ -76,10 +76,11 @@ class Planner:
     def _deletes(self, part: Part, shape: Shape, snapshot: int, merged: set[int]) -> Plan:
         """Delete files as they are, or what of them is of the snapshot, as Iceberg has it. A deletion vector counts
         alone: one with inlined deletes beside it becomes a position delete file."""
+        is_past = snapshot < self._table.snapshot
         copied = {
-            file.id: min(file.sequence, snapshot)
+            file.id: snapshot
             for file, _ in part.deletes
-            if file.sequence > snapshot or (file.format == "puffin" and self._is_copied(file, merged))
+            if (is_past and file.has_later(snapshot)) or (file.format == "puffin" and self._is_copied(file, merged))
         }
         key = (id(part), shape.types, *copied.items(), "deletes")
         known = self._plans.get(key)

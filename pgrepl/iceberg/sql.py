@@ -11,12 +11,15 @@ COLUMNS = (
     " FROM ducklake_column WHERE table_id = ? ORDER BY column_order, begin_snapshot"
 )
 NEXT_ROW_ID = "SELECT next_row_id FROM ducklake_table_stats WHERE table_id = ?"
-SNAPSHOTS_STATE = "SELECT count(*), sum(snapshot_id), max(snapshot_id), max(snapshot_time) FROM ducklake_snapshot"
-FILES_STATE = (
-    "SELECT (SELECT count(*) FROM ducklake_data_file WHERE table_id = ?),"
-    " (SELECT sum(data_file_id) FROM ducklake_data_file WHERE table_id = ?),"
-    " (SELECT count(*) FROM ducklake_delete_file WHERE table_id = ?),"
-    " (SELECT sum(delete_file_id) FROM ducklake_delete_file WHERE table_id = ?)"
+# what tells whether a table's rows or columns have changed; paths are unique in all times of a catalog
+_ROWS_STATE = "SELECT count(*), sum({0}), max(begin_snapshot), max(end_snapshot), {1} FROM {2}"
+STATES = tuple(
+    _ROWS_STATE.format(key, column, f"{table} WHERE table_id = ?")
+    for key, column, table in (
+        ("data_file_id", "max(path)", "ducklake_data_file"),
+        ("delete_file_id", "max(path)", "ducklake_delete_file"),
+        ("column_id", "count(end_snapshot)", "ducklake_column"),
+    )
 )
 _OF_TABLE = "FROM {0} WHERE table_id = ?"
 _CHANGED = " UNION ".join(
@@ -30,16 +33,16 @@ _CHANGED = " UNION ".join(
 )
 CHANGES = f"SELECT at FROM ({_CHANGED}) AS changes ORDER BY at DESC LIMIT ?"
 CHANGES_PARAMETERS = 8  # of them are the table
-_ALIVE_AFTER = "table_id = ? AND (end_snapshot IS NULL OR end_snapshot > ?)"
 DATA_FILES = (
     "SELECT data_file_id, begin_snapshot, end_snapshot, path, path_is_relative, record_count, file_size_bytes,"
     " row_id_start, mapping_id, partial_max, file_format, encryption_key FROM ducklake_data_file"
-    f" WHERE {_ALIVE_AFTER} ORDER BY data_file_id"
+    " WHERE table_id = ? AND (end_snapshot IS NULL OR end_snapshot > ?) ORDER BY data_file_id"
 )
 DELETE_FILES = (
-    "SELECT delete_file_id, data_file_id, begin_snapshot, end_snapshot, path, path_is_relative, delete_count,"
-    " file_size_bytes, format, partial_max, encryption_key FROM ducklake_delete_file"
-    f" WHERE {_ALIVE_AFTER} ORDER BY delete_file_id"
+    "SELECT d.delete_file_id, d.data_file_id, d.begin_snapshot, d.end_snapshot, d.path, d.path_is_relative,"
+    " d.delete_count, d.file_size_bytes, d.format, d.partial_max, p.file_id, d.encryption_key"
+    " FROM ducklake_delete_file d LEFT JOIN pgrepl_file p ON p.file_id = d.delete_file_id"
+    " WHERE d.table_id = ? AND (d.end_snapshot IS NULL OR d.end_snapshot > ?) ORDER BY d.delete_file_id"
 )
 STATISTICS = (  # by the index of files, which are few; that of tables would find those of all files
     "SELECT data_file_id, column_id, column_size_bytes, null_count, min_value, max_value, contains_nan"
@@ -55,6 +58,17 @@ def snapshots(count: int) -> str:
     """The times of those of so many snapshots that are there."""
     places = ", ".join("?" * count)
     return f"SELECT snapshot_id, snapshot_time FROM ducklake_snapshot WHERE snapshot_id IN ({places})"
+
+
+def inlined_state(name: str) -> str:
+    return _ROWS_STATE.format("row_id", "count(end_snapshot)", quoted(name))
+
+
+def inlined_deletes_state(name: str) -> str:
+    return f"SELECT count(*), sum(row_id), max(begin_snapshot) FROM {quoted(name)}"
+
+
+SNAPSHOT_TIME = "SELECT snapshot_time FROM ducklake_snapshot WHERE snapshot_id = ?"
 
 
 def inlined_changes(name: str) -> str:

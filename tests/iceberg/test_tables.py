@@ -94,6 +94,11 @@ def test_the_state_changes_with_every_change(shop: Shop) -> None:
             states.append(metadata.state_of(found))
             assert metadata.state_of(found) == states[-1]
     assert len(set(states)) == len(states)
+    shop.sql("INSERT INTO other VALUES (1)")
+    with reading(shop.session):
+        found = shop.find("t")
+        assert found is not None
+        assert metadata.state_of(found) == states[-1], "changes of other tables do not count"
 
 
 @pytest.mark.parametrize("reader", READERS)
