@@ -11,6 +11,7 @@ ddl_rate           definitions a second
 catalog_size       describing one among 10,000 tables
 catalog_queries    what drivers, ORMs and tools ask of the catalog, beside PostgreSQL
 scale              the commit of 10,000 data files, a key among 100,000
+iceberg            Iceberg metadata of many files; DuckDB's scan of an Iceberg table beside that of a DuckLake table
 lake               COPY, INSERT, SELECT, UPDATE, single rows, beside bare Spark
 statements         UPDATE, DELETE, INSERT of half as many rows as a table has, COPY of a Parquet file, beside DuckDB
 types              COPY, INSERT, UPDATE, a condition and apply of columns of each type, beside text
@@ -46,6 +47,7 @@ from benchmarks import (
     ddl_rate,
     files,
     files_cluster,
+    iceberg,
     lake,
     parse_rate,
     postgres,
@@ -65,7 +67,7 @@ from benchmarks import (
 )
 
 MODULES = (
-    *(start, answers, parse_rate, ddl_rate, catalog_size, catalog_queries, scale, lake, statements, types),
+    *(start, answers, parse_rate, ddl_rate, catalog_size, catalog_queries, scale, iceberg, lake, statements, types),
     *(replicate, replicate_copy, replicate_batch, replicate_memory, replicate_cluster, scattered, triggers),
     *(files, files_cluster, postgres, stream, server),
 )

@@ -153,6 +153,12 @@ def _dump(arguments: list[str]) -> int:
     return dump(arguments)
 
 
+def _iceberg(arguments: list[str]) -> int:
+    from pgrepl.shell.iceberg import iceberg
+
+    return iceberg(arguments)
+
+
 def _import_schema(arguments: list[str]) -> int:
     from pgrepl.shell.import_schema import import_schema
 
@@ -209,6 +215,7 @@ _SUBCOMMANDS: dict[str, Callable[[list[str]], int]] = {
     "describe": _describe,
     "diff": _diff,
     "dump": _dump,
+    "iceberg": _iceberg,
     "import-schema": _import_schema,
     "plan": _plan,
     "restore": _restore,

@@ -130,7 +130,7 @@ class DataFileWriter:
                 compression=self.table.compression,
                 store_schema=False,
                 **_encodings(self.table, arrays, row_ids=self._has_row_ids),
-                write_statistics=_with_statistics(self.table),
+                write_statistics=with_statistics(self.table),
                 metadata_collector=self._footers,
                 write_page_checksum=True,
             )
@@ -243,7 +243,7 @@ def _finds_bounds(form: Form) -> bool:
     return form.element is None and not form.lake.startswith("float") and (form.ordered == "full" or is_text(form))
 
 
-def _with_statistics(table: LakeTable) -> list[str]:
+def with_statistics(table: LakeTable) -> list[str]:
     """The leaf columns with statistics in row groups. Not floats: Parquet's statistics leave out NaN, and a reader to
     whom NaN is the greatest value would not find it."""
     found = [footers.ROW_ID_NAME]

@@ -1,12 +1,14 @@
 """Snapshot pins, by which a reader keeps VACUUM from removing the files of its snapshot.
 
 A pin is a small file in the data folder with the snapshot's number; its name has the machine and the process. The pin
-of a process that has ended does not count; one of another machine counts for a day.
+of a process that has ended does not count; one of another machine counts for a day. A promise is a pin for readers
+that nobody knows, who were told of the snapshot's files: its name has the time until which it counts.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -17,6 +19,7 @@ from pgrepl.errors import PgError
 from pgrepl.lake import storage
 
 if TYPE_CHECKING:
+    from pgrepl.catalog.data_folder import DataFolder
     from pgrepl.catalog.session import Session
 
 FOLDER = ".readers/"
@@ -48,6 +51,25 @@ def pin(session: Session, snapshot: int) -> None:
     session.transaction.undo.append(let_go)
 
 
+_PROMISE = "until-"
+_STEPS = 8  # in the time of a promise, so that not every reader is promised something new
+_promised: dict[DataFolder, int] = {}  # the end of the last promise
+
+
+def promise(session: Session, snapshot: int, seconds: int) -> None:
+    """Keep the files of the snapshot for so many seconds."""
+    step = max(seconds // _STEPS, 1)
+    until = (int(time.time()) // step + 1) * step + seconds
+    folder = session.catalog.data_path + FOLDER
+    if not seconds or _promised.get(session.catalog.folder, 0) >= until:
+        return  # an older snapshot is promised for as long
+    path = f"{folder}{_PROMISE}{until}-{_machine()}-{os.getpid()}"
+    with suppress(PgError):  # see `pin`
+        storage.make_folder(folder)
+        storage.write(path, str(snapshot).encode())
+        _promised[session.catalog.folder] = until
+
+
 def pin_for_block(session: Session, snapshot: int) -> None:
     """Pin the snapshot in a transaction that keeps it: others may VACUUM between its statements."""
     if session.in_block and session.settings.get("transaction_isolation") in ("repeatable read", "serializable"):
@@ -67,6 +89,8 @@ def oldest_pin(session: Session) -> int | None:
 
 
 def _is_gone(name: str, age: timedelta) -> bool:
+    if name.startswith(_PROMISE):
+        return int(name.split("-")[1]) < time.time()
     where, _, rest = name.partition("-")
     pid = rest.partition("-")[0]
     if where != _machine() or not pid.isdigit():

@@ -204,6 +204,7 @@ def _may(session: Session, found: Relation) -> bool:
 def _rearrange(session: Session, tables: Sequence[Relation], options: _Options) -> None:
     """Compact each table in transactions of its own, so that the write lock is held for commits only; then expire
     snapshots and remove files."""
+    from pgrepl.iceberg.cleaning import remove_dropped
     from pgrepl.lake.expire import expire, remove_files
 
     transaction = session.transaction
@@ -219,6 +220,7 @@ def _rearrange(session: Session, tables: Sequence[Relation], options: _Options) 
     session.link.flush()  # the catalog must be on disk before files go that it no longer refers to
     transaction.begin_statement(writes=True)
     removed = remove_files(session, timedelta(seconds=int(session.settings.value("pgrepl.file_grace"))))
+    remove_dropped(session)
     if options.has("verbose"):
         session.notice("INFO", f"expired {gone.snapshots} snapshots, removed {removed} files")
 

@@ -26,6 +26,7 @@ FLOORS = {
     "writing": 7,
     "query": 6,
     "rows": 5,
+    "iceberg": 4,
     "engine": 4,
     "lake": 3,
     "expr": 3,

@@ -103,6 +103,8 @@ def test_what_needs_a_catalog_makes_none(command: list[str], tmp_path: Path) -> 
         ("diff a", "Missing argument 'B'"),
         ("dump --all --globals", "--globals and --all go with none of"),
         ("dump --no-role-passwords", "--no-role-passwords is for --globals and --all"),
+        ("iceberg", "Usage: pgrepl iceberg"),
+        ("iceberg export --interval 3", "--interval is for --follow"),
         ("import-schema", "Missing argument 'CONNINFO'"),
         ("plan", "Missing argument 'FILE'"),
         ("restore", "Missing argument 'FOLDER'"),

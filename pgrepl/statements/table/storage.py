@@ -1,6 +1,7 @@
 """Storage parameters: `WITH (fillfactor = 70)`, `ALTER TABLE … SET (…)`, of tables, indexes, views and columns.
 
-pgrepl keeps them as PostgreSQL does (reloptions: a list of `name=value`) and shows them; autovacuum reads its own.
+pgrepl keeps them as PostgreSQL does (reloptions: a list of `name=value`) and shows them; autovacuum reads its own. The
+namespace `iceberg`, which PostgreSQL lacks, has how the table looks to readers of Iceberg (iceberg/options.py).
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from pgrepl.sql.def_elem import get_boolean, get_string
 from pgrepl.sql.nodes import DefElem
 from pgrepl.types.numbers import parse_bool
 
-HEAP, TOAST, VIEW, ATTRIBUTE = "heap", "toast", "view", "attribute"
+HEAP, TOAST, ICEBERG, VIEW, ATTRIBUTE = "heap", "toast", "iceberg", "view", "attribute"
+NAMESPACES = (TOAST, ICEBERG)  # of parameters of tables
 BTREE, HASH, GIST, SPGIST, GIN, BRIN = "btree", "hash", "gist", "spgist", "gin", "brin"
 TSVECTOR, MULTI, BLOOM = OPCLASSES = ("tsvector_ops", "_minmax_multi_ops", "_bloom_ops")
 
@@ -86,6 +88,10 @@ PARAMETERS: tuple[StorageParameter, ...] = (
     ),
     StorageParameter("buffering", (GIST,), "enum", words=("auto", "on", "off"), detail=_ON_OFF_AUTO),
     StorageParameter(
+        "version", (ICEBERG,), "enum", words=("auto", "2", "3"), detail='Valid values are "auto", "2", and "3".'
+    ),
+    StorageParameter("time", (ICEBERG,), "enum", words=("keep", "omit"), detail='Valid values are "keep" and "omit".'),
+    StorageParameter(
         "check_option", (VIEW,), "enum", words=("local", "cascaded"), detail='Valid values are "local" and "cascaded".'
     ),
 )
@@ -125,7 +131,7 @@ def transform(
                 raise PgError("0A000", "tables declared WITH OIDS are not supported")
             continue
         result.append(f"{_full_name(option)}={value}")
-    return sorted(result, key=lambda text: text.startswith("toast."))
+    return sorted(result, key=lambda text: text.startswith(("toast.", "iceberg.")))
 
 
 def _full_name(option: DefElem) -> str:
@@ -138,7 +144,7 @@ def validate(options: Sequence[str], kind: str) -> None:
     for text in options:
         full, _, value = text.partition("=")
         namespace, name = _split(full)
-        where = TOAST if namespace == "toast" else kind
+        where = namespace or kind
         parameter = next((p for p in PARAMETERS if p.name == name and where in p.kinds), None)
         if parameter is None:
             raise PgError("22023", f'unrecognized parameter "{name}"')
@@ -213,7 +219,7 @@ def _parse_real(text: str) -> float | None:
 
 def table_options(options: Sequence[DefElem], *, partitioned: bool) -> list[str]:
     """WITH (…) of CREATE TABLE."""
-    texts = transform(None, options, namespaces=("toast",), accept_oids=True)
+    texts = transform(None, options, namespaces=NAMESPACES, accept_oids=True)
     if partitioned:
         refuse_partitioned_options(texts)
     else:
@@ -222,7 +228,9 @@ def table_options(options: Sequence[DefElem], *, partitioned: bool) -> list[str]
 
 
 def refuse_partitioned_options(texts: Sequence[str]) -> None:
-    if texts:
+    own = [text for text in texts if text.startswith(f"{ICEBERG}.")]
+    validate(own, HEAP)
+    if len(own) < len(texts):
         raise PgError(
             "42809",
             "cannot specify storage parameters for a partitioned table",

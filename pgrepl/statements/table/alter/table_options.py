@@ -97,7 +97,7 @@ def set_storage_parameters(
     if not options and not replace:
         return
     old = None if replace else rel.options
-    texts = storage.transform(old, options, namespaces=("toast",), reset=reset)
+    texts = storage.transform(old, options, namespaces=storage.NAMESPACES, reset=reset)
     if rel.kind in ("r", "m"):
         storage.validate(texts, storage.HEAP)
     elif rel.kind == "p":

@@ -1,0 +1,244 @@
+"""What a table has had in it at the last snapshots: its data files and delete files in ranges, and inlined rows.
+
+A manifest has the files of one range of file ids. Ranges end at ids that a hash chooses, so that a new file changes
+the last range only, and a file that goes away one or two.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pgrepl.errors import unsupported
+from pgrepl.iceberg import sql
+from pgrepl.lake.inlined import deletes_table, exists
+from pgrepl.lake.table import inlined_tables
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.lake.table import LakeTable
+
+_IN_RANGE = 160  # files, on average
+_HASH = 0x9E3779B97F4A7C15  # spreads numbers (Knuth's multiplicative method)
+
+
+class Data(NamedTuple):
+    """A data file."""
+
+    id: int
+    begin: int
+    end: int | None
+    path: str
+    rows: int
+    size: int
+    row_id_start: int | None
+    mapping: int | None
+    partial: int | None  # the last of the snapshots whose rows were merged in it
+
+    @property
+    def sequence(self) -> int:
+        return self.begin if self.partial is None else self.partial
+
+
+class Deletes(NamedTuple):
+    """A delete file."""
+
+    id: int
+    data_file: int
+    begin: int
+    end: int | None
+    path: str
+    rows: int
+    size: int
+    format: str
+    partial: int | None
+    is_own: bool  # written by pgrepl
+
+    @property
+    def sequence(self) -> int:
+        return self.begin if self.partial is None else self.partial
+
+    def has_later(self, snapshot: int) -> bool:
+        """May it hold deletes that are later than the snapshot? DuckDB does not always say that it does."""
+        return self.sequence > snapshot or (self.partial is None and not self.is_own)
+
+
+class Part:
+    """The files of a range that are there at a snapshot."""
+
+    def __init__(self, data: list[Data], deletes: list[tuple[Deletes, Data]]) -> None:
+        self.data = data
+        self.deletes = deletes
+        self.rows = sum(file.rows for file in data)
+        self.known = digest([(file.id, file.path, file.sequence, file.row_id_start) for file in data])
+
+
+class InlinedRow(NamedTuple):
+    begin: int
+    end: int | None
+    digest: bytes
+
+
+def digest(*of: object) -> str:
+    """For names: what is the same has the same name, whoever makes it and when."""
+    return hashlib.blake2b(repr(of).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+def _is_alive(file: Data | Deletes, snapshot: int) -> bool:
+    return file.begin <= snapshot and (file.end is None or file.end > snapshot)
+
+
+class Range:
+    """Data files of one range of ids, with their delete files."""
+
+    def __init__(self, data: list[Data], deletes: list[Deletes]) -> None:
+        self._data = data
+        self._deletes = deletes
+        self._by_id = {file.id: file for file in data}
+        self._changes = sorted(
+            {when for each in (data, deletes) for file in each for when in (file.begin, file.end) if when is not None}
+        )
+        self._known: dict[int, Part] = {}
+
+    def at(self, snapshot: int) -> Part:
+        version = bisect_right(self._changes, snapshot)
+        if version not in self._known:
+            data = [file for file in self._data if _is_alive(file, snapshot)]
+            there = {file.id for file in data}
+            deletes = [
+                (file, self._by_id[file.data_file])
+                for file in self._deletes
+                if file.data_file in there and _is_alive(file, snapshot)
+            ]
+            self._known[version] = Part(data, deletes)
+        return self._known[version]
+
+
+class Contents:
+    """The contents of one of a table's members since a snapshot."""
+
+    def __init__(self, session: Session, table: LakeTable, since: int) -> None:
+        self.table = table
+        self._session = session
+        given = (table.table_id, since)
+        data = [_data(table, row) for row in session.link.execute(sql.DATA_FILES, given)]
+        deletes = [_deletes(table, row) for row in session.link.execute(sql.DELETE_FILES, given)]
+        self.mappings = {file.mapping for file in data}
+        self._data = data
+        self._merged = [file for file in data if file.partial is not None]
+        self.ranges = _ranges(data, deletes)
+        self._rows = list(_inlined_rows(session, table, since))
+        self._inlined_deletes = _inlined_deletes(session, table)
+
+    def hides(self, snapshot: int) -> bool:
+        """Has a file of the snapshot rows of later ones, too?"""
+        return any(file.sequence > snapshot and _is_alive(file, snapshot) for file in self._merged)
+
+    def has_vectors(self, snapshot: int) -> bool:
+        """Are there deletion vectors, which are of version 3 only?"""
+        return any(file.format == "puffin" for each in self.ranges for file, _ in each.at(snapshot).deletes)
+
+    def oldest_file(self, snapshot: int) -> int | None:
+        return min((file.begin for file in self._data if _is_alive(file, snapshot)), default=None)
+
+    def inlined_rows(self, snapshot: int) -> tuple[str, int, int] | None:
+        """What identifies the inlined rows at a snapshot, their number, and the snapshot that last changed them."""
+        rows = [row for row in self._rows if row.begin <= snapshot and (row.end is None or row.end > snapshot)]
+        if not rows:
+            return None
+        changes = (when for row in self._rows for when in (row.begin, row.end) if when is not None and when <= snapshot)
+        return digest(sorted(row.digest for row in rows)), len(rows), max(changes)
+
+    def inlined_deletes(self, snapshot: int) -> list[tuple[Data, list[tuple[int, int]]]]:
+        """The positions with their snapshots, of each data file that is there."""
+        if not self._inlined_deletes:
+            return []
+        found = []
+        for part in (each.at(snapshot) for each in self.ranges):
+            for file in part.data:
+                positions = [each for each in self._inlined_deletes.get(file.id, ()) if each[1] <= snapshot]
+                if positions:
+                    found.append((file, sorted(positions)))
+        return found
+
+
+def _data(table: LakeTable, row: tuple[Any, ...]) -> Data:
+    number, begin, end, path, relative, rows, size, start, mapping, partial, file_format, key = row
+    if file_format not in (None, "parquet"):
+        raise unsupported(f"a data file in format {file_format}")
+    if key is not None:
+        raise unsupported("an encrypted data file")
+    return Data(number, begin, end, table.location + path if relative else path, rows, size, start, mapping, partial)
+
+
+def _deletes(table: LakeTable, row: tuple[Any, ...]) -> Deletes:
+    number, data_file, begin, end, path, relative, rows, size, file_format, partial, own, key = row
+    if key is not None:
+        raise unsupported("an encrypted delete file")
+    whole = table.location + path if relative else path
+    return Deletes(number, data_file, begin, end, whole, rows, size, file_format or "parquet", partial, own is not None)
+
+
+def _ranges(data: Sequence[Data], deletes: Iterable[Deletes]) -> list[Range]:
+    by_file: dict[int, list[Deletes]] = {}
+    for each in deletes:
+        by_file.setdefault(each.data_file, []).append(each)
+    found: list[Range] = []
+    some: list[Data] = []
+    for file in data:
+        some.append(file)
+        if (file.id * _HASH & 0xFFFFFFFFFFFFFFFF) >> 32 < (1 << 32) // _IN_RANGE:
+            found.append(_range(some, by_file))
+            some = []
+    if some:
+        found.append(_range(some, by_file))
+    return found
+
+
+def _range(data: list[Data], deletes: dict[int, list[Deletes]]) -> Range:
+    return Range(data, [each for file in data for each in deletes.get(file.id, ())])
+
+
+def _inlined_rows(session: Session, table: LakeTable, since: int) -> Iterator[InlinedRow]:
+    for inlined in inlined_tables(session, table.table_id):
+        for row in session.link.execute(sql.inlined_rows(inlined.name), (since,)):
+            plain = [bytes(value) if isinstance(value, memoryview) else value for value in row]
+            kept = repr((inlined.schema_version, plain[:2], plain[3:])).encode("utf-8", "surrogatepass")
+            yield InlinedRow(row[1], row[2], hashlib.blake2b(kept, digest_size=16).digest())
+
+
+def _inlined_deletes(session: Session, table: LakeTable) -> dict[int, list[tuple[int, int]]]:
+    name = deletes_table(table.table_id)
+    found: dict[int, list[tuple[int, int]]] = {}
+    if exists(session.link, name):
+        for file_id, position, when in session.link.execute(sql.inlined_deletes(name)):
+            found.setdefault(file_id, []).append((position, when))
+    return found
+
+
+def changes(session: Session, table: LakeTable, most: int) -> set[int]:
+    """The last snapshots that changed the table, at most so many."""
+    link = session.link
+    found = {at for (at,) in link.execute(sql.CHANGES, (*[table.table_id] * sql.CHANGES_PARAMETERS, most))}
+    for inlined in inlined_tables(session, table.table_id):
+        found.update(at for (at,) in link.execute(sql.inlined_changes(inlined.name), (most,)))
+    name = deletes_table(table.table_id)
+    if exists(link, name):
+        found.update(at for (at,) in link.execute(sql.inlined_delete_changes(name), (most,)))
+    return found
+
+
+def state(session: Session, table: LakeTable) -> Iterator[object]:
+    """What is other than before if the table's rows or columns are, at whatever snapshot."""
+    link = session.link
+    found = [link.execute(query, (table.table_id,))[0] for query in sql.STATES]
+    found += [link.execute(sql.inlined_state(inlined.name))[0] for inlined in inlined_tables(session, table.table_id)]
+    for row in found:
+        yield from row
+    name = deletes_table(table.table_id)
+    deletes = link.execute(sql.inlined_deletes_state(name))[0] if exists(link, name) else (0, None, None)
+    yield from deletes
+    last = max((when for row in (*((r[2], r[3]) for r in found), deletes[2:]) for when in row if when), default=0)
+    yield link.execute(sql.SNAPSHOT_TIME, (last,))  # numbers may come again when a backup is restored

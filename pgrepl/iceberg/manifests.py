@@ -1,0 +1,185 @@
+"""Manifests and manifest lists: which files a table has at a snapshot, with their bounds.
+
+A manifest has the files of a range (contents.py), and its name a digest of what is in it: one that is there is not
+written again. Sequence numbers are DuckLake's snapshots.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from pgrepl.iceberg import avro, manifest_schemas
+from pgrepl.iceberg.contents import Data, digest
+from pgrepl.iceberg.place import TableFolder
+from pgrepl.iceberg.schema import Shape
+from pgrepl.lake.footers import FILE_PATH
+
+DATA, DELETES = 0, 1  # kinds of files
+_KINDS = ("data", "deletes")
+NAMED = "pgrepl.files"  # of a file's own facts: the files in this folder that it names
+
+
+class Statistics(NamedTuple):
+    """Of a column in a file, as DuckLake has them."""
+
+    size: int | None
+    nulls: int | None
+    low: str | None
+    high: str | None
+    has_nan: Any
+
+
+class Entry(NamedTuple):
+    """What a manifest list is told of an entry."""
+
+    sequence: int
+    rows: int
+    first_row_id: int | None = None
+
+
+class Manifest(NamedTuple):
+    """A row of a manifest list."""
+
+    path: str
+    length: int
+    kind: int
+    entries: Sequence[Entry]
+
+
+class Plan(NamedTuple):
+    """A manifest as it has to be. `make` gives its encoded entries, and the names of the sidecars in them; it is told
+    the manifest's last sequence number, whose files are those that were added."""
+
+    name: str
+    kind: int
+    shape: Shape
+    entries: Sequence[Entry]
+    rows: int
+    make: Callable[[int], tuple[list[bytes], list[str]]]
+
+
+class Writer:
+    """Writes the manifests of a table, of one version of the format."""
+
+    def __init__(self, folder: TableFolder, version: int) -> None:
+        self.folder = folder
+        self.version = version
+
+    def name(self, kind: int, of: object, shape: Shape) -> str:
+        """The name of the manifest with these contents."""
+        return f"metadata/{_KINDS[kind]}-{digest(self.version, self.folder.location, shape.types, of)}.avro"
+
+    def manifest(self, plan: Plan) -> Manifest:
+        size = self.folder.size(plan.name)
+        if size is None:
+            rows, sidecars = plan.make(max(entry.sequence for entry in plan.entries))
+            facts = {
+                "schema": json.dumps(plan.shape.json), "schema-id": str(plan.shape.version), "partition-spec": "[]",
+                "partition-spec-id": "0", "format-version": str(self.version), "content": _KINDS[plan.kind],
+                NAMED: json.dumps(sidecars),
+            }  # fmt: skip
+            size = self.folder.write(plan.name, avro.container(manifest_schemas.entry(self.version), facts, rows))
+        return Manifest(self.folder.path(plan.name), size, plan.kind, plan.entries)
+
+    def manifest_list(self, snapshot: int, plans: Sequence[Plan]) -> str:
+        """The name of the list of a snapshot's manifests."""
+        names = [plan.name for plan in plans]
+        name = f"metadata/snap-{snapshot}-{digest(self.version, self.folder.location, names)}.avro"
+        if self.folder.size(name) is None:
+            facts = {"snapshot-id": str(snapshot), "sequence-number": str(snapshot), "parent-snapshot-id": "null",
+                     "format-version": str(self.version), NAMED: json.dumps(names)}  # fmt: skip
+            rows = [self._row(self.manifest(plan)) for plan in plans]
+            self.folder.write(name, avro.container(manifest_schemas.manifest_list(self.version), facts, rows))
+        return name
+
+    def _row(self, manifest: Manifest) -> bytes:
+        entries = manifest.entries
+        last = max(entry.sequence for entry in entries)
+        added = [entry.rows for entry in entries if entry.sequence == last]
+        rows = sum(entry.rows for entry in entries)
+        numbers = (manifest.length, 0, manifest.kind, last, min(entry.sequence for entry in entries), last, len(added),
+                   len(entries) - len(added), 0, sum(added), rows - sum(added), 0)  # fmt: skip
+        found = [avro.text(manifest.path), *map(avro.number, numbers), avro.NOTHING]
+        if self.version >= 3:
+            first = [entry.first_row_id for entry in entries if entry.first_row_id is not None]
+            found.append(avro.some_number(min(first) if first and manifest.kind == DATA else None))
+        return b"".join(found)
+
+    # --- entries --------------------------------------------------------------------------------------------------
+
+    def data_entry(
+        self, shape: Shape, path: str, entry: Entry, size: int, statistics: dict[int, Statistics], last: int
+    ) -> bytes:
+        found = [
+            _head(entry.sequence, last, DATA), avro.text(path), _parquet(), avro.number(entry.rows), avro.number(size),
+            *_metrics(shape, entry.rows, statistics), avro.some_number(0), avro.NOTHING,
+        ]  # fmt: skip
+        if self.version >= 3:
+            found += [avro.some_number(entry.first_row_id), avro.NOTHING, avro.NOTHING]
+        return b"".join(found)
+
+    def delete_entry(self, path: str, of: str, entry: Entry, size: int, last: int, vector: Vector | None) -> bytes:
+        """`of`: the path of the data file; `vector`: the place of a deletion vector in its file."""
+        if vector is None:
+            bound = avro.some(avro.array([avro.number(FILE_PATH) + avro.text(of)]))
+            metrics, file_format = (avro.NOTHING * 4 + bound * 2), _parquet()
+        else:
+            metrics, file_format = avro.NOTHING * 6, avro.text("PUFFIN")
+        found = [
+            _head(entry.sequence, last, DELETES), avro.text(path), file_format, avro.number(entry.rows),
+            avro.number(size), metrics, avro.NOTHING, avro.some(avro.text(of)),
+        ]  # fmt: skip
+        if self.version >= 3:
+            place = (None, None) if vector is None else vector
+            found += [avro.NOTHING, *map(avro.some_number, place)]
+        return b"".join(found)
+
+
+class Vector(NamedTuple):
+    """The place of a deletion vector in its file."""
+
+    offset: int
+    size: int
+
+
+@cache
+def _parquet() -> bytes:
+    return avro.text("PARQUET")
+
+
+def _head(sequence: int, last: int, kind: int) -> bytes:
+    """Whether the file was added by the manifest's last snapshot, by which snapshot it was; what it holds."""
+    encoded = avro.some_number(sequence)
+    return avro.number(1 if sequence == last else 0) + encoded * 3 + avro.number(kind)
+
+
+def _metrics(shape: Shape, rows: int, statistics: dict[int, Statistics]) -> list[bytes]:
+    """Sizes, numbers of values, of NULLs and of NaNs, lower and upper bounds."""
+    sizes, counts, nulls, nans, lows, highs = [], [], [], [], [], []
+    count = avro.number(rows)
+    for leaf in shape.leaves:
+        known = statistics.get(leaf.id)
+        if known is None:
+            continue
+        if known.size is not None:
+            sizes.append(leaf.key + avro.number(known.size))
+        if leaf.is_column:
+            counts.append(leaf.key + count)
+            if known.nulls is not None:
+                nulls.append(leaf.key + avro.number(known.nulls))
+        if leaf.is_float:
+            if known.has_nan is None or known.has_nan:
+                continue  # DuckDB takes NaN for the greatest value, and would skip the file
+            nans.append(leaf.key + b"\x00")
+        if known.low is not None and (low := leaf.low(known.low)) is not None:
+            lows.append(leaf.key + avro.data(low))
+        if known.high is not None and (high := leaf.high(known.high)) is not None:
+            highs.append(leaf.key + avro.data(high))
+    return [avro.some(avro.array(each)) for each in (sizes, counts, nulls, nans, lows, highs)]
+
+
+def entry_of(file: Data, *, with_row_ids: bool) -> Entry:
+    return Entry(file.sequence, file.rows, file.row_id_start if with_row_ids else None)

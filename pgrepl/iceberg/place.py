@@ -1,0 +1,132 @@
+"""Where metadata and the small files beside it are: a folder or bucket of its own, never the lake's data folder."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from threading import get_ident
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from pgrepl.catalog.data_folder import BESIDE
+from pgrepl.catalog.disk import sync
+from pgrepl.errors import PgError
+from pgrepl.lake import storage
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.iceberg.tables import Described
+
+SETTING = "pgrepl.iceberg_path"
+
+
+class Place:
+    """A folder, or a URI of an object store."""
+
+    def __init__(self, location: str) -> None:
+        self.location = location.rstrip("/")
+
+    def of(self, table: Described) -> TableFolder:
+        return TableFolder(f"{self.location}/{folder_name('.'.join(table.namespace))}/{folder_name(table.name)}")
+
+
+def folder_name(word: str) -> str:
+    """A name as that of a folder."""
+    name = quote(word, safe=" ()+,;=@~!$&'*")
+    return name.replace(".", "%2E") if set(name) == {"."} else name
+
+
+def place_of(session: Session, to: str | None = None) -> Place:
+    """The folder of `to`, else of the setting, else beside the data folder."""
+    given = to or session.settings.get(SETTING)
+    data = session.catalog.data_path
+    if given:
+        location = given if "://" in given else os.path.abspath(given)
+        if f"{location.rstrip('/')}/".startswith(data):
+            raise PgError("22023", f'"{given}" is in the data folder', hint="VACUUM removes files there: name another.")
+        return Place(location)
+    beside = data.removesuffix(BESIDE) if data.endswith(BESIDE) else data.rstrip("/")
+    if not beside.partition("://")[2].strip("/").count("/") and storage.local_path(data) is None:
+        raise PgError(
+            "22023",
+            f'"{data}" is a whole bucket: there is no place for Iceberg metadata beside it',
+            hint=f"Name one with {SETTING}, or with --to.",
+        )
+    return Place(f"{beside}.iceberg")
+
+
+class TableFolder:
+    """The folder of one table, with `metadata` and `data` in it. Files have names that tell their contents: they are
+    written once, as a whole, and never changed."""
+
+    def __init__(self, location: str) -> None:
+        self.location = location
+        self._is_local = storage.local_path(location) is not None
+        self._listed: dict[str, int] | None = None  # of an object store
+        self._made: set[str] = set()
+
+    def path(self, name: str) -> str:
+        return f"{self.location}/{name}"
+
+    def size(self, name: str) -> int | None:
+        """The bytes of a file; None: it is not there."""
+        if self._is_local:
+            return storage.size_of(self.path(name))
+        if self._listed is None:
+            start = len(self.location) + 1
+            self._listed = {path[start:]: 0 for path, _ in storage.listed(f"{self.location}/")}
+        if name in self._listed and not self._listed[name]:
+            self._listed[name] = storage.size_of(self.path(name)) or 0
+        return self._listed.get(name)
+
+    def write(self, name: str, content: bytes) -> int:
+        """Write a file; it is there as a whole or not at all."""
+        folder = self.path(name).rpartition("/")[0]
+        if folder not in self._made:
+            storage.make_folder(folder)
+            self._made.add(folder)
+        path = self.path(name)
+        if not self._is_local:
+            storage.write(path, content)
+            if self._listed is not None:
+                self._listed[name] = len(content)
+            return len(content)
+        local = str(storage.local_path(path))
+        unfinished = f"{local}.{os.getpid()}-{get_ident()}.tmp"
+        with storage.writing(unfinished):
+            storage.write(unfinished, content)
+            sync(unfinished)
+            os.replace(unfinished, local)
+        return len(content)
+
+    def bytes_of(self, name: str) -> bytes:
+        path = self.path(name)
+        with storage.reading(path):
+            if self._is_local:
+                with open(str(storage.local_path(path)), "rb") as file:
+                    return file.read()
+            with storage.open_input(path) as file:
+                return bytes(file.read())
+
+    def read(self, name: str) -> str | None:
+        """The text of a file; None: it is not there."""
+        with suppress(PgError):
+            return self.bytes_of(name).decode()
+        return None
+
+    def ages(self) -> dict[str, float]:
+        """The names of all files, each with the seconds since it was written."""
+        if not self._is_local:
+            start = len(self.location) + 1
+            return {path[start:]: age.total_seconds() for path, age in storage.listed(f"{self.location}/")}
+        now, found = time.time(), {}
+        for part in ("metadata", "data"):
+            with suppress(FileNotFoundError), os.scandir(str(storage.local_path(self.path(part)))) as files:
+                for each in files:
+                    with suppress(FileNotFoundError):  # another process removes it
+                        found[f"{part}/{each.name}"] = now - each.stat().st_mtime
+        return found
+
+    def remove(self, name: str) -> None:
+        storage.remove(self.path(name))

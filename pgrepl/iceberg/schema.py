@@ -1,0 +1,220 @@
+"""A table's columns at a snapshot as an Iceberg schema. DuckLake's column ids are the field ids.
+
+A column of a type that Iceberg lacks is left out, and so is one whose values its readers would get wrong: the reason
+stands in `left_out`, and in the table's properties.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from pgrepl.frozen import frozen
+from pgrepl.iceberg import values
+from pgrepl.iceberg.avro import number
+
+_PLAIN = {
+    "boolean": "boolean", "int8": "int", "int16": "int", "int32": "int", "uint8": "int", "uint16": "int",
+    "int64": "long", "float32": "float", "float64": "double", "date": "date", "time": "time",
+    "timestamp": "timestamp", "timestamptz": "timestamptz", "uuid": "uuid", "blob": "binary", "varchar": "string",
+    "json": "string",
+}  # fmt: skip
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
+
+
+class ColumnRow(NamedTuple):
+    """A row of ducklake_column."""
+
+    column_id: int
+    name: str
+    type: str
+    parent: int | None
+    initial: str | None
+    begin: int
+    end: int | None
+
+
+@frozen
+class Field:
+    """A column at a snapshot, or a field in one."""
+
+    id: int
+    name: str
+    type: str  # DuckLake's
+    initial: str | None  # DuckLake's text of the value of rows that are older than the column
+    since: int  # the snapshot that added it
+    fields: tuple[Field, ...] = ()
+
+    @property
+    def every(self) -> Iterator[Field]:
+        yield self
+        for field in self.fields:
+            yield from field.every
+
+
+class NoType(Exception):
+    """Iceberg has no type for it."""
+
+
+def iceberg_type(field: Field) -> Any:
+    inner = field.fields
+    if field.type == "list":
+        return {"type": "list", "element-id": inner[0].id, "element": iceberg_type(inner[0]), "element-required": False}
+    if field.type == "map":
+        key, value = inner
+        return {"type": "map", "key-id": key.id, "key": iceberg_type(key), "value-id": value.id,
+                "value": iceberg_type(value), "value-required": False}  # fmt: skip
+    if field.type == "struct":
+        return {"type": "struct", "fields": [_field(each) for each in inner]}
+    if decimal := _DECIMAL.fullmatch(field.type):
+        return f"decimal({decimal[1]}, {decimal[2]})"
+    if field.type not in _PLAIN:
+        raise NoType(f"Iceberg has no type for {field.type}")
+    return _PLAIN[field.type]
+
+
+def _field(field: Field) -> dict[str, Any]:
+    """NOT NULL is not told: in files every column is optional."""
+    return {"id": field.id, "name": field.name, "required": False, "type": iceberg_type(field)}
+
+
+class Columns:
+    """The columns of a table, of every snapshot."""
+
+    def __init__(self, rows: Sequence[ColumnRow]) -> None:
+        self.rows = rows
+
+    @property
+    def highest_id(self) -> int:
+        return max((row.column_id for row in self.rows), default=0)
+
+    @cached_property
+    def _since(self) -> dict[int, int]:
+        found: dict[int, int] = {}
+        for row in self.rows:
+            found[row.column_id] = min(row.begin, found.get(row.column_id, row.begin))
+        return found
+
+    @cached_property
+    def changes(self) -> list[int]:
+        """The snapshots that changed columns."""
+        return sorted({when for row in self.rows for when in (row.begin, row.end) if when is not None})
+
+    def version(self, snapshot: int) -> int:
+        """The number of the schema at a snapshot: that of the last change before it."""
+        return max((when for when in self.changes if when <= snapshot), default=0)
+
+    def at(self, snapshot: int) -> tuple[Field, ...]:
+        alive = [row for row in self.rows if row.begin <= snapshot and (row.end is None or row.end > snapshot)]
+        return self._in(alive, None)
+
+    def _in(self, rows: Sequence[ColumnRow], parent: int | None) -> tuple[Field, ...]:
+        return tuple([
+            Field(row.column_id, row.name, row.type, row.initial, self._since[row.column_id],
+                  self._in(rows, row.column_id))
+            for row in rows if row.parent == parent
+        ])  # fmt: skip
+
+
+class Leaf(NamedTuple):
+    """What is known of a scalar column: its id, and how its bounds are encoded."""
+
+    id: int
+    key: bytes  # the id, encoded
+    kind: str
+    low: values.Bound
+    high: values.Bound
+    is_float: bool
+    is_column: bool  # not a field of a struct
+
+
+class Shape:
+    """What is shown of the columns at a snapshot. `left_out`: why a column is not; `defaults`: initial ones in JSON."""
+
+    def __init__(
+        self, version: int, fields: tuple[Field, ...], left_out: Mapping[str, str], defaults: dict[int, Any]
+    ) -> None:
+        self.version = version  # the number of the schema
+        self.fields = fields
+        self.left_out = left_out
+        self.defaults = defaults
+
+    @cached_property
+    def json(self) -> dict[str, Any]:
+        fields = []
+        for field in self.fields:
+            shown = _field(field)
+            if field.id in self.defaults:
+                shown["initial-default"] = shown["write-default"] = self.defaults[field.id]
+            fields.append(shown)
+        return {"type": "struct", "schema-id": self.version, "fields": fields}
+
+    @cached_property
+    def leaves(self) -> list[Leaf]:
+        """The scalar columns, and scalar fields of structs: their files' statistics are shown. Iceberg has none of
+        elements of lists."""
+        found = []
+        for field in _scalars(self.fields):
+            kind = iceberg_type(field)
+            low, high = (values.bound(field.type, kind, high=high) for high in (False, True))
+            is_float, is_column = kind in ("float", "double"), field in self.fields
+            found.append(Leaf(field.id, number(field.id), kind, low, high, is_float, is_column))
+        return found
+
+    @property
+    def ids(self) -> frozenset[int]:
+        return frozenset(field.id for field in self.fields)
+
+    @cached_property
+    def types(self) -> str:
+        """What of the columns decides how a manifest is written."""
+        return repr([(leaf.id, leaf.kind) for leaf in self.leaves])
+
+
+def _scalars(fields: Iterable[Field]) -> Iterator[Field]:
+    for field in fields:
+        if field.type == "struct":
+            yield from _scalars(field.fields)
+        elif not field.fields:
+            yield field
+
+
+def shape(
+    columns: Columns, snapshot: int, *, format_version: int, omits_time: bool, lacking: Collection[int],
+    unreadable: Mapping[int, str],
+) -> Shape:  # fmt: skip
+    """The shape at a snapshot. `lacking`: columns with a default that some files do not have; `unreadable`: columns
+    that cannot be read from every file, and why."""
+    shown, left_out, defaults = [], {}, {}
+    for field in columns.at(snapshot):
+        try:
+            if field.id in unreadable:
+                raise NoType(unreadable[field.id])
+            iceberg_type(field)
+            if omits_time and any(each.type == "time" for each in field.every):
+                raise NoType("left out by the table's option iceberg.time")
+            if field.id in lacking:
+                defaults[field.id] = _default(field, format_version)
+        except NoType as problem:
+            left_out[field.name] = str(problem)
+        else:
+            shown.append(field)
+    return Shape(columns.version(snapshot), tuple(shown), left_out, defaults)
+
+
+def lacking(columns: Columns, snapshot: int, oldest_file: Callable[[], int | None]) -> set[int]:
+    """The columns with a value in rows of files that do not have them; `oldest_file` gives a file's begin."""
+    added = [field for field in columns.at(snapshot) if field.initial is not None]
+    oldest = oldest_file() if added else None
+    return set() if oldest is None else {field.id for field in added if oldest < field.since}
+
+
+def _default(field: Field, format_version: int) -> Any:
+    if format_version < 3:
+        raise NoType("files from before it was added need its default, which format version 3 has; or VACUUM FULL")
+    try:
+        return values.default(field.type, str(iceberg_type(field)), field.initial or "")
+    except values.NoJson:
+        raise NoType(f"Iceberg cannot say its default, {field.initial}") from None

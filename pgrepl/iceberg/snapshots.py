@@ -1,0 +1,169 @@
+"""The manifests of a table's snapshot: of its files by ranges, of its inlined rows, of its inlined deletes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pgrepl.errors import unsupported
+from pgrepl.iceberg import sidecars, sql
+from pgrepl.iceberg.contents import Contents, Data, Deletes, Part, digest
+from pgrepl.iceberg.manifests import DATA, DELETES, Entry, Plan, Statistics, Vector, Writer
+from pgrepl.iceberg.schema import Shape
+
+if TYPE_CHECKING:
+    from pgrepl.iceberg.tables import Described
+
+_AT_ONCE = 8  # files of an object store whose footers are read
+
+
+class Planner:
+    """Plans the manifests of a table's members."""
+
+    def __init__(self, table: Described, writer: Writer) -> None:
+        self._table = table
+        self._session = table.session
+        self.writer = writer
+        self._with_row_ids = not table.is_partitioned  # else they would be those of the leaves
+        self._plans: dict[tuple[object, ...], Plan] = {}  # of parts
+
+    def plans(self, contents: Contents, shape: Shape, snapshot: int) -> Iterator[Plan]:
+        """The manifests of one member."""
+        inlined = contents.inlined_deletes(snapshot)
+        merged = {data.id for data, _ in inlined}
+        for part in (each.at(snapshot) for each in contents.ranges):
+            if part.data:
+                yield self._data(contents, part, shape)
+            if part.deletes:
+                yield self._deletes(part, shape, snapshot, merged)
+        if inlined:
+            yield self._inlined_deletes(inlined, shape)
+        rows = contents.inlined_rows(snapshot)
+        if rows is not None and shape.fields:
+            yield self._inlined_rows(contents, shape, snapshot, *rows)
+
+    # --- data files -----------------------------------------------------------------------------------------------
+
+    def _data(self, contents: Contents, part: Part, shape: Shape) -> Plan:
+        key = (id(part), shape.types)
+        known = self._plans.get(key)
+        if known is None:
+            entries = [
+                Entry(file.sequence, file.rows, file.row_id_start if self._with_row_ids else None)
+                for file in part.data
+            ]  # fmt: skip
+            name = self.writer.name(DATA, part.known, shape)
+
+            def make(last: int) -> tuple[list[bytes], list[str]]:
+                statistics = self._statistics(contents, part.data)
+                return [
+                    self.writer.data_entry(shape, file.path, entry, file.size, statistics.get(file.id, {}), last)
+                    for file, entry in zip(part.data, entries, strict=True)
+                ], []
+
+            known = self._plans[key] = Plan(name, DATA, shape, entries, part.rows, make)
+        return known
+
+    def _statistics(self, contents: Contents, files: list[Data]) -> dict[int, dict[int, Statistics]]:
+        found: dict[int, dict[int, Statistics]] = {}
+        rows = self._session.link.execute(sql.STATISTICS, (files[0].id, files[-1].id, contents.table.table_id))
+        for file_id, column_id, *facts in rows:
+            found.setdefault(file_id, {})[column_id] = Statistics(*facts)
+        return found
+
+    # --- delete files ---------------------------------------------------------------------------------------------
+
+    def _deletes(self, part: Part, shape: Shape, snapshot: int, merged: set[int]) -> Plan:
+        """Delete files as they are, or what of them is of the snapshot, as Iceberg has it. A deletion vector counts
+        alone: one with inlined deletes beside it becomes a position delete file."""
+        is_past = snapshot < self._table.snapshot
+        copied = {
+            file.id: snapshot
+            for file, _ in part.deletes
+            if (is_past and file.has_later(snapshot)) or (file.format == "puffin" and self._is_copied(file, merged))
+        }
+        key = (id(part), shape.types, *copied.items(), "deletes")
+        known = self._plans.get(key)
+        if known is not None:
+            return known
+        of = [(file.id, file.path, data.path, copied.get(file.id)) for file, data in part.deletes]
+        entries = [Entry(self._sequence(file, data, snapshot), file.rows) for file, data in part.deletes]
+
+        def make(last: int) -> tuple[list[bytes], list[str]]:
+            self._look_ahead(part, copied)
+            rows, named = [], []
+            for (file, data), entry in zip(part.deletes, entries, strict=True):
+                path, size, vector = file.path, file.size, None
+                if file.id in copied or (file.format == "parquet" and not sidecars.is_as_wanted(file, data)):
+                    name, count, size = sidecars.copy_deletes(self.writer.folder, file, data, snapshot)
+                    if not count:
+                        continue
+                    named.append(name)
+                    path, entry = self.writer.folder.path(name), entry._replace(rows=count)
+                elif file.format == "puffin":
+                    vector = _vector(file)
+                rows.append(self.writer.delete_entry(path, data.path, entry, size, last, vector))
+            return rows, named
+
+        rows = sum(entry.rows for entry in entries)
+        known = self._plans[key] = Plan(self.writer.name(DELETES, of, shape), DELETES, shape, entries, rows, make)
+        return known
+
+    def _is_copied(self, file: Deletes, merged: set[int]) -> bool:
+        return self.writer.version < 3 or file.data_file in merged
+
+    def _sequence(self, file: Deletes, data: Data, snapshot: int) -> int:
+        """Not before the data file's: else it would not count for it."""
+        return max(min(file.sequence, snapshot), data.sequence)
+
+    def _look_ahead(self, part: Part, copied: dict[int, int]) -> None:
+        """Read footers of an object store many at a time."""
+        from pgrepl.lake import storage
+
+        paths = [file.path for file, _ in part.deletes if file.id not in copied and file.format == "parquet"]
+        if len(paths) > 1 and storage.local_path(paths[0]) is None:
+            from pgrepl.thread_pool import ThreadPool
+
+            with ThreadPool(_AT_ONCE) as threads:
+                list(threads.map(sidecars.footer, paths))
+
+    # --- inlined --------------------------------------------------------------------------------------------------
+
+    def _inlined_deletes(self, inlined: list[tuple[Data, list[tuple[int, int]]]], shape: Shape) -> Plan:
+        known = [(data.id, data.path, digest(positions)) for data, positions in inlined]
+        entries = [
+            Entry(max(data.sequence, *(when for _, when in positions)), len(positions)) for data, positions in inlined
+        ]
+
+        def make(last: int) -> tuple[list[bytes], list[str]]:
+            folder, rows, named = self.writer.folder, [], []
+            for (data, positions), entry in zip(inlined, entries, strict=True):
+                name = sidecars.deletes_name(positions, data)
+                size = folder.size(name)
+                if size is None:
+                    size = sidecars.write_positions(folder, name, data, sorted({position for position, _ in positions}))
+                named.append(name)
+                rows.append(self.writer.delete_entry(folder.path(name), data.path, entry, size, last, None))
+            return rows, named
+
+        rows = sum(entry.rows for entry in entries)
+        return Plan(self.writer.name(DELETES, known, shape), DELETES, shape, entries, rows, make)
+
+    def _inlined_rows(self, contents: Contents, shape: Shape, snapshot: int, of: str, count: int, last: int) -> Plan:
+        known = (contents.table.table_id, of, [(field.id, field.name, field.type) for field in shape.fields])
+        name = f"data/rows-{digest(known, shape.fields)}.parquet"
+        folder = self.writer.folder
+        entry = Entry(last, count, 0 if self._with_row_ids else None)  # its rows have their ids
+
+        def make(last: int) -> tuple[list[bytes], list[str]]:
+            table = sidecars.table_at(self._session, contents.table, snapshot, self._table.snapshot)
+            statistics = sidecars.write_rows(self._session, folder, table, shape, name, snapshot)
+            size = folder.size(name) or 0
+            row = self.writer.data_entry(shape, folder.path(name), entry, size, statistics, last)
+            return [row], [name]
+
+        return Plan(self.writer.name(DATA, name, shape), DATA, shape, [entry], count, make)
+
+
+def _vector(file: Deletes) -> Vector:
+    raise unsupported(f"a delete file in format {file.format}")

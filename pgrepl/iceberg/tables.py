@@ -1,0 +1,203 @@
+"""Which tables a role sees as Iceberg tables, and where they are: namespaces, names, and what is known of one.
+
+The schema `public` of database `shop` is the namespace `shop`, another schema `sales` is `shop.sales`. A reader of
+files reads all rows: a table with row security is seen by those only to whom that does not apply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import databases
+from pgrepl.catalog.acl import (
+    ObjectKind,
+    has_column_privilege,
+    has_privilege,
+    has_table_privilege,
+    permission_denied,
+)
+from pgrepl.catalog.identifiers import split_identifiers
+from pgrepl.catalog.inheritance import inheritors
+from pgrepl.catalog.namespace import is_temporary, schema_or_none, schemas
+from pgrepl.catalog.relation import Relation, find_relation, range_var, relation
+from pgrepl.catalog.relkind import not_supported
+from pgrepl.catalog.row_security import is_active
+from pgrepl.catalog.store import NOT_NULL, one, rows
+from pgrepl.catalog.tables import pg_class, pg_namespace
+from pgrepl.errors import PgError
+from pgrepl.frozen import frozen
+from pgrepl.iceberg import sql
+from pgrepl.iceberg.options import Options, options_of
+from pgrepl.lake.definition_names import PUBLIC
+from pgrepl.lake.table import LakeTable, lake_table
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+
+Namespace = tuple[str, ...]
+_SYSTEM = ("pg_catalog", "information_schema", "pg_toast")
+
+
+@frozen
+class Described:
+    """A table, as of the read transaction in which it was found."""
+
+    session: Session  # of the table's database
+    namespace: Namespace
+    name: str
+    relid: int  # pg_class.oid
+    uuid: str
+    members: tuple[LakeTable, ...]  # one table, or the leaves of a partitioned one
+    snapshot: int  # the catalog's last
+    options: Options
+
+    @property
+    def is_partitioned(self) -> bool:
+        return [member.oid for member in self.members] != [self.relid]
+
+
+def namespaces(session: Session, parent: Namespace = ()) -> list[Namespace]:
+    """The namespaces in `parent`: of none, the databases that the role may connect to; of a database its schemas."""
+    if not parent:
+        return [(str(row.datname),) for row in databases.databases(session) if _may_connect(session, row.oid)]
+    there = _database(session, parent[0]) if len(parent) == 1 else None
+    if there is None:
+        return []
+    return [(parent[0], str(row.nspname)) for row in schemas(there) if row.nspname != PUBLIC and _may_use(there, row)]
+
+
+def has_namespace(session: Session, namespace: Namespace) -> bool:
+    return _schema(session, namespace) is not None or (
+        len(namespace) == 1 and _database(session, namespace[0]) is not None
+    )
+
+
+def tables(session: Session, namespace: Namespace) -> list[str]:
+    """The names of the namespace's tables that the role may read whole."""
+    found = _schema(session, namespace)
+    if found is None:
+        return []
+    there, schema = found
+    every = rows(there, pg_class, datid=there.database_oid, relnamespace=schema.oid)
+    return sorted(str(row.relname) for row in every if _members(there, row) is not None)
+
+
+def find(session: Session, namespace: Namespace, name: str) -> Described | None:
+    """The table; None: there is none that the role may read whole."""
+    found = _schema(session, namespace)
+    if found is None:
+        return None
+    there, schema = found
+    row = one(there, pg_class, datid=there.database_oid, relnamespace=schema.oid, relname=name)
+    members = None if row is None else _members(there, row)
+    if row is None or members is None:
+        return None
+    query = sql.VIEW_UUID if row.relkind == "p" else sql.TABLE_UUID
+    ((uuid,),) = there.link.execute(query, (row.table_id,))
+    last = there.transaction.numbering.last_snapshot()
+    return Described(there, namespace, name, row.oid, str(uuid), members, last, options_of(row.reloptions))
+
+
+def every(session: Session, database: str) -> list[Described]:
+    """All tables of a database that the role may read whole."""
+    places = ((database,), *namespaces(session, (database,)))
+    found = (find(session, namespace, name) for namespace in places for name in tables(session, namespace))
+    return [table for table in found if table is not None]
+
+
+def named(session: Session, name: str) -> Described:
+    """The table of that name, `orders` or `sales.orders`, in the session's database."""
+    parts = split_identifiers(name, ".")
+    if not parts:
+        raise PgError("42602", f'invalid name syntax: "{name}"')
+    found = find_relation(session, range_var(parts))
+    schema = () if found.schema == PUBLIC else (found.schema,)
+    table = find(session, (session.database.name, *schema), found.name)
+    if table is None:
+        raise _refused(session, found)
+    return table
+
+
+def _refused(session: Session, found: Relation) -> PgError:
+    """Why the relation is no Iceberg table for the role."""
+    if found.kind in ("r", "m", "p") and found.persistence != "t":
+        if not has_table_privilege(session, found, "SELECT"):
+            return permission_denied(found)
+        if is_active(session, found):
+            return PgError("42501", f'row-level security is enabled for table "{found.name}"',
+                           detail="Readers of Iceberg read all rows.")  # fmt: skip
+        if not found.populated:
+            return PgError("55000", f'materialized view "{found.name}" has not been populated')
+        if found.kind == "p":
+            return PgError("0A000", f'partitioned table "{found.name}" cannot be an Iceberg table',
+                           detail="It has no partitions, or they number their columns differently.",
+                           hint="Take its partitions. Those made by CREATE TABLE ... PARTITION OF agree.")  # fmt: skip
+    return PgError("42809", f'"{found.name}" cannot be an Iceberg table', detail=not_supported(found.kind))
+
+
+def of_everyone(session: Session) -> Iterator[tuple[Namespace, str]]:
+    """All relations of the instance that any role may see as tables."""
+    names = {row.oid: str(row.datname) for row in databases.databases(session)}
+    schemas_of = {(row.datid, row.oid): str(row.nspname) for row in rows(session, pg_namespace)}
+    for row in rows(session, pg_class, table_id=NOT_NULL):
+        schema = schemas_of.get((row.datid, row.relnamespace))
+        if schema is not None and row.datid in names:
+            yield (names[row.datid], *(() if schema == PUBLIC else (schema,))), str(row.relname)
+
+
+def _database(session: Session, name: str) -> Session | None:
+    """A session of the database, if the role may connect to it."""
+    row = databases.database_or_none(session, name)
+    return None if row is None or not _may_connect(session, row.oid) else session.in_database(row.oid)
+
+
+def _may_connect(session: Session, oid: int) -> bool:
+    row = next(row for row in databases.databases(session) if row.oid == oid)
+    return bool(row.datallowconn) and not row.datistemplate and has_privilege(
+        session, ObjectKind.DATABASE, row, "CONNECT"
+    )  # fmt: skip
+
+
+def _may_use(session: Session, row: pg_namespace) -> bool:
+    name = str(row.nspname)
+    if name in _SYSTEM or is_temporary(name):
+        return False
+    return has_privilege(session, ObjectKind.SCHEMA, row, "USAGE")
+
+
+def _schema(session: Session, namespace: Namespace) -> tuple[Session, pg_namespace] | None:
+    """A session of the namespace's database, and its schema, if the role may use both."""
+    if len(namespace) not in (1, 2) or namespace[1:] == (PUBLIC,):
+        return None
+    there = _database(session, namespace[0])
+    row = None if there is None else schema_or_none(there, namespace[1] if len(namespace) == 2 else PUBLIC)
+    return (there, row) if there is not None and row is not None and _may_use(there, row) else None
+
+
+def _members(session: Session, row: pg_class) -> tuple[LakeTable, ...] | None:
+    """The tables with the relation's rows, if it is one that the role may read whole."""
+    if row.relkind not in ("r", "m", "p") or row.table_id is None or row.relpersistence == "t":
+        return None
+    if not row.relispopulated or not _may_read(session, relation(session, row.oid)):
+        return None
+    if row.relkind != "p":
+        return (lake_table(session, row.oid),)
+    leaves = (relation(session, oid) for oid in inheritors(session, row.oid))
+    members = tuple([lake_table(session, leaf.oid) for leaf in leaves if leaf.kind == "r"])
+    return members if members and _agree(members) else None
+
+
+def _may_read(session: Session, found: Relation) -> bool:
+    if is_active(session, found):
+        return False
+    return has_table_privilege(session, found, "SELECT") or (
+        bool(found.columns)
+        and all(has_column_privilege(session, found, column.num, "SELECT") for column in found.columns)
+    )
+
+
+def _agree(members: Sequence[LakeTable]) -> bool:
+    """Have the leaves the same columns with the same ids?"""
+    every = {tuple(sorted((c.column_id, c.name, c.type, repr(c.fields)) for c in member.columns)) for member in members}
+    return len(every) == 1

@@ -1,0 +1,133 @@
+"""Random histories of a table that pgrepl and DuckDB write in turn, that is vacuumed and moved: after each step readers
+of Iceberg find pgrepl's rows, now and at each snapshot that the metadata tells."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.iceberg.conftest import Shop
+from tests.iceberg.readers import Row
+from tests.lake import duck
+
+SETS = ("k % 2 = 0", "k % 7 = 3", "k < 20", "k BETWEEN 40 AND 180", "k > 150", "k = 5", "k > 290")
+CALLS = ("ducklake_flush_inlined_data('lake')", "ducklake_merge_adjacent_files('lake')",
+         "ducklake_rewrite_data_files('lake', delete_threshold => 0)")  # fmt: skip
+DEFAULTS = ("", "DEFAULT 42", "DEFAULT 7 NOT NULL")
+
+
+class History:
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.folder, self.moves = folder, 0
+        self._at(0).mkdir()
+        self.shop = Shop(self._at(0) / "catalog.db")
+        self.shop.sql("CREATE TABLE t (k int, f real, s text)")
+        self.next, self.columns = 0, 0
+        self.known: dict[int, list[Row]] = {}
+
+    def _at(self, move: int) -> Path:
+        return self.folder / f"place{'s' * move}"
+
+    def step(self) -> str:
+        steps: list[Callable[[], str]] = [
+            *[self.insert] * 4, *[self.delete] * 3, *[self.update] * 2, *[self.define] * 2, self.vacuum, self.vacuum,
+            self.duck, self.duck, self.move,
+        ]  # fmt: skip
+        done = self.chance.choice(steps)()
+        self.known[self.shop.snapshot()] = self.shop.rows("SELECT * FROM t")
+        return done
+
+    def run(self, text: str) -> str:
+        self.shop.sql(text)
+        return text
+
+    def insert(self) -> str:
+        count = self.chance.choice([1, 3, 120, 150])
+        first, self.next = self.next, self.next + count
+        return self.run(f"INSERT INTO t (k, f, s) SELECT g, g / 3.0, CASE WHEN g % 5 > 0 THEN 's' || g END"
+                        f" FROM generate_series({first}, {first + count - 1}) g")  # fmt: skip
+
+    def delete(self) -> str:
+        return self.run(f"DELETE FROM t WHERE {self.chance.choice(SETS)}")
+
+    def update(self) -> str:
+        f = self.chance.choice(["f + 1", "NULL", "'NaN'", "-0.0"])
+        return self.run(f"UPDATE t SET s = 'u' || k, f = {f} WHERE {self.chance.choice(SETS)}")
+
+    def define(self) -> str:
+        added = [name for (name,) in self.shop.sql(
+            "SELECT attname FROM pg_attribute WHERE attrelid = 't'::regclass AND attnum > 3 AND NOT attisdropped"
+        )]  # fmt: skip
+        choices = [f"ALTER TABLE t ADD c{self.columns} int {self.chance.choice(DEFAULTS)}"]
+        if added:
+            name = self.chance.choice(added)
+            changes = (f"DROP {name}", f"RENAME {name} TO r{self.columns}", f"ALTER {name} TYPE bigint",
+                       "ALTER f TYPE double precision")  # fmt: skip
+            choices += [f"ALTER TABLE t {change}" for change in changes]
+        self.columns += 1
+        return self.run(self.chance.choice(choices))
+
+    def vacuum(self) -> str:
+        if self.chance.random() < 0.7:
+            self.shop.forget_promises()
+        return self.run(self.chance.choice(["VACUUM", "VACUUM t", "VACUUM FULL t", "TRUNCATE t"]))
+
+    def duck(self) -> str:
+        calls = [f"CALL {call}" for call in CALLS] + [f"DELETE FROM shop.t WHERE {self.chance.choice(SETS)}"]
+        call = self.chance.choice(calls)
+        try:
+            duck.run(self.path, call)
+        except duck.DuckError as problem:  # 1.5.5 does not flush a float that was NaN
+            return f"{call}: {problem}"
+        return call
+
+    @property
+    def path(self) -> Path:
+        return self._at(self.moves) / "catalog.db"
+
+    def move(self) -> str:
+        self.close()
+        self.moves += 1
+        shutil.move(self._at(self.moves - 1), self._at(self.moves))
+        self.shop = Shop(self.path, is_new=False)
+        return f"moved to {self.path}"
+
+    def close(self) -> None:
+        duck.close(self.path)
+        self.shop.close()
+
+
+def play(folder: Path, seed: int, steps: int) -> None:
+    history = History(folder, seed)
+    done = []
+    try:
+        for _ in range(steps):
+            done.append(history.step())
+            wanted = history.shop.rows("SELECT * FROM t")
+            told = [each["snapshot-id"] for each in json.loads(history.shop.metadata().json)["snapshots"]]
+            past = history.chance.choice([each for each in told if each in history.known])
+            for reader in ("pyiceberg", "duckdb"):
+                assert history.shop.read(reader) == wanted, (reader, done)
+                assert history.shop.read(reader, snapshot=past) == history.known[past], (reader, past, done)
+    finally:
+        history.close()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_readers_follow_a_history(tmp_path: Path, seed: int) -> None:
+    play(tmp_path, seed, 8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(10))
+def test_readers_follow_many_histories(tmp_path: Path, part: int) -> None:
+    for number in range(100):
+        (tmp_path / str(number)).mkdir()
+        play(tmp_path / str(number), 1000 + 100 * part + number, 10)
+        shutil.rmtree(tmp_path / str(number))
