@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _REQUEST = struct.Struct("!I")
 _OK, _PASSWORD, _MD5, _SASL, _SASL_CONTINUE, _SASL_FINAL = 0, 3, 5, 10, 11, 12
+PASSWORDS = ("scram-sha-256", "md5", "password")  # methods
 _LONGEST_PASSWORD_MESSAGE = 65535  # PG_MAX_AUTH_TOKEN_LENGTH
 
 
@@ -44,6 +45,24 @@ class AuthenticationConfig:
 def authenticate(channel: Channel, session: Session, client: hba.Client, config: AuthenticationConfig) -> str:
     """Let the client in, or raise a FATAL error: as whom and by what, for the log. `session` reads roles of the
     catalog; nobody has entered it yet."""
+    rule = rule_for(session, client, config)
+    _demanded_certificate(channel.connection, rule)
+    identity = None
+    if rule.method == "peer":
+        identity = _peer(channel)
+        _check_mapped(session, config, rule, identity, client, "Peer")
+    elif rule.method in PASSWORDS:
+        identity = client.user
+        _check_password(channel, session, client, config, rule.method)
+    if check_certificate(channel.connection, session, config, rule, client):
+        identity = identity or _distinguished_name(channel.connection)
+    channel.send(b"R", _REQUEST.pack(_OK))
+    who = f'user="{client.user}"' if identity is None else f'identity="{identity}"'
+    return f"{who} method={rule.method} ({config.hba_file}:{rule.line})"
+
+
+def rule_for(session: Session, client: hba.Client, config: AuthenticationConfig) -> hba.Rule:
+    """The rule that fits the client, or a FATAL error if there is none, or it rejects."""
     rules = hba.read_rules(config.hba_file)
     bad = next((each for each in rules if isinstance(each, hba.BadLine)), None)
     if bad is not None:
@@ -54,23 +73,7 @@ def authenticate(channel: Channel, session: Session, client: hba.Client, config:
         raise _refused("no pg_hba.conf entry", client)
     if rule.method == "reject":
         raise _refused("pg_hba.conf rejects connection", client)
-    certificate = _certificate_name(channel)
-    if rule.method == "cert" or "clientcert" in rule.options:
-        if certificate is None:
-            raise PgError("28000", "connection requires a valid client certificate", severity="FATAL")
-    identity = None
-    if rule.method == "peer":
-        identity = _peer(channel)
-        _check_mapped(session, config, rule, identity, client, "Peer")
-    elif rule.method in ("scram-sha-256", "md5", "password"):
-        identity = client.user
-        _check_password(channel, session, client, config, rule.method)
-    if rule.method == "cert" or rule.options.get("clientcert") == "verify-full":
-        identity = identity or _distinguished_name(channel)
-        _check_mapped(session, config, rule, certificate or "", client, "Certificate")
-    channel.send(b"R", _REQUEST.pack(_OK))
-    who = f'user="{client.user}"' if identity is None else f'identity="{identity}"'
-    return f"{who} method={rule.method} ({config.hba_file}:{rule.line})"
+    return rule
 
 
 def _members(session: Session) -> Callable[[str, str], bool]:
@@ -107,25 +110,39 @@ def _peer(channel: Channel) -> str:
         ) from None
 
 
-def _subject(channel: Channel) -> list[tuple[str, str]]:
+def _demanded_certificate(connection: socket.socket, rule: hba.Rule) -> str:
+    """The name in the client's certificate; an error if the rule demands one that is not there."""
+    found = next((value for name, value in _subject(connection) if name == "commonName"), None)
+    if found is None and (rule.method == "cert" or "clientcert" in rule.options):
+        raise PgError("28000", "connection requires a valid client certificate", severity="FATAL")
+    return found or ""
+
+
+def check_certificate(
+    connection: socket.socket, session: Session, config: AuthenticationConfig, rule: hba.Rule, client: hba.Client
+) -> bool:
+    """Raise unless the client has the certificate that the rule demands. Does it say who the client is?"""
+    certificate = _demanded_certificate(connection, rule)
+    names = rule.method == "cert" or rule.options.get("clientcert") == "verify-full"
+    if names:
+        _check_mapped(session, config, rule, certificate, client, "Certificate")
+    return names
+
+
+def _subject(connection: socket.socket) -> list[tuple[str, str]]:
     """The subject of the client's certificate, which the TLS library has verified."""
-    connection = channel.connection
     found = connection.getpeercert() if isinstance(connection, ssl.SSLSocket) else None
     subject: Any = (found or {}).get("subject", ())
     return [(name, str(value)) for part in subject for name, value in part]
-
-
-def _certificate_name(channel: Channel) -> str | None:
-    return next((value for name, value in _subject(channel) if name == "commonName"), None)
 
 
 _SHORT = {"commonName": "CN", "organizationName": "O", "organizationalUnitName": "OU", "countryName": "C",
           "stateOrProvinceName": "ST", "localityName": "L", "emailAddress": "emailAddress"}  # fmt: skip
 
 
-def _distinguished_name(channel: Channel) -> str:
+def _distinguished_name(connection: socket.socket) -> str:
     """The subject as RFC 2253 writes it, the most special first."""
-    return ",".join(f"{_SHORT.get(name, name)}={value}" for name, value in reversed(_subject(channel)))
+    return ",".join(f"{_SHORT.get(name, name)}={value}" for name, value in reversed(_subject(connection)))
 
 
 def _check_mapped(
@@ -149,21 +166,26 @@ def _check_password(
     channel: Channel, session: Session, client: hba.Client, config: AuthenticationConfig, method: str
 ) -> None:
     """As CheckPasswordAuth and CheckPWChallengeAuth do: md5 asks by SCRAM, too, unless the password is stored so."""
-    with reading(session):
-        role = one(session, tables.pg_authid, rolname=client.user)
-        stored = None if role is None or _is_over(role.rolvaliduntil) else role.rolpassword
+    stored = stored_password(session, client.user)
     if method == "password":
         channel.send(b"R", _REQUEST.pack(_PASSWORD))
         given = _password(channel).decode("utf-8", "surrogateescape")
         if stored is None or not verify_password(client.user, stored, given):
-            raise _wrong(client)
+            raise wrong_password(client.user)
     elif method == "md5" and stored is not None and is_md5(stored):
         salt = os.urandom(4)
         channel.send(b"R", _REQUEST.pack(_MD5) + salt)
         if not hmac.compare_digest(_password(channel), md5_answer(stored, salt)):
-            raise _wrong(client)
+            raise wrong_password(client.user)
     else:
         _scram(channel, client, config, stored)
+
+
+def stored_password(session: Session, user: str) -> str | None:
+    """The password of a role as it is stored; None: there is none, or its time is over."""
+    with reading(session):
+        role = one(session, tables.pg_authid, rolname=user)
+        return None if role is None or _is_over(role.rolvaliduntil) else role.rolpassword
 
 
 def _password(channel: Channel) -> bytes:
@@ -177,8 +199,8 @@ def _password(channel: Channel) -> bytes:
     return found
 
 
-def _wrong(client: hba.Client) -> PgError:
-    return PgError("28P01", f'password authentication failed for user "{client.user}"', severity="FATAL")
+def wrong_password(user: str) -> PgError:
+    return PgError("28P01", f'password authentication failed for user "{user}"', severity="FATAL")
 
 
 def _scram(channel: Channel, client: hba.Client, config: AuthenticationConfig, stored: str | None) -> None:
@@ -196,7 +218,7 @@ def _scram(channel: Channel, client: hba.Client, config: AuthenticationConfig, s
     channel.send(b"R", _REQUEST.pack(_SASL_CONTINUE) + exchange.first(mechanism, message))
     answer = exchange.final(_response(channel))
     if answer is None:
-        raise _wrong(client)
+        raise wrong_password(client.user)
     channel.send(b"R", _REQUEST.pack(_SASL_FINAL) + answer)
 
 
@@ -222,9 +244,8 @@ def _is_over(until: object) -> bool:
     return bool(value < (datetime.now(timezone.utc) - epoch).total_seconds() * 1_000_000)
 
 
-def client_of(channel: Channel, database: str, user: str, *, replication: bool) -> hba.Client:
+def client_of(connection: socket.socket, database: str, user: str, *, replication: bool) -> hba.Client:
     """The client of a connection, for the rules of pg_hba.conf."""
-    connection = channel.connection
     local = connection.family == socket.AF_UNIX
     address: IPv4Address | IPv6Address | None = None
     if not local:

@@ -153,7 +153,7 @@ class Server:
     def _enter(self, channel: Channel, packet: StartupPacket, incoming: Incoming, catalog: Catalog) -> Session:
         from pgrepl.backend import HOOKS
 
-        client = authentication.client_of(channel, packet.database, packet.user, replication=False)
+        client = authentication.client_of(channel.connection, packet.database, packet.user, replication=False)
         outside = Session(HOOKS, catalog, SessionIdentity(database=_ANY_DATABASE))
         says = self._logs_connections(outside)
         if says:
@@ -182,7 +182,7 @@ class Server:
         from pgrepl.backend import open_session
 
         waiting: list[Report] = []
-        settings = {**_options(packet.options), **packet.settings}
+        settings = {**settings_in(packet.options), **packet.settings}
         session = open_session(catalog, packet.database, packet.user, on_report=waiting.append, settings=settings)
         session.reads_binary = True
         session.settings.set_by_command_line(self.settings.given)
@@ -261,7 +261,7 @@ def _about(channel: Channel, packet: StartupPacket) -> dict[str, object]:
     return about
 
 
-def _options(text: str) -> Mapping[str, str]:
+def settings_in(text: str) -> Mapping[str, str]:
     """The settings in the options of a start-up packet: `-c name=value`."""
     from pgrepl.shell.connection import ConnectFailure, startup_settings
 

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.server.monitoring import http, process
+from pgrepl.server import http
+from pgrepl.server.monitoring import process
 from pgrepl.server.monitoring.exposition import Family, text
 from pgrepl.server.state import ServerState
 from tests.harness.programs import eventually
@@ -182,7 +183,7 @@ def test_a_server_that_ends_is_not_healthy(tmp_path: Path) -> None:
 
 
 def test_a_server_that_loads_is_not_healthy_yet() -> None:
-    listening = process.listen(("127.0.0.1", 0))
+    listening = http.listen(("127.0.0.1", 0), "statistics")
     port = listening.getsockname()[1]
     with process.while_starting(listening, ServerState()):
         assert get(port, "/healthz") == (503, "starting\n")

@@ -6,7 +6,6 @@ takes the last that there are, however long a locked catalog or a publisher keep
 
 exposition  families of samples, and their text in Prometheus' format 0.0.4
 collect     the numbers: of the server, the catalog, the publishers
-http        the smallest server of HTTP that no client can hold up
 answers     which path is answered by what; the collecting threads
 process     the process, and the answers while the server is still loading
 """

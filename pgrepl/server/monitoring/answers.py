@@ -9,8 +9,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeAlias
 
 from pgrepl.errors import PgError
+from pgrepl.server.http import Answer, Request
 from pgrepl.server.monitoring.exposition import CONTENT_TYPE, Family, text
-from pgrepl.server.monitoring.http import Answer
 from pgrepl.server.state import RUNNING, ServerState
 
 if TYPE_CHECKING:
@@ -92,11 +92,11 @@ class Answers:
         self._of_processes = of_processes
         self._collectors = collectors
 
-    def respond(self, path: str, asked: float) -> Answer | None:
-        if path != "/metrics":
-            return respond_at_once(self._state, path)
-        fresh = [each.is_fresh(asked) for each in self._collectors]
-        if not all(fresh) and time.monotonic() < asked + PATIENCE:
+    def respond(self, request: Request) -> Answer | None:
+        if request.path != "/metrics":
+            return respond_at_once(self._state, request.path)
+        fresh = [each.is_fresh(request.asked) for each in self._collectors]
+        if not all(fresh) and time.monotonic() < request.asked + PATIENCE:
             return None
         families = [*self._of_processes(), *self._of_collectors()]
         return Answer(

@@ -12,31 +12,13 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import activity
-from pgrepl.errors import PgError
-from pgrepl.server.monitoring.http import HttpServer
+from pgrepl.server.http import HttpServer
 from pgrepl.server.state import ServerState
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.replication.log import ServerLog
     from pgrepl.server.settings import ServerSettings
-
-_BACKLOG = 128
-
-
-def listen(address: tuple[str, int]) -> socket.socket:
-    """Listen at the address and port of pgrepl.metrics_listen."""
-    host, port = address
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        listening = socket.socket(*found[0][:3])
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(found[0][4])
-        listening.listen(_BACKLOG)
-    except OSError as problem:
-        text = f'could not listen for statistics on address "{host}", port {port}: {problem.strerror}'
-        raise PgError("58000", text, severity="FATAL") from None
-    return listening
 
 
 @contextmanager
@@ -47,7 +29,7 @@ def while_starting(listening: socket.socket | None, state: ServerState) -> Itera
         return
     from pgrepl.server.monitoring.answers import respond_at_once
 
-    server = HttpServer(listening, lambda path, _: respond_at_once(state, path))
+    server = HttpServer(listening, lambda request: respond_at_once(state, request.path))
     thread = threading.Thread(target=server.run, name="pgrepl-starting")
     thread.start()
     try:
