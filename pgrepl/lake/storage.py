@@ -40,11 +40,18 @@ def file_system(path: str) -> tuple[Any, str]:
         return _local_file_system(), local
     scheme, _, rest = path.partition("://")
     if scheme.lower() in ("s3", "s3a", "s3n"):
-        environ = os.environ.get
-        endpoint = environ("PGREPL_S3_ENDPOINT") or environ("AWS_ENDPOINT_URL_S3") or environ("AWS_ENDPOINT_URL")
-        return _s3_file_system(endpoint, environ("AWS_REGION") or environ("AWS_DEFAULT_REGION")), rest
+        return _s3_file_system(s3_endpoint(), s3_region()), rest
     bucket, _, _ = rest.partition("/")
     return _file_system_at(f"{scheme}://{bucket}"), rest
+
+
+def s3_endpoint() -> str | None:
+    environ = os.environ.get
+    return environ("PGREPL_S3_ENDPOINT") or environ("AWS_ENDPOINT_URL_S3") or environ("AWS_ENDPOINT_URL")
+
+
+def s3_region() -> str | None:
+    return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
 
 
 @cache

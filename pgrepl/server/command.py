@@ -9,12 +9,20 @@ import signal
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from pgrepl.errors import PgError
 from pgrepl.server.settings import ServerSettings, make_access_files, server_settings
 from pgrepl.shell.subcommand import FAILURE, OK, on_spark, run
+
+if TYPE_CHECKING:
+    import ssl
+
+    from pgrepl.replication.log import ServerLog
+    from pgrepl.server.authentication import AuthenticationConfig
+    from pgrepl.server.postmaster import AuxiliaryProcess
 
 _NO_URL = "pgrepl serve needs a catalog in a file"
 
@@ -26,6 +34,7 @@ _NO_URL = "pgrepl serve needs a catalog in a file"
 @click.option("-k", "--socket-dir", metavar="FOLDER", help="where the socket is (default: beside the catalog)")
 @click.option("-c", "settings", metavar="NAME=VALUE", multiple=True, help="a setting, as in ALTER SYSTEM")
 @click.option("--metrics", metavar="[ADDRESS:]PORT", help="answer /metrics and /healthz there (default: nowhere)")
+@click.option("--iceberg", metavar="[ADDRESS:]PORT", help="answer readers of Iceberg there (default: nowhere)")
 @click.option("--log-file", type=click.Path(dir_okay=False, path_type=Path), help="append the log to this file")
 @click.option(
     "--pidfile", type=click.Path(dir_okay=False, path_type=Path), help="write the server's process number there"
@@ -34,7 +43,8 @@ _NO_URL = "pgrepl serve needs a catalog in a file"
 @on_spark
 def serve_command(
     catalog: str, addresses: str | None, port: int | None, socket_dir: str | None, settings: tuple[str, ...],
-    metrics: str | None, log_file: Path | None, pidfile: Path | None, daemon: bool, data_path: str | None,
+    metrics: str | None, iceberg: str | None, log_file: Path | None, pidfile: Path | None, daemon: bool,
+    data_path: str | None,
 ) -> int:  # fmt: skip
     """Serve a catalog to everything that speaks PostgreSQL: psql, drivers, and subscribers.
 
@@ -49,14 +59,17 @@ def serve_command(
 
     SIGTERM waits for the clients to leave, SIGINT (Ctrl-C) ends their sessions, SIGQUIT ends all at once.
     """
+    from pgrepl.server.connection import settings_in
+
     if "://" in catalog:
         raise PgError("0A000", f"{_NO_URL}, not on a database server")
-    given = dict(_pair(each) for each in settings)
+    given = {**settings_in(os.environ.get("PGOPTIONS", "")), **dict(_pair(each) for each in settings)}
     for name, value in (
         ("listen_addresses", addresses),
         ("port", port),
         ("unix_socket_directories", socket_dir),
         ("pgrepl.metrics_listen", metrics),
+        ("pgrepl.iceberg_listen", iceberg),
     ):
         if value is not None:
             given[name] = str(value)
@@ -113,20 +126,17 @@ def _serve(
     from pgrepl.server.authentication import AuthenticationConfig
     from pgrepl.server.connection import Server
     from pgrepl.server.hba import read_rules
-    from pgrepl.server.monitoring.process import listen, monitoring_process, while_starting
+    from pgrepl.server.http import listen
+    from pgrepl.server.monitoring.process import monitoring_process, while_starting
     from pgrepl.server.postmaster import AuxiliaryProcess, Postmaster
     from pgrepl.server.state import ServerState
-    from pgrepl.server.tls import server_context
     from pgrepl.server.workers import spark_process, worker_process
 
     log = server_log(log_file)
-    tls = None
-    binding = None
-    if settings.certificate is not None:
-        tls = server_context(settings.certificate, settings.key, settings.authority)
-        binding = _certificate_hash(settings.certificate)
+    tls = _tls(settings, "postgresql")
+    binding = None if settings.certificate is None else _certificate_hash(settings.certificate)
     state = ServerState()
-    listening = None if settings.metrics is None else listen(settings.metrics)
+    listening = None if settings.metrics is None else listen(settings.metrics, "statistics")
     with while_starting(listening, state):
         preload.load()
     with suppress(PgError):  # who connects is told
@@ -143,6 +153,8 @@ def _serve(
     if listening is not None:
         answering = monitoring_process(listening, state, settings, str(path), log)
         own.append(AuxiliaryProcess("monitor", answering, listening, lasts=True))
+    if settings.iceberg is not None:
+        own.append(_iceberg(settings, settings.iceberg, str(path), config, log))
     postmaster = Postmaster(settings, log, server.attend, own, state)
     postmaster.lock_catalog(Path(f"{path}-server.pid"))
     if pidfile is not None:
@@ -152,6 +164,32 @@ def _serve(
     finally:
         if pidfile is not None:
             pidfile.unlink(missing_ok=True)
+
+
+def _iceberg(
+    settings: ServerSettings, address: tuple[str, int], catalog: str, config: AuthenticationConfig, log: ServerLog
+) -> AuxiliaryProcess:
+    """The process that answers readers of Iceberg; its tokens hold as long as this server."""
+    from pgrepl.server.http import listen
+    from pgrepl.server.iceberg.access import Access
+    from pgrepl.server.iceberg.process import iceberg_process
+    from pgrepl.server.iceberg.routes import Routes
+    from pgrepl.server.iceberg.storage import Storage
+    from pgrepl.server.postmaster import AuxiliaryProcess
+
+    listening = listen(address, "readers of Iceberg")
+    log.log(f'answering readers of Iceberg on address "{address[0]}", port {address[1]}')
+    routes = Routes(Access(config, secrets.token_bytes(32)), Storage())
+    answering = iceberg_process(listening, routes, settings, catalog, log, _tls(settings, "http/1.1"))
+    return AuxiliaryProcess("iceberg", answering, listening)
+
+
+def _tls(settings: ServerSettings, protocol: str) -> ssl.SSLContext | None:
+    from pgrepl.server.tls import server_context
+
+    if settings.certificate is None:
+        return None
+    return server_context(settings.certificate, settings.key, settings.authority, protocol)
 
 
 def _certificate_hash(certificate: Path) -> bytes:

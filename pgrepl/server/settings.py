@@ -37,6 +37,7 @@ class ServerSettings:
     key: Path
     authority: Path | None
     metrics: tuple[str, int] | None  # address and port of /metrics; None: there is none
+    iceberg: tuple[str, int] | None  # of the catalog for readers of Iceberg
 
 
 def server_settings(session: Session, folder: Path, given: Mapping[str, str]) -> ServerSettings:
@@ -69,17 +70,17 @@ def server_settings(session: Session, folder: Path, given: Mapping[str, str]) ->
         path(str(value("ssl_cert_file"))) if value("ssl") else None,
         path(str(value("ssl_key_file"))),
         path(str(value("ssl_ca_file"))) if value("ssl_ca_file") else None,
-        address_and_port(str(value("pgrepl.metrics_listen"))),
+        *(address_and_port(name, str(value(name))) for name in ("pgrepl.metrics_listen", "pgrepl.iceberg_listen")),
     )
 
 
-def address_and_port(text: str) -> tuple[str, int] | None:
+def address_and_port(name: str, text: str) -> tuple[str, int] | None:
     """`[ADDRESS:]PORT`, by default of 127.0.0.1; None: nothing is given."""
     if not text.strip():
         return None
     address, _, port = text.strip().rpartition(":")
     if not port.isdigit() or not 0 < int(port) < 65536:
-        said = f'invalid value for parameter "pgrepl.metrics_listen": "{text}"'
+        said = f'invalid value for parameter "{name}": "{text}"'
         raise PgError("22023", said, hint="Give a port, or an address and a port such as 127.0.0.1:9187.")
     return address.strip("[]") or "127.0.0.1", int(port)
 

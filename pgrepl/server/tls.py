@@ -13,7 +13,8 @@ from pathlib import Path
 from pgrepl.errors import PgError
 
 
-def server_context(certificate: Path, key: Path, authority: Path | None) -> ssl.SSLContext:
+def server_context(certificate: Path, key: Path, authority: Path | None, protocol: str) -> ssl.SSLContext:
+    """`protocol` is what is spoken over TLS, by the name that ALPN has for it."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     _check_key(key)
@@ -29,7 +30,7 @@ def server_context(certificate: Path, key: Path, authority: Path | None) -> ssl.
             text = getattr(problem, "strerror", None) or str(problem)
             raise PgError("F0000", f'could not load root certificate file "{authority}": {text}') from None
         context.verify_mode = ssl.CERT_OPTIONAL
-    context.set_alpn_protocols(["postgresql"])
+    context.set_alpn_protocols([protocol])
     return context
 
 

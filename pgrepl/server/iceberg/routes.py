@@ -1,0 +1,326 @@
+"""The answers of Iceberg's REST catalog (its OpenAPI specification), read-only.
+
+Without a warehouse a namespace is what DuckLake calls a schema: `shop` is the schema public of database shop,
+`shop.sales` its schema sales. With a database as the warehouse, which readers then have in their paths, namespaces are
+the database's schemas: `public`, `sales`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, quote, unquote
+
+from pgrepl.catalog.login import admit_user
+from pgrepl.catalog.transaction import reading
+from pgrepl.errors import PgError
+from pgrepl.iceberg import tables
+from pgrepl.iceberg.metadata import state_of, table_metadata
+from pgrepl.iceberg.place import Place, place_of
+from pgrepl.lake.snapshot_pins import promise
+from pgrepl.server.http import Answer, Request
+from pgrepl.server.iceberg.access import Access, BadGrant, Unauthorized, Visitor
+from pgrepl.server.iceberg.storage import Storage
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.iceberg.tables import Described, Namespace
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE")
+_SEPARATOR = "\x1f"  # of the levels of a namespace in a path
+TOKENS = "/v1/oauth/tokens"
+_PAGE = 1000  # names on a page whose size is not given
+_PUBLIC = "public"
+_NAMESPACES = "/v1/{prefix}/namespaces"
+_TABLE = f"{_NAMESPACES}/{{namespace}}/tables/{{table}}"
+ENDPOINTS = [
+    f"GET {_NAMESPACES}", f"GET {_NAMESPACES}/{{namespace}}", f"HEAD {_NAMESPACES}/{{namespace}}",
+    f"GET {_NAMESPACES}/{{namespace}}/tables", f"GET {_TABLE}", f"HEAD {_TABLE}", f"POST {_TABLE}/metrics",
+    f"GET {_TABLE}/credentials", f"GET {_NAMESPACES}/{{namespace}}/views",
+]  # fmt: skip
+_STATUS = {"28P01": 401, "28000": 403, "42501": 403, "3D000": 404, "0A000": 406, "22023": 400, "53300": 503}
+_KINDS = {
+    400: "BadRequestException", 401: "NotAuthorizedException", 403: "ForbiddenException", 404: "NotFoundException",
+    405: "UnsupportedOperationException", 406: "UnsupportedOperationException", 503: "ServiceUnavailableException",
+}  # fmt: skip
+_CONTENT = "application/json"
+
+
+class Refused(Exception):
+    """An answer that is an error of the protocol."""
+
+    def __init__(self, status: int, text: str, kind: str = "") -> None:
+        super().__init__(text)
+        self.status = status
+        self.kind = kind
+
+
+def no_table(namespace: Sequence[str], name: str) -> Refused:
+    return Refused(404, f"Table does not exist: {'.'.join([*namespace, name])}", "NoSuchTableException")
+
+
+def no_namespace(namespace: Sequence[str]) -> Refused:
+    return Refused(404, f"Namespace does not exist: {'.'.join(namespace)}", "NoSuchNamespaceException")
+
+
+@dataclass(frozen=True)
+class Routes:
+    """Answers requests, each in a read transaction of its own."""
+
+    access: Access
+    storage: Storage
+
+    def answer(self, outside: Session, request: Request) -> Answer:
+        """`outside` is a session that has entered no database."""
+        try:
+            with reading(outside):
+                return self._answer(outside, request)
+        except BadGrant as problem:
+            return _json({"error": problem.code, "error_description": str(problem)}, 400)
+        except Unauthorized as problem:
+            return complaint(401, str(problem))
+        except Refused as problem:
+            return complaint(problem.status, str(problem), problem.kind)
+
+    def _answer(self, outside: Session, request: Request) -> Answer:
+        parts = _parts(request.path)
+        if parts == ["oauth", "tokens"]:
+            if request.method != "POST":
+                raise Refused(405, "a token is asked for by POST")
+            return _json(self.access.grant(outside, request), headers=[("Cache-Control", "no-store")])
+        visitor = self.access.visitor(outside, request)
+        looks = request.method in ("GET", "HEAD")
+        if parts == ["config"] and looks:
+            return _config(visitor, outside, _query(request))
+        warehouse = None if parts[0] == "namespaces" else parts.pop(0)
+        if parts[:1] == ["namespaces"] and len(parts) <= 5:
+            asked = _Asked(self, outside, visitor, warehouse, request, _query(request))
+            if looks:
+                return asked.answer(parts[1:])
+            if request.method == "POST" and parts[2:3] == ["tables"] and parts[4:] == ["metrics"]:
+                asked.session(asked.namespace(parts[1]))
+                return Answer(204)
+        if looks:
+            raise Refused(404, f"there is no {request.path}")
+        visitor.databases(outside)
+        raise Refused(406, "this catalog is read-only: tables are written by SQL, with pgrepl")
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """One request for namespaces or what is in them."""
+
+    routes: Routes
+    outside: Session
+    visitor: Visitor
+    warehouse: str | None
+    request: Request
+    query: dict[str, str]
+
+    def answer(self, parts: list[str]) -> Answer:
+        if not parts:
+            return self._namespaces()
+        namespace = self.namespace(parts[0])
+        match parts[1:]:
+            case []:
+                self._existing(namespace)
+                if self.request.method == "HEAD":
+                    return Answer(204)
+                return _json({"namespace": self._shown(namespace), "properties": {}})
+            case ["tables"]:
+                found = tables.tables(self._existing(namespace), namespace)
+                return self._page("identifiers", [{"namespace": self._shown(namespace), "name": n} for n in found])
+            case ["views"]:
+                self._existing(namespace)
+                return _json({"identifiers": []})
+            case ["views", name]:
+                raise Refused(404, f"View does not exist: {'.'.join([*namespace, name])}", "NoSuchViewException")
+            case ["tables", name]:
+                return self._table(self._found(namespace, name))
+            case ["tables", name, "credentials"]:
+                return _json({"storage-credentials": self._credentials(self._found(namespace, name))})
+        raise Refused(404, f"there is no {self.request.path}")
+
+    # --- namespaces -----------------------------------------------------------------------------------------------
+
+    def namespace(self, text: str) -> Namespace:
+        """The namespace that a path means."""
+        given = tuple(text.split(_SEPARATOR))
+        if self.warehouse is None:
+            return given
+        return (self.warehouse,) if given == (_PUBLIC,) else (self.warehouse, *given)
+
+    def _shown(self, namespace: Namespace) -> list[str]:
+        if self.warehouse is None:
+            return list(namespace)
+        return list(namespace[1:]) or [_PUBLIC]
+
+    def session(self, namespace: Namespace) -> Session:
+        """A session in the database of a namespace."""
+        try:
+            return self.visitor.admit(self.outside, namespace[0])
+        except PgError as error:
+            if error.sqlstate == "3D000":
+                raise no_namespace(self._shown(namespace)) from None
+            raise
+
+    def _existing(self, namespace: Namespace) -> Session:
+        session = self.session(namespace)
+        if not tables.has_namespace(session, namespace):
+            raise no_namespace(self._shown(namespace))
+        return session
+
+    def _namespaces(self) -> Answer:
+        parent = self.query.get("parent")
+        if parent:
+            within = self.namespace(parent)
+            session = self._existing(within)
+            found = [] if self.warehouse is not None else tables.namespaces(session, within)
+        elif self.warehouse is not None:
+            top = (self.warehouse,)
+            session = self.session(top)
+            found = [each for each in (top, *tables.namespaces(session, top)) if tables.has_namespace(session, each)]
+        else:
+            may_enter = self.visitor.databases(self.outside)
+            role = admit_user(self.outside, self.visitor.user)
+            anywhere = self.outside.elsewhere(self.outside.database_oid, role.oid)
+            found = [each for each in tables.namespaces(anywhere) if each[0] in may_enter]
+        return self._page("namespaces", [self._shown(each) for each in found])
+
+    def _page(self, what: str, found: list[Any]) -> Answer:
+        """A list, or one page of it, if the reader knows pages. A page's token is where it begins."""
+        token = self.query.get("pageToken")
+        if token is None and "pageSize" not in self.query:
+            return _json({what: found})
+        size, begin = _number(self.query.get("pageSize") or str(_PAGE)), _number(token or "0")
+        if not size:
+            raise Refused(400, "a page has a size of at least 1")
+        end = begin + size
+        return _json({what: found[begin:end], "next-page-token": str(end) if end < len(found) else None})
+
+    # --- tables ---------------------------------------------------------------------------------------------------
+
+    def _found(self, namespace: Namespace, name: str) -> Described:
+        """The table. Spark asks for `schema.table`.`snapshots` as one before it reads a table's own metadata: what is
+        in no namespace is no table."""
+        found = None
+        with suppress(Refused):
+            found = tables.find(self.session(namespace), namespace, name)
+        if found is None:
+            raise no_table(self._shown(namespace), name)
+        return found
+
+    def _table(self, found: Described) -> Answer:
+        if self.request.method == "HEAD":
+            return Answer(204)
+        kept = self.query.get("snapshots", "all")
+        if kept not in ("all", "refs"):
+            raise Refused(400, f'invalid value for parameter "snapshots": "{kept}"')
+        place = place_of(found.session)
+        config = self._storage(found, place)
+        state = json.dumps([state_of(found), kept, config, self._shown(found.namespace)])
+        tag = f'"{hashlib.sha256(state.encode()).hexdigest()[:32]}"'
+        if _matches(self.request.headers.get("if-none-match", ""), tag):
+            promise(found.session, found.snapshot, int(found.session.settings.value("pgrepl.iceberg_grace")))
+            return Answer(304, headers=(("ETag", tag),))
+        metadata = table_metadata(found, place)
+        text = metadata.json if kept == "all" else _only_referenced(metadata.json)
+        head = json.dumps({"metadata-location": metadata.location, "config": config})
+        return Answer(200, f'{head[:-1]}, "metadata": {text}}}', _CONTENT, (("ETag", tag),))
+
+    def _credentials(self, found: Described) -> list[dict[str, Any]]:
+        place = place_of(found.session)
+        config = self._storage(found, place)
+        folders = {found.session.catalog.data_path, f"{place.location}/"} if config else set()
+        return [{"prefix": folder, "config": config} for folder in sorted(folders)]
+
+    def _storage(self, found: Described, place: Place) -> dict[str, str]:
+        return self.routes.storage.config(found.session, [found.session.catalog.data_path, f"{place.location}/"])
+
+
+def _config(visitor: Visitor, outside: Session, query: dict[str, str]) -> Answer:
+    overrides = {}
+    warehouse = query.get("warehouse", "")
+    if warehouse:
+        try:
+            visitor.admit(outside, warehouse)
+        except PgError as error:
+            if error.sqlstate == "3D000":
+                raise Refused(404, f"Warehouse does not exist: {warehouse}", "NoSuchWarehouseException") from None
+            raise
+        if warehouse == "namespaces":  # it would be taken for a path without a warehouse
+            raise Refused(400, f'database "{warehouse}" cannot be a warehouse')
+        overrides["prefix"] = quote(warehouse, safe="")
+    else:
+        visitor.databases(outside)
+    return _json({"defaults": {}, "overrides": overrides, "endpoints": ENDPOINTS})
+
+
+# --- texts ------------------------------------------------------------------------------------------------------------
+
+
+def _parts(path: str) -> list[str]:
+    """The parts of a path after /v1."""
+    try:
+        first, *parts = [unquote(part, errors="strict") for part in path.rstrip("/").split("/")[1:]]
+    except ValueError:
+        raise Refused(400, "the path is malformed") from None
+    if any("\0" in part for part in parts):
+        raise Refused(400, "the path is malformed")
+    if first != "v1" or not parts:
+        raise Refused(404, f"there is no {path}")
+    return parts
+
+
+def _query(request: Request) -> dict[str, str]:
+    try:
+        found = parse_qs(request.query, keep_blank_values=True, errors="strict", max_num_fields=32)
+    except ValueError:
+        raise Refused(400, "the query is malformed") from None
+    if any("\0" in value for values in found.values() for value in values):
+        raise Refused(400, "the query is malformed")
+    return {name: values[0] for name, values in found.items()}
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise Refused(400, f'not a number of names: "{text}"')
+    return int(text)
+
+
+def _matches(header: str, tag: str) -> bool:
+    return tag in [each.strip().removeprefix("W/") for each in header.split(",")]
+
+
+def _only_referenced(text: str) -> str:
+    """The metadata without snapshots that no branch and no tag names."""
+    found = json.loads(text)
+    named = {each["snapshot-id"] for each in found.get("refs", {}).values()}
+    found["snapshots"] = [each for each in found.get("snapshots", []) if each["snapshot-id"] in named]
+    return json.dumps(found)
+
+
+def _json(value: Any, status: int = 200, headers: Sequence[tuple[str, str]] = ()) -> Answer:
+    return Answer(status, json.dumps(value), _CONTENT, tuple(headers))
+
+
+def complaint(status: int, text: str, kind: str = "") -> Answer:
+    """An error, as the specification's ErrorModel has it."""
+    kind = kind or _KINDS.get(status, "BadRequestException" if status < 500 else "InternalServerError")
+    challenge = (("WWW-Authenticate", 'Bearer realm="pgrepl"'),) if status == 401 else ()
+    retry = (("Retry-After", "1"),) if status == 503 else ()
+    return _json({"error": {"message": text, "type": kind, "code": status}}, status, challenge + retry)
+
+
+def failure(request: Request, error: PgError) -> Answer:
+    """The answer to a request that an error has ended."""
+    report = error.report
+    text = "\n".join(filter(None, (report.message, report.detail, report.hint)))
+    status = _STATUS.get(error.sqlstate, 500)
+    if request.path.endswith(TOKENS) and status in (401, 403):
+        return _json({"error": "invalid_client", "error_description": text}, 401)
+    return complaint(status, text)
