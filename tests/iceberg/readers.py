@@ -46,7 +46,7 @@ READERS: dict[str, Callable[..., list[Row]]] = {
 def duck() -> Any:
     duckdb = pytest.importorskip("duckdb")
     link = duckdb.connect(config={"allow_unsigned_extensions": "true", "threads": 2})
-    for name in ("avro", "iceberg"):
+    for name in ("avro", "httpfs", "iceberg"):
         folder = next(iter(importlib.import_module(f"duckdb_extension_{name}").__path__))
         (file,) = glob.glob(f"{folder}/**/*.duckdb_extension", recursive=True)
         link.execute(f"LOAD '{file}'")

@@ -20,6 +20,7 @@ import pytest
 from pgrepl.server import http as server_http
 from tests.harness.programs import eventually
 from tests.harness.serving import Serving, serving
+from tests.iceberg.readers import Row, duck, plain
 from tests.postgres.server import free_port
 
 RULES = """\
@@ -290,6 +291,77 @@ def test_a_token_ends(catalog: Catalog) -> None:
     catalog.sql("ALTER SYSTEM RESET pgrepl.iceberg_token_lifetime")
     catalog.sql("SELECT pg_reload_conf()")
     eventually(lambda: catalog.grant("ann", "of ann").body["expires_in"] == 3600)
+
+
+# --- readers ----------------------------------------------------------------------------------------------------------
+
+EVERY = "SELECT id, name, price, at, day, tags, ok, ratio, key FROM every"
+
+
+@pytest.fixture(scope="module")
+def every(catalog: Catalog) -> list[Row]:
+    """The rows of a table that has files, deleted rows, and rows in the catalog."""
+    catalog.sql(
+        "CREATE TABLE every (id bigint PRIMARY KEY, name text, price numeric(9,2), at timestamptz, day date,"
+        " tags text[], ok bool, ratio double precision, key uuid); GRANT SELECT ON every TO ann"
+    )
+    values = "g, 'n' || g, g * 1.25, '2026-01-01Z'::timestamptz + g * interval '1 hour', '2026-01-01'::date + g"
+    values += ", ARRAY['a', NULL, g::text], g % 3 = 0, g / 7.0, '00000000-0000-0000-0000-000000000001'"
+    catalog.sql(f"INSERT INTO every SELECT {values} FROM generate_series(1, 500) g")
+    catalog.sql("UPDATE every SET name = name || '!' WHERE id % 50 = 0")
+    catalog.sql("DELETE FROM every WHERE id BETWEEN 100 AND 140")
+    catalog.sql("INSERT INTO every (id, name) VALUES (1001, NULL)")
+    with catalog.serving.connect(dbname="shop") as con:
+        return in_order(con.execute(EVERY).fetchall())
+
+
+def in_order(rows: list[tuple[Any, ...]]) -> list[Row]:
+    return sorted((tuple(map(plain, row)) for row in rows), key=repr)
+
+
+@pytest.mark.parametrize("given", [{}, {"warehouse": "shop"}, {"warehouse": "shop", "credential": "ann:of ann"}])
+def test_pyiceberg(catalog: Catalog, every: list[Row], given: dict[str, str]) -> None:
+    rest = pytest.importorskip("pyiceberg.catalog.rest")
+    lake = rest.RestCatalog("lake", uri=f"http://127.0.0.1:{catalog.port}", **given)
+    table = lake.load_table("public.every" if given else "shop.every")
+    assert in_order([tuple(row.values()) for row in table.scan().to_arrow().to_pylist()]) == every
+    assert not lake.table_exists("shop.nothing")
+    with pytest.raises(NotImplementedError, match="does not support endpoint"):
+        lake.create_namespace("mine")
+
+
+@pytest.mark.parametrize("option", ["AUTHORIZATION_TYPE 'none'", "SECRET ann"])
+def test_duckdb(catalog: Catalog, every: list[Row], option: str) -> None:
+    at = f"http://127.0.0.1:{catalog.port}"
+    link = duck().cursor()
+    who = "CLIENT_ID 'ann', CLIENT_SECRET 'of ann'"
+    link.execute(f"CREATE OR REPLACE SECRET ann (TYPE iceberg, {who}, OAUTH2_SERVER_URI '{at}/v1/oauth/tokens')")
+    link.execute(f"ATTACH '' AS lake (TYPE iceberg, ENDPOINT '{at}', {option})")
+    link.execute(f"ATTACH 'shop' AS shop (TYPE iceberg, ENDPOINT '{at}', {option})")
+    try:
+        for name in ("lake.shop.every", "shop.public.every"):
+            found = link.sql(f"SELECT * FROM {name}").to_arrow_table().to_pylist()
+            assert in_order([tuple(row.values()) for row in found]) == every
+        assert link.sql("SELECT count(*) FROM shop.public.every WHERE price > 600").fetchall() == [(20,)]
+        with pytest.raises(Exception, match="read-only"):
+            link.execute("CREATE TABLE shop.public.mine (a int)")
+    finally:
+        link.execute("DETACH lake; DETACH shop; DROP SECRET ann")
+
+
+def test_what_was_handed_out_stays_readable(catalog: Catalog) -> None:
+    rest = pytest.importorskip("pyiceberg.catalog.rest")
+    catalog.sql("CREATE TABLE moved (a int)")
+    catalog.sql("INSERT INTO moved SELECT generate_series(1, 300)")
+    table = rest.RestCatalog("lake", uri=f"http://127.0.0.1:{catalog.port}").load_table("shop.moved")
+    with catalog.serving.connect(dbname="shop") as con:
+        con.execute("SET pgrepl.file_grace = 0")
+        con.execute("SET pgrepl.keep_snapshots = 0")
+        con.execute("DELETE FROM moved WHERE a <= 100")
+        con.execute("VACUUM FULL moved")
+        con.execute("VACUUM moved")
+    assert table.scan().to_arrow().num_rows == 300
+    assert table.refresh().scan().to_arrow().num_rows == 200
 
 
 # --- who means no good ------------------------------------------------------------------------------------------------
