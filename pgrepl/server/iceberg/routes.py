@@ -48,6 +48,7 @@ _KINDS = {
     405: "UnsupportedOperationException", 406: "UnsupportedOperationException", 503: "ServiceUnavailableException",
 }  # fmt: skip
 _CONTENT = "application/json"
+_CREDENTIALS = "storage-credentials"
 
 
 class Refused(Exception):
@@ -142,7 +143,7 @@ class _Asked:
             case ["tables", name]:
                 return self._table(self._found(namespace, name))
             case ["tables", name, "credentials"]:
-                return _json({"storage-credentials": self._credentials(self._found(namespace, name))})
+                return self._credentials(self._found(namespace, name))
         raise Refused(404, f"there is no {self.request.path}")
 
     # --- namespaces -----------------------------------------------------------------------------------------------
@@ -221,25 +222,27 @@ class _Asked:
         if kept not in ("all", "refs"):
             raise Refused(400, f'invalid value for parameter "snapshots": "{kept}"')
         place = place_of(found.session)
-        config = self._storage(found, place)
-        state = json.dumps([state_of(found), kept, config, self._shown(found.namespace)])
+        storage = self._storage(found, place)
+        state = json.dumps([state_of(found), kept, storage, self._shown(found.namespace)])
         tag = f'"{hashlib.sha256(state.encode()).hexdigest()[:32]}"'
         if _matches(self.request.headers.get("if-none-match", ""), tag):
             promise(found.session, found.snapshot, int(found.session.settings.value("pgrepl.iceberg_grace")))
             return Answer(304, headers=(("ETag", tag),))
         metadata = table_metadata(found, place)
         text = metadata.json if kept == "all" else _only_referenced(metadata.json)
-        head = json.dumps({"metadata-location": metadata.location, "config": config})
+        head = json.dumps({"metadata-location": metadata.location, **storage})
         return Answer(200, f'{head[:-1]}, "metadata": {text}}}', _CONTENT, (("ETag", tag),))
 
-    def _credentials(self, found: Described) -> list[dict[str, Any]]:
-        place = place_of(found.session)
-        config = self._storage(found, place)
-        folders = {found.session.catalog.data_path, f"{place.location}/"} if config else set()
-        return [{"prefix": folder, "config": config} for folder in sorted(folders)]
+    def _credentials(self, found: Described) -> Answer:
+        return _json({_CREDENTIALS: self._storage(found, place_of(found.session)).get(_CREDENTIALS, [])})
 
-    def _storage(self, found: Described, place: Place) -> dict[str, str]:
-        return self.routes.storage.config(found.session, [found.session.catalog.data_path, f"{place.location}/"])
+    def _storage(self, found: Described, place: Place) -> dict[str, Any]:
+        """What the reader is told of the folders with data and with metadata."""
+        folders = sorted({found.session.catalog.data_path, f"{place.location}/"})
+        config = self.routes.storage.config(found.session, folders)
+        if "s3.access-key-id" not in config:
+            return {"config": config}
+        return {"config": config, _CREDENTIALS: [{"prefix": each, "config": config} for each in folders]}
 
 
 def _config(visitor: Visitor, outside: Session, query: dict[str, str]) -> Answer:
