@@ -27,6 +27,7 @@ files_cluster      the same on a standalone cluster
 postgres           a copy and changes from a PostgreSQL server, beside its own subscriber
 stream             how late rows from a server are, what they cost it, copies beside a binary COPY, also killed
 server             `pgrepl serve` with its clients
+iceberg_rest       Iceberg's REST catalog: an answer, and commits while it is asked
 
 PGREPL_BENCH_ROWS (10 million) and, for a cluster, PGREPL_BENCH_CHANGES (10 million) make them smaller. Besides:
 `python -m benchmarks.upkeep` draws the hour of a follower, `pytest -m slow tests/faults/test_killed_executors.py` kills
@@ -48,6 +49,7 @@ from benchmarks import (
     files,
     files_cluster,
     iceberg,
+    iceberg_rest,
     lake,
     parse_rate,
     postgres,
@@ -69,7 +71,7 @@ from benchmarks import (
 MODULES = (
     *(start, answers, parse_rate, ddl_rate, catalog_size, catalog_queries, scale, iceberg, lake, statements, types),
     *(replicate, replicate_copy, replicate_batch, replicate_memory, replicate_cluster, scattered, triggers),
-    *(files, files_cluster, postgres, stream, server),
+    *(files, files_cluster, postgres, stream, server, iceberg_rest),
 )
 
 
