@@ -1,6 +1,7 @@
 """Asks DuckDB about a lake: python in_duckdb.py CATALOG QUERY. Needs: pip install duckdb
 
-The table `orders` of database `shop` is `shop.orders` there.
+CATALOG is the file, which DuckDB reads as DuckLake, or the address of `pgrepl serve --iceberg`. The table `orders` of
+database `shop` is `lake.shop.orders` there, and in a lake `shop.orders` too.
 """
 
 import sys
@@ -23,10 +24,15 @@ def load(link: duckdb.DuckDBPyConnection, extension: str) -> None:
 
 def main(catalog: str, query: str) -> None:
     link = duckdb.connect(config={"allow_unsigned_extensions": "true"})
-    for extension in ("sqlite_scanner", "ducklake"):
+    if catalog.startswith("http"):
+        extensions = ("avro", "httpfs", "iceberg")
+        attach = f"ATTACH '' AS lake (TYPE iceberg, ENDPOINT '{catalog}', AUTHORIZATION_TYPE 'none')"
+    else:
+        extensions = ("sqlite_scanner", "ducklake")
+        attach = f"ATTACH 'ducklake:sqlite:{catalog}' AS lake; USE lake"
+    for extension in extensions:
         load(link, extension)
-    link.execute(f"ATTACH 'ducklake:sqlite:{catalog}' AS lake")
-    link.execute("USE lake")
+    link.execute(attach)
     print(link.sql(query))
 
 

@@ -75,8 +75,9 @@ class Catalog:
 
 @pytest.fixture(scope="module")
 def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
-    port = free_port()
-    with serving(tmp_path_factory.mktemp("served"), "--iceberg", str(port), rules=RULES) as served:
+    port, folder = free_port(), tmp_path_factory.mktemp("served")
+    (folder / "pgrepl.toml").write_text(f'[settings]\n"pgrepl.iceberg_listen" = {port}\n')
+    with serving(folder, rules=RULES) as served:
         found = Catalog(served, port)
         for role in ("ann", "bob", "carl"):
             served.ask(f"CREATE ROLE {role} LOGIN PASSWORD 'of {role}'")
