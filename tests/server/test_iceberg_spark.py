@@ -49,7 +49,8 @@ def test_spark(tmp_path: Path) -> None:
                 query.format("lake.shop.orders"), query.format("shop.public.orders"),
                 "SHOW TABLES IN shop.public", "SELECT count(*) > 1 FROM lake.shop.orders.snapshots",
                 "SELECT count(*) FROM shop.public.orders.files WHERE content = 1", "SELECT * FROM shop.public.hidden",
-                "INSERT INTO shop.public.orders SELECT * FROM shop.public.orders", "CREATE TABLE shop.public.mine (a int)",
+                "INSERT INTO shop.public.orders SELECT * FROM shop.public.orders",
+                "CREATE TABLE shop.public.mine (a int)",
             ],
         )  # fmt: skip
     assert answers[:2] == [rows, rows]
