@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import getpass
+import json
 import signal
 import socket
+import ssl
 import struct
 import subprocess
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
 
 import psycopg
 import pytest
@@ -16,6 +22,9 @@ import pytest
 from pgrepl.server.hba import BadLine, Rule, read_rules
 from tests.harness.programs import eventually
 from tests.harness.serving import Serving, serving
+from tests.postgres.server import free_port
+
+ICEBERG = free_port()
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +44,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
         "host postgres old,app,bare 127.0.0.1/32 password\n"
     )
     (folder / "pg_ident.conf").write_text(f"owner {getpass.getuser()} all\n")
-    with serving(folder, "-c", "ssl=on", rules=rules) as found:
+    with serving(folder, "-c", "ssl=on", "-c", f"pgrepl.iceberg_listen={ICEBERG}", rules=rules) as found:
         with found.connect() as con:
             con.execute("CREATE ROLE app LOGIN PASSWORD 'sécret'")
             con.execute("CREATE ROLE refused LOGIN")
@@ -49,6 +58,25 @@ def refused(served: Serving, **options: object) -> str:
     with pytest.raises(psycopg.OperationalError) as failed:
         served.connect(**{"host": "127.0.0.1", "connect_timeout": 30, **options})
     return str(failed.value).rpartition("FATAL:  ")[2].strip()
+
+
+def test_readers_of_iceberg_are_let_in_by_the_same_rules(guarded: Serving) -> None:
+    trusting = ssl.create_default_context(cafile=str(guarded.folder / "server.crt"))
+
+    def asked(path: str, body: dict[str, str] | None = None, token: str = "", scheme: str = "https") -> Any:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        data = None if body is None else urlencode(body).encode()
+        request = urllib.request.Request(f"{scheme}://localhost:{ICEBERG}/v1/{path}", data, headers)
+        with urllib.request.urlopen(request, context=trusting, timeout=60) as answer:
+            return json.loads(answer.read())
+
+    given = {"grant_type": "client_credentials", "client_id": "app", "client_secret": "sécret"}
+    token = asked("oauth/tokens", given)["access_token"]
+    assert asked("namespaces", token=token) == {"namespaces": [["older"], ["postgres"], ["shop"]]}
+    assert asked("template1/namespaces", token=token) == {"namespaces": []}
+    assert asked("shop/namespaces", token=token, scheme="http") == {"namespaces": [["public"]]}
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        asked("template1/namespaces", token=token, scheme="http")
 
 
 def test_a_password_opens_with_and_without_tls(guarded: Serving) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -116,6 +117,27 @@ def test_who_has_no_token_and_needs_one_is_told(tmp_path: Path) -> None:
         assert asking.ask(path)[0] == 401, path
     assert asking.ask("namespaces", FAR)[0] == 403
     assert "Traceback" not in (asking.log.read_text() if asking.log.exists() else "")
+
+
+def test_more_than_can_be_answered(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Readers are told to come again while threads are stuck; and then they are answered."""
+    stuck = threading.Event()
+    answer = Routes.answer
+
+    def slow(*given: Any) -> Answer:
+        stuck.wait(60)
+        return answer(*given)
+
+    monkeypatch.setattr(Routes, "answer", slow)
+    waiting = [Request("GET", "/v1/config", "", {}, b"", Peer(INSIDE), 0.0) for _ in range(32)]  # type: ignore[arg-type]
+    assert [asking.desk.respond(each) for each in waiting] == [None] * 32
+    status, refused = asking.ask("config", INSIDE)
+    assert (status, refused["error"]["type"]) == (503, "ServiceUnavailableException")
+    stuck.set()
+    for each in waiting:
+        while (found := asking.desk.respond(each)) is None:
+            time.sleep(0.001)
+        assert found.status == 200
 
 
 @pytest.mark.slow

@@ -69,7 +69,10 @@ class Desk:
         except PgError as error:
             if error.report.severity == "FATAL":
                 self._log.report(error.report)
-            return failure(request, error)
+            answer = failure(request, error)
+            if answer.status >= 500:  # the catalog may have gone, and come again
+                self._forget()
+            return answer
         except Exception as problem:  # a mistake of ours: the next request finds another session
             self._forget()
             self._log.log(f"could not answer a reader of Iceberg: {problem!r}")
