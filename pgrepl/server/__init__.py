@@ -14,5 +14,6 @@ extended        Parse, Bind, Describe, Execute, Close: prepared statements and p
                 arguments: the values in both
 channel         messages as bytes, in and out; reports, rows: what they contain
 replication/    replication connections: their commands, and the sender of a slot's changes
+http            the server of HTTP for monitoring/ (what Prometheus asks) and iceberg/ (Iceberg's REST catalog)
 workers         the server's auxiliary processes: subscriptions with autovacuum, and the JVM of all sessions
 """

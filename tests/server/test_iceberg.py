@@ -323,7 +323,8 @@ def in_order(rows: list[tuple[Any, ...]]) -> list[Row]:
 @pytest.mark.parametrize("given", [{}, {"warehouse": "shop"}, {"warehouse": "shop", "credential": "ann:of ann"}])
 def test_pyiceberg(catalog: Catalog, every: list[Row], given: dict[str, str]) -> None:
     rest = pytest.importorskip("pyiceberg.catalog.rest")
-    lake = rest.RestCatalog("lake", uri=f"http://127.0.0.1:{catalog.port}", **given)
+    at = f"http://127.0.0.1:{catalog.port}"
+    lake = rest.RestCatalog("lake", uri=at, **{"oauth2-server-uri": f"{at}/v1/oauth/tokens", **given})
     table = lake.load_table("public.every" if given else "shop.every")
     assert in_order([tuple(row.values()) for row in table.scan().to_arrow().to_pylist()]) == every
     assert not lake.table_exists("shop.nothing")
