@@ -159,11 +159,18 @@ class HttpServer:
         known = self._tls is None
         number = accepted.fileno()
         self._connections[number] = _Connection(accepted, number, now, now + self._limits.sending, known)
-        self._selector.register(number, selectors.EVENT_READ)
+        self._watch(self._connections[number], selectors.EVENT_READ)
+
+    def _watch(self, connection: _Connection, events: int) -> None:
+        """Wait for these events of the connection from now on; 0: for none."""
+        with suppress(KeyError):
+            self._selector.unregister(connection.number)
+        if events:
+            self._selector.register(connection.number, events)
 
     def _close(self, connection: _Connection) -> None:
         if self._connections.pop(connection.number, None) is not None:
-            self._selector.unregister(connection.number)
+            self._watch(connection, 0)
             connection.socket.close()
 
     # --- what comes -----------------------------------------------------------------------------------------------
@@ -173,10 +180,10 @@ class HttpServer:
             if not connection.is_known:
                 self._look_for_tls(connection)
             while piece := connection.socket.recv(_PIECE):
-                if connection.request is None and not connection.lingers:
+                if not connection.lingers:
                     connection.received += piece
                     self._take(connection)
-                if connection.out:
+                if connection.request or connection.out or connection.number not in self._connections:
                     return
         except _AGAIN:
             return
@@ -218,6 +225,7 @@ class HttpServer:
             connection.until = time.monotonic() + self._limits.waiting
             request = Request(words[0], path, query, headers, rest[: int(length)], connection.socket, connection.begun)
             connection.request = request
+            self._watch(connection, 0)  # others may look at its certificate meanwhile
             self._try(connection, request)
 
     def _refuse(self, connection: _Connection, status: int, text: str) -> None:
@@ -243,7 +251,7 @@ class HttpServer:
         head = "".join(line + "\r\n" for line in lines).encode() + b"\r\n"
         connection.out = memoryview(head + body if connection.has_body else head)
         connection.until = time.monotonic() + self._limits.sending
-        self._selector.modify(connection.number, selectors.EVENT_WRITE)
+        self._watch(connection, selectors.EVENT_WRITE)
         self._write(connection)
 
     def _write(self, connection: _Connection) -> None:
@@ -261,7 +269,7 @@ class HttpServer:
             with suppress(OSError):
                 connection.socket.shutdown(socket.SHUT_WR)
             connection.until = time.monotonic() + _LINGER
-            self._selector.modify(connection.number, selectors.EVENT_READ)
+            self._watch(connection, selectors.EVENT_READ)
         else:
             self._close(connection)
 
