@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import socket
+import ssl
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -16,12 +19,13 @@ import pytest
 import pgrepl
 from pgrepl.replication.log import ServerLog
 from pgrepl.server.authentication import AuthenticationConfig
-from pgrepl.server.http import Answer, Request
+from pgrepl.server.http import Answer, HttpServer, Limits, Request, listen
 from pgrepl.server.iceberg.access import Access
 from pgrepl.server.iceberg.process import Desk, open_outside
-from pgrepl.server.iceberg.routes import Routes
+from pgrepl.server.iceberg.routes import METHODS, Routes, complaint
 from pgrepl.server.iceberg.storage import Storage
 from pgrepl.server.settings import server_settings
+from pgrepl.server.tls import server_context
 from tests.iceberg.readers import READERS, Row, plain
 from tests.postgres.server import Server, wheel_binaries
 
@@ -117,6 +121,48 @@ def test_who_has_no_token_and_needs_one_is_told(tmp_path: Path) -> None:
         assert asking.ask(path)[0] == 401, path
     assert asking.ask("namespaces", FAR)[0] == 403
     assert "Traceback" not in (asking.log.read_text() if asking.log.exists() else "")
+
+
+def test_a_certificate_says_who_a_reader_is(tmp_path: Path) -> None:
+    for name in ("localhost", "ann"):
+        made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}", "-days", "2"]
+        files = ["-keyout", f"{name}.key", "-out", f"{name}.crt"]
+        subprocess.run([*made, *files], cwd=tmp_path, check=True, capture_output=True)
+    (tmp_path / "localhost.key").chmod(0o600)
+    asking = Asking(tmp_path, f"hostssl all all {NEAR}/32 cert\n", str(tmp_path / "catalog.db"))
+    with pgrepl.connect(str(tmp_path / "catalog.db"), autocommit=True) as con:
+        con.cursor().execute("CREATE ROLE ann LOGIN")
+    context = server_context(*(tmp_path / each for each in ("localhost.crt", "localhost.key", "ann.crt")), "http/1.1")
+    listening = listen((NEAR, 0), "a test")
+    server = HttpServer(listening, asking.desk.respond, Limits(METHODS, 1000), complain=complaint, tls=context)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+
+    def asked(path: str, mine: bool, body: str | None = None, token: str = "") -> Any:
+        trusting = ssl.create_default_context(cafile=str(tmp_path / "localhost.crt"))
+        if mine:
+            trusting.load_cert_chain(tmp_path / "ann.crt", tmp_path / "ann.key")
+        con = http.client.HTTPSConnection("localhost", listening.getsockname()[1], timeout=60, context=trusting)
+        con.request("GET" if body is None else "POST", f"/v1/{path}", body, {"Authorization": f"Bearer {token}"})
+        answer = con.getresponse()
+        found = json.loads(answer.read())
+        con.close()
+        return answer.status, found
+
+    try:
+        ann, postgres = (
+            asked("oauth/tokens", True, f"grant_type=client_credentials&client_id={name}")[1]["access_token"]
+            for name in ("ann", "postgres")
+        )
+        assert asked("namespaces", True, token=ann) == (200, {"namespaces": [["postgres"]]})
+        status, answer = asked("namespaces", False, token=ann)
+        assert (status, answer["error"]["message"]) == (403, "connection requires a valid client certificate")
+        status, answer = asked("namespaces", True, token=postgres)
+        assert (status, answer["error"]["message"]) == (403, 'Certificate authentication failed for user "postgres"')
+    finally:
+        server.stop()
+        thread.join()
+        listening.close()
 
 
 def test_more_than_can_be_answered(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:

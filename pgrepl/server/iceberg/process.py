@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 from pgrepl.catalog import activity
 from pgrepl.errors import PgError
+from pgrepl.server.channel import ConnectionLost
 from pgrepl.server.http import Answer, HttpServer, Limits, Request
 from pgrepl.server.iceberg.routes import METHODS, TOKENS, Routes, complaint, failure
 
@@ -67,12 +68,14 @@ class Desk:
         try:
             return self._routes.answer(self._session(), request)
         except PgError as error:
-            if error.report.severity == "FATAL":
-                self._log.report(error.report)
             answer = failure(request, error)
             if answer.status >= 500:  # the catalog may have gone, and come again
                 self._forget()
+            if answer.status >= 500 or error.report.severity == "FATAL":
+                self._log.report(error.report)
             return answer
+        except ConnectionLost:
+            return complaint(500, "there is nobody to tell")
         except Exception as problem:  # a mistake of ours: the next request finds another session
             self._forget()
             self._log.log(f"could not answer a reader of Iceberg: {problem!r}")
