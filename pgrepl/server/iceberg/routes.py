@@ -223,7 +223,7 @@ class _Asked:
             raise Refused(400, f'invalid value for parameter "snapshots": "{kept}"')
         place = place_of(found.session)
         storage = self._storage(found, place)
-        state = json.dumps([state_of(found), kept, storage, self._shown(found.namespace)])
+        state = json.dumps([state_of(found), kept, storage])
         tag = f'"{hashlib.sha256(state.encode()).hexdigest()[:32]}"'
         if _matches(self.request.headers.get("if-none-match", ""), tag):
             promise(found.session, found.snapshot, int(found.session.settings.value("pgrepl.iceberg_grace")))
