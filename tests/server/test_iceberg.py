@@ -181,6 +181,10 @@ def test_snapshots_that_are_asked_for(catalog: Catalog) -> None:
     assert [each["snapshot-id"] for each in named["snapshots"]] == [every["current-snapshot-id"]]
     assert every["current-snapshot-id"] in [each["snapshot-id"] for each in every["snapshots"]]
     assert catalog.ask(path + "?snapshots=some").error == "BadRequestException"
+    catalog.sql("ALTER ROLE ann SET pgrepl.iceberg_snapshots = 0; GRANT SELECT ON sales.hours TO ann")
+    last = catalog.ask(path, token=catalog.token("ann", "of ann")).body["metadata"]["snapshots"]
+    assert (len(every["snapshots"]) > 1, len(last)) == (True, 1)
+    catalog.sql("ALTER ROLE ann RESET pgrepl.iceberg_snapshots; REVOKE SELECT ON sales.hours FROM ann")
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,9 @@ class Visitor:
         client = self._client(database)
         authentication.check_certificate(self.request.connection, outside, self.config, rule, client)
         role, row = login.admit(outside, self.user, database)
-        return outside.elsewhere(row.oid, role.oid)
+        session = outside.elsewhere(row.oid, role.oid)
+        login.apply_stored_settings(session, role.oid, row.oid)
+        return session
 
     def databases(self, outside: Session) -> list[str]:
         """The databases that the visitor may enter; an error if there is none."""
