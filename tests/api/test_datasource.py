@@ -107,6 +107,8 @@ def test_filters_are_pushed_when_a_person_says_so(pushing: SparkSession, con: pg
 def test_pushed_filters_give_what_spark_gives(pushing: SparkSession, table: pgrepl.Connection, catalog: Path) -> None:
     from pyspark.sql import functions as F
 
+    # by its statistics of what it keeps in memory Spark would leave out NaN
+    pushing.conf.set("spark.sql.inMemoryColumnarStorage.partitionPruning", "false")
     whole = read(pushing, catalog, table="t").cache()
     kinds = {field.name: field.dataType for field in whole.schema.fields}
     chance = random.Random()
