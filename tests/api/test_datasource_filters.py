@@ -13,6 +13,7 @@ import pytest
 
 import pgrepl
 from pgrepl.api.datasource.readers import FilteringReader, TableReader, schema_of
+from pgrepl.errors import PgError
 from tests.api.test_datasource_parts import rows, said
 
 spark = pytest.importorskip("pyspark.sql.datasource")
@@ -184,3 +185,24 @@ def test_a_filter_leaves_out_files_and_keeps_privileges(table: pgrepl.Connection
     parts = reader.partitions()
     assert sorted(row["id"] for row in rows(reader, parts)) == [46, 47, 48, 49]
     assert sum(len(each.part.rows) for each in parts) == 1
+
+
+def test_filters_of_a_partitioned_table(con: pgrepl.Connection, catalog: Path) -> None:
+    con.execute("CREATE TABLE t (a int, b text) PARTITION BY RANGE (a)")
+    con.execute("CREATE TABLE t1 PARTITION OF t FOR VALUES FROM (0) TO (10)")
+    con.execute("CREATE TABLE t2 (b text, a int); ALTER TABLE t ATTACH PARTITION t2 FOR VALUES FROM (10) TO (20)")
+    con.execute("INSERT INTO t VALUES (1, 'x'), (2, NULL), (11, 'x'), (12, 'y')")
+    con.execute("CREATE PUBLICATION p FOR TABLE t WHERE (a > 1) WITH (publish_via_partition_root)")
+    for options, expected in (({"table": "t"}, [1, 11]), ({"publication": "p"}, [11])):
+        reader = FilteringReader(said(catalog, **options), schema_of(said(catalog, **options)))
+        assert list(reader.pushFilters([spark.EqualTo(("b",), "x"), spark.Not(spark.IsNull(("a",)))])) == []
+        assert sorted(row["a"] for row in rows(reader, reader.partitions())) == expected
+
+
+def test_a_spark_that_pushes_nothing_is_told(
+    table: pgrepl.Connection, catalog: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(spark.DataSourceReader, "pushFilters")
+    options = said(catalog, table="t", pushdown="true")
+    with pytest.raises(PgError, match=r"since 4\.1"):
+        FilteringReader(options, schema_of(options))
