@@ -1,7 +1,7 @@
 """Runs the examples of a Markdown file: each ```console block is a session, `$ ` lines are typed, the rest is printed.
 
 Blocks of one file share a folder, so that a later one sees what an earlier one made. A block that starts with
-`<!-- not run -->` on the line before is only shown.
+`<!-- not run -->` on the line before is only shown; if that ends in a word, a test that asks for the word runs it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Step:
     printed: str = ""
 
 
-def steps(text: str) -> list[Step]:
+def steps(text: str, word: str = "") -> list[Step]:
     found: list[Step] = []
     for block in BLOCK.finditer(text):
-        if not block["skip"]:
+        if f": {word} -->" in (block["skip"] or "") if word else not block["skip"]:
             line = text.count("\n", 0, block.start("text")) + 1
             found += _steps_of(block["text"].splitlines(), line)
     return found
@@ -58,14 +58,14 @@ def _continues(command: str) -> bool:
     return command.endswith("\\") or command.count('"') % 2 == 1
 
 
-def play(text: str, folder: Path, programs: Path) -> list[tuple[Step, str]]:
+def play(text: str, folder: Path, programs: Path, word: str = "") -> list[tuple[Step, str]]:
     """Each step with what it really printed; programs of that folder come first."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
     environment["PATH"] = os.pathsep.join([str(programs), str(Path(sys.executable).parent), environment["PATH"]])
     environment["HOME"] = str(folder)
     environment |= {**QUICK_CONF, **QUICK_SUBMIT}
     results = []
-    for step in steps(text):
+    for step in steps(text, word):
         done = subprocess.run(
             ["bash", "-c", step.command],
             cwd=folder,

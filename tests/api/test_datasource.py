@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
 from decimal import Decimal
+from functools import reduce
+from operator import and_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import pgrepl
+from tests.api import test_datasource_filters as filtering
 from tests.harness.programs import QUICK_JVM, environment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+table = filtering.table
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +39,7 @@ def rows(frame: DataFrame) -> list[tuple[Any, ...]]:
     return sorted(map(tuple, frame.collect()))
 
 
+PUSHED = "spark.sql.python.filterPushdown.enabled"
 ORDERS = """
 CREATE TABLE orders (id bigint PRIMARY KEY, country text, total numeric(10,2), placed date);
 INSERT INTO orders VALUES (900, 'DE', 10, '2026-01-01'), (1001, 'AT', 25.50, '2026-01-02'), (1002, NULL, 99, NULL);
@@ -59,17 +67,79 @@ def test_a_table_and_its_published_rows(session: SparkSession, con: pgrepl.Conne
 def test_a_filter_of_one_query_is_none_of_the_next(
     session: SparkSession, con: pgrepl.Connection, catalog: Path
 ) -> None:
-    """Spark 4.1 to 4.3 keep what a pushed filter has left of a DataFrame, so none may be pushed."""
+    """Spark 4.1 to 4.3 keep what a pushed filter has left of a DataFrame, so none is pushed unasked."""
     con.execute(ORDERS)
-    pushed = "spark.sql.python.filterPushdown.enabled"
-    session.conf.set(pushed, "true")
+    session.conf.set(PUSHED, "true")
     try:
         orders = read(session, catalog, table="orders")
         assert orders.filter("id = 900").count() == 1
         assert orders.count() == 3
         assert orders.filter("id = 900").union(orders.filter("id > 1000")).count() == 3
     finally:
-        session.conf.unset(pushed)
+        session.conf.unset(PUSHED)
+
+
+def plan(frame: DataFrame) -> str:
+    return frame._jdf.queryExecution().explainString(  # type: ignore[operator]
+        frame.sparkSession._jvm.org.apache.spark.sql.execution.ExplainMode.fromString("formatted")  # type: ignore
+    )
+
+
+@pytest.fixture
+def pushing(session: SparkSession) -> Iterator[SparkSession]:
+    pytest.importorskip("pyspark", "4.1")
+    session.conf.set(PUSHED, "true")
+    yield session
+    session.conf.unset(PUSHED)
+
+
+def test_filters_are_pushed_when_a_person_says_so(pushing: SparkSession, con: pgrepl.Connection, catalog: Path) -> None:
+    con.execute(ORDERS)
+    orders = read(pushing, catalog, table="orders", pushdown="true")
+    found = orders.filter("id > 900 AND total < 99 AND country LIKE '%T'")
+    shown = plan(found)
+    assert "GreaterThan(id,900), LessThan(total,99.00)]" in shown and "Condition : EndsWith(country" in shown
+    assert rows(found.select("id")) == [(1001,)]
+    assert orders.count() == 1, "Spark no longer keeps pushed filters for the next query: pushdown can be the default"
+
+
+@pytest.mark.slow
+def test_pushed_filters_give_what_spark_gives(pushing: SparkSession, table: pgrepl.Connection, catalog: Path) -> None:
+    from pyspark.sql import functions as F
+
+    # by its statistics of what it keeps in memory Spark would leave out NaN
+    pushing.conf.set("spark.sql.inMemoryColumnarStorage.partitionPruning", "false")
+    whole = read(pushing, catalog, table="t").cache()
+    kinds = {field.name: field.dataType for field in whole.schema.fields}
+    chance = random.Random()
+
+    def literal(name: str, value: Any) -> Any:
+        plain = isinstance(value, (bool, str, bytes, type(None)))
+        return F.lit(value if plain else str(value)).cast(kinds[name])
+
+    def column(filter: Any) -> Any:
+        kind = type(filter).__name__
+        if kind == "Not":
+            return ~column(filter.child)
+        (name,) = filter.attribute
+        if kind == "In":
+            return F.col(name).isin(*[literal(name, value) for value in filter.value])
+        if kind in ("IsNull", "IsNotNull"):
+            return getattr(F.col(name), kind[0].lower() + kind[1:])()
+        return getattr(F.col(name), SPARKS[kind])(literal(name, filter.value))
+
+    for _ in range(40):
+        filters = [filtering.random_filter(chance) for _ in range(chance.randint(1, 3))]
+        both = reduce(and_, map(column, filters))
+        pushed = read(pushing, catalog, table="t", pushdown="true").filter(both)
+        assert rows(pushed.select("id")) == rows(whole.filter(both).select("id")), filters
+
+
+SPARKS = {
+    "EqualTo": "__eq__", "EqualNullSafe": "eqNullSafe", "GreaterThan": "__gt__", "GreaterThanOrEqual": "__ge__",
+    "LessThan": "__lt__", "LessThanOrEqual": "__le__", "StringStartsWith": "startswith", "StringEndsWith": "endswith",
+    "StringContains": "contains",
+}  # fmt: skip
 
 
 @pytest.mark.slow

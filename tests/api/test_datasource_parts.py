@@ -115,6 +115,19 @@ def test_where_leaves_out_files_and_rows(con: pgrepl.Connection, catalog: Path) 
     assert sum(len(each.part.rows) for each in parts) == 1  # of three files
 
 
+def test_rows_are_counted_without_columns(con: pgrepl.Connection, catalog: Path) -> None:
+    con.execute("CREATE TABLE t (id int, a text); INSERT INTO t SELECT g FROM generate_series(1, 1000) g")
+    con.execute("DELETE FROM t WHERE id <= 10; CREATE PUBLICATION p FOR TABLE t WHERE (id > 500)")
+    for options, expected in (
+        (said(catalog, table="t"), 990),
+        (said(catalog, table="t", where="id <= 20"), 10),
+        (said(catalog, publication="p"), 500),
+    ):
+        reader = TableReader(options, StructType())
+        counted = [batch.num_rows for part in reader.partitions() for batch in reader.read(part)]
+        assert sum(counted) == expected
+
+
 def test_where_is_about_a_row_alone(con: pgrepl.Connection, catalog: Path) -> None:
     con.execute("CREATE TABLE t (a int, b int); INSERT INTO t VALUES (1, 2); CREATE ROLE r LOGIN")
     con.execute("GRANT SELECT (a) ON t TO r; CREATE PUBLICATION p FOR TABLE t (a)")

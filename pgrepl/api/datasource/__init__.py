@@ -8,8 +8,8 @@ Spark asks it in processes of its own, so each answer opens the catalog and clos
 tasks get parts that are complete in themselves (lake/kernels/part.py), ask no session, and give and take Arrow batches.
 
 options.py reads the options; shown.py says how columns look in Spark; table_rows.py plans the rows of a table,
-changes.py the changes of a publication; append.py writes and commits.
-Only source.py, readers.py, stream_reader.py and writers.py know pyspark, which finds source.py by the package
+changes.py the changes of a publication; pushdown.py takes Spark's filters; append.py writes and commits. Only
+source.py, readers.py, stream_reader.py and writers.py know pyspark, which finds source.py by the package
 pyspark_pgrepl.
 """
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.relation import Relation
     from pgrepl.catalog.session import Session
 
-READING = frozenset(("table", "publication", "where", "partitions"))
+READING = frozenset(("table", "publication", "where", "pushdown", "partitions"))
 STREAMING = frozenset(("table", "publication", "slot", "copy_data", "partitions"))
 WRITING = frozenset(("table", "origin", "position"))
 STREAM_WRITING = frozenset(("table", "origin", "checkpointlocation"))

@@ -1,13 +1,13 @@
 """Batch reads for Spark: the schema, the plan, and the batches of each part.
 
-Spark's filters are not pushed down. What Spark 4.1 to 4.3 plan with a pushed filter they keep for the DataFrame: its
-next query, or the other side of a union, reads the rows of that filter, too. The option `where` says beforehand which
-rows the DataFrame has.
+Spark's filters are pushed down only with the option `pushdown`. What Spark 4.1 to 4.3 plan with a pushed filter they
+keep for the DataFrame: its next query, or the other side of a union, reads the rows of that filter, too. (SPARK-58551
+keeps the plan with its scan.) The option `where` says beforehand which rows the DataFrame has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -21,6 +21,7 @@ from pgrepl.lake.spark_types import spark_type
 
 if TYPE_CHECKING:
     from pgrepl.api.datasource.shown import ShownColumn
+    from pgrepl.sql.nodes import Expr
 
 
 class PartToRead(InputPartition):
@@ -59,13 +60,15 @@ class TableReader(DataSourceReader):
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
+        self._pushed: list[Expr] = []
 
     def partitions(self) -> list[InputPartition]:
         options = self._options
+        table, publication = options.get("table"), options.get("publication")
         with options.session() as opened:
             session = opened.session
             with reading(session):
-                source = source_of(session, options.get("table"), options.get("publication"), options.get("where"))
+                source = source_of(session, table, publication, options.get("where"), self._pushed)
                 names = named(source, self._schema)
                 parts = parts_of(session, source, names, options.number("partitions"))
         return [PartToRead(part) for part in parts] or [PartToRead(EMPTY)]
@@ -73,6 +76,25 @@ class TableReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, PartToRead)
         return iter(partition.part.batches())
+
+
+class FilteringReader(TableReader):
+    """A read that takes Spark's filters. Spark gives them before it asks for parts, and applies what is given back."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        if not hasattr(DataSourceReader, "pushFilters"):
+            raise PgError("0A000", "Spark pushes filters to data sources since 4.1", hint='Use the option "where".')
+        super().__init__(options, schema)
+
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
+        from pgrepl.api.datasource.pushdown import conditions_of
+
+        options = self._options
+        with options.session() as opened, reading(opened.session):
+            source = source_of(opened.session, options.get("table"), options.get("publication"))
+        conditions = conditions_of(filters, {column.name: column for column in source.columns})
+        self._pushed = [each for each in conditions if each is not None]
+        return [filter for filter, condition in zip(filters, conditions, strict=True) if condition is None]
 
 
 def named(source: TableSource, schema: StructType) -> list[str]:
@@ -100,4 +122,4 @@ class _Nothing:
 
 EMPTY: Any = _Nothing()
 
-__all__ = ["PartToRead", "TableReader", "schema_of", "struct"]
+__all__ = ["FilteringReader", "PartToRead", "TableReader", "schema_of", "struct"]

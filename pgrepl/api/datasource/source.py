@@ -35,10 +35,10 @@ class PgreplDataSource(DataSource):
         return schema_of(self.said)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from pgrepl.api.datasource.readers import TableReader
+        from pgrepl.api.datasource.readers import FilteringReader, TableReader
 
         self.said.check(known.READING, "reading")
-        return TableReader(self.said, schema)
+        return (FilteringReader if self.said.flag("pushdown", False) else TableReader)(self.said, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from pgrepl.api.datasource.stream_reader import ChangesReader, RefusedReader

@@ -16,6 +16,7 @@ from pgrepl.api.datasource.options import find_table
 from pgrepl.api.datasource.shown import ShownColumn, shown_column
 from pgrepl.errors import Declined, PgError
 from pgrepl.frozen import frozen
+from pgrepl.types import oids
 
 if TYPE_CHECKING:
     from pgrepl.catalog.relation import Attribute, Relation
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pgrepl.lake.kernels.part import PartRows
     from pgrepl.lake.table import LakeTable
     from pgrepl.replication.publisher.lake.copy_plan import CopyPlan
+    from pgrepl.sql import nodes
     from pgrepl.types.lake_arrays import Form
 
 _ROWS = 1_000_000  # of a part
@@ -58,7 +60,7 @@ class StoredRows:
                     count = mask.true_count
                 if count:
                     forms = [self.table.column(attnum).form for attnum in self.attnums]
-                    yield batch(self.columns, [arrays[attnum] for attnum in self.attnums], forms)
+                    yield batch(self.columns, [arrays[attnum] for attnum in self.attnums], forms, count=count)
 
 
 def _portions(rows: PartRows, read: Sequence[int]) -> Iterator[tuple[dict[int, Any], int]]:
@@ -84,9 +86,18 @@ class GivenRows:
         yield from pa.ipc.open_stream(self.stream)
 
 
-def batch(columns: Sequence[ShownColumn], arrays: Sequence[Any], stored: Sequence[Form | None] | None = None) -> Any:
+def batch(
+    columns: Sequence[ShownColumn],
+    arrays: Sequence[Any],
+    stored: Sequence[Form | None] | None = None,
+    *,
+    count: int = 0,
+) -> Any:
+    """`count`: the number of rows, which a batch without columns has, too."""
     import pyarrow as pa
 
+    if not columns:
+        return pa.record_batch([pa.nulls(count)], names=[""]).select([])
     forms = stored or [None] * len(columns)
     return pa.RecordBatch.from_arrays(
         [column.shown(array, form) for column, array, form in zip(columns, arrays, forms, strict=True)],
@@ -116,8 +127,14 @@ class TableSource:
         return attribute.num
 
 
-def source_of(session: Session, table: str | None, publication: str | None, where: str | None = None) -> TableSource:
-    """The table with the columns that may be read; the caller is `reading`."""
+def source_of(
+    session: Session,
+    table: str | None,
+    publication: str | None,
+    where: str | None = None,
+    pushed: Sequence[nodes.Expr] = (),
+) -> TableSource:
+    """The table with the columns that may be read; the caller is `reading`. `pushed`: Spark's filters."""
     if publication is None:
         if table is None:
             raise PgError(
@@ -127,7 +144,7 @@ def source_of(session: Session, table: str | None, publication: str | None, wher
         found = find_table(session, table)
         _check_readable(session, found)
         shown = _shown(session, found, found.columns)
-        return TableSource(found, None, shown, None if where is None else _condition(session, found, where))
+        return TableSource(found, None, shown, _condition(session, found, where, pushed))
     from pgrepl.replication.publisher.lake.copy_plan import Uncopyable, copy_plan
 
     found = published_table(session, publication, table)
@@ -135,8 +152,9 @@ def source_of(session: Session, table: str | None, publication: str | None, wher
         plan = copy_plan(session, found.schema, found.name, [publication])
     except Uncopyable as refused:
         raise refused.error from refused
-    if where is not None:
-        plan = _narrowed(plan, _condition(session, found, where))
+    condition = _condition(session, found, where, pushed)
+    if condition is not None:
+        plan = _narrowed(plan, condition)
     return TableSource(found, plan, _shown(session, found, [found.attributes[n - 1] for n in plan.columns]))
 
 
@@ -153,20 +171,34 @@ def _shown(session: Session, table: Relation, columns: Sequence[Attribute]) -> t
     return tuple([shown_column(c.name, c.type, c.typmod, is_text=c.num in texts) for c in columns])
 
 
-def _condition(session: Session, table: Relation, where: str) -> Expr:
-    """The condition of the option `where`; an error if it asks for more than the row, as a subquery does."""
-    from pgrepl.catalog.acl import has_column_privilege, has_table_privilege, permission_denied
+def _condition(session: Session, table: Relation, where: str | None, pushed: Sequence[nodes.Expr]) -> Expr | None:
+    """The condition of the option `where` and of Spark's filters, which are on columns that may be read."""
+    from pgrepl.expr.tree import BoolExpr
+    from pgrepl.sql.nodes import BoolOp
+
+    parts = [] if where is None else [_where(session, table, where)]
+    parts += [_analyzed(session, table, node) for node in pushed]
+    return BoolExpr(oids.BOOL, op=BoolOp.AND, args=tuple(parts)) if len(parts) > 1 else next(iter(parts), None)
+
+
+def _analyzed(session: Session, table: Relation, node: nodes.Expr) -> Expr:
     from pgrepl.expr.analyze import analyze_where
-    from pgrepl.expr.arrow.program import program_of
     from pgrepl.expr.collate import assign_collations
-    from pgrepl.expr.context import Context
     from pgrepl.expr.kinds import ExprKind
     from pgrepl.expr.scope import scope_of_relation
+
+    return assign_collations(analyze_where(scope_of_relation(session, table), node, ExprKind.WHERE, "WHERE"))
+
+
+def _where(session: Session, table: Relation, where: str) -> Expr:
+    """The condition of the option `where`; an error if it asks for more than the row, as a subquery does."""
+    from pgrepl.catalog.acl import has_column_privilege, has_table_privilege, permission_denied
+    from pgrepl.expr.arrow.program import program_of
+    from pgrepl.expr.context import Context
     from pgrepl.expr.walk import var_attnums
     from pgrepl.sql.parser import parse_expression
 
-    node = parse_expression(where)
-    found = assign_collations(analyze_where(scope_of_relation(session, table), node, ExprKind.WHERE, "WHERE"))
+    found = _analyzed(session, table, parse_expression(where))
     attnums = var_attnums(found)
     if not has_table_privilege(session, table, "SELECT") and not all(
         has_column_privilege(session, table, attnum, "SELECT") for attnum in attnums
@@ -302,13 +334,13 @@ def _given(session: Session, source: TableSource, columns: Sequence[ShownColumn]
     places = [next(n for n, c in enumerate(source.columns) if c.name == column.name) for column in columns]
     rows = copied_rows(session, source.plan)
     while portion := list(islice(rows, _PORTION)):
-        yield given_rows(columns, [[row[place] for row in portion] for place in places])
+        yield given_rows(columns, [[row[place] for row in portion] for place in places], len(portion))
 
 
-def given_rows(columns: Sequence[ShownColumn], values: Sequence[Sequence[Any]]) -> GivenRows:
+def given_rows(columns: Sequence[ShownColumn], values: Sequence[Sequence[Any]], count: int = 0) -> GivenRows:
     """Rows of Python values, by column."""
     arrays = [c.array_of(list(v)) for c, v in zip(columns, values, strict=True)]
-    return stream_of([batch(columns, arrays)])
+    return stream_of([batch(columns, arrays, count=count)])
 
 
 def stream_of(batches: Sequence[Any]) -> GivenRows:
