@@ -94,7 +94,7 @@ class _Making:
         """Do the files still tell what was there at a snapshot, with its definition?"""
         if any(each.hides(snapshot) for each in self._contents):
             return False
-        if self._table.is_partitioned:
+        if self._table.is_tree:
             then = inheritors(self._session.at(snapshot), self._table.relid)
             if then != inheritors(self._session, self._table.relid):
                 return False
@@ -106,7 +106,7 @@ class _Making:
         found: set[int] = set()
         for columns, contents in zip(self._columns, self._contents, strict=True):
             found |= schema.lacking(columns, snapshot, partial(contents.oldest_file, snapshot))
-        return found
+        return found & {field.id for field in self._columns[0].at(snapshot)}
 
     def _needs_version_3(self) -> bool:
         return bool(self._lacking(self._last)) or any(each.has_vectors(self._last) for each in self._contents)

@@ -24,7 +24,7 @@ class Planner:
         self._table = table
         self._session = table.session
         self.writer = writer
-        self._with_row_ids = not table.is_partitioned  # else they would be those of the leaves
+        self._with_row_ids = not table.is_tree  # else they would be those of several tables
         self._plans: dict[tuple[object, ...], Plan] = {}  # of parts
 
     def plans(self, contents: Contents, shape: Shape, snapshot: int) -> Iterator[Plan]:

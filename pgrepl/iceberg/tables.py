@@ -22,6 +22,7 @@ from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.namespace import is_temporary, schema_or_none, schemas
 from pgrepl.catalog.relation import Relation, find_relation, range_var, relation
 from pgrepl.catalog.relkind import not_supported
+from pgrepl.catalog.roles import is_superuser
 from pgrepl.catalog.row_security import is_active
 from pgrepl.catalog.store import NOT_NULL, one, rows
 from pgrepl.catalog.tables import pg_class, pg_namespace
@@ -48,12 +49,13 @@ class Described:
     name: str
     relid: int  # pg_class.oid
     uuid: str
-    members: tuple[LakeTable, ...]  # one table, or the leaves of a partitioned one
+    members: tuple[LakeTable, ...]  # one table, with those that inherit from it; or the leaves of a partitioned one
     snapshot: int  # the catalog's last
     options: Options
 
     @property
-    def is_partitioned(self) -> bool:
+    def is_tree(self) -> bool:
+        """Has it the rows of other tables?"""
         return [member.oid for member in self.members] != [self.relid]
 
 
@@ -80,7 +82,7 @@ def tables(session: Session, namespace: Namespace) -> list[str]:
         return []
     there, schema = found
     every = rows(there, pg_class, datid=there.database_oid, relnamespace=schema.oid)
-    return sorted(str(row.relname) for row in every if _members(there, row) is not None)
+    return sorted(str(row.relname) for row in every if _is_there(there, row))
 
 
 def find(session: Session, namespace: Namespace, name: str) -> Described | None:
@@ -90,9 +92,9 @@ def find(session: Session, namespace: Namespace, name: str) -> Described | None:
         return None
     there, schema = found
     row = one(there, pg_class, datid=there.database_oid, relnamespace=schema.oid, relname=name)
-    members = None if row is None else _members(there, row)
-    if row is None or members is None:
+    if row is None or not _is_there(there, row):
         return None
+    members = _members(there, row)
     query = sql.VIEW_UUID if row.relkind == "p" else sql.TABLE_UUID
     ((uuid,),) = there.link.execute(query, (row.table_id,))
     last = there.transaction.numbering.last_snapshot()
@@ -129,10 +131,9 @@ def _refused(session: Session, found: Relation) -> PgError:
                            detail="Readers of Iceberg read all rows.")  # fmt: skip
         if not found.populated:
             return PgError("55000", f'materialized view "{found.name}" has not been populated')
-        if found.kind == "p":
-            return PgError("0A000", f'partitioned table "{found.name}" cannot be an Iceberg table',
-                           detail="It has no partitions, or they number their columns differently.",
-                           hint="Take its partitions. Those made by CREATE TABLE ... PARTITION OF agree.")  # fmt: skip
+        return PgError("0A000", f'table "{found.name}" cannot be an Iceberg table',
+                       detail="It has no partitions, or tables below it number their columns differently.",
+                       hint="Take these. Those made by CREATE TABLE ... PARTITION OF agree.")  # fmt: skip
     return PgError("42809", f'"{found.name}" cannot be an Iceberg table', detail=not_supported(found.kind))
 
 
@@ -175,17 +176,22 @@ def _schema(session: Session, namespace: Namespace) -> tuple[Session, pg_namespa
     return (there, row) if there is not None and row is not None and _may_use(there, row) else None
 
 
-def _members(session: Session, row: pg_class) -> tuple[LakeTable, ...] | None:
-    """The tables with the relation's rows, if it is one that the role may read whole."""
+def _is_there(session: Session, row: pg_class) -> bool:
+    """Is the relation a table that the role may read whole?"""
     if row.relkind not in ("r", "m", "p") or row.table_id is None or row.relpersistence == "t":
-        return None
-    if not row.relispopulated or not _may_read(session, relation(session, row.oid)):
-        return None
-    if row.relkind != "p":
-        return (lake_table(session, row.oid),)
-    leaves = (relation(session, oid) for oid in inheritors(session, row.oid))
-    members = tuple([lake_table(session, leaf.oid) for leaf in leaves if leaf.kind == "r"])
-    return members if members and _agree(members) else None
+        return False
+    if not row.relispopulated or not (is_superuser(session) or _may_read(session, relation(session, row.oid))):
+        return False
+    if row.relkind != "p" and not row.relhassubclass:
+        return True
+    members = _members(session, row)
+    return bool(members) and _agree(members)
+
+
+def _members(session: Session, row: pg_class) -> tuple[LakeTable, ...]:
+    """The tables with the relation's rows."""
+    below = (relation(session, oid) for oid in inheritors(session, row.oid))
+    return tuple([lake_table(session, each.oid) for each in below if each.kind in ("r", "m")])
 
 
 def _may_read(session: Session, found: Relation) -> bool:
@@ -198,6 +204,6 @@ def _may_read(session: Session, found: Relation) -> bool:
 
 
 def _agree(members: Sequence[LakeTable]) -> bool:
-    """Have the leaves the same columns with the same ids?"""
-    every = {tuple(sorted((c.column_id, c.name, c.type, repr(c.fields)) for c in member.columns)) for member in members}
-    return len(every) == 1
+    """Have all of them the first one's columns, with the same ids?"""
+    first, *others = [{(c.column_id, c.name, c.type, c.fields) for c in member.columns} for member in members]
+    return all(first <= other for other in others)
