@@ -203,7 +203,7 @@ def _range(data: list[Data], deletes: dict[int, list[Deletes]]) -> Range:
 
 def _inlined_rows(session: Session, table: LakeTable, since: int) -> Iterator[InlinedRow]:
     for inlined in inlined_tables(session, table.table_id):
-        for row in session.link.execute(sql.inlined_rows(inlined.name), (since,)):
+        for row in session.link.execute(sql.inlined_rows(inlined.name, inlined.prefix), (since,)):
             plain = [bytes(value) if isinstance(value, memoryview) else value for value in row]
             kept = repr((inlined.schema_version, plain[:2], plain[3:])).encode("utf-8", "surrogatepass")
             yield InlinedRow(row[1], row[2], hashlib.blake2b(kept, digest_size=16).digest())
@@ -223,7 +223,7 @@ def changes(session: Session, table: LakeTable, most: int) -> set[int]:
     link = session.link
     found = {at for (at,) in link.execute(sql.CHANGES, (*[table.table_id] * sql.CHANGES_PARAMETERS, most))}
     for inlined in inlined_tables(session, table.table_id):
-        found.update(at for (at,) in link.execute(sql.inlined_changes(inlined.name), (most,)))
+        found.update(at for (at,) in link.execute(sql.inlined_changes(inlined.name, inlined.prefix), (most,)))
     name = deletes_table(table.table_id)
     if exists(link, name):
         found.update(at for (at,) in link.execute(sql.inlined_delete_changes(name), (most,)))
@@ -234,7 +234,8 @@ def state(session: Session, table: LakeTable) -> Iterator[object]:
     """What is other than before if the table's rows or columns are, at whatever snapshot."""
     link = session.link
     found = [link.execute(query, (table.table_id,))[0] for query in sql.STATES]
-    found += [link.execute(sql.inlined_state(inlined.name))[0] for inlined in inlined_tables(session, table.table_id)]
+    for inlined in inlined_tables(session, table.table_id):
+        found += link.execute(sql.inlined_state(inlined.name, inlined.prefix))
     for row in found:
         yield from row
     name = deletes_table(table.table_id)

@@ -90,7 +90,7 @@ def write_positions(folder: TableFolder, name: str, data: Data, positions: Any) 
 
 def copy_deletes(folder: TableFolder, file: Deletes, data: Data, snapshot: int) -> tuple[str, int, int]:
     """A delete file as Iceberg wants it, of the deletes up to a snapshot: its name, its rows and its size."""
-    positions, snapshots = read_delete_file(_lake_file(file))
+    positions, snapshots = read_delete_file(lake_file(file))
     positions = positions[snapshots <= snapshot]
     name = deletes_name(positions.tolist(), data)
     size = folder.size(name)
@@ -99,8 +99,10 @@ def copy_deletes(folder: TableFolder, file: Deletes, data: Data, snapshot: int) 
     return name, len(positions), size or 0
 
 
-def _lake_file(file: Deletes) -> DeleteFile:
-    return DeleteFile(file.id, file.data_file, file.begin, file.path, file.rows, file.size, file.partial)
+def lake_file(file: Deletes) -> DeleteFile:
+    return DeleteFile(
+        file.id, file.data_file, file.begin, file.path, file.rows, file.size, file.partial, format=file.format
+    )
 
 
 _LIKELY = 16 * 1024  # bytes of which a delete file's footer has fewer

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pgrepl.errors import unsupported
 from pgrepl.iceberg import sidecars, sql
 from pgrepl.iceberg.contents import Contents, Data, Deletes, Part, digest
 from pgrepl.iceberg.manifests import DATA, DELETES, Entry, Plan, Statistics, Vector, Writer
 from pgrepl.iceberg.schema import Shape
+from pgrepl.lake.delete_file import vector_at
 
 if TYPE_CHECKING:
     from pgrepl.iceberg.tables import Described
@@ -94,14 +94,15 @@ class Planner:
             rows, named = [], []
             for (file, data), entry in zip(part.deletes, entries, strict=True):
                 path, size, vector = file.path, file.size, None
-                if file.id in copied or (file.format == "parquet" and not sidecars.is_as_wanted(file, data)):
+                if file.format == "puffin" and (place := vector_at(sidecars.lake_file(file), snapshot)):
+                    vector = Vector(*place)
+                if file.id in copied or not (vector.offset if vector else sidecars.is_as_wanted(file, data)):
+                    vector = None  # a bare blob is no Puffin file for some readers
                     name, count, size = sidecars.copy_deletes(self.writer.folder, file, data, snapshot)
                     if not count:
                         continue
                     named.append(name)
                     path, entry = self.writer.folder.path(name), entry._replace(rows=count)
-                elif file.format == "puffin":
-                    vector = _vector(file)
                 rows.append(self.writer.delete_entry(path, data.path, entry, size, last, vector))
             return rows, named
 
@@ -163,7 +164,3 @@ class Planner:
             return [row], [name]
 
         return Plan(self.writer.name(DATA, name, shape), DATA, shape, [entry], count, make)
-
-
-def _vector(file: Deletes) -> Vector:
-    raise unsupported(f"a delete file in format {file.format}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pgrepl.lake.definition_names import quoted
+from pgrepl.lake.sql import of_inlined
 
 TABLE_UUID = "SELECT table_uuid FROM ducklake_table WHERE table_id = ? AND end_snapshot IS NULL"
 VIEW_UUID = "SELECT view_uuid FROM ducklake_view WHERE view_id = ? AND end_snapshot IS NULL"
@@ -60,8 +61,8 @@ def snapshots(count: int) -> str:
     return f"SELECT snapshot_id, snapshot_time FROM ducklake_snapshot WHERE snapshot_id IN ({places})"
 
 
-def inlined_state(name: str) -> str:
-    return _ROWS_STATE.format("row_id", "count(end_snapshot)", quoted(name))
+def inlined_state(name: str, prefix: str) -> str:
+    return of_inlined(_ROWS_STATE.format("row_id", "count(end_snapshot)", quoted(name)), prefix)
 
 
 def inlined_deletes_state(name: str) -> str:
@@ -71,12 +72,13 @@ def inlined_deletes_state(name: str) -> str:
 SNAPSHOT_TIME = "SELECT snapshot_time FROM ducklake_snapshot WHERE snapshot_id = ?"
 
 
-def inlined_changes(name: str) -> str:
+def inlined_changes(name: str, prefix: str) -> str:
     """The last snapshots that changed inlined rows."""
     table = quoted(name)
-    return (
+    return of_inlined(
         f"SELECT at FROM (SELECT begin_snapshot AS at FROM {table} UNION"
-        f" SELECT end_snapshot AS at FROM {table} WHERE end_snapshot IS NOT NULL) AS changes ORDER BY at DESC LIMIT ?"
+        f" SELECT end_snapshot AS at FROM {table} WHERE end_snapshot IS NOT NULL) AS changes ORDER BY at DESC LIMIT ?",
+        prefix,
     )
 
 
@@ -84,8 +86,8 @@ def inlined_delete_changes(name: str) -> str:
     return f"SELECT DISTINCT begin_snapshot FROM {quoted(name)} ORDER BY 1 DESC LIMIT ?"
 
 
-def inlined_rows(name: str) -> str:
-    return f"SELECT * FROM {quoted(name)} WHERE end_snapshot IS NULL OR end_snapshot > ?"
+def inlined_rows(name: str, prefix: str) -> str:
+    return of_inlined(f"SELECT * FROM {quoted(name)} WHERE end_snapshot IS NULL OR end_snapshot > ?", prefix)
 
 
 def inlined_deletes(name: str) -> str:

@@ -62,7 +62,7 @@ def _write_vectors(
     table: LakeTable, name: str, data_path: str, positions: Numbers, snapshots: Numbers | None
 ) -> tuple[int, int, int, int]:
     """Write deletion vectors; returns the file's size, its footer's, the checksum that is compared, and the file's."""
-    data, footer = deletion_vector.made(positions, snapshots, data_path)
+    data, footer = deletion_vector.made(positions, snapshots, data_path, contained=table.vectors > 1)
     path = table.location + name
     crash_point("stage.deletes")
     storage.write(path, data)

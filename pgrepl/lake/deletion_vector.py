@@ -1,7 +1,8 @@
 """Deletion vectors: the deleted positions of a data file as a Roaring bitmap, as Iceberg defines them for Puffin files.
 
 A file of DuckLake 1.0 is one bare blob; its deletions are of the snapshot at which the file begins. One of DuckLake 1.1
-may be a Puffin container with a blob for each snapshot; each has all positions that are deleted at its snapshot.
+may be a Puffin container, as Iceberg has it, with a blob for each snapshot; each has all positions that are deleted at
+its snapshot.
 
 blob:      size (big-endian) | magic | bitmap | CRC-32 of magic and bitmap (big-endian)
 bitmap:    number of 32-bit bitmaps, and of each its upper 32 bits and itself (Roaring's portable format)
@@ -89,19 +90,21 @@ def read(data: bytes, begin_snapshot: int) -> tuple[Positions, Positions]:
     return positions, snapshots
 
 
-def made(positions: Positions, snapshots: Positions | None, path: str) -> tuple[bytes, int]:
+def made(positions: Positions, snapshots: Positions | None, path: str, *, contained: bool = True) -> tuple[bytes, int]:
     """A file with positions, ascending, of the data file at `path`, and the size of its footer. `snapshots`: of the
-    deletions, for a container."""
+    deletions. Iceberg's readers want a container; a bare blob is all that DuckLake 1.0 knows."""
     import numpy as np
 
-    if snapshots is None:
+    if not contained:
         return encode(positions), 0
     file = _PUFFIN
     told = []
-    for snapshot in np.unique(snapshots).tolist():
-        here = positions[snapshots <= snapshot]
+    for snapshot in [None] if snapshots is None else np.unique(snapshots).tolist():
+        here = positions if snapshots is None or snapshot is None else positions[snapshots <= snapshot]
         blob = encode(here)
-        properties = {"referenced-data-file": path, "cardinality": str(len(here)), _SNAPSHOT: str(snapshot)}
+        properties = {"referenced-data-file": path, "cardinality": str(len(here))}
+        if snapshot is not None:
+            properties[_SNAPSHOT] = str(snapshot)
         told.append(
             {"type": _TYPE, "fields": [], "snapshot-id": -1, "sequence-number": -1, "offset": len(file),
              "length": len(blob), "properties": properties}

@@ -99,7 +99,7 @@ def test_a_container_of_duckdbs() -> None:
 @pytest.mark.parametrize("kind", ["bare", "container"])
 def test_damaged_bytes_are_noticed(kind: str) -> None:
     here = np.arange(0, 100_000, 7)
-    data = made(here, None if kind == "bare" else here % 2 + 3, "/a")[0]
+    data = made(here, None if kind == "bare" else here % 2 + 3, "/a", contained=kind != "bare")[0]
     chance = random.Random(1)
     for cut in (0, 3, 8, 30, len(data) - 1):
         with pytest.raises(Damaged):
