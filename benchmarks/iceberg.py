@@ -26,10 +26,6 @@ LIMITS = {1000: (0.3, 0.005, 0.025), 10_000: (3.0, 0.06, 0.15)}  # seconds: firs
 MEMORY = 100  # MB
 COMMITS, SCANS = 5, 7
 TYPES = ("bigint", "text", "float8", "int", "timestamp", "numeric(10,2)", "bigint", "text", "date", "uuid")
-OWN = (
-    "INSERT INTO pgrepl_file (file_id, table_id, data_file_id, begin_snapshot, path, row_checksum, footer_checksum,"
-    " checksum) VALUES (?, ?, ?, ?, ?, 0, 0, 0)"
-)
 SCAN = "SELECT count(*), sum(k), max(s), avg(d) FROM {0}"
 SCANS_OF = """
 import json
@@ -100,7 +96,6 @@ def name_files(folder: Path, count: int) -> None:
             size = path.stat().st_size
             deletes = (number + 1, table, snapshot, path.name, 1, "parquet", 10, size, 900, number)
             link.execute(f"{_into('delete')} data_file_id) VALUES ({', '.join('?' * len(deletes))})", deletes)
-            link.execute(OWN, (number + 1, table, number, snapshot, path.name))
     link.execute("UPDATE ducklake_snapshot SET next_file_id = ?", (2 * count,))
     link.commit()
     link.close()

@@ -15,7 +15,7 @@ from pgrepl.errors import PgError
 from pgrepl.iceberg import tables
 from pgrepl.iceberg.avro import facts_of
 from pgrepl.iceberg.manifests import NAMED
-from pgrepl.iceberg.place import TableFolder, folder_name, place_of
+from pgrepl.iceberg.place import SETTING, TableFolder, folder_name, place_of
 from pgrepl.lake import storage
 
 if TYPE_CHECKING:
@@ -74,9 +74,13 @@ def _named(folder: TableFolder, metadata: list[str]) -> set[str]:
 def remove_dropped(session: Session) -> None:
     """Remove the metadata of tables that are no more, and of which nothing was asked for within the time."""
     try:
-        place = place_of(session)
-    except PgError:  # there is none
-        return
+        _remove_dropped(session, place_of(session))
+    except PgError as problem:  # there is no place, or it does not answer
+        if session.settings.get(SETTING):
+            session.notice("WARNING", f"metadata of dropped tables was not removed: {problem.message}")
+
+
+def _remove_dropped(session: Session, place: Place) -> None:
     grace = int(session.settings.value("pgrepl.iceberg_grace"))
     there = {(folder_name(".".join(namespace)), folder_name(name)) for namespace, name in tables.of_everyone(session)}
     for folder in _folders(place, there):

@@ -54,15 +54,15 @@ class Deletes(NamedTuple):
     size: int
     format: str
     partial: int | None
-    is_own: bool  # written by pgrepl
 
     @property
     def sequence(self) -> int:
         return self.begin if self.partial is None else self.partial
 
-    def has_later(self, snapshot: int) -> bool:
-        """May it hold deletes that are later than the snapshot? DuckDB does not always say that it does."""
-        return self.sequence > snapshot or (self.partial is None and not self.is_own)
+    def has_later(self, snapshot: int, next_file: int) -> bool:
+        """May it hold deletes that are later than the snapshot, at which `next_file` was to be the next file? DuckDB
+        does not always say that it does, but then it has written the file later."""
+        return self.sequence > snapshot or self.id >= next_file
 
 
 class Part:
@@ -174,11 +174,11 @@ def _data(table: LakeTable, row: tuple[Any, ...]) -> Data:
 
 
 def _deletes(table: LakeTable, row: tuple[Any, ...]) -> Deletes:
-    number, data_file, begin, end, path, relative, rows, size, file_format, partial, own, key = row
+    number, data_file, begin, end, path, relative, rows, size, file_format, partial, key = row
     if key is not None:
         raise unsupported("an encrypted delete file")
     whole = table.location + path if relative else path
-    return Deletes(number, data_file, begin, end, whole, rows, size, file_format or "parquet", partial, own is not None)
+    return Deletes(number, data_file, begin, end, whole, rows, size, file_format or "parquet", partial)
 
 
 def _ranges(data: Sequence[Data], deletes: Iterable[Deletes]) -> list[Range]:

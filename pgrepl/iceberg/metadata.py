@@ -68,6 +68,7 @@ class _Making:
         self._session = table.session
         self._last = table.snapshot
         self._columns = [self._columns_of(member.table_id) for member in table.members]
+        self._next_files: dict[int, int] = {}  # at each snapshot
         self._times = self._snapshots()
         since = min(self._times)
         self._contents = [Contents(self._session, member, since) for member in table.members]
@@ -88,7 +89,8 @@ class _Making:
             every |= changes(self._session, member, most + 1)
         chosen = sorted(each for each in every if each < self._last)[-most:] if most else []
         rows = self._session.link.execute(sql.snapshots(len(chosen) + 1), (*chosen, self._last))
-        return {snapshot: values.milliseconds(when) for snapshot, when in sorted(rows)}
+        self._next_files = {snapshot: next_file for snapshot, _, next_file in rows}
+        return {snapshot: values.milliseconds(when) for snapshot, when, _ in sorted(rows)}
 
     def _can_be_told(self, snapshot: int) -> bool:
         """Do the files still tell what was there at a snapshot, with its definition?"""
@@ -124,7 +126,7 @@ class _Making:
     # --- all of it ------------------------------------------------------------------------------------------------
 
     def metadata(self) -> dict[str, Any]:
-        planner = Planner(self._table, Writer(self._folder, self._version))
+        planner = Planner(self._table, Writer(self._folder, self._version), self._next_files)
         shapes: dict[int, Shape] = {}
         by_version: dict[int, Shape] = {}
         for snapshot in sorted(self._times, reverse=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from pgrepl.iceberg import sidecars, sql
@@ -20,10 +20,12 @@ _AT_ONCE = 8  # files of an object store whose footers are read
 class Planner:
     """Plans the manifests of a table's members."""
 
-    def __init__(self, table: Described, writer: Writer) -> None:
+    def __init__(self, table: Described, writer: Writer, next_files: Mapping[int, int]) -> None:
+        """`next_files`: the number of the next file at each snapshot."""
         self._table = table
         self._session = table.session
         self.writer = writer
+        self._next_files = next_files
         self._with_row_ids = not table.is_tree  # else they would be those of several tables
         self._plans: dict[tuple[object, ...], Plan] = {}  # of parts
 
@@ -80,7 +82,8 @@ class Planner:
         copied = {
             file.id: snapshot
             for file, _ in part.deletes
-            if (is_past and file.has_later(snapshot)) or (file.format == "puffin" and self._is_copied(file, merged))
+            if (is_past and file.has_later(snapshot, self._next_files[snapshot]))
+            or (file.format == "puffin" and self._is_copied(file, merged))
         }
         key = (id(part), shape.types, *copied.items(), "deletes")
         known = self._plans.get(key)

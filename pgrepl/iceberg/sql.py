@@ -40,10 +40,9 @@ DATA_FILES = (
     " WHERE table_id = ? AND (end_snapshot IS NULL OR end_snapshot > ?) ORDER BY data_file_id"
 )
 DELETE_FILES = (
-    "SELECT d.delete_file_id, d.data_file_id, d.begin_snapshot, d.end_snapshot, d.path, d.path_is_relative,"
-    " d.delete_count, d.file_size_bytes, d.format, d.partial_max, p.file_id, d.encryption_key"
-    " FROM ducklake_delete_file d LEFT JOIN pgrepl_file p ON p.file_id = d.delete_file_id"
-    " WHERE d.table_id = ? AND (d.end_snapshot IS NULL OR d.end_snapshot > ?) ORDER BY d.delete_file_id"
+    "SELECT delete_file_id, data_file_id, begin_snapshot, end_snapshot, path, path_is_relative, delete_count,"
+    " file_size_bytes, format, partial_max, encryption_key FROM ducklake_delete_file"
+    " WHERE table_id = ? AND (end_snapshot IS NULL OR end_snapshot > ?) ORDER BY delete_file_id"
 )
 STATISTICS = (  # by the index of files, which are few; that of tables would find those of all files
     "SELECT data_file_id, column_id, column_size_bytes, null_count, min_value, max_value, contains_nan"
@@ -56,9 +55,9 @@ NAMES = (
 
 
 def snapshots(count: int) -> str:
-    """The times of those of so many snapshots that are there."""
+    """Those of so many snapshots that are there: their times, and which files were to come."""
     places = ", ".join("?" * count)
-    return f"SELECT snapshot_id, snapshot_time FROM ducklake_snapshot WHERE snapshot_id IN ({places})"
+    return f"SELECT snapshot_id, snapshot_time, next_file_id FROM ducklake_snapshot WHERE snapshot_id IN ({places})"
 
 
 def inlined_state(name: str, prefix: str) -> str:
