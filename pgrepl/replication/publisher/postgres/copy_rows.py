@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from time import sleep
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +26,7 @@ _MESSAGE = 5  # bytes of a message's kind and length
 _COPY_DATA, _ERROR, _READY, _COPY_OUT = b"dEZH"
 _KINDS = frozenset(b"dcCEZHNSA")
 _END = b"Z\0\0\0\5"  # ReadyForQuery, without the state of the transaction
+_REST = 0.0005  # seconds for a server to send more than the 8 kB that it sends at once
 _SOON = 0.05  # seconds without a byte until it is looked at what has come
 _ROOM = 1 << 16  # bytes that are read at least at once
 _FIELDS = (("S", ""), ("M", ":  "), ("D", "\nDETAIL:  "), ("H", "\nHINT:  "), ("W", "\nCONTEXT:  "))
@@ -69,8 +71,9 @@ def _rows(held: list[bytes], lengths: list[int], head: int) -> Rows:
 
 
 def _without_trailer(raw: Bytes, at: Numbers) -> Numbers:
-    rows: Numbers = at[integers(raw, at, ">u2") != _TRAILER]
-    return rows
+    """The trailer stands behind all rows."""
+    last = int(at[-1])
+    return at[:-1] if int.from_bytes(raw[last : last + COUNT].tobytes(), "big") == _TRAILER else at
 
 
 # --- through the socket -----------------------------------------------------------------------------------------------
@@ -118,12 +121,15 @@ class _Answer:
     def _receive(self) -> None:
         """Read until there is enough, or all, and find the messages."""
         enough = max(self._size, self._need)
-        more = True
+        more, rested = True, False
         while more:
             try:
                 count = os.readv(self._link.socket, [self._buffer[self._until : len(self._buffer) - PADDING].data])
             except BlockingIOError:
-                if not self._link.wait(_SOON):  # the end may have come with something behind it
+                if not rested:
+                    rested = True
+                    sleep(_REST)
+                elif not self._link.wait(_SOON):  # the end may have come with something behind it
                     self._find()
                     if self._ready:
                         return
@@ -136,6 +142,7 @@ class _Answer:
                 closed = self._link.closed()
                 raise self._refused or closed
             self._until += count
+            rested = False
             more = self._until < enough and not self._is_at_end()
         self._find()
 
