@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pgrepl.errors import unsupported
 from pgrepl.iceberg import sql
+from pgrepl.lake.data_file import PARQUET, PUFFIN
 from pgrepl.lake.inlined import deletes_table, exists
 from pgrepl.lake.table import inlined_tables
 
@@ -138,7 +139,7 @@ class Contents:
 
     def has_vectors(self, snapshot: int) -> bool:
         """Are there deletion vectors, which are of version 3 only?"""
-        return any(file.format == "puffin" for each in self.ranges for file, _ in each.at(snapshot).deletes)
+        return any(file.format == PUFFIN for each in self.ranges for file, _ in each.at(snapshot).deletes)
 
     def oldest_file(self, snapshot: int) -> int | None:
         return min((file.begin for file in self._data if _is_alive(file, snapshot)), default=None)
@@ -166,7 +167,7 @@ class Contents:
 
 def _data(table: LakeTable, row: tuple[Any, ...]) -> Data:
     number, begin, end, path, relative, rows, size, start, mapping, partial, file_format, key = row
-    if file_format not in (None, "parquet"):
+    if file_format not in (None, PARQUET):
         raise unsupported(f"a data file in format {file_format}")
     if key is not None:
         raise unsupported("an encrypted data file")
@@ -178,7 +179,7 @@ def _deletes(table: LakeTable, row: tuple[Any, ...]) -> Deletes:
     if key is not None:
         raise unsupported("an encrypted delete file")
     whole = table.location + path if relative else path
-    return Deletes(number, data_file, begin, end, whole, rows, size, file_format or "parquet", partial)
+    return Deletes(number, data_file, begin, end, whole, rows, size, file_format or PARQUET, partial)
 
 
 def _ranges(data: Sequence[Data], deletes: Iterable[Deletes]) -> list[Range]:

@@ -4,6 +4,7 @@ and delete files of an older form, of a lake that was moved, or with later delet
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.iceberg.avro import number
 from pgrepl.iceberg.contents import Data, Deletes, digest
-from pgrepl.iceberg.manifests import Statistics
+from pgrepl.iceberg.manifests import Statistics, Vector
 from pgrepl.iceberg.place import TableFolder
 from pgrepl.iceberg.schema import Shape
-from pgrepl.lake import footers, inlined, storage
+from pgrepl.lake import deletion_vector, footers, inlined, storage
 from pgrepl.lake.data_file import DeleteFile
 from pgrepl.lake.delete_file import read_delete_file
 from pgrepl.lake.file_writer import field_id, schema_of, with_statistics
@@ -88,18 +89,42 @@ def write_positions(folder: TableFolder, name: str, data: Data, positions: Any) 
     return folder.write(name, _parquet(table, use_dictionary=["file_path"], column_encoding=encodings))
 
 
+def place_vector(folder: TableFolder, file: Deletes, data: Data, snapshot: int) -> tuple[str, int, int, Vector]:
+    """The deletion vector of a snapshot: the path of its file, its rows, the file's size, its place in it.
+
+    pyiceberg asks the file which data file a vector is for, and takes all vectors in it. So a file that does not say
+    that, or has those of several snapshots, is written anew, with one.
+    """
+    with storage.reading(file.path), storage.open_input(file.path) as stream:
+        content = bytes(stream.read())
+    found = deletion_vector.blobs(content)
+    is_whole = len(found) == 1 and (found[0].snapshot or 0) <= snapshot and json.dumps(data.path).encode() in content
+    if is_whole:
+        return file.path, file.rows, file.size, Vector(found[0].offset, found[0].length)
+    import numpy as np
+
+    positions, snapshots = read_delete_file(_lake_file(file))
+    positions = positions[snapshots <= snapshot]
+    name = f"data/deletes-{digest(positions.tolist(), data.path)}.puffin"
+    content, _ = deletion_vector.made(positions, np.zeros(len(positions), np.int64), data.path)
+    if folder.size(name) is None and len(positions):
+        folder.write(name, content)
+    vector = deletion_vector.blobs(content)[0] if len(positions) else found[0]
+    return folder.path(name), len(positions), len(content), Vector(vector.offset, vector.length)
+
+
 def copy_deletes(folder: TableFolder, file: Deletes, data: Data, snapshot: int) -> tuple[str, int, int]:
-    """A delete file as Iceberg wants it, of the deletes up to a snapshot: its name, its rows and its size."""
-    positions, snapshots = read_delete_file(lake_file(file))
+    """A delete file as Iceberg wants it, of the deletes up to a snapshot: its path, its rows and its size."""
+    positions, snapshots = read_delete_file(_lake_file(file))
     positions = positions[snapshots <= snapshot]
     name = deletes_name(positions.tolist(), data)
     size = folder.size(name)
     if size is None and len(positions):
         size = write_positions(folder, name, data, positions)
-    return name, len(positions), size or 0
+    return folder.path(name), len(positions), size or 0
 
 
-def lake_file(file: Deletes) -> DeleteFile:
+def _lake_file(file: Deletes) -> DeleteFile:
     return DeleteFile(
         file.id, file.data_file, file.begin, file.path, file.rows, file.size, file.partial, format=file.format
     )

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from pgrepl.iceberg import sidecars, sql
 from pgrepl.iceberg.contents import Contents, Data, Deletes, Part, digest
-from pgrepl.iceberg.manifests import DATA, DELETES, Entry, Plan, Statistics, Vector, Writer
+from pgrepl.iceberg.manifests import DATA, DELETES, Entry, Plan, Statistics, Writer
 from pgrepl.iceberg.schema import Shape
-from pgrepl.lake.delete_file import vector_at
+from pgrepl.lake.data_file import PARQUET, PUFFIN
 
 if TYPE_CHECKING:
     from pgrepl.iceberg.tables import Described
@@ -79,52 +79,48 @@ class Planner:
         """Delete files as they are, or what of them is of the snapshot, as Iceberg has it. A deletion vector counts
         alone: one with inlined deletes beside it becomes a position delete file."""
         is_past = snapshot < self._table.snapshot
-        copied = {
-            file.id: snapshot
-            for file, _ in part.deletes
-            if (is_past and file.has_later(snapshot, self._next_files[snapshot]))
-            or (file.format == "puffin" and self._is_copied(file, merged))
+        later = {
+            file.id for file, _ in part.deletes if is_past and file.has_later(snapshot, self._next_files[snapshot])
         }
-        key = (id(part), shape.types, *copied.items(), "deletes")
+        beside = {file.id for file, _ in part.deletes if file.format == PUFFIN and file.data_file in merged}
+        key = ("deletes", id(part), shape.types, *((snapshot, *later) if later else ()), "beside", *beside)
         known = self._plans.get(key)
         if known is not None:
             return known
-        of = [(file.id, file.path, data.path, copied.get(file.id)) for file, data in part.deletes]
+        of = [(file.id, file.path, data.path, file.id in later and snapshot, file.id in beside)
+              for file, data in part.deletes]  # fmt: skip
         entries = [Entry(self._sequence(file, data, snapshot), file.rows) for file, data in part.deletes]
 
         def make(last: int) -> tuple[list[bytes], list[str]]:
-            self._look_ahead(part, copied)
-            rows, named = [], []
+            self._look_ahead(part, later)
+            folder, rows, named = self.writer.folder, [], []
             for (file, data), entry in zip(part.deletes, entries, strict=True):
-                path, size, vector = file.path, file.size, None
-                if file.format == "puffin" and (place := vector_at(sidecars.lake_file(file), snapshot)):
-                    vector = Vector(*place)
-                if file.id in copied or not (vector.offset if vector else sidecars.is_as_wanted(file, data)):
-                    vector = None  # a bare blob is no Puffin file for some readers
-                    name, count, size = sidecars.copy_deletes(self.writer.folder, file, data, snapshot)
-                    if not count:
-                        continue
-                    named.append(name)
-                    path, entry = self.writer.folder.path(name), entry._replace(rows=count)
-                rows.append(self.writer.delete_entry(path, data.path, entry, size, last, vector))
+                is_vector = file.format == PUFFIN and file.id not in beside and self.writer.version >= 3
+                path, count, size, vector = file.path, file.rows, file.size, None
+                if is_vector:
+                    path, count, size, vector = sidecars.place_vector(folder, file, data, snapshot)
+                elif file.format == PUFFIN or file.id in later or not sidecars.is_as_wanted(file, data):
+                    path, count, size = sidecars.copy_deletes(folder, file, data, snapshot)
+                if path != file.path:
+                    named.append(path.removeprefix(f"{folder.location}/"))
+                if count:
+                    row = entry._replace(rows=count)
+                    rows.append(self.writer.delete_entry(path, data.path, row, size, last, vector))
             return rows, named
 
         rows = sum(entry.rows for entry in entries)
         known = self._plans[key] = Plan(self.writer.name(DELETES, of, shape), DELETES, shape, entries, rows, make)
         return known
 
-    def _is_copied(self, file: Deletes, merged: set[int]) -> bool:
-        return self.writer.version < 3 or file.data_file in merged
-
     def _sequence(self, file: Deletes, data: Data, snapshot: int) -> int:
         """Not before the data file's: else it would not count for it."""
         return max(min(file.sequence, snapshot), data.sequence)
 
-    def _look_ahead(self, part: Part, copied: dict[int, int]) -> None:
+    def _look_ahead(self, part: Part, later: set[int]) -> None:
         """Read footers of an object store many at a time."""
         from pgrepl.lake import storage
 
-        paths = [file.path for file, _ in part.deletes if file.id not in copied and file.format == "parquet"]
+        paths = [file.path for file, _ in part.deletes if file.id not in later and file.format == PARQUET]
         if len(paths) > 1 and storage.local_path(paths[0]) is None:
             from pgrepl.thread_pool import ThreadPool
 

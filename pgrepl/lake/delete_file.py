@@ -173,12 +173,6 @@ def _read_vectors(file: DeleteFile) -> tuple[Numbers, Numbers]:
     return found
 
 
-def vector_at(file: DeleteFile, snapshot: int) -> tuple[int, int] | None:
-    """Where in the file the deletion vector of a snapshot begins, and its length. None: there is none."""
-    found = [b for b in deletion_vector.blobs(_whole(file.path)) if (b.snapshot or file.begin_snapshot) <= snapshot]
-    return (found[-1].offset, found[-1].length) if found else None
-
-
 def _read_positions(file: DeleteFile) -> tuple[Numbers, Numbers]:
     import numpy as np
 

@@ -24,11 +24,12 @@ DEFAULTS = ("", "DEFAULT 42", "DEFAULT 7 NOT NULL")
 class History:
     def __init__(self, folder: Path, seed: int) -> None:
         self.chance = random.Random(seed)
-        self.folder, self.moves = folder, 0
+        self.folder, self.moves, self.next, self.columns = folder, 0, 0, 0
         self._at(0).mkdir()
         self.shop = Shop(self._at(0) / "catalog.db")
+        if seed % 2:
+            duck.run(self.path, "CALL lake.set_option('write_deletion_vectors', true)")
         self.shop.sql("CREATE TABLE t (k int, f real, s text)")
-        self.next, self.columns = 0, 0
         self.known: dict[int, list[Row]] = {}
 
     def _at(self, move: int) -> Path:

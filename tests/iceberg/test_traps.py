@@ -10,9 +10,6 @@ from typing import Any
 
 import pytest
 
-from pgrepl.catalog.transaction import statement
-from pgrepl.lake.ducklake_options import WRITE_VECTORS, set_option
-from pgrepl.lake.upgrade import upgrade
 from tests.iceberg.conftest import Shop
 from tests.iceberg.readers import READERS, duck
 from tests.lake import duck as ducklake
@@ -61,26 +58,6 @@ def test_delete_files_of_duckdb_are_read_by_all(shop: Shop) -> None:
     assert len(wanted) == 200
     for reader in READERS:
         assert shop.read(reader) == wanted, reader
-
-
-@pytest.mark.parametrize("newer", [False, True])
-def test_deletion_vectors(shop: Shop, newer: bool) -> None:
-    """A Puffin container is taken in place. A bare vector, as DuckLake 1.0 has it, is no Puffin file for DuckDB's and
-    pyiceberg's readers: it becomes a position delete file."""
-    with statement(shop.session, writes=True):
-        set_option(shop.session, WRITE_VECTORS, "true")
-        assert not newer or upgrade(shop.session)
-    shop.link = shop.connect()
-    shop.sql("CREATE TABLE t (a int)", "INSERT INTO t SELECT generate_series(1, 1000)", "INSERT INTO t VALUES (2000)")
-    for n in (3, 2) if newer else (3,):
-        shop.sql(f"DELETE FROM t WHERE a % {n} = 0")
-        places = [each["data_file"].get("content_offset") for each in entries(shop) if each["data_file"]["content"]]
-        assert [place is not None for place in places] == [newer]
-        for reader in ("pyiceberg", "duckdb"):
-            assert shop.read(reader) == shop.rows("SELECT a FROM t"), reader
-    shop.sql("DELETE FROM t WHERE a IN (1, 2000)")  # inlined, beside the vector
-    for reader in ("pyiceberg", "duckdb"):
-        assert shop.read(reader) == shop.rows("SELECT a FROM t"), reader
 
 
 def test_our_own_delete_files_are_taken_in_place(shop: Shop) -> None:

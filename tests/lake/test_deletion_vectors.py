@@ -7,15 +7,12 @@ import random
 import struct
 import zlib
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from pgrepl.errors import PgError
-from pgrepl.lake.data_file import PUFFIN, DeleteFile
-from pgrepl.lake.delete_file import vector_at
 from pgrepl.lake.deletion_vector import Damaged, decode, encode, made, read
 from pgrepl.lake.files import data_files
 from pgrepl.lake.recent import forget_all
@@ -199,21 +196,6 @@ def test_duckdb_reads_random_vectors(lake: Lake, seed: int) -> None:
     left = sorted(set(range(100_000)) - set(here.tolist()))
     found = lake.duck("SELECT count(*), sum(a), sum(a::hugeint * a) FROM postgres.t")
     assert found == [tuple(map(str, (len(left), sum(left), sum(a * a for a in left))))]
-
-
-def test_where_the_vector_of_a_snapshot_is(tmp_path: Path) -> None:
-    """Iceberg's metadata names its offset and size."""
-    here, when = np.array([1, 5, 70000]), np.array([4, 6, 6])
-    for number, data in enumerate((encode(here), made(here, when, "/a")[0])):
-        path = tmp_path / f"{number}-delete.puffin"
-        path.write_bytes(data)
-        file = DeleteFile(1, 1, 4, str(path), 3, len(data), 6 if number else None, format=PUFFIN)
-        for at, found in ((3, None), (4, [1] if number else here), (5, [1] if number else here), (6, here)):
-            place = vector_at(file, at)
-            if found is None or place is None:
-                assert place is found
-            else:
-                assert decode(data[place[0] : sum(place)]).tolist() == list(found)
 
 
 def test_a_damaged_vector(t: Lake) -> None:
