@@ -155,7 +155,7 @@ class Writer(threading.Thread):
 
 
 @ON_ONE
-@pytest.mark.parametrize("seed", dose(range(200), 100))
+@pytest.mark.parametrize("seed", dose(range(200), 200))
 def test_copies_that_are_killed_at_random_beside_writes_end_equal(served: Served, seed: int) -> None:
     filled(served)
     served.pub("ALTER TABLE t ALTER b SET STORAGE EXTERNAL")
