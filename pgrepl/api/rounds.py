@@ -107,16 +107,20 @@ def server_log(path: Path | None) -> ServerLog:
 
 @contextmanager
 def vacuuming(session: Session, log_file: Path | None) -> Iterator[None]:
-    """Run autovacuum beside the workers."""
+    """Run autovacuum beside the workers, and the export of Iceberg tables."""
     from pgrepl.statements.autovacuum_launcher import AutovacuumLauncher
+    from pgrepl.statements.iceberg_export import IcebergExporter
 
-    launcher = AutovacuumLauncher(session, server_log(log_file))
-    launcher.start()
+    log = server_log(log_file)
+    threads = AutovacuumLauncher(session, log), IcebergExporter(session, log)
+    for thread in threads:
+        thread.start()
     try:
         yield
     finally:
         with undisturbed():
-            launcher.stop()
+            for thread in threads:
+                thread.stop()
 
 
 def start_spark(session: Session) -> None:

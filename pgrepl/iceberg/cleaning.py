@@ -15,7 +15,7 @@ from pgrepl.errors import PgError
 from pgrepl.iceberg import tables
 from pgrepl.iceberg.avro import facts_of
 from pgrepl.iceberg.manifests import NAMED
-from pgrepl.iceberg.place import SETTING, TableFolder, folder_name, place_of
+from pgrepl.iceberg.place import SETTING, TableFolder, folder_names, place_of
 from pgrepl.lake import storage
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def remove_dropped(session: Session) -> None:
 
 def _remove_dropped(session: Session, place: Place) -> None:
     grace = int(session.settings.value("pgrepl.iceberg_grace"))
-    there = {(folder_name(".".join(namespace)), folder_name(name)) for namespace, name in tables.of_everyone(session)}
+    there = {folder_names(namespace, name) for namespace, name in tables.of_everyone(session)}
     for folder in _folders(place, there):
         ages = folder.ages()
         if ages and all(age > grace for age in ages.values()):

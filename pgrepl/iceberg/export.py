@@ -3,12 +3,18 @@ the N of now."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from pgrepl.catalog.transaction import reading
+from pgrepl.errors import PgError
+from pgrepl.iceberg import tables
 from pgrepl.iceberg.cleaning import HINT
 from pgrepl.iceberg.metadata import table_metadata
+from pgrepl.iceberg.place import place_of
 
 if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
     from pgrepl.iceberg.place import Place
     from pgrepl.iceberg.tables import Described
 
@@ -17,6 +23,35 @@ class Exported(NamedTuple):
     location: str  # the table's folder
     version: int
     is_new: bool
+
+    @property
+    def metadata(self) -> str:
+        """The path of metadata.json."""
+        return f"{self.location}/{_name(self.version)}"
+
+
+Done = Callable[["Described", Exported], None]
+
+
+def export_tables(session: Session, names: Sequence[str], to: str | None, done: Done) -> list[PgError]:
+    """Export the tables of these names, or all of the database that the role may read whole. One that fails does not
+    keep the others from their export: the errors are returned, but raised if there is nothing else."""
+    place = place_of(session, to)
+    with reading(session):
+        found = [tables.named(session, name) for name in names] or tables.every(session, session.database.name)
+    errors: list[PgError] = []
+    for table in found:
+        try:
+            with reading(session):  # one for each table, so that none is kept for long
+                now = tables.find(session, table.namespace, table.name)
+                exported = None if now is None else export(now, place)
+            if now is not None and exported is not None:
+                done(now, exported)
+        except PgError as error:
+            errors.append(error.with_context(f'export of table "{table.full_name}"'))
+    if errors and len(errors) == len(found):
+        raise errors[0]
+    return errors
 
 
 def export(table: Described, place: Place) -> Exported:

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from pgrepl.iceberg import avro, manifest_schemas
-from pgrepl.iceberg.contents import Data, digest
+from pgrepl.iceberg.contents import digest
 from pgrepl.iceberg.place import TableFolder
 from pgrepl.iceberg.schema import Shape
 from pgrepl.lake.footers import FILE_PATH
@@ -179,7 +179,3 @@ def _metrics(shape: Shape, rows: int, statistics: dict[int, Statistics]) -> list
         if known.high is not None and (high := leaf.high(known.high)) is not None:
             highs.append(leaf.key + avro.data(high))
     return [avro.some(avro.array(each)) for each in (sizes, counts, nulls, nans, lows, highs)]
-
-
-def entry_of(file: Data, *, with_row_ids: bool) -> Entry:
-    return Entry(file.sequence, file.rows, file.row_id_start if with_row_ids else None)

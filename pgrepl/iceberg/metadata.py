@@ -7,10 +7,12 @@ state: if it is there, nothing has changed.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.inheritance import inheritors
+from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 from pgrepl.iceberg import names, schema, sql, values
 from pgrepl.iceberg.cleaning import sweep
@@ -55,7 +57,8 @@ def table_metadata(table: Described, place: Place) -> Metadata:
     if found is None:
         found = json.dumps(_Making(table, folder).metadata())
         folder.write(name, found.encode())
-        sweep(folder, name, grace)
+        with suppress(PgError):  # what could not be read or removed now is looked at again
+            sweep(folder, name, grace)
     return Metadata(folder.path(name), found)
 
 
@@ -178,7 +181,7 @@ class _Making:
         return max((int(rows[0][0]) for rows in found if rows), default=0)
 
     def _properties(self, shape: Shape) -> dict[str, str]:
-        found = {"pgrepl.table": ".".join((*self._table.namespace, self._table.name))}
+        found = {"pgrepl.table": self._table.full_name}
         if shape.left_out:
             told = [f"{name}: {why}" for name, why in shape.left_out.items()]
             found["pgrepl.left-out"] = "; ".join(told)

@@ -16,7 +16,7 @@ from pgrepl.lake import storage
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.iceberg.tables import Described
+    from pgrepl.iceberg.tables import Described, Namespace
 
 SETTING = "pgrepl.iceberg_path"
 
@@ -28,10 +28,15 @@ class Place:
         self.location = location.rstrip("/")
 
     def of(self, table: Described) -> TableFolder:
-        return TableFolder(f"{self.location}/{folder_name('.'.join(table.namespace))}/{folder_name(table.name)}")
+        return TableFolder("/".join((self.location, *folder_names(table.namespace, table.name))))
 
 
-def folder_name(word: str) -> str:
+def folder_names(namespace: Namespace, name: str) -> tuple[str, str]:
+    """The folders of a namespace, `shop` or `shop.sales`, and of a table in it."""
+    return ".".join([_folder_name(word).replace(".", "%2E") for word in namespace]), _folder_name(name)
+
+
+def _folder_name(word: str) -> str:
     """A name as that of a folder."""
     name = quote(word, safe=" ()+,;=@~!$&'*")
     return name.replace(".", "%2E") if set(name) == {"."} else name
@@ -111,9 +116,12 @@ class TableFolder:
 
     def read(self, name: str) -> str | None:
         """The text of a file; None: it is not there."""
-        with suppress(PgError):
-            return self.bytes_of(name).decode()
-        return None
+        try:
+            return self.bytes_of(name).decode(errors="replace")
+        except PgError as problem:
+            if problem.sqlstate != "58P01":
+                raise
+            return None
 
     def ages(self) -> dict[str, float]:
         """The names of all files, each with the seconds since it was written."""

@@ -54,6 +54,10 @@ class Described:
     options: Options
 
     @property
+    def full_name(self) -> str:
+        return ".".join((*self.namespace, self.name))
+
+    @property
     def is_tree(self) -> bool:
         """Has it the rows of other tables?"""
         return [member.oid for member in self.members] != [self.relid]

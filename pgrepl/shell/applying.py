@@ -13,7 +13,7 @@ import click
 
 from pgrepl.api.rounds import Work, applied_of, launched, once, server_log, start_spark, stoppable, table_ids, vacuuming
 from pgrepl.shell.connection import DEFAULT_DATABASE, DEFAULT_USER
-from pgrepl.shell.subcommand import FAILURE, OK, Command, as_lsn, connection, is_only_with, on_spark, run, say
+from pgrepl.shell.subcommand import FAILURE, OK, Command, Seconds, as_lsn, connection, is_only_with, on_spark, run, say
 
 if TYPE_CHECKING:
     from pgrepl.replication.publisher.files.given import GivenBatch
@@ -99,9 +99,7 @@ def sync_command(
 )
 @click.option("--max-changes", type=click.IntRange(min=1), help="stop after about so many changes; copies no tables")
 @click.option("--follow", is_flag=True, help="go on until stopped (Ctrl-C, SIGTERM)")
-@click.option(
-    "--interval", type=click.FloatRange(min=0.01), default=1.0, show_default=True, help="seconds between two looks"
-)
+@click.option("--interval", type=Seconds(min=0.01), default=1.0, show_default=True, help="seconds between two looks")
 @click.option("--dry-run", is_flag=True, help="only say what would be done: filters, columns, operations, counts")
 @click.option("--from", "batch", metavar="FILE", help="a batch for a subscription with files=- (-: standard input)")
 @worker_options

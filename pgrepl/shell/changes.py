@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from pgrepl.errors import PgError
-from pgrepl.shell.subcommand import OK, as_lsn, connecting, connection, is_only_with, run
+from pgrepl.shell.subcommand import OK, Seconds, as_lsn, connecting, connection, is_only_with, run
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -40,7 +40,7 @@ _PAUSE = 1.0  # seconds, so that files are not too small
 )
 @click.option("--follow", is_flag=True, help="go on until stopped (Ctrl-C, SIGTERM)")
 @click.option(
-    "--interval", type=click.FloatRange(min=0.01), help="seconds between two writes at least (parquet: 1 if not given)"
+    "--interval", type=Seconds(min=0.01), help="seconds between two writes at least (parquet: 1 if not given)"
 )
 @click.option("--with-schema", is_flag=True, help="debezium: each event has its schema")
 @connecting

@@ -13,13 +13,17 @@ import click
 from pgrepl.catalog.driver_errors import first_line
 from pgrepl.errors import PgError
 from pgrepl.shell.connection import ConnectFailure
-from pgrepl.shell.subcommand import OK, connecting, connection, is_only_with, run
+from pgrepl.shell.subcommand import FAILURE, OK, Seconds, connecting, connection, is_only_with, run, say
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.errors import Report
     from pgrepl.iceberg.export import Exported
+    from pgrepl.iceberg.foreign_catalog import ForeignCatalog
+    from pgrepl.iceberg.tables import Described
 
-_LASTING = ("42501", "42P01", "3F000", "22023", "42602", "0A000", "42809")  # errors that stay what they are
+# errors that stay what they are
+_LASTING = ("28000", "42501", "42P01", "42P07", "3F000", "22023", "42602", "0A000", "42809")
 
 
 @click.group("iceberg")
@@ -35,13 +39,15 @@ def iceberg_group() -> None:
 @click.argument("table", nargs=-1)
 @click.option("--to", metavar="FOLDER|URI", help="where to, instead of beside the data folder: a folder, or s3://…")
 @click.option("--follow", is_flag=True, help="go on until stopped, and export what has changed")
-@click.option("--interval", type=click.FloatRange(min=0.1), default=10.0, show_default=True,
+@click.option("--interval", type=Seconds(min=0.1), default=10.0, show_default=True,
               help="seconds between two looks")  # fmt: skip
+@click.option("--register", metavar="URI", help="register the tables in the Iceberg REST catalog there")
+@click.option("--warehouse", metavar="NAME", help="the warehouse of that catalog")
 @click.option("--json", "as_json", is_flag=True, help="as JSON, for programs: a line for each table")
 @connecting
 def export_command(
-    table: tuple[str, ...], to: str | None, follow: bool, interval: float, as_json: bool, catalog: str, dbname: str,
-    username: str,
+    table: tuple[str, ...], to: str | None, follow: bool, interval: float, register: str | None,
+    warehouse: str | None, as_json: bool, catalog: str, dbname: str, username: str,
 ) -> int:  # fmt: skip
     """Write Iceberg metadata of TABLEs, as name or schema.name (default: all of the database that the role may read).
 
@@ -50,24 +56,33 @@ def export_command(
     after an export: run it again after changes, or with --follow. Small files beside the metadata hold rows that are
     inlined in the catalog.
 
+    With --register an Iceberg REST catalog of others, as Polaris and Lakekeeper are, is told of each new version, in
+    the namespaces shop and shop.sales. A table there that is another one stays what it is. If the catalog wants a
+    token, PGREPL_ICEBERG_TOKEN has it.
+
     Exits with 0; with 1 after an error; with 2 if there is no catalog.
 
     \b
     pgrepl iceberg export -d shop
     pgrepl iceberg export -d shop orders sales.items --to s3://bucket/iceberg
     pgrepl iceberg export -d shop --follow --interval 60
+    pgrepl iceberg export -d shop --to s3://bucket/iceberg --register https://polaris:8181/api/catalog --warehouse w
     duckdb -c "SELECT * FROM iceberg_scan('catalog.db.iceberg/shop/orders')"
     """
+    if to == "":
+        raise click.UsageError("--to needs a folder or URI")
     is_only_with("interval", "follow", follow)
+    is_only_with("warehouse", "register", register is not None)
+    exporting = _Exporting(table, to, as_json, only_new=follow, register=register, warehouse=warehouse)
     reached = False
     while True:
         try:
             with connection(catalog, dbname, username) as opened:
                 reached = True
                 while True:
-                    _export(opened.session, table, to, as_json, only_new=follow)
+                    code = exporting.export(opened.session)
                     if not follow:
-                        return OK
+                        return code
                     time.sleep(interval)
         except (PgError, ConnectFailure) as problem:
             lasts = problem.sqlstate in _LASTING if isinstance(problem, PgError) else not reached
@@ -76,36 +91,68 @@ def export_command(
             sys.stderr.write(f"pgrepl: {first_line(problem)}; trying again in {interval:g} s\n")
             time.sleep(interval)
         except KeyboardInterrupt:
+            if not follow:
+                raise
             return OK
 
 
-def _export(session: Session, names: Sequence[str], to: str | None, as_json: bool, *, only_new: bool) -> None:
-    from pgrepl.catalog.transaction import reading
-    from pgrepl.iceberg import tables
-    from pgrepl.iceberg.export import export
-    from pgrepl.iceberg.place import place_of
+class _Exporting:
+    """The exports of one command."""
 
-    place = place_of(session, to)
-    with reading(session):
-        found = [tables.named(session, name) for name in names] or tables.every(session, session.database.name)
-    for table in found:
-        with reading(session):  # one for each table, so that none is kept for long
-            now = tables.find(session, table.namespace, table.name)
-            done = None if now is None else export(now, place)
-        if done is not None and (done.is_new or not only_new):
-            _tell(".".join((*table.namespace, table.name)), done, as_json)
-    if not found and not only_new:
-        sys.stdout.write("there are no tables to export\n")
-    sys.stdout.flush()
+    def __init__(
+        self, names: Sequence[str], to: str | None, as_json: bool, *, only_new: bool, register: str | None,
+        warehouse: str | None,
+    ) -> None:  # fmt: skip
+        self._names, self._to, self._as_json, self._only_new = names, to, as_json, only_new
+        self._register, self._warehouse = register, warehouse
+        self._catalog: ForeignCatalog | None = None
+        self._registered: dict[str, Exported] = {}
+        self._said: list[Report] = []  # errors of the last time
 
+    def export(self, session: Session) -> int:
+        from pgrepl.iceberg.export import export_tables
+        from pgrepl.iceberg.foreign_catalog import ForeignCatalog
 
-def _tell(name: str, done: Exported, as_json: bool) -> None:
-    if as_json:
-        told = {"table": name, "location": done.location, "version": done.version, "is_new": done.is_new}
-        sys.stdout.write(json.dumps(told) + "\n")
-    else:
-        what = "exported" if done.is_new else "unchanged"
-        sys.stdout.write(f"{what} {name} to {done.location}: version {done.version}\n")
+        if self._register is not None and self._catalog is None:
+            self._catalog = ForeignCatalog(self._register, self._warehouse)
+        count = 0
+
+        def done(table: Described, exported: Exported) -> None:
+            nonlocal count
+            count += 1
+            is_registered = self._tell_catalog(table, exported)
+            if exported.is_new or is_registered or not self._only_new:
+                self._tell(table.full_name, exported, is_registered)
+
+        errors = export_tables(session, self._names, self._to, done)
+        for error in errors:
+            if error.report not in self._said:
+                say(error.report)
+        self._said = [error.report for error in errors]
+        if not count and not errors and not self._only_new:
+            sys.stderr.write("there are no tables to export\n")
+        return FAILURE if errors else OK
+
+    def _tell_catalog(self, table: Described, exported: Exported) -> bool:
+        """Is the catalog told something new?"""
+        known = exported._replace(is_new=False)
+        if self._catalog is None or self._registered.get(table.full_name) == known:
+            return False
+        is_new = self._catalog.register(table, exported.metadata)
+        self._registered[table.full_name] = known
+        return is_new
+
+    def _tell(self, name: str, done: Exported, is_registered: bool) -> None:
+        if self._as_json:
+            told = {"table": name, "location": done.location, "version": done.version, "is_new": done.is_new}
+            sys.stdout.write(
+                json.dumps(told if self._catalog is None else {**told, "registered": is_registered}) + "\n"
+            )
+        else:
+            what = "exported" if done.is_new else "unchanged"
+            also = ", registered" if is_registered else ""
+            sys.stdout.write(f"{what} {name} to {done.location}: version {done.version}{also}\n")
+        sys.stdout.flush()
 
 
 def iceberg(arguments: Sequence[str]) -> int:

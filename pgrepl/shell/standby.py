@@ -15,7 +15,7 @@ import click
 from pgrepl.catalog.driver_errors import first_line
 from pgrepl.errors import PgError
 from pgrepl.shell.connection import CATALOG_FILE, ConnectFailure
-from pgrepl.shell.subcommand import OK, connecting, connection, is_only_with, run
+from pgrepl.shell.subcommand import OK, Seconds, connecting, connection, is_only_with, run
 from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def create_command(
 @standby_group.command("sync", short_help="bring it up to date")
 @_FOLDER
 @click.option("--follow", is_flag=True, help="go on until stopped")
-@click.option("--interval", type=click.FloatRange(min=0.1), default=5.0, show_default=True, help="seconds between runs")
+@click.option("--interval", type=Seconds(min=0.1), default=5.0, show_default=True, help="seconds between runs")
 @_JSON
 @connecting
 def sync_command(

@@ -14,7 +14,7 @@ import click
 from pgrepl.shell.connection import DEFAULT_DATABASE, DEFAULT_USER, Connection
 from pgrepl.shell.status_text import WIDTH, over_text, status_text
 from pgrepl.shell.streams import screen_size
-from pgrepl.shell.subcommand import FAILURE, OK, connection, is_only_with, on_spark, run
+from pgrepl.shell.subcommand import FAILURE, OK, Seconds, connection, is_only_with, on_spark, run
 
 if TYPE_CHECKING:
     from pgrepl.replication.subscriber.status import Status
@@ -23,11 +23,9 @@ if TYPE_CHECKING:
 @click.command("status", short_help="how subscriptions stand")
 @click.argument("subscription", nargs=-1)
 @click.option("--watch", is_flag=True, help="show it again and again, until Ctrl-C")
-@click.option(
-    "--interval", type=click.FloatRange(min=0.1), default=2.0, show_default=True, help="seconds between two looks"
-)
+@click.option("--interval", type=Seconds(min=0.1), default=2.0, show_default=True, help="seconds between two looks")
 @click.option("--json", "as_json", is_flag=True, help="as JSON, for programs")
-@click.option("--max-lag", type=click.FloatRange(min=0), metavar="SECONDS", help="exit with 1 if one is further behind")
+@click.option("--max-lag", type=Seconds(min=0), metavar="SECONDS", help="exit with 1 if one is further behind")
 @click.option("-U", "--username", envvar="PGUSER", default=DEFAULT_USER, help="act as this role")
 @click.option("-d", "--dbname", envvar="PGDATABASE", help="only the subscriptions of this database")
 @click.option("--catalog", envvar="PGREPL_CATALOG", default="catalog.db", help="the catalog's file or URL")

@@ -28,8 +28,19 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 OK, FAILURE, BAD_CONNECTION = 0, 1, 2
+_LONGEST = 1e9  # seconds; a thread waits for no more than nine times that
 
 Command = Callable[..., Any]
+
+
+class Seconds(click.FloatRange):
+    """Seconds that can be waited for: neither NaN nor infinity, which are numbers for Python."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        found = super().convert(value, param, ctx)
+        if not found <= _LONGEST:
+            self.fail(f"{value} is too long a time", param, ctx)
+        return found
 
 
 def connecting(command: Command) -> Command:

@@ -18,13 +18,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from pgrepl.catalog import statistics, system_settings, tables
-from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
+from pgrepl.catalog import statistics, tables
 from pgrepl.catalog.databases import databases
 from pgrepl.catalog.lock_modes import RelationMode
-from pgrepl.catalog.login import apply_stored_settings
 from pgrepl.catalog.recovery import in_recovery
 from pgrepl.catalog.relation import Relation, relation_or_none
 from pgrepl.catalog.store import rows
@@ -35,16 +33,13 @@ from pgrepl.lake import compact, fold_deletes
 from pgrepl.lake.commit import Stale
 from pgrepl.lake.expire import expire, remove_files, remove_scheduled
 from pgrepl.lake.sizes import RowCounts, file_sizes, row_counts
-from pgrepl.replication.log import LogOf, ServerLog
+from pgrepl.statements.background import LOCKED, Background
 from pgrepl.statements.table.storage import read_option
 from pgrepl.statements.vacuum import count, is_locked
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
-T = TypeVar("T")
-_PATIENCE = "1s"  # that a commit waits for the catalog's lock
-_LOCKED = "55P03"
 _TRIES = 3
 _SNAPSHOTS, _FILES = 1000, 100  # at most so many go in one transaction
 _STRAYS = 3600.0  # seconds between two looks for files that nothing refers to
@@ -109,16 +104,11 @@ class VacuumNeed:
     grown: bool  # for inserted rows: the table counts as vacuumed even if there was nothing to do
 
 
-class Autovacuum:
-    """Autovacuum of an instance. It ends once `is_over` returns true, and logs its work."""
+class Autovacuum(Background):
+    """Autovacuum of an instance."""
 
-    def __init__(self, session: Session, log: ServerLog, is_over: Callable[[], bool] = lambda: False) -> None:
-        """`session` gives the catalog; the work is done in sessions of its own."""
-        self._session = session
-        self._log = log
-        self._is_over = is_over
-        self._strays_at: float | None = None  # when stray files were looked for last
-        self._running: Session | None = None
+    name = "autovacuum"
+    _strays_at: float | None = None  # when stray files were looked for last
 
     def look(self) -> None:
         """Vacuum the tables of every database, then clean the instance."""
@@ -142,12 +132,6 @@ class Autovacuum:
         return self._with_session(
             self._session.database_oid, lambda session: int(session.settings.value("autovacuum_naptime"))
         )
-
-    def stop(self) -> None:
-        """Stop waiting for locks. Called from another thread."""
-        running = self._running
-        if running is not None:
-            running.link.give_up()
 
     # --- a database -----------------------------------------------------------------------------------------------
 
@@ -173,11 +157,9 @@ class Autovacuum:
             done = next((each for each in (self._try(session, table, need) for _ in range(_TRIES)) if each), None)
             folded = self._fold(session, table, rewrites=need.whole)
         except PgError as error:
-            if error.sqlstate == _LOCKED:
+            if error.sqlstate == LOCKED:
                 return
-            report = error.report
-            detail, hint, context = report.detail, report.hint, f'automatic vacuum of table "{named}"'
-            raise PgError(error.sqlstate, report.message, detail=detail, hint=hint, context=context) from error
+            raise error.with_context(f'automatic vacuum of table "{named}"') from None
         staged = None if done is None else done.staged
         if staged is not None or folded or (done is not None and need.grown):
             count(session, oid, "autovacuum", "n_ins_since_vacuum")
@@ -205,7 +187,7 @@ class Autovacuum:
         """Take the catalog's write lock for the commit. A table that another session has locked is skipped."""
         session.transaction.require_write()
         if is_locked(session, table.oid, RelationMode.SHARE):
-            raise PgError(_LOCKED, f'skipping vacuum of "{table.name}" --- lock not available')
+            raise PgError(LOCKED, f'skipping vacuum of "{table.name}" --- lock not available')
 
     def _fold(self, session: Session, table: Relation, *, rewrites: bool) -> int:
         """Write delete files for deleted positions in the catalog, and in old files; returns the number of files."""
@@ -243,30 +225,6 @@ class Autovacuum:
         while done >= most and not self._is_over():
             with statement(session, writes=True):
                 done = work()
-
-    def _with_session(self, database: int, work: Callable[[Session], T]) -> T | None:
-        """Do some work in a session of its own. An error is logged; None is returned then."""
-        session: Session | None = None
-        try:
-            session = self._running = self._session.elsewhere(database, BOOTSTRAP_SUPERUSER, apart=True)
-            session.on_report = LogOf(self._log, session).report
-            with reading(session):
-                system_settings.reload(session)
-                apply_stored_settings(session, BOOTSTRAP_SUPERUSER, database)
-            session.settings.set_default("lock_timeout", _PATIENCE, complain=False)
-            if session.settings.get("synchronous_commit") != "off":  # it waits for no standby (AutoVacWorkerMain)
-                session.settings.set_default("synchronous_commit", "local", complain=False, source="override")
-            return work(session)
-        except PgError as error:
-            if error.sqlstate != _LOCKED and not self._is_over():
-                self._log.error(error)
-        except Exception as problem:  # a mistake in here must not end a follower
-            self._log.error(PgError("XX000", f"autovacuum failed: {problem!r}"))
-        finally:
-            self._running = None
-            if session is not None:
-                session.close()
-        return None
 
 
 @frozen

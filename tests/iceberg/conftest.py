@@ -35,9 +35,9 @@ class Shop:
         self.session = self.open()
         self.place: Place | None = None
 
-    def connect(self) -> Any:
+    def connect(self, database: str = "shop") -> Any:
         options = {"pgrepl.engine": "local", "timezone": "UTC", "pgrepl.file_grace": 0}
-        return pgrepl.connect(self._name, "shop", autocommit=True, options=options)
+        return pgrepl.connect(self._name, database, autocommit=True, options=options)
 
     def open(self, user: str = "postgres", **given: str) -> Any:
         return open_session(self.catalog, "shop", user, settings=given)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +80,9 @@ def test_some_tables_elsewhere(shop: Path) -> None:
         (("orders", "-U", "anna"), 1, "ERROR:  permission denied for table orders\n"),
         (("--to", "catalog.db.files/x"), 1, 'ERROR:  "catalog.db.files/x" is in the data folder\n'),
         (("--catalog", "none.db"), 2, 'pgrepl: error: connection to catalog "none.db" failed'),
+        (("--to", ""), 2, "Usage: pgrepl iceberg export "),
+        (("--follow", "--interval", "nan"), 2, "Usage: pgrepl iceberg export "),
+        (("--interval", "1"), 2, "Usage: pgrepl iceberg export "),
         (("--to", "/proc/nowhere"), 1, 'ERROR:  could not write file "/proc/nowhere'),
     ],
 )
@@ -88,7 +93,18 @@ def test_what_cannot_be_exported(shop: Path, arguments: tuple[str, ...], code: i
 
 
 def test_a_role_exports_what_it_may_read(shop: Path) -> None:
-    assert export(shop, "-U", "anna") == (0, "there are no tables to export\n", "")
+    assert export(shop, "-U", "anna") == (0, "", "there are no tables to export\n")
+
+
+def test_a_table_that_cannot_be_exported_does_not_keep_others_from_it(shop: Path) -> None:
+    with closing(sqlite3.connect(shop / "catalog.db")) as link, link:
+        link.execute("UPDATE ducklake_data_file SET encryption_key = 'k'")  # orders are inlined
+    sql(shop, "CREATE TABLE zero (a int)")
+    code, told, errors = export(shop)
+    assert [line.split()[1] for line in told.splitlines()] == ["shop.orders", "shop.zero"]
+    assert (code, errors) == (
+        1, 'ERROR:  an encrypted data file is not supported\nCONTEXT:  export of table "shop.sales.items"\n',
+    )  # fmt: skip
 
 
 def test_a_follower_exports_what_changes(shop: Path) -> None:

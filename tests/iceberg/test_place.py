@@ -12,8 +12,10 @@ import pytest
 
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
+from pgrepl.iceberg import tables
 from pgrepl.iceberg.avro import facts_of
-from pgrepl.iceberg.place import place_of
+from pgrepl.iceberg.export import export_tables
+from pgrepl.iceberg.place import TableFolder, place_of
 from tests.iceberg.conftest import Shop
 from tests.iceberg.readers import READERS, duckdb_rows, pyiceberg_rows
 
@@ -191,3 +193,41 @@ def test_with_a_catalog_on_a_server(tmp_path: Path, catalog_url: str, reader: st
         assert shop.read(reader) == shop.rows("SELECT * FROM t")
     finally:
         shop.close()
+
+
+def test_a_database_with_a_dot_in_its_name_has_a_folder_of_its_own(shop: Shop) -> None:
+    shop.sql('CREATE DATABASE "shop.sales"', "CREATE SCHEMA sales", "CREATE TABLE sales.t (a int)")
+    with shop.connect("shop.sales") as there:
+        there.cursor().execute("CREATE TABLE t (b text)")
+    locations = set()
+    with reading(shop.session):
+        for namespace in (("shop", "sales"), ("shop.sales",)):
+            found = tables.find(shop.session, namespace, "t")
+            assert found is not None
+            locations.add(place_of(shop.session).of(found).location)
+    assert len(locations) == 2
+
+
+@pytest.mark.parametrize("part", ["version-hint.text", ".metadata.json"])
+def test_a_file_that_cannot_be_read_now_is_not_taken_for_one_that_is_not_there(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    """An export would begin with version 1 anew, and a sweep would remove what a living metadata.json names."""
+    shop.sql("CREATE TABLE t (a int)", "INSERT INTO t VALUES (1)")
+    export_tables(shop.session, (), None, lambda *_: None)
+    shop.sql("INSERT INTO t VALUES (2)")
+    export_tables(shop.session, (), None, lambda *_: None)
+    folder = tmp_path / "catalog.db.iceberg" / "shop" / "t"
+    before, whole = files(folder), TableFolder.bytes_of
+
+    def fails(self: TableFolder, name: str) -> bytes:
+        if name.endswith(part):
+            raise PgError("XX001", "it does not answer")
+        return whole(self, name)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TableFolder, "bytes_of", fails)
+        with pytest.raises(PgError, match="it does not answer"):
+            export_tables(shop.session, (), None, lambda *_: None)
+    assert (folder / "metadata" / "version-hint.text").read_text() == "2"
+    assert files(folder) >= before

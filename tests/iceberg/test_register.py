@@ -1,0 +1,160 @@
+"""Exported tables are registered in a REST catalog of others: here a small one, read by pyiceberg."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import pytest
+
+from tests.iceberg.test_export import export, shop, sql
+
+TOKEN = "a-token"
+
+
+class Catalog(ThreadingHTTPServer):
+    """Namespaces, and where the metadata of each table is."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Answers)
+        self.uri = f"http://127.0.0.1:{self.server_address[1]}/api"
+        self.tables: dict[tuple[str, ...], dict[str, str]] = {}
+        self.asked: list[str] = []
+        self.overwrites = True  # does it know that word?
+
+    def answer(self, method: str, parts: list[str], query: dict[str, list[str]], body: Any) -> tuple[int, Any]:
+        if parts == ["config"]:
+            return 200, {"defaults": {}, "overrides": {"prefix": f"in/{query['warehouse'][0]}"}}
+        assert parts[:3] == ["in", "w", "namespaces"]
+        if parts[3:] == []:
+            self.tables[tuple(body["namespace"])] = {}
+            return 200, body
+        tables = self.tables.get(tuple(parts[3].split("\x1f")))
+        if tables is None:
+            return 404, {"error": {"message": "no such namespace"}}
+        match method, parts[4:]:
+            case "GET", []:
+                return 200, {}
+            case "POST", ["register"]:
+                if body["name"] in tables and not (self.overwrites and body["overwrite"]):
+                    return 409, {"error": {"message": "it exists"}}
+                tables[body["name"]] = body["metadata-location"]
+                return 200, {}
+            case "DELETE", ["tables", name]:
+                assert query == {"purgeRequested": ["false"]}
+                del tables[name]
+                return 204, None
+            case "GET", ["tables", name]:
+                if name not in tables:
+                    return 404, {"error": {"message": "no such table"}}
+                where = tables[name]
+                return 200, {"metadata-location": where, "metadata": json.loads(Path(where).read_text()), "config": {}}
+        return 400, None
+
+
+class _Answers(BaseHTTPRequestHandler):
+    server: Catalog
+
+    def _any(self) -> None:
+        parts = urlsplit(self.path)
+        length = int(self.headers.get("Content-Length") or 0)
+        body = json.loads(self.rfile.read(length) or "null")
+        self.server.asked.append(self.command)
+        if self.headers.get("Authorization") != f"Bearer {TOKEN}":
+            status, said = 401, {"error": {"message": "who are you?"}}
+        else:
+            path = [unquote(each) for each in parts.path.removeprefix("/api/v1/").split("/")]
+            status, said = self.server.answer(self.command, path, parse_qs(parts.query), body)
+        self.send_response(status)
+        self.end_headers()
+        if said is not None:
+            self.wfile.write(json.dumps(said).encode())
+
+    do_GET = do_POST = do_DELETE = _any
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def catalog(monkeypatch: pytest.MonkeyPatch) -> Iterator[Catalog]:
+    monkeypatch.setenv("PGREPL_ICEBERG_TOKEN", TOKEN)
+    with Catalog() as made:
+        thread = threading.Thread(target=made.serve_forever)
+        thread.start()
+        yield made
+        made.shutdown()
+        thread.join()
+
+
+def register(shop: Path, catalog: Catalog, *names: str) -> tuple[int, str, str]:
+    return export(shop, *names, "--register", catalog.uri, "--warehouse", "w")
+
+
+def read(catalog: Catalog, name: str) -> list[dict[str, Any]]:
+    from pyiceberg.catalog.rest import RestCatalog
+
+    there = RestCatalog("lake", uri=catalog.uri, warehouse="w", token=TOKEN)
+    rows: list[dict[str, Any]] = there.load_table(name).scan().to_arrow().to_pylist()
+    return rows
+
+
+@pytest.mark.parametrize("overwrites", [True, False])
+def test_each_version_is_registered(shop: Path, catalog: Catalog, overwrites: bool) -> None:
+    catalog.overwrites = overwrites
+    code, told, errors = register(shop, catalog)
+    assert (code, errors) == (0, "")
+    assert [line.rpartition(": ")[2] for line in told.splitlines()] == 2 * ["version 1, registered"]
+    assert catalog.tables.keys() == {("shop",), ("shop", "sales")}
+    assert read(catalog, "shop.orders") == [{"id": 1, "what": "a"}, {"id": 2, "what": "b"}]
+    sql(shop, "DELETE FROM orders WHERE id = 1")
+    code, told, errors = register(shop, catalog)
+    assert (code, errors) == (0, "")
+    assert [line.rpartition(": ")[2] for line in told.splitlines()] == ["version 2, registered", "version 1"]
+    assert read(catalog, "shop.orders") == [{"id": 2, "what": "b"}]
+    assert ("DELETE" in catalog.asked) is not overwrites
+    catalog.asked.clear()
+    _, told, _ = register(shop, catalog, "--json")
+    assert [json.loads(line)["registered"] for line in told.splitlines()] == [False, False]
+    assert set(catalog.asked) == {"GET"}
+
+
+def test_a_table_that_is_another_one_stays(shop: Path, catalog: Catalog) -> None:
+    register(shop, catalog, "orders")
+    theirs = catalog.tables["shop",]["orders"]
+    sql(shop, "DROP TABLE orders; CREATE TABLE orders (a int)")
+    code, told, errors = register(shop, catalog, "orders")
+    assert (code, told) == (1, "")
+    assert errors == (
+        f'ERROR:  table "shop.orders" already exists in the catalog "{catalog.uri}"\nDETAIL:  It is another one.\n'
+        'HINT:  Drop it there first.\nCONTEXT:  export of table "shop.orders"\n'
+    )
+    assert catalog.tables["shop",]["orders"] == theirs
+
+
+def test_what_cannot_be_registered(shop: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    def says(*arguments: str) -> str:
+        code, told, errors = export(shop, "orders", *arguments)
+        assert (code, told) == (1, "")
+        return errors
+
+    for uri in ("file:///etc/passwd", "http://ann:secret@127.0.0.1/", "127.0.0.1:80", "http://[", "http://h:99999999"):
+        errors = says("--register", uri)
+        assert errors.startswith("ERROR:  invalid URI of an Iceberg catalog\nHINT:  "), errors
+        assert "secret" not in errors
+    assert "could not ask the Iceberg catalog" in says("--register", "http://127.0.0.1:9")
+    monkeypatch.setenv("PGREPL_ICEBERG_TOKEN", "another")
+    errors = says("--register", catalog.uri)
+    assert errors.endswith("HTTP status 401\nDETAIL:  who are you?\n"), errors
+    assert "another" not in errors
+    monkeypatch.delenv("PGREPL_ICEBERG_TOKEN")
+    assert says("--register", catalog.uri).endswith("HINT:  Give a token in PGREPL_ICEBERG_TOKEN.\n")
+    assert export(shop, "--warehouse", "w")[0] == 2
+
+
+__all__ = ["shop"]
