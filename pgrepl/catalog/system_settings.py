@@ -59,9 +59,8 @@ def _take(session: Starting, name: str, text: str) -> None:
         session.notice("WARNING", says.message, sqlstate=says.sqlstate, detail=says.detail, hint=says.hint)
 
 
-def reload(session: Starting, *, is_new: bool = False) -> None:
-    """Apply changes since the session began, except those that need a restart (ProcessConfigFile). `is_new`: it begins
-    now, with settings of another one's start."""
+def reload(session: Starting) -> None:
+    """Apply changes since the session began, except those that need a restart (ProcessConfigFile)."""
     settings = session.settings
     settings.loaded_at = datetime.now(timezone.utc)
     now = dict(stored(session))
@@ -71,16 +70,16 @@ def reload(session: Starting, *, is_new: bool = False) -> None:
         if parameter.context == "postmaster" and settings.differs_from_system(parameter.name, now.get(parameter.name))
     )
     for name in settings.system_names():
-        if name not in now and not _is_fixed(name, is_new):
+        if name not in now and not _only_at_start(name):
             settings.forget_system(name)
     for name, text in now.items():
-        if not _is_fixed(name, is_new):
+        if not _only_at_start(name):
             _take(session, name, text)
 
 
-def _is_fixed(name: str, is_new: bool) -> bool:
+def _only_at_start(name: str) -> bool:
     parameter = parameters.find(name)
-    return parameter is not None and parameter.context in (("postmaster",) if is_new else _AT_START)
+    return parameter is not None and parameter.context in _AT_START
 
 
 def file_settings(session: Starting) -> list[FileSetting]:

@@ -49,7 +49,7 @@ class Background:
             session = self._running = self._session.elsewhere(database, BOOTSTRAP_SUPERUSER, apart=True)
             session.on_report = LogOf(self._log, session).report
             with reading(session):
-                system_settings.reload(session, is_new=True)
+                system_settings.reload(session)
                 apply_stored_settings(session, BOOTSTRAP_SUPERUSER, database)
             session.settings.set_default("lock_timeout", _LOCK_PATIENCE, complain=False)
             if session.settings.get("synchronous_commit") != "off":  # it waits for no standby (AutoVacWorkerMain)

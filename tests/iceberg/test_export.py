@@ -36,8 +36,8 @@ def sql(shop: Path, text: str) -> None:
     assert pgrepl("-q", "-d", "shop", "-c", text, cwd=shop).stderr == ""
 
 
-def export(shop: Path, *arguments: str) -> tuple[int, str, str]:
-    done = pgrepl("iceberg", "export", "-d", "shop", *arguments, cwd=shop)
+def export(shop: Path, *arguments: str, **variables: str) -> tuple[int, str, str]:
+    done = pgrepl("iceberg", "export", "-d", "shop", *arguments, cwd=shop, **variables)
     return done.returncode, done.stdout.replace(str(shop), "."), done.stderr
 
 

@@ -82,8 +82,7 @@ class _Answers(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def catalog(monkeypatch: pytest.MonkeyPatch) -> Iterator[Catalog]:
-    monkeypatch.setenv("PGREPL_ICEBERG_TOKEN", TOKEN)
+def catalog() -> Iterator[Catalog]:
     with Catalog() as made:
         thread = threading.Thread(target=made.serve_forever)
         thread.start()
@@ -93,7 +92,7 @@ def catalog(monkeypatch: pytest.MonkeyPatch) -> Iterator[Catalog]:
 
 
 def register(shop: Path, catalog: Catalog, *names: str) -> tuple[int, str, str]:
-    return export(shop, *names, "--register", catalog.uri, "--warehouse", "w")
+    return export(shop, *names, "--register", catalog.uri, "--warehouse", "w", PGREPL_ICEBERG_TOKEN=TOKEN)
 
 
 def read(catalog: Catalog, name: str) -> list[dict[str, Any]]:
@@ -137,9 +136,9 @@ def test_a_table_that_is_another_one_stays(shop: Path, catalog: Catalog) -> None
     assert catalog.tables["shop",]["orders"] == theirs
 
 
-def test_what_cannot_be_registered(shop: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    def says(*arguments: str) -> str:
-        code, told, errors = export(shop, "orders", *arguments)
+def test_what_cannot_be_registered(shop: Path, catalog: Catalog) -> None:
+    def says(*arguments: str, **variables: str) -> str:
+        code, told, errors = export(shop, "orders", *arguments, **variables)
         assert (code, told) == (1, "")
         return errors
 
@@ -148,11 +147,9 @@ def test_what_cannot_be_registered(shop: Path, catalog: Catalog, monkeypatch: py
         assert errors.startswith("ERROR:  invalid URI of an Iceberg catalog\nHINT:  "), errors
         assert "secret" not in errors
     assert "could not ask the Iceberg catalog" in says("--register", "http://127.0.0.1:9")
-    monkeypatch.setenv("PGREPL_ICEBERG_TOKEN", "another")
-    errors = says("--register", catalog.uri)
+    errors = says("--register", catalog.uri, PGREPL_ICEBERG_TOKEN="another")
     assert errors.endswith("HTTP status 401\nDETAIL:  who are you?\n"), errors
     assert "another" not in errors
-    monkeypatch.delenv("PGREPL_ICEBERG_TOKEN")
     assert says("--register", catalog.uri).endswith("HINT:  Give a token in PGREPL_ICEBERG_TOKEN.\n")
     assert export(shop, "--warehouse", "w")[0] == 2
 

@@ -46,9 +46,9 @@ def test_databases_with_the_setting_are_exported(shop: Database) -> None:
 
 
 def test_the_setting_is_of_databases_and_the_system(shop: Database) -> None:
-    assert shop.says("SET pgrepl.iceberg_export = on") == (
-        'parameter "pgrepl.iceberg_export" cannot be set after connection start'
-    )
+    shop("CREATE ROLE ann", "SET ROLE ann")
+    assert shop.says("SET pgrepl.iceberg_export = on") == 'permission denied to set parameter "pgrepl.iceberg_export"'
+    shop("RESET ROLE")
     exports = IcebergExport(shop.session, shop.log)
     shop("ALTER SYSTEM SET pgrepl.iceberg_export = on", "ALTER SYSTEM SET pgrepl.iceberg_export_naptime = '1min'")
     assert (exports.look(), hint(shop)) == (60, "1")
