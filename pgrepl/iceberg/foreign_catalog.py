@@ -27,7 +27,7 @@ class ForeignCatalog:
         if not _is_plain(uri):
             raise PgError("22023", "invalid URI of an Iceberg catalog", hint="It is like https://host:port/path.")
         self._uri = uri.rstrip("/").removesuffix("/v1")
-        self._open = urllib.request.build_opener(_NoRedirects()).open  # the token is for nobody else
+        self._open = _opener().open  # the token is for nobody else
         self._base = "/v1"
         given = self._must("GET", f"/config?{urlencode({'warehouse': warehouse})}" if warehouse else "/config")
         prefix = {**given.get("defaults", {}), **given.get("overrides", {})}.get("prefix", "")
@@ -100,9 +100,15 @@ class ForeignCatalog:
         return PgError(sqlstate, message, detail=text or None, hint=hint)
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: object) -> None:
-        return None
+def _opener() -> urllib.request.OpenerDirector:
+    """Without the handler of redirects."""
+    found = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.ProxyHandler, urllib.request.HTTPHandler, urllib.request.HTTPSHandler,
+        urllib.request.HTTPDefaultErrorHandler, urllib.request.HTTPErrorProcessor,
+    ):  # fmt: skip
+        found.add_handler(handler())
+    return found
 
 
 def _is_plain(uri: str) -> bool:

@@ -127,6 +127,8 @@ def named(session: Session, name: str) -> Described:
 
 def _refused(session: Session, found: Relation) -> PgError:
     """Why the relation is no Iceberg table for the role."""
+    if found.is_system:
+        return PgError("42809", f'"{found.name}" cannot be an Iceberg table', detail="It is a system catalog.")
     if found.kind in ("r", "m", "p") and found.persistence != "t":
         if not has_table_privilege(session, found, "SELECT"):
             return permission_denied(found)

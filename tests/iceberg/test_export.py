@@ -75,6 +75,7 @@ def test_some_tables_elsewhere(shop: Path) -> None:
     ("arguments", "code", "said"),
     [
         (("v",), 1, 'ERROR:  "v" cannot be an Iceberg table\nDETAIL:  This operation is not supported for views.\n'),
+        (("pg_class",), 1, 'ERROR:  "pg_class" cannot be an Iceberg table\nDETAIL:  It is a system catalog.\n'),
         (("nosuch",), 1, 'ERROR:  relation "nosuch" does not exist\n'),
         (('"',), 1, 'ERROR:  invalid name syntax: """\n'),
         (("orders", "-U", "anna"), 1, "ERROR:  permission denied for table orders\n"),
