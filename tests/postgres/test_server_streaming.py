@@ -149,6 +149,23 @@ def test_a_transaction_in_progress_comes_again_behind_a_lost_connection(served: 
 
 
 @ON_ONE
+def test_a_large_transaction_in_progress_is_applied_by_columns(served: Served) -> None:
+    """Others that commit meanwhile move the origin behind most of its log."""
+    subscribed(served, "streaming = on")
+    served.pub("ALTER SYSTEM SET logical_decoding_work_mem = '64kB'")
+    served.pub("SELECT pg_reload_conf()")
+    with following(served), psycopg.connect(served.conninfo) as one:
+        one.execute("INSERT INTO t SELECT g, 'first' FROM generate_series(1, 30000) g")
+        served.pub("INSERT INTO t VALUES (-1, 'meanwhile')")
+        eventually(lambda: served.sub("SELECT count(*) FROM t") == [("1",)])
+        one.commit()
+        eventually(lambda: served.sub("SELECT count(*) FROM t") == [("30001",)])
+    assert served.sub.ways()["apply"] == 1
+    served.pub("ALTER SYSTEM RESET logical_decoding_work_mem")
+    served.pub("SELECT pg_reload_conf()")
+
+
+@ON_ONE
 def test_a_round_of_its_own_ends_where_the_server_was_when_it_began(served: Served) -> None:
     subscribed(served)
     served.pub("INSERT INTO t SELECT g, 'x' FROM generate_series(1, 100) g")

@@ -157,8 +157,8 @@ class ServerChangeStream(ChangeStream):
 
     def batch(self, wanted: StreamRequest, least: int) -> tuple[WireBatch, int] | None:
         start, end = wanted.start, wanted.end
-        if end - start < least * _LOG_OF_CHANGE:
-            return None
+        if self._connection.stream is None and end - start < least * _LOG_OF_CHANGE:
+            return None  # what is streamed in progress has its log before that
         piece = self._piece(self._request(wanted), start, as_columns=True)
         return None if piece is None else piece.batch(start, end, least, self._connection.data_path)
 
