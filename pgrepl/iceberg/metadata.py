@@ -84,16 +84,19 @@ class _Making:
     # --- snapshots ------------------------------------------------------------------------------------------------
 
     def _snapshots(self) -> dict[int, int]:
-        """The last snapshots that changed the table, and the catalog's last one, with their times. VACUUM forgets
-        changes: with the catalog's last the current one never goes back."""
+        """The last snapshots that changed the table, and the catalog's last one, with their times. Of those of one
+        transaction, which others never see one by one, only the last. VACUUM forgets changes: with the catalog's last
+        the current one never goes back."""
         most = _kept(self._table)
         every: set[int] = set()
         for member in self._table.members if most else ():
             every |= changes(self._session, member, most + 1)
-        chosen = sorted(each for each in every if each < self._last)[-most:] if most else []
-        rows = self._session.link.execute(sql.snapshots(len(chosen) + 1), (*chosen, self._last))
-        self._next_files = {snapshot: next_file for snapshot, _, next_file in rows}
-        return {snapshot: values.milliseconds(when) for snapshot, when, _ in sorted(rows)}
+        every = {each for each in every if each < self._last} | {self._last}
+        rows = self._session.link.execute(sql.snapshots(len(every)), tuple(every))
+        last_of = {json.loads(extra or "{}").get("transaction", at): (at, *told) for at, *told, extra in rows}
+        chosen = sorted(last_of.values())[-most - 1 :]
+        self._next_files = {snapshot: next_file for snapshot, _, next_file in chosen}
+        return {snapshot: values.milliseconds(when) for snapshot, when, _ in chosen}
 
     def _can_be_told(self, snapshot: int) -> bool:
         """Do the files still tell what was there at a snapshot, with its definition?"""

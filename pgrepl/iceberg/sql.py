@@ -55,9 +55,13 @@ NAMES = (
 
 
 def snapshots(count: int) -> str:
-    """Those of so many snapshots that are there: their times, and which files were to come."""
+    """Those of so many snapshots that are there: their times, which files were to come, and commit_extra_info."""
     places = ", ".join("?" * count)
-    return f"SELECT snapshot_id, snapshot_time, next_file_id FROM ducklake_snapshot WHERE snapshot_id IN ({places})"
+    return (
+        "SELECT s.snapshot_id, s.snapshot_time, s.next_file_id, c.commit_extra_info FROM ducklake_snapshot s"
+        " LEFT JOIN ducklake_snapshot_changes c ON c.snapshot_id = s.snapshot_id"
+        f" WHERE s.snapshot_id IN ({places}) ORDER BY s.snapshot_id"
+    )
 
 
 def inlined_state(name: str, prefix: str) -> str:

@@ -132,6 +132,17 @@ def test_the_past_is_read_by_time_and_only_as_far_as_it_is_told(shop: Shop) -> N
     assert [each["summary"]["total-records"] for each in json.loads(shop.metadata().json)["snapshots"]] == ["2"]
 
 
+def test_the_past_is_never_amid_a_transaction(shop: Shop) -> None:
+    shop.sql("CREATE TABLE t (a int)", "CREATE TABLE other (a int)", "INSERT INTO t VALUES (0), (0)")
+    for _ in range(3):
+        shop.sql(
+            "BEGIN", "INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (-1)", "INSERT INTO other VALUES (1)", "COMMIT"
+        )
+    told = [each["snapshot-id"] for each in json.loads(shop.metadata().json)["snapshots"]]
+    sums = [sum(a for (a,) in shop.read("pyiceberg", snapshot=snapshot)) for snapshot in told]
+    assert (set(sums), len(told) >= 4) == ({0}, True)
+
+
 def test_snapshots_that_have_expired_are_not_told(shop: Shop) -> None:
     shop.sql("CREATE TABLE t (a int)", *[f"INSERT INTO t VALUES ({each})" for each in range(5)])
     assert len(json.loads(shop.metadata().json)["snapshots"]) == 6
