@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from pgrepl.errors import Declined
 from pgrepl.expr import tree
 from pgrepl.expr.context import Context
+from pgrepl.expr.defaults import column_default
 from pgrepl.expr.evaluate import evaluate
 from pgrepl.expr.walk import is_volatile, var_attnums
 from pgrepl.rows.checks_table import TableRules
 
 if TYPE_CHECKING:
+    from pgrepl.catalog.relation import Attribute
     from pgrepl.catalog.session import Session
     from pgrepl.expr.arrow.program import Program
     from pgrepl.lake.kernels.row_maker import KernelColumn
@@ -39,6 +42,25 @@ def check_program(session: Session, rules: TableRules, *, bound: bool) -> Progra
     if found is None:
         raise Declined("a CHECK constraint" if rules.checks else "a partition constraint")
     return found
+
+
+def columns_of(
+    session: Session,
+    kept: Sequence[LakeColumn],
+    rules: TableRules,
+    sent: Callable[[LakeColumn, Attribute], KernelColumn | None],
+) -> tuple[KernelColumn, ...]:
+    """How each column of new rows is made: generated, as `sent` says, or by its default where that is None."""
+    table, generated = rules.relation, generated_columns(session, rules)
+    made = []
+    for column in kept:
+        attribute = table.attributes[column.attnum - 1]
+        found = generated.get(column.attnum) or sent(column, attribute)
+        if found is None:
+            default = column_default(session, table, attribute)
+            found = default_column(session, column, default, not_null=attribute.notnull)
+        made.append(found)
+    return tuple(made)
 
 
 def default_column(session: Session, column: LakeColumn, expr: tree.Expr | None, *, not_null: bool) -> KernelColumn:

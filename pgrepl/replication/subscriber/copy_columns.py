@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 from pgrepl import engine
 from pgrepl.catalog.relation import Attribute, Relation
 from pgrepl.errors import Declined, PgError
-from pgrepl.expr.defaults import column_default
 from pgrepl.lake.files import last_snapshot
 from pgrepl.replication.publisher.table_copy import LakeSources
 from pgrepl.replication.subscriber.apply.target import match_columns
 from pgrepl.replication.subscriber.convert import converted, copied, is_same
 from pgrepl.replication.wire.messages import SentColumn, SentRelation
-from pgrepl.rows.checks_columns import check_form, check_program, default_column, generated_columns
+from pgrepl.rows.checks_columns import check_form, check_program, columns_of
 from pgrepl.rows.checks_table import table_rules
 from pgrepl.rows.staged import StagedRows
 from pgrepl.rows.unique import unique_indexes
@@ -86,23 +85,16 @@ def _target(session: Session, staged: StagedRows, sent: SentRelation, sources: l
 
     table = staged.relation
     places = match_columns(table, sent)
-    columns = []
-    rules = table_rules(session, table)
-    generated = generated_columns(session, rules)
-    for column in staged.table.columns:
+
+    def received(column: LakeColumn, attribute: Attribute) -> KernelColumn | None:
         place = places[column.attnum - 1]
-        attribute = table.attributes[column.attnum - 1]
-        if column.attnum in generated:
-            columns.append(generated[column.attnum])
-            continue
-        if place < 0:
-            default = column_default(session, table, attribute)
-            columns.append(default_column(session, column, default, not_null=attribute.notnull))
-            continue
-        columns.append(_made(session, sent.columns[place], column, attribute, place, sources))
+        return None if place < 0 else _made(session, sent.columns[place], column, attribute, place, sources)
+
+    rules = table_rules(session, table)
+    columns = columns_of(session, staged.table.columns, rules, received)
     infos = [info for info in unique_indexes(session, table) if info.immediate]
     check = check_program(session, rules, bound=table.is_partition)
-    return KernelTarget(staged.table, tuple(columns), check, tuple(whole_keys(infos, staged)))
+    return KernelTarget(staged.table, columns, check, tuple(whole_keys(infos, staged)))
 
 
 def _made(

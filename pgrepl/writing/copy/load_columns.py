@@ -13,7 +13,7 @@ from pgrepl import interrupts
 from pgrepl.engine import Choice
 from pgrepl.errors import Declined, PgError
 from pgrepl.rows.changes import ModifyKind
-from pgrepl.rows.checks_columns import check_program, default_column, generated_columns
+from pgrepl.rows.checks_columns import check_program, columns_of, default_column
 from pgrepl.rows.checks_spark import SparkChanges, check_fits
 from pgrepl.rows.checks_table import table_rules
 from pgrepl.rows.foreign_key import keys_of
@@ -22,8 +22,10 @@ from pgrepl.rows.unique import unique_indexes
 from pgrepl.writing.copy import load_spark
 
 if TYPE_CHECKING:
+    from pgrepl.catalog.relation import Attribute
     from pgrepl.catalog.session import Session
     from pgrepl.lake.kernels.copy import KernelTarget
+    from pgrepl.lake.table import LakeColumn
     from pgrepl.writing.copy.source import RowSource
     from pgrepl.writing.copy.target import CopyTarget
 
@@ -71,19 +73,15 @@ def _target(session: Session, target: CopyTarget, staged: StagedRows, longest: d
 
     rel = target.relation
     rules = table_rules(session, rel)
-    generated = generated_columns(session, rules)
     places = {attnum: place for place, attnum in enumerate(longest, 1)}
-    columns = []
-    for column in staged.table.columns:
-        not_null = rel.attributes[column.attnum - 1].notnull
-        if column.attnum in places:
-            columns.append(KernelColumn(column.attnum, places[column.attnum], None, not_null, longest[column.attnum]))
-            continue
-        if column.attnum in generated:
-            columns.append(generated[column.attnum])
-            continue
-        expr = target.defaults.get(column.attnum)
-        columns.append(default_column(session, column, expr, not_null=not_null))
+
+    def loaded(column: LakeColumn, attribute: Attribute) -> KernelColumn:
+        attnum, not_null = column.attnum, attribute.notnull
+        if attnum in places:
+            return KernelColumn(attnum, places[attnum], None, not_null, longest[attnum])
+        return default_column(session, column, target.defaults.get(attnum), not_null=not_null)
+
+    columns = columns_of(session, staged.table.columns, rules, loaded)
     check = check_program(session, rules, bound=rel.is_partition)
     infos = unique_indexes(session, rel)
-    return KernelTarget(staged.table, tuple(columns), check, tuple(whole_keys(infos, staged)))
+    return KernelTarget(staged.table, columns, check, tuple(whole_keys(infos, staged)))

@@ -16,14 +16,13 @@ from itertools import chain
 from threading import Event
 from typing import TYPE_CHECKING, TypeVar
 
-from pgrepl.catalog.relation import Relation
+from pgrepl.catalog.relation import Attribute, Relation
 from pgrepl.engine import BYTES_IN_ROW, declined
 from pgrepl.errors import Declined, PgError
-from pgrepl.expr.defaults import column_default
 from pgrepl.lake import storage
 from pgrepl.lake.files import estimate, last_snapshot
 from pgrepl.lake.kernels.row_maker import KernelColumn, RowMaker
-from pgrepl.lake.table import LakeTable, lake_table
+from pgrepl.lake.table import LakeColumn, LakeTable, lake_table
 from pgrepl.replication.libpq.endpoints import ConnectionFailure
 from pgrepl.replication.publisher.postgres import published
 from pgrepl.replication.publisher.postgres.copy_binary import expression, is_binary
@@ -43,7 +42,7 @@ from pgrepl.replication.publisher.postgres.tables import selection
 from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.replication.publisher.table_copy import BeginCount, CountRows
 from pgrepl.replication.wire.text import checking_style, reads_as_written
-from pgrepl.rows.checks_columns import check_program, default_column, generated_columns
+from pgrepl.rows.checks_columns import check_program, columns_of
 from pgrepl.rows.checks_table import table_rules
 from pgrepl.rows.unique import unique_indexes
 from pgrepl.thread_pool import ThreadPool
@@ -160,19 +159,13 @@ class ServerRows:
         return columns
 
     def _rules(self, session: Session, table: Relation) -> Rules:
+        def sent(column: LakeColumn, attribute: Attribute) -> KernelColumn | None:
+            is_sent = attribute.name in self.names
+            return KernelColumn(column.attnum, column.attnum, not_null=attribute.notnull) if is_sent else None
+
         rules = table_rules(session, table)
-        generated = generated_columns(session, rules)
-        made = []
-        for column in lake_table(session, table.oid).columns:
-            attribute = table.attributes[column.attnum - 1]
-            if column.attnum in generated:
-                made.append(generated[column.attnum])
-            elif attribute.name in self.names:
-                made.append(KernelColumn(column.attnum, column.attnum, not_null=attribute.notnull))
-            else:
-                default = column_default(session, table, attribute)
-                made.append(default_column(session, column, default, not_null=attribute.notnull))
-        return tuple(made), check_program(session, rules, bound=table.is_partition)
+        made = columns_of(session, lake_table(session, table.oid).columns, rules, sent)
+        return made, check_program(session, rules, bound=table.is_partition)
 
     def _keys_are_sure(
         self, session: Session, table: Relation, lake: LakeTable, columns: Sequence[CopiedColumn]
