@@ -17,12 +17,13 @@ from pgrepl.errors import PgError
 from pgrepl.lake import checksums, footers, spark, storage
 from pgrepl.lake.checksums import IDENTITY
 from pgrepl.lake.crash_points import crash_point
+from pgrepl.lake.ctid import once
 from pgrepl.lake.data_file import NewFile
 from pgrepl.lake.object_store_cache import writable
 from pgrepl.lake.owner import make_folder
 from pgrepl.lake.scan import spark_path
 from pgrepl.lake.stage_field_ids import footer_end, with_field_ids
-from pgrepl.lake.stage_positions import Positions, locate, positions, row_ids_of
+from pgrepl.lake.stage_positions import Positions, locate, row_ids_of
 from pgrepl.lake.stage_progress import watch_folder
 from pgrepl.lake.stage_statistics import of_footer
 from pgrepl.thread_pool import ThreadPool
@@ -221,3 +222,25 @@ def _new_file(table: LakeTable, path: str, with_row_ids: bool) -> NewFile:
 
 
 __all__ = ["Positions", "locate", "positions", "row_ids_of", "write_frame"]
+
+
+def positions(places: DataFrame, column: str = "place") -> Positions:
+    """The places in a column of a DataFrame, which is run once."""
+    from pyspark.sql import functions as F
+
+    file, pos, row = (F.col(f"{column}.{part}") for part in ("file", "pos", "row"))
+    with spark.pg_errors():
+        found = places.select(
+            F.coalesce(file, F.lit(-1)).alias("file"), F.when(file.isNull(), row).otherwise(pos).alias("at")
+        ).toArrow()
+    return _grouped(found["file"].to_numpy(), found["at"].to_numpy())
+
+
+def _grouped(files: Any, at: Any) -> Positions:
+    import numpy as np
+
+    order = np.argsort(files, kind="stable")
+    present, starts = np.unique(files[order], return_index=True)
+    parts = np.split(at[order], starts[1:]) if len(present) else []
+    found = {int(file): once(part) for file, part in zip(present, parts, strict=True)}
+    return Positions(found, found.pop(-1, np.empty(0, np.int64)))

@@ -1,4 +1,4 @@
-"""The positions that a write deletes, from rows that Spark has found: by Arrow and numpy, without rows in Python.
+"""The positions that a write deletes, by Arrow and numpy, without rows in Python.
 
 An UPDATE need not find its rows twice: the new versions are written with their row ids, by which the old versions are
 found (`row_ids_of`, `locate`).
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pgrepl.lake import footers, inlined, spark
+from pgrepl.lake import footers, inlined
 from pgrepl.lake.ctid import once, row_ids
 from pgrepl.lake.deleted_rows import joined
 from pgrepl.lake.files import data_files, last_snapshot
@@ -17,7 +17,6 @@ from pgrepl.lake.files import data_files, last_snapshot
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-    from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session import Session
     from pgrepl.lake.data_file import DataFile, NewFile
@@ -29,28 +28,6 @@ class Positions(NamedTuple):
 
     files: dict[int, npt.NDArray[np.int64]]
     inlined: npt.NDArray[np.int64]
-
-
-def positions(places: DataFrame, column: str = "place") -> Positions:
-    """The places in a column of a DataFrame, which is run once."""
-    from pyspark.sql import functions as F
-
-    file, pos, row = (F.col(f"{column}.{part}") for part in ("file", "pos", "row"))
-    with spark.pg_errors():
-        found = places.select(
-            F.coalesce(file, F.lit(-1)).alias("file"), F.when(file.isNull(), row).otherwise(pos).alias("at")
-        ).toArrow()
-    return _grouped(found["file"].to_numpy(), found["at"].to_numpy())
-
-
-def _grouped(files: Any, at: Any) -> Positions:
-    import numpy as np
-
-    order = np.argsort(files, kind="stable")
-    present, starts = np.unique(files[order], return_index=True)
-    parts = np.split(at[order], starts[1:]) if len(present) else []
-    found = {int(file): once(part) for file, part in zip(present, parts, strict=True)}
-    return Positions(found, found.pop(-1, np.empty(0, np.int64)))
 
 
 def row_ids_of(table: LakeTable, files: Iterable[NewFile]) -> npt.NDArray[np.int64]:
