@@ -37,8 +37,8 @@ def relation_rte(
             columns.append(Column("", 0, dropped=True))
             continue
         column_name = names.pop(0) if names else attribute.name
-        collation = typefacts.collation(attribute.type) if relation.is_system else attribute.collation
-        columns.append(Column(column_name, attribute.type, attribute.typmod, collation))
+        column_collation = typefacts.collation(attribute.type) if relation.is_system else attribute.collation
+        columns.append(Column(column_name, attribute.type, attribute.typmod, column_collation))
     if names:
         live = sum(not column.dropped for column in columns)
         raise PgError(

@@ -100,9 +100,9 @@ def in_order(snapshot: Snapshot, changed: Mapping[int, Iterable[RowChange]]) -> 
             yield from ((table, change) for change in others)
         return
     by_row = {table: {change.row_id: change for change in found} for table, found in changed.items()}
-    for table, *row_ids in snapshot.order:
+    for table, *listed in snapshot.order:
         known = by_row.get(table, {})
-        yield from ((table, known[row_id]) for row_id in row_ids if row_id in known)
+        yield from ((table, known[row_id]) for row_id in listed if row_id in known)
 
 
 class Feed:
@@ -185,9 +185,9 @@ class Feed:
         merged = file.partial_max is not None and file.partial_max > self._after
         if not begun and not merged:
             return
-        for positions, row_ids, births, rows in self._read(file):
+        for positions, ids, births, rows in self._read(file):
             ended = self._deleted_at(file, positions)
-            for row_id, birth, death, row in zip(row_ids, births, ended, rows, strict=True):
+            for row_id, birth, death, row in zip(ids, births, ended, rows, strict=True):
                 if self._in_range(birth) and death != birth and birth not in self._only_files:
                     yield _Event(birth, row_id, row)
 

@@ -107,8 +107,8 @@ def table_bytes(session: Session, table_id: int) -> int:
 def _in_catalog(session: Session, table_id: int) -> int:
     """The bytes of inlined rows, in whole pages."""
     size = 0
-    for inlined in inlined_tables(session, table_id):
-        names = [column.name for column in inlined.columns]
-        query = sql.size_of_inlined_rows(inlined.name, _ROW, names, inlined.prefix)
+    for of_version in inlined_tables(session, table_id):
+        names = [column.name for column in of_version.columns]
+        query = sql.size_of_inlined_rows(of_version.name, _ROW, names, of_version.prefix)
         size += int(session.link.execute(query)[0][0] or 0)
     return -(-size // PAGE) * PAGE
