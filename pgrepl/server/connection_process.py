@@ -10,21 +10,19 @@ Signals go to the connection's process, which passes them on.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import select
 import signal
 import socket
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from types import FrameType
 
+from pgrepl.processes import end_with_parent
 from pgrepl.server import process_title
 
 SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
-_SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 _TERMINATE = b"X\0\0\0\4"  # the message with which a client leaves
 
 
@@ -156,11 +154,3 @@ def _blocked() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def end_with_parent(parent: int, number: signal.Signals) -> None:
-    """Have this process end by a signal when its parent does, however that ends."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, number)
-    if os.getppid() != parent:
-        os._exit(2)

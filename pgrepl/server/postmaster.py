@@ -35,9 +35,9 @@ from typing import Any
 from pgrepl.catalog import activity
 from pgrepl.catalog.activity import ActivityTable
 from pgrepl.errors import PgError
+from pgrepl.processes import end_with_parent
 from pgrepl.replication.log import ServerLog
 from pgrepl.server import huge_pages, process_title
-from pgrepl.server.connection_process import end_with_parent
 from pgrepl.server.notify import notify
 from pgrepl.server.settings import ServerSettings
 from pgrepl.server.state import RUNNING, STOPPING, ServerState

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pgrepl import processes
 from pgrepl.api.rounds import Work, applied_of, launched, once, server_log, start_spark, stoppable, table_ids, vacuuming
 from pgrepl.shell.connection import DEFAULT_DATABASE, DEFAULT_USER
 from pgrepl.shell.subcommand import FAILURE, OK, Command, Seconds, as_lsn, connection, is_only_with, on_spark, run, say
@@ -85,6 +86,7 @@ def sync_command(
         relids = None if named is None else table_ids(opened.session, found, named.split(","))
         return worker.synchronize(relids, again=() if again is None or relids is None else relids)
 
+    processes.prepare()
     with connection(catalog, dbname or DEFAULT_DATABASE, username, data_path) as opened, _stoppable():
         return _once(opened, subscription, dbname, log_file, work)
 
@@ -131,6 +133,8 @@ def apply_command(
     is_only_with("interval", "follow", follow)
     bound = None if upto is None else upto + 1
     copies = upto is None and max_changes is None
+    if copies and not dry_run:
+        processes.prepare()
     with (
         connection(catalog, dbname or DEFAULT_DATABASE, username, data_path) as opened,
         _stoppable(),

@@ -39,6 +39,7 @@ FLOORS = {
     "internals": 0,
     "interrupts": -2,
     "thread_pool": -1,
+    "processes": -1,
     "file_watch": -1,
     "jobs": -2,
     "errors": -3,

@@ -88,13 +88,19 @@ def done(task: bytes, shared: bytes) -> bytes:
 
 @cache
 def _prepare() -> None:
+    """Spare this process pandas, which a function of the user's still finds."""
+    pandas.hide("pgrepl", "pyarrow")
+    keep_memory()
+
+
+@cache
+def keep_memory() -> None:
     """Have this process keep memory that parts free. Otherwise it is given back and taken again, page by page, for each
-    large array: that was a third of the time. And spare it pandas, which a function of the user's still finds."""
+    large array: that was a third of the time."""
     import ctypes
 
     import pyarrow as pa
 
-    pandas.hide("pgrepl", "pyarrow")
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # of glibc
     if mallopt is not None:
         mallopt(_TRIM_THRESHOLD, _KEPT)

@@ -26,8 +26,11 @@ class DirectRows(Protocol):
 
     size: int  # in bytes
 
-    def stage(self, session: Session, table: Relation, begins: BeginCount, *, on_spark: bool) -> StagedRows:
-        """The staged rows. Declined: they have to be converted or checked. `begins` is called by each attempt."""
+    def stage(
+        self, session: Session, table: Relation, begins: BeginCount, check: Callable[[], None], *, on_spark: bool
+    ) -> StagedRows:
+        """The staged rows. Declined: they have to be converted or checked. `begins` is called by each attempt; `check`
+        raises the error that ends the work."""
         ...
 
 

@@ -147,7 +147,7 @@ def _by_kernels(
     from pgrepl.replication.subscriber.copy_columns import stage_columns
 
     if source.direct is not None:
-        staged = source.direct.stage(session, table, begins, on_spark=choice.on_spark)
+        staged = source.direct.stage(session, table, begins, check, on_spark=choice.on_spark)
     else:
         assert source.lake is not None, "rows that come neither from a server nor from a lake are copied one by one"
         try:

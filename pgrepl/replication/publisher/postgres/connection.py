@@ -4,10 +4,13 @@ streams another beside it."""
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from pgrepl import processes
 from pgrepl.interrupts import JoinedThread
+from pgrepl.processes import Workers
 from pgrepl.replication.libpq.endpoints import ConnectionFailure
 from pgrepl.replication.publisher.postgres import slots
 from pgrepl.replication.publisher.postgres.link import Link
@@ -28,6 +31,7 @@ class ServerConnection:
         self.stream: Stream | None = None  # over `opened`
         self.copying: tuple[Link, str, ServerRows | None] | None = None  # a copy's slot, in whose transaction it is
         self.target = 0  # an LSN that the server's WAL has reached
+        self._workers: Workers | None = None  # processes that copy
         self._beside: Link | None = None  # another connection, while the first one streams
         self._used_at = 0.0  # when it was last used
         self._telling: JoinedThread | None = None  # confirms a position to the server, over `opened`
@@ -79,6 +83,18 @@ class ServerConnection:
                 if slot:
                     slots.drop(link, slot)
 
+    def workers(self, count: int, modules: Sequence[str]) -> Workers | None:
+        """Processes that copy, and remain for the next ranges; None: there are none."""
+        if self._workers is None or self._workers.are_lost:
+            self._workers = processes.workers(count, modules)
+        self._used_at = time.monotonic()
+        return self._workers
+
+    def _end_workers(self) -> None:
+        workers, self._workers = self._workers, None
+        if workers is not None:
+            workers.close()
+
     def stop_streaming(self) -> None:
         """End the stream; what it has confirmed is told."""
         stream, self.stream = self.stream, None
@@ -87,8 +103,9 @@ class ServerConnection:
         self._close_beside()
 
     def close_unused(self) -> None:
-        if self._beside is not None and self.copying is None and time.monotonic() > self._used_at + _UNUSED:
+        if self.copying is None and time.monotonic() > self._used_at + _UNUSED:
             self._close_beside()
+            self._end_workers()
 
     def _close_beside(self) -> None:
         beside, self._beside = self._beside, None
@@ -108,4 +125,5 @@ class ServerConnection:
 
     def close(self) -> None:
         self.end_other_work()
+        self._end_workers()
         self.opened.close()

@@ -12,10 +12,12 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
+from functools import partial
 from itertools import chain
 from threading import Event
 from typing import TYPE_CHECKING, TypeVar
 
+from pgrepl import processes
 from pgrepl.catalog.relation import Attribute, Relation
 from pgrepl.engine import BYTES_IN_ROW, declined
 from pgrepl.errors import Declined, PgError
@@ -23,16 +25,20 @@ from pgrepl.lake import storage
 from pgrepl.lake.files import estimate, last_snapshot
 from pgrepl.lake.kernels.row_maker import KernelColumn, RowMaker
 from pgrepl.lake.table import LakeColumn, LakeTable, lake_table
+from pgrepl.processes import Workers, WorkersLost
 from pgrepl.replication.libpq.endpoints import ConnectionFailure
 from pgrepl.replication.publisher.postgres import published
 from pgrepl.replication.publisher.postgres.copy_binary import expression, is_binary
 from pgrepl.replication.publisher.postgres.copy_csv import CopiedColumn, CsvReader
 from pgrepl.replication.publisher.postgres.copy_ranges import (
+    LOADED,
     Chunk,
     PagesPart,
     chunks,
+    copy_in_process,
     copy_pages,
     enter_snapshot,
+    files_of,
     reader_of,
     write,
 )
@@ -53,8 +59,10 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.expr.arrow.program import Program
     from pgrepl.lake.data_file import NewFile
+    from pgrepl.replication.publisher.postgres.connection import ServerConnection
     from pgrepl.rows.staged import StagedRows
 
+    MakeParts = Callable[[int, str], list[PagesPart]]  # so many at least, for this folder
     Rules = tuple[tuple[KernelColumn, ...], Program | None]  # how columns are made, and what rows must pass
 
 T = TypeVar("T")
@@ -63,6 +71,7 @@ _CONNECTIONS_LEFT = """SELECT pg_catalog.current_setting('max_connections')::pg_
     - pg_catalog.current_setting('superuser_reserved_connections')::pg_catalog.int4
     - (SELECT pg_catalog.count(*) FROM pg_catalog.pg_stat_activity)"""
 RANGE = 32 << 20  # bytes of a table that are worth a reader
+WORTH_PROCESSES = 256 << 20  # bytes of a table that are worth the start of processes
 _PAGE = 8192
 
 
@@ -80,7 +89,7 @@ class ServerRows:
         rows: PublishedRows,
         schema: str,
         name: str,
-        data_path: str,
+        connection: ServerConnection,
         conditions: Sequence[str] | None = None,
     ) -> None:
         """`conditions`: those of ranges of the key, of which each is read by itself."""
@@ -90,7 +99,7 @@ class ServerRows:
         self._schema, self._name = schema, name
         self._query = selection(link, rows, schema, name)
         self.size = published.size(link, rows)  # of the whole table
-        self._data_path = data_path
+        self._connection = connection
         self._kept = ExitStack()  # folders that Spark reads from
 
     @property
@@ -106,7 +115,9 @@ class ServerRows:
 
     # --- straight into the lake ---------------------------------------------------------------------------------------
 
-    def stage(self, session: Session, table: Relation, begins: BeginCount, *, on_spark: bool) -> StagedRows:
+    def stage(
+        self, session: Session, table: Relation, begins: BeginCount, check: Callable[[], None], *, on_spark: bool
+    ) -> StagedRows:
         """The rows as files of the lake. Declined: the rows have to be converted or checked."""
         from pgrepl.rows.staged import StagedRows
 
@@ -114,12 +125,20 @@ class ServerRows:
         rules = self._rules(session, table)
         staged = StagedRows(session, table, last_snapshot(session))
         binary = is_binary(columns)
+        parts = partial(self._parts, staged.table, columns, rules)
         if on_spark:
             try:
-                staged.add_files(self._by_tasks(session, staged.table, columns, rules, begins()))
+                staged.add_files(self._by_tasks(session, staged.table, parts, begins()))
                 return staged
             except PgError as problem:  # executors have no way to the server, or no psycopg
                 declined(session, _WORK, problem.message, f'table "{table.name}" is not read by executors')
+        workers = self._workers()
+        if workers is not None:
+            try:
+                staged.add_files(self._by_processes(workers, staged.table, parts, begins(), check))
+                return staged
+            except WorkersLost as problem:  # the threads meet the error, too, if it is one of the rows or of the server
+                declined(session, _WORK, str(problem), f'rows of table "{table.name}" are read by threads')
         reader = reader_of(self.names, columns, binary=binary)
         maker = RowMaker(staged.table, staged.table, *rules)
         count_rows = begins()
@@ -186,33 +205,48 @@ class ServerRows:
                 return False
         return True
 
-    def _by_tasks(
-        self,
-        session: Session,
-        table: LakeTable,
-        columns: Sequence[CopiedColumn],
-        rules: Rules,
-        count_rows: CountRows,
-    ) -> list[NewFile]:
-        """The files, written by Spark's executors, each of which has a connection of its own in the snapshot."""
+    def _parts(
+        self, table: LakeTable, columns: Sequence[CopiedColumn], rules: Rules, count: int, folder: str
+    ) -> list[PagesPart]:
+        """Parts for other processes, each of which has a connection of its own in the snapshot."""
+        binary = is_binary(columns)
+        snapshot = self._link.value("SELECT pg_catalog.pg_export_snapshot()")
+        options = tuple(self._link.same_place().items())
+        filled = tuple([(column.sent, column.local) for column in columns])
+        return [
+            PagesPart(options, snapshot, query, binary, tuple(self.names), filled, *rules, table, folder)
+            for query in self._ranges(count, self._binary_query() if binary else self._query)
+        ]
+
+    def _by_tasks(self, session: Session, table: LakeTable, parts: MakeParts, count_rows: CountRows) -> list[NewFile]:
+        """The files, written by Spark's executors."""
         from pgrepl.lake.kernels import job
         from pgrepl.lake.stage_progress import counting_writes
 
-        binary = is_binary(columns)
         count = min(job.slots(on_spark=True), self._connections_left()) if self._rows.kind == "r" else 1
-        snapshot = self._link.value("SELECT pg_catalog.pg_export_snapshot()")
-        options = tuple(self._link.same_place().items())
         with job.job_folder(table) as folder, counting_writes(session, count_rows):
-            filled = tuple([(column.sent, column.local) for column in columns])
-            parts = [
-                PagesPart(options, snapshot, query, binary, tuple(self.names), filled, *rules, table, folder)
-                for query in self._ranges(count, self._binary_query() if binary else self._query)
-            ]
-            answers = job.play(session, parts, copy_pages, table, folder, on_spark=True, check=lambda: None)
-            for answer in answers:
-                if answer.declined:
-                    raise Declined(answer.declined)
-            return job.take(table, folder, [file for answer in answers for file in answer.files])
+            answers = job.play(
+                session, parts(count, folder), copy_pages, table, folder, on_spark=True, check=lambda: None
+            )
+            return job.take(table, folder, files_of(answers))
+
+    def _by_processes(
+        self, workers: Workers, table: LakeTable, parts: MakeParts, count_rows: CountRows, check: Callable[[], None]
+    ) -> list[NewFile]:
+        """The files, written by processes of this machine."""
+        from pgrepl.lake.kernels import job
+
+        with job.job_folder(table) as folder:
+            answers = workers.play(copy_in_process, parts(len(workers), folder), count_rows, check)
+            return job.take(table, folder, files_of(answers))
+
+    def _workers(self) -> Workers | None:
+        """Processes for a table that is worth them; None: threads read it."""
+        if self.size < WORTH_PROCESSES or readers() < 2 or (self._rows.kind != "r" and self._conditions is None):
+            return None
+        if not processes.are_prepared():
+            return None
+        return self._connection.workers(min(readers(), self._connections_left() + 1), LOADED)
 
     def _connections_left(self) -> int:
         """Half of the connections that the server has free."""
@@ -228,7 +262,7 @@ class ServerRows:
         from pgrepl.lake.scan import spark_path
         from pgrepl.lake.spark_result import result_folder
 
-        folder = self._kept.enter_context(result_folder(self._data_path))
+        folder = self._kept.enter_context(result_folder(self._connection.data_path))
         reader = CsvReader(self.names, [])
         paths = self.by_ranges(lambda chunks: _write_texts(folder + storage.new_name(), reader, chunks), False)
         schema = StructType([StructField(f"s{number}", StringType()) for number in range(len(self.names))])

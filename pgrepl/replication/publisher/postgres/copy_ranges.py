@@ -59,23 +59,64 @@ class CopiedPages:
     declined: str = ""
 
 
+# what a process loads before it is divided into workers
+LOADED = (
+    "pgrepl.replication.publisher.postgres.copy_ranges",
+    "psycopg.pq",
+    "pgrepl.lake.file_writer",
+    "pyarrow.parquet",
+)
+
+
 def copy_pages(part: PagesPart, watch: PartWatch) -> CopiedPages:
+    """A kernel, for a task of Spark."""
     link = Link(dict(part.options), "", replication=False)
     try:
-        enter_snapshot(link, part.snapshot)
-        rows = chunks(link, part.query, Event(), part.binary)
-        pairs = zip(part.columns, part.table.columns, strict=True)
-        style = WorkerContext(WIRE_STYLE, {}).style
-        columns = [CopiedColumn(sent, local, column.form, style) for (sent, local), column in pairs]
-        reader = reader_of(part.names, columns, binary=part.binary)
-        maker = RowMaker(part.table, part.table, part.made, part.check)
-        made: list[NewFile] = []
-        write(part.table, reader, maker, rows, made, watch.add, part.folder)
-        return CopiedPages(tuple(made))
-    except Declined as reason:
-        return CopiedPages(declined=str(reason))
+        return _copied(link, part, watch)
     finally:
         link.close()
+
+
+def copy_in_process(part: PagesPart, watch: PartWatch) -> CopiedPages:
+    """A kernel, for a process that has one range after the other, and keeps its connection."""
+    from pgrepl.lake.kernels.task import keep_memory
+
+    keep_memory()
+    link = _kept.pop(part.options, None)
+    if link is None:
+        link = Link(dict(part.options), "", replication=False)
+    else:
+        link.rows("ROLLBACK")
+    answer = _copied(link, part, watch)  # if it fails the connection is given up
+    _kept[part.options] = link
+    return answer
+
+
+_kept: dict[tuple[tuple[str, str], ...], Link] = {}  # of a process that copies, by options
+
+
+def _copied(link: Link, part: PagesPart, watch: PartWatch) -> CopiedPages:
+    enter_snapshot(link, part.snapshot)
+    rows = chunks(link, part.query, Event(), part.binary)
+    pairs = zip(part.columns, part.table.columns, strict=True)
+    style = WorkerContext(WIRE_STYLE, {}).style
+    columns = [CopiedColumn(sent, local, column.form, style) for (sent, local), column in pairs]
+    reader = reader_of(part.names, columns, binary=part.binary)
+    maker = RowMaker(part.table, part.table, part.made, part.check)
+    made: list[NewFile] = []
+    try:
+        write(part.table, reader, maker, rows, made, watch.add, part.folder)
+    except Declined as reason:
+        return CopiedPages(declined=str(reason))
+    return CopiedPages(tuple(made))
+
+
+def files_of(answers: Sequence[CopiedPages]) -> list[NewFile]:
+    """The files of all parts; Declined if one has declined."""
+    for answer in answers:
+        if answer.declined:
+            raise Declined(answer.declined)
+    return [file for answer in answers for file in answer.files]
 
 
 def enter_snapshot(link: Link, snapshot: str) -> None:
