@@ -120,6 +120,7 @@ class _Watch:
 
 _lock = threading.Lock()
 _waiting: tuple[int, socket.socket] | None = None  # of which process, and how it is asked
+_expected: Workers | None = None  # that nobody has asked for yet
 
 
 def prepare() -> None:
@@ -140,8 +141,21 @@ def are_prepared() -> bool:
     return _waiting is not None and _waiting[0] == os.getpid()
 
 
+def expect(count: int, modules: Sequence[str]) -> None:
+    """Begin workers for the next one who asks for as many."""
+    global _expected
+    _expected = workers(count, modules)
+
+
 def workers(count: int, modules: Sequence[str]) -> Workers | None:
     """Processes that have loaded these modules, or are about to; None: there are none."""
+    global _expected
+    with _lock:
+        found, _expected = _expected, None
+    if found is not None and len(found) == count:
+        return found
+    if found is not None:
+        found.close()
     if not are_prepared() or _waiting is None:
         return None
     pairs = [socket.socketpair() for _ in range(min(count, _MOST))]

@@ -192,8 +192,10 @@ def _once(
 ) -> int:
     """Run one round for each subscription; the error of one does not keep the others from theirs."""
     from pgrepl.lake import spark
+    from pgrepl.replication.publisher.postgres import copy_workers
     from pgrepl.shell.applying_progress import progress_observer
 
+    copy_workers.expect(opened.session)
     spark.expect_tasks()
     start_spark(opened.session)
     failed = False

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from pgrepl.replication.publisher.postgres import key_ranges
-from pgrepl.replication.publisher.postgres.copy_columns import readers
+from pgrepl.replication.publisher.postgres.copy_workers import readers
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.wire.copy_ranges import Snapshot
 from tests.harness.dose import dose

@@ -4,15 +4,14 @@ streams another beside it."""
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from pgrepl import processes
 from pgrepl.interrupts import JoinedThread
 from pgrepl.processes import Workers
 from pgrepl.replication.libpq.endpoints import ConnectionFailure
-from pgrepl.replication.publisher.postgres import slots
+from pgrepl.replication.publisher.postgres import copy_workers, slots
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.protocol import PublisherError
 
@@ -83,10 +82,11 @@ class ServerConnection:
                 if slot:
                     slots.drop(link, slot)
 
-    def workers(self, count: int, modules: Sequence[str]) -> Workers | None:
-        """Processes that copy, and remain for the next ranges; None: there are none."""
+    def workers(self, size: int, most: Callable[[], int]) -> Workers | None:
+        """Processes that copy a table of this size, and remain for its next ranges; None: there are none. `most` tells
+        the number of connections that they may have."""
         if self._workers is None or self._workers.are_lost:
-            self._workers = processes.workers(count, modules)
+            self._workers = copy_workers.workers(size, most)
         self._used_at = time.monotonic()
         return self._workers
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from pgrepl.replication.publisher.postgres import key_ranges, published, slots, tables
 from pgrepl.replication.publisher.postgres.connection import ServerConnection
-from pgrepl.replication.publisher.postgres.copy_columns import ServerRows, readers
+from pgrepl.replication.publisher.postgres.copy_columns import ServerRows
+from pgrepl.replication.publisher.postgres.copy_workers import readers
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.protocol import KeyRanges, PublisherError, TableCopies
 from pgrepl.replication.publisher.table_copy import TableCopy, Undivided, WantedRanges
@@ -72,6 +73,7 @@ class ServerKeyRanges(KeyRanges):
         count = -(-published.size(link, rows) // size)
         if count < 2:
             return None
+        count = -(-count // readers()) * readers()  # none is left that one reads alone
         key = key_ranges.key_of(link, rows)
         if isinstance(key, Undivided):
             return key

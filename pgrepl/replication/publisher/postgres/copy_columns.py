@@ -8,7 +8,6 @@ text, converts and checks them.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
@@ -17,7 +16,6 @@ from itertools import chain
 from threading import Event
 from typing import TYPE_CHECKING, TypeVar
 
-from pgrepl import processes
 from pgrepl.catalog.relation import Attribute, Relation
 from pgrepl.engine import BYTES_IN_ROW, declined
 from pgrepl.errors import Declined, PgError
@@ -31,7 +29,6 @@ from pgrepl.replication.publisher.postgres import published
 from pgrepl.replication.publisher.postgres.copy_binary import expression, is_binary
 from pgrepl.replication.publisher.postgres.copy_csv import CopiedColumn, CsvReader
 from pgrepl.replication.publisher.postgres.copy_ranges import (
-    LOADED,
     Chunk,
     PagesPart,
     chunks,
@@ -42,6 +39,7 @@ from pgrepl.replication.publisher.postgres.copy_ranges import (
     reader_of,
     write,
 )
+from pgrepl.replication.publisher.postgres.copy_workers import readers
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.published import PublishedRows
 from pgrepl.replication.publisher.postgres.tables import selection
@@ -71,13 +69,7 @@ _CONNECTIONS_LEFT = """SELECT pg_catalog.current_setting('max_connections')::pg_
     - pg_catalog.current_setting('superuser_reserved_connections')::pg_catalog.int4
     - (SELECT pg_catalog.count(*) FROM pg_catalog.pg_stat_activity)"""
 RANGE = 32 << 20  # bytes of a table that are worth a reader
-WORTH_PROCESSES = 256 << 20  # bytes of a table that are worth the start of processes
 _PAGE = 8192
-
-
-def readers() -> int:
-    """The connections that read a table at most."""
-    return min(os.cpu_count() or 1, 8)
 
 
 class ServerRows:
@@ -242,11 +234,9 @@ class ServerRows:
 
     def _workers(self) -> Workers | None:
         """Processes for a table that is worth them; None: threads read it."""
-        if self.size < WORTH_PROCESSES or readers() < 2 or (self._rows.kind != "r" and self._conditions is None):
+        if self._rows.kind != "r" and self._conditions is None:
             return None
-        if not processes.are_prepared():
-            return None
-        return self._connection.workers(min(readers(), self._connections_left() + 1), LOADED)
+        return self._connection.workers(self.size, self._connections_left)
 
     def _connections_left(self) -> int:
         """Half of the connections that the server has free."""

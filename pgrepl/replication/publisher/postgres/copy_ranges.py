@@ -59,15 +59,6 @@ class CopiedPages:
     declined: str = ""
 
 
-# what a process loads before it is divided into workers
-LOADED = (
-    "pgrepl.replication.publisher.postgres.copy_ranges",
-    "psycopg.pq",
-    "pgrepl.lake.file_writer",
-    "pyarrow.parquet",
-)
-
-
 def copy_pages(part: PagesPart, watch: PartWatch) -> CopiedPages:
     """A kernel, for a task of Spark."""
     link = Link(dict(part.options), "", replication=False)

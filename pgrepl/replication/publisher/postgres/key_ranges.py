@@ -22,7 +22,8 @@ from pgrepl.types.oids import TEXT, VARCHAR
 _TEXTS = (TEXT, VARCHAR)
 _IN_ORDER = 0.9  # the least correlation of a key's order with that of the pages
 _SCANS = 8  # ranges of a key without such an order
-_SAMPLES = 200  # keys of the sample for each range
+_PAGES = 50  # of the sample for each range: neighbours on a page have neighbouring keys
+_LINES = 32  # of a page, of which one is in the sample
 _PAUSE = 0.05  # seconds until another snapshot is tried
 _ATTEMPTS = 200
 
@@ -66,10 +67,11 @@ def divide(link: Link, table: str, rows: PublishedRows, key: Sequence[PublishedC
     names = [link.identifier(column.name) for column in key]
     # without names of their own, the texts would be what ORDER BY means
     texts = ", ".join(f"{name}::pg_catalog.text AS text_{number}" for number, name in enumerate(names))
-    tuples = float(link.value(f"SELECT reltuples FROM pg_catalog.pg_class WHERE oid = {rows.relid}"))
-    share = min(100.0, max(0.01, 100.0 * count * _SAMPLES / tuples)) if tuples > 0 else 10.0
+    pages = float(link.value(f"SELECT relpages FROM pg_catalog.pg_class WHERE oid = {rows.relid}"))
+    share = min(100.0, max(0.01, 100.0 * count * _PAGES / pages)) if pages > 0 else 10.0
     sample = link.rows(
-        f"SELECT {texts} FROM (SELECT {', '.join(names)} FROM {table} TABLESAMPLE SYSTEM ({share:.4f}) REPEATABLE (0)) "
+        f"SELECT {texts} FROM (SELECT {', '.join(names)} FROM {table} TABLESAMPLE SYSTEM ({share:.4f}) REPEATABLE (0) "
+        f"WHERE (ctid::pg_catalog.text::pg_catalog.point)[1]::pg_catalog.int4 % {_LINES} = 1) "
         f"sample ORDER BY {_order(link, key)}"
     )
     keys = [tuple([text or "" for text in row]) for row in sample]
