@@ -82,11 +82,11 @@ class ServerConnection:
                 if slot:
                     slots.drop(link, slot)
 
-    def workers(self, size: int, most: Callable[[], int]) -> Workers | None:
-        """Processes that copy a table of this size, and remain for its next ranges; None: there are none. `most` tells
-        the number of connections that they may have."""
+    def workers(self, most: Callable[[], int]) -> Workers | None:
+        """Processes that copy a table, and remain for its next ranges; None: there are none. `most` tells the number of
+        connections that they may have."""
         if self._workers is None or self._workers.are_lost:
-            self._workers = copy_workers.workers(size, most)
+            self._workers = copy_workers.workers(most())
         self._used_at = time.monotonic()
         return self._workers
 

@@ -39,7 +39,7 @@ from pgrepl.replication.publisher.postgres.copy_ranges import (
     reader_of,
     write,
 )
-from pgrepl.replication.publisher.postgres.copy_workers import readers
+from pgrepl.replication.publisher.postgres.copy_workers import are_worth_it, readers
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.published import PublishedRows
 from pgrepl.replication.publisher.postgres.tables import selection
@@ -124,7 +124,7 @@ class ServerRows:
                 return staged
             except PgError as problem:  # executors have no way to the server, or no psycopg
                 declined(session, _WORK, problem.message, f'table "{table.name}" is not read by executors')
-        workers = self._workers()
+        workers = self._workers(session)
         if workers is not None:
             try:
                 staged.add_files(self._by_processes(workers, staged.table, parts, begins(), check))
@@ -232,11 +232,11 @@ class ServerRows:
             answers = workers.play(copy_in_process, parts(len(workers), folder), count_rows, check)
             return job.take(table, folder, files_of(answers))
 
-    def _workers(self) -> Workers | None:
+    def _workers(self, session: Session) -> Workers | None:
         """Processes for a table that is worth them; None: threads read it."""
         if self._rows.kind != "r" and self._conditions is None:
             return None
-        return self._connection.workers(self.size, self._connections_left)
+        return self._connection.workers(self._connections_left) if are_worth_it(session, self.size) else None
 
     def _connections_left(self) -> int:
         """Half of the connections that the server has free."""

@@ -7,7 +7,6 @@ needed: a copy that goes on begins them before its subscription's worker.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pgrepl import processes
@@ -19,7 +18,8 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.processes import Workers
 
-WORTH_PROCESSES = 256 << 20  # bytes of a table that are worth their start
+_WORTH = 4  # times the size of a range: a table that is worth their start
+_RANGE = 64 << 20  # bytes, if tables are copied as a whole
 _LOADED = (
     "pgrepl.replication.publisher.postgres.copy_ranges",
     "pgrepl.lake.kernels.task",
@@ -44,9 +44,13 @@ def expect(session: Session) -> None:
             processes.expect(readers(), _LOADED)
 
 
-def workers(size: int, most: Callable[[], int]) -> Workers | None:
-    """Processes for a table of this size; None: threads read it."""
-    if size < WORTH_PROCESSES or not processes.are_prepared():
-        return None
-    count = min(readers(), most())
+def are_worth_it(session: Session, size: int) -> bool:
+    """Whether a table of so many bytes is copied by processes."""
+    of_range = int(session.settings.value("pgrepl.copy_range_size")) << 10
+    return processes.are_prepared() and size >= _WORTH * (of_range or _RANGE)
+
+
+def workers(most: int) -> Workers | None:
+    """So many processes at most; None: threads read the table."""
+    count = min(readers(), most)
     return processes.workers(count, _LOADED) if count > 1 else None
