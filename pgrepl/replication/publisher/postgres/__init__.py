@@ -7,6 +7,7 @@
     slots.py          positions of slots on the server, compared with ours; temporary slots
     tables.py         the rows of one table in the snapshot of a slot
     copy_columns.py   a large table by several readers, as columns (copy_csv.py, copy_binary.py)
+    copy_workers.py   the processes that read it
     changes.py        the messages that a slot sends, in portions
     reading.py        the messages piece by piece (pieces.py; spool.py keeps them); prefetch.py reads ahead
     changes_columns.py  a large batch of messages as columns
