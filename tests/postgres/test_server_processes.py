@@ -93,7 +93,10 @@ def test_a_killed_process_is_replaced_by_threads(served: Served) -> None:
 
 @several
 @ON_ONE
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGKILL, *(pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGINT, signal.SIGTERM))],
+)
 def test_they_end_with_their_parent(served: Served, number: signal.Signals) -> None:
     filled(served)
     with started(*sync(served)) as process:
