@@ -21,7 +21,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from pgrepl.interrupts import check_for_interrupts, hold_interrupts
@@ -141,14 +140,14 @@ def are_prepared() -> bool:
     return _waiting is not None and _waiting[0] == os.getpid()
 
 
-def expect(count: int, modules: Sequence[str]) -> None:
+def expect(count: int, load: Callable[[], None]) -> None:
     """Begin workers for the next one who asks for as many."""
     global _expected
-    _expected = workers(count, modules)
+    _expected = workers(count, load)
 
 
-def workers(count: int, modules: Sequence[str]) -> Workers | None:
-    """Processes that have loaded these modules, or are about to; None: there are none."""
+def workers(count: int, load: Callable[[], None]) -> Workers | None:
+    """Processes that have called `load` before they were divided, or are about to; None: there are none."""
     global _expected
     with _lock:
         found, _expected = _expected, None
@@ -161,7 +160,7 @@ def workers(count: int, modules: Sequence[str]) -> Workers | None:
     pairs = [socket.socketpair() for _ in range(min(count, _MOST))]
     try:
         with _lock:
-            socket.send_fds(_waiting[1], [" ".join(modules).encode()], [there.fileno() for _, there in pairs])
+            socket.send_fds(_waiting[1], [pickle.dumps(load)], [there.fileno() for _, there in pairs])
     except OSError:  # somebody has killed it
         for here, _ in pairs:
             here.close()
@@ -206,16 +205,15 @@ def _wait(asked: socket.socket, parent: int) -> None:
             return
         if not os.fork():
             asked.close()
-            _live(_first, here, request.decode().split(), descriptors)
+            _live(_first, here, request, descriptors)
         for each in descriptors:
             os.close(each)
 
 
-def _first(parent: int, modules: Sequence[str], descriptors: Sequence[int]) -> None:
-    """Load the modules once for all workers, and be one of them."""
+def _first(parent: int, request: bytes, descriptors: Sequence[int]) -> None:
+    """Load once for all workers, and be one of them."""
     end_with_parent(parent, signal.SIGKILL)
-    for module in modules:
-        import_module(module)
+    pickle.loads(request)()  # of the process that we work for
     here = os.getpid()
     for number in range(1, len(descriptors)):
         if not os.fork():

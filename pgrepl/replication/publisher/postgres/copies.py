@@ -37,7 +37,7 @@ class ServerCopies(TableCopies):
         rows = published.published_rows(link, schema, name, publications)
         query = tables.selection(link, rows, schema, name)
         link.rows(f"{query} LIMIT 0")  # so that the server raises its errors before any row is read
-        direct = ServerRows(link, rows, schema, name, self._connection)
+        direct = ServerRows(link, rows, schema, name, self._connection.data_path, self._connection.workers)
         self._connection.copying = link, slot, direct
         return _table_copy(link, tables.copied_relation(rows, schema, name), query, lsn, direct)
 
@@ -90,7 +90,8 @@ class ServerKeyRanges(KeyRanges):
         if isinstance(key, Undivided):
             raise PublisherError("55000", f'ERROR:  the key of table "{schema}.{name}" has been changed')
         conditions = [key_ranges.condition(link, key, each) for each in wanted.ranges]
-        direct = ServerRows(link, rows, schema, name, self._connection, conditions)
+        there = self._connection
+        direct = ServerRows(link, rows, schema, name, there.data_path, there.workers, conditions)
         self._connection.copying = link, "", direct
         query = tables.selection(link, rows, schema, name)
         either = " OR ".join(f"({each})" for each in conditions)

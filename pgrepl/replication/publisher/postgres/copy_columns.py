@@ -57,9 +57,9 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
     from pgrepl.expr.arrow.program import Program
     from pgrepl.lake.data_file import NewFile
-    from pgrepl.replication.publisher.postgres.connection import ServerConnection
     from pgrepl.rows.staged import StagedRows
 
+    BeginWorkers = Callable[[Callable[[], int]], Workers | None]  # ServerConnection.workers
     MakeParts = Callable[[int, str], list[PagesPart]]  # so many at least, for this folder
     Rules = tuple[tuple[KernelColumn, ...], Program | None]  # how columns are made, and what rows must pass
 
@@ -81,7 +81,8 @@ class ServerRows:
         rows: PublishedRows,
         schema: str,
         name: str,
-        connection: ServerConnection,
+        data_path: str,
+        begin_workers: BeginWorkers,
         conditions: Sequence[str] | None = None,
     ) -> None:
         """`conditions`: those of ranges of the key, of which each is read by itself."""
@@ -91,7 +92,8 @@ class ServerRows:
         self._schema, self._name = schema, name
         self._query = selection(link, rows, schema, name)
         self.size = published.size(link, rows)  # of the whole table
-        self._connection = connection
+        self._data_path = data_path
+        self._begin_workers = begin_workers
         self._kept = ExitStack()  # folders that Spark reads from
 
     @property
@@ -236,7 +238,7 @@ class ServerRows:
         """Processes for a table that is worth them; None: threads read it."""
         if self._rows.kind != "r" and self._conditions is None:
             return None
-        return self._connection.workers(self._connections_left) if are_worth_it(session, self.size) else None
+        return self._begin_workers(self._connections_left) if are_worth_it(session, self.size) else None
 
     def _connections_left(self) -> int:
         """Half of the connections that the server has free."""
@@ -252,7 +254,7 @@ class ServerRows:
         from pgrepl.lake.scan import spark_path
         from pgrepl.lake.spark_result import result_folder
 
-        folder = self._kept.enter_context(result_folder(self._connection.data_path))
+        folder = self._kept.enter_context(result_folder(self._data_path))
         reader = CsvReader(self.names, [])
         paths = self.by_ranges(lambda chunks: _write_texts(folder + storage.new_name(), reader, chunks), False)
         schema = StructType([StructField(f"s{number}", StringType()) for number in range(len(self.names))])

@@ -20,14 +20,6 @@ if TYPE_CHECKING:
 
 _WORTH = 4  # times the size of a range: a table that is worth their start
 _RANGE = 64 << 20  # bytes, if tables are copied as a whole
-_LOADED = (
-    "pgrepl.replication.publisher.postgres.copy_ranges",
-    "pgrepl.lake.kernels.task",
-    "pgrepl.lake.file_writer",
-    "psycopg.pq",
-    "pyarrow.parquet",
-    "pyarrow.compute",
-)
 
 
 def readers() -> int:
@@ -41,7 +33,7 @@ def expect(session: Session) -> None:
         with reading(session):
             left = any(row.number and row.snapshot is None for row in rows(session, tables.pgrepl_copy_range))
         if left:
-            processes.expect(readers(), _LOADED)
+            processes.expect(readers(), load)
 
 
 def are_worth_it(session: Session, size: int) -> bool:
@@ -53,4 +45,15 @@ def are_worth_it(session: Session, size: int) -> bool:
 def workers(most: int) -> Workers | None:
     """So many processes at most; None: threads read the table."""
     count = min(readers(), most)
-    return processes.workers(count, _LOADED) if count > 1 else None
+    return processes.workers(count, load) if count > 1 else None
+
+
+def load() -> None:
+    """Import what a process that copies needs."""
+    import psycopg.pq  # noqa: F401
+    import pyarrow.compute  # noqa: F401
+    import pyarrow.parquet  # noqa: F401
+
+    from pgrepl.lake import file_writer  # noqa: F401
+    from pgrepl.lake.kernels import task  # noqa: F401
+    from pgrepl.replication.publisher.postgres import copy_ranges  # noqa: F401
