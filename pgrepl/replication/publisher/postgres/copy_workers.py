@@ -51,7 +51,7 @@ def workers(most: int) -> Workers | None:
 def load() -> None:
     """Import what a process that copies needs."""
     import psycopg.pq  # noqa: F401
-    import pyarrow.compute  # noqa: F401
+    import pyarrow.compute
     import pyarrow.parquet  # noqa: F401
 
     from pgrepl.lake import file_writer  # noqa: F401
