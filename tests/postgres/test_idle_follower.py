@@ -1,4 +1,4 @@
-"""An hour of a follower of a hundred tables that do not change, in a minute: all that it does now and then, it does sixty
+"""An hour of a follower of a hundred tables that do not change, in a minute: what it does now and then, it does sixty
 times as often."""
 
 from __future__ import annotations
@@ -84,6 +84,7 @@ def test_an_idle_hour_takes_no_memory_and_the_slot_is_never_behind(served: Serve
             if ends[0][0] < time.monotonic() - LATE:
                 assert served.pub(confirmed.format(ends[0][1])) == [("t",)]
         process.send_signal(signal.SIGINT)
+    print(*samples, sep="\n")
     warm = MINUTES // 4
     blocks, kilobytes, threads, files, cpu = zip(*samples[warm:], strict=True)
     assert max(blocks[-warm:]) < max(blocks[:warm]) + 500, blocks

@@ -195,16 +195,17 @@ class Writer(threading.Thread):
     """Writes to the table at random, key changes and long values that are not sent again among it, until it is told to
     end."""
 
-    def __init__(self, served: Served, seed: int, rows: int = ROWS) -> None:
+    def __init__(self, served: Served, seed: int, rows: int, pause: float) -> None:
         super().__init__(daemon=True)
         self._highest = 2 * rows
+        self._pause = pause
         self._conninfo = served.conninfo
         self._random = Random(seed)
         self._over = threading.Event()
 
     def run(self) -> None:
         with psycopg.connect(self._conninfo, autocommit=True) as link:
-            while not self._over.is_set():
+            while not self._over.wait(self._pause):
                 with link.transaction():
                     for _ in range(self._random.randint(1, 20)):
                         link.execute(self._statement().encode())
@@ -226,9 +227,10 @@ class Writer(threading.Thread):
         self.join()
 
 
-def killed_at_random(served: Served, seed: int, rows: int = ROWS) -> None:
+def killed_at_random(served: Served, seed: int, rows: int = ROWS, pause: float = 0.0) -> None:
+    """`pause`: of the writer between two transactions, in seconds."""
     served.pub("ALTER TABLE t ALTER b SET STORAGE EXTERNAL")
-    writer, random = Writer(served, seed, rows), Random(seed)
+    writer, random = Writer(served, seed, rows, pause), Random(seed)
     writer.start()
     try:
         for _ in range(5):
@@ -266,5 +268,5 @@ ALTER TABLE t ENABLE ALWAYS TRIGGER x
 def test_triggers_are_told_of_each_row_once_by_copies_that_are_killed_at_random(served: Served, seed: int) -> None:
     filled(served, FEW, "512kB")
     served.sub(MIRRORED)
-    killed_at_random(served, seed, FEW)
+    killed_at_random(served, seed, FEW, pause=0.3)  # a row with its triggers takes a millisecond or two
     assert served.sub("SELECT * FROM mirror ORDER BY a") == served.sub(ALL_T)
