@@ -15,6 +15,7 @@ from pgrepl.replication.publisher.postgres import key_ranges
 from pgrepl.replication.publisher.postgres.copy_workers import readers
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.wire.copy_ranges import Snapshot
+from tests.harness.database import Database
 from tests.harness.dose import dose
 from tests.postgres.served import Served
 from tests.postgres.test_server_faults import apply
@@ -40,10 +41,10 @@ def finished(served: Served) -> int:
     return ranges(served, "snapshot IS NOT NULL AND number > 0")
 
 
-def filled(served: Served, table: str = T) -> None:
-    served.both(table)
-    served.sub("ALTER DATABASE sub SET pgrepl.copy_range_size = '64kB'")
-    served.pub(f"INSERT INTO t SELECT g, 'row ' || g FROM generate_series(1, {ROWS}) g; ANALYZE t")
+def filled(served: Served, rows: int = ROWS, size: str = "64kB") -> None:
+    served.both(T)
+    served.sub(f"ALTER DATABASE sub SET pgrepl.copy_range_size = '{size}'")
+    served.pub(f"INSERT INTO t SELECT g, 'row ' || g FROM generate_series(1, {rows}) g; ANALYZE t")
     served.pub("CREATE PUBLICATION p FOR TABLE t")
     served.subscribe_only()
 
@@ -120,25 +121,97 @@ def test_what_comes_before_the_last_snapshot_and_behind_the_others(
     same(served)
 
 
+TRIGGERED = """
+CREATE TABLE log (what text, a int);
+CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO public.log VALUES (TG_OP, NEW.a);
+    RETURN NEW; END';
+CREATE {} EXECUTE FUNCTION f(); ALTER TABLE t ENABLE REPLICA TRIGGER x
+"""
+FEW = 3000
+FIRED = "SELECT what, count(*), count(DISTINCT a) FROM log GROUP BY what"
+
+
+def triggered(served: Served, trigger: str, size: str = "512kB") -> None:
+    """The ranges of a table with triggers are a 16th as large."""
+    served.both("CREATE TABLE u (a int PRIMARY KEY)")
+    filled(served, FEW, size)
+    served.pub("ALTER PUBLICATION p ADD TABLE u")
+    served.sub("ALTER SUBSCRIPTION s REFRESH PUBLICATION")
+    served.sub(TRIGGERED.format(trigger))
+
+
+@ON_ONE
+def test_the_stream_goes_on_between_the_pieces_of_a_table_with_triggers(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    triggered(served, "TRIGGER x BEFORE INSERT OR UPDATE ON t FOR EACH ROW")
+    taken = key_ranges.take_snapshot
+    seen: list[int] = []
+
+    def take_snapshot(link: Link, passed: frozenset[int]) -> tuple[Snapshot, int]:
+        seen.append(len(other("SELECT FROM u")))
+        served.pub(f"INSERT INTO u VALUES ({len(seen)})")
+        return taken(link, passed)
+
+    monkeypatch.setattr(key_ranges, "take_snapshot", take_snapshot)
+    other = Database(served.folder, "sub")
+    assert served.catch_up() == []
+    other.close()
+    assert len(seen) > 3
+    assert seen == list(range(len(seen)))
+    same(served)
+    assert served.sub(FIRED) == [("INSERT", str(FEW), str(FEW))]
+
+
+@ON_ONE
+def test_triggers_fire_once_for_each_row_of_an_interrupted_copy(served: Served) -> None:
+    triggered(served, "TRIGGER x AFTER INSERT OR UPDATE ON t FOR EACH ROW")
+    for point in ("copy.received", "range.written", "copy.committed:2", "copy.written"):
+        assert apply(served, point) == -signal.SIGKILL
+    served.pub("UPDATE t SET b = 'changed' WHERE a % 100 = 0")
+    assert apply(served) == 0
+    same(served)
+    assert ("INSERT", str(FEW), str(FEW)) in served.sub(FIRED)
+
+
+@ON_ONE
+@pytest.mark.parametrize(
+    "trigger",
+    [
+        "TRIGGER x AFTER INSERT ON t FOR EACH STATEMENT",
+        "TRIGGER x AFTER INSERT ON t REFERENCING NEW TABLE AS n FOR EACH ROW",
+        "CONSTRAINT TRIGGER x AFTER INSERT ON t FOR EACH ROW",
+    ],
+)
+def test_a_table_whose_triggers_ask_about_all_rows_is_copied_as_a_whole(served: Served, trigger: str) -> None:
+    triggered(served, trigger, size="64kB")
+    assert served.catch_up() == []
+    same(served)
+    reason = "it has triggers of statements or constraints here"
+    assert [text for text in served.log.messages("LOG") if text.endswith(f"is copied as a whole, because {reason}")]
+
+
 class Writer(threading.Thread):
     """Writes to the table at random, key changes and long values that are not sent again among it, until it is told to
     end."""
 
-    def __init__(self, served: Served, seed: int) -> None:
+    def __init__(self, served: Served, seed: int, rows: int, pause: float) -> None:
         super().__init__(daemon=True)
+        self._highest = 2 * rows
+        self._pause = pause
         self._conninfo = served.conninfo
         self._random = Random(seed)
         self._over = threading.Event()
 
     def run(self) -> None:
         with psycopg.connect(self._conninfo, autocommit=True) as link:
-            while not self._over.is_set():
+            while not self._over.wait(self._pause):
                 with link.transaction():
                     for _ in range(self._random.randint(1, 20)):
                         link.execute(self._statement().encode())
 
     def _statement(self) -> str:
-        key, other = (self._random.randint(1, 2 * ROWS) for _ in range(2))
+        key, other = (self._random.randint(1, self._highest) for _ in range(2))
         near = f"a BETWEEN {key} AND {key + self._random.choice([0, 0, 30])}"
         return self._random.choice(
             [
@@ -154,12 +227,10 @@ class Writer(threading.Thread):
         self.join()
 
 
-@ON_ONE
-@pytest.mark.parametrize("seed", dose(range(200), 200))
-def test_copies_that_are_killed_at_random_beside_writes_end_equal(served: Served, seed: int) -> None:
-    filled(served)
+def killed_at_random(served: Served, seed: int, rows: int = ROWS, pause: float = 0.0) -> None:
+    """`pause`: of the writer between two transactions, in seconds."""
     served.pub("ALTER TABLE t ALTER b SET STORAGE EXTERNAL")
-    writer, random = Writer(served, seed), Random(seed)
+    writer, random = Writer(served, seed, rows, pause), Random(seed)
     writer.start()
     try:
         for _ in range(5):
@@ -171,3 +242,31 @@ def test_copies_that_are_killed_at_random_beside_writes_end_equal(served: Served
         writer.end()
     assert apply(served) == 0
     same(served)
+
+
+@ON_ONE
+@pytest.mark.parametrize("seed", dose(range(200), 200))
+def test_copies_that_are_killed_at_random_beside_writes_end_equal(served: Served, seed: int) -> None:
+    filled(served)
+    killed_at_random(served, seed)
+
+
+MIRRORED = """
+CREATE TABLE mirror (a int PRIMARY KEY, b text);
+CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN
+    IF TG_OP <> ''INSERT'' THEN DELETE FROM public.mirror WHERE a = OLD.a; END IF;
+    IF TG_OP <> ''DELETE'' THEN INSERT INTO public.mirror VALUES (NEW.a, NEW.b); END IF;
+    RETURN NULL; END';
+CREATE TRIGGER x AFTER INSERT OR UPDATE OR DELETE ON t FOR EACH ROW EXECUTE FUNCTION f();
+ALTER TABLE t ENABLE ALWAYS TRIGGER x
+"""
+
+
+@pytest.mark.slow
+@ON_ONE
+@pytest.mark.parametrize("seed", range(20))
+def test_triggers_are_told_of_each_row_once_by_copies_that_are_killed_at_random(served: Served, seed: int) -> None:
+    filled(served, FEW, "512kB")
+    served.sub(MIRRORED)
+    killed_at_random(served, seed, FEW, pause=0.3)  # a row with its triggers takes a millisecond or two
+    assert served.sub("SELECT * FROM mirror ORDER BY a") == served.sub(ALL_T)

@@ -7,7 +7,8 @@ publisher's table as it is then; an attempt that failed or was killed leaves d a
 Rows are received and checked without a lock; it is taken to write them.
 
 The rows of a copy are checked as those of COPY: constraints yes, foreign keys no, unless their triggers are enabled for
-replicas. A copy into a table with such triggers holds the lock from its start (copy_triggers.py).
+replicas. A copy into a table with such triggers holds the lock from its start (copy_triggers.py), or from the start of
+each of its pieces, which are small then.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from pgrepl.replication.subscriber.apply.play import Player
 from pgrepl.replication.subscriber.apply.progress import Progress
 from pgrepl.replication.subscriber.apply.roles import acting_for, check_target_privilege
 from pgrepl.replication.subscriber.apply.target import TargetTable, differing_types
-from pgrepl.replication.subscriber.apply.triggers import has_triggers
+from pgrepl.replication.subscriber.apply.triggers import fire_in_pieces, has_triggers
 from pgrepl.replication.subscriber.apply.write import write
 from pgrepl.replication.subscriber.context import WorkerContext
 from pgrepl.replication.subscriber.copy_lines import Lines
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
 PORTION = 5000  # rows looked up together
 _ATTEMPTS = 3  # without the lock
 _NULL = 2  # characters: \\N
+_LOCKED = 16  # the part of a range's size that is copied together while the write lock is held
 
 
 def copy_table(
@@ -202,14 +204,17 @@ def _divided(
     size = int(session.settings.value("pgrepl.copy_range_size")) * 1024
     if key_ranges is None or not size:
         return None
+    fires_by_row = fire_in_pieces(session, relid)
+    if fires_by_row and has_triggers(session, relid):
+        size = max(size // _LOCKED, 1)
     with asking(), working():
         found = key_ranges.divide(table.schema, table.name, subscription.subpublications, size)
     if found is None or isinstance(found, Undivided):
         return found
     if table.kind != "r":
         return Undivided("it is partitioned here")
-    if has_triggers(session, relid):
-        return Undivided("it has triggers here")
+    if not fires_by_row:
+        return Undivided("it has triggers of statements or constraints here")
     if estimate(session, lake_table(session, relid)):
         return Undivided("it has rows here")
     if len(found[1]) < 2:
@@ -257,7 +262,9 @@ def _commit(
         with context.session.acting_as(subscription.subowner):
             definition = _definition(session, subscription, relid, publisher.catalog)
             divided = ranges.copy_ranges(session, subscription.oid)[relid] if pieces else None
-            wanted = None if divided is None or key_ranges is None else divided.next(key_ranges.readers)
+            wanted = None
+            if divided is not None and key_ranges is not None:
+                wanted = divided.next(1 if locked else key_ranges.readers)
             with working():
                 received, source, count = _received(context, subscription, relid, publisher.copies, divided, wanted)
             lsn = source.lsn
@@ -377,20 +384,16 @@ def _received(
         if _others_write(session, subscription.oid, relid, divided.since):
             source = replace(source, spark=None, direct=None)
     player = Player(session, subscription, Progress(catalog.origin_name(subscription.oid)), lambda relid, lsn: True)
+    progress = None if divided is None else divided.progress
+    begins = partial(context.copies.begins, subscription.subname, table, source.count, progress)
     with acting_for(session, subscription, table):
         check_target_privilege(session, table, "INSERT")
         sent = replace(source.relation, schema=table.schema, name=table.name)
         try:
             if has_triggers(session, relid):
                 lines = Lines(table.name, source.relation, binary=bool(subscription.subbinary) and source.may_be_binary)
-                return StagedCopy(session), source, _load_with_triggers(context, subscription, table, source, lines)
-            begins = partial(
-                context.copies.begins,
-                subscription.subname,
-                table,
-                source.count,
-                None if divided is None else divided.progress,
-            )
+                count = _load_with_triggers(context, subscription, table, source, lines, begins())
+                return StagedCopy(session), source, count
             binary = bool(subscription.subbinary) and source.may_be_binary
             converted = binary and differing_types(table, sent)
             staged = None
@@ -544,14 +547,18 @@ def _portions(batches: Iterable[_Batch]) -> Iterator[list[_Batch]]:
 
 
 def _load_with_triggers(
-    context: WorkerContext, subscription: tables.pg_subscription, table: Relation, source: TableCopy, lines: Lines
+    context: WorkerContext,
+    subscription: tables.pg_subscription,
+    table: Relation,
+    source: TableCopy,
+    lines: Lines,
+    count_rows: CountRows,
 ) -> int:
     from pgrepl.replication.subscriber import copy_triggers
 
     sent = replace(source.relation, schema=table.schema, name=table.name)
     origin = catalog.origin_name(subscription.oid)
     measure = _measure(source.relation.columns)
-    count_rows = context.copies.begins(subscription.subname, table, source.count)
 
     def portion_read(rows: list[Row]) -> None:
         count_rows(len(rows), sum(map(measure, rows)))

@@ -68,6 +68,7 @@ class Stream:
         self._whole_to = start  # where that ends
         self._sent_to = start  # the server has sent everything before it
         self._open = False  # the piece has the beginning of a transaction
+        self._many = False  # messages have come last time
         self._in_progress = InProgress()
         self._decoding = ThreadPool(1, "pgrepl-decode")
         self._taking = Taking(start, data_path, self._decoding, [])
@@ -246,9 +247,11 @@ class Stream:
         if self._conn.socket in come:
             with self._changed:
                 waited_for = self._wanted and self._is_due()
-            if not waited_for:  # a server sends each message by itself: let some come together
+            if not waited_for or self._many:  # a server sends each message by itself: let some come together
                 time.sleep(_REST)
+            held = len(self._held)
             self._receive()
+            self._many = len(self._held) >= held + _FEW
 
     def _receive(self) -> None:
         """Read what has come. libpq takes some kilobytes at a time."""
@@ -304,10 +307,12 @@ class Stream:
             self._open = True
             self._take(len(self._held))
         with self._changed:
+            before = self._available, self._answered
             if not (self._held or self._open or self._taking.spool.count):
                 self._reach(self._sent_to)
             self._answered = asked
-            self._changed.notify_all()
+            if (self._available, self._answered) != before:  # else the worker would ask again for each read
+                self._changed.notify_all()
 
     def _is_due(self) -> bool:
         """Whether a piece is handed out to a worker that waits; the lock is held."""

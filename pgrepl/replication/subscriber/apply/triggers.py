@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog.inheritance import inheritors
 from pgrepl.catalog.relation import relation
 from pgrepl.catalog.session import Session
+from pgrepl.catalog.triggers import INSERT, constraint_triggers, is_enabled, triggers_of
 from pgrepl.replication.subscriber.apply.target import target_or_none
 from pgrepl.replication.wire.messages import SentRelation, TruncateMessage, WireTransaction
 from pgrepl.rows.triggers import enabled_triggers
@@ -80,6 +81,19 @@ def has_triggers(session: Session, relid: int) -> bool:
     table = relation(session, relid)
     has_others = table.kind == "p" or table.has_subclass
     return any(enabled_triggers(session, oid) for oid in (inheritors(session, relid) if has_others else [relid]))
+
+
+def fire_in_pieces(session: Session, relid: int) -> bool:
+    """Whether the triggers of a table that fire here when rows are inserted do so for one row after the other, however
+    many come in a transaction: those of statements, transition tables, and what is checked when all rows are there are
+    asked about the whole copy."""
+    role = session.settings.get("session_replication_role")
+    return not any(
+        is_enabled(trigger, role)
+        and trigger.type & INSERT
+        and (trigger.constraint or not trigger.is_row or trigger.new_table is not None)
+        for trigger in [*triggers_of(session, relid), *constraint_triggers(session, relid)]
+    )
 
 
 def _relations(transaction: WireTransaction) -> Iterable[SentRelation]:
