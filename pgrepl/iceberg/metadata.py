@@ -54,7 +54,7 @@ def table_metadata(table: Described, place: Place) -> Metadata:
     promise(table.session, table.snapshot, grace)
     name = f"metadata/00000-{digest(state_of(table), folder.location)}.metadata.json"  # as ClickHouse wants names
     found = folder.read(name)
-    if found is None:
+    if found is None or not found.endswith("}"):
         found = json.dumps(_Making(table, folder).metadata())
         folder.write(name, found.encode())
         with suppress(PgError):  # what could not be read or removed now is looked at again
