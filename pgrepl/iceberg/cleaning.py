@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -35,8 +36,16 @@ _PARTS = 4  # of the time: so often it is looked for what can go
 _MAKING = 60  # seconds that metadata may be in the making
 
 
+swept: dict[str, float] = {}  # when this process has looked at a folder
+
+
 def sweep(folder: TableFolder, current: str, grace: int) -> None:
-    """Remove what no metadata.json names that was the current one within `grace` seconds."""
+    """Remove what no metadata.json names that was the current one within `grace` seconds. A process looks at a folder
+    a few times in that time."""
+    now = time.monotonic()
+    if now < swept.get(folder.location, -grace) + grace / _PARTS:
+        return
+    swept[folder.location] = now
     ages = {name: age for name, age in folder.ages().items() if _OURS.fullmatch(name)}
     written = sorted((age, name) for name, age in ages.items() if name.endswith(_METADATA))
     dead = {name for is_of in (_EXPORTED.search, _is_own) for name in _followed(written, is_of, grace)} - {current}

@@ -19,6 +19,7 @@ from pgrepl.lake.table import inlined_tables
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.iceberg.schema import Field
     from pgrepl.lake.table import LakeTable
 
 _IN_RANGE = 160  # files, on average
@@ -123,6 +124,8 @@ class Contents:
     def __init__(self, session: Session, table: LakeTable, since: int) -> None:
         self.table = table
         self._session = session
+        self._since = since
+        self._without: dict[int, set[int]] = {}  # of a column, the files without statistics of it
         given = (table.table_id, since)
         data = [_data(table, row) for row in session.link.execute(sql.DATA_FILES, given)]
         deletes = [_deletes(table, row) for row in session.link.execute(sql.DELETE_FILES, given)]
@@ -131,6 +134,7 @@ class Contents:
         self._merged = [file for file in data if file.partial is not None]
         self.ranges = _ranges(data, deletes)
         self._rows = list(_inlined_rows(session, table, since))
+        self._row_changes = sorted({each for row in self._rows for each in (row.begin, row.end) if each is not None})
         self._inlined_deletes = _inlined_deletes(session, table)
 
     def hides(self, snapshot: int) -> bool:
@@ -141,16 +145,26 @@ class Contents:
         """Are there deletion vectors, which are of version 3 only?"""
         return any(file.format == PUFFIN for each in self.ranges for file, _ in each.at(snapshot).deletes)
 
-    def oldest_file(self, snapshot: int) -> int | None:
-        return min((file.begin for file in self._data if _is_alive(file, snapshot)), default=None)
+    def have(self, column: Field, snapshot: int) -> bool:
+        """Have all files of the snapshot the column? DuckDB writes a file without it anew without it."""
+        without: set[int] = set()
+        if not column.fields:
+            if column.id not in self._without:
+                given = (self.table.table_id, self._since, column.id)
+                found = self._session.link.execute(sql.FILES_WITHOUT, given)
+                self._without[column.id] = {number for (number,) in found}
+            without = self._without[column.id]
+        return not any(
+            (file.begin < column.since or file.id in without) and _is_alive(file, snapshot) for file in self._data
+        )
 
     def inlined_rows(self, snapshot: int) -> tuple[str, int, int] | None:
         """What identifies the inlined rows at a snapshot, their number, and the snapshot that last changed them."""
         rows = [row for row in self._rows if row.begin <= snapshot and (row.end is None or row.end > snapshot)]
         if not rows:
             return None
-        changes = (when for row in self._rows for when in (row.begin, row.end) if when is not None and when <= snapshot)
-        return digest(sorted(row.digest for row in rows)), len(rows), max(changes)
+        last = self._row_changes[bisect_right(self._row_changes, snapshot) - 1]
+        return digest(sorted([row.digest for row in rows])), len(rows), last
 
     def inlined_deletes(self, snapshot: int) -> list[tuple[Data, list[tuple[int, int]]]]:
         """The positions with their snapshots, of each data file that is there."""

@@ -43,7 +43,7 @@ def lakes(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 class History:
     def __init__(self, lakes: list[Path], folder: Path, seed: int) -> None:
-        self.chance = random.Random(seed)
+        self.chance, self.pasts = random.Random(seed), random.Random(seed)
         self.folder, self.moves, self.next, self.columns = folder, 0, 0, 0
         shutil.copytree(lakes[seed % 2], self._at(0))
         self.shop = self._opened()
@@ -137,9 +137,9 @@ def play(lakes: list[Path], folder: Path, seed: int, steps: int) -> None:
             told = [each["snapshot-id"] for each in json.loads(shop.metadata().json)["snapshots"]]
             for reader in ("pyiceberg", "duckdb"):
                 assert shop.read(reader) == history.rows, (seed, reader, done)
-            past = history.chance.choice([each for each in told if each in history.known])
+            past = history.pasts.choice([each for each in told if each in history.known])
             if past != told[-1]:
-                reader = history.chance.choice(["pyiceberg", "duckdb"])
+                reader = history.pasts.choice(["pyiceberg", "duckdb"])
                 assert shop.read(reader, snapshot=past) == history.known[past], (seed, reader, past, done)
     finally:
         history.close()

@@ -12,7 +12,7 @@ import pytest
 
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
-from pgrepl.iceberg import tables
+from pgrepl.iceberg import cleaning, tables
 from pgrepl.iceberg.avro import facts_of
 from pgrepl.iceberg.export import export_tables
 from pgrepl.iceberg.place import TableFolder, place_of
@@ -27,7 +27,8 @@ def files(folder: Path) -> set[str]:
 
 
 def age(folder: Path, seconds: float) -> None:
-    """Let all files there be older."""
+    """Let all files there be older, and be looked at."""
+    cleaning.swept.clear()
     for path in folder.rglob("*"):
         if path.is_file():
             then = path.stat().st_mtime - seconds
