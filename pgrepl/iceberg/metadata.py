@@ -88,7 +88,8 @@ class _Making:
     def _snapshots(self) -> dict[int, int]:
         """The last snapshots that changed the table, and the catalog's last one, with their times. Of those of one
         transaction, which others never see one by one, only the last; and of those of one moment, if there are more
-        than are told: so a load is cheap while many commit. VACUUM forgets changes: with the catalog's last the current one never goes back."""
+        than are told: so a load is cheap while many commit. VACUUM forgets changes: with the catalog's last the current
+        one never goes back."""
         most = _kept(self._table)
         every: set[int] = set()
         for member in self._table.members if most else ():
