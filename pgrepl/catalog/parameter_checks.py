@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import tables
 from pgrepl.catalog.identifiers import check_slot_name, split_identifiers
-from pgrepl.catalog.parameter_values import invalid_value
+from pgrepl.catalog.parameter_values import invalid_value, parse_bool
 from pgrepl.catalog.parameters import Value
 from pgrepl.catalog.recovery import in_recovery
 from pgrepl.catalog.store import one
@@ -353,6 +353,14 @@ def check_synchronous_standbys(session: CatalogSession, name: str, value: Value)
     return value, None
 
 
+def check_iceberg_export(session: CatalogSession, name: str, value: Value) -> tuple[Value, Any]:
+    """`on`, `off`, or the names of subscriptions."""
+    flag = parse_bool(str(value))
+    if flag is None and not _words(name, str(value)):
+        raise invalid_value(name, str(value), detail="It is on, off, or a list of subscriptions.")
+    return value if flag is None else "on" if flag else "off", None
+
+
 def _only(wanted: bool) -> Check:
     """A check of a setting with one supported value: the other would change what statements do in PostgreSQL."""
 
@@ -381,6 +389,7 @@ CHECKS: dict[str, Check] = {
     "lc_time": check_locale,
     "ignore_checksum_failure": _only(False),
     "max_stack_depth": check_max_stack_depth,
+    "pgrepl.iceberg_export": check_iceberg_export,
     "quote_all_identifiers": _only(False),
     "restrict_nonsystem_relation_kind": _words_check("view", "foreign-table"),
     "role": check_role,

@@ -149,6 +149,12 @@ class Planner:
         return Plan(self.writer.name(DELETES, known, shape), DELETES, shape, entries, rows, make)
 
     def _inlined_rows(self, contents: Contents, shape: Shape, snapshot: int, part: InlinedPart) -> Plan:
+        key = (id(part), id(shape))
+        if key not in self._plans:
+            self._plans[key] = self._of_inlined(contents, shape, snapshot, part)
+        return self._plans[key]
+
+    def _of_inlined(self, contents: Contents, shape: Shape, snapshot: int, part: InlinedPart) -> Plan:
         known = (contents.table.table_id, part.known, [(field.id, field.name, field.type) for field in shape.fields])
         name = f"data/rows-{digest(known, shape.fields)}.parquet"
         folder = self.writer.folder
