@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog import tables
 from pgrepl.catalog.identifiers import check_slot_name, split_identifiers
-from pgrepl.catalog.parameter_values import invalid_value, parse_bool
+from pgrepl.catalog.parameter_values import invalid_value
 from pgrepl.catalog.parameters import Value
 from pgrepl.catalog.recovery import in_recovery
 from pgrepl.catalog.store import one
 from pgrepl.catalog.synchronous_standbys import parse
 from pgrepl.errors import PgError, unsupported
 from pgrepl.sql.names import truncate
+from pgrepl.types.numbers import parse_bool
 
 if TYPE_CHECKING:
     from pgrepl.catalog.context import CatalogSession
