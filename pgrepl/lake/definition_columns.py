@@ -18,7 +18,7 @@ from pgrepl.lake import definition_names as names
 from pgrepl.lake import definition_rows as versions
 from pgrepl.lake import sql
 from pgrepl.lake.definition_inlined import keep_inlining
-from pgrepl.lake.definition_siblings import new_id
+from pgrepl.lake.definition_siblings import Siblings
 from pgrepl.lake.definition_types import ColumnType, column_type, default_text, fits, holds_places
 from pgrepl.types.lake_structs import NO_COLUMNS
 
@@ -58,10 +58,11 @@ def define_columns(session: Session, oid: int, table_id: int, constant: Constant
         _end(session, table_id, column_id, rows)
     changed = laid_out = bool(doomed)
     last = 0
+    siblings = Siblings(session, oid, table_id)
     for column in wanted:
         row = now.get(column.column_id) if column.column_id is not None else None
         if row is None:
-            last = _add(session, oid, table_id, column, last)
+            last = _add(session, oid, table_id, column, siblings, last)
             changed = laid_out = True
             continue
         last = max(last, row.column_id)
@@ -237,9 +238,9 @@ def _end(session: Session, table_id: int, column_id: int, rows: Sequence[ducklak
             _end(session, table_id, row.column_id, rows)
 
 
-def _add(session: Session, oid: int, table_id: int, column: _Column, last: int) -> int:
+def _add(session: Session, oid: int, table_id: int, column: _Column, siblings: Siblings, last: int) -> int:
     """Add a column; its id, which is greater than `last`."""
-    column_id = new_id(session, oid, table_id, column.name, column.type.name, last)
+    column_id = siblings.new_id(column.name, column.type.name, last)
     made: list[dict[str, Any]] = []
     _collect(made, table_id, column_id, None, column.name, column.type)
     made[0] |= {

@@ -4,6 +4,7 @@ the files of all leaves: a new column gets the id that it has in the first of th
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog import store, tables
@@ -15,18 +16,31 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
 
 
-def new_id(session: Session, oid: int, table_id: int, name: str, kind: str, after: int) -> int:
-    """The id of a new column of a table, greater than `after`: that of the same column in another leaf, or one that
-    neither had."""
-    other = _other_leaf(session, oid)
-    highest = _highest_id(session, table_id)
-    if other is None:
-        return highest + 1
-    theirs = _columns(session, other).get(name)
-    if theirs is not None and theirs.column_type == kind and theirs.column_id > after:
-        if _may_have(session, table_id, theirs):
-            return theirs.column_id
-    return max(highest, _highest_id(session, other)) + 1
+class Siblings:
+    """The other leaves of the partitioned table that a table is a leaf of, if it is."""
+
+    def __init__(self, session: Session, oid: int, table_id: int) -> None:
+        self._session, self._oid, self._table_id = session, oid, table_id
+
+    def new_id(self, name: str, kind: str, after: int) -> int:
+        """The id of a new column of the table, greater than `after`: that of the same column in another leaf, or one
+        that neither had."""
+        highest = _highest_id(self._session, self._table_id)
+        if self._other is None:
+            return highest + 1
+        theirs = self._theirs.get(name)
+        if theirs is not None and theirs.column_type == kind and theirs.column_id > after:
+            if _may_have(self._session, self._table_id, theirs):
+                return theirs.column_id
+        return max(highest, _highest_id(self._session, self._other)) + 1
+
+    @cached_property
+    def _other(self) -> int | None:
+        return _other_leaf(self._session, self._oid)
+
+    @cached_property
+    def _theirs(self) -> dict[str, ducklake_column]:
+        return {} if self._other is None else _columns(self._session, self._other)
 
 
 def first_to_renumber(session: Session, oid: int) -> int | None:
