@@ -18,6 +18,7 @@ from pgrepl.catalog.store import one
 from pgrepl.catalog.synchronous_standbys import parse
 from pgrepl.errors import PgError, unsupported
 from pgrepl.sql.names import truncate
+from pgrepl.types.numbers import parse_bool
 
 if TYPE_CHECKING:
     from pgrepl.catalog.context import CatalogSession
@@ -353,6 +354,14 @@ def check_synchronous_standbys(session: CatalogSession, name: str, value: Value)
     return value, None
 
 
+def check_iceberg_export(session: CatalogSession, name: str, value: Value) -> tuple[Value, Any]:
+    """`on`, `off`, or the names of subscriptions."""
+    flag = parse_bool(str(value))
+    if flag is None and not _words(name, str(value)):
+        raise invalid_value(name, str(value), detail="It is on, off, or a list of subscriptions.")
+    return value if flag is None else "on" if flag else "off", None
+
+
 def _only(wanted: bool) -> Check:
     """A check of a setting with one supported value: the other would change what statements do in PostgreSQL."""
 
@@ -381,6 +390,7 @@ CHECKS: dict[str, Check] = {
     "lc_time": check_locale,
     "ignore_checksum_failure": _only(False),
     "max_stack_depth": check_max_stack_depth,
+    "pgrepl.iceberg_export": check_iceberg_export,
     "quote_all_identifiers": _only(False),
     "restrict_nonsystem_relation_kind": _words_check("view", "foreign-table"),
     "role": check_role,

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pgrepl.errors import PgError
@@ -35,14 +36,22 @@ _PARTS = 4  # of the time: so often it is looked for what can go
 _MAKING = 60  # seconds that metadata may be in the making
 
 
+swept: dict[str, float] = {}  # when this process has looked at a folder
+
+
 def sweep(folder: TableFolder, current: str, grace: int) -> None:
-    """Remove what no metadata.json names that was the current one within `grace` seconds."""
+    """Remove what no metadata.json names that was the current one within `grace` seconds. A process looks at a folder
+    a few times in that time."""
+    now = time.monotonic()
+    if now < swept.get(folder.location, -grace) + grace / _PARTS:
+        return
+    swept[folder.location] = now
     ages = {name: age for name, age in folder.ages().items() if _OURS.fullmatch(name)}
     written = sorted((age, name) for name, age in ages.items() if name.endswith(_METADATA))
     dead = {name for is_of in (_EXPORTED.search, _is_own) for name in _followed(written, is_of, grace)} - {current}
     if not dead or max(ages[name] for name in dead) < grace + grace / _PARTS:
         return
-    living = _named(folder, [name for _, name in written if name not in dead])
+    living = named_by(folder, [name for _, name in written if name not in dead])
     for name, age in ages.items():
         if name in dead or (name not in living and age > max(grace, _MAKING)):
             folder.remove(name)
@@ -57,7 +66,7 @@ def _followed(written: list[tuple[float, str]], is_of: Callable[[str], object], 
     return [name for age, name in written if age > grace and is_of(name)][1:]  # the first may have been followed lately
 
 
-def _named(folder: TableFolder, metadata: list[str]) -> set[str]:
+def named_by(folder: TableFolder, metadata: Sequence[str]) -> set[str]:
     """The files that are named by these, directly or not."""
     start = len(folder.location) + 1
     waiting = [path[start:] for name in metadata for path in _LIST.findall(folder.read(name) or "")]

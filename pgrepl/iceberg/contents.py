@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from pgrepl.errors import unsupported
 from pgrepl.iceberg import sql
@@ -19,9 +19,12 @@ from pgrepl.lake.table import inlined_tables
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.iceberg.schema import Field
     from pgrepl.lake.table import LakeTable
 
 _IN_RANGE = 160  # files, on average
+_IN_INLINED_RANGE = 128  # rows: with a commit a load writes only those beside its own anew
+_T = TypeVar("_T")
 _HASH = 0x9E3779B97F4A7C15  # spreads numbers (Knuth's multiplicative method)
 
 
@@ -77,9 +80,20 @@ class Part:
 
 
 class InlinedRow(NamedTuple):
+    row_id: int
     begin: int
     end: int | None
-    digest: bytes
+    known: tuple[object, ...]  # what identifies it
+
+
+class InlinedPart(NamedTuple):
+    """The inlined rows of a range of row ids that are there at a snapshot."""
+
+    first: int  # of the row ids
+    last: int
+    rows: int
+    changed: int  # the snapshot that last changed them
+    known: str
 
 
 def digest(*of: object) -> str:
@@ -117,12 +131,33 @@ class Range:
         return self._known[version]
 
 
+class InlinedRange:
+    """Inlined rows of one range of row ids."""
+
+    def __init__(self, rows: list[InlinedRow]) -> None:
+        self._rows = rows
+        self._changes = sorted({when for row in rows for when in (row.begin, row.end) if when is not None})
+        self._known: dict[int, InlinedPart | None] = {}
+
+    def at(self, snapshot: int) -> InlinedPart | None:
+        version = bisect_right(self._changes, snapshot)
+        if version not in self._known:
+            there = [row for row in self._rows if row.begin <= snapshot and (row.end is None or row.end > snapshot)]
+            self._known[version] = None if not there else InlinedPart(
+                there[0].row_id, there[-1].row_id, len(there), self._changes[version - 1],
+                digest([row.known for row in there]),
+            )  # fmt: skip
+        return self._known[version]
+
+
 class Contents:
     """The contents of one of a table's members since a snapshot."""
 
     def __init__(self, session: Session, table: LakeTable, since: int) -> None:
         self.table = table
         self._session = session
+        self._since = since
+        self._without: dict[int, set[int]] = {}  # of a column, the files without statistics of it
         given = (table.table_id, since)
         data = [_data(table, row) for row in session.link.execute(sql.DATA_FILES, given)]
         deletes = [_deletes(table, row) for row in session.link.execute(sql.DELETE_FILES, given)]
@@ -130,7 +165,8 @@ class Contents:
         self._data = data
         self._merged = [file for file in data if file.partial is not None]
         self.ranges = _ranges(data, deletes)
-        self._rows = list(_inlined_rows(session, table, since))
+        rows = sorted(_inlined_rows(session, table, since), key=lambda row: row[:2])
+        self._inlined = [InlinedRange(some) for some in _divided(rows, [row.row_id for row in rows], _IN_INLINED_RANGE)]
         self._inlined_deletes = _inlined_deletes(session, table)
 
     def hides(self, snapshot: int) -> bool:
@@ -141,16 +177,22 @@ class Contents:
         """Are there deletion vectors, which are of version 3 only?"""
         return any(file.format == PUFFIN for each in self.ranges for file, _ in each.at(snapshot).deletes)
 
-    def oldest_file(self, snapshot: int) -> int | None:
-        return min((file.begin for file in self._data if _is_alive(file, snapshot)), default=None)
+    def have(self, column: Field, snapshot: int) -> bool:
+        """Have all files of the snapshot the column? DuckDB writes a file without it anew without it."""
+        without: set[int] = set()
+        if not column.fields:
+            if column.id not in self._without:
+                given = (self.table.table_id, self._since, column.id)
+                found = self._session.link.execute(sql.FILES_WITHOUT, given)
+                self._without[column.id] = {number for (number,) in found}
+            without = self._without[column.id]
+        return not any(
+            (file.begin < column.since or file.id in without) and _is_alive(file, snapshot) for file in self._data
+        )
 
-    def inlined_rows(self, snapshot: int) -> tuple[str, int, int] | None:
-        """What identifies the inlined rows at a snapshot, their number, and the snapshot that last changed them."""
-        rows = [row for row in self._rows if row.begin <= snapshot and (row.end is None or row.end > snapshot)]
-        if not rows:
-            return None
-        changes = (when for row in self._rows for when in (row.begin, row.end) if when is not None and when <= snapshot)
-        return digest(sorted(row.digest for row in rows)), len(rows), max(changes)
+    def inlined_rows(self, snapshot: int) -> list[InlinedPart]:
+        found = [each.at(snapshot) for each in self._inlined]
+        return [each for each in found if each is not None]
 
     def inlined_deletes(self, snapshot: int) -> list[tuple[Data, list[tuple[int, int]]]]:
         """The positions with their snapshots, of each data file that is there."""
@@ -186,28 +228,29 @@ def _ranges(data: Sequence[Data], deletes: Iterable[Deletes]) -> list[Range]:
     by_file: dict[int, list[Deletes]] = {}
     for each in deletes:
         by_file.setdefault(each.data_file, []).append(each)
-    found: list[Range] = []
-    some: list[Data] = []
-    for file in data:
-        some.append(file)
-        if (file.id * _HASH & 0xFFFFFFFFFFFFFFFF) >> 32 < (1 << 32) // _IN_RANGE:
-            found.append(_range(some, by_file))
-            some = []
-    if some:
-        found.append(_range(some, by_file))
-    return found
+    return [
+        Range(some, [each for file in some for each in by_file.get(file.id, ())])
+        for some in _divided(data, [file.id for file in data], _IN_RANGE)
+    ]
 
 
-def _range(data: list[Data], deletes: dict[int, list[Deletes]]) -> Range:
-    return Range(data, [each for file in data for each in deletes.get(file.id, ())])
+def _divided(every: Sequence[_T], ids: Sequence[int], size: int) -> Iterator[list[_T]]:
+    """Ranges of what has these ids, which ascend. All of one id are in one range."""
+    begin = 0
+    for at, number in enumerate(ids):
+        is_end = ((number + 1) * _HASH & 0xFFFFFFFFFFFFFFFF) >> 32 < (1 << 32) // size
+        if at + 1 == len(ids) or (is_end and ids[at + 1] != number):
+            yield list(every[begin : at + 1])
+            begin = at + 1
 
 
 def _inlined_rows(session: Session, table: LakeTable, since: int) -> Iterator[InlinedRow]:
     for inlined in inlined_tables(session, table.table_id):
         for row in session.link.execute(sql.inlined_rows(inlined.name, inlined.prefix), (since,)):
-            plain = [bytes(value) if isinstance(value, memoryview) else value for value in row]
-            kept = repr((inlined.schema_version, plain[:2], plain[3:])).encode("utf-8", "surrogatepass")
-            yield InlinedRow(row[1], row[2], hashlib.blake2b(kept, digest_size=16).digest())
+            values = row[3:]
+            if not session.link.is_sqlite:
+                values = tuple([bytes(value) if isinstance(value, memoryview) else value for value in values])
+            yield InlinedRow(row[0], row[1], row[2], (inlined.schema_version, *row[:2], values))
 
 
 def _inlined_deletes(session: Session, table: LakeTable) -> dict[int, list[tuple[int, int]]]:

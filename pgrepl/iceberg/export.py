@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from pgrepl.catalog.transaction import reading
 from pgrepl.errors import PgError
 from pgrepl.iceberg import tables
-from pgrepl.iceberg.cleaning import HINT
+from pgrepl.iceberg.cleaning import HINT, named_by
 from pgrepl.iceberg.metadata import table_metadata
 from pgrepl.iceberg.place import place_of
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
-    from pgrepl.iceberg.place import Place
+    from pgrepl.iceberg.place import Place, TableFolder
     from pgrepl.iceberg.tables import Described
 
 
@@ -55,16 +55,27 @@ def export_tables(session: Session, names: Sequence[str], to: str | None, done: 
 
 
 def export(table: Described, place: Place) -> Exported:
-    """Write the table's metadata of now, unless the last version is that already."""
+    """Write the table's metadata of now, unless the last version is that already. A version that another exporter has
+    written meanwhile, or that a killed one has not told, stays what it is."""
     found = table_metadata(table, place).json
     folder = place.of(table)
-    hint = (folder.read(HINT) or "").strip()
-    last = int(hint) if hint.isdecimal() else 0
+    last = _told(folder)
     if last and folder.read(_name(last)) == found:
         return Exported(folder.location, last, False)
-    folder.write(_name(last + 1), found.encode())
-    folder.write(HINT, str(last + 1).encode())
-    return Exported(folder.location, last + 1, True)
+    version = last + 1
+    while not folder.write_first(_name(version), found.encode()) and folder.read(_name(version)) != found:
+        version += 1
+    folder.make_durable(named_by(folder, [_name(version)]) - {HINT})
+    if _told(folder) < version:
+        folder.write(HINT, str(version).encode())
+        folder.make_durable([HINT])
+    return Exported(folder.location, version, True)
+
+
+def _told(folder: TableFolder) -> int:
+    """The version that readers find; 0: none."""
+    hint = (folder.read(HINT) or "").strip()
+    return int(hint) if hint.isdecimal() else 0
 
 
 def _name(version: int) -> str:

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from pgrepl.iceberg.tables import Described, Namespace
 
 TOKEN = "PGREPL_ICEBERG_TOKEN"
+CREDENTIAL = "PGREPL_ICEBERG_CREDENTIAL"  # client:secret, for which the catalog gives tokens
+GRANTS = "PGREPL_ICEBERG_OAUTH2_SERVER_URI"  # where it does, if not at oauth/tokens
+SCOPE = "PGREPL_ICEBERG_SCOPE"
+_USUAL_SCOPE = "catalog"  # as Iceberg's clients ask
+_EXPIRED = (401, 419)
 _PATIENCE = 30  # seconds for an answer
 _SEPARATOR = "\x1f"  # of the levels of a namespace in a path
 _SAID = 500  # characters of what a catalog says
@@ -29,6 +34,7 @@ class ForeignCatalog:
         self._uri = uri.rstrip("/").removesuffix("/v1")
         self._open = _opener().open  # the token is for nobody else
         self._base = "/v1"
+        self._token = os.environ.get(TOKEN)
         given = self._must("GET", f"/config?{urlencode({'warehouse': warehouse})}" if warehouse else "/config")
         prefix = {**given.get("defaults", {}), **given.get("overrides", {})}.get("prefix", "")
         if prefix:
@@ -76,11 +82,39 @@ class ForeignCatalog:
         return said
 
     def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
-        head = {"Accept": "application/json", "Content-Type": "application/json"}
-        if os.environ.get(TOKEN):
-            head["Authorization"] = f"Bearer {os.environ[TOKEN]}"
+        """The status and the object of an answer. Tokens end: where a credential is given, another one is asked for."""
+        credential = os.environ.get(CREDENTIAL)
+        if credential and self._token is None:
+            self._token = self._granted(credential)
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self._uri + self._base + path, data, head, method=method)
+        url = self._uri + self._base + path
+        status, said = self._send(method, url, data, "application/json")
+        if credential and status in _EXPIRED:
+            self._token = self._granted(credential)
+            status, said = self._send(method, url, data, "application/json")
+        return status, said
+
+    def _granted(self, credential: str) -> str:
+        """A new token, by OAuth2's client credentials."""
+        client, _, secret = credential.rpartition(":")
+        form = {"grant_type": "client_credentials", "client_id": client, "client_secret": secret,
+                "scope": os.environ.get(SCOPE, _USUAL_SCOPE)}  # fmt: skip
+        where = os.environ.get(GRANTS) or f"{self._uri}/v1/oauth/tokens"
+        if not _is_plain(where):
+            raise PgError("22023", f"invalid URI in {GRANTS}", hint="It is like https://host:port/path.")
+        self._token = None
+        status, said = self._send("POST", where, urlencode(form).encode(), "application/x-www-form-urlencoded")
+        token = said.get("access_token")
+        if status >= 300 or not isinstance(token, str):
+            raise PgError("28000", f'"{where}" has granted no token: HTTP status {status}',
+                          detail=str(said.get("error", ""))[:_SAID] or None)  # fmt: skip
+        return token
+
+    def _send(self, method: str, url: str, data: bytes | None, kind: str) -> tuple[int, dict[str, Any]]:
+        head = {"Accept": "application/json", "Content-Type": kind}
+        if self._token:
+            head["Authorization"] = f"Bearer {self._token}"
+        request = urllib.request.Request(url, data, head, method=method)
         try:
             with self._open(request, timeout=_PATIENCE) as answer:
                 return answer.status, _object(answer.read())
@@ -88,14 +122,16 @@ class ForeignCatalog:
             with refused:
                 return refused.code, _object(refused.read())
         except (OSError, HTTPException, ValueError) as problem:
-            reason = getattr(problem, "reason", problem)
+            is_told = not isinstance(problem, ValueError)  # it would tell the token
+            reason = getattr(problem, "reason", problem) if is_told else "invalid request"
             raise PgError("08001", f'could not ask the Iceberg catalog "{self._uri}": {reason}') from None
 
     def _refusal(self, status: int, said: dict[str, Any]) -> PgError:
         error = said.get("error")
         text = str(error.get("message", "") if isinstance(error, dict) else error or "")[:_SAID]
         sqlstate = {401: "28000", 403: "42501"}.get(status, "58000")
-        hint = f"Give a token in {TOKEN}." if status == 401 and not os.environ.get(TOKEN) else None
+        lacks_token = status == 401 and not self._token
+        hint = f"Give a token in {TOKEN}, or client:secret in {CREDENTIAL}." if lacks_token else None
         message = f'the Iceberg catalog "{self._uri}" has refused the request: HTTP status {status}'
         return PgError(sqlstate, message, detail=text or None, hint=hint)
 

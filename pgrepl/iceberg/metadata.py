@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from pgrepl.iceberg.place import Place, TableFolder
     from pgrepl.iceberg.tables import Described
 
-_MADE_BY = 1  # another number when metadata of the same state would be different
+_MADE_BY = 2  # another number when metadata of the same state would be different
+_MOMENT = 100  # milliseconds
+_LOOKED_AT = 10  # times as many changes as snapshots
 
 
 @frozen
@@ -54,7 +56,7 @@ def table_metadata(table: Described, place: Place) -> Metadata:
     promise(table.session, table.snapshot, grace)
     name = f"metadata/00000-{digest(state_of(table), folder.location)}.metadata.json"  # as ClickHouse wants names
     found = folder.read(name)
-    if found is None:
+    if found is None or not found.endswith("}"):
         found = json.dumps(_Making(table, folder).metadata())
         folder.write(name, found.encode())
         with suppress(PgError):  # what could not be read or removed now is looked at again
@@ -85,18 +87,23 @@ class _Making:
 
     def _snapshots(self) -> dict[int, int]:
         """The last snapshots that changed the table, and the catalog's last one, with their times. Of those of one
-        transaction, which others never see one by one, only the last. VACUUM forgets changes: with the catalog's last
-        the current one never goes back."""
+        transaction, which others never see one by one, only the last; and of those of one moment, if there are more
+        than are told: so a load is cheap while many commit. VACUUM forgets changes: with the catalog's last the current
+        one never goes back."""
         most = _kept(self._table)
         every: set[int] = set()
         for member in self._table.members if most else ():
-            every |= changes(self._session, member, most + 1)
+            every |= changes(self._session, member, _LOOKED_AT * most + 1)
         every = {each for each in every if each < self._last} | {self._last}
         rows = self._session.link.execute(sql.snapshots(len(every)), tuple(every))
-        last_of = {json.loads(extra or "{}").get("transaction", at): (at, *told) for at, *told, extra in rows}
-        chosen = sorted(last_of.values())[-most - 1 :]
+        last_of = {_transaction(extra, at): (at, *told) for at, *told, extra in rows}
+        found = [(at, values.milliseconds(when), next_file) for at, when, next_file in sorted(last_of.values())]
+        if len(found) > most + 1:
+            of_moment = {when // _MOMENT: (at, when, next_file) for at, when, next_file in found}
+            found = sorted(of_moment.values())
+        chosen = found[-most - 1 :]
         self._next_files = {snapshot: next_file for snapshot, _, next_file in chosen}
-        return {snapshot: values.milliseconds(when) for snapshot, when, _ in chosen}
+        return {snapshot: when for snapshot, when, _ in chosen}
 
     def _can_be_told(self, snapshot: int) -> bool:
         """Do the files still tell what was there at a snapshot, with its definition?"""
@@ -113,7 +120,7 @@ class _Making:
     def _lacking(self, snapshot: int) -> set[int]:
         found: set[int] = set()
         for columns, contents in zip(self._columns, self._contents, strict=True):
-            found |= schema.lacking(columns, snapshot, partial(contents.oldest_file, snapshot))
+            found |= schema.lacking(columns, snapshot, partial(contents.have, snapshot=snapshot))
         return found & {field.id for field in self._columns[0].at(snapshot)}
 
     def _needs_version_3(self) -> bool:
@@ -191,3 +198,8 @@ class _Making:
         if self._names.mapping:
             found["schema.name-mapping.default"] = json.dumps(self._names.mapping)
         return found
+
+
+def _transaction(extra: str | None, snapshot: int) -> object:
+    """What a snapshot's commit_extra_info says of the transaction that it was made in; else the snapshot alone."""
+    return json.loads(extra).get("transaction", snapshot) if extra and '"transaction"' in extra else snapshot

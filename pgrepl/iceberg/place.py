@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from threading import get_ident
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from pgrepl.catalog.data_folder import BESIDE
-from pgrepl.catalog.disk import sync
+from pgrepl.catalog.disk import sync, sync_folder
 from pgrepl.errors import PgError
 from pgrepl.lake import storage
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pgrepl.iceberg.tables import Described, Namespace
 
 SETTING = "pgrepl.iceberg_path"
+_END = 4  # bytes, which are zeros or missing where a power cut came first
 
 
 class Place:
@@ -63,7 +65,9 @@ def place_of(session: Session, to: str | None = None) -> Place:
 
 class TableFolder:
     """The folder of one table, with `metadata` and `data` in it. Files have names that tell their contents: they are
-    written once, as a whole, and never changed."""
+    written once, as a whole, and never changed.
+
+    Nobody waits for the disk: what a power cut leaves unfinished is seen by its end, and made again."""
 
     def __init__(self, location: str) -> None:
         self.location = location
@@ -75,9 +79,9 @@ class TableFolder:
         return f"{self.location}/{name}"
 
     def size(self, name: str) -> int | None:
-        """The bytes of a file; None: it is not there."""
+        """The bytes of a file; None: it is not there as a whole."""
         if self._is_local:
-            return storage.size_of(self.path(name))
+            return self._whole_size(name)
         if self._listed is None:
             start = len(self.location) + 1
             self._listed = {path[start:]: 0 for path, _ in storage.listed(f"{self.location}/")}
@@ -87,23 +91,72 @@ class TableFolder:
 
     def write(self, name: str, content: bytes) -> int:
         """Write a file; it is there as a whole or not at all."""
+        self._make_folder(name)
+        if self._is_local:
+            draft, local = self._drafted(name, content)
+            with storage.writing(draft):
+                os.replace(draft, local)
+        else:
+            storage.write(self.path(name), content)
+            if self._listed is not None:
+                self._listed[name] = len(content)
+        return len(content)
+
+    def write_first(self, name: str, content: bytes) -> bool:
+        """Write a file unless others have written it: then False. Object stores do not tell whether they have."""
+        if not self._is_local:
+            self.write(name, content)
+            return True
+        self._make_folder(name)
+        draft, local = self._drafted(name, content)
+        with storage.writing(draft):
+            try:
+                os.link(draft, local)
+            except FileExistsError:
+                return False
+            except OSError:  # a file system without links
+                if os.path.exists(local):
+                    return False
+                os.rename(draft, local)
+            finally:
+                storage.remove(draft)
+        return True
+
+    def _make_folder(self, name: str) -> None:
         folder = self.path(name).rpartition("/")[0]
         if folder not in self._made:
             storage.make_folder(folder)
             self._made.add(folder)
-        path = self.path(name)
+
+    def _drafted(self, name: str, content: bytes) -> tuple[str, str]:
+        """The local paths of a draft with the content, and of the file that it is to be."""
+        local = str(storage.local_path(self.path(name)))
+        draft = f"{local}.{os.getpid()}-{get_ident()}.tmp"
+        storage.write(draft, content)
+        return draft, local
+
+    def _whole_size(self, name: str) -> int | None:
+        """A file's bytes; None: it is not there, or a power cut came before its content was on the disk."""
+        path = str(storage.local_path(self.path(name)))
+        try:
+            with open(path, "rb", buffering=0) as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(size - _END, 0))
+                return size if any(file.read(_END)) else None
+        except OSError:
+            return None
+
+    def make_durable(self, names: Iterable[str]) -> None:
+        """Have the disk keep these files, and that they are there."""
         if not self._is_local:
-            storage.write(path, content)
-            if self._listed is not None:
-                self._listed[name] = len(content)
-            return len(content)
-        local = str(storage.local_path(path))
-        unfinished = f"{local}.{os.getpid()}-{get_ident()}.tmp"
-        with storage.writing(unfinished):
-            storage.write(unfinished, content)
-            sync(unfinished)
-            os.replace(unfinished, local)
-        return len(content)
+            return
+        folders = set()
+        for name in names:
+            path = str(storage.local_path(self.path(name)))
+            sync(path)
+            folders.add(os.path.dirname(path))
+        for folder in folders:
+            sync_folder(folder)
 
     def bytes_of(self, name: str) -> bytes:
         path = self.path(name)

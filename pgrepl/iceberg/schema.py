@@ -204,11 +204,10 @@ def shape(
     return Shape(columns.version(snapshot), tuple(shown), left_out, defaults)
 
 
-def lacking(columns: Columns, snapshot: int, oldest_file: Callable[[], int | None]) -> set[int]:
-    """The columns with a value in rows of files that do not have them; `oldest_file` gives a file's begin."""
+def lacking(columns: Columns, snapshot: int, is_in_files: Callable[[Field], bool]) -> set[int]:
+    """The columns with a value in rows of files that do not have them."""
     added = [field for field in columns.at(snapshot) if field.initial is not None]
-    oldest = oldest_file() if added else None
-    return set() if oldest is None else {field.id for field in added if oldest < field.since}
+    return {field.id for field in added if not is_in_files(field)}
 
 
 def _default(field: Field, format_version: int) -> Any:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.iceberg.avro import number
-from pgrepl.iceberg.contents import Data, Deletes, digest
+from pgrepl.iceberg.contents import Data, Deletes, InlinedPart, digest
 from pgrepl.iceberg.manifests import Statistics, Vector
 from pgrepl.iceberg.place import TableFolder
 from pgrepl.iceberg.schema import Shape
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 
 def write_rows(
-    session: Session, folder: TableFolder, table: LakeTable, shape: Shape, name: str, snapshot: int
+    session: Session, folder: TableFolder, table: LakeTable, shape: Shape, name: str, snapshot: int, part: InlinedPart
 ) -> dict[int, Statistics]:
-    """Write the inlined rows at a snapshot into the file, if it is not there; their statistics."""
+    """Write inlined rows at a snapshot into the file, if it is not there; their statistics."""
     shown = replace(table, columns=tuple([c for c in table.columns if c.column_id in shape.ids]))
-    rows = inlined.rows(session, shown, shown.columns, snapshot)
+    rows = inlined.rows_between(session, shown, snapshot, part.first, part.last)
     values = [row.values for row in rows]
     if folder.size(name) is None:
         folder.write(name, _rows_file(shown, rows))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from pgrepl.iceberg import sidecars, sql
-from pgrepl.iceberg.contents import Contents, Data, Deletes, Part, digest
+from pgrepl.iceberg.contents import Contents, Data, Deletes, InlinedPart, Part, digest
 from pgrepl.iceberg.manifests import DATA, DELETES, Entry, Plan, Statistics, Writer
 from pgrepl.iceberg.schema import Shape
 from pgrepl.lake.data_file import PARQUET, PUFFIN
@@ -40,9 +40,8 @@ class Planner:
                 yield self._deletes(part, shape, snapshot, merged)
         if inlined:
             yield self._inlined_deletes(inlined, shape)
-        rows = contents.inlined_rows(snapshot)
-        if rows is not None and shape.fields:
-            yield self._inlined_rows(contents, shape, snapshot, *rows)
+        for rows in contents.inlined_rows(snapshot) if shape.fields else ():
+            yield self._inlined_rows(contents, shape, snapshot, rows)
 
     # --- data files -----------------------------------------------------------------------------------------------
 
@@ -149,17 +148,23 @@ class Planner:
         rows = sum(entry.rows for entry in entries)
         return Plan(self.writer.name(DELETES, known, shape), DELETES, shape, entries, rows, make)
 
-    def _inlined_rows(self, contents: Contents, shape: Shape, snapshot: int, of: str, count: int, last: int) -> Plan:
-        known = (contents.table.table_id, of, [(field.id, field.name, field.type) for field in shape.fields])
+    def _inlined_rows(self, contents: Contents, shape: Shape, snapshot: int, part: InlinedPart) -> Plan:
+        key = (id(part), id(shape))
+        if key not in self._plans:
+            self._plans[key] = self._of_inlined(contents, shape, snapshot, part)
+        return self._plans[key]
+
+    def _of_inlined(self, contents: Contents, shape: Shape, snapshot: int, part: InlinedPart) -> Plan:
+        known = (contents.table.table_id, part.known, [(field.id, field.name, field.type) for field in shape.fields])
         name = f"data/rows-{digest(known, shape.fields)}.parquet"
         folder = self.writer.folder
-        entry = Entry(last, count, 0 if self._with_row_ids else None)  # its rows have their ids
+        entry = Entry(part.changed, part.rows, 0 if self._with_row_ids else None)  # its rows have their ids
 
         def make(last: int) -> tuple[list[bytes], list[str]]:
             table = sidecars.table_at(self._session, contents.table, snapshot, self._table.snapshot)
-            statistics = sidecars.write_rows(self._session, folder, table, shape, name, snapshot)
+            statistics = sidecars.write_rows(self._session, folder, table, shape, name, snapshot, part)
             size = folder.size(name) or 0
             row = self.writer.data_entry(shape, folder.path(name), entry, size, statistics, last)
             return [row], [name]
 
-        return Plan(self.writer.name(DATA, name, shape), DATA, shape, [entry], count, make)
+        return Plan(self.writer.name(DATA, name, shape), DATA, shape, [entry], part.rows, make)

@@ -44,6 +44,11 @@ DELETE_FILES = (
     " file_size_bytes, format, partial_max, encryption_key FROM ducklake_delete_file"
     " WHERE table_id = ? AND (end_snapshot IS NULL OR end_snapshot > ?) ORDER BY delete_file_id"
 )
+FILES_WITHOUT = (
+    "SELECT data_file_id FROM ducklake_data_file f"
+    " WHERE table_id = ? AND (end_snapshot IS NULL OR end_snapshot > ?) AND NOT EXISTS (SELECT 1"
+    " FROM ducklake_file_column_stats s WHERE s.data_file_id = f.data_file_id AND s.column_id = ?)"
+)
 STATISTICS = (  # by the index of files, which are few; that of tables would find those of all files
     "SELECT data_file_id, column_id, column_size_bytes, null_count, min_value, max_value, contains_nan"
     " FROM ducklake_file_column_stats WHERE data_file_id BETWEEN ? AND ? AND table_id + 0 = ?"

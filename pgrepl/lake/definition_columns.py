@@ -18,6 +18,7 @@ from pgrepl.lake import definition_names as names
 from pgrepl.lake import definition_rows as versions
 from pgrepl.lake import sql
 from pgrepl.lake.definition_inlined import keep_inlining
+from pgrepl.lake.definition_siblings import Siblings
 from pgrepl.lake.definition_types import ColumnType, column_type, default_text, fits, holds_places
 from pgrepl.types.lake_structs import NO_COLUMNS
 
@@ -56,12 +57,15 @@ def define_columns(session: Session, oid: int, table_id: int, constant: Constant
     for column_id in doomed:
         _end(session, table_id, column_id, rows)
     changed = laid_out = bool(doomed)
+    last = 0
+    siblings = Siblings(session, oid, table_id)
     for column in wanted:
         row = now.get(column.column_id) if column.column_id is not None else None
         if row is None:
-            _add(session, oid, table_id, column)
+            last = _add(session, oid, table_id, column, siblings, last)
             changed = laid_out = True
             continue
+        last = max(last, row.column_id)
         difference = _difference(row, column)
         if difference:
             eq = {"table_id": table_id, "column_id": row.column_id}
@@ -234,8 +238,9 @@ def _end(session: Session, table_id: int, column_id: int, rows: Sequence[ducklak
             _end(session, table_id, row.column_id, rows)
 
 
-def _add(session: Session, oid: int, table_id: int, column: _Column) -> None:
-    column_id = _next_id(session, table_id)
+def _add(session: Session, oid: int, table_id: int, column: _Column, siblings: Siblings, last: int) -> int:
+    """Add a column; its id, which is greater than `last`."""
+    column_id = siblings.new_id(column.name, column.type.name, last)
     made: list[dict[str, Any]] = []
     _collect(made, table_id, column_id, None, column.name, column.type)
     made[0] |= {
@@ -246,6 +251,7 @@ def _add(session: Session, oid: int, table_id: int, column: _Column) -> None:
     versions.begin_many(session, ducklake_column, made)
     if column.attnum:
         _number(session, oid, column.attnum, column_id)
+    return column_id
 
 
 def _number(session: Session, oid: int, attnum: int, column_id: int) -> None:

@@ -46,6 +46,12 @@ def rows(
     return found if own is None else _laid_over(found, own, table, columns, bounds)
 
 
+def rows_between(session: Session, table: LakeTable, snapshot: int, first: int, last: int) -> list[InlinedRow]:
+    """The catalog's inlined rows at the snapshot with row ids in this range."""
+    alive = "begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?) AND row_id BETWEEN ? AND ?"
+    return _read(session, table, table.columns, alive, (snapshot, snapshot, first, last))
+
+
 def _laid_over(
     found: list[InlinedRow],
     own: TableOverlay,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pgrepl.server.authentication import AuthenticationConfig
     from pgrepl.server.postmaster import AuxiliaryProcess
 
-_NO_URL = "pgrepl serve needs a catalog in a file"
+_NO_URL = "pgrepl serve needs a catalog in a file, not on a database server"
 
 
 @click.command("serve", short_help="let PostgreSQL's clients and subscribers connect")
@@ -61,8 +61,6 @@ def serve_command(
     """
     from pgrepl.server.connection import settings_in
 
-    if "://" in catalog:
-        raise PgError("0A000", f"{_NO_URL}, not on a database server")
     given = {**settings_in(os.environ.get("PGOPTIONS", "")), **dict(_pair(each) for each in settings)}
     for name, value in (
         ("listen_addresses", addresses),
@@ -73,8 +71,11 @@ def serve_command(
     ):
         if value is not None:
             given[name] = str(value)
-    path = Path(catalog).absolute()
-    found = _prepared(path, data_path, given)
+    is_shared = "://" in catalog
+    if is_shared and (iceberg is None or addresses or port or socket_dir or metrics):
+        raise PgError("0A000", _NO_URL, hint="With --iceberg alone it answers readers of Iceberg.")
+    path = catalog if is_shared else str(Path(catalog).absolute())
+    found = _prepared(path, Path.cwd() if is_shared else Path(path).parent, data_path, given)
     if daemon:
         ready = _in_background(log_file)
     else:
@@ -89,7 +90,7 @@ def _pair(text: str) -> tuple[str, str]:
     return name.strip().replace("-", "_").lower(), value
 
 
-def _prepared(path: Path, data_path: str | None, given: dict[str, str]) -> ServerSettings:
+def _prepared(path: str, folder: Path, data_path: str | None, given: dict[str, str]) -> ServerSettings:
     """Open the catalog, make it if there is none, and load what every session needs."""
     from pgrepl.backend import open_session
     from pgrepl.catalog.opening import open_catalog
@@ -99,7 +100,7 @@ def _prepared(path: Path, data_path: str | None, given: dict[str, str]) -> Serve
     try:
         session = open_session(catalog)
         try:
-            found = server_settings(session, path.parent, given)
+            found = server_settings(session, folder, given)
             for _ in run_statements(
                 session, "SELECT count(*) FROM pg_class WHERE relname = 'x' AND oid > 5 ORDER BY 1"
             ):
@@ -108,12 +109,13 @@ def _prepared(path: Path, data_path: str | None, given: dict[str, str]) -> Serve
             session.close()
     finally:
         catalog.close()
-    make_access_files(found, pwd.getpwuid(os.stat(path).st_uid).pw_name)
+    owner = os.getuid() if "://" in path else os.stat(path).st_uid
+    make_access_files(found, pwd.getpwuid(owner).pw_name)
     return found
 
 
 def _serve(
-    path: Path,
+    path: str,
     settings: ServerSettings,
     given: dict[str, str],
     log_file: Path | None,
@@ -142,21 +144,23 @@ def _serve(
     with suppress(PgError):  # who connects is told
         read_rules(settings.hba_file)
     config = AuthenticationConfig(settings.hba_file, settings.ident_file, binding, secrets.token_bytes(32))
-    server = Server(str(path), settings, log, tls, config)
-    workers = AuxiliaryProcess(
-        "logical replication launcher", worker_process(str(path), settings, log, str(log_file) if log_file else None)
-    )
-    own = [workers]
-    way = spark.share()
+    own, way = [], None
+    is_shared = "://" in path  # by several machines: only readers of Iceberg are answered
+    if not is_shared:
+        following = worker_process(path, settings, log, str(log_file) if log_file else None)
+        own.append(AuxiliaryProcess("logical replication launcher", following))
+        way = spark.share()
     if way is not None:
         own.append(AuxiliaryProcess("spark", spark_process(way, log), way.host, lasts=True))
     if listening is not None:
-        answering = monitoring_process(listening, state, settings, str(path), log)
+        answering = monitoring_process(listening, state, settings, path, log)
         own.append(AuxiliaryProcess("monitor", answering, listening, lasts=True))
     if settings.iceberg is not None:
-        own.append(_iceberg(settings, settings.iceberg, str(path), config, log))
-    postmaster = Postmaster(settings, log, server.attend, own, state)
-    postmaster.lock_catalog(Path(f"{path}-server.pid"))
+        own.append(_iceberg(settings, settings.iceberg, path, config, log))
+    server = Server(path, settings, log, tls, config)
+    postmaster = Postmaster(settings, log, server.attend, own, state, accepts=not is_shared)
+    if not is_shared:
+        postmaster.lock_catalog(Path(f"{path}-server.pid"))
     if pidfile is not None:
         pidfile.write_text(f"{os.getpid()}\n")
     try:

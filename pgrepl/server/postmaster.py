@@ -135,6 +135,7 @@ class Postmaster:
     backend: Callable[[Arrival], None]
     own: Sequence[AuxiliaryProcess] = ()
     state: ServerState = field(default_factory=ServerState)
+    accepts: bool = True  # are PostgreSQL's clients answered?
     _children: dict[int, Child] = field(default_factory=dict)
     _free: list[int] = field(default_factory=list)
     _spare: Spare | None = None
@@ -153,7 +154,8 @@ class Postmaster:
         self._free = list(range(places))[::-1]
         try:
             self._take_signals()
-            self._listen()
+            if self.accepts:
+                self._listen()
             self.log.log("database system is ready to accept connections")
             self.state.set(RUNNING)
             notify("READY=1")
@@ -381,7 +383,7 @@ class Postmaster:
     def _make_spare(self) -> None:
         if self._spare or self._stopping or len(self._free) < 2 or time.monotonic() < self._spare_after:
             return
-        if sys.platform != "linux":
+        if not self._listening or sys.platform != "linux":
             return
         channel, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         place, key = self._free.pop(), secrets.token_bytes(_KEY_BYTES)

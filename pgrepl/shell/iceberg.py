@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from pgrepl.iceberg.tables import Described
 
 # errors that stay what they are
-_LASTING = ("28000", "42501", "42P01", "42P07", "3F000", "22023", "42602", "0A000", "42809")
+_REFUSED = ("28000", "42501")
+_LASTING = (*_REFUSED, "42P01", "42P07", "3F000", "22023", "42602", "0A000", "42809")
+_LONGEST = 300.0  # seconds between two attempts
 
 
 @click.group("iceberg")
@@ -58,7 +60,8 @@ def export_command(
 
     With --register an Iceberg REST catalog of others, as Polaris and Lakekeeper are, is told of each new version, in
     the namespaces shop and shop.sales. A table there that is another one stays what it is. If the catalog wants a
-    token, PGREPL_ICEBERG_TOKEN has it.
+    token, PGREPL_ICEBERG_TOKEN has it, or PGREPL_ICEBERG_CREDENTIAL has client:secret, for which it gives tokens
+    (PGREPL_ICEBERG_OAUTH2_SERVER_URI says where if not there, PGREPL_ICEBERG_SCOPE which).
 
     Exits with 0; with 1 after an error; with 2 if there is no catalog.
 
@@ -75,21 +78,24 @@ def export_command(
     is_only_with("warehouse", "register", register is not None)
     exporting = _Exporting(table, to, as_json, only_new=follow, register=register, warehouse=warehouse)
     reached = False
+    pause = interval
     while True:
         try:
             with connection(catalog, dbname, username) as opened:
                 reached = True
                 while True:
                     code = exporting.export(opened.session)
+                    pause = interval
                     if not follow:
                         return code
                     time.sleep(interval)
         except (PgError, ConnectFailure) as problem:
-            lasts = problem.sqlstate in _LASTING if isinstance(problem, PgError) else not reached
+            lasts = exporting.is_lasting(problem) if isinstance(problem, PgError) else not reached
             if not follow or lasts:
                 raise
-            sys.stderr.write(f"pgrepl: {first_line(problem)}; trying again in {interval:g} s\n")
-            time.sleep(interval)
+            sys.stderr.write(f"pgrepl: {first_line(problem)}; trying again in {pause:g} s\n")
+            time.sleep(pause)
+            pause = min(2 * pause, max(interval, _LONGEST))
         except KeyboardInterrupt:
             if not follow:
                 raise
@@ -132,6 +138,10 @@ class _Exporting:
         if not count and not errors and not self._only_new:
             sys.stderr.write("there are no tables to export\n")
         return FAILURE if errors else OK
+
+    def is_lasting(self, problem: PgError) -> bool:
+        """A token that the foreign catalog took may have ended: it may take another one, or the same again."""
+        return problem.sqlstate in _LASTING and not (self._registered and problem.sqlstate in _REFUSED)
 
     def _tell_catalog(self, table: Described, exported: Exported) -> bool:
         """Is the catalog told something new?"""

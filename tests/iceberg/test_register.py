@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,6 +13,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
+from tests.harness.programs import environment, eventually, started
+from tests.iceberg.readers import pyiceberg_rows
 from tests.iceberg.test_export import export, shop, sql
 
 TOKEN = "a-token"
@@ -26,6 +29,16 @@ class Catalog(ThreadingHTTPServer):
         self.tables: dict[tuple[str, ...], dict[str, str]] = {}
         self.asked: list[str] = []
         self.overwrites = True  # does it know that word?
+        self.tokens = [TOKEN]  # that hold; the first one is granted
+        self.grants, self.refused = True, 0
+        self.forms: list[dict[str, list[str]]] = []
+
+    def granted(self, form: dict[str, list[str]]) -> tuple[int, Any]:
+        self.forms.append(form)
+        if not self.grants or (form["client_id"], form["client_secret"]) != (["ann:of"], ["ann"]):
+            self.refused += 1
+            return 401, {"error": "invalid_client"}
+        return 200, {"access_token": self.tokens[0], "token_type": "bearer"}
 
     def answer(self, method: str, parts: list[str], query: dict[str, list[str]], body: Any) -> tuple[int, Any]:
         if parts == ["config"]:
@@ -63,13 +76,15 @@ class _Answers(BaseHTTPRequestHandler):
     def _any(self) -> None:
         parts = urlsplit(self.path)
         length = int(self.headers.get("Content-Length") or 0)
-        body = json.loads(self.rfile.read(length) or "null")
+        sent = self.rfile.read(length).decode()
         self.server.asked.append(self.command)
-        if self.headers.get("Authorization") != f"Bearer {TOKEN}":
+        if parts.path.endswith("/oauth/tokens"):
+            status, said = self.server.granted(parse_qs(sent))
+        elif self.headers.get("Authorization", "").removeprefix("Bearer ") not in self.server.tokens:
             status, said = 401, {"error": {"message": "who are you?"}}
         else:
             path = [unquote(each) for each in parts.path.removeprefix("/api/v1/").split("/")]
-            status, said = self.server.answer(self.command, path, parse_qs(parts.query), body)
+            status, said = self.server.answer(self.command, path, parse_qs(parts.query), json.loads(sent or "null"))
         self.send_response(status)
         self.end_headers()
         if said is not None:
@@ -150,8 +165,37 @@ def test_what_cannot_be_registered(shop: Path, catalog: Catalog) -> None:
     errors = says("--register", catalog.uri, PGREPL_ICEBERG_TOKEN="another")
     assert errors.endswith("HTTP status 401\nDETAIL:  who are you?\n"), errors
     assert "another" not in errors
-    assert says("--register", catalog.uri).endswith("HINT:  Give a token in PGREPL_ICEBERG_TOKEN.\n")
+    assert says("--register", catalog.uri).endswith(
+        "Give a token in PGREPL_ICEBERG_TOKEN, or client:secret in PGREPL_ICEBERG_CREDENTIAL.\n"
+    )
     assert export(shop, "--warehouse", "w")[0] == 2
 
 
 __all__ = ["shop"]
+
+
+def test_a_follower_outlives_its_token(shop: Path, catalog: Catalog) -> None:
+    catalog.tokens = ["first", "second"]
+    arguments = ("--follow", "--interval", "0.1", "--register", catalog.uri, "--warehouse", "w")
+    given = environment(PGREPL_ICEBERG_CREDENTIAL="ann:of:ann", PGREPL_ICEBERG_SCOPE="all")
+    with started("iceberg", "export", "-d", "shop", "orders", *arguments, cwd=shop, env=given) as follower:
+        eventually(lambda: read_or_nothing(catalog) == [1, 2])
+        catalog.tokens = ["second"]  # the first is not good any more
+        sql(shop, "INSERT INTO orders VALUES (3, 'c')")
+        eventually(lambda: read_or_nothing(catalog) == [1, 2, 3])
+        catalog.tokens, catalog.grants = ["third"], False
+        sql(shop, "INSERT INTO orders VALUES (4, 'd')")
+        eventually(lambda: catalog.refused)
+        catalog.grants = True
+        eventually(lambda: read_or_nothing(catalog) == [1, 2, 3, 4])
+        follower.send_signal(signal.SIGINT)
+        assert follower.wait(30) == 0
+        told = follower.stderr.read()
+    assert "has granted no token" in told
+    assert "of:ann" not in told
+    assert catalog.forms[0]["scope"] == ["all"]
+
+
+def read_or_nothing(catalog: Catalog) -> list[int]:
+    where = catalog.tables.get(("shop",), {}).get("orders")
+    return [] if where is None else [row[0] for row in pyiceberg_rows(where)]

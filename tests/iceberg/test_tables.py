@@ -14,6 +14,7 @@ from pgrepl.errors import PgError
 from pgrepl.iceberg import metadata, tables
 from tests.iceberg.conftest import Shop
 from tests.iceberg.readers import READERS, duck, pyiceberg_rows
+from tests.lake import duck as lake
 
 
 def seen(shop: Shop, user: str, ask: Callable[[Any], Any]) -> Any:
@@ -224,3 +225,37 @@ def test_a_partitioned_table_has_the_past_since_its_partitions_are_what_they_are
              for each in json.loads(shop.metadata("p").json)["snapshots"]]  # fmt: skip
     assert found[-1] == 3
     assert set(found) <= {2, 3}
+
+
+def test_an_attached_table_numbers_its_columns_as_the_other_partitions(shop: Shop) -> None:
+    """With rows in files, inlined and deleted ones; empty; and with partitions of its own."""
+    shop.sql(
+        "CREATE TABLE p (a int, gone int, b text) PARTITION BY RANGE (a)",
+        "CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (1000)",
+        "INSERT INTO p SELECT g, g, 'p' || g FROM generate_series(1, 200) g",
+        "ALTER TABLE p DROP gone",
+        "CREATE TABLE p2 PARTITION OF p FOR VALUES FROM (1000) TO (2000)",
+        "INSERT INTO p VALUES (1500, 'made later')",
+        "CREATE TABLE q (a int, b text)",
+        "INSERT INTO q SELECT g, 'q' || g FROM generate_series(2001, 2300) g",
+        "INSERT INTO q VALUES (2999, 'inlined')",
+        "DELETE FROM q WHERE a % 2 = 0",
+        "ALTER TABLE p ATTACH PARTITION q FOR VALUES FROM (2000) TO (3000)",
+        "CREATE TABLE empty (a int, b text)",
+        "ALTER TABLE p ATTACH PARTITION empty FOR VALUES FROM (3000) TO (4000)",
+        "INSERT INTO p VALUES (3500, 'into what was empty')",
+        "CREATE TABLE r (a int, b text) PARTITION BY RANGE (a)",
+        "CREATE TABLE r1 PARTITION OF r DEFAULT",
+        "INSERT INTO r VALUES (4001, 'below')",
+        "ALTER TABLE p ATTACH PARTITION r FOR VALUES FROM (4000) TO (5000)",
+        "ALTER TABLE p ADD c int DEFAULT 3",
+        "ALTER TABLE p ALTER b TYPE int USING length(b)",
+        "INSERT INTO p VALUES (4500, 9, 1)",
+    )
+    wanted = shop.rows("SELECT * FROM p")
+    assert len(wanted) == 200 + 1 + 151 + 1 + 2
+    for reader in READERS:
+        assert shop.read(reader, "p") == wanted, reader
+    assert lake.duck(shop.catalog.path, "SELECT count(*), sum(a) FROM lake.shop.p") == [
+        tuple(map(str, shop.sql("SELECT count(*), sum(a) FROM p")[0]))
+    ]

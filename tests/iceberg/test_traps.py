@@ -172,3 +172,16 @@ def test_what_vacuum_makes_anew_has_another_name(shop: Shop, reader: str) -> Non
     assert shop.read(reader) == shop.rows("SELECT a FROM t")
     shop.sql("VACUUM FULL t")
     assert shop.read(reader) == shop.rows("SELECT a FROM t")
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_file_that_duckdb_has_written_anew_without_an_added_column(shop: Shop, reader: str) -> None:
+    shop.sql(
+        "CREATE TABLE t (k int)",
+        "INSERT INTO t SELECT generate_series(1, 200)",
+        "ALTER TABLE t ADD c int DEFAULT 7 NOT NULL",
+        "DELETE FROM t WHERE k % 2 = 0",
+    )
+    ducklake.run(shop.catalog.path, "CALL ducklake_rewrite_data_files('lake', delete_threshold => 0)")
+    ducklake.close(shop.catalog.path)
+    assert shop.read(reader) == [(k, 7) for k in sorted(range(1, 200, 2), key=lambda k: repr((k, 7)))]

@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from pgrepl.catalog import tables
+from pgrepl.catalog.store import rows
+from pgrepl.catalog.subscription import add_subscription_relation, subscription_by_name
+from pgrepl.catalog.transaction import statement
 from pgrepl.statements import iceberg_export
 from pgrepl.statements.iceberg_export import IcebergExport, IcebergExporter
 from tests.harness.database import Database
@@ -89,3 +93,30 @@ def test_a_standby_is_exported_by_its_primary(shop: Database, monkeypatch: pytes
     monkeypatch.setattr(iceberg_export, "in_recovery", lambda _: True)
     IcebergExport(shop.session, shop.log).look()
     assert hint(shop) is None
+
+
+def test_the_tables_of_some_subscriptions(shop: Database) -> None:
+    shop(
+        'CREATE SCHEMA "Odd"', 'CREATE TABLE "Odd".items (a int)', "CREATE TABLE other (a int)",
+        "CREATE DATABASE source", "CREATE PUBLICATION p FOR TABLE orders",
+        "CREATE SUBSCRIPTION s CONNECTION 'dbname=source' PUBLICATION p WITH (connect = false, slot_name = none)",
+        "CREATE SUBSCRIPTION \"S 2\" CONNECTION 'dbname=source' PUBLICATION p WITH (connect = false, slot_name = none)",
+        "ALTER DATABASE shop SET pgrepl.iceberg_export = 's, \"S 2\"'",
+    )  # fmt: skip
+    with statement(shop.session, writes=True):
+        for name, table in (("s", "orders"), ("S 2", "items")):
+            subscription = subscription_by_name(shop.session, name)
+            (row,) = rows(shop.session, tables.pg_class, relname=table)
+            add_subscription_relation(shop.session, subscription.oid, row.oid, "r")
+    exports = IcebergExport(shop.session, shop.log)
+    exports.look()
+    assert (hint(shop), hint(shop, "shop.Odd/items"), hint(shop, "shop/other")) == ("1", "1", None)
+    shop("ALTER DATABASE shop SET pgrepl.iceberg_export = nothing")
+    exports.look()
+    exports.look()
+    assert [message for message, _, _ in shop.log.errors] == ['subscription "nothing" does not exist']
+    assert shop.says("SET pgrepl.iceberg_export = 'a b'").startswith(
+        'invalid value for parameter "pgrepl.iceberg_export"'
+    )
+    shop("SET pgrepl.iceberg_export = true")
+    assert shop.session.settings.get("pgrepl.iceberg_export") == "on"

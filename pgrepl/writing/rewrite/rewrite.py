@@ -131,7 +131,9 @@ def _prepared(session: Session, rel: Relation, values: Sequence[NewColumnValue],
             if value.generates or not _is_missing_value(session, rel, attribute, value.expr):
                 left.append(value)
             continue
-        kept = not value.to_text and keeps_files((column.typoid, column.typmod), (attribute.type, attribute.typmod))
+        kept = not (value.to_text or value.renumbers) and keeps_files(
+            (column.typoid, column.typmod), (attribute.type, attribute.typmod)
+        )
         if not kept:
             replace_column(session, rel.oid, value.attnum)
             _forget_missing_value(session, rel, value.attnum)

@@ -18,6 +18,7 @@ class NewColumnValue:
     expr: Expr
     generates: bool = False
     to_text: bool = False  # a column of lists becomes one of arrays as text
+    renumbers: bool = False  # the column and those behind it get other ids, and keep their values
 
 
 @frozen

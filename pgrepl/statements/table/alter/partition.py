@@ -16,7 +16,8 @@ from pgrepl.expr.attmap import attnum_map
 from pgrepl.expr.index_info import IndexInfo, index_info, index_infos, same_index
 from pgrepl.expr.partition import PartitionBound
 from pgrepl.expr.partition_order import partition_desc
-from pgrepl.expr.tree import BoolExpr
+from pgrepl.expr.tree import BoolExpr, Var
+from pgrepl.lake.definition_siblings import first_to_renumber
 from pgrepl.rows.requirements import DefaultPartition, InPartition
 from pgrepl.sql.nodes import AlterTableCmd, BoolOp, PartitionBoundSpec, RangeVar
 from pgrepl.statements.index.define import ensure_indexes
@@ -35,6 +36,7 @@ from pgrepl.statements.table.position import unplaced_name
 # --- ATTACH -------------------------------------------------------------------------------------------------------
 from pgrepl.statements.trigger.partitions import clone_triggers, drop_cloned_triggers, refuse_transition_tables
 from pgrepl.types.oids import BOOL
+from pgrepl.writing.rewrite.values import NewColumnValue
 
 
 def prepare_attach(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
@@ -76,11 +78,23 @@ def _attach_table(work: WorkQueue, rel: Relation, name: RangeVar, bound: Partiti
     store_bound(session, child.oid, rel, bound)
     ensure_indexes(session, rel, relation(session, child.oid))
     clone_triggers(session, rel, relation(session, child.oid))
+    _renumber_columns(work, child)
     pending = work.entry(child).pending
     clone_foreign_keys(session, rel, relation(session, child.oid), pending)
     pending.append(InPartition(child.oid, rel.oid, bound))
     if default:
         work.entry(relation(session, default)).pending.append(DefaultPartition(default, rel.oid, bound))
+
+
+def _renumber_columns(work: WorkQueue, child: Relation) -> None:
+    """Have the columns of new leaves get the ids of those in other leaves; rows that are there are written anew."""
+    session = work.session
+    for leaf in (relation(session, oid) for oid in inheritors(session, child.oid)):
+        attnum = first_to_renumber(session, leaf.oid)
+        if attnum is not None:
+            column = leaf.attributes[attnum - 1]
+            value = Var(column.type, typmod=column.typmod, collation=column.collation, attnum=attnum)
+            work.entry(leaf).new_values.append(NewColumnValue(leaf.oid, attnum, value, renumbers=True))
 
 
 def _refuse_partition(session: Session, rel: Relation, child: Relation) -> None:

@@ -143,7 +143,8 @@ def _ask_rows(work: WorkQueue) -> None:
     keys after all tables."""
     session = work.session
     for altered in work.tables.values():
-        if altered.before.kind == "r" and (altered.new_values or altered.persistence):
+        converts = any(not value.renumbers for value in altered.new_values)
+        if altered.before.kind == "r" and (converts or altered.persistence):
             refuse_used_row_type(session, altered.before)
     values = {altered.oid: altered.new_values for altered in work.tables.values() if altered.new_values}
     made_anew = rewrite(session, values)
