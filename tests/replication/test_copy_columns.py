@@ -305,7 +305,9 @@ def test_each_attempt_counts_its_rows_from_zero(tmp_path: Path, monkeypatch: pyt
     class Declining:
         size = estimate = 100
 
-        def stage(self, session: Session, table: Relation, begins: BeginCount, *, on_spark: bool) -> StagedRows:
+        def stage(
+            self, session: Session, table: Relation, begins: BeginCount, check: Any, *, on_spark: bool
+        ) -> StagedRows:
             begins()(5, 50)
             raise Declined("not straight")
 
