@@ -25,6 +25,7 @@ triggers           a row trigger on the subscriber's table, the processor time o
 files              files of changes, by format
 files_cluster      the same on a standalone cluster
 postgres           a copy and changes from a PostgreSQL server, beside its own subscriber
+compare            equal rows compared with a server's, beside its own hash of them, and with a lake's, beside a copy
 stream             how late rows from a server are, what they cost it, copies beside a binary COPY, also killed
 server             `pgrepl serve` with its clients
 iceberg_rest       Iceberg's REST catalog: an answer, and commits while it is asked
@@ -45,6 +46,7 @@ from benchmarks import (
     answers,
     catalog_queries,
     catalog_size,
+    compare,
     ddl_rate,
     files,
     files_cluster,
@@ -71,7 +73,7 @@ from benchmarks import (
 MODULES = (
     *(start, answers, parse_rate, ddl_rate, catalog_size, catalog_queries, scale, iceberg, lake, statements, types),
     *(replicate, replicate_copy, replicate_batch, replicate_memory, replicate_cluster, scattered, triggers),
-    *(files, files_cluster, postgres, stream, server, iceberg_rest),
+    *(files, files_cluster, postgres, compare, stream, server, iceberg_rest),
 )
 
 

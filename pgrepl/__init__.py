@@ -1,7 +1,7 @@
 """pgrepl: PostgreSQL's logical replication, in PostgreSQL's words, for tables in a lake.
 
-`connect()` and the other names of DB-API 2.0 (PEP 249), `sync()`, `apply()`, `status()` and `publications()` are found
-in pgrepl.api when they are first asked for, so that `import pgrepl` costs nothing.
+`connect()` and the other names of DB-API 2.0 (PEP 249), `sync()`, `apply()`, `status()`, `publications()`, `compare()`
+and `repair()` are found in pgrepl.api when they are first asked for, so that `import pgrepl` costs nothing.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ _HOMES = {
         "BINARY", "Binary", "DATETIME", "Date", "DateFromTicks", "NUMBER", "ROWID", "STRING", "Time", "TimeFromTicks",
         "Timestamp", "TimestampFromTicks",
     ),
+    "comparing": ("compare", "repair"),
     "facts": ("Publication", "PublishedTable"),
     "replication": ("Progress", "apply", "publications", "status", "sync"),
     "rounds": ("SubscriptionRound",),
@@ -33,6 +34,7 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 if TYPE_CHECKING:
+    from pgrepl.api.comparing import compare, repair
     from pgrepl.api.connection import Connection, connect
     from pgrepl.api.cursor import Column, Cursor
     from pgrepl.api.datasource import register
@@ -72,8 +74,8 @@ __all__ = [
     "DatabaseError", "Date", "DateFromTicks", "Diagnostic", "Error", "IntegrityError", "InterfaceError",
     "InternalError", "NotSupportedError", "OperationalError", "ProgrammingError", "Progress", "Publication",
     "PublishedTable", "SubscriptionRound", "Time", "TimeFromTicks", "Timestamp", "TimestampFromTicks", "Warning",
-    "__version__", "apilevel", "apply", "connect", "paramstyle", "publications", "register", "status", "sync",
-    "threadsafety",
+    "__version__", "apilevel", "apply", "compare", "connect", "paramstyle", "publications", "register", "repair",
+    "status", "sync", "threadsafety",
 ]  # fmt: skip
 
 

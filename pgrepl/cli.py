@@ -16,7 +16,7 @@ from pgrepl.internals import pandas
 from pgrepl.internals.pyarrow import leave_documentation_out
 
 _FAILURE, _NO_CONNECTION, _INTERRUPTED = 1, 2, 130
-_MEANT = {"help": "--help", "version": "--version", "compare": "diff", "import": "import-schema"}
+_MEANT = {"help": "--help", "version": "--version", "import": "import-schema"}
 _HELP = {"-?": "options", "--help": "options"}
 
 
@@ -117,6 +117,12 @@ def _backup(arguments: list[str]) -> int:
     return backup(arguments)
 
 
+def _repair(arguments: list[str]) -> int:
+    from pgrepl.shell.compare import repair
+
+    return repair(arguments)
+
+
 def _restore(arguments: list[str]) -> int:
     from pgrepl.shell.backup import restore
 
@@ -127,6 +133,12 @@ def _check(arguments: list[str]) -> int:
     from pgrepl.shell.check.command import check
 
     return check(arguments)
+
+
+def _compare(arguments: list[str]) -> int:
+    from pgrepl.shell.compare import compare
+
+    return compare(arguments)
 
 
 def _diff(arguments: list[str]) -> int:
@@ -212,12 +224,14 @@ _SUBCOMMANDS: dict[str, Callable[[list[str]], int]] = {
     "backup": _backup,
     "changes": _changes,
     "check": _check,
+    "compare": _compare,
     "describe": _describe,
     "diff": _diff,
     "dump": _dump,
     "iceberg": _iceberg,
     "import-schema": _import_schema,
     "plan": _plan,
+    "repair": _repair,
     "restore": _restore,
     "run": _run_scripts,
     "serve": _serve,

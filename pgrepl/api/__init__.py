@@ -2,6 +2,7 @@
 
     connection.py, cursor.py    DB-API 2.0 (PEP 249) over a session in this process
     replication.py              sync(), apply(), status(), publications(): what the commands do, as dataclasses
+    comparing.py                compare() and repair()
     datasource/                 a Spark data source: tables, published rows, streams of changes, writes that happen once
     sqlalchemy_dialect.py       SQLAlchemy's dialect; pytest_plugin.py fixtures for tests of pipelines
 

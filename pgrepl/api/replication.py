@@ -66,7 +66,7 @@ def sync(
 ) -> tuple[SubscriptionRound, ...]:
     """Copy the tables that subscriptions have yet to copy. The first error of a subscription is raised when all have
     had their turn; its `results` are what this would have returned."""
-    with _at_work(catalog, dbname, user, spark) as opened:
+    with at_work(catalog, dbname, user, spark) as opened:
 
         def work(found: SubscriptionToServe, worker: Worker) -> Round:
             return worker.synchronize(table_ids(opened.session, found, tables) if tables else None)
@@ -93,7 +93,7 @@ def apply(
 
     With `follow` it goes on until `stop` is set, or Ctrl-C: a subscription that fails is tried again, its error goes to
     the log, and nothing is returned. Errors otherwise are raised as by sync()."""
-    with _at_work(catalog, dbname, user, spark) as opened:
+    with at_work(catalog, dbname, user, spark) as opened:
         bound = None if upto is None else parse_lsn(upto) + 1
         copies = upto is None and max_changes is None
 
@@ -169,7 +169,7 @@ def _opened(catalog: Catalog, dbname: str | None, user: str | None) -> Iterator[
 
 
 @contextmanager
-def _at_work(
+def at_work(
     catalog: Catalog, dbname: str | None, user: str | None, spark: SparkSession | None
 ) -> Iterator[OpenedSession]:
     if spark is not None:

@@ -23,8 +23,8 @@ def migrate(link: CatalogConnection, data_path: str) -> None:
         if version < 11:
             _tell_of_subscriptions(link, version)
         link.execute("DROP TABLE IF EXISTS pgrepl_walsender")  # format 13 has more positions of each
-        # of formats 3 to 13: workers, copies, checksums, prepared transactions, files of changes, types, privileges,
-        # operators, ranges that are copied, walsenders
+        # of formats 3 to 14: workers, copies, checksums, prepared transactions, files of changes, types, privileges,
+        # operators, ranges that are copied, walsenders, meetings
         ddl.create(link)
         _remember_publishers(link)
         if version < 6:

@@ -31,7 +31,8 @@ STATE_IN_SQLITE = _STATE.format(options=_OPTIONS, inlined=_INLINED)
 STATE_ON_SERVER = _STATE.format(options="NULL", inlined="NULL")
 VERSION_ON_SERVER = "SELECT change_count + (SELECT max(snapshot_id) FROM ducklake_snapshot) FROM pgrepl_instance"
 # In which other processes work: for the subscription, and at all; the last parameter is the slot's.
-OTHERS_AT_WORK = """SELECT (SELECT count(*) FROM pgrepl_worker WHERE subid = ?),
+OTHERS_AT_WORK = """SELECT (SELECT count(*) FROM pgrepl_worker WHERE subid = ?)
+    + (SELECT count(*) FROM pgrepl_meeting WHERE subid = ?),
     (SELECT count(*) FROM pgrepl_worker WHERE relid = 0),
     (SELECT count(*) FROM pgrepl_walsender WHERE slot_name = ?), (SELECT count(*) FROM pgrepl_walsender),
     (SELECT count(*) FROM pgrepl_subscription_error WHERE subid = ?)"""
@@ -128,7 +129,7 @@ def change_folder(table: str) -> str:
 
 # --- a copy of a catalog ---------------------------------------------------------------------------------------------
 
-OF_PROCESSES = ("pgrepl_copy", "pgrepl_walsender", "pgrepl_worker")
+OF_PROCESSES = ("pgrepl_copy", "pgrepl_meeting", "pgrepl_walsender", "pgrepl_worker")
 NO_ACTIVE_SLOTS = "UPDATE pg_replication_slot SET active_pid = NULL"
 DELETE_UNSYNCED_SLOTS = "DELETE FROM pg_replication_slot WHERE NOT failover OR temporary OR slot_type <> 'logical'"
 SYNC_SLOTS = "UPDATE pg_replication_slot SET synced = 1, active_pid = NULL, inactive_since = ?"

@@ -36,7 +36,7 @@ _WORK = frozenset(
     {
         "pg_replication_origin", "pg_replication_slot", "pg_sequence", "pg_stat_subscription_stats", "pgrepl_adopted",
         "pgrepl_change_file", "pgrepl_change_files", "pgrepl_copy", "pgrepl_copy_range", "pgrepl_file",
-        "pgrepl_inlined", "pgrepl_instance",
+        "pgrepl_inlined", "pgrepl_instance", "pgrepl_meeting",
         "pgrepl_prepared", "pgrepl_subscription_error", "pgrepl_sum", "pgrepl_walsender", "pgrepl_worker",
     }
 )  # fmt: skip
@@ -585,6 +585,18 @@ class pgrepl_worker(SystemRow, key=("subid", "relid")):
     last_msg_receipt_time: Varchar | None
     latest_end_lsn: Lsn | None
     latest_end_time: Varchar | None
+
+
+class pgrepl_meeting(SystemRow, key=("subid", "token")):
+    """The place where the worker of a subscription waits for somebody who compares: it applies nothing that finishes at
+    the LSN or later, and nothing at all while there is none."""
+
+    subid: Oid
+    token: Varchar
+    pid: Int4
+    host: Varchar
+    beat: Float8
+    lsn: Lsn | None
 
 
 class pgrepl_copy(SystemRow, key=("token", "relid")):

@@ -87,7 +87,7 @@ def sync_command(
         return worker.synchronize(relids, again=() if again is None or relids is None else relids)
 
     processes.prepare()
-    with connection(catalog, dbname or DEFAULT_DATABASE, username, data_path) as opened, _stoppable():
+    with connection(catalog, dbname or DEFAULT_DATABASE, username, data_path) as opened, stoppable_command():
         return _once(opened, subscription, dbname, log_file, work)
 
 
@@ -137,7 +137,7 @@ def apply_command(
         processes.prepare()
     with (
         connection(catalog, dbname or DEFAULT_DATABASE, username, data_path) as opened,
-        _stoppable(),
+        stoppable_command(),
         _given(opened, subscription, dbname, batch) as given,
     ):
         if dry_run:
@@ -261,7 +261,7 @@ def _follow(
 
 
 @contextmanager
-def _stoppable() -> Iterator[None]:
+def stoppable_command() -> Iterator[None]:
     """Have SIGTERM and Ctrl-C end the command."""
     codes = {signal.SIGINT: _INTERRUPTED, signal.SIGTERM: _TERMINATED}
     try:

@@ -90,3 +90,16 @@ def test_a_catalog_that_is_not_there_is_not_made(tmp_path: Path) -> None:
         with pytest.raises(pgrepl.OperationalError, match="could not open catalog"):
             function(tmp_path / "no.db")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_compare_and_repair_say_what_they_found(pair: Pair) -> None:
+    pgrepl.sync(pair.catalog.path)
+    pair.subscriber.execute("DELETE FROM orders WHERE id = 60")
+    found = pgrepl.compare(pair.catalog.path, subscription="s", tables=["orders"])
+    assert (found.is_told, found.is_equal, found.tables[0].counts["missing"]) == (True, False, 1)
+    done = pgrepl.repair(pair.catalog.path, subscription="s")
+    assert done is not None
+    assert done.inserted == 1
+    assert pgrepl.repair(pair.catalog.path, subscription="s") is None
+    with pytest.raises(pgrepl.ProgrammingError, match='subscription "t" does not exist'):
+        pgrepl.compare(pair.catalog.path, subscription="t")

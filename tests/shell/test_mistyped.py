@@ -22,7 +22,7 @@ NO_CATALOG = 'FATAL:  could not open catalog "catalog.db": No such file or direc
         (["discribe", "tables"], "describe"),
         (["help"], "--help"),
         (["version"], "--version"),
-        (["compare", "a.db", "b.db"], "diff"),
+        (["comprae", "s1"], "compare"),
     ],
 )
 def test_a_mistyped_command_says_which_is_meant(typed: list[str], meant: str, tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog import tables
     from pgrepl.catalog.session import Session
     from pgrepl.engine import Choice
+    from pgrepl.replication.publisher.comparing import Comparing
 
 
 class PublisherError(Exception):
@@ -396,6 +397,11 @@ class Publisher(Protocol):
         """Whether publisher and subscriber are databases of one instance. Then a worker's changes at its publisher can
         be part of its own commit: the session that commits is given to `occupy`, `confirm` and `leave`."""
         return False
+
+    @property
+    def comparing(self) -> Comparing | None:
+        """The rows of tables at one LSN; None: there are none."""
+        return None
 
     def choose_as(self, worker: Session) -> None:
         """Read with the engine that the worker's settings name, as far as its process does the reading."""

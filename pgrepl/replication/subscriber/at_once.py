@@ -156,7 +156,7 @@ class _Batch:
         if asks or seen.at.end <= seen.at.start or not same_server.is_known(session, subid):
             raise _OutOfTheOrdinary
         own, workers, reading, senders, errors, kept = session.link.execute(
-            _OTHERS, (subid, seen.slot.slot_name, subid, seen.at.start - 1)
+            _OTHERS, (subid, subid, seen.slot.slot_name, subid, seen.at.start - 1)
         )[0]
         most_workers, most_senders = (
             int(session.settings.get(name)) for name in ("max_logical_replication_workers", "max_wal_senders")

@@ -88,7 +88,7 @@ def _target(session: Session, staged: StagedRows, sent: SentRelation, sources: l
 
     def received(column: LakeColumn, attribute: Attribute) -> KernelColumn | None:
         place = places[column.attnum - 1]
-        return None if place < 0 else _made(session, sent.columns[place], column, attribute, place, sources)
+        return None if place < 0 else made_column(session, sent.columns[place], column, attribute, place, sources)
 
     rules = table_rules(session, table)
     columns = columns_of(session, staged.table.columns, rules, received)
@@ -97,7 +97,7 @@ def _target(session: Session, staged: StagedRows, sent: SentRelation, sources: l
     return KernelTarget(staged.table, columns, check, tuple(whole_keys(infos, staged)))
 
 
-def _made(
+def made_column(
     session: Session,
     sent: SentColumn,
     target: LakeColumn,

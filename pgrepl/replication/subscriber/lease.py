@@ -15,6 +15,7 @@ from pgrepl.catalog.copies import Copying
 from pgrepl.catalog.roles import is_superuser
 from pgrepl.catalog.store import delete, insert, one, rows, update
 from pgrepl.errors import PgError
+from pgrepl.replication.subscriber import meeting
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
@@ -74,6 +75,7 @@ def take(session: Session, subid: int, token: str) -> None:
     if row is not None and row.token != token:
         raise LeaseHeld(row.pid)
     delete(session, tables.pgrepl_worker, subid=subid)
+    meeting.forget_ended(session, subid)
     others = [row for row in rows(session, tables.pgrepl_worker, relid=APPLY) if is_alive(row)]
     if len(others) >= int(session.settings.get("max_logical_replication_workers")):
         raise PgError(

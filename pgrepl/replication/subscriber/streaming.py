@@ -7,6 +7,7 @@ is applied. What is done when is decided in apply_loop.py.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from pgrepl.catalog import subscription as catalog
 from pgrepl.lake.crash_points import crash_point
 from pgrepl.replication.publisher.protocol import ChangeStream, Publisher, PublisherError, StreamRequest, not_started
 from pgrepl.replication.subscriber import apply_loop as loop
-from pgrepl.replication.subscriber import lease, state
+from pgrepl.replication.subscriber import lease, meeting, state
 from pgrepl.replication.subscriber.apply.columns.stage import commit_batch, receive
 from pgrepl.replication.subscriber.apply.triggers import TriggeredTables
 from pgrepl.replication.subscriber.apply.two_phase import prepared_of
@@ -33,6 +34,14 @@ if TYPE_CHECKING:
 def stream_batch(context: WorkerContext, upto: int | None, limit: int | None) -> Streamed:
     """Receive and apply transactions that finish before `upto` (None: the publisher's present end), with about `limit`
     changes at most."""
+    while True:
+        try:
+            return _streamed(context, upto, limit)
+        except meeting.Called:
+            context.check_stopped()
+
+
+def _streamed(context: WorkerContext, upto: int | None, limit: int | None) -> Streamed:
     with ExitStack() as transaction:
         subscription = transaction.enter_context(context.transaction())
         publisher = context.connection.publisher(subscription)
@@ -40,15 +49,25 @@ def stream_batch(context: WorkerContext, upto: int | None, limit: int | None) ->
         with asking():
             present = publisher.stream.current_lsn()  # before transactions are asked for
         position = state.position(context.session, subscription.oid)
+        bound = meeting.bound(context.session, subscription.oid)
         two_phase = subscription.subtwophasestate == catalog.TWO_PHASE_ENABLED
         start = start_stream(publisher.stream, catalog.slot_of(subscription), position, two_phase=two_phase)
-        at = loop.Bounds(
-            position, start, present if upto is None else min(present, upto), present, publisher.shares_catalog
-        )
+        at = loop.Bounds(position, start, _end(start, present, upto, bound), present, publisher.shares_catalog)
         following = following_of(context, subscription, publisher)
         with ExitStack() as received:
-            batch = StreamBatch(context, subscription, publisher.stream, following, at, asked_at, transaction, received)
-            return loop.carry_out(loop.apply_batch(at, limit), batch.work)
+            batch = StreamBatch(
+                context, subscription, publisher.stream, following, at, asked_at, transaction, received, bound=bound
+            )
+            streamed = loop.carry_out(loop.apply_batch(at, limit), batch.work)
+    if bound is not None and streamed.reached >= bound:
+        time.sleep(meeting.PAUSE)  # the publisher may have more, which has to wait
+    return streamed
+
+
+def _end(start: int, present: int, upto: int | None, bound: int | None) -> int:
+    """The LSN before which transactions are wanted."""
+    end = present if upto is None else min(present, upto)
+    return end if bound is None else min(end, max(start, bound))
 
 
 def following_of(
@@ -124,6 +143,7 @@ class StreamBatch:
     received: ExitStack  # what of the publisher's is kept until it is applied
     columns: WireBatch | None = None
     only: int = 0  # the table whose own stream it is
+    bound: int | None = None  # that of a meeting (meeting.py)
 
     def __post_init__(self) -> None:
         self.session = self.context.session
@@ -152,6 +172,8 @@ class StreamBatch:
 
     def lock(self) -> None:
         self.context.lock(self.subscription, self.at.position)
+        if not self.only and meeting.bound(self.session, self.subscription.oid) != self.bound:
+            raise meeting.Called
 
     def receive_columns(self, _: loop.ReceiveColumns) -> loop.Columns | None:
         with asking(), working():

@@ -40,33 +40,33 @@ def published_copy(session: Session, schema: str, name: str, publications: Seque
         return TableCopy(sent, lsn, iter(()))
     spark = LakeRows(session, plan)
     count = None if plan.filters else spark.estimate
-    if _has_dimensions(session, plan.table):
+    if has_dimensions(session, plan.table):
         return TableCopy(sent, lsn, copied_rows(session, plan), count=count)
     return TableCopy(sent, lsn, copied_rows(session, plan), spark, lake=spark, count=count)
 
 
-def _has_dimensions(session: Session, table: Relation) -> bool:
+def has_dimensions(session: Session, table: Relation) -> bool:
     leaves = leaf_partitions(session, table.oid) if table.kind == "p" else [table]
     return any(lake_table(session, leaf.oid).has_dimensions for leaf in leaves if leaf.kind == "r")
 
 
-def copied_rows(session: Session, plan: CopyPlan) -> Iterator[Row]:
-    """The rows, one by one."""
+def copied_rows(session: Session, plan: CopyPlan, snapshot: int | None = None) -> Iterator[Row]:
+    """The rows, one by one, as of a snapshot (None: as the running transaction sees them)."""
     passes = any_true(plan.filters, Context())
     places = [number - 1 for number in plan.columns]
-    for row in table_rows(session, plan.table):
+    for row in table_rows(session, plan.table, snapshot):
         if passes(row):
             yield tuple([row[place] for place in places])
 
 
-def table_rows(session: Session, table: Relation) -> Iterator[Row]:
+def table_rows(session: Session, table: Relation, snapshot: int | None = None) -> Iterator[Row]:
     """All rows of a table or of the leaves of a partitioned one, by the table's attribute numbers."""
     for leaf in leaf_partitions(session, table.oid) if table.kind == "p" else [table]:
         if leaf.kind != "r":
             continue
         as_table, width = converter(leaf, table), len(leaf.attributes)
         numbers = [column.num for column in leaf.columns]
-        for values in local.rows(session, lake_table(session, leaf.oid), numbers):
+        for values in local.rows(session, lake_table(session, leaf.oid, snapshot), numbers, snapshot=snapshot):
             row: list[Any] = [None] * width
             for number, value in zip(numbers, values, strict=True):
                 row[number - 1] = value

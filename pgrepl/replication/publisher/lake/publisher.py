@@ -16,6 +16,7 @@ from pgrepl.replication.publisher.protocol import Publisher
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.replication.publisher.lake.comparing import LakeComparing
 
 
 class LakePublisher(Publisher):
@@ -48,6 +49,12 @@ class LakePublisher(Publisher):
     def system_identifier(self) -> str:
         with self.connection.asked() as session:
             return str(system_identifier(session))
+
+    @cached_property
+    def comparing(self) -> LakeComparing:
+        from pgrepl.replication.publisher.lake.comparing import LakeComparing
+
+        return LakeComparing(self.connection, self.slots)
 
     @property
     def shares_catalog(self) -> bool:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Collection, Sequence
 from itertools import pairwise
 
+from pgrepl.replication.publisher.postgres import published
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.published import PublishedColumn, PublishedRows
 from pgrepl.replication.publisher.protocol import PublisherError
@@ -24,6 +25,7 @@ _IN_ORDER = 0.9  # the least correlation of a key's order with that of the pages
 _SCANS = 8  # ranges of a key without such an order
 _PAGES = 50  # of the sample for each range: neighbours on a page have neighbouring keys
 _LINES = 32  # of a page, of which one is in the sample
+_PAGE = 8192  # bytes
 _PAUSE = 0.05  # seconds until another snapshot is tried
 _ATTEMPTS = 200
 
@@ -38,20 +40,13 @@ def key_of(link: Link, rows: PublishedRows) -> tuple[PublishedColumn, ...] | Und
         return Undivided("the publisher's encoding is not UTF8")
     if rows.replident == "n":
         return Undivided("its REPLICA IDENTITY is NOTHING")
-    chosen = "indisreplident" if rows.replident == "i" else "indisprimary"
-    listed = link.rows(
-        "SELECT a.attname FROM pg_catalog.pg_index i CROSS JOIN LATERAL "
-        "pg_catalog.unnest(i.indkey::pg_catalog.int2[]) WITH ORDINALITY k(attnum, place) "
-        "JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum "
-        f"WHERE i.indrelid = {rows.relid} AND i.{chosen} AND i.indisvalid AND i.indimmediate "
-        "AND k.place <= i.indnkeyatts ORDER BY k.place"
-    )
+    listed = published.key_names(link, rows)
     if not listed:
         return Undivided("it has no primary key and no index as its replica identity")
     sent = {column.name: column for column in rows.columns}
     found = []
-    for (name,) in listed:
-        column = sent.get(name or "")
+    for name in listed:
+        column = sent.get(name)
         if column is None:
             return Undivided(f'column "{name}" of its key is not published')
         if not is_ordered(column.type):
@@ -62,25 +57,46 @@ def key_of(link: Link, rows: PublishedRows) -> tuple[PublishedColumn, ...] | Und
 
 def divide(link: Link, table: str, rows: PublishedRows, key: Sequence[PublishedColumn], count: int) -> list[KeyRange]:
     """About `count` ranges of the key with as many rows in each. `table`: as FROM names it."""
-    if not _is_in_order(link, rows, key):
+    if not is_in_order(link, rows, key):
         count = min(count, _SCANS)
-    names = [link.identifier(column.name) for column in key]
-    # without names of their own, the texts would be what ORDER BY means
-    texts = ", ".join(f"{name}::pg_catalog.text AS text_{number}" for number, name in enumerate(names))
     pages = float(link.value(f"SELECT relpages FROM pg_catalog.pg_class WHERE oid = {rows.relid}"))
     share = min(100.0, max(0.01, 100.0 * count * _PAGES / pages)) if pages > 0 else 10.0
-    sample = link.rows(
-        f"SELECT {texts} FROM (SELECT {', '.join(names)} FROM {table} TABLESAMPLE SYSTEM ({share:.4f}) REPEATABLE (0) "
-        f"WHERE (ctid::pg_catalog.text::pg_catalog.point)[1]::pg_catalog.int4 % {_LINES} = 1) "
-        f"sample ORDER BY {_order(link, key)}"
+    names = ", ".join(link.identifier(column.name) for column in key)
+    sample = (
+        f"(SELECT {names} FROM {table} TABLESAMPLE SYSTEM ({share:.4f}) REPEATABLE (0) "
+        f"WHERE (ctid::pg_catalog.text::pg_catalog.point)[1]::pg_catalog.int4 % {_LINES} = 1) sample"
     )
-    keys = [tuple([text or "" for text in row]) for row in sample]
-    cuts = dict.fromkeys(keys[len(keys) * number // count] for number in range(1, count)) if len(keys) >= count else {}
-    bounds = [None, *(Bound(cut) for cut in cuts), None]
+    keys = _keys(link, sample, key)
+    return _between([keys[len(keys) * number // count] for number in range(1, count)] if len(keys) >= count else [])
+
+
+def divide_by_pages(
+    link: Link, table: str, rows: PublishedRows, key: Sequence[PublishedColumn], count: int
+) -> list[KeyRange]:
+    """The same for a table whose order is the key's, without a sample: between the keys of `count` pages."""
+    pages = published.size(link, rows) // _PAGE
+    wanted = ",".join(f'"({pages * number // count},1)"' for number in range(1, count))
+    found = _keys(link, f"{table} WHERE ctid = ANY ('{{{wanted}}}'::pg_catalog.tid[])", key)
+    return _between(found) if 2 * len(found) >= count else divide(link, table, rows, key, count)
+
+
+def _keys(link: Link, source: str, key: Sequence[PublishedColumn]) -> list[tuple[str, ...]]:
+    """The keys of some rows, in their order."""
+    # without names of their own, the texts would be what ORDER BY means
+    texts = ", ".join(
+        f"{link.identifier(column.name)}::pg_catalog.text AS text_{number}" for number, column in enumerate(key)
+    )
+    found = link.rows(f"SELECT {texts} FROM {source} ORDER BY {_order(link, key)}")
+    return [tuple([text or "" for text in row]) for row in found]
+
+
+def _between(cuts: Sequence[tuple[str, ...]]) -> list[KeyRange]:
+    bounds = [None, *(Bound(cut) for cut in dict.fromkeys(cuts)), None]
     return [KeyRange(lower, upper) for lower, upper in pairwise(bounds)]
 
 
-def _is_in_order(link: Link, rows: PublishedRows, key: Sequence[PublishedColumn]) -> bool:
+def is_in_order(link: Link, rows: PublishedRows, key: Sequence[PublishedColumn]) -> bool:
+    """Whether rows that follow each other by the key stand near each other."""
     first = key[0]
     listed = link.rows(
         "SELECT s.correlation, coalesce(co.collname IN ('C', 'POSIX') OR co.collprovider = 'd' AND "

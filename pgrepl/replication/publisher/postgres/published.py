@@ -131,6 +131,19 @@ def size(link: Link, rows: PublishedRows) -> int:
     return int(link.row(f"SELECT {query}")[0] or 0)
 
 
+def key_names(link: Link, rows: PublishedRows) -> tuple[str, ...]:
+    """The columns of the replica identity's index, or of the primary key; none: there is no such index."""
+    chosen = "indisreplident" if rows.replident == "i" else "indisprimary"
+    listed = link.rows(
+        "SELECT a.attname FROM pg_catalog.pg_index i CROSS JOIN LATERAL "
+        "pg_catalog.unnest(i.indkey::pg_catalog.int2[]) WITH ORDINALITY k(attnum, place) "
+        "JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum "
+        f"WHERE i.indrelid = {rows.relid} AND i.{chosen} AND i.indisvalid AND i.indimmediate "
+        "AND k.place <= i.indnkeyatts ORDER BY k.place"
+    )
+    return tuple([name or "" for (name,) in listed])
+
+
 def unique_keys(link: Link, relid: int) -> list[tuple[frozenset[str], bool]]:
     """The sets of columns that are unique at any moment, each with whether its NULLs are not distinct."""
     nulls = "indnullsnotdistinct" if link.version >= COLUMN_LISTS else "false"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from pgrepl.replication.publisher.postgres.catalog import ServerCatalog
 from pgrepl.replication.publisher.postgres.change_stream import ServerChangeStream
@@ -11,6 +12,9 @@ from pgrepl.replication.publisher.postgres.copies import ServerCopies
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.server_slots import ServerSlots
 from pgrepl.replication.publisher.protocol import Publisher
+
+if TYPE_CHECKING:
+    from pgrepl.replication.publisher.postgres.comparing import ServerComparing
 
 
 class PostgresPublisher(Publisher):
@@ -39,6 +43,12 @@ class PostgresPublisher(Publisher):
     @cached_property
     def system_identifier(self) -> str:
         return self._connection.link.row("IDENTIFY_SYSTEM")[0] or ""
+
+    @cached_property
+    def comparing(self) -> ServerComparing:
+        from pgrepl.replication.publisher.postgres.comparing import ServerComparing
+
+        return ServerComparing(self._connection)
 
     def interrupt(self) -> None:
         self._connection.interrupt()

@@ -127,7 +127,7 @@ def step_through(
         if several:
             session.transaction.begin_subtransaction()
         try:
-            found, unapplied = _step(session, subscription, transaction, log, between, follow, only)
+            found, unapplied = step(session, subscription, transaction, log, between, follow, only)
         except PgError as failure:
             if done == skipped:
                 raise
@@ -143,16 +143,17 @@ def step_through(
     return _advance(session, subscription, transactions[:done], applied, log, only)
 
 
-def _step(
+def step(
     session: Session,
     subscription: tables.pg_subscription,
     transaction: WireTransaction,
     log: ServerLog,
     between: Callable[[], None],
-    follow: Follow | None,
-    only: int,
+    follow: Follow | None = None,
+    only: int = 0,
 ) -> tuple[int, int]:
-    """Apply one transaction; returns the number of its messages, and of those that were not applied."""
+    """Apply one transaction, without moving the origin; returns the number of its messages, and of those that were not
+    applied."""
     count = passed = 0
     waiting = len(session.transaction.before_commit)
     for number, portion in enumerate(_portions(transaction, follow)):

@@ -1,0 +1,301 @@
+"""The comparison of a subscription's tables with its publisher's, both at one LSN.
+
+A lake knows its past: the LSN is that up to which changes have been applied here. A server does not: it gives a
+snapshot with its LSN, up to which changes are then applied, by the worker that follows, or here if there is none.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog import subscription as catalog
+from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.store import rows
+from pgrepl.catalog.tables import pg_subscription, pg_subscription_rel
+from pgrepl.catalog.transaction import reading, statement
+from pgrepl.errors import Declined, PgError
+from pgrepl.interrupts import check_for_interrupts
+from pgrepl.lake.files import last_snapshot
+from pgrepl.replication.comparison.found import Progress, TableComparison
+from pgrepl.replication.comparison.local_table import LocalTable
+from pgrepl.replication.comparison.progress_file import ProgressFile
+from pgrepl.replication.comparison.table import Compared
+from pgrepl.replication.log import ServerLog
+from pgrepl.replication.publisher.comparing import Comparing, Pace, TablesAtLsn
+from pgrepl.replication.publisher.protocol import Publisher, PublisherError, not_received
+from pgrepl.replication.subscriber import lease, meeting, state
+from pgrepl.replication.subscriber.context import WorkerContext
+from pgrepl.replication.subscriber.failures import WorkerFailed
+from pgrepl.replication.subscriber.worker import Worker
+from pgrepl.types.lsn import lsn_text
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.replication.publisher.comparing import TableAtLsn
+
+_PAUSE = 0.02  # seconds between two looks at the origin
+_QUIET = ServerLog(Path(os.devnull))  # errors are raised
+
+
+@dataclass(frozen=True)
+class Options:
+    """`limit`: differences of a table; `timeout`: seconds until both sides must be at one LSN."""
+
+    tables: tuple[str, ...] = ()
+    limit: int | None = None
+    connections: int = 2
+    rows_per_second: int | None = None
+    timeout: float = 60.0
+    progress: ProgressFile | None = None
+
+
+@dataclass
+class Comparison:
+    """What was found of a subscription. `lsn`: of the publisher, before which everything counts."""
+
+    subscription: str
+    lsn: int = 0
+    snapshot: int = 0  # of the lake here
+    tables: list[TableComparison] = field(default_factory=list)
+
+    @property
+    def is_equal(self) -> bool:
+        return all(table.is_equal for table in self.tables)
+
+    @property
+    def is_told(self) -> bool:
+        """Whether all tables could be compared."""
+        return all(table.error is None for table in self.tables)
+
+    @property
+    def count(self) -> int:
+        return sum(len(table.differences) for table in self.tables)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A table to compare, what is published of it, and why it cannot be compared."""
+
+    table: Relation
+    operations: tuple[str, ...]
+    error: PgError | None
+
+
+class Comparer:
+    """Compares a subscription of the session's database, over a connection of its own to the publisher."""
+
+    def __init__(self, session: Session, subid: int, log: ServerLog, options: Options, progress: Progress) -> None:
+        self.options, self.progress = options, progress
+        self._asking = session  # whose transactions are short: the meeting's
+        self.context = WorkerContext(session, subid, log)
+        self.session = self.context.session
+
+    def close(self) -> None:
+        self.context.close()
+
+    def subscription(self) -> pg_subscription:
+        found = self.context.subscription()
+        if found is None:
+            raise PgError("42704", "the subscription does not exist any more")
+        return found
+
+    @contextmanager
+    def publisher(self) -> Iterator[tuple[pg_subscription, Publisher, Comparing]]:
+        """The publisher; its errors are those of a subscription."""
+        try:
+            with statement(self.session):
+                subscription = self.subscription()
+                publisher = self.context.connection.publisher(subscription)
+            if publisher.comparing is None:
+                raise PgError(
+                    "0A000",
+                    f'subscription "{subscription.subname}" cannot be compared: files of changes have no rows',
+                )
+            yield subscription, publisher, publisher.comparing
+        except WorkerFailed as failure:
+            raise failure.error from None
+        except PublisherError as error:
+            raise not_received(error) from None
+
+    # --- the tables ---------------------------------------------------------------------------------------------------
+
+    def compare(self) -> Comparison:
+        with self.publisher() as (subscription, publisher, comparing), ExitStack() as opened:
+            found = Comparison(str(subscription.subname))
+            wanted = self.wanted(subscription, publisher)
+            there = self.meet(subscription, comparing, found, opened, opened)
+            self.compare_at(there, subscription, wanted, found)
+            return found
+
+    def compare_at(
+        self, there: TablesAtLsn, subscription: pg_subscription, wanted: Sequence[Wanted], found: Comparison
+    ) -> None:
+        """Compare tables, while a transaction keeps this side's snapshot."""
+        for each in wanted:
+            comparison = TableComparison(each.table.qualified_name, error=each.error)
+            if each.error is None:
+                comparison = self._compared(there, subscription, each, found.snapshot)
+            self.progress.ends(comparison)
+            found.tables.append(comparison)
+
+    def wanted(self, subscription: pg_subscription, publisher: Publisher) -> list[Wanted]:
+        """The tables to compare."""
+        with reading(self.session):
+            states = state.table_states(self.session, subscription.oid)
+            listed = sorted(
+                [(relation(self.session, relid), current) for relid, (current, _) in states.items()],
+                key=lambda one: one[0].qualified_name,
+            )
+        named = {name.strip() for name in self.options.tables}
+        for name in sorted(named):
+            if not any(name in (table.name, table.qualified_name) for table, _ in listed):
+                raise PgError("42704", f'subscription "{subscription.subname}" has no table "{name}"')
+        found = []
+        for table, current in listed:
+            if named and named.isdisjoint((table.name, table.qualified_name)):
+                continue
+            published = publisher.catalog.published_as(table.schema, table.name, subscription.subpublications)
+            error = None if current == catalog.READY else _not_ready(table, current)
+            if published is None:
+                error = PgError("55000", f'table "{table.qualified_name}" is not published any more')
+            found.append(Wanted(table, () if published is None else published.operations, error))
+        return found
+
+    def _compared(
+        self, there: TablesAtLsn, subscription: pg_subscription, wanted: Wanted, snapshot: int
+    ) -> TableComparison:
+        try:
+            compared = self.prepared(there, subscription, wanted)
+            self.progress.begins(compared.found.name, compared.size)
+            file = self.options.progress
+            if file is None:
+                compared.compare(snapshot, self.options.limit, self.progress)
+            else:
+                with file.of(compared, there.lsn) as known:
+                    compared.compare(snapshot, self.options.limit, self.progress, known.numbers, known.equal)
+            return compared.found
+        except (PgError, Declined, PublisherError) as problem:
+            if isinstance(problem, PgError) and (problem.is_of_machine or problem.sqlstate == "57014"):
+                raise
+            return TableComparison(wanted.table.qualified_name, error=_told(problem))
+
+    def prepared(self, there: TablesAtLsn, subscription: pg_subscription, wanted: Wanted) -> Compared:
+        """The table on both sides."""
+        table = wanted.table
+        at: TableAtLsn = there.table(table.schema, table.name, subscription.subpublications)
+        local = LocalTable(self.session, at.relation)
+        others = any(
+            row.srsubid != subscription.oid for row in rows(self.session, pg_subscription_rel, srrelid=table.oid)
+        )
+        return Compared.of(at, local, wanted.operations, others)
+
+    # --- one LSN ------------------------------------------------------------------------------------------------------
+
+    def meet(
+        self,
+        subscription: pg_subscription,
+        comparing: Comparing,
+        found: Comparison,
+        opened: ExitStack,
+        kept: ExitStack,
+        *,
+        stays: bool = False,
+    ) -> TablesAtLsn:
+        """The publisher's tables at one LSN, at which this side's snapshot is, too: `kept` has the transaction that
+        keeps it. `stays`: the worker is kept there until `opened` is closed."""
+        session, subid = self.session, subscription.oid
+        with ExitStack() as held:
+            if stays or not comparing.knows_past:
+                called = held.enter_context(meeting.call(self._asking, subid))
+                found.lsn = self.position(subid)
+            else:
+                kept.enter_context(reading(session))
+                found.lsn = state.position(session, subid)
+            if comparing.knows_past and not found.lsn:
+                raise PgError("55000", f'subscription "{subscription.subname}" has applied nothing yet')
+            pace = Pace(self.options.rows_per_second)
+            there = comparing.begin(
+                found.lsn, connections=self.options.connections, pace=pace, timeout=self.options.timeout
+            )
+            opened.callback(there.close)
+            found.lsn = there.lsn
+            if stays or not comparing.knows_past:
+                called.name(there.lsn)
+                self._reach(subscription, there.lsn)
+                kept.enter_context(reading(session))
+            if state.position(session, subid) != there.lsn:
+                raise moved_meanwhile()
+            found.snapshot = last_snapshot(session)
+            if stays:
+                opened.push(held.pop_all())
+        return there
+
+    def position(self, subid: int) -> int:
+        with reading(self.session):
+            return state.position(self.session, subid)
+
+    def _is_followed(self, subid: int) -> bool:
+        with reading(self.session):
+            return lease.holder(self.session, subid) is not None
+
+    def _reach(self, subscription: pg_subscription, lsn: int) -> None:
+        """Wait until all changes before the LSN have been applied, or apply them."""
+        until = time.monotonic() + self.options.timeout
+        worker: Worker | None = None
+        try:
+            while True:
+                check_for_interrupts()
+                position = self.position(subscription.oid)
+                if position >= lsn:
+                    return
+                if not subscription.subenabled:
+                    raise PgError(
+                        "55000",
+                        f'subscription "{subscription.subname}" is disabled',
+                        detail=f"Changes are applied up to {lsn_text(position)}, and the publisher is at "
+                        f"{lsn_text(lsn)}.",
+                        hint=f"Enable it with ALTER SUBSCRIPTION {subscription.subname} ENABLE.",
+                    )
+                if time.monotonic() > until:
+                    raise PgError(
+                        "55000",
+                        f"changes before {lsn_text(lsn)} have not been applied within "
+                        f"{self.options.timeout:g} seconds, only those before {lsn_text(position)}",
+                        hint="Look at pgrepl status, or wait longer with --timeout.",
+                    )
+                if not self._is_followed(subscription.oid):
+                    worker = worker or Worker(self._asking, subscription.oid, _QUIET)
+                    error = worker.round(upto=lsn, copy=False).error
+                    if error is not None and not self._is_followed(subscription.oid):
+                        raise error
+                time.sleep(_PAUSE)
+        finally:
+            if worker is not None:
+                worker.close()
+
+
+def moved_meanwhile() -> PgError:
+    return PgError("40001", "the origin of the subscription has been moved meanwhile")
+
+
+def _told(problem: PgError | Declined | PublisherError) -> PgError:
+    if isinstance(problem, PgError):
+        return problem
+    if isinstance(problem, PublisherError):
+        return not_received(problem)
+    return PgError("0A000", f"it cannot be compared: {problem}")
+
+
+def _not_ready(table: Relation, current: str) -> PgError:
+    return PgError(
+        "55000",
+        f'table "{table.qualified_name}" has not been copied yet',
+        detail=f"Its state is {current}.",
+        hint="Copy it with pgrepl sync.",
+    )

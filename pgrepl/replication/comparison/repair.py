@@ -1,0 +1,267 @@
+"""The repair of what a comparison has found: the differences as one transaction, which is applied as those of the
+publisher are, in one commit.
+
+Between the comparison and the repair both sides go on. So they meet once more, at a later LSN, and what was found is
+looked at again there, while the worker waits: only rows that still differ are repaired, to what they are then. The
+commit checks that the origin is still at that LSN. Changes behind it find the repaired rows, as if they had never been
+wrong.
+
+A subscription whose slot is lost gets a new one. Its snapshot is what the tables are compared with, and the origin
+moves to the slot's LSN with the repair: the subscription goes on from there, without a new copy.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog import processes
+from pgrepl.catalog import subscription as catalog
+from pgrepl.catalog.transaction import reading, statement
+from pgrepl.errors import PgError, unsupported
+from pgrepl.frozen import frozen
+from pgrepl.lake.crash_points import crash_point
+from pgrepl.lake.files import last_snapshot
+from pgrepl.replication.comparison.compare import Comparer, Comparison, Options, Wanted, moved_meanwhile
+from pgrepl.replication.comparison.found import DIFFERENT, EXTRA, MISSING, Progress, TableComparison
+from pgrepl.replication.comparison.pieces import KeyPieces
+from pgrepl.replication.publisher.comparing import Pace, TablesAtLsn
+from pgrepl.replication.publisher.protocol import PublisherError
+from pgrepl.replication.publisher.retained import LOST
+from pgrepl.replication.subscriber import lease, state
+from pgrepl.replication.subscriber.apply.transactions import step
+from pgrepl.replication.subscriber.copy_progress import CopyProgress
+from pgrepl.replication.subscriber.heartbeat import Heartbeat
+from pgrepl.replication.subscriber.lease import LeaseHeld
+from pgrepl.replication.wire.messages import DELETE, INSERT, UPDATE, Message, SentRelation, WireTransaction
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.tables import pg_subscription
+    from pgrepl.replication.comparison.table import Compared
+    from pgrepl.replication.log import ServerLog
+    from pgrepl.replication.publisher.protocol import Publisher, Slots
+
+MOST = 1_000_000  # differences of a table
+_EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
+
+
+@frozen
+class Repaired:
+    """What a repair has done: the rows it has inserted, deleted and updated, and the LSN at which that holds."""
+
+    lsn: int
+    inserted: int
+    deleted: int
+    updated: int
+    new_slot: str | None = None
+
+    @property
+    def count(self) -> int:
+        return self.inserted + self.deleted + self.updated
+
+
+class Repairer(Comparer):
+    """Compares, and repairs what was found, once the caller has seen it. It is closed in any case; a slot that was made
+    for nothing is dropped."""
+
+    def __init__(self, session: Session, subid: int, log: ServerLog, options: Options, progress: Progress) -> None:
+        super().__init__(session, subid, log, replace(options, limit=MOST, progress=None), progress)
+        self._opened = ExitStack()
+        self._compared_tables: dict[str, tuple[Compared, Wanted]] = {}
+        self.new_slot: str | None = None  # that has been made in place of a lost one
+        self._is_done = False
+
+    def close(self) -> None:
+        try:
+            with suppress(PublisherError, PgError):
+                self._opened.close()
+        finally:
+            super().close()
+
+    def prepared(self, there: TablesAtLsn, subscription: pg_subscription, wanted: Wanted) -> Compared:
+        compared = super().prepared(there, subscription, wanted)
+        self._compared_tables.setdefault(compared.found.name, (compared, wanted))
+        return compared
+
+    # --- looking ------------------------------------------------------------------------------------------------------
+
+    def look(self) -> Comparison:
+        """The differences. A subscription that has lost its slot has a new one from now on."""
+        with self.publisher() as (subscription, publisher, _):
+            lost = self._has_lost_slot(subscription, publisher)
+        found = self._look_from_new_slot() if lost else self.compare()
+        for table in found.tables:
+            self._check_repairable(found, table)
+        return found
+
+    def _has_lost_slot(self, subscription: pg_subscription, publisher: Publisher) -> bool:
+        if publisher.slots is None or not subscription.subslotname:
+            raise PgError("55000", "subscription has no replication slot set")
+        lag = publisher.stream.lag(subscription.subslotname)
+        position = self.position(subscription.oid)
+        return lag is None or lag.wal_status == LOST or 0 < position < lag.confirmed
+
+    def _look_from_new_slot(self) -> Comparison:
+        with self.publisher() as (subscription, publisher, comparing):
+            slot, slots = subscription.subslotname, publisher.slots
+            assert slot is not None and slots is not None
+            if self.options.tables:
+                raise PgError(
+                    "55000",
+                    f'replication slot "{slot}" is lost: all tables have to be repaired',
+                    hint=f"Repair them without naming any: pgrepl repair {subscription.subname}",
+                )
+            if subscription.subtwophasestate != catalog.TWO_PHASE_DISABLED:
+                raise unsupported("a new slot for a subscription with two_phase")
+            wanted = self.wanted(subscription, publisher)
+            for each in wanted:
+                if each.error is not None:
+                    raise each.error
+            self._opened.enter_context(self._leased(subscription))
+            if publisher.stream.lag(slot) is not None:
+                slots.drop(slot)
+            self._opened.callback(self._drop_unused, slots, slot)
+            found = Comparison(str(subscription.subname))
+            with ExitStack() as opened:
+                pace = Pace(self.options.rows_per_second)
+                there = comparing.begin(
+                    0, slot=slot, connections=self.options.connections, pace=pace, timeout=self.options.timeout
+                )
+                self.new_slot = slot
+                opened.callback(there.close)
+                opened.enter_context(reading(self.session))
+                found.lsn, found.snapshot = there.lsn, last_snapshot(self.session)
+                self.compare_at(there, subscription, wanted, found)
+            if subscription.subfailover:
+                slots.alter(slot, failover=True)
+            return found
+
+    def _drop_unused(self, slots: Slots, slot: str) -> None:
+        if self.new_slot is not None and not self._is_done:
+            with suppress(PublisherError, PgError):
+                slots.drop(slot)
+
+    @contextmanager
+    def _leased(self, subscription: pg_subscription) -> Iterator[None]:
+        """Keep the subscription's worker away."""
+        session, subid, token = self.session, subscription.oid, processes.new_token()
+        try:
+            try:
+                with statement(session, writes=True):
+                    lease.take(session, subid, token)
+            except LeaseHeld as held:
+                raise PgError(
+                    "55006", f'subscription "{subscription.subname}" is served by a worker with PID {held.pid}'
+                ) from None
+            heartbeat = Heartbeat(session, token, CopyProgress(self.context.observer))
+            try:
+                yield
+            finally:
+                heartbeat.stop()
+                with statement(session, writes=True):
+                    lease.end(session, subid, lease.APPLY, token)
+        finally:
+            processes.retire(token)
+
+    def _check_repairable(self, found: Comparison, table: TableComparison) -> None:
+        if table.error is not None:
+            raise table.error
+        if not table.is_complete:
+            raise PgError(
+                "54000",
+                f'table "{table.name}" has more than {MOST:,} differences',
+                hint=f"Copy it anew: pgrepl sync {found.subscription} --again {table.name}",
+            )
+        compared, _ = self._compared_tables[table.name]
+        local = compared.local
+        own = [column for column in local.relation.columns if not column.generated]
+        if table.differences and not compared.key and len(own) > len(local.attributes):
+            raise PgError(
+                "55000",
+                f'table "{table.name}" has columns that are not sent, and no key: its rows cannot be told apart',
+                hint="Give it a primary key.",
+            )
+
+    # --- repairing ----------------------------------------------------------------------------------------------------
+
+    def repair(self, seen: Comparison) -> Repaired:
+        """Repair the differences that were seen."""
+        if self.new_slot is not None:
+            return self._repair_at(seen.lsn, seen.tables)
+        with self.publisher() as (subscription, _, comparing), ExitStack() as opened:
+            found = Comparison(seen.subscription)
+            with ExitStack() as kept:
+                there = self.meet(subscription, comparing, found, opened, kept, stays=True)
+                for table in seen.tables:
+                    if table.differences:
+                        found.tables.append(self._look_again(there, subscription, table, found.snapshot))
+            return self._repair_at(found.lsn, found.tables)
+
+    def _look_again(
+        self, there: TablesAtLsn, subscription: pg_subscription, table: TableComparison, snapshot: int
+    ) -> TableComparison:
+        """What still differs of the rows that were seen to."""
+        before, wanted = self._compared_tables[table.name]
+        now = self.prepared(there, subscription, wanted)
+        ranges, pieces = before.side.pieces, now.side.pieces
+        if isinstance(ranges, KeyPieces) and isinstance(pieces, KeyPieces):
+            pieces.take_over(ranges.ranges)
+            now.look_again(snapshot, table.differing)
+        else:
+            now.compare(snapshot, None, Progress())
+        seen = Counter(difference.key for difference in table.differences)
+        now.found.differences = [each for each in now.found.differences if _is_taken(seen, each.key)]
+        return now.found
+
+    def _repair_at(self, lsn: int, tables: Sequence[TableComparison]) -> Repaired:
+        """Apply the differences in one commit, in which the origin is at the LSN."""
+        session = self.session
+        messages = tuple([message for table in tables for message in self._messages(table)])
+        usecs = int((datetime.now(timezone.utc) - _EPOCH).total_seconds() * 1_000_000)
+        transaction = WireTransaction(0, lsn, lsn, usecs, messages)
+        kinds = Counter(difference.kind for table in tables for difference in table.differences)
+        with statement(session, writes=True):
+            session.transaction.require_write()
+            subscription = self.subscription()
+            if self.new_slot is not None:
+                state.move(session, subscription.oid, lsn)
+                state.forget_errors(session, subscription.oid, lease.APPLY)
+            elif state.position(session, subscription.oid) != lsn:
+                raise moved_meanwhile()
+            if messages:
+                with session.acting_as(subscription.subowner):
+                    step(session, subscription, transaction, self.context.log, lambda: None)
+            crash_point("repair.written")
+        session.link.flush()
+        self._is_done = True
+        return Repaired(lsn, kinds[MISSING], kinds[EXTRA], kinds[DIFFERENT], self.new_slot)
+
+    def _messages(self, table: TableComparison) -> Iterator[Message]:
+        """Deletes first: the keys of rows that go may be those of others that come."""
+        compared, _ = self._compared_tables[table.name]
+        relation = _by_all(compared.local.sent)
+        order = {EXTRA: 0, DIFFERENT: 1, MISSING: 2}
+        for difference in sorted(table.differences, key=lambda one: order[one.kind]):
+            if difference.kind == EXTRA:
+                yield Message(DELETE, relation, old=difference.here, whole_old=True)
+            elif difference.kind == DIFFERENT:
+                yield Message(UPDATE, relation, new=difference.sent)
+            else:
+                yield Message(INSERT, relation, new=difference.sent)
+
+
+def _is_taken(seen: Counter[Any], key: Any) -> bool:
+    """Whether a difference with the key was seen, that is not taken yet."""
+    seen[key] -= 1
+    return seen[key] >= 0
+
+
+def _by_all(sent: SentRelation) -> SentRelation:
+    """The relation, of whose rows all columns are sent as the old ones."""
+    columns = tuple([replace(column, is_key=True) for column in sent.columns])
+    return replace(sent, replident="f", columns=columns)

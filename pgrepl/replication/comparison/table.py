@@ -1,0 +1,186 @@
+"""The comparison of one table: digests of its pieces on both sides, then the rows of the pieces that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from queue import SimpleQueue
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pgrepl import interrupts
+from pgrepl.interrupts import JoinedThread
+from pgrepl.replication.comparison.columns import new_seed, row_hashes
+from pgrepl.replication.comparison.differences import LocalRows, paired, unmatched
+from pgrepl.replication.comparison.found import DIFFERENT, EXTRA, MISSING, Progress, TableComparison
+from pgrepl.replication.comparison.local_table import LocalTable, Portion
+from pgrepl.replication.comparison.pieces import Digests, KeyPieces
+from pgrepl.replication.comparison.sides import Side, side_of
+
+if TYPE_CHECKING:
+    from pgrepl.replication.publisher.comparing import TableAtLsn
+
+_TOGETHER = 100_000  # rows of pieces that differ, looked at together
+
+
+@dataclass
+class Compared:
+    """A table of both sides, ready to be compared."""
+
+    found: TableComparison
+    local: LocalTable
+    key: tuple[int, ...]
+    side: Side
+    seed: int
+    unjudged: frozenset[str]  # kinds of differences
+    size: int  # rows of both sides, about
+
+    @classmethod
+    def of(cls, table: TableAtLsn, local: LocalTable, operations: Collection[str], others: bool) -> Compared:
+        """`operations`: what is published; `others`: whether other subscriptions fill the table, too."""
+        key = local.key
+        names = tuple([attribute.name for attribute in local.attributes])
+        if not key and set(table.key) <= set(names):
+            key = tuple([names.index(name) for name in table.key])
+        seed = new_seed()
+        found = TableComparison(local.relation.qualified_name, names, tuple([names[place] for place in key]))
+        unjudged, said = _unjudged(set(operations), others)
+        found.unjudged = said
+        return cls(found, local, key, side_of(table, local, seed), seed, unjudged, 2 * table.estimate)
+
+    # --- digests ------------------------------------------------------------------------------------------------------
+
+    def compare(
+        self,
+        snapshot: int,
+        limit: int | None,
+        progress: Progress,
+        known: Collection[int] = (),
+        equal: Callable[[int], None] = lambda number: None,
+    ) -> None:
+        """Look for differences, up to a limit. `known`: pieces that are left out; `equal` is told of those that are
+        equal."""
+        found, pieces = self.found, self.side.pieces
+        found.pieces, found.known = pieces.count, len(known)
+        wanted = [number for number in range(pieces.count) if number not in set(known)]
+        there, here = Digests(pieces.count), Digests(pieces.count)
+        hashed = self.side.digests(wanted, there, lambda rows: progress.looked(found.name, rows))
+        with _ahead(self.side, hashed) as complete:
+            bounds = pieces.bounds(wanted) if isinstance(pieces, KeyPieces) and known else None
+            for hashes, portion, numbers in self._here(snapshot, bounds):
+                here.add(numbers, hashes)
+                progress.looked(found.name, portion.count)
+            for number in complete:
+                if (there.counts[number], there.sums[number]) == (here.counts[number], here.sums[number]):
+                    equal(number)
+        chosen = np.array(wanted, np.int64)
+        found.rows_there, found.rows_here = int(there.counts[chosen].sum()), int(here.counts[chosen].sum())
+        found.differing = [number for number in there.differing(here) if number not in set(known)]
+        sizes = np.maximum(there.counts, here.counts)
+        for group in _groups(found.differing, sizes):
+            self._look(group, snapshot)
+            if limit is not None and len(found.differences) > limit:
+                found.is_complete = False
+                del found.differences[limit:]
+                return
+
+    def look_again(self, snapshot: int, wanted: Sequence[int]) -> None:
+        """Look for the differences in some ranges of the key alone."""
+        for start in range(0, len(wanted), 8):
+            self._look(wanted[start : start + 8], snapshot)
+
+    def _here(self, snapshot: int, bounds: tuple[int, Any, Any] | None = None) -> Iterator[tuple[Any, Portion, Any]]:
+        local, side = self.local, self.side
+        for portion in local.portions(snapshot, bounds):
+            interrupts.check_for_interrupts()
+            hashes = row_hashes(side.columns, portion.arrays, portion.forms, self.seed, portion.count, local.style)
+            yield hashes, portion, side.pieces.numbers([portion.arrays[n] for n in side.pieces.key], hashes)
+
+    # --- rows ---------------------------------------------------------------------------------------------------------
+
+    def _look(self, wanted: Sequence[int], snapshot: int) -> None:
+        found, pieces = self.found, self.side.pieces
+        rows = LocalRows(self.local)
+        bounds = pieces.bounds(wanted) if isinstance(pieces, KeyPieces) else None
+        for hashes, portion, numbers in self._here(snapshot, bounds):
+            chosen = np.flatnonzero(np.isin(numbers, wanted))
+            if len(chosen):
+                rows.add(hashes, portion, chosen)
+        missing, extra = unmatched(self.side.rows(wanted), rows)
+        for difference in paired(self.local, self.key, missing, extra):
+            if difference.kind not in self.unjudged:
+                found.counts[difference.kind] += 1
+                found.differences.append(difference)
+
+
+def _unjudged(operations: set[str], others: bool) -> tuple[frozenset[str], tuple[str, ...]]:
+    """The kinds of differences that replication would not undo, and why."""
+    kinds, said = set(), []
+    if "insert" not in operations:
+        kinds.add(MISSING)
+        said.append("missing rows, as inserts are not published")
+    if "update" not in operations:
+        kinds.add(DIFFERENT)
+        said.append("different rows, as updates are not published")
+    unpublished = [f"{name}s" for name in ("delete", "truncate") if name not in operations]
+    if unpublished:
+        kinds.add(EXTRA)
+        said.append(f"extra rows, as {' and '.join(unpublished)} are not published")
+    elif others:
+        kinds.add(EXTRA)
+        said.append("extra rows, as other subscriptions bring rows, too")
+    return frozenset(kinds), tuple(said)
+
+
+def _groups(pieces: Sequence[int], sizes: Any) -> Iterator[list[int]]:
+    """Pieces that are looked at together: few ranges, or few rows."""
+    group: list[int] = []
+    size = 0
+    for number in pieces:
+        if group and size + int(sizes[number]) > _TOGETHER:
+            yield group
+            group, size = [], 0
+        group.append(number)
+        size += int(sizes[number])
+    if group:
+        yield group
+
+
+@contextmanager
+def _ahead(side: Side, numbers: Iterator[int]) -> Iterator[Iterator[int]]:
+    """The numbers of complete pieces. A server hashes in threads, while this side does; what needs a session is done
+    when the numbers are asked for."""
+    if not side.is_apart:
+        yield numbers
+        return
+    queue: SimpleQueue[int | None] = SimpleQueue()
+    problems: list[BaseException] = []
+    over = Event()
+
+    def run() -> None:
+        try:
+            for number in numbers:
+                queue.put(number)
+                if over.is_set():
+                    return
+        except BaseException as problem:
+            problems.append(problem)
+        finally:
+            queue.put(None)
+
+    def taken() -> Iterator[int]:
+        while (number := queue.get()) is not None:
+            yield number
+        for problem in problems:
+            raise problem
+
+    thread = JoinedThread(run, "pgrepl-compare-ahead")
+    thread.start()
+    try:
+        yield taken()
+    finally:
+        over.set()
+        thread.join()
