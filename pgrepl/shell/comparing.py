@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -152,13 +152,17 @@ def _apply(opened: Connection, found: Changes) -> None:
 @click.command("diff", short_help="how the definitions of two databases differ")
 @click.argument("one", metavar="A")
 @click.argument("other", metavar="B")
+@click.option("--all", "everything", is_flag=True, help="of a subscriber and its server all, not what matters")
 @connecting
-def diff_command(one: str, other: str, catalog: str, dbname: str, username: str) -> int:
+def diff_command(one: str, other: str, everything: bool, catalog: str, dbname: str, username: str) -> int:
     """Print the statements that bring the definitions of A to those of B, nothing if they are the same.
 
     A and B are each a database of the catalog, a catalog file or its folder (then the database is that of -d), or a
     connection string: 'host=/folder dbname=shop', or a PostgreSQL server. Of two catalogs roles are compared, too; of
     a server neither owners nor privileges, comments or subscriptions. Nothing is changed.
+
+    If A has a subscription to the server B, only what matters to it is compared, unless --all is given: the published
+    tables and columns with their types, a key, and that every row can be taken.
 
     Exits with 0 if they are the same, with 1 if they differ, with 2 if one of them cannot be read.
 
@@ -178,6 +182,11 @@ def diff_command(one: str, other: str, catalog: str, dbname: str, username: str)
         kinds -= {"role", "subscription", "default privileges"}
         without = ("owner", "privileges", "comment")
     have, wanted = (side.definitions(kinds) for side in sides)
+    published = {} if everything else _published(sides[0], sides[1])
+    if published:
+        from pgrepl.statements.comparison.replicated import what_matters
+
+        have, wanted = what_matters(have, wanted, published)
     found = changes(have, wanted, drops=True, without=without)
     sys.stdout.write("".join(f"{statement}\n" for statement in found.statements))
     return _DIFFERENT if found.statements else OK
@@ -263,6 +272,46 @@ def _of_server(conninfo: str, kinds: set[str]) -> Definitions:
             sys.stderr.write(f"pgrepl: warning: not compared: {what}: {problem.message}\n")
         with reading(here.session):
             return definitions(here.session, kinds)
+
+
+def _published(subscriber: _Side, server: _Side) -> dict[str, set[str]]:
+    """The tables and columns that a server publishes to subscriptions of a database; none: there is no subscription."""
+    if subscriber.catalog is None or server.catalog is not None:
+        return {}
+    from pgrepl.catalog.subscription import subscriptions
+    from pgrepl.catalog.transaction import reading
+    from pgrepl.replication.libpq.conninfo import check_conninfo
+    from pgrepl.replication.publisher.postgres.connecting import link_to
+    from pgrepl.replication.publisher.postgres.published import published_rows, published_tables
+    from pgrepl.sql.quote import quote_qualified
+
+    wanted = check_conninfo(server.conninfo, False)
+    with connection(subscriber.catalog, subscriber.database, subscriber.user) as opened, reading(opened.session):
+        names = {
+            str(name)
+            for row in subscriptions(opened.session)
+            if _same_place(check_conninfo(row.subconninfo, False), wanted)
+            for name in row.subpublications
+        }
+    found: dict[str, set[str]] = {}
+    if names:
+        link = link_to(wanted)
+        try:
+            for table in published_tables(link, sorted(names)):
+                rows = published_rows(link, table.schema, table.name, sorted(names))
+                columns = found.setdefault(quote_qualified(table.schema, table.name), set())
+                columns.update(column.name for column in rows.columns)
+        finally:
+            link.close()
+    return found
+
+
+def _same_place(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
+    """Whether two connection strings name one database."""
+    return all(
+        one.get(word, default) == other.get(word, default)
+        for word, default in (("host", ""), ("hostaddr", ""), ("port", "5432"), ("dbname", ""), ("service", ""))
+    )
 
 
 @contextmanager

@@ -46,6 +46,31 @@ def test_the_same_definitions_are_the_same(served: Served, capsys: pytest.Captur
     assert found.err.startswith("pgrepl: warning: not compared: public.odd: ")
 
 
+def test_of_a_subscriber_only_what_matters_is_said(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    served.pub("CREATE TABLE t (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, a text DEFAULT 'x', b int, c int)")
+    served.pub("CREATE TABLE u (id int PRIMARY KEY, v int); CREATE TABLE other (x int); CREATE INDEX ON t (a)")
+    served.pub("CREATE PUBLICATION p FOR TABLE t (id, a, b), u")
+    served.sub(
+        "CREATE TABLE t (id bigint PRIMARY KEY, a text, b int, own text); CREATE TABLE u (v int NOT NULL, id int)"
+    )
+    served.sub("CREATE INDEX here ON t (own)")
+    served.subscribe_only()
+    arguments = ["diff", "sub", served.conninfo, "--catalog", str(served.folder / "catalog.db")]
+    assert run(arguments) == 1
+    assert capsys.readouterr().out == (
+        "ALTER TABLE public.u ALTER COLUMN v DROP NOT NULL;\n"
+        "ALTER TABLE ONLY public.u ADD CONSTRAINT u_pkey PRIMARY KEY (id);\n"
+    )
+    served.sub("ALTER TABLE u ALTER v DROP NOT NULL; ALTER TABLE u ADD PRIMARY KEY (id); ALTER TABLE t DROP COLUMN b")
+    assert run(arguments) == 1
+    assert capsys.readouterr().out == "ALTER TABLE public.t ADD COLUMN b integer;\n"
+    served.sub("ALTER TABLE t ADD b int")
+    assert run(arguments) == 0
+    assert capsys.readouterr().out == ""
+    assert run([*arguments, "--all"]) == 1
+    assert "CREATE TABLE public.other" in capsys.readouterr().out
+
+
 PROGRAMS = """
 CREATE TYPE mood AS ENUM ('low', 'high');
 CREATE DOMAIN moods AS mood[] DEFAULT '{low}' NOT NULL CHECK (cardinality(VALUE) > 0);
