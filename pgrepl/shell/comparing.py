@@ -280,9 +280,12 @@ def _published(subscriber: _Side, server: _Side) -> dict[str, set[str]]:
         return {}
     from pgrepl.catalog.subscription import subscriptions
     from pgrepl.catalog.transaction import reading
+    from pgrepl.errors import PgError
     from pgrepl.replication.libpq.conninfo import check_conninfo
+    from pgrepl.replication.libpq.endpoints import ConnectionFailure
     from pgrepl.replication.publisher.postgres.connecting import link_to
     from pgrepl.replication.publisher.postgres.published import published_rows, published_tables
+    from pgrepl.replication.publisher.protocol import PublisherError
     from pgrepl.sql.quote import quote_qualified
 
     wanted = check_conninfo(server.conninfo, False)
@@ -295,12 +298,17 @@ def _published(subscriber: _Side, server: _Side) -> dict[str, set[str]]:
         }
     found: dict[str, set[str]] = {}
     if names:
-        link = link_to(wanted)
+        try:
+            link = link_to(wanted)
+        except ConnectionFailure as failure:
+            raise ConnectFailure(str(failure)) from None
         try:
             for table in published_tables(link, sorted(names)):
                 rows = published_rows(link, table.schema, table.name, sorted(names))
                 columns = found.setdefault(quote_qualified(table.schema, table.name), set())
                 columns.update(column.name for column in rows.columns)
+        except PublisherError as error:
+            raise PgError(error.sqlstate, f"could not read the server's publications: {error}") from None
         finally:
             link.close()
     return found
