@@ -117,7 +117,7 @@ def test_a_slot_whose_log_the_server_has_removed_says_what_to_do(served: Served)
     assert message == (
         f'could not start WAL streaming: ERROR:  can no longer get changes from replication slot "{served.slot}"\n'
         f"DETAIL:  {REMOVED if served.publishing.version >= 17 else UNKNOWN}\n"
-        "HINT:  Drop the subscription, empty its tables and create it again."
+        "HINT:  Let pgrepl repair make a new slot, and bring the tables to it."
     )
     (found,) = subscription_status(served.sub.session, everywhere=False)
     assert found.retained is not None and found.stop is not None and found.unreachable is not None

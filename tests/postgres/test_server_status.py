@@ -248,7 +248,7 @@ def test_a_slot_that_was_lost_because_nobody_read_it_says_so(served: Served) -> 
     assert message == (
         f'could not start WAL streaming: ERROR:  can no longer get changes from replication slot "{served.slot}"\n'
         "DETAIL:  The slot has not been read from for longer than the server's idle_replication_slot_timeout.\n"
-        "HINT:  Drop the subscription, empty its tables and create it again."
+        "HINT:  Let pgrepl repair make a new slot, and bring the tables to it."
     )
     found = status(served)
     assert found.retained is not None and found.stop is not None

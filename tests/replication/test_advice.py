@@ -151,12 +151,12 @@ SAID = [
     (Failure("s", "23514", 'no partition of relation "t" found for row', context=TARGET), "Make a partition"),
     (Failure("s", "08P01", f'{RECEIVED}ERROR:  publication "p" does not exist'), "Changes from before the publication"),
     (Failure("s", "08P01", 'could not start WAL streaming: ERROR:  replication slot "s" does not exist'),
-     "What the slot kept is gone: drop the subscription"),
+     "What the slot kept is gone: let pgrepl repair s"),
     (Failure("s", "08P01", f"{LOST}{why_invalid('wal_removed')}"), "Set a higher max_slot_wal_keep_size at"),
     (Failure("s", "08P01", f"{LOST}{why_invalid('idle_timeout')}"), "Set a longer idle_replication_slot_timeout at"),
     (Failure("s", "08P01", f"{LOST}{why_invalid('wal_level_insufficient')}"), "Set wal_level = logical at"),
     (Failure("s", "08P01", f"{LOST}{why_invalid('rows_removed')}"), "Set hot_standby_feedback at the standby"),
-    (Failure("s", "08P01", f"{LOST}{why_invalid(None)}"), "What the slot kept is gone: drop the subscription"),
+    (Failure("s", "08P01", f"{LOST}{why_invalid(None)}"), "What the slot kept is gone: let pgrepl repair s"),
     (Failure("s", "08P01", f'{RECEIVED}ERROR:  can no longer access replication slot "s"\nDETAIL:  This replication '
              'slot has been invalidated due to "idle_timeout".'), "Set a longer idle_replication_slot_timeout at"),
     (Failure("s", "08P01", f'{RECEIVED}ERROR:  can no longer get changes from replication slot "s"\nDETAIL:  This slot '

@@ -107,7 +107,7 @@ def slot_is_ahead(slot: str, confirmed: int, origin: int) -> PgError:
         f"{lsn_text(origin)}",
         detail="Somebody else has read from the slot or advanced it, or what was applied here has been undone, as by "
         "going back to an older copy; the changes in between are lost.",
-        hint="Drop the subscription, empty its tables and create it again; or accept the loss with "
+        hint="Let pgrepl repair make a new slot, and bring the tables to it; or accept the loss with "
         "pg_replication_origin_advance().",
     )
 

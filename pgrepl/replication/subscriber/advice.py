@@ -146,6 +146,7 @@ def _delete_row(failure: Failure, facts: Facts) -> tuple[str, ...]:
 
 # --- the table --------------------------------------------------------------------------------------------------------
 
+_REPAIR = "let pgrepl repair {name} make a new slot, and bring the tables to it."
 _ANEW = "drop the subscription, empty its tables and create it again, so that they are copied anew."
 _RULES = (
     # definitions that differ
@@ -232,26 +233,25 @@ _RULES = (
     # the publisher
     _Rule(
         ("08P01",), r"can no longer .* replication slot .*(max_slot_wal_keep_size|maximum reserved size|wal_removed)",
-        f"Set a higher max_slot_wal_keep_size at the publisher, or let workers run; then {_ANEW}",
+        f"Set a higher max_slot_wal_keep_size at the publisher, or let workers run; then {_REPAIR}",
     ),
     _Rule(
         ("08P01",), r"can no longer .* replication slot .*(idle_replication_slot_timeout|idle_timeout)",
         "Set a longer idle_replication_slot_timeout at the publisher, or let pgrepl apply --follow or pgrepl serve "
-        f"run; then {_ANEW}",
+        f"run; then {_REPAIR}",
     ),
     _Rule(
         ("08P01",), r"can no longer .* replication slot .*(wal_level|wal_level_insufficient)",
-        f"Set wal_level = logical at the primary again; then {_ANEW}",
+        f"Set wal_level = logical at the primary again; then {_REPAIR}",
     ),
     _Rule(
         ("08P01",), r"can no longer .* replication slot .*(rows of system catalogs|rows_removed)",
-        f"Set hot_standby_feedback at the standby, or subscribe to its primary; then {_ANEW}",
+        f"Set hot_standby_feedback at the standby, or subscribe to its primary; then {_REPAIR}",
     ),
     _Rule(
         ("08P01", "42704"),
         r"can no longer (get changes from|access) replication slot|replication slot \S+ does not exist",
-        f"What the slot kept is gone: {_ANEW} Without a slot first ALTER SUBSCRIPTION {{name}} DISABLE and SET "
-        "(slot_name = NONE).",
+        f"What the slot kept is gone: {_REPAIR}",
     ),
     _Rule(
         ("08P01", "55006"), r"is active for PID", "Another worker reads from the slot. It is tried again.",

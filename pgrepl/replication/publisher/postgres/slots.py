@@ -144,7 +144,7 @@ def start(link: Link, name: str, lsn: int, *, tell: bool = True) -> int:
             "55000",
             f'ERROR:  can no longer get changes from replication slot "{name}"\n'
             f"DETAIL:  {why_invalid(found.invalid)}\n"
-            "HINT:  Drop the subscription, empty its tables and create it again.",
+            "HINT:  Let pgrepl repair make a new slot, and bring the tables to it.",
         )
     if not lsn:
         return found.confirmed
