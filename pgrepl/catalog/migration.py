@@ -23,8 +23,8 @@ def migrate(link: CatalogConnection, data_path: str) -> None:
         if version < 11:
             _tell_of_subscriptions(link, version)
         link.execute("DROP TABLE IF EXISTS pgrepl_walsender")  # format 13 has more positions of each
-        # of formats 3 to 13: workers, copies, checksums, prepared transactions, files of changes, types, privileges,
-        # operators, ranges that are copied, walsenders
+        # of formats 3 to 14: workers, copies, checksums, prepared transactions, files of changes, types, privileges,
+        # operators, ranges that are copied, walsenders, conflicts
         ddl.create(link)
         _remember_publishers(link)
         if version < 6:
@@ -34,6 +34,8 @@ def migrate(link: CatalogConnection, data_path: str) -> None:
         if version < 9:
             _populate(link)
             _have_user_types(link)
+        if version < 14:
+            _log_no_conflicts(link)
         if link.is_sqlite and not link.execute("SELECT 1 FROM pgrepl_sum"):
             sums.sum_up(link, declarative.every)
             link.execute("INSERT INTO pgrepl_adopted (snapshot_id) VALUES (0)")  # nobody has remembered it
@@ -55,6 +57,15 @@ def _follow_no_schemas(link: CatalogConnection) -> None:
     """Format 8 has the parameter schema_changes, whose checksum counts, too."""
     link.execute("ALTER TABLE pg_subscription ADD COLUMN subschemachanges VARCHAR(1)")
     link.execute("UPDATE pg_subscription SET subschemachanges = 'n'")
+    if link.is_sqlite and link.execute("SELECT 1 FROM pgrepl_sum"):
+        link.execute("DELETE FROM pgrepl_sum WHERE table_name = 'pg_subscription'")
+        sums.sum_up(link, [tables.pg_subscription.__table__])
+
+
+def _log_no_conflicts(link: CatalogConnection) -> None:
+    """Format 14 has the parameter conflict_log."""
+    link.execute("ALTER TABLE pg_subscription ADD COLUMN subconflictlog BOOLEAN")
+    link.execute("UPDATE pg_subscription SET subconflictlog = ?", (False,))
     if link.is_sqlite and link.execute("SELECT 1 FROM pgrepl_sum"):
         link.execute("DELETE FROM pgrepl_sum WHERE table_name = 'pg_subscription'")
         sums.sum_up(link, [tables.pg_subscription.__table__])

@@ -13,14 +13,32 @@ from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.sequences import restart_sequences
 from pgrepl.catalog.subscription import NO_SCHEMA, TABLES
 from pgrepl.errors import PgError, Report
+from pgrepl.lake.table import lake_table
 from pgrepl.replication.subscriber.apply.journal import Emptied, Journal, LiveRow
 from pgrepl.replication.subscriber.apply.overlay import Overlay
 from pgrepl.replication.subscriber.apply.progress import Progress
 from pgrepl.replication.subscriber.apply.roles import acting_for, check_target_privilege
 from pgrepl.replication.subscriber.apply.target import SearchKey, TargetTable, identity_of, target_or_none
 from pgrepl.replication.subscriber.apply.truncate_targets import emptied_by
+from pgrepl.replication.subscriber.conflicts import (
+    DELETE_DIFFERS,
+    DELETE_MISSING,
+    INSERT_EXISTS,
+    MOST,
+    MULTIPLE,
+    UPDATE_DIFFERS,
+    UPDATE_EXISTS,
+    UPDATE_MISSING,
+    Decisions,
+    Missed,
+    Rejected,
+    Taken,
+    Telling,
+)
 from pgrepl.replication.subscriber.ranges import CopyRanges
+from pgrepl.replication.subscriber.row_origins import NOBODYS, Foreign, foreign_rows
 from pgrepl.replication.wire.messages import (
+    DELETE,
     INSERT,
     TRUNCATE,
     UNCHANGED,
@@ -42,6 +60,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog import tables
     from pgrepl.catalog.session import Session
 
+_UNIQUE_VIOLATION = "23505"
 Applies = Callable[[int, int], bool]  # table, finish LSN: are its changes to be applied, as its copy lacks them?
 
 
@@ -72,8 +91,11 @@ class Player:
         self._tables: dict[SentRelation, _Table] = {}
         self.restarts = False  # whether a TRUNCATE restarted the sequences of its tables
         self.truncated: list[int] = []  # tables that a TRUNCATE emptied
-        self.missed: list[Report] = []  # log messages about rows that were not found
+        self.missed: list[Missed] = []  # rows that were not found, or that another origin has written
         self._missed_before = 0
+        self._keeps = bool(subscription.subconflictlog)
+        self._decisions = Decisions(session, subscription)
+        self._foreign: dict[int, Foreign] = {}  # by table, what of it other origins have written
         self._follows = subscription.subschemachanges != NO_SCHEMA
         self.generation = 0  # how often what was applied has been written
         self._write = write
@@ -173,6 +195,12 @@ class Player:
                 self._apply(each, table)
 
     def _apply(self, message: Message, table: _Table) -> None:
+        if self._decisions:
+            decided = self._decisions.of(message, self._progress.finish_lsn)
+            if decided is None:
+                self.passed += 1
+                return
+            message = decided
         if message.operation != INSERT:
             self._progress.relation = message.relation
             table.check_updatable()
@@ -216,15 +244,64 @@ class Player:
         tables = tuple([overlay.relation.oid for overlay in overlays])
         self.journal.add(Emptied(tables, tuple(oids), restart_identity))
 
+    # --- conflicts ----------------------------------------------------------------------------------------------------
+
     @property
-    def missed_last(self) -> list[Report]:
-        """The reports of rows that the transaction applied last has not found."""
+    def missed_last(self) -> list[Missed]:
+        """What the transaction applied last has missed."""
         return self.missed[self._missed_before :]
 
-    def miss(self, what: str) -> None:
-        """Note that a row was not found, which is no error."""
+    def _telling(self, leaf: _Leaf, message: Message) -> Telling:
+        return Telling(self._session, leaf.target, leaf.table, message, self._progress)
+
+    def miss(self, leaf: _Leaf, message: Message, searched: Row, what: str) -> None:
+        """Note that a row was not found, which is no error. `what`: the end of 17's message."""
+        conflict = None
+        if self._keeps and len(self.missed) < MOST:
+            conflict = self._telling(leaf, message).missing(searched, leaf.new_row(message))
         text = f"logical replication did not find row to be {what}"
-        self.missed.append(Report("DEBUG1", "00000", text, context=self._progress.context))
+        report = Report("DEBUG1", "00000", text, context=self._progress.context)
+        kind = DELETE_MISSING if message.operation == DELETE else UPDATE_MISSING
+        self.missed.append(Missed(kind, report, conflict))
+
+    def look(self, leaf: _Leaf, message: Message, live: LiveRow, searched: Row) -> None:
+        """Note that a row which is about to change was written by another origin."""
+        if not self._keeps or live.place is None or live.changed:
+            return
+        origin = self.foreign(leaf.table).of(live.place)
+        if origin is not None:
+            conflict = None
+            if len(self.missed) < MOST:
+                conflict = self._telling(leaf, message).differs(live.row, origin, searched, leaf.new_row(message))
+            kind = DELETE_DIFFERS if message.operation == DELETE else UPDATE_DIFFERS
+            self.missed.append(Missed(kind, None, conflict))
+
+    def foreign(self, table: Relation) -> Foreign:
+        found = self._foreign.get(table.oid)
+        if found is None:
+            snapshot = self._session.transaction.numbering.last_snapshot()
+            own = lake_table(self._session, table.oid)
+            found = foreign_rows(self._session, own, self._progress.origin, snapshot) if self._keeps else NOBODYS
+            self._foreign[table.oid] = found
+        return found
+
+    def rejected(
+        self, error: PgError, leaf: _Leaf, message: Message, row: Row, live: LiveRow | None, searched: Row | None
+    ) -> PgError:
+        """The error of a row whose key another row has, told as a conflict."""
+        taken = []
+        for index, values, holder, stored in leaf.overlay.taken(row, live):
+            other = holder.row if isinstance(holder, LiveRow) else stored
+            place = holder.place if isinstance(holder, LiveRow) else holder
+            origin = None if place is None else self.foreign(leaf.table).of(place)
+            if other is not None:
+                taken.append(Taken(index, values, other, origin))
+        if not taken:
+            return error
+        kind = INSERT_EXISTS if live is None else UPDATE_EXISTS
+        kind = MULTIPLE if len(taken) > 1 else kind
+        conflict = self._telling(leaf, message).exists(kind, taken, searched, row) if self._keeps else None
+        return Rejected(error, kind, conflict)
 
     @property
     def session(self) -> Session:
@@ -266,7 +343,7 @@ class _Table:
 
     def insert(self, message: Message) -> None:
         leaf, there = self._leaf(self._completed(message))
-        leaf.insert(there)
+        leaf.insert(there, message)
 
     def _completed(self, message: Message) -> Row:
         row = self._player.completed.get(id(message))
@@ -283,15 +360,17 @@ class _Table:
         found = leaf.find(there)
         if found is None:
             partition = "'s partition" if self._router else ""
-            self._player.miss(f'updated in replication target relation{partition} "{leaf.table.name}"')
+            what = f'updated in replication target relation{partition} "{leaf.table.name}"'
+            self._player.miss(leaf, message, there, what)
             return
+        self._player.look(leaf, message, found, there)
         row = leaf.from_root(self.target.modify(leaf.to_root(found.row), message.new))
         if leaf.overlay.fits(row):
-            leaf.update(found, row, there, self._sent_columns(leaf, message.new) if leaf.triggers else None)
+            leaf.update(found, row, there, self._sent_columns(leaf, message.new) if leaf.triggers else None, message)
             return
         leaf.delete(found, there)
         other, moved = self._leaf(leaf.to_root(row))
-        other.insert(moved)
+        other.insert(moved, message)
 
     def _sent_columns(self, leaf: _Leaf, new: Row) -> frozenset[int]:
         """The columns of the leaf whose values were sent: what UPDATE OF is judged by."""
@@ -312,8 +391,9 @@ class _Table:
         leaf, there = self._leaf(tuple(self.target.store(message.old)), identity=True)
         found = leaf.find(there)
         if found is None:
-            self._player.miss(f'deleted in replication target relation "{leaf.table.name}"')
+            self._player.miss(leaf, message, there, f'deleted in replication target relation "{leaf.table.name}"')
             return
+        self._player.look(leaf, message, found, there)
         leaf.delete(found, there)
 
     def _leaf(self, row: Row, *, identity: bool = False) -> tuple[_Leaf, Row]:
@@ -339,7 +419,7 @@ class _Leaf:
         self.triggers = relation_triggers(player.session, table)
         self._player = player
         self._session = player.session
-        self._target = target
+        self.target = target
         self._identity: SearchKey | None = None
         self._allowed: set[str] = set()
         self.sent_columns: dict[tuple[bool, ...], frozenset[int]] = {}  # by which values are unchanged
@@ -352,27 +432,47 @@ class _Leaf:
 
     # --- changes, with their triggers ---------------------------------------------------------------------------------
 
-    def insert(self, row: Row) -> None:
+    def new_row(self, message: Message) -> Row | None:
+        """The new row of a message in this table's layout."""
+        return None if message.new is None else self.from_root(tuple(self.target.store(message.new)))
+
+    def insert(self, row: Row, message: Message) -> None:
         self.allow("INSERT")
         if self.triggers is None:
-            self.overlay.insert(row)
+            self._insert(row, message)
             return
         given = self.triggers.before(TriggerEvent.INSERT, None, row)
         if given is not None:
-            self._fire(ModifiedRow(self.table.oid, new=self.overlay.insert(given), to=self.table.oid))
+            self._fire(ModifiedRow(self.table.oid, new=self._insert(given, message), to=self.table.oid))
 
-    def update(self, live: LiveRow, row: Row, searched: Row, columns: frozenset[int] | None) -> None:
+    def _insert(self, row: Row, message: Message) -> Row:
+        try:
+            return self.overlay.insert(row)
+        except PgError as error:
+            if error.sqlstate != _UNIQUE_VIOLATION:
+                raise
+            raise self._player.rejected(error, self, message, row, None, None) from error.__cause__
+
+    def _update(self, live: LiveRow, row: Row, message: Message, searched: Row) -> Row:
+        try:
+            return self.overlay.update(live, row)
+        except PgError as error:
+            if error.sqlstate != _UNIQUE_VIOLATION:
+                raise
+            raise self._player.rejected(error, self, message, row, live, searched) from error.__cause__
+
+    def update(self, live: LiveRow, row: Row, searched: Row, columns: frozenset[int] | None, message: Message) -> None:
         """`searched`: by which the row was found; `columns`: that the UPDATE sets."""
         self.allow("UPDATE")
         if self.triggers is None:
-            self.overlay.update(live, row)
+            self._update(live, row, message, searched)
             return
         old, generation = live.row, self._player.generation
         given = self.triggers.before(TriggerEvent.UPDATE, old, row, columns)
         if given is None:
             return
         live = self._again(live, old, searched, generation, "updated")
-        new = self.overlay.update(live, given)
+        new = self._update(live, given, message, searched)
         self._fire(ModifiedRow(self.table.oid, live.place, old, new, self.table.oid), columns)
 
     def delete(self, live: LiveRow, searched: Row) -> None:
@@ -403,9 +503,9 @@ class _Leaf:
 
     def check_identity(self) -> SearchKey:
         if self._identity is None:
-            in_root = column_places(self._target.relation, self.table)
-            places = [-1 if place < 0 else self._target.places[place] for place in in_root]
-            self._identity = identity_of(self._session, self.table, places, self._target.sent)
+            in_root = column_places(self.target.relation, self.table)
+            places = [-1 if place < 0 else self.target.places[place] for place in in_root]
+            self._identity = identity_of(self._session, self.table, places, self.target.sent)
         return self._identity
 
     def find(self, searched: Sequence[Any]) -> LiveRow | None:
