@@ -74,6 +74,9 @@ def list_command(
     if as_json:
         sys.stdout.write(json.dumps([_facts(name, row) for name, row in found], ensure_ascii=False) + "\n")
         return OK
+    if not found:
+        click.echo("no conflicts")
+        return OK
     headers = ("ID", "Subscription", "LSN", "Table", "Conflict", "State", "Key", "Local row", "Remote row")
     write_table(sys.stdout, "Conflicts", headers, [_cells(name, row) for name, row in found])
     return OK
