@@ -23,7 +23,7 @@ from pgrepl.replication.libpq.conninfo import names_files
 from pgrepl.replication.publisher import senders
 from pgrepl.replication.publisher.files import memory
 from pgrepl.replication.subscriber import lease
-from pgrepl.replication.subscriber.conflicts import KINDS
+from pgrepl.replication.subscriber.outcome import CONFLICTS
 from pgrepl.types.json import Jsonb
 
 
@@ -88,7 +88,7 @@ def _conflict_statistics(session: Session) -> Iterator[Values]:
         known = found.get((row.subdbid, str(row.oid)), {})
         yield {
             "subid": row.oid, "subname": row.subname, "stats_reset": None if counted is None else counted.stats_reset,
-            **{name: known.get(name, 0) for name in (f"confl_{kind}" for kind in KINDS)},
+            **{name: known.get(name, 0) for name in (f"confl_{kind}" for kind in CONFLICTS)},
         }  # fmt: skip
 
 

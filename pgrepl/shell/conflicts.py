@@ -9,33 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pgrepl.catalog import tables
-from pgrepl.catalog.roles import has_privs_of_role, is_superuser
-from pgrepl.catalog.store import one, rows, update
-from pgrepl.catalog.transaction import reading, statement
-from pgrepl.errors import PgError
-from pgrepl.replication.subscriber.conflicts import (
-    DISCARDED,
-    DISCARDING,
-    MENDING,
-    NOTED,
-    RETRIED,
-    SKIPPED,
-    STOPPED,
-)
+from pgrepl.replication.subscriber.decisions import discard, kept_conflicts, retry
 from pgrepl.shell.show_table import write_table
 from pgrepl.shell.subcommand import OK, connecting, connection, many, run
-from pgrepl.sql.quote import quote_identifier, quote_qualified
-from pgrepl.types import oids
-from pgrepl.types.json import jsonb_tree, sorted_object, to_jsonb
 from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
     from pgrepl.catalog.tables import pgrepl_conflict
-    from pgrepl.shell.connection import Connection
 
-_OPEN = (STOPPED, MENDING, DISCARDING, SKIPPED)
 _IDS = click.argument("ids", nargs=-1, required=True, type=int, metavar="ID…")
 
 
@@ -64,13 +45,8 @@ def list_command(
 ) -> int:
     """List the conflicts of SUBSCRIPTIONs (default: all of the database) that wait for a decision: those that have
     stopped a subscription, and skipped changes. With --all also those that are over."""
-    with connection(catalog, dbname, username) as opened, reading(opened.session):
-        found = [
-            (each.subname, row)
-            for each in _subscriptions(opened.session, subscription)
-            for row in sorted(rows(opened.session, tables.pgrepl_conflict, subid=each.oid), key=lambda row: row.id)
-            if everything or row.state in _OPEN
-        ]
+    with connection(catalog, dbname, username) as opened:
+        found = kept_conflicts(opened.session, subscription, everything=everything)
     if as_json:
         sys.stdout.write(json.dumps([_facts(name, row) for name, row in found], ensure_ascii=False) + "\n")
         return OK
@@ -83,7 +59,7 @@ def list_command(
 
 
 def _cells(name: str, row: pgrepl_conflict) -> tuple[str, ...]:
-    what = f"{row.operation} {row.kind}" if row.kind == SKIPPED else row.kind
+    what = f"{row.operation} {row.kind}" if row.kind == "skipped" else row.kind
     shown = (row.key, row.local_row, row.mended_row or row.remote_row)
     table = f"{row.schemaname}.{row.relname}"
     return (str(row.id), name, lsn_text(row.finish_lsn), table, what, row.state, *(each or "" for each in shown))
@@ -99,33 +75,6 @@ def _facts(name: str, row: pgrepl_conflict) -> dict[str, Any]:
     }
     where = {"subscription": name, "lsn": lsn_text(row.finish_lsn), "table": f"{row.schemaname}.{row.relname}"}
     return {**plain, **where, **trees, "origin": row.origin}
-
-
-def _subscriptions(session: Session, names: Sequence[str]) -> list[tables.pg_subscription]:
-    """The subscriptions of the database with these names, or all whose rows the role may see."""
-    here = sorted(rows(session, tables.pg_subscription, subdbid=session.database_oid), key=lambda each: each.subname)
-    for name in names:
-        if name not in {each.subname for each in here}:
-            raise PgError("42704", f'subscription "{name}" does not exist')
-    return [each for each in here if _may(session, each) and (not names or each.subname in names)]
-
-
-def _may(session: Session, subscription: tables.pg_subscription) -> bool:
-    return is_superuser(session) or has_privs_of_role(session, session.role, subscription.subowner)
-
-
-def _conflict(session: Session, number: int) -> tuple[tables.pg_subscription, pgrepl_conflict]:
-    """A conflict that waits for a decision."""
-    row = one(session, tables.pgrepl_conflict, id=number)
-    found = None if row is None else one(session, tables.pg_subscription, oid=row.subid)
-    if row is None or found is None or found.subdbid != session.database_oid:
-        raise PgError("42704", f"conflict {number} does not exist")
-    if not _may(session, found):
-        raise PgError("42501", f"must be owner of subscription {found.subname}")
-    if row.state not in _OPEN:
-        detail = "Its change was applied, or there was nothing to apply it to." if row.state == NOTED else None
-        raise PgError("55000", f"conflict {number} waits for nothing: it is {row.state}", detail=detail)
-    return found, row
 
 
 # --- retry ------------------------------------------------------------------------------------------------------------
@@ -150,18 +99,12 @@ def retry_command(
     changed = dict(_pair(each) for each in values) | dict.fromkeys(nulls)
     stopped: dict[str, None] = {}
     with connection(catalog, dbname, username) as opened:
-        session = opened.session
         for number in ids:
-            with reading(session):
-                subscription, row = _conflict(session, number)
-            mended = _mended(row, changed) if changed else row.mended_row
-            if row.state == SKIPPED:
-                _play(opened, row, mended)
+            name = retry(opened.session, number, changed, opened.run)
+            if name is None:
                 click.echo(f"conflict {number}: applied")
-                continue
-            state = STOPPED if mended is None else MENDING
-            _set(session, number, state=state, mended_row=mended)
-            stopped[subscription.subname] = None
+            else:
+                stopped[name] = None
     return _apply(stopped, catalog, dbname, username)
 
 
@@ -170,64 +113,6 @@ def _pair(text: str) -> tuple[str, str]:
     if not equals or not name:
         raise click.BadParameter(f'"{text}" is not COLUMN=VALUE', param_hint="--set")
     return name, value
-
-
-def _mended(row: pgrepl_conflict, changed: dict[str, str | None]) -> str:
-    if row.remote_row is None:
-        raise PgError("22023", f"conflict {row.id} has no row to change")
-    tree = jsonb_tree(row.mended_row or row.remote_row)
-    for name in changed:
-        if name not in tree:
-            raise PgError("42703", f'column "{name}" of relation "{row.relname}" was not sent')
-    return str(to_jsonb(sorted_object({**tree, **changed})))
-
-
-def _play(opened: Connection, row: pgrepl_conflict, mended: str | None) -> None:
-    """Apply a skipped change, and note that, in one transaction."""
-    text, given = _statement(row, mended or row.remote_row)
-    _run(opened, "BEGIN")
-    try:
-        count = _run(opened, text, *given)
-        if not count:
-            done = {"update": "updated", "delete": "deleted"}.get(row.operation, "inserted")
-            raise PgError("P0002", f"conflict {row.id}: could not find the row to be {done}")
-        _set(opened.session, row.id, state=RETRIED, mended_row=mended)
-    except PgError:
-        _run(opened, "ROLLBACK")
-        raise
-    _run(opened, "COMMIT")
-
-
-def _run(opened: Connection, text: str, *values: str) -> int:
-    """Run a statement; the number of rows that it has changed."""
-    (result,) = opened.run(text, [(oids.JSONB, value) for value in values])
-    tail = (result.tag or "").rpartition(" ")[2]
-    return int(tail) if tail.isdigit() else 0
-
-
-def _statement(row: pgrepl_conflict, remote: str | None) -> tuple[str, list[str]]:
-    table = quote_qualified(row.schemaname, row.relname)
-    columns = [] if remote is None else [quote_identifier(name) for name in jsonb_tree(remote)]
-    record = f"jsonb_populate_record(NULL::{table}, ${{}}::jsonb)"
-    if row.operation == "insert":
-        named = ", ".join(columns)
-        text = f"INSERT INTO {table} ({named}) OVERRIDING SYSTEM VALUE SELECT {named} FROM {record.format(1)}"
-        return text, [remote or "{}"]
-    assert row.key is not None
-    found = " AND ".join(
-        f"old.{name} IS NOT DISTINCT FROM sought.{name}" for name in map(quote_identifier, jsonb_tree(row.key))
-    )
-    if row.operation == "delete":
-        return f"DELETE FROM {table} old USING {record.format(1)} sought WHERE {found}", [row.key]
-    sets = ", ".join(f"{name} = sent.{name}" for name in columns)
-    source = f"{record.format(1)} sent, {record.format(2)} sought"
-    return f"UPDATE {table} old SET {sets} FROM {source} WHERE {found}", [remote or "{}", row.key]
-
-
-def _set(session: Session, number: int, **values: Any) -> None:
-    with statement(session, writes=True):
-        session.transaction.require_write()
-        update(session, tables.pgrepl_conflict, {"id": number}, **values)
 
 
 def _apply(names: dict[str, None], catalog: str, dbname: str, username: str) -> int:
@@ -251,13 +136,9 @@ def discard_command(ids: tuple[int, ...], catalog: str, dbname: str, username: s
     stopped: dict[str, None] = {}
     with connection(catalog, dbname, username) as opened:
         for number in ids:
-            with reading(opened.session):
-                subscription, row = _conflict(opened.session, number)
-            if row.state == SKIPPED:
-                _set(opened.session, number, state=DISCARDED)
-            else:
-                _set(opened.session, number, state=DISCARDING, mended_row=None)
-                stopped[subscription.subname] = None
+            name = discard(opened.session, number)
+            if name is not None:
+                stopped[name] = None
     click.echo(f"discarded {many(len(ids), 'conflict')}")
     return _apply(stopped, catalog, dbname, username)
 

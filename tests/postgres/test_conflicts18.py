@@ -31,7 +31,10 @@ LONG = "'" + "long " * 20 + "'"
 # what is said where; then the subscriber catches up
 STEPS: tuple[tuple[tuple[str, str], ...], ...] = (
     (
-        ("pub", "INSERT INTO t SELECT g, 'v' || g, g, g + 0.5, '2026-01-02 03:04:05', g % 2 = 0 FROM generate_series(1, 9) g"),
+        (
+            "pub",
+            "INSERT INTO t SELECT g, 'v' || g, g, g + 0.5, '2026-01-02 03:04:05', g < 1 FROM generate_series(1, 9) g",
+        ),
         ("pub", "INSERT INTO f SELECT g, 'v' || g FROM generate_series(1, 3) g"),
         ("pub", "INSERT INTO p SELECT g, 'v' || g FROM generate_series(1, 19, 3) g"),
     ),
@@ -58,7 +61,7 @@ STEPS: tuple[tuple[tuple[str, str], ...], ...] = (
     ),
 )
 REJECTED: tuple[tuple[str, str, str], ...] = (
-    ("INSERT INTO t (a, b) VALUES (100, 'here')", "INSERT INTO t (a, b, c) VALUES (100, 'there', 100)", "DELETE FROM t WHERE a = 100"),
+    ("INSERT INTO t (a) VALUES (100)", "INSERT INTO t (a, c) VALUES (100, 100)", "DELETE FROM t WHERE a = 100"),
     ("INSERT INTO t (a, c) VALUES (101, 77)", "UPDATE t SET c = 77 WHERE a = 6", "DELETE FROM t WHERE a = 101"),
     (
         "INSERT INTO t (a, c) VALUES (102, 102), (103, 103)",
@@ -137,7 +140,9 @@ def play_real(real: Heard) -> Iterator[list[Said]]:
         real.run("sub", after)
         real.run("sub", "ALTER SUBSCRIPTION s ENABLE")
         assert real.catch_up("s") == []
-    (counts,) = real.rows("sub", f"SELECT {', '.join(f'confl_{kind}' for kind in KINDS)} FROM pg_stat_subscription_stats")
+    (counts,) = real.rows(
+        "sub", f"SELECT {', '.join(f'confl_{kind}' for kind in KINDS)} FROM pg_stat_subscription_stats"
+    )
     yield [(kind, number) for kind, number in zip(KINDS, counts, strict=True)]
 
 
@@ -161,19 +166,19 @@ def play_ours(pair: Pair) -> Iterator[list[Said]]:
         yield heard()
         pair.sub(after)
         assert pair.catch_up() == []
-    (counts,) = pair.sub(f"SELECT {', '.join(f'confl_{kind}' for kind in KINDS)} FROM pgrepl_stat_subscription_conflicts")
+    (counts,) = pair.sub(
+        f"SELECT {', '.join(f'confl_{kind}' for kind in KINDS)} FROM pgrepl_stat_subscription_conflicts"
+    )
     yield [(kind, number or "") for kind, number in zip(KINDS, counts, strict=True)]
 
 
 @pytest.mark.parametrize("way", [by_message, by_columns], ids=["by message", "by columns"])
-def test_conflicts_are_those_of_18(
-    real18: list[list[Said]], way: Callable[[Database], None], tmp_path: Path
-) -> None:
+def test_conflicts_are_those_of_18(real18: list[list[Said]], way: Callable[[Database], None], tmp_path: Path) -> None:
     pair = Pair(tmp_path)
     try:
         way(pair.sub)
         for ours, theirs in zip(play_ours(pair), real18, strict=True):
             assert json.dumps(ours, indent=1) == json.dumps(theirs, indent=1)
-        assert pair.sub.ways()["apply"] == (7 if way is by_columns else 0)
+        assert pair.sub.ways()["apply"] == (6 if way is by_columns else 0)
     finally:
         pair.close()

@@ -45,7 +45,9 @@ def test_rows_that_are_missing_or_of_others_are_counted_logged_and_kept(
     assert pair.catch_up() == []
     pair.sub("DELETE FROM t WHERE a IN (1, 2)")
     pair.sub("UPDATE t SET b = 'mine' WHERE a IN (3, 4)")
-    pair.pub("BEGIN; UPDATE t SET b = 'x' WHERE a = 1; DELETE FROM t WHERE a = 2; UPDATE t SET b = 'y' WHERE a = 3; COMMIT")
+    pair.pub(
+        "BEGIN; UPDATE t SET b = 'x' WHERE a = 1; DELETE FROM t WHERE a = 2; UPDATE t SET b = 'y' WHERE a = 3; COMMIT"
+    )
     pair.pub("DELETE FROM t WHERE a = 4; UPDATE t SET b = 'z' WHERE a IN (3, 5)")
     pair.pub("UPDATE t SET a = 100 WHERE a = 1")
     assert pair.catch_up() == []
@@ -62,16 +64,17 @@ def test_rows_that_are_missing_or_of_others_are_counted_logged_and_kept(
     assert [message for message, _ in said] == [
         f'conflict detected on relation "public.t": conflict={kind}' for (kind, *_) in pair.sub(ROWS)
     ]
-    assert said[0][1] == (
-        "Could not find the row to be updated.\nRemote row (1, x, 1); replica identity (a)=(1)."
-    )
+    assert said[0][1] == ("Could not find the row to be updated.\nRemote row (1, x, 1); replica identity (a)=(1).")
     assert pair.sub.ways()["apply"] == (2 if way is by_columns else 0)
 
 
 def test_a_rejected_row_is_discarded_while_the_rest_of_its_transaction_is_applied(pair: Pair) -> None:
     ready(pair)
     pair.sub("INSERT INTO t VALUES (2, 'local', 20), (3, 'local', 30)")
-    pair.pub("BEGIN; INSERT INTO t VALUES (1, 'x', 1); INSERT INTO t VALUES (2, 'z', 2); INSERT INTO t VALUES (4, 'y', 30); COMMIT")
+    pair.pub(
+        "BEGIN; INSERT INTO t VALUES (1, 'x', 1); INSERT INTO t VALUES (2, 'z', 2);"
+        " INSERT INTO t VALUES (4, 'y', 30); COMMIT"
+    )
     for _ in range(2):  # it is met at each attempt, and kept once
         assert len(pair.catch_up()) == 1
     assert pair.sub(ROWS) == [
@@ -101,7 +104,10 @@ def test_a_row_that_several_others_keep_out_is_one_conflict(pair: Pair) -> None:
     pair.sub("DELETE FROM t WHERE a IN (1, 2); INSERT INTO t VALUES (7, 'a', 70)")
     pair.pub("UPDATE t SET c = 70 WHERE a = 5")
     assert len(pair.catch_up()) == 1
-    assert [row[:2] for row in pair.sub(ROWS)] == [("multiple_unique_conflicts", "applied"), ("update_exists", "stopped")]
+    assert [row[:2] for row in pair.sub(ROWS)] == [
+        ("multiple_unique_conflicts", "applied"),
+        ("update_exists", "stopped"),
+    ]
     assert pair.sub(COUNTS) == [("0", "0", "1", "0", "0", "0", "1")]
     pair.sub("DELETE FROM t WHERE a = 7")
     assert pair.catch_up() == []
@@ -113,7 +119,10 @@ def test_changes_of_a_skipped_transaction_are_played_again(pair: Pair) -> None:
     pair.pub("INSERT INTO t VALUES (1, 'one', 1), (2, 'two', 2)")
     assert pair.catch_up() == []
     pair.sub("INSERT INTO t VALUES (3, 'local', 3)")
-    pair.pub("BEGIN; UPDATE t SET b = 'uno' WHERE a = 1; DELETE FROM t WHERE a = 2; INSERT INTO t VALUES (3, 'tre', 30); COMMIT")
+    pair.pub(
+        "BEGIN; UPDATE t SET b = 'uno' WHERE a = 1; DELETE FROM t WHERE a = 2;"
+        " INSERT INTO t VALUES (3, 'tre', 30); COMMIT"
+    )
     ((_, _, context),) = pair.catch_up()
     pair.sub(f"ALTER SUBSCRIPTION s SKIP (lsn = '{(context or '').rpartition(' ')[2]}')")
     assert pair.catch_up() == []
@@ -163,8 +172,8 @@ def test_the_parameter_is_shown_where_it_is_used(pair: Pair) -> None:
 
 
 def dumped(pair: Pair) -> str:
-    from pgrepl.catalog.transaction import reading
     from pgrepl.catalog.subscription_facts import subscription_facts
+    from pgrepl.catalog.transaction import reading
     from pgrepl.statements.dump.replication import _options  # type: ignore[attr-defined]
 
     with reading(pair.sub.session):

@@ -31,6 +31,7 @@ from pgrepl.frozen import frozen
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.subscriber.apply.progress import Progress
 from pgrepl.replication.subscriber.apply.target import TargetTable
+from pgrepl.replication.subscriber.outcome import CONFLICTS
 from pgrepl.replication.subscriber.row_origins import RowOrigin
 from pgrepl.replication.wire.binary_values import as_text
 from pgrepl.replication.wire.messages import DELETE, INSERT, UNCHANGED, Message, TruncateMessage, WireTransaction
@@ -45,13 +46,8 @@ if TYPE_CHECKING:
 
 Row = Sequence[Any]
 
-INSERT_EXISTS, UPDATE_EXISTS, MULTIPLE = "insert_exists", "update_exists", "multiple_unique_conflicts"
-UPDATE_MISSING, DELETE_MISSING = "update_missing", "delete_missing"
-UPDATE_DIFFERS, DELETE_DIFFERS = "update_origin_differs", "delete_origin_differs"
+INSERT_EXISTS, UPDATE_DIFFERS, UPDATE_EXISTS, UPDATE_MISSING, DELETE_DIFFERS, DELETE_MISSING, MULTIPLE = CONFLICTS
 SKIPPED_CHANGE = "skipped"  # no conflict: a change of a transaction that was skipped
-KINDS = (
-    INSERT_EXISTS, UPDATE_DIFFERS, UPDATE_EXISTS, UPDATE_MISSING, DELETE_DIFFERS, DELETE_MISSING, MULTIPLE,
-)  # fmt: skip
 _EXISTS = frozenset({INSERT_EXISTS, UPDATE_EXISTS, MULTIPLE})
 
 NOTED, STOPPED, MENDING, DISCARDING, SKIPPED = "noted", "stopped", "mending", "discarding", "skipped"
@@ -156,14 +152,14 @@ class Telling:
             details.append(self._detail(first, key, each.row, remote, searched))
         index = taken[0].index.info
         attributes = [self.table.attribute_by_number(number) for number in index.columns[: index.key_count]]
-        key = {
+        held = {
             attribute.name: self._tree(value, attribute.type)
             for attribute, value in zip(attributes, taken[0].values, strict=True)
             if attribute is not None
         }
         origin = None if taken[0].origin is None else taken[0].origin.name
         found = self._conflict(kind, details, None, taken[0].row, origin)
-        return replace(found, key=_text(key))
+        return replace(found, key=_text(held))
 
     def _detail(self, first: str, key: str | None, local: Row | None, remote: Row | None, searched: Row | None) -> str:
         """As errdetail_apply_conflict and build_tuple_value_details."""
@@ -405,6 +401,3 @@ def settle(session: Session, subid: int, finish_lsn: int) -> None:
     for row in rows(session, tables.pgrepl_conflict, subid=subid, state=tuple(_ENDS)):
         if row.finish_lsn <= finish_lsn:
             update(session, tables.pgrepl_conflict, {"id": row.id}, state=_ENDS[row.state])
-
-
-__all__ = ["KINDS", "MOST", "Conflict", "Decisions", "Missed", "Rejected", "Taken", "Telling"]

@@ -7,6 +7,12 @@ from dataclasses import replace
 from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 
+# the kinds of conflicts that PostgreSQL 18 counts (ConflictType)
+CONFLICTS = (
+    "insert_exists", "update_origin_differs", "update_exists", "update_missing", "delete_origin_differs",
+    "delete_missing", "multiple_unique_conflicts",
+)  # fmt: skip
+
 
 @frozen
 class Applied:

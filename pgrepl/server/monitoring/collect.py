@@ -105,7 +105,7 @@ def _subscriptions(session: Session) -> list[Family]:
     from pgrepl.replication.libpq.conninfo import names_files
     from pgrepl.replication.publisher.files import memory
     from pgrepl.replication.subscriber import lease, state
-    from pgrepl.replication.subscriber.conflicts import KINDS
+    from pgrepl.replication.subscriber.outcome import CONFLICTS
 
     enabled = Family("pgrepl_subscription_enabled", "Whether the subscription is enabled.")
     working = Family("pgrepl_subscription_worker_running", "Whether the subscription has an apply worker.")
@@ -137,7 +137,7 @@ def _subscriptions(session: Session) -> list[Family]:
         known = counted.get((row.subdbid, str(row.oid)), {})
         for name, family in counters.items():
             family.add(known.get(name, 0), **names)
-        for kind in KINDS:
+        for kind in CONFLICTS:
             conflicts.add(known.get(f"confl_{kind}", 0), **names, type=kind)
         of_workers = stats.get(row.oid)
         if of_workers is not None:

@@ -121,7 +121,9 @@ class ConflictsOfBatch:
 
     def take(self, root: Relation, leaf: Relation, write: Write, found: MissedMessages, foreign: Foreign) -> None:
         self.kinds += found.kinds
-        self._told += [(seq, partial(self._tell, root, leaf, write, foreign, *each)) for seq, *each in found.first]
+        self._told += [
+            (seq, partial(self._tell, root, leaf, write, foreign, kind, message)) for seq, kind, message in found.first
+        ]
 
     def _tell(
         self, root: Relation, leaf: Relation, write: Write, foreign: Foreign, kind: str, message: Message
