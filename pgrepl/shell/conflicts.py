@@ -15,7 +15,7 @@ from pgrepl.shell.subcommand import OK, connecting, connection, many, run
 from pgrepl.types.lsn import lsn_text
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.tables import pgrepl_conflict
+    from pgrepl.replication.subscriber.decisions import Kept
 
 _IDS = click.argument("ids", nargs=-1, required=True, type=int, metavar="ID…")
 
@@ -48,24 +48,26 @@ def list_command(
     with connection(catalog, dbname, username) as opened:
         found = kept_conflicts(opened.session, subscription, everything=everything)
     if as_json:
-        sys.stdout.write(json.dumps([_facts(name, row) for name, row in found], ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps([_facts(each) for each in found], ensure_ascii=False) + "\n")
         return OK
     if not found:
         click.echo("no conflicts")
         return OK
     headers = ("ID", "Subscription", "LSN", "Table", "Conflict", "State", "Key", "Local row", "Remote row")
-    write_table(sys.stdout, "Conflicts", headers, [_cells(name, row) for name, row in found])
+    write_table(sys.stdout, "Conflicts", headers, [_cells(each) for each in found])
     return OK
 
 
-def _cells(name: str, row: pgrepl_conflict) -> tuple[str, ...]:
+def _cells(kept: Kept) -> tuple[str, ...]:
+    name, row = kept
     what = f"{row.operation} {row.kind}" if row.kind == "skipped" else row.kind
     shown = (row.key, row.local_row, row.mended_row or row.remote_row)
     table = f"{row.schemaname}.{row.relname}"
     return (str(row.id), name, lsn_text(row.finish_lsn), table, what, row.state, *(each or "" for each in shown))
 
 
-def _facts(name: str, row: pgrepl_conflict) -> dict[str, Any]:
+def _facts(kept: Kept) -> dict[str, Any]:
+    name, row = kept
     plain = {
         column: getattr(row, column) for column in ("id", "happened", "xid", "operation", "kind", "state", "detail")
     }

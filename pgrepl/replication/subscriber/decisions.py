@@ -30,12 +30,13 @@ if TYPE_CHECKING:
     from pgrepl.catalog.tables import pgrepl_conflict
     from pgrepl.query.result import Result
 
+    Kept = tuple[str, pgrepl_conflict]  # the subscription's name, and the conflict
     Run = Callable[[str, Sequence[Parameter]], Iterable[Result]]
 
 _OPEN = (STOPPED, MENDING, DISCARDING, SKIPPED)
 
 
-def kept_conflicts(session: Session, names: Sequence[str], *, everything: bool) -> list[tuple[str, pgrepl_conflict]]:
+def kept_conflicts(session: Session, names: Sequence[str], *, everything: bool) -> list[Kept]:
     """The conflicts of subscriptions (default: all of the database) by their names: those that wait for a decision, or
     all."""
     with reading(session):
