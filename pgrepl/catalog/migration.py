@@ -29,13 +29,11 @@ def migrate(link: CatalogConnection, data_path: str) -> None:
         _remember_publishers(link)
         if version < 6:
             link.execute("ALTER TABLE pg_replication_slot ADD COLUMN two_phase_at BIGINT")
-        if version < 8:
-            _follow_no_schemas(link)
+        if version < 14:
+            _have_parameters(link, version)
         if version < 9:
             _populate(link)
             _have_user_types(link)
-        if version < 14:
-            _log_no_conflicts(link)
         if link.is_sqlite and not link.execute("SELECT 1 FROM pgrepl_sum"):
             sums.sum_up(link, declarative.every)
             link.execute("INSERT INTO pgrepl_adopted (snapshot_id) VALUES (0)")  # nobody has remembered it
@@ -53,17 +51,11 @@ def _remember_publishers(link: CatalogConnection) -> None:
     )
 
 
-def _follow_no_schemas(link: CatalogConnection) -> None:
-    """Format 8 has the parameter schema_changes, whose checksum counts, too."""
-    link.execute("ALTER TABLE pg_subscription ADD COLUMN subschemachanges VARCHAR(1)")
-    link.execute("UPDATE pg_subscription SET subschemachanges = 'n'")
-    if link.is_sqlite and link.execute("SELECT 1 FROM pgrepl_sum"):
-        link.execute("DELETE FROM pgrepl_sum WHERE table_name = 'pg_subscription'")
-        sums.sum_up(link, [tables.pg_subscription.__table__])
-
-
-def _log_no_conflicts(link: CatalogConnection) -> None:
-    """Format 14 has the parameter conflict_log."""
+def _have_parameters(link: CatalogConnection, version: int) -> None:
+    """Format 8 has the parameter schema_changes, format 14 conflict_log. Their checksum counts, too."""
+    if version < 8:
+        link.execute("ALTER TABLE pg_subscription ADD COLUMN subschemachanges VARCHAR(1)")
+        link.execute("UPDATE pg_subscription SET subschemachanges = 'n'")
     link.execute("ALTER TABLE pg_subscription ADD COLUMN subconflictlog BOOLEAN")
     link.execute("UPDATE pg_subscription SET subconflictlog = ?", (False,))
     if link.is_sqlite and link.execute("SELECT 1 FROM pgrepl_sum"):
