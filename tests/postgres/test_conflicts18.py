@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.harness.database import Database, by_columns, by_message
+from pgrepl.replication.wire import message_files
+from tests.harness.database import by_columns, by_message
 from tests.harness.pair import Pair
 from tests.postgres.replicas import SETTINGS, RealReplicas
 from tests.postgres.server import Server, new_server
@@ -172,13 +173,17 @@ def play_ours(pair: Pair) -> Iterator[list[Said]]:
     yield [(kind, number or "") for kind, number in zip(KINDS, counts, strict=True)]
 
 
-@pytest.mark.parametrize("way", [by_message, by_columns], ids=["by message", "by columns"])
-def test_conflicts_are_those_of_18(real18: list[list[Said]], way: Callable[[Database], None], tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["by message", "by columns", "in parts"])
+def test_conflicts_are_those_of_18(
+    real18: list[list[Said]], way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if way == "in parts":  # of three messages
+        monkeypatch.setattr(message_files, "MESSAGE_BYTES", (64 << 20) // 3 - 500)
     pair = Pair(tmp_path)
     try:
-        way(pair.sub)
+        (by_message if way == "by message" else by_columns)(pair.sub)
         for ours, theirs in zip(play_ours(pair), real18, strict=True):
             assert json.dumps(ours, indent=1) == json.dumps(theirs, indent=1)
-        assert pair.sub.ways()["apply"] == (6 if way is by_columns else 0)
+        assert pair.sub.ways()["apply"] == (0 if way == "by message" else 6)
     finally:
         pair.close()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from pgrepl.errors import PgError
+from pgrepl.replication.wire import message_files
 from tests.harness.database import Database, by_columns, by_message
 from tests.harness.pair import Pair
 
@@ -30,10 +31,12 @@ def logged(pair: Pair) -> list[tuple[str, str | None]]:
     return [(r.message, r.detail) for r in pair.log.reports if "conflict" in r.message]
 
 
-@pytest.fixture(params=[by_message, by_columns], ids=["by message", "by columns"])
-def way(request: pytest.FixtureRequest) -> Callable[[Database], None]:
-    found: Callable[[Database], None] = request.param
-    return found
+@pytest.fixture(params=["by message", "by columns", "in parts"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[Database], None]:
+    """How changes are applied; a part has three messages."""
+    if request.param == "in parts":
+        monkeypatch.setattr(message_files, "MESSAGE_BYTES", (64 << 20) // 3 - 500)
+    return by_message if request.param == "by message" else by_columns
 
 
 def test_rows_that_are_missing_or_of_others_are_counted_logged_and_kept(
