@@ -235,6 +235,7 @@ def _advance(
         if subscription.subconflictlog:
             if _skips(subscription, transactions):
                 conflicts.keep_skipped(session, subscription, transactions[0], log)
+        if subscription.subconflictlog and not only:  # a table's own stream may be ahead of the main one
             conflicts.settle(session, subscription.oid, transactions[applied.transactions - 1].finish_lsn)
         if not only or first == subscription.subskiplsn:  # else it is for the main stream to say that it does not match
             _clear_skip(session, subscription, first, log)

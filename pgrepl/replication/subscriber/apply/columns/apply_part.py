@@ -33,7 +33,6 @@ from pgrepl.replication.wire.messages import SentRelation
 
 if TYPE_CHECKING:
     from pgrepl.lake.kernels.part import PartWatch
-    from pgrepl.replication.subscriber.row_origins import Foreign
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
@@ -69,14 +68,14 @@ def _told(work: Callable[[Task, PartWatch], Answer], task: Task, watch: PartWatc
 class TableOfPart:
     """`described`: the table, or a leaf of a partitioned one (a DescribedTable, which parts share). `rows`: those that
     may have the part's keys; `folder`: of the job, in the table's. `is_told`: whether old rows can be looked for;
-    `foreign`: what other origins have written, if conflicts are kept."""
+    `foreign`: what other origins have written (a Foreign, which parts share), if conflicts are kept."""
 
     described: Shared
     truncates: tuple[int, ...]
     rows: TableRows
     folder: str
     is_told: bool = True
-    foreign: Foreign | None = None
+    foreign: Shared | None = None
 
     @property
     def table(self) -> DescribedTable:
@@ -174,7 +173,7 @@ def _to_table(task: PartToApply, each: LeafChanges, watch: PartWatch) -> Applied
         again=False,
         looks=own.foreign is not None,
     )
-    missed = missed_messages(decided, own.foreign, each.left)
+    missed = missed_messages(decided, None if own.foreign is None else own.foreign.value, each.left)
     if not decided.changes.fits(described.new_places, MOST_BYTES):
         raise Declined("many large values in one part")
     files = []

@@ -147,10 +147,11 @@ class LargeApply:
     ) -> Iterator[PartToApply]:
         tree = None if self._tree is None else Shared(self._tree)
         described = {oid: Shared(target.described) for oid, target in self._targets.items()}
+        foreign = {oid: t.foreign and Shared(t.foreign) for oid, t in self._targets.items()}
         for number, (part, rows) in enumerate(self._parts(messages)):
             tables = {
                 oid: TableOfPart(
-                    described[oid], target.truncates, rows[oid], folders[oid], target.is_told, target.foreign
+                    described[oid], target.truncates, rows[oid], folders[oid], target.is_told, foreign[oid]
                 )
                 for oid, target in self._targets.items()
             }

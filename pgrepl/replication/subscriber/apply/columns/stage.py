@@ -82,6 +82,7 @@ class StagedBatch:
         """`check` raises what ends the work. `only`: the table whose changes are applied; 0: all are."""
         self.batch = batch
         self._check = check
+        self._only = only
         self._writes: dict[int, Write] = {}  # by oid of the table or leaf
         self._sources: dict[int, SentRelation] = {}  # by oid, the sent relation that changes the table
         self._session = session
@@ -311,6 +312,7 @@ class StagedBatch:
         if self._subscription.subconflictlog:
             conflicts.log_all(log, self.told, found.total())
             conflicts.keep(self._session, subid, self.told, conflicts.NOTED)
+        if self._subscription.subconflictlog and not self._only:
             conflicts.settle(self._session, subid, self.batch.transactions[-1].finish_lsn)
 
     def discard(self) -> None:
