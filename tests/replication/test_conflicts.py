@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
 import pytest
@@ -10,6 +11,7 @@ from pgrepl.errors import PgError
 from pgrepl.replication.wire import message_files
 from tests.harness.database import Database, by_columns, by_message
 from tests.harness.pair import Pair
+from tests.harness.trio import Trio
 
 T = "CREATE TABLE t (a int PRIMARY KEY, b text, c int UNIQUE)"
 KEPT = "WITH (conflict_log = on)"
@@ -195,3 +197,35 @@ def command(pair: Pair, *words: str) -> tuple[int, str]:
     with redirect_stdout(StringIO()) as out:
         code = conflicts([*words, "--catalog", str(pair.folder / "catalog.db"), "-d", "sub"])
     return code, out.getvalue()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_random_conflicts_are_the_same_by_both_ways(trio: Trio, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(seed)
+    if seed % 2:
+        monkeypatch.setattr(message_files, "MESSAGE_BYTES", (64 << 20) // 3 - 500)
+    for database in (trio.pub, trio.sub):
+        database(f"ALTER DATABASE {database.name} SET pgrepl.engine = local")
+    trio.everywhere("CREATE TABLE t (a int PRIMARY KEY, b text, c int)")
+    trio.pub("CREATE PUBLICATION p FOR TABLE t")
+    trio.pub("INSERT INTO t SELECT g, 'v' || g, g FROM generate_series(1, 40) g")
+    trio.subscribe(options=KEPT)
+    for _ in range(5):
+        low = chance.randrange(30)
+        trio.at_subscribers(f"DELETE FROM t WHERE a BETWEEN {low} AND {low + 4}")
+        trio.at_subscribers(f"UPDATE t SET b = 'mine' WHERE a % 7 = {low % 7}")
+        for _ in range(chance.randrange(1, 4)):
+            statements = [
+                f"UPDATE t SET b = b || 'x' WHERE a % 3 = {low % 3}",
+                f"DELETE FROM t WHERE a % 11 = {low % 11}",
+                f"UPDATE t SET a = a + 100 WHERE a % 13 = {low % 13} AND a < 100",
+                f"DELETE FROM t WHERE a = {low}; INSERT INTO t VALUES ({low}, 'o', 1); DELETE FROM t WHERE a = {low}",
+            ]
+            trio.pub(f"BEGIN; {'; '.join(chance.sample(statements, 2))}; COMMIT")
+        if chance.random() < 0.2:
+            trio.pub("TRUNCATE t; INSERT INTO t SELECT g, 'new', g FROM generate_series(1, 40) g")
+        assert trio.compare_ways("t") == []
+        assert trio.sub(COUNTS + " WHERE subname = 's'") == trio.other(COUNTS + " WHERE subname = 'o'")
+        assert trio.sub(ROWS) == trio.other(ROWS)
+    assert trio.sub.ways()["apply"] >= 3
+    assert int(trio.sub("SELECT count(*) FROM pgrepl_conflicts")[0][0] or 0) > 8
