@@ -12,33 +12,17 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.sequences import restart_sequences
 from pgrepl.catalog.subscription import NO_SCHEMA, TABLES
-from pgrepl.errors import PgError, Report
-from pgrepl.lake.table import lake_table
+from pgrepl.errors import PgError
+from pgrepl.replication.subscriber.apply.conflicts_met import ConflictsMet
 from pgrepl.replication.subscriber.apply.journal import Emptied, Journal, LiveRow
 from pgrepl.replication.subscriber.apply.overlay import Overlay
 from pgrepl.replication.subscriber.apply.progress import Progress
 from pgrepl.replication.subscriber.apply.roles import acting_for, check_target_privilege
 from pgrepl.replication.subscriber.apply.target import SearchKey, TargetTable, identity_of, target_or_none
 from pgrepl.replication.subscriber.apply.truncate_targets import emptied_by
-from pgrepl.replication.subscriber.conflicts import (
-    DELETE_DIFFERS,
-    DELETE_MISSING,
-    INSERT_EXISTS,
-    MOST,
-    MULTIPLE,
-    UPDATE_DIFFERS,
-    UPDATE_EXISTS,
-    UPDATE_MISSING,
-    Decisions,
-    Missed,
-    Rejected,
-    Taken,
-    Telling,
-)
+from pgrepl.replication.subscriber.conflicts import Decisions
 from pgrepl.replication.subscriber.ranges import CopyRanges
-from pgrepl.replication.subscriber.row_origins import NOBODYS, Foreign, foreign_rows
 from pgrepl.replication.wire.messages import (
-    DELETE,
     INSERT,
     TRUNCATE,
     UNCHANGED,
@@ -91,11 +75,8 @@ class Player:
         self._tables: dict[SentRelation, _Table] = {}
         self.restarts = False  # whether a TRUNCATE restarted the sequences of its tables
         self.truncated: list[int] = []  # tables that a TRUNCATE emptied
-        self.missed: list[Missed] = []  # rows that were not found, or that another origin has written
-        self._missed_before = 0
-        self._keeps = bool(subscription.subconflictlog)
+        self.conflicts = ConflictsMet(session, subscription, progress)
         self._decisions = Decisions(session, subscription)
-        self._foreign: dict[int, Foreign] = {}  # by table, what of it other origins have written
         self._follows = subscription.subschemachanges != NO_SCHEMA
         self.generation = 0  # how often what was applied has been written
         self._write = write
@@ -125,7 +106,7 @@ class Player:
         progress = self._progress
         progress.transaction(transaction.xid, transaction.finish_lsn)
         self.journal.begin(transaction)
-        self._missed_before = len(self.missed)
+        self.conflicts.begin()
         for message in transaction.messages:
             try:
                 if isinstance(message, TruncateMessage):
@@ -244,65 +225,6 @@ class Player:
         tables = tuple([overlay.relation.oid for overlay in overlays])
         self.journal.add(Emptied(tables, tuple(oids), restart_identity))
 
-    # --- conflicts ----------------------------------------------------------------------------------------------------
-
-    @property
-    def missed_last(self) -> list[Missed]:
-        """What the transaction applied last has missed."""
-        return self.missed[self._missed_before :]
-
-    def _telling(self, leaf: _Leaf, message: Message) -> Telling:
-        return Telling(self._session, leaf.target, leaf.table, message, self._progress)
-
-    def miss(self, leaf: _Leaf, message: Message, searched: Row, what: str) -> None:
-        """Note that a row was not found, which is no error. `what`: the end of 17's message."""
-        conflict = None
-        if self._keeps and len(self.missed) < MOST:
-            conflict = self._telling(leaf, message).missing(searched, leaf.new_row(message))
-        text = f"logical replication did not find row to be {what}"
-        report = Report("DEBUG1", "00000", text, context=self._progress.context)
-        kind = DELETE_MISSING if message.operation == DELETE else UPDATE_MISSING
-        self.missed.append(Missed(kind, report, conflict))
-
-    def look(self, leaf: _Leaf, message: Message, live: LiveRow, searched: Row) -> None:
-        """Note that a row which is about to change was written by another origin."""
-        if not self._keeps or live.place is None or live.changed:
-            return
-        origin = self.foreign(leaf.table).of(live.place)
-        if origin is not None:
-            conflict = None
-            if len(self.missed) < MOST:
-                conflict = self._telling(leaf, message).differs(live.row, origin, searched, leaf.new_row(message))
-            kind = DELETE_DIFFERS if message.operation == DELETE else UPDATE_DIFFERS
-            self.missed.append(Missed(kind, None, conflict))
-
-    def foreign(self, table: Relation) -> Foreign:
-        found = self._foreign.get(table.oid)
-        if found is None:
-            snapshot = self._session.transaction.numbering.last_snapshot()
-            own = lake_table(self._session, table.oid)
-            found = foreign_rows(self._session, own, self._progress.origin, snapshot) if self._keeps else NOBODYS
-            self._foreign[table.oid] = found
-        return found
-
-    def rejected(
-        self, error: PgError, leaf: _Leaf, message: Message, row: Row, live: LiveRow | None, searched: Row | None
-    ) -> PgError:
-        """The error of a row whose key another row has, told as a conflict."""
-        taken = []
-        for index, values, holder, stored in leaf.overlay.taken(row, live):
-            other = holder.row if isinstance(holder, LiveRow) else stored
-            place = holder.place if isinstance(holder, LiveRow) else holder
-            origin = None if place is None else self.foreign(leaf.table).of(place)
-            if other is not None:
-                taken.append(Taken(index, values, other, origin))
-        if not taken:
-            return error
-        kind = INSERT_EXISTS if live is None else UPDATE_EXISTS
-        kind = MULTIPLE if len(taken) > 1 else kind
-        conflict = self._telling(leaf, message).exists(kind, taken, searched, row) if self._keeps else None
-        return Rejected(error, kind, conflict)
-
     @property
     def session(self) -> Session:
         return self._session
@@ -361,9 +283,9 @@ class _Table:
         if found is None:
             partition = "'s partition" if self._router else ""
             what = f'updated in replication target relation{partition} "{leaf.table.name}"'
-            self._player.miss(leaf, message, there, what)
+            self._player.conflicts.miss(leaf, message, there, what)
             return
-        self._player.look(leaf, message, found, there)
+        self._player.conflicts.look(leaf, message, found, there)
         row = leaf.from_root(self.target.modify(leaf.to_root(found.row), message.new))
         if leaf.overlay.fits(row):
             leaf.update(found, row, there, self._sent_columns(leaf, message.new) if leaf.triggers else None, message)
@@ -391,9 +313,11 @@ class _Table:
         leaf, there = self._leaf(tuple(self.target.store(message.old)), identity=True)
         found = leaf.find(there)
         if found is None:
-            self._player.miss(leaf, message, there, f'deleted in replication target relation "{leaf.table.name}"')
+            self._player.conflicts.miss(
+                leaf, message, there, f'deleted in replication target relation "{leaf.table.name}"'
+            )
             return
-        self._player.look(leaf, message, found, there)
+        self._player.conflicts.look(leaf, message, found, there)
         leaf.delete(found, there)
 
     def _leaf(self, row: Row, *, identity: bool = False) -> tuple[_Leaf, Row]:
@@ -451,7 +375,7 @@ class _Leaf:
         except PgError as error:
             if error.sqlstate != _UNIQUE_VIOLATION:
                 raise
-            raise self._player.rejected(error, self, message, row, None, None) from error.__cause__
+            raise self._player.conflicts.rejected(error, self, message, row, None, None) from error.__cause__
 
     def _update(self, live: LiveRow, row: Row, message: Message, searched: Row) -> Row:
         try:
@@ -459,7 +383,7 @@ class _Leaf:
         except PgError as error:
             if error.sqlstate != _UNIQUE_VIOLATION:
                 raise
-            raise self._player.rejected(error, self, message, row, live, searched) from error.__cause__
+            raise self._player.conflicts.rejected(error, self, message, row, live, searched) from error.__cause__
 
     def update(self, live: LiveRow, row: Row, searched: Row, columns: frozenset[int] | None, message: Message) -> None:
         """`searched`: by which the row was found; `columns`: that the UPDATE sets."""

@@ -77,7 +77,7 @@ class Batch:
     def write(self) -> Applied:
         """Write the applied transactions, and move the origin; holding the write lock."""
         if self.player is not None:
-            conflicts.tell(self.session, self.subscription, self.player.missed, self.log)
+            conflicts.tell(self.session, self.subscription, self.player.conflicts.missed, self.log)
             conflicts.tell(self.session, self.subscription, self.failed, self.log, kept=False)
             write(self.session, self.player, catalog.origin_name(self.subscription.oid))
             _store_ranges(self.session, self.subscription, self.player)
@@ -100,7 +100,7 @@ def play(
         return Batch(session, subscription, log, transactions, len(transactions), player, None, only)
     clean, error = failed
     assert player is not None
-    missed = player.missed_last
+    missed = player.conflicts.of_last
     player = _played(session, subscription, played[:clean], player.completed, only)[0] if clean else None
     if player is None:
         conflicts.tell(session, subscription, missed, log, kept=False)
@@ -190,7 +190,7 @@ def _apply_phase(
         player, failed = _played(session, subscription, [transaction])
         if failed is not None:
             raise failed[1]
-        conflicts.tell(session, subscription, player.missed, log)
+        conflicts.tell(session, subscription, player.conflicts.missed, log)
     try:
         if phase.kind == PREPARE:
             two_phase.prepare(session, subscription, transaction, player)
@@ -285,7 +285,7 @@ def _write_portion(
     player.prefetch([part])
     with calling(session, player, AppliedOrigin(origin, transaction.end_lsn)):
         player.play(part)
-    conflicts.tell(session, subscription, player.missed, log)
+    conflicts.tell(session, subscription, player.conflicts.missed, log)
     write_so_far(player)
     _store_ranges(session, subscription, player)
     crash_point("apply.portion")

@@ -147,7 +147,7 @@ class LargeApply:
     ) -> Iterator[PartToApply]:
         tree = None if self._tree is None else Shared(self._tree)
         described = {oid: Shared(target.described) for oid, target in self._targets.items()}
-        foreign = {oid: t.foreign and Shared(t.foreign) for oid, t in self._targets.items()}
+        foreign = {oid: None if t.foreign is None else Shared(t.foreign) for oid, t in self._targets.items()}
         for number, (part, rows) in enumerate(self._parts(messages)):
             tables = {
                 oid: TableOfPart(
