@@ -111,6 +111,12 @@ def _changes(arguments: list[str]) -> int:
     return changes(arguments)
 
 
+def _conflicts(arguments: list[str]) -> int:
+    from pgrepl.shell.conflicts import conflicts
+
+    return conflicts(arguments)
+
+
 def _backup(arguments: list[str]) -> int:
     from pgrepl.shell.backup import backup
 
@@ -225,6 +231,7 @@ _SUBCOMMANDS: dict[str, Callable[[list[str]], int]] = {
     "changes": _changes,
     "check": _check,
     "compare": _compare,
+    "conflicts": _conflicts,
     "describe": _describe,
     "diff": _diff,
     "dump": _dump,

@@ -24,13 +24,13 @@ def migrate(link: CatalogConnection, data_path: str) -> None:
             _tell_of_subscriptions(link, version)
         link.execute("DROP TABLE IF EXISTS pgrepl_walsender")  # format 13 has more positions of each
         # of formats 3 to 14: workers, copies, checksums, prepared transactions, files of changes, types, privileges,
-        # operators, ranges that are copied, walsenders, meetings
+        # operators, ranges that are copied, walsenders, meetings, conflicts
         ddl.create(link)
         _remember_publishers(link)
         if version < 6:
             link.execute("ALTER TABLE pg_replication_slot ADD COLUMN two_phase_at BIGINT")
-        if version < 8:
-            _follow_no_schemas(link)
+        if version < 14:
+            _have_parameters(link, version)
         if version < 9:
             _populate(link)
             _have_user_types(link)
@@ -51,10 +51,13 @@ def _remember_publishers(link: CatalogConnection) -> None:
     )
 
 
-def _follow_no_schemas(link: CatalogConnection) -> None:
-    """Format 8 has the parameter schema_changes, whose checksum counts, too."""
-    link.execute("ALTER TABLE pg_subscription ADD COLUMN subschemachanges VARCHAR(1)")
-    link.execute("UPDATE pg_subscription SET subschemachanges = 'n'")
+def _have_parameters(link: CatalogConnection, version: int) -> None:
+    """Format 8 has the parameter schema_changes, format 14 conflict_log. Their checksum counts, too."""
+    if version < 8:
+        link.execute("ALTER TABLE pg_subscription ADD COLUMN subschemachanges VARCHAR(1)")
+        link.execute("UPDATE pg_subscription SET subschemachanges = 'n'")
+    link.execute("ALTER TABLE pg_subscription ADD COLUMN subconflictlog BOOLEAN")
+    link.execute("UPDATE pg_subscription SET subconflictlog = ?", (False,))
     if link.is_sqlite and link.execute("SELECT 1 FROM pgrepl_sum"):
         link.execute("DELETE FROM pgrepl_sum WHERE table_name = 'pg_subscription'")
         sums.sum_up(link, [tables.pg_subscription.__table__])

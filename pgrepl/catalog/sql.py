@@ -127,6 +127,9 @@ def change_folder(table: str) -> str:
     return f"UPDATE {table} SET path = ? || substr(path, ?) WHERE NOT path_is_relative AND substr(path, 1, ?) = ?"
 
 
+LAST_CONFLICT = "SELECT coalesce(max(id), 0) FROM pgrepl_conflict"
+PRUNE_CONFLICTS = "DELETE FROM pgrepl_conflict WHERE subid = ? AND id <= ? AND state NOT IN (?, ?, ?, ?)"
+
 # --- a copy of a catalog ---------------------------------------------------------------------------------------------
 
 OF_PROCESSES = ("pgrepl_copy", "pgrepl_meeting", "pgrepl_walsender", "pgrepl_worker")

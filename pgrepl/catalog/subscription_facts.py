@@ -47,6 +47,7 @@ class SubscriptionFacts:
     synchronous_commit: str
     skip_lsn: int
     schema_changes: str  # none, columns, tables
+    conflict_log: bool
 
 
 @frozen
@@ -83,6 +84,7 @@ def _subscription(row: pg_subscription) -> SubscriptionFacts:
         synchronous_commit=row.subsynccommit,
         skip_lsn=row.subskiplsn,
         schema_changes=SCHEMA_CHANGES[row.subschemachanges],
+        conflict_log=bool(row.subconflictlog),
     )
 
 

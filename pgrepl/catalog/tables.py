@@ -35,8 +35,8 @@ from pgrepl.catalog.declarative import (
 _WORK = frozenset(
     {
         "pg_replication_origin", "pg_replication_slot", "pg_sequence", "pg_stat_subscription_stats", "pgrepl_adopted",
-        "pgrepl_change_file", "pgrepl_change_files", "pgrepl_copy", "pgrepl_copy_range", "pgrepl_file",
-        "pgrepl_inlined", "pgrepl_instance", "pgrepl_meeting",
+        "pgrepl_change_file", "pgrepl_change_files", "pgrepl_conflict", "pgrepl_copy", "pgrepl_copy_range",
+        "pgrepl_file", "pgrepl_inlined", "pgrepl_instance", "pgrepl_meeting",
         "pgrepl_prepared", "pgrepl_subscription_error", "pgrepl_sum", "pgrepl_walsender", "pgrepl_worker",
     }
 )  # fmt: skip
@@ -524,6 +524,7 @@ class pg_subscription(SystemRow, key=("oid",), indexes=(("subdbid", "subname"),)
     subpublications: Json[list[str]]
     suborigin: Varchar
     subschemachanges: Char  # our own: n (none), c (columns), t (tables)
+    subconflictlog: Bool  # our own
 
 
 class pg_subscription_rel(SystemRow, key=("srrelid", "srsubid"), indexes=(("srsubid",),)):
@@ -541,6 +542,28 @@ class pgrepl_subscription_schema(SystemRow, key=("srrelid", "srsubid"), indexes=
     remote_relid: Oid  # 0: not known
     remote_columns: Json[list[list[Any]]]  # number, name, type, typmod, type here, is it sent?
     is_settled: Bool  # the table here has these columns
+
+
+class pgrepl_conflict(SystemRow, key=("id",), indexes=(("subid",),)):
+    """A conflict of a subscription with conflict_log, or a change of a transaction that was skipped. Rows are the text
+    of a jsonb object."""
+
+    id: Int8
+    subid: Oid
+    happened: Varchar
+    finish_lsn: Lsn  # of the publisher's transaction
+    xid: Int8
+    schemaname: Varchar
+    relname: Varchar
+    operation: Varchar
+    kind: Varchar
+    state: Varchar
+    detail: Text | None
+    key: Text | None
+    local_row: Text | None
+    remote_row: Text | None
+    origin: Varchar | None  # of the local row
+    mended_row: Text | None  # what is applied in place of the remote row
 
 
 class pg_stat_subscription_stats(SystemRow, key=("subid",)):

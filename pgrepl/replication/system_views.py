@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from pgrepl.catalog import statistics
 from pgrepl.catalog.databases import database_name
-from pgrepl.catalog.roles import role_display
+from pgrepl.catalog.roles import has_privs_of_role, is_superuser, role_display
 from pgrepl.catalog.session import Session
 from pgrepl.catalog.store import one, rows
 from pgrepl.catalog.sync_rep import states, walsenders
@@ -15,12 +16,15 @@ from pgrepl.catalog.tables import (
     pg_replication_slot,
     pg_stat_subscription_stats,
     pg_subscription,
+    pgrepl_conflict,
 )
 from pgrepl.query.system.forms import Provider, Values
 from pgrepl.replication.libpq.conninfo import names_files
 from pgrepl.replication.publisher import senders
 from pgrepl.replication.publisher.files import memory
 from pgrepl.replication.subscriber import lease
+from pgrepl.replication.subscriber.outcome import CONFLICTS
+from pgrepl.types.json import Jsonb
 
 
 def _slots(session: Session) -> Iterator[Values]:
@@ -76,6 +80,34 @@ def _subscription_statistics(session: Session) -> Iterator[Values]:
         }  # fmt: skip
 
 
+def _conflict_statistics(session: Session) -> Iterator[Values]:
+    """The columns that pg_stat_subscription_stats has in PostgreSQL 18."""
+    found = statistics.counters(session.catalog).read(statistics.SUBSCRIPTION)
+    for row in rows(session, pg_subscription):
+        counted = one(session, pg_stat_subscription_stats, subid=row.oid)
+        known = found.get((row.subdbid, str(row.oid)), {})
+        yield {
+            "subid": row.oid, "subname": row.subname, "stats_reset": None if counted is None else counted.stats_reset,
+            **{name: known.get(name, 0) for name in (f"confl_{kind}" for kind in CONFLICTS)},
+        }  # fmt: skip
+
+
+def _conflicts(session: Session) -> Iterator[Values]:
+    """The conflicts of subscriptions whose rows the role may read: those of itself and of its roles."""
+    for each in rows(session, pg_subscription, subdbid=session.database_oid):
+        if is_superuser(session) or has_privs_of_role(session, session.role, each.subowner):
+            for row in sorted(rows(session, pgrepl_conflict, subid=each.oid), key=lambda row: row.id):
+                yield {
+                    **row._asdict(), "subname": each.subname, "remote_lsn": row.finish_lsn, "remote_xid": row.xid,
+                    "conflict_type": row.kind, "local_origin": row.origin,
+                    **{name: _row(getattr(row, name)) for name in ("key", "local_row", "remote_row", "mended_row")},
+                }  # fmt: skip
+
+
+def _row(text: str | None) -> Jsonb | None:
+    return None if text is None else Jsonb(text)
+
+
 def _files(session: Session) -> Iterator[Values]:
     """Subscriptions to files of changes: how many files were read, the last of them, and the rejected records."""
     for row in rows(session, pg_subscription):
@@ -103,4 +135,6 @@ PROVIDERS: dict[str, Provider] = {
     "pg_stat_subscription_stats": _subscription_statistics,
     "pg_replication_origin_status": _origin_status,
     "pgrepl_stat_subscription_files": _files,
+    "pgrepl_stat_subscription_conflicts": _conflict_statistics,
+    "pgrepl_conflicts": _conflicts,
 }

@@ -42,6 +42,12 @@ def _may_read(session: Session, rel: Relation, attnums: Iterable[int]) -> bool:
 def failing_row(session: Session, rel: Relation, row: Sequence[Any], modified: frozenset[int]) -> str | None:
     """`Failing row contains (1, null).`: the columns that the user may read or has given values for
     (ExecBuildSlotValueDescription)."""
+    shown = row_text(session, rel, row, modified)
+    return None if shown is None else f"Failing row contains {shown}."
+
+
+def row_text(session: Session, rel: Relation, row: Sequence[Any], modified: frozenset[int] = frozenset()) -> str | None:
+    """`(1, null)`, or `(a) = (1)` of the columns that the user may read or has given values for."""
     if row_security.is_active(session, rel):
         return None
     everything = has_table_privilege(session, rel, "SELECT")
@@ -54,7 +60,7 @@ def failing_row(session: Session, rel: Relation, row: Sequence[Any], modified: f
         return None
     values = ", ".join(_clipped(value_text(session, row[a.num - 1], a.type)) for a in shown)
     names = "" if everything else f"({', '.join(a.name for a in shown)}) = "
-    return f"Failing row contains {names}({values})."
+    return f"{names}({values})"
 
 
 def failing_partition_key(session: Session, rel: Relation, key: PartitionKey, values: Sequence[Any]) -> str | None:

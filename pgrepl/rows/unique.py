@@ -9,7 +9,7 @@ A deferrable constraint admits every key; its keys are checked again at the stat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.inheritance import partition_ancestors
@@ -254,6 +254,10 @@ class Holders:
         self._holders.clear()
         self._keys.clear()
 
+    def named(self, key: Key) -> Sequence[Any]:
+        """The names of the rows that hold a key."""
+        return self._holders.get(key, ())
+
     def of(self, row: Row) -> KeyHolder | None:
         """The holder of this row's key; None: no row holds it."""
         key = self.index.of_row(row)
@@ -308,6 +312,21 @@ class UniqueChecks:
             values = holders.enter(row, holder, old)
             if values is not None:
                 self.late.append((holder, holders.index, values))
+
+    def taken(self, row: Row, own: frozenset[Any]) -> Iterator[tuple[UniqueIndex, tuple[Any, ...], Any, Row | None]]:
+        """The indexes in which another row than `own` has the key of this row: the index, its values, and the other
+        row's name, and as it is in the table if it is there unchanged."""
+        for holders in self._holders:
+            index = holders.index
+            values = index.values(row)
+            if values is None:
+                continue
+            holders.load([row])
+            found = next((each for each in holders.named(index.key(values)) if each not in own), None)
+            if found is not None:
+                everything = [column.num for column in self.relation.columns]
+                stored = {place: stored for _, place, stored in index.find([values], everything)}
+                yield index, values, found, stored.get(found)
 
     def conflict(self, row: Row, arbiters: frozenset[int]) -> KeyHolder | None:
         """The holder of a key of this row in any of the arbiters (ExecCheckIndexConstraints)."""

@@ -16,7 +16,7 @@ from pgrepl.catalog.opening import open_catalog
 from pgrepl.catalog.subscription_facts import subscription_facts
 from pgrepl.catalog.sums import disagreeing
 from pgrepl.statements.run import run
-from tests.harness.older import without_format_9, without_format_11
+from tests.harness.older import without_format_9, without_format_11, without_format_14
 from tests.harness.pair import Pair
 from tests.lake import duck
 
@@ -145,6 +145,7 @@ def test_format_12_had_one_position_of_a_walsender(tmp_path: Path) -> None:
     open_session(catalog).close()
     catalog.close()
     with closing(sqlite3.connect(tmp_path / "catalog.db")) as link:
+        without_format_14(link)
         for column in ("write_lsn", "replay_lsn"):
             link.execute(f"ALTER TABLE pgrepl_walsender DROP COLUMN {column}")
         link.execute("INSERT INTO pgrepl_walsender (slot_name, flush_lsn) VALUES ('of one that has ended', 7)")

@@ -5,14 +5,21 @@ from __future__ import annotations
 import sqlite3
 
 
+def without_format_14(link: sqlite3.Connection) -> None:
+    """Take away what format 14 has brought: conflicts."""
+    link.execute("ALTER TABLE pg_subscription DROP COLUMN subconflictlog")
+    link.execute("DROP TABLE pgrepl_conflict")
+
+
 def without_format_11(link: sqlite3.Connection) -> None:
-    """Take away what format 11 has brought: what status tells of subscriptions."""
+    """Take away what formats 11 to 14 have brought: what status tells of subscriptions, and conflicts."""
+    without_format_14(link)
     link.execute("ALTER TABLE pg_replication_origin DROP COLUMN caught_up")
     link.execute("ALTER TABLE pgrepl_subscription_error DROP COLUMN hint")
 
 
 def without_format_9(link: sqlite3.Connection) -> None:
-    """Take away what formats 9 to 11 have brought: types, routines, triggers, materialized views, and so on."""
+    """Take away what formats 9 to 14 have brought: types, routines, triggers, materialized views, and so on."""
     without_format_11(link)
     link.execute("ALTER TABLE pg_class DROP COLUMN relispopulated")
     link.execute("DROP INDEX pg_constraint_ix2")

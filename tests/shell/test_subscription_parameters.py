@@ -28,3 +28,14 @@ def test_schema_changes_is_shown_where_it_is_set(tmp_path: Path) -> None:
     assert [each.get("schema_changes") for each in described] == ["columns", None]
     columns = pgrepl("-X", "-At", "-c", "SELECT * FROM pg_subscription WHERE false", "-c", r"\gdesc", cwd=tmp_path)
     assert "schema" not in columns.stdout
+
+
+def test_conflict_log_is_shown_where_it_is_set(tmp_path: Path) -> None:
+    pgrepl("-X", "-q", cwd=tmp_path, script=CREATE.format("plain", "") + CREATE.format("logs", ", conflict_log"))
+    header, logs, plain = listed(tmp_path)
+    assert (header[-1], logs[-1], plain[-1]) == ("Conflict log", "t", "f")
+    described = json.loads(pgrepl("describe", "subscriptions", "--json", cwd=tmp_path).stdout)
+    assert [each.get("conflict_log") for each in described] == [True, None]
+    assert "slot_name = NONE, conflict_log = true)" in pgrepl("dump", cwd=tmp_path).stdout
+    columns = pgrepl("-X", "-At", "-c", "SELECT * FROM pg_subscription WHERE false", "-c", r"\gdesc", cwd=tmp_path)
+    assert "conflict" not in columns.stdout

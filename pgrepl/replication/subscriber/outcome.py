@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
-from pgrepl.errors import PgError, Report
+from pgrepl.errors import PgError
 from pgrepl.frozen import frozen
 
-_UNIQUE_VIOLATION, _NOTHING = "23505", "00000"
-_COUNTERS = {  # by the SQLSTATE of what is reported, and the kind of the message
-    (_UNIQUE_VIOLATION, "INSERT"): "confl_insert_exists",
-    (_UNIQUE_VIOLATION, "UPDATE"): "confl_update_exists",
-    (_NOTHING, "UPDATE"): "confl_update_missing",
-    (_NOTHING, "DELETE"): "confl_delete_missing",
-}
-CONFLICTS = tuple(_COUNTERS.values())
-_MESSAGE = re.compile(r'during message type "(\w+)"')
-
-
-def conflict_of(report: Report) -> str | None:
-    """The counter of the conflict that an error of the apply worker is, or its message about a row that was not found
-    (ConflictType)."""
-    found = _MESSAGE.search(report.context or "")
-    return None if found is None else _COUNTERS.get((report.sqlstate, found[1]))
+# the kinds of conflicts that PostgreSQL 18 counts (ConflictType)
+CONFLICTS = (
+    "insert_exists", "update_origin_differs", "update_exists", "update_missing", "delete_origin_differs",
+    "delete_missing", "multiple_unique_conflicts",
+)  # fmt: skip
 
 
 @frozen

@@ -5,15 +5,15 @@ An error belongs to the main stream or to the copy of one table, which has a wor
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
-from pgrepl.catalog import statistics
 from pgrepl.catalog.transaction import reading, statement
 from pgrepl.errors import PgError
-from pgrepl.replication.subscriber import lease, state
+from pgrepl.replication.subscriber import conflicts, lease, state
+from pgrepl.replication.subscriber.conflicts import Rejected
 from pgrepl.replication.subscriber.context import WorkerContext
 from pgrepl.replication.subscriber.failures import SubscriptionChanged, WorkerFailed
-from pgrepl.replication.subscriber.outcome import conflict_of
 from pgrepl.replication.subscriber.stopped import remember
 
 CANCELLED = "57014"
@@ -55,9 +55,11 @@ def fails(context: WorkerContext, done: Round, failure: WorkerFailed, relid: int
     done.stands = done.stands or relid == lease.APPLY
     if failure.error.sqlstate == CANCELLED:  # cancelled by the user: no error of the subscription
         return
+    if isinstance(failure.error, Rejected):
+        conflicts.count(context.session, context.subid, Counter([failure.error.kind]))
+        if failure.error.told is not None:
+            context.log.report(failure.error.told.report)
     context.log.error(failure.error)
-    if relid == lease.APPLY and (kind := conflict_of(failure.error.report)) is not None:
-        statistics.count(context.session, statistics.SUBSCRIPTION, context.subid, **{kind: 1})
     store_error(context, relid, failure.error, counts=relid != lease.APPLY or failure.began)
 
 
@@ -75,6 +77,8 @@ def store_error(context: WorkerContext, relid: int, error: PgError, *, counts: b
             raise SubscriptionChanged
         if relid != lease.APPLY:
             lease.end(context.session, subscription.oid, relid, context.token)
+        if isinstance(error, Rejected) and error.told is not None:
+            conflicts.keep_rejected(context.session, subscription.oid, error.told)
         told = remember(context.session, subscription, relid, error, counts=counts)
     for report in told:
         context.log.report(report)

@@ -195,7 +195,9 @@ class StreamBatch:
         with asking(), working():
             with self.session.acting_as(self.subscription.subowner):
                 check = self.context.check_stopped
-                done = commit_batch(self.session, self.subscription, self.columns, self.lock, check, self.only)
+                done = commit_batch(
+                    self.session, self.subscription, self.columns, self.lock, check, self.only, self.context.log
+                )
             if done is None:
                 return None
             transactions = done.batch.transactions

@@ -72,6 +72,9 @@ class SentRelation:
 class Unchanged:
     """Stands for an unchanged TOAST value, which a server does not send."""
 
+    def __reduce__(self) -> str:
+        return "UNCHANGED"  # in other processes, too, it is the only one
+
 
 UNCHANGED = Unchanged()
 

@@ -119,7 +119,9 @@ def _subscriptions(session: Session) -> list[Family]:
         "rows_copied": Family("pgrepl_subscription_rows_copied_total", "Rows of initial copies that have ended."),
     }
     errors = Family("pgrepl_subscription_errors_total", "Errors of workers, as pg_stat_subscription_stats counts them.")
-    conflicts = Family("pgrepl_subscription_conflicts_total", "Conflicts of changes that were applied one by one.")
+    conflicts = Family(
+        "pgrepl_subscription_conflicts_total", "Conflicts, by the kinds of pg_stat_subscription_stats of PostgreSQL 18."
+    )
     files = Family("pgrepl_subscription_files_total", "Files of changes that were begun.")
     rejected = Family("pgrepl_subscription_rejected_total", "Records of files that went to the file of rejects.")
     counted = statistics.counters(session.catalog).read(SUBSCRIPTION)
@@ -135,8 +137,8 @@ def _subscriptions(session: Session) -> list[Family]:
         known = counted.get((row.subdbid, str(row.oid)), {})
         for name, family in counters.items():
             family.add(known.get(name, 0), **names)
-        for name in CONFLICTS:
-            conflicts.add(known.get(name, 0), **names, type=name.removeprefix("confl_"))
+        for kind in CONFLICTS:
+            conflicts.add(known.get(f"confl_{kind}", 0), **names, type=kind)
         of_workers = stats.get(row.oid)
         if of_workers is not None:
             errors.add(int(of_workers.apply_error_count or 0), **names, worker="apply")

@@ -71,6 +71,8 @@ def _subscription(session: Session, subscription: SubscriptionFacts) -> dict[str
     }
     if subscription.schema_changes != "none":
         data["schema_changes"] = subscription.schema_changes
+    if subscription.conflict_log:
+        data["conflict_log"] = True
     if is_superuser(session):  # as \dRs+: only superusers see the connection string
         data["conninfo"] = subscription.conninfo
     return data

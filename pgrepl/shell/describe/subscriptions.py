@@ -45,7 +45,8 @@ MORE: tuple[Shown, ...] = (
     ("Skip LSN", "subskiplsn", lambda _, s: lsn_text(s.skip_lsn)),
 )
 # shown only where a subscription has it set: PostgreSQL has no such column
-OWN: tuple[Shown, ...] = (("Schema changes", "subschemachanges", lambda _, s: s.schema_changes),)
+SCHEMA: tuple[Shown, ...] = (("Schema changes", "subschemachanges", lambda _, s: s.schema_changes),)
+LOG: tuple[Shown, ...] = (("Conflict log", "subconflictlog", lambda _, s: yes(s.conflict_log)),)
 
 
 def list_subscriptions(shell: Shell, text: str | None, verbose: bool) -> bool:
@@ -56,7 +57,8 @@ def list_subscriptions(shell: Shell, text: str | None, verbose: bool) -> bool:
     if verbose and not is_superuser(session):
         raise PgError("42501", "permission denied for table pg_subscription")
     facts = [s for s in subscription_facts(session) if pattern is None or pattern.name.matches(s.name)]
-    follows = verbose and any(s.schema_changes != "none" for s in facts)
-    columns = COLUMNS + (MORE if verbose else ()) + (OWN if follows else ())
+    columns = COLUMNS + (MORE if verbose else ())
+    columns += SCHEMA if verbose and any(s.schema_changes != "none" for s in facts) else ()
+    columns += LOG if verbose and any(s.conflict_log for s in facts) else ()
     listed = [[shown(session, s) for _, _, shown in columns] for s in facts]
     return print_listing(shell, "List of subscriptions", [header for header, _, _ in columns], listed)

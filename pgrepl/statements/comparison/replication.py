@@ -116,7 +116,7 @@ def subscription_definitions(session: Session, typed: Mapping[str, str]) -> Iter
 _USUAL = {
     "binary": "false", "streaming": "off", "synchronous_commit": "'off'", "disable_on_error": "false",
     "password_required": "true", "run_as_owner": "false", "origin": "any", "failover": "false",
-    "schema_changes": "none",
+    "schema_changes": "none", "conflict_log": "false",
 }  # fmt: skip
 
 
@@ -135,6 +135,7 @@ def _options(each: SubscriptionFacts) -> dict[str, str]:
         "origin": each.origin.lower(),
         "failover": word(each.failover),
         "schema_changes": each.schema_changes,
+        "conflict_log": word(each.conflict_log),
     }
 
 

@@ -80,3 +80,5 @@ def _options(subscription: SubscriptionFacts) -> Iterator[str]:
         yield f"origin = {subscription.origin}"
     if subscription.schema_changes != "none":
         yield f"schema_changes = {subscription.schema_changes}"
+    if subscription.conflict_log:
+        yield "conflict_log = true"

@@ -56,6 +56,7 @@ _COLUMNS = {
     "failover": "subfailover",
     "origin": "suborigin",
     "schema_changes": "subschemachanges",
+    "conflict_log": "subconflictlog",
 }
 
 

@@ -86,6 +86,7 @@ def _insert(session: Session, stmt: CreateSubscriptionStmt, options: Subscriptio
         subpublications=list(stmt.publications),
         suborigin=options.origin,
         subschemachanges=options.schema_changes,
+        subconflictlog=options.conflict_log,
     )
     create_origin(session, catalog.origin_name(oid))
     insert(

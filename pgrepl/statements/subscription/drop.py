@@ -61,6 +61,7 @@ def _forget(
     drop_origin(session, catalog.origin_name(subscription.oid), missing_ok=True)
     delete(session, tables.pg_stat_subscription_stats, subid=subscription.oid)
     delete(session, tables.pgrepl_subscription_error, subid=subscription.oid)
+    delete(session, tables.pgrepl_conflict, subid=subscription.oid)
     delete(session, tables.pgrepl_worker, subid=subscription.oid)
     same_server.forget(session, subscription.oid)
     memory.forget(session, subscription.oid)

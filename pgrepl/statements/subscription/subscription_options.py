@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 CREATE = frozenset(
     """connect enabled create_slot slot_name copy_data synchronous_commit binary streaming two_phase disable_on_error
-    password_required run_as_owner failover origin schema_changes""".split()
+    password_required run_as_owner failover origin schema_changes conflict_log""".split()
 )
 SET = CREATE - {"connect", "enabled", "create_slot", "copy_data", "two_phase"}
 PUBLICATION = frozenset({"copy_data", "refresh"})
@@ -52,6 +52,7 @@ class SubscriptionOptions:
     failover: bool = False
     origin: str = "any"
     schema_changes: str = NO_SCHEMA
+    conflict_log: bool = False
     lsn: int = 0
 
 

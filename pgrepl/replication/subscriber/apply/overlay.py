@@ -25,7 +25,7 @@ from pgrepl.replication.subscriber.apply.journal import Changed, Journal, LiveRo
 from pgrepl.replication.subscriber.apply.target import SearchKey
 from pgrepl.replication.wire.messages import Row
 from pgrepl.rows.checks_table import TableChecks
-from pgrepl.rows.unique import UniqueChecks
+from pgrepl.rows.unique import UniqueChecks, UniqueIndex
 from pgrepl.types.names import format_type
 from pgrepl.types.values import hash_form
 
@@ -101,7 +101,11 @@ class Overlay:
     def enter(self, row: Row) -> None:
         """Insert a row whose constraints have been checked, all but unique keys."""
         live = LiveRow(row, None)
-        self._unique.enter(row, live)
+        try:
+            self._unique.enter(row, live)
+        except PgError:
+            self._unique.leave(live)
+            raise
         self._touch(live)
         self._journal.add(Changed(self.relation, live, row, is_new=True))
         for finder in self._finders.values():
@@ -121,6 +125,11 @@ class Overlay:
         for finder in self._finders.values():
             finder.add(live)
         return row
+
+    def taken(self, row: Row, live: LiveRow | None) -> Iterator[tuple[UniqueIndex, tuple[Any, ...], Any, Row | None]]:
+        """The unique indexes in which another row than `live` has the key of this row (UniqueChecks.taken)."""
+        own: frozenset[Any] = frozenset() if live is None else frozenset([live, live.place])
+        return self._unique.taken(self.checked(row), own)
 
     def delete(self, live: LiveRow) -> None:
         self._require("DELETE")

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.relation import Relation
 from pgrepl.catalog.sequences import restart_sequences
 from pgrepl.catalog.subscription import NO_SCHEMA, TABLES
-from pgrepl.errors import PgError, Report
+from pgrepl.errors import PgError
+from pgrepl.replication.subscriber.apply.conflicts_met import ConflictsMet
 from pgrepl.replication.subscriber.apply.journal import Emptied, Journal, LiveRow
 from pgrepl.replication.subscriber.apply.overlay import Overlay
 from pgrepl.replication.subscriber.apply.progress import Progress
 from pgrepl.replication.subscriber.apply.roles import acting_for, check_target_privilege
 from pgrepl.replication.subscriber.apply.target import SearchKey, TargetTable, identity_of, target_or_none
 from pgrepl.replication.subscriber.apply.truncate_targets import emptied_by
+from pgrepl.replication.subscriber.conflicts import Decisions
 from pgrepl.replication.subscriber.ranges import CopyRanges
 from pgrepl.replication.wire.messages import (
     INSERT,
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog import tables
     from pgrepl.catalog.session import Session
 
+_UNIQUE_VIOLATION = "23505"
 Applies = Callable[[int, int], bool]  # table, finish LSN: are its changes to be applied, as its copy lacks them?
 
 
@@ -72,8 +75,8 @@ class Player:
         self._tables: dict[SentRelation, _Table] = {}
         self.restarts = False  # whether a TRUNCATE restarted the sequences of its tables
         self.truncated: list[int] = []  # tables that a TRUNCATE emptied
-        self.missed: list[Report] = []  # log messages about rows that were not found
-        self._missed_before = 0
+        self.conflicts = ConflictsMet(session, subscription, progress)
+        self._decisions = Decisions(session, subscription)
         self._follows = subscription.subschemachanges != NO_SCHEMA
         self.generation = 0  # how often what was applied has been written
         self._write = write
@@ -103,7 +106,7 @@ class Player:
         progress = self._progress
         progress.transaction(transaction.xid, transaction.finish_lsn)
         self.journal.begin(transaction)
-        self._missed_before = len(self.missed)
+        self.conflicts.begin()
         for message in transaction.messages:
             try:
                 if isinstance(message, TruncateMessage):
@@ -173,6 +176,12 @@ class Player:
                 self._apply(each, table)
 
     def _apply(self, message: Message, table: _Table) -> None:
+        if self._decisions:
+            decided = self._decisions.of(message, self._progress.finish_lsn)
+            if decided is None:
+                self.passed += 1
+                return
+            message = decided
         if message.operation != INSERT:
             self._progress.relation = message.relation
             table.check_updatable()
@@ -217,16 +226,6 @@ class Player:
         self.journal.add(Emptied(tables, tuple(oids), restart_identity))
 
     @property
-    def missed_last(self) -> list[Report]:
-        """The reports of rows that the transaction applied last has not found."""
-        return self.missed[self._missed_before :]
-
-    def miss(self, what: str) -> None:
-        """Note that a row was not found, which is no error."""
-        text = f"logical replication did not find row to be {what}"
-        self.missed.append(Report("DEBUG1", "00000", text, context=self._progress.context))
-
-    @property
     def session(self) -> Session:
         return self._session
 
@@ -266,7 +265,7 @@ class _Table:
 
     def insert(self, message: Message) -> None:
         leaf, there = self._leaf(self._completed(message))
-        leaf.insert(there)
+        leaf.insert(there, message)
 
     def _completed(self, message: Message) -> Row:
         row = self._player.completed.get(id(message))
@@ -283,15 +282,17 @@ class _Table:
         found = leaf.find(there)
         if found is None:
             partition = "'s partition" if self._router else ""
-            self._player.miss(f'updated in replication target relation{partition} "{leaf.table.name}"')
+            what = f'updated in replication target relation{partition} "{leaf.table.name}"'
+            self._player.conflicts.miss(leaf, message, there, what)
             return
+        self._player.conflicts.look(leaf, message, found, there)
         row = leaf.from_root(self.target.modify(leaf.to_root(found.row), message.new))
         if leaf.overlay.fits(row):
-            leaf.update(found, row, there, self._sent_columns(leaf, message.new) if leaf.triggers else None)
+            leaf.update(found, row, there, self._sent_columns(leaf, message.new) if leaf.triggers else None, message)
             return
         leaf.delete(found, there)
         other, moved = self._leaf(leaf.to_root(row))
-        other.insert(moved)
+        other.insert(moved, message)
 
     def _sent_columns(self, leaf: _Leaf, new: Row) -> frozenset[int]:
         """The columns of the leaf whose values were sent: what UPDATE OF is judged by."""
@@ -312,8 +313,11 @@ class _Table:
         leaf, there = self._leaf(tuple(self.target.store(message.old)), identity=True)
         found = leaf.find(there)
         if found is None:
-            self._player.miss(f'deleted in replication target relation "{leaf.table.name}"')
+            self._player.conflicts.miss(
+                leaf, message, there, f'deleted in replication target relation "{leaf.table.name}"'
+            )
             return
+        self._player.conflicts.look(leaf, message, found, there)
         leaf.delete(found, there)
 
     def _leaf(self, row: Row, *, identity: bool = False) -> tuple[_Leaf, Row]:
@@ -339,7 +343,7 @@ class _Leaf:
         self.triggers = relation_triggers(player.session, table)
         self._player = player
         self._session = player.session
-        self._target = target
+        self.target = target
         self._identity: SearchKey | None = None
         self._allowed: set[str] = set()
         self.sent_columns: dict[tuple[bool, ...], frozenset[int]] = {}  # by which values are unchanged
@@ -352,27 +356,47 @@ class _Leaf:
 
     # --- changes, with their triggers ---------------------------------------------------------------------------------
 
-    def insert(self, row: Row) -> None:
+    def new_row(self, message: Message) -> Row | None:
+        """The new row of a message in this table's layout."""
+        return None if message.new is None else self.from_root(tuple(self.target.store(message.new)))
+
+    def insert(self, row: Row, message: Message) -> None:
         self.allow("INSERT")
         if self.triggers is None:
-            self.overlay.insert(row)
+            self._insert(row, message)
             return
         given = self.triggers.before(TriggerEvent.INSERT, None, row)
         if given is not None:
-            self._fire(ModifiedRow(self.table.oid, new=self.overlay.insert(given), to=self.table.oid))
+            self._fire(ModifiedRow(self.table.oid, new=self._insert(given, message), to=self.table.oid))
 
-    def update(self, live: LiveRow, row: Row, searched: Row, columns: frozenset[int] | None) -> None:
+    def _insert(self, row: Row, message: Message) -> Row:
+        try:
+            return self.overlay.insert(row)
+        except PgError as error:
+            if error.sqlstate != _UNIQUE_VIOLATION:
+                raise
+            raise self._player.conflicts.rejected(error, self, message, row, None, None) from error.__cause__
+
+    def _update(self, live: LiveRow, row: Row, message: Message, searched: Row) -> Row:
+        try:
+            return self.overlay.update(live, row)
+        except PgError as error:
+            if error.sqlstate != _UNIQUE_VIOLATION:
+                raise
+            raise self._player.conflicts.rejected(error, self, message, row, live, searched) from error.__cause__
+
+    def update(self, live: LiveRow, row: Row, searched: Row, columns: frozenset[int] | None, message: Message) -> None:
         """`searched`: by which the row was found; `columns`: that the UPDATE sets."""
         self.allow("UPDATE")
         if self.triggers is None:
-            self.overlay.update(live, row)
+            self._update(live, row, message, searched)
             return
         old, generation = live.row, self._player.generation
         given = self.triggers.before(TriggerEvent.UPDATE, old, row, columns)
         if given is None:
             return
         live = self._again(live, old, searched, generation, "updated")
-        new = self.overlay.update(live, given)
+        new = self._update(live, given, message, searched)
         self._fire(ModifiedRow(self.table.oid, live.place, old, new, self.table.oid), columns)
 
     def delete(self, live: LiveRow, searched: Row) -> None:
@@ -403,9 +427,9 @@ class _Leaf:
 
     def check_identity(self) -> SearchKey:
         if self._identity is None:
-            in_root = column_places(self._target.relation, self.table)
-            places = [-1 if place < 0 else self._target.places[place] for place in in_root]
-            self._identity = identity_of(self._session, self.table, places, self._target.sent)
+            in_root = column_places(self.target.relation, self.table)
+            places = [-1 if place < 0 else self.target.places[place] for place in in_root]
+            self._identity = identity_of(self._session, self.table, places, self.target.sent)
         return self._identity
 
     def find(self, searched: Sequence[Any]) -> LiveRow | None:

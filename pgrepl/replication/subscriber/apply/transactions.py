@@ -14,24 +14,25 @@ changes tables with triggers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
-from pgrepl.catalog import statistics, tables
 from pgrepl.catalog import subscription as catalog
-from pgrepl.errors import PgError, Report, unsupported
+from pgrepl.catalog import tables
+from pgrepl.errors import PgError, unsupported
 from pgrepl.frozen import frozen
 from pgrepl.lake.crash_points import crash_point
 from pgrepl.lake.history import PREPARE
 from pgrepl.replication.log import ServerLog
-from pgrepl.replication.subscriber import ranges, state
+from pgrepl.replication.subscriber import conflicts, ranges, state
 from pgrepl.replication.subscriber.apply.play import Player
 from pgrepl.replication.subscriber.apply.progress import Progress
 from pgrepl.replication.subscriber.apply.triggers import AppliedOrigin, TriggeredTables, calling
 from pgrepl.replication.subscriber.apply.write import write
-from pgrepl.replication.subscriber.outcome import Applied, conflict_of
+from pgrepl.replication.subscriber.conflicts import Missed
+from pgrepl.replication.subscriber.outcome import Applied
 from pgrepl.replication.wire import messages as wire
 from pgrepl.replication.wire.messages import Message, SentRelation, TruncateMessage, WireTransaction
 from pgrepl.replication.wire.messages import Row as Values
@@ -63,6 +64,7 @@ class Batch:
     player: Player | None  # None: there is nothing to write
     error: PgError | None
     only: int = 0
+    failed: Sequence[Missed] = ()  # what the transaction with the error has missed
 
     @property
     def applied(self) -> Applied:
@@ -75,7 +77,8 @@ class Batch:
     def write(self) -> Applied:
         """Write the applied transactions, and move the origin; holding the write lock."""
         if self.player is not None:
-            _tell(self.session, self.subscription, self.player.missed, self.log)
+            conflicts.tell(self.session, self.subscription, self.player.conflicts.missed, self.log)
+            conflicts.tell(self.session, self.subscription, self.failed, self.log, kept=False)
             write(self.session, self.player, catalog.origin_name(self.subscription.oid))
             _store_ranges(self.session, self.subscription, self.player)
         return _advance(self.session, self.subscription, self.transactions, self.applied, self.log, self.only)
@@ -97,13 +100,11 @@ def play(
         return Batch(session, subscription, log, transactions, len(transactions), player, None, only)
     clean, error = failed
     assert player is not None
-    missed = player.missed_last
+    missed = player.conflicts.of_last
     player = _played(session, subscription, played[:clean], player.completed, only)[0] if clean else None
     if player is None:
-        _tell(session, subscription, missed, log)
-    else:
-        player.missed += missed
-    return Batch(session, subscription, log, transactions, clean + skipped, player, error, only)
+        conflicts.tell(session, subscription, missed, log, kept=False)
+    return Batch(session, subscription, log, transactions, clean + skipped, player, error, only, missed)
 
 
 def step_through(
@@ -190,7 +191,7 @@ def _apply_phase(
         player, failed = _played(session, subscription, [transaction])
         if failed is not None:
             raise failed[1]
-        _tell(session, subscription, player.missed, log)
+        conflicts.tell(session, subscription, player.conflicts.missed, log)
     try:
         if phase.kind == PREPARE:
             two_phase.prepare(session, subscription, transaction, player)
@@ -217,14 +218,6 @@ def _store_ranges(session: Session, subscription: tables.pg_subscription, player
                 state.set_table_state(session, subid, relid, catalog.DATASYNC, None)
 
 
-def _tell(session: Session, subscription: tables.pg_subscription, missed: Iterable[Report], log: ServerLog) -> None:
-    """Log and count the rows that were not found."""
-    for report in missed:
-        if (kind := conflict_of(report)) is not None:
-            statistics.count(session, statistics.SUBSCRIPTION, subscription.oid, **{kind: 1})
-        log.report(report)
-
-
 def _skips(subscription: tables.pg_subscription, transactions: Sequence[WireTransaction]) -> int:
     """The number of transactions at the start that ALTER SUBSCRIPTION … SKIP skips: one or none."""
     return int(bool(transactions) and transactions[0].finish_lsn == subscription.subskiplsn)
@@ -240,6 +233,11 @@ def _advance(
 ) -> Applied:
     if applied.transactions:
         first = transactions[0].finish_lsn
+        if subscription.subconflictlog:
+            if _skips(subscription, transactions):
+                conflicts.keep_skipped(session, subscription, transactions[0], log)
+        if subscription.subconflictlog and not only:  # a table's own stream may be ahead of the main one
+            conflicts.settle(session, subscription.oid, transactions[applied.transactions - 1].finish_lsn)
         if not only or first == subscription.subskiplsn:  # else it is for the main stream to say that it does not match
             _clear_skip(session, subscription, first, log)
         state.move(session, subscription.oid, applied.end_lsn, only)
@@ -288,7 +286,7 @@ def _write_portion(
     player.prefetch([part])
     with calling(session, player, AppliedOrigin(origin, transaction.end_lsn)):
         player.play(part)
-    _tell(session, subscription, player.missed, log)
+    conflicts.tell(session, subscription, player.conflicts.missed, log)
     write_so_far(player)
     _store_ranges(session, subscription, player)
     crash_point("apply.portion")

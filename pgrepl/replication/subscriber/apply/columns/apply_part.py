@@ -22,6 +22,7 @@ from pgrepl.lake.table_rows import TableRows, are_within
 from pgrepl.replication.subscriber.apply.columns.decide import LeafChanges, decide, leaving
 from pgrepl.replication.subscriber.apply.columns.described import MOST_BYTES, DescribedTable
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean
+from pgrepl.replication.subscriber.apply.columns.missed import MissedMessages, missed_messages
 from pgrepl.replication.subscriber.apply.columns.other_keys import KeptKeys, check_kept
 from pgrepl.replication.subscriber.apply.columns.parts import DealtPart
 from pgrepl.replication.subscriber.apply.columns.rows_to_write import rows_to_write
@@ -66,13 +67,15 @@ def _told(work: Callable[[Task, PartWatch], Answer], task: Task, watch: PartWatc
 @frozen
 class TableOfPart:
     """`described`: the table, or a leaf of a partitioned one (a DescribedTable, which parts share). `rows`: those that
-    may have the part's keys; `folder`: of the job, in the table's. `is_told`: whether old rows can be looked for."""
+    may have the part's keys; `folder`: of the job, in the table's. `is_told`: whether old rows can be looked for;
+    `foreign`: what other origins have written (a Foreign, which parts share), if conflicts are kept."""
 
     described: Shared
     truncates: tuple[int, ...]
     rows: TableRows
     folder: str
     is_told: bool = True
+    foreign: Shared | None = None
 
     @property
     def table(self) -> DescribedTable:
@@ -114,6 +117,7 @@ class AppliedPart:
     inlined: tuple[int, ...]  # row ids of inlined rows to delete
     kept: Mapping[tuple[int, ...], tuple[MessageFile, ...]]  # new rows' values of other unique indexes, by columns
     looked_up: Mapping[tuple[int, ...], int]  # number of keys looked up, by their columns
+    missed: MissedMessages
 
 
 def apply_part(task: PartToApply, watch: PartWatch) -> list[AppliedPart] | Unfinished:
@@ -167,7 +171,9 @@ def _to_table(task: PartToApply, each: LeafChanges, watch: PartWatch) -> Applied
         kept=kept,
         left=each.left,
         again=False,
+        looks=own.foreign is not None,
     )
+    missed = missed_messages(decided, None if own.foreign is None else own.foreign.value, each.left)
     if not decided.changes.fits(described.new_places, MOST_BYTES):
         raise Declined("many large values in one part")
     files = []
@@ -184,7 +190,7 @@ def _to_table(task: PartToApply, each: LeafChanges, watch: PartWatch) -> Applied
         left.append(LeftPositions(file_id, path, len(positions)))
     gone = () if own.truncates else tuple(inlined)
     ops = frozenset(np.unique(each.changes.op[each.changes.seq >= task.since]).tolist())
-    return AppliedPart(each.leaf, ops, tuple(files), tuple(left), gone, kept.files, dict(decided.looked_up))
+    return AppliedPart(each.leaf, ops, tuple(files), tuple(left), gone, kept.files, dict(decided.looked_up), missed)
 
 
 @frozen

@@ -43,6 +43,8 @@ class Decided:
     folded: Folded
     places: Places | None
     looked_up: Mapping[tuple[int, ...], int]  # number of keys looked up, by their columns
+    touched: Numbers  # the messages that are the first to change a row of the table, where that was asked …
+    touched_rows: Numbers  # … with the numbers of these rows
 
 
 def decide(
@@ -55,11 +57,12 @@ def decide(
     kept: KeptKeys | None = None,
     left: Numbers | None = None,
     again: bool = True,
+    looks: bool = False,
 ) -> Decided:
     """Messages with sequence numbers below `since` do not concern the table; `truncates`: the sequence numbers of its
     truncations, ascending. `kept`: where `changes` are one part of all, it takes the new rows' values of other unique
-    indexes, to be checked later. `left`: which messages are DELETEs that must find a row. Raises NotClean with the
-    sequence number of a message that cannot be carried out."""
+    indexes, to be checked later. `left`: which messages are DELETEs that must find a row. `looks`: tell `touched`.
+    Raises NotClean with the sequence number of a message that cannot be carried out."""
     import numpy as np
 
     changes = with_unsent(described, changes)
@@ -70,8 +73,8 @@ def decide(
         nothing = np.empty(0, np.int64)
         last = np.ones(len(inserts), np.bool_) if rounds is None else rounds == len(truncates)
         kept_rows, rest = np.flatnonzero(inserts & last), np.flatnonzero(inserts & ~last)
-        return Decided(changes, Folded(kept_rows, nothing, nothing, nothing, rest), None, {})
-    deciding = _Deciding(described, changes, within, kept, left, again)
+        return Decided(changes, Folded(kept_rows, nothing, nothing, nothing, rest, nothing), None, {}, nothing, nothing)
+    deciding = _Deciding(described, changes, within, kept, left, again, looks)
     try:
         found = deciding.run(inserts | updates, (updates | deletes) & changes.has_old, updates, rounds, len(truncates))
     except NotClean as obstacle:
@@ -102,6 +105,7 @@ class _Deciding:
         kept: KeptKeys | None,
         left: Numbers | None,
         again: bool,
+        looks: bool,
     ) -> None:
         self.described = described
         self.changes = changes
@@ -109,6 +113,7 @@ class _Deciding:
         self.kept = kept
         self.left = left
         self.again = again
+        self.looks = looks
 
     def run(self, new: Numbers, old: Numbers, updates: Numbers, rounds: Numbers | None, truncates: int) -> Decided:
         import numpy as np
@@ -166,10 +171,14 @@ class _Deciding:
             number[order] = np.cumsum(first) - 1
             rounds = rounds[message]
             folded = fold.named_by(fold.fold(message, number, step, places.exists, rounds, truncates + 1), row)
-        if changes.unchanged:
+        touched = touched_rows = order[:0]
+        if changes.unchanged or self.looks:
             steps = steps_of(message, step, order, first, row, rounds)
+            begins = steps.begins & (steps.row != NOT_THERE) & (steps.step != fold.ENTER)
+            touched, touched_rows = steps.message[begins], steps.row[begins]
+        if changes.unchanged:
             changes = with_kept(described, self.within, changes, steps, places, folded)
-        return Decided(changes, folded, places, looked_up)
+        return Decided(changes, folded, places, looked_up, touched, touched_rows)
 
     def _check_others(self, places: Places, messages: Numbers, key: Numbers) -> dict[tuple[int, ...], int]:
         import numpy as np

@@ -14,6 +14,7 @@ A TRUNCATE begins a new round in which the table has no rows; nothing is left of
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.frozen import frozen
@@ -40,6 +41,7 @@ class Folded:
     replaced: Numbers  # … with these keys, one each
     deleted: Numbers  # keys whose rows are deleted and not replaced
     passing: Numbers  # messages that are carried out, but whose new row does not last: it is only checked
+    missed: Numbers  # messages that find no row
 
 
 class NotClean(Exception):
@@ -84,7 +86,7 @@ def fold_sorted(message: Numbers, step: Steps, order: Numbers, first: Truths, ro
 
 def named_by(folded: Folded, row: Numbers) -> Folded:
     """The keys replaced by the numbers of their rows."""
-    return Folded(folded.inserted, folded.updated, row[folded.replaced], row[folded.deleted], folded.passing)
+    return replace(folded, replaced=row[folded.replaced], deleted=row[folded.deleted])
 
 
 def _alone(message: Numbers, step: Steps, row: Numbers) -> Folded:
@@ -98,7 +100,12 @@ def _alone(message: Numbers, step: Steps, row: Numbers) -> Folded:
         raise NotClean(int(message[dirty][0]))
     changed = np.flatnonzero((step == UPDATE) & there)
     return Folded(
-        message[inserts], message[changed], row[changed], row[((step == DELETE) | takes) & there], message[:0]
+        message[inserts],
+        message[changed],
+        row[changed],
+        row[((step == DELETE) | takes) & there],
+        message[:0],
+        message[~there & ~inserts],
     )
 
 
@@ -114,6 +121,7 @@ def _joined(one: Folded, other: Folded) -> Folded:
         replaced[order],
         np.concatenate([one.deleted, other.deleted]),
         np.sort(np.concatenate([one.passing, other.passing])),
+        np.sort(np.concatenate([one.missed, other.missed])),
     )
 
 
@@ -130,7 +138,7 @@ def fold(
     slot, step, message = slot[order], step[order], message[order]
     if not len(slot):
         nothing = np.empty(0, np.int64)
-        return Folded(nothing, nothing, nothing, nothing, nothing)
+        return Folded(nothing, nothing, nothing, nothing, nothing, nothing)
     first = np.ones(len(slot), np.bool_)
     first[1:] = slot[1:] != slot[:-1]
     starts = np.flatnonzero(first)
@@ -178,6 +186,7 @@ def fold(
         *_together(message, slot % keys, changed, moved, origin),
         slot[goes] % keys,
         np.sort(message[rows]),
+        np.sort(message[~state & ((step == UPDATE) | (step == DELETE) | (step == LEAVE))]),
     )
 
 

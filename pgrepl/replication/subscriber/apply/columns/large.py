@@ -37,6 +37,7 @@ from pgrepl.replication.subscriber.apply.columns.apply_part import (
 )
 from pgrepl.replication.subscriber.apply.columns.described import DescribedTable
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean
+from pgrepl.replication.subscriber.apply.columns.missed import MissedMessages, joined
 from pgrepl.replication.subscriber.apply.columns.other_keys import IndexValues, index_relation
 from pgrepl.replication.subscriber.apply.columns.partitions import PartitionTree
 from pgrepl.replication.subscriber.apply.columns.parts import DealtPart, Play, as_they_are, by_key, values_of
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from pgrepl.lake.kernels.part import Kernel
     from pgrepl.lake.table import LakeTable
     from pgrepl.lake.write import Write
+    from pgrepl.replication.subscriber.row_origins import Foreign
 
 Answer = TypeVar("Answer")
 
@@ -64,6 +66,7 @@ class LargeTarget:
     described: DescribedTable
     truncates: tuple[int, ...]
     is_told: bool = True
+    foreign: Foreign | None = None
 
 
 class LargeApply:
@@ -86,6 +89,7 @@ class LargeApply:
         self._number = number
         self._most = most
         self._first = next(iter(targets.values()))  # all have the same key
+        self.missed: dict[int, MissedMessages] = {}
 
     def stage(self, messages: MessageFiles, since: int, spill: str) -> dict[int, frozenset[int]]:
         """Apply the messages, and enter the files into the writes: the kinds of the messages that each table has got.
@@ -110,6 +114,7 @@ class LargeApply:
         for target in self._targets.values():
             if target.truncates:
                 target.write.truncate()
+        self.missed = {oid: joined(each.missed for each in own) for oid, own in applied.items()}
         return {oid: frozenset().union(*(each.ops for each in own)) for oid, own in applied.items()}
 
     def _arrive(
@@ -142,9 +147,12 @@ class LargeApply:
     ) -> Iterator[PartToApply]:
         tree = None if self._tree is None else Shared(self._tree)
         described = {oid: Shared(target.described) for oid, target in self._targets.items()}
+        foreign = {oid: None if t.foreign is None else Shared(t.foreign) for oid, t in self._targets.items()}
         for number, (part, rows) in enumerate(self._parts(messages)):
             tables = {
-                oid: TableOfPart(described[oid], target.truncates, rows[oid], folders[oid], target.is_told)
+                oid: TableOfPart(
+                    described[oid], target.truncates, rows[oid], folders[oid], target.is_told, foreign[oid]
+                )
                 for oid, target in self._targets.items()
             }
             yield PartToApply(messages.relation, part, number, since, spill, tables, tree)

@@ -26,15 +26,16 @@ from pgrepl.lake.commit import Stale
 from pgrepl.lake.crash_points import crash_point
 from pgrepl.lake.table import lake_table
 from pgrepl.lake.write import Write
-from pgrepl.replication.log import LogOf
+from pgrepl.replication.log import LogOf, ServerLog
 from pgrepl.replication.publisher.protocol import ChangeStream, PublisherError, StreamRequest, is_met_again
 from pgrepl.replication.publisher.slots import is_decoded
-from pgrepl.replication.subscriber import ranges, state
+from pgrepl.replication.subscriber import conflicts, ranges, state
 from pgrepl.replication.subscriber.apply.columns.decide import LeafChanges
 from pgrepl.replication.subscriber.apply.columns.describe import described_leaves
 from pgrepl.replication.subscriber.apply.columns.described import DescribedTable
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean
 from pgrepl.replication.subscriber.apply.columns.large import LargeApply, LargeTarget, player
+from pgrepl.replication.subscriber.apply.columns.missed import ConflictsOfBatch, MissedMessages
 from pgrepl.replication.subscriber.apply.columns.partitions import (
     PartitionTree,
     by_leaf,
@@ -45,7 +46,9 @@ from pgrepl.replication.subscriber.apply.columns.table import TableApply, check_
 from pgrepl.replication.subscriber.apply.roles import acting_for
 from pgrepl.replication.subscriber.apply.target import differing_types, find_target, match_columns, target_or_none
 from pgrepl.replication.subscriber.apply.truncate_targets import emptied_by
+from pgrepl.replication.subscriber.conflicts import Conflict, Decisions
 from pgrepl.replication.subscriber.convert import row_errors
+from pgrepl.replication.subscriber.row_origins import NOBODYS, Foreign, foreign_rows
 from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE, RelationChanges, WireBatch
 from pgrepl.replication.wire.file_changes import MessageFiles
 from pgrepl.replication.wire.message_files import MessageFolder, most_held
@@ -79,6 +82,7 @@ class StagedBatch:
         """`check` raises what ends the work. `only`: the table whose changes are applied; 0: all are."""
         self.batch = batch
         self._check = check
+        self._only = only
         self._writes: dict[int, Write] = {}  # by oid of the table or leaf
         self._sources: dict[int, SentRelation] = {}  # by oid, the sent relation that changes the table
         self._session = session
@@ -86,10 +90,13 @@ class StagedBatch:
         self._snapshot = session.transaction.numbering.last_snapshot()  # at which tables are read
         self._states = state.states_for(session, subscription.oid, only)
         self._in_pieces = ranges.ranges_of_unready(session, subscription.oid, self._states)
+        self._foreigns: dict[int, Foreign] = {}
         self._emptied: dict[int, list[int]] = {}  # sequence numbers of truncations by table
         self._truncated: list[int] = []
         self._restarted: list[int] = []
         self.by_spark = False  # Spark has done the work for some table
+        self.conflicts = ConflictsOfBatch(session, catalog.origin_name(subscription.oid), batch)
+        self.told: list[Conflict] = []
         self.passed = 0  # changes that are not applied: the table's copy has them already, or is still to come
 
     def stage(self) -> None:
@@ -118,6 +125,7 @@ class StagedBatch:
             files.settle()
         for write in self._writes.values():
             write.stage()
+        self.told = self.conflicts.told()
 
     def _stage_large(self, target: Relation, messages: MessageFiles, since: int) -> bool:
         """Apply the messages in parts, if they are more than memory is to hold. False: they are few."""
@@ -148,6 +156,7 @@ class StagedBatch:
         with acting_for(session, self._subscription, target):
             for oid, kinds in done.items():
                 self._check_gets(oid, kinds, messages.relation)
+                self._take(target, relation(session, oid), large.missed[oid])
         self.by_spark |= on_spark
         return True
 
@@ -165,7 +174,9 @@ class StagedBatch:
                 check_identity(self._session, root, tree, oid, messages.relation)
             except Declined:
                 is_told = False
-        return LargeTarget(self._write(oid), described, tuple(sorted(self._emptied.get(oid, ()))), is_told)
+        return LargeTarget(
+            self._write(oid), described, tuple(sorted(self._emptied.get(oid, ()))), is_told, self._foreign(oid)
+        )
 
     def _decided(self, target: Relation, changes: RelationChanges, since: int) -> list[TableApply]:
         """Decide what the changes do to their table, or to each leaf."""
@@ -185,10 +196,26 @@ class StagedBatch:
                     emptied,
                     self._write(leaf.oid),
                     left=each.left,
+                    foreign=self._foreign(leaf.oid),
                 )
                 table.decide()
+                self._take(target, leaf, table.missed)
             found.append(table)
         return found
+
+    def _foreign(self, oid: int) -> Foreign | None:
+        """What of a table other origins have written; None: conflicts are not kept."""
+        if not self._subscription.subconflictlog:
+            return None
+        found = self._foreigns.get(oid)
+        if found is None:
+            own = catalog.origin_name(self._subscription.oid)
+            found = foreign_rows(self._session, self._write(oid).table, own, self._snapshot)
+            self._foreigns[oid] = found
+        return found
+
+    def _take(self, target: Relation, leaf: Relation, missed: MissedMessages) -> None:
+        self.conflicts.take(target, leaf, self._write(leaf.oid), missed, self._foreigns.get(leaf.oid, NOBODYS))
 
     def _leaves(self, target: Relation, changes: RelationChanges, since: int) -> list[LeafChanges]:
         session = self._session
@@ -278,6 +305,16 @@ class StagedBatch:
         restart_sequences(session, self._restarted)
         session.transaction.numbering.store_snapshot()
 
+    def tell(self, log: ServerLog) -> None:
+        """Count, log and keep the conflicts, once the batch has been written."""
+        found, subid = self.conflicts.kinds, self._subscription.oid
+        conflicts.count(self._session, subid, found)
+        if self._subscription.subconflictlog:
+            conflicts.log_all(log, self.told, found.total())
+            conflicts.keep(self._session, subid, self.told, conflicts.NOTED)
+        if self._subscription.subconflictlog and not self._only:
+            conflicts.settle(self._session, subid, self.batch.transactions[-1].finish_lsn)
+
     def discard(self) -> None:
         for write in self._writes.values():
             write.discard()
@@ -359,6 +396,7 @@ def commit_batch(
     lock: Callable[[], None],
     check: Callable[[], None],
     only: int,
+    log: ServerLog,
 ) -> StagedBatch | None:
     """Stage and commit: the batch as far as it was applied. None: nothing was applied, and the write lock is not held.
     `check`, `only`: see StagedBatch."""
@@ -383,6 +421,7 @@ def commit_batch(
         except BaseException:
             staged.discard()
             raise
+        staged.tell(log)
         engine.done(session, _WORK, Engine.SPARK if staged.by_spark else Engine.COLUMNS)
         return staged
     engine.declined(session, _WORK, "others write to the tables", "changes are not applied by columns")
@@ -397,9 +436,10 @@ def receive(
     log: LogOf,
 ) -> tuple[WireBatch, int] | None:
     """A large batch, and the LSN where it ends. None if transactions must be applied one by one: ALTER SUBSCRIPTION …
-    SKIP is pending, a logical slot decodes this database, or the log reports each row that is not found."""
+    SKIP is pending, or what was decided about a conflict; a logical slot decodes this database, or the log reports each
+    row that is not found."""
     least = engine.least_changes(session)
-    if subscription.subskiplsn or is_decoded(session) or log.hears("DEBUG1"):
+    if subscription.subskiplsn or is_decoded(session) or log.hears("DEBUG1") or Decisions(session, subscription):
         return None
     try:
         found = stream.batch(wanted, least)

@@ -17,6 +17,7 @@ from pgrepl.replication.subscriber.apply.columns.decide import decide, leaving
 from pgrepl.replication.subscriber.apply.columns.describe import described
 from pgrepl.replication.subscriber.apply.columns.described import MOST_BYTES
 from pgrepl.replication.subscriber.apply.columns.key_columns import table_keys
+from pgrepl.replication.subscriber.apply.columns.missed import missed_messages
 from pgrepl.replication.subscriber.apply.columns.rows_to_write import RowsToWrite, rows_to_write
 from pgrepl.replication.subscriber.apply.roles import check_target_privilege
 from pgrepl.replication.subscriber.convert import MatchedColumns
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from pgrepl.catalog.session import Session
+    from pgrepl.replication.subscriber.row_origins import Foreign
 
     Numbers = npt.NDArray[Any]
 
@@ -44,10 +46,11 @@ class TableApply:
         write: Write,
         *,
         left: Numbers | None = None,
+        foreign: Foreign | None = None,
     ) -> None:
         """Changes with sequence numbers below `since` do not concern the table. `write` takes deleted rows and new
         files. The `target` is the table, or the partitioned table whose rows are routed to it. `left`: which changes
-        delete a row that goes to another leaf."""
+        delete a row that goes to another leaf. `foreign`: what other origins have written, if conflicts are kept."""
         self.relation = table
         self.table: LakeTable = write.table
         self.write = write
@@ -59,6 +62,7 @@ class TableApply:
         self._truncates = sorted(truncates)
         self._target = target
         self._left = left
+        self._foreign = foreign
 
     def decide(self) -> None:
         """Raises NotClean with the sequence number of a message that cannot be carried out."""
@@ -76,7 +80,9 @@ class TableApply:
             since=self._since,
             truncates=self._truncates,
             left=self._left,
+            looks=self._foreign is not None,
         )
+        self.missed = missed_messages(self._decided, self._foreign, self._left)
         for attnums, count in self._decided.looked_up.items():
             count_index_scans(self._session, self.table.oid, attnums, count)
         self._changes = self._decided.changes

@@ -1,0 +1,116 @@
+"""The conflicts that messages meet which are applied one by one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from pgrepl.catalog.relation import Relation
+from pgrepl.errors import PgError, Report
+from pgrepl.lake.table import lake_table
+from pgrepl.replication.subscriber.apply.journal import LiveRow
+from pgrepl.replication.subscriber.apply.overlay import Overlay
+from pgrepl.replication.subscriber.apply.progress import Progress
+from pgrepl.replication.subscriber.apply.target import TargetTable
+from pgrepl.replication.subscriber.conflicts import (
+    DELETE_DIFFERS,
+    DELETE_MISSING,
+    INSERT_EXISTS,
+    MOST,
+    MULTIPLE,
+    UPDATE_DIFFERS,
+    UPDATE_EXISTS,
+    UPDATE_MISSING,
+    Missed,
+    Rejected,
+    Taken,
+    Telling,
+)
+from pgrepl.replication.subscriber.row_origins import NOBODYS, Foreign, foreign_rows
+from pgrepl.replication.wire.messages import DELETE, Message, Row
+
+if TYPE_CHECKING:
+    from pgrepl.catalog import tables
+    from pgrepl.catalog.session import Session
+
+
+class _Leaf(Protocol):
+    """A table that holds rows: a leaf partition, or the target itself."""
+
+    table: Relation
+    target: TargetTable
+
+    @property
+    def overlay(self) -> Overlay: ...
+
+    def new_row(self, message: Message) -> Row | None: ...
+
+
+class ConflictsMet:
+    def __init__(self, session: Session, subscription: tables.pg_subscription, progress: Progress) -> None:
+        self.missed: list[Missed] = []  # rows that were not found, or that another origin has written
+        self._before = 0
+        self._session = session
+        self._progress = progress
+        self._keeps = bool(subscription.subconflictlog)
+        self._foreign: dict[int, Foreign] = {}  # by table, what of it other origins have written
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        self._before = len(self.missed)
+
+    @property
+    def of_last(self) -> list[Missed]:
+        """What the transaction applied last has missed."""
+        return self.missed[self._before :]
+
+    def _telling(self, leaf: _Leaf, message: Message) -> Telling:
+        return Telling(self._session, leaf.target, leaf.table, message, self._progress)
+
+    def miss(self, leaf: _Leaf, message: Message, searched: Row, what: str) -> None:
+        """Note that a row was not found, which is no error. `what`: the end of 17's message."""
+        conflict = None
+        if self._keeps and len(self.missed) < MOST:
+            conflict = self._telling(leaf, message).missing(searched, leaf.new_row(message))
+        text = f"logical replication did not find row to be {what}"
+        report = Report("DEBUG1", "00000", text, context=self._progress.context)
+        kind = DELETE_MISSING if message.operation == DELETE else UPDATE_MISSING
+        self.missed.append(Missed(kind, report, conflict))
+
+    def look(self, leaf: _Leaf, message: Message, live: LiveRow, searched: Row) -> None:
+        """Note that a row which is about to change was written by another origin."""
+        if not self._keeps or live.place is None or live.changed:
+            return
+        origin = self._of_others(leaf.table).of(live.place)
+        if origin is not None:
+            conflict = None
+            if len(self.missed) < MOST:
+                conflict = self._telling(leaf, message).differs(live.row, origin, searched, leaf.new_row(message))
+            kind = DELETE_DIFFERS if message.operation == DELETE else UPDATE_DIFFERS
+            self.missed.append(Missed(kind, None, conflict))
+
+    def _of_others(self, table: Relation) -> Foreign:
+        found = self._foreign.get(table.oid)
+        if found is None:
+            snapshot = self._session.transaction.numbering.last_snapshot()
+            own = lake_table(self._session, table.oid)
+            found = foreign_rows(self._session, own, self._progress.origin, snapshot) if self._keeps else NOBODYS
+            self._foreign[table.oid] = found
+        return found
+
+    def rejected(
+        self, error: PgError, leaf: _Leaf, message: Message, row: Row, live: LiveRow | None, searched: Row | None
+    ) -> PgError:
+        """The error of a row whose key another row has, told as a conflict."""
+        taken = []
+        for index, values, holder, stored in leaf.overlay.taken(row, live):
+            other = holder.row if isinstance(holder, LiveRow) else stored
+            place = holder.place if isinstance(holder, LiveRow) else holder
+            origin = None if place is None else self._of_others(leaf.table).of(place)
+            if other is not None:
+                taken.append(Taken(index, values, other, origin))
+        if not taken:
+            return error
+        kind = INSERT_EXISTS if live is None else UPDATE_EXISTS
+        kind = MULTIPLE if len(taken) > 1 else kind
+        conflict = self._telling(leaf, message).exists(kind, taken, searched, row) if self._keeps else None
+        return Rejected(error, kind, conflict)

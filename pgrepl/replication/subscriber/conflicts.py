@@ -1,0 +1,403 @@
+"""Conflicts of the publisher's changes with what is here, of the kinds and in the words of PostgreSQL 18 (conflict.c).
+
+All of them are counted. With the subscription's conflict_log they are logged, too, and kept in pgrepl_conflict, in the
+commit of the batch that they belong to: of one batch the first MOST. The states of a kept conflict:
+
+    noted        the change was applied, or there was nothing to apply it to
+    stopped      the change has stopped the subscription → applied once the transaction is
+    mending      another row is to be applied in its place → retried
+    discarding   the change is to be left out → discarded
+    skipped      a change of a transaction that was skipped → retried, discarded
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog import statistics, tables
+from pgrepl.catalog.indexes import identity_or_primary_key
+from pgrepl.catalog.relation import Relation
+from pgrepl.catalog.sql import LAST_CONFLICT, PRUNE_CONFLICTS
+from pgrepl.catalog.store import delete, insert_many, rows, update
+from pgrepl.errors import Declined, PgError, Report
+from pgrepl.expr.context import Call, Context
+from pgrepl.expr.functions.json_making import to_jsonb_tree
+from pgrepl.expr.index_info import index_info
+from pgrepl.frozen import frozen
+from pgrepl.replication.log import ServerLog
+from pgrepl.replication.subscriber.apply.progress import Progress
+from pgrepl.replication.subscriber.apply.target import TargetTable
+from pgrepl.replication.subscriber.outcome import CONFLICTS
+from pgrepl.replication.subscriber.row_origins import RowOrigin
+from pgrepl.replication.wire.binary_values import as_text
+from pgrepl.replication.wire.messages import DELETE, INSERT, UNCHANGED, Message, TruncateMessage, WireTransaction
+from pgrepl.rows.checks_text import index_key, row_text
+from pgrepl.types import oids
+from pgrepl.types.json import sorted_object, to_jsonb
+from pgrepl.types.text import write_text
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session import Session
+    from pgrepl.rows.unique import UniqueIndex
+
+Row = Sequence[Any]
+
+INSERT_EXISTS, UPDATE_DIFFERS, UPDATE_EXISTS, UPDATE_MISSING, DELETE_DIFFERS, DELETE_MISSING, MULTIPLE = CONFLICTS
+SKIPPED_CHANGE = "skipped"  # no conflict: a change of a transaction that was skipped
+_EXISTS = frozenset({INSERT_EXISTS, UPDATE_EXISTS, MULTIPLE})
+
+NOTED, STOPPED, MENDING, DISCARDING, SKIPPED = "noted", "stopped", "mending", "discarding", "skipped"
+APPLIED, RETRIED, DISCARDED = "applied", "retried", "discarded"
+_ENDS = {STOPPED: APPLIED, MENDING: RETRIED, DISCARDING: DISCARDED}  # when the transaction has been applied
+
+MOST = 1000  # conflicts of one batch that are logged and kept
+_KEPT = 100_000  # conflicts, after which the oldest that are over are removed
+
+
+@frozen
+class Conflict:
+    """`operation`: of the message. Rows are the text of jsonb objects; `key`: what the row was looked for by, or what
+    another row has. `origin`: of the local row."""
+
+    kind: str
+    operation: str
+    schema: str
+    name: str
+    xid: int
+    finish_lsn: int
+    detail: str | None
+    context: str | None
+    key: str | None
+    local_row: str | None
+    remote_row: str | None
+    origin: str | None = None
+
+    @property
+    def report(self) -> Report:
+        sqlstate = "23505" if self.kind in _EXISTS else "40001"
+        message = f'conflict detected on relation "{self.schema}.{self.name}": conflict={self.kind}'
+        return Report("LOG", sqlstate, message, self.detail, context=self.context)
+
+
+@frozen
+class Missed:
+    """A row that was not found, or that another origin has written. `report`: what 17 says of it."""
+
+    kind: str
+    report: Report | None
+    conflict: Conflict | None  # None: it is not kept
+
+
+class Rejected(PgError):
+    """A unique violation that ends the batch before its transaction."""
+
+    def __init__(self, error: PgError, kind: str, conflict: Conflict | None) -> None:
+        super().__init__(error.sqlstate, error.message)
+        self.report = error.report
+        self.kind = kind
+        self._conflict = conflict
+
+    @property
+    def told(self) -> Conflict | None:
+        """The conflict, with the context of the error; None: the subscription keeps none."""
+        return None if self._conflict is None else replace(self._conflict, context=self.report.context)
+
+
+@frozen
+class Taken:
+    """An index in which another row has the key: the row, and its origin."""
+
+    index: UniqueIndex
+    values: tuple[Any, ...]
+    row: Row
+    origin: RowOrigin | None
+
+
+# --- how a conflict is told -------------------------------------------------------------------------------------------
+
+
+@frozen
+class Telling:
+    """Describes conflicts of one message with rows of a table, which is the target or a leaf of it. `searched`: what
+    the row is looked for by, `remote`: the new row, both by the table's columns."""
+
+    session: Session
+    target: TargetTable
+    table: Relation
+    message: Message
+    progress: Progress
+
+    def missing(self, searched: Row, remote: Row | None) -> Conflict:
+        done = "deleted" if self.message.operation == DELETE else "updated"
+        kind = DELETE_MISSING if self.message.operation == DELETE else UPDATE_MISSING
+        first = f"Could not find the row to be {done}."
+        return self._conflict(kind, [self._detail(first, None, None, remote, searched)], searched, None, None)
+
+    def differs(self, local: Row, origin: RowOrigin, searched: Row, remote: Row | None) -> Conflict:
+        deletes = self.message.operation == DELETE
+        first = f"{'Deleting' if deletes else 'Updating'} the row that was {_whose(self.session, origin)}."
+        detail = self._detail(first, None, local, remote, searched)
+        return self._conflict(DELETE_DIFFERS if deletes else UPDATE_DIFFERS, [detail], searched, local, origin.name)
+
+    def exists(self, kind: str, taken: Sequence[Taken], searched: Row | None, remote: Row) -> Conflict:
+        details = []
+        for each in taken:
+            when = "" if each.origin is None else f", {_whose(self.session, each.origin, of_key=True)}"
+            first = f'Key already exists in unique index "{each.index.info.name}"{when}.'
+            key = index_key(self.session, each.index.info, each.values)
+            details.append(self._detail(first, key, each.row, remote, searched))
+        index = taken[0].index.info
+        attributes = [self.table.attribute_by_number(number) for number in index.columns[: index.key_count]]
+        held = {
+            attribute.name: self._tree(value, attribute.type)
+            for attribute, value in zip(attributes, taken[0].values, strict=True)
+            if attribute is not None
+        }
+        origin = None if taken[0].origin is None else taken[0].origin.name
+        found = self._conflict(kind, details, None, taken[0].row, origin)
+        return replace(found, key=_text(held))
+
+    def _detail(self, first: str, key: str | None, local: Row | None, remote: Row | None, searched: Row | None) -> str:
+        """As errdetail_apply_conflict and build_tuple_value_details."""
+        parts = [key or ""]
+        for name, row in (("existing local row", local), ("remote row", remote)):
+            shown = None if row is None else row_text(self.session, self.table, row)
+            parts.append("" if shown is None else f"{name} {shown}")
+        parts.append(self._identity(searched))
+        said = "; ".join(filter(None, parts))
+        return f"{first}\n{said[0].upper()}{said[1:]}." if said else first
+
+    def _identity(self, searched: Row | None) -> str:
+        if searched is None:
+            return ""
+        index = identity_or_primary_key(self.session, self.table)
+        if index is None:
+            shown = row_text(self.session, self.table, searched)
+            return "" if shown is None else f"replica identity full {shown}"
+        values = [searched[number - 1] for number in index.indkey[: index.indnkeyatts]]
+        key = index_key(self.session, index_info(self.session, index.indexrelid), values)
+        return "" if key is None else f"replica identity {key.removeprefix('Key ')}"
+
+    def _conflict(
+        self, kind: str, details: list[str], searched: Row | None, local: Row | None, origin: str | None
+    ) -> Conflict:
+        return Conflict(
+            kind,
+            self.message.operation,
+            self.table.schema,
+            self.table.name,
+            self.progress.xid,
+            self.progress.finish_lsn,
+            "\n".join(details),
+            self.progress.context,
+            None if searched is None else self._row(searched, self.key_columns),
+            None if local is None else self._row(local, None),
+            remote_row(self.session, self.message),
+            origin,
+        )
+
+    @property
+    def key_columns(self) -> frozenset[int] | None:
+        index = identity_or_primary_key(self.session, self.table)
+        return None if index is None else frozenset(index.indkey[: index.indnkeyatts])
+
+    def _row(self, row: Row, attnums: frozenset[int] | None) -> str:
+        return _text(
+            {
+                each.name: self._tree(row[each.num - 1], each.type)
+                for each in self.table.columns
+                if attnums is None or each.num in attnums
+            }
+        )
+
+    def _tree(self, value: Any, typid: int) -> Any:
+        return to_jsonb_tree(Call(Context(self.session), (), 0), value, typid)
+
+
+def remote_row(session: Session, message: Message) -> str | None:
+    """The new row as it was sent, without what was not sent."""
+    return None if message.new is None else _sent(session, message, message.new)
+
+
+def _sent_key(session: Session, message: Message) -> str | None:
+    """What the row is looked for by, as it was sent."""
+    if message.operation == INSERT:
+        return None
+    return _sent(session, message, message.old or message.new or (), key=not message.whole_old)
+
+
+def _sent(session: Session, message: Message, row: Row, *, key: bool = False) -> str:
+    call = Call(Context(session), (), 0)
+    return _text(
+        {
+            column.name: to_jsonb_tree(call, _as_text(value, column.sent_as), column.type)
+            for column, value in zip(message.relation.columns, row, strict=True)
+            if value is not UNCHANGED and (column.is_key or not key)
+        }
+    )
+
+
+def _as_text(value: Any, typid: int) -> Any:
+    try:
+        return as_text(value, typid)
+    except Declined:
+        return "\\x" + bytes(value).hex()
+
+
+def _text(pairs: dict[str, Any]) -> str:
+    return str(to_jsonb(sorted_object(pairs)))
+
+
+def _whose(session: Session, origin: RowOrigin, *, of_key: bool = False) -> str:
+    at = write_text(origin.at, oids.TIMESTAMPTZ, session.text_style)
+    if origin.name is None:
+        by = "modified locally"
+    else:
+        by = f'modified by {"" if of_key else "a different "}origin "{origin.name}"'
+    return f"{by} in transaction {origin.xid} at {at}"
+
+
+# --- what is kept -----------------------------------------------------------------------------------------------------
+
+
+def count(session: Session, subid: int, kinds: Counter[str]) -> None:
+    if kinds:
+        counted = {f"confl_{kind}": number for kind, number in kinds.items()}
+        statistics.count(session, statistics.SUBSCRIPTION, subid, **counted)
+
+
+def tell(
+    session: Session,
+    subscription: tables.pg_subscription,
+    missed: Iterable[Missed],
+    log: ServerLog,
+    *,
+    kept: bool = True,
+) -> None:
+    """Count, log and keep rows that were not found or that others have written. Without `kept` the transaction has
+    failed: it will be applied again."""
+    found = list(missed)
+    conflicts = [each.conflict for each in found if each.conflict is not None]
+    for each in found:
+        if each.conflict is None and each.report is not None and not subscription.subconflictlog:
+            log.report(each.report)
+    log_all(log, conflicts, len(found) if subscription.subconflictlog else 0)
+    if kept:
+        keep(session, subscription.oid, conflicts, NOTED)
+    count(session, subscription.oid, Counter(each.kind for each in found))  # last: a log may refuse to be written
+
+
+def log_all(log: ServerLog, conflicts: Sequence[Conflict], number: int) -> None:
+    """Log conflicts; `number`: of all, these are the first."""
+    for each in conflicts:
+        log.report(each.report)
+    if number > len(conflicts):
+        log.log(f"{number - len(conflicts)} more conflicts are counted, but neither logged nor kept")
+
+
+def keep(session: Session, subid: int, conflicts: Sequence[Conflict], state: str) -> None:
+    """Add conflicts to pgrepl_conflict; holding the write lock."""
+    if not conflicts:
+        return
+    session.transaction.require_write()
+    last = int(session.link.execute(LAST_CONFLICT)[0][0])
+    now = statistics.now()
+    insert_many(
+        session,
+        tables.pgrepl_conflict,
+        [
+            {
+                "id": number, "subid": subid, "happened": now, "finish_lsn": each.finish_lsn, "xid": each.xid,
+                "schemaname": each.schema, "relname": each.name, "operation": each.operation, "kind": each.kind,
+                "state": state, "detail": each.detail, "key": each.key, "local_row": each.local_row,
+                "remote_row": each.remote_row, "origin": each.origin, "mended_row": None,
+            }
+            for number, each in enumerate(conflicts, last + 1)
+        ],
+    )  # fmt: skip
+    session.link.execute(PRUNE_CONFLICTS, (subid, last + len(conflicts) - _KEPT, STOPPED, MENDING, DISCARDING, SKIPPED))
+
+
+def keep_rejected(session: Session, subid: int, conflict: Conflict) -> None:
+    """Keep the conflict that has stopped the subscription, once: it is met at each attempt."""
+    known = rows(session, tables.pgrepl_conflict, subid=subid, finish_lsn=conflict.finish_lsn, state=(STOPPED, MENDING))
+    if not any((each.operation, each.remote_row) == (conflict.operation, conflict.remote_row) for each in known):
+        keep(session, subid, [conflict], STOPPED)
+
+
+def keep_skipped(
+    session: Session, subscription: tables.pg_subscription, skipped: WireTransaction, log: ServerLog
+) -> None:
+    """Keep the changes of a transaction that is skipped, so that they can be played again."""
+    if not subscription.subconflictlog:
+        return
+    delete(session, tables.pgrepl_conflict, subid=subscription.oid, finish_lsn=skipped.finish_lsn, state=STOPPED)
+    changes = (each for each in skipped.messages if not isinstance(each, TruncateMessage))
+    found = [
+        Conflict(
+            SKIPPED_CHANGE, each.operation, each.relation.schema, each.relation.name, skipped.xid, skipped.finish_lsn,
+            None, None, _sent_key(session, each), None, remote_row(session, each),
+        )
+        for each in islice(changes, MOST)
+    ]  # fmt: skip
+    keep(session, subscription.oid, found, SKIPPED)
+    if skipped.size > len(found):
+        log.log(f"{skipped.size - len(found)} more changes of the skipped transaction are not kept")
+
+
+# --- what the user has decided ----------------------------------------------------------------------------------------
+
+
+class Decisions:
+    """What is to become of changes that have stopped the subscription: they are left out, or other rows take their
+    place."""
+
+    def __init__(self, session: Session, subscription: tables.pg_subscription) -> None:
+        self._session = session
+        self._by_lsn: dict[int, list[tables.pgrepl_conflict]] = {}
+        if subscription.subconflictlog:
+            for row in rows(session, tables.pgrepl_conflict, subid=subscription.oid, state=(MENDING, DISCARDING)):
+                self._by_lsn.setdefault(row.finish_lsn, []).append(row)
+
+    def __bool__(self) -> bool:
+        return bool(self._by_lsn)
+
+    def of(self, message: Message, finish_lsn: int) -> Message | None:
+        """The message that is applied; None: none is."""
+        found = self._by_lsn.get(finish_lsn)
+        if not found:
+            return message
+        sent = remote_row(self._session, message)
+        for row in found:
+            if (row.operation, row.remote_row) == (message.operation, sent):
+                return None if row.mended_row is None else _mended(self._session, message, row.mended_row)
+        return message
+
+
+def _mended(session: Session, message: Message, text: str) -> Message:
+    """The message with the values of a jsonb object."""
+    from pgrepl.types.json import jsonb_tree
+    from pgrepl.types.text import reader
+
+    values = jsonb_tree(text)
+    assert message.new is not None
+    new = list(message.new)
+    for place, column in enumerate(message.relation.columns):
+        if column.name in values:
+            value = values[column.name]
+            if value is not None:
+                shown = value if isinstance(value, str) else str(to_jsonb(value))
+                value = reader(column.type)(shown, column.typmod, session.text_style)
+            new[place] = value
+    return replace(message, new=tuple(new))
+
+
+def settle(session: Session, subid: int, finish_lsn: int) -> None:
+    """Transactions up to the one that finishes at this LSN have been applied."""
+    for row in rows(session, tables.pgrepl_conflict, subid=subid, state=tuple(_ENDS)):
+        if row.finish_lsn <= finish_lsn:
+            update(session, tables.pgrepl_conflict, {"id": row.id}, state=_ENDS[row.state])
