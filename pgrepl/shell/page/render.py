@@ -134,8 +134,8 @@ def _table(
         + "</tr>"
         for first, *rest in lines
     )
-    shown = f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return _scroll(name, f"Table {name}", shown)
+    shown = f"<table><caption>{escaped(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return _scroll(name, caption, shown)
 
 
 # --- what is wrong ----------------------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ def _copies(status: Status, number: int) -> str:
             lines.append((named(table.name), bar if total else "", escaped(copy_text(table.copy))))
     if not lines:
         return ""
-    return _table(f"copies-{number}", "Copies", ("Table", "Progress", "So far"), lines, ())
+    return _table(f"copies-{number}", f"Copies of {status.name}", ("Table", "Progress", "So far"), lines, ())
 
 
 def _curves(status: Status, history: History, now: float) -> str:
@@ -298,6 +298,6 @@ def _database(found: DatabaseFacts, whole: Overview, number: int) -> str:
         return f'<article class="card">{title}</article>'
     more = len(found.tables) - _MOST
     rest = f"<p>And {more:,} more.</p>" if more > 0 else ""
-    shown = _table(f"tables-{number}", f"Tables of {named(found.name)}", heads, map(line, found.tables[:_MOST]),
+    shown = _table(f"tables-{number}", f"Tables of {found.name}", heads, map(line, found.tables[:_MOST]),
                    (3, 4, 5, 6, 7))  # fmt: skip
     return f'<article class="card">{title}{shown}{rest}</article>'

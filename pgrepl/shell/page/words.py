@@ -16,8 +16,8 @@ _LATE = 60.0  # seconds from which on a subscription is behind
 
 # A state's word, by the name of its colour; the worst first.
 STATES = {
-    "stopped": "stopped by an error",
-    "unreachable": "publisher does not answer",
+    "stopped": "stopped",
+    "unreachable": "unreachable",
     "disabled": "disabled",
     "idle": "no worker",
     "behind": "behind",
@@ -48,7 +48,7 @@ def state_of(found: SubscriptionFacts) -> str:
         return "unreachable"
     if any(table.state in (INIT, DATASYNC) for table in status.tables):
         return "copying" if status.pid is not None else "idle"
-    if found.is_whole and status.seconds is not None and status.seconds <= _LATE and not status.behind:
+    if found.is_whole and status.seconds == 0:
         return "ok"
     if status.pid is None:
         return "idle"
