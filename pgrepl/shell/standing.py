@@ -70,15 +70,20 @@ def _statement(text: str) -> Line:
     return Line(text, _INDENT, is_statement=True)
 
 
-def problems(status: Status) -> Iterator[list[Line]]:
+def problems(status: Status, *, with_kept: bool = True) -> Iterator[list[Line]]:
+    """What is wrong and what to type, each in a few lines; among it, unless it is shown elsewhere, what the publisher
+    keeps for the slot."""
     where = f'Subscription "{status.name}" in database "{status.database}"'
     known = "" if status.stop is None else status.stop.failure.message  # what has stopped it may be why nobody answers
     if status.unreachable is not None and status.unreachable not in known:
         yield [Line(f"{where}: {status.unreachable}")]
     if status.stop is not None:
         yield _stopped(where, status.stop)
-    if status.retained is not None:
+    if status.retained is not None and with_kept:
         yield from _retained(where, status, status.retained)
+    for danger in status.dangers:
+        lines = (("WARNING", danger.message), ("DETAIL", danger.detail), ("HINT", danger.hint))
+        yield [Line(f"{where}:"), *(Line(f"{name}:  {text}", _INDENT) for name, text in lines)]
     left = [table.name for table in status.tables if has_left(table)]
     if left:
         what = f"{', '.join(left)} {'is' if len(left) == 1 else 'are'}"
@@ -88,20 +93,17 @@ def problems(status: Status) -> Iterator[list[Line]]:
 
 
 def _retained(where: str, status: Status, found: Retained) -> Iterator[list[Line]]:
-    """What the publisher keeps for the slot, and what is dangerous in that."""
+    """What the publisher keeps for the slot."""
     if found.snapshots is not None:
         if found.size:
             oldest = ", the oldest slot" if found.is_oldest else ""
             what = f"{pg_size_pretty(found.size)} of files in {many(found.snapshots, 'snapshot')}"
             yield [Line(f'{where}: the publisher keeps {what} for replication slot "{status.slot}"{oldest}.')]
     elif found.status != LOST:
-        yield [Line(f'{where}: the publisher retains {_wal(found)} for replication slot "{status.slot}".')]
-    for danger in status.dangers:
-        lines = (("WARNING", danger.message), ("DETAIL", danger.detail), ("HINT", danger.hint))
-        yield [Line(f"{where}:"), *(Line(f"{name}:  {text}", _INDENT) for name, text in lines)]
+        yield [Line(f'{where}: the publisher retains {wal_text(found)} for replication slot "{status.slot}".')]
 
 
-def _wal(found: Retained) -> str:
+def wal_text(found: Retained) -> str:
     facts = [f"wal_status {found.status}"]
     if found.left is not None:
         facts.append(f"{pg_size_pretty(max(0, found.left))} left")

@@ -176,7 +176,9 @@ def test_in_a_browser(tmp_path: Path) -> None:
     with serving(tmp_path / "served", "--http", str(port)) as served:
         served.ask('CREATE TABLE "<b>a table with quite a long name that has to go somewhere</b>" (a int PRIMARY KEY)')
         eventually(lambda: "a table with" in get(port, "/")[1])
-        shown = _browse(f"http://127.0.0.1:{port}/", "--dump-dom", "--virtual-time-budget=25000", "--enable-logging=stderr")
+        shown = _browse(
+            f"http://127.0.0.1:{port}/", "--dump-dom", "--virtual-time-budget=25000", "--enable-logging=stderr"
+        )
         assert "Pause</button>" in shown.stdout  # the script was allowed to run
         assert "&lt;b&gt;a table" in shown.stdout
         assert "Content Security Policy" not in shown.stderr

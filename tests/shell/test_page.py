@@ -95,7 +95,7 @@ def test_a_busy_page(history: History) -> None:
     assert "1 ready, 1 being copied, 1 to be copied" in shown.shown
     assert "3 of 8 pieces, 1000 rows, 1024 kB" in shown.shown
     assert "10 rows/s" in shown.shown
-    assert "5120 kB (extended, 1024 kB left)" in shown.shown
+    assert "5120 kB of WAL (wal_status extended; 1024 kB left)" in shown.shown
     progress = [given for tag, given in shown.elements if tag == "progress"]
     assert [(given["value"], given["max"]) for given in progress] == [("3", "8")]
 
@@ -114,7 +114,7 @@ def test_who_sees_nothing_is_told_as_much(history: History) -> None:
             assert given["aria-label"] and given["tabindex"] == "0"
     assert "s: from erp at db:5432 to shop, copying, 10 rows a second." in shown.shown
     curves = [given["aria-label"] for tag, given in shown.elements if tag == "svg" and given.get("aria-label")]
-    assert curves[0] == "Lag in time, the last 60 min: 0 s at last, 60 s at most."
+    assert curves[0] == "Lag, the last hour: 0 s at last, 60 s at most."
     assert shown.count("caption") == shown.count("table")
     named = {given["aria-labelledby"] for tag, given in shown.elements if tag == "section"}
     assert named <= set(shown.ids)
@@ -143,7 +143,7 @@ def test_nothing_is_fetched_from_elsewhere(history: History) -> None:
         assert "url(" not in text.replace("url(#head-", "")
     contents = [given.get("content") for tag, given in Reader(file).elements if tag == "meta"]
     assert policy(is_served=False) in contents and "unsafe" not in policy(is_served=True)
-    assert "http-equiv=\"refresh\"" in served and "http-equiv=\"refresh\"" not in file
+    assert 'http-equiv="refresh"' in served and 'http-equiv="refresh"' not in file
 
 
 def test_a_role_that_may_not_see_publishers(history: History) -> None:
@@ -165,5 +165,5 @@ def test_status_writes_it(tmp_path: Path) -> None:
     assert "TRUNCATE public.t;" in shown.shown
     assert "s: from source to postgres, stopped." in shown.shown
     refused = pgrepl("status", "--html", "no/page.html", cwd=tmp_path)
-    assert "could not write file \"no/page.html\": No such file or directory" in refused.stderr
+    assert 'could not write file "no/page.html": No such file or directory' in refused.stderr
     assert "--html cannot be used with --json" in pgrepl("status", "--html", "x", "--json", cwd=tmp_path).stderr

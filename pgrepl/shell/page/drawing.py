@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pgrepl.api.overview import Overview, SubscriptionFacts
 
 _WIDTH, _GAP, _PAD, _LINE, _BETWEEN = 236, 156, 12, 22, 26  # of boxes and their lines, in pixels
-_LETTERS = 29  # columns of text in a box
+_LETTERS, _TITLE = 29, 24  # columns of text in a box
 _MOST = 150  # arrows
 _REM = 16  # pixels of a rem
 
@@ -130,7 +130,7 @@ def _path(arrow: _Arrow, boxes: dict[str, _Box]) -> str:
     label = _label(arrow)
     over = ""
     if label and end[0] > begin[0]:
-        x, y = end[0] - 14, end[1] - 6 - wide / 2
+        x, y = end[0] - 14, end[1] + (18 + wide / 2 if begin[1] < end[1] else -6 - wide / 2)  # beside the bend
         over = f'<text class="rate" x="{x:.0f}" y="{y:.0f}" text-anchor="end">{escaped(label)}</text>'
     return (
         f'<g><title>{escaped(_told(arrow))}</title><path class="arrow s-{arrow.state}" d="{line}" '
@@ -164,7 +164,7 @@ def _drawn(box: _Box) -> str:
     return (
         f'<g class="box{"" if box.is_here else " far"}"><title>{escaped(box.title)}</title>'
         f'<rect x="{box.x:.0f}" y="{box.y:.0f}" width="{_WIDTH}" height="{box.height:.0f}" rx="8"/>'
-        f'<text class="title" x="{box.x + _PAD:.0f}" y="{box.y + _PAD + 12:.0f}">{escaped(short(box.title, _LETTERS))}'
+        f'<text class="title" x="{box.x + _PAD:.0f}" y="{box.y + _PAD + 12:.0f}">{escaped(short(box.title, _TITLE))}'
         f"</text>{''.join(texts)}</g>"
     )
 
@@ -181,6 +181,7 @@ def short(text: str, columns: int) -> str:
 
 # --- curves -----------------------------------------------------------------------------------------------------------
 
+_HOUR = 3600
 _W, _H, _TOP, _BOTTOM = 320, 108, 18, 16
 
 
@@ -194,9 +195,11 @@ def curve(
 ) -> str:
     """A curve of values by time; where some are not known, there is nothing. `unit` says a value in words."""
     known = [(at, value) for at, value in points if not math.isnan(value)]
-    span = time_text(until - since)
+    span = "hour" if until - since <= _HOUR else "day"
     if not known:
-        return f'<figure class="curve"><figcaption>{escaped(title)}, {span}</figcaption><p>Nothing yet.</p></figure>'
+        return (
+            f'<figure class="curve"><figcaption>{escaped(title)}, last {span}</figcaption><p>Nothing yet.</p></figure>'
+        )
     most = max(value for _, value in known)
     now = known[-1][1]
     told = f"{title}, the last {span}: {unit(now)} at last, {unit(most)} at most."
@@ -213,10 +216,10 @@ def curve(
         ground = f" L{place(stretch[-1][0], 0)} L{place(stretch[0][0], 0)} z"
         drawn.append(f'<path class="under" d="M{line}{ground}"/><path class="line" d="M{line}"/>')
     return (
-        f'<figure class="curve"><figcaption>{escaped(title)} <span>now {escaped(unit(now))}</span></figcaption>'
+        f'<figure class="curve"><figcaption>{escaped(title)}, last {span} <span>now {escaped(unit(now))}</span></figcaption>'
         f'<svg role="img" aria-label="{escaped(told)}" viewBox="0 0 {_W} {_H}">'
         f'<path class="grid" d="M0 {_TOP} H{_W} M0 {_H - _BOTTOM} H{_W}"/>{"".join(drawn)}'
-        f'<text x="0" y="{_TOP - 5}">{escaped(unit(most))}</text><text x="0" y="{_H - 3}">{span} ago</text>'
+        f'<text x="0" y="{_TOP - 5}">{escaped(unit(most))}</text><text x="0" y="{_H - 3}">{"an" if span == "hour" else "a"} {span} ago</text>'
         f'<text x="{_W}" y="{_H - 3}" text-anchor="end">now</text></svg></figure>'
     )
 

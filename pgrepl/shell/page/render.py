@@ -6,7 +6,7 @@ import base64
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from pgrepl.api.overview_history import DAY, HOUR, MINUTE, TEN_MINUTES
 from pgrepl.catalog.subscription import DATASYNC, INIT, READY
 from pgrepl.shell.page.drawing import curve, graph
 from pgrepl.shell.page.words import STATES, amount, escaped, moment, named, size, state_of, time_text
-from pgrepl.shell.standing import applied_text, behind_text, copy_text, has_left, problems
+from pgrepl.shell.standing import applied_text, behind_text, copy_text, has_left, problems, wal_text
 from pgrepl.shell.subcommand import many
 
 if TYPE_CHECKING:
@@ -95,7 +95,9 @@ def _summary(found: Overview, is_served: bool) -> str:
 
 def _sections(found: Overview, history: History) -> Iterator[tuple[str, str, str]]:
     """Each with the name and the title of its heading."""
-    wrong = [_problem(each, lines) for each in found.subscriptions for lines in problems(each.status)]
+    wrong = [
+        _problem(each, told) for each in found.subscriptions if (told := list(problems(each.status, with_kept=False)))
+    ]
     if wrong:
         yield "problems", "What to do", "".join(wrong)
     drawn = graph(found, lambda database, name: history.rate(database, name, found.at))
@@ -141,9 +143,9 @@ def _table(
 # --- what is wrong ----------------------------------------------------------------------------------------------------
 
 
-def _problem(found: SubscriptionFacts, lines: Sequence[Line]) -> str:
+def _problem(found: SubscriptionFacts, told: Sequence[Sequence[Line]]) -> str:
     parts = []
-    for is_statement, group in groupby(lines, key=lambda line: line.is_statement):
+    for is_statement, group in groupby(chain.from_iterable(told), key=lambda line: line.is_statement):
         if is_statement:
             parts.append(f"<pre><code>{escaped(chr(10).join(line.text for line in group))}</code></pre>")
         else:
@@ -195,9 +197,8 @@ def _facts(found: SubscriptionFacts, history: History, now: float) -> Iterator[t
     if kept is not None and kept.snapshots is not None:
         yield "Kept at the publisher", escaped(f"{size(kept.size)} of files, {many(kept.snapshots, 'snapshot')}")
     elif kept is not None:
-        left = "" if kept.left is None else f", {size(max(0, kept.left))} left"
-        yield "WAL kept at the publisher", escaped(f"{size(kept.size)} ({kept.status}{left})")
-    yield "Errors", escaped(f"{status.apply_errors} of changes, {status.sync_errors} of copies")
+        yield "Kept at the publisher", escaped(wal_text(kept))
+    yield "Errors", escaped(f"{status.apply_errors} applying, {status.sync_errors} copying")
     yield "Conflicts", amount(found.conflicts)
 
 
@@ -228,20 +229,13 @@ def _curves(status: Status, history: History, now: float) -> str:
     day = history.day(status.database, status.name, now)
     if not hour and not day:
         return ""
+    is_lake = status.retained is not None and status.retained.snapshots is not None
+    kept = f"{'Files' if is_lake else 'WAL'} kept"
     drawn = []
-    kept = (
-        "Files kept at the publisher"
-        if status.retained is not None and status.retained.snapshots is not None
-        else ("WAL kept at the publisher")
-    )
-    for title, name, unit in (
-        ("Lag in time", "seconds", time_text),
-        ("Lag in bytes", "behind", size),
-        (kept, "retained", size),
-    ):
-        for points, span, every in ((hour, HOUR, MINUTE), (day, DAY, TEN_MINUTES)):
+    for points, since, every in ((hour, now - HOUR, MINUTE), (day, now - DAY, TEN_MINUTES)):
+        for title, name, unit in (("Lag", "seconds", time_text), ("Lag", "behind", size), (kept, "retained", size)):
             values = [(each.at, getattr(each, name)) for each in points]
-            drawn.append(curve(title, values, now - span, now, every, unit))
+            drawn.append(curve(title, values, since, now, every, unit))
     return "".join(drawn)
 
 

@@ -71,9 +71,10 @@ def size(value: float) -> str:
 
 def time_text(seconds: float) -> str:
     """A span of time."""
-    if seconds < 120:
-        return f"{amount(seconds)} s"
-    return f"{seconds / 60:,.0f} min" if seconds < 7200 else f"{seconds / 3600:,.0f} h"
+    for unit, word in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * unit or seconds == unit != 60:
+            return f"{seconds / unit:,.0f} {word}"
+    return f"{amount(seconds)} s"
 
 
 def moment(at: float) -> str:
