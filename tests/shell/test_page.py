@@ -67,8 +67,8 @@ def subscription(name: str = "s", **changes: object) -> SubscriptionFacts:
     tables = (TableStatus("public.t", READY, 1), TableStatus("public.u", DATASYNC, 0, copy=CopyStatus(
         1000, 1 << 20, (3, 8), 65.0)), TableStatus("public.v", INIT, 0))  # fmt: skip
     status = Status(
-        "shop", name, ("p",), "erp at db:5432", True, name, 42, tables, 0x100, SlotLag(0x80, 0x80, 0x300), None, 1, 2, None,
-        None, None, Retained(5 << 20, status="extended", left=1 << 20),
+        "shop", name, ("p",), "erp at db:5432", True, name, 42, tables, 0x100, SlotLag(0x80, 0x80, 0x300), None, 1, 2,
+        None, None, None, Retained(5 << 20, status="extended", left=1 << 20),
     )  # fmt: skip
     return SubscriptionFacts(replace(status, **changes), 12345, 1)  # type: ignore[arg-type]
 

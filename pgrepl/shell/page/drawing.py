@@ -216,10 +216,12 @@ def curve(
         ground = f" L{place(stretch[-1][0], 0)} L{place(stretch[0][0], 0)} z"
         drawn.append(f'<path class="under" d="M{line}{ground}"/><path class="line" d="M{line}"/>')
     return (
-        f'<figure class="curve"><figcaption>{escaped(title)}, last {span} <span>now {escaped(unit(now))}</span></figcaption>'
+        f'<figure class="curve"><figcaption>{escaped(title)}, last {span} <span>now {escaped(unit(now))}</span>'
+        "</figcaption>"
         f'<svg role="img" aria-label="{escaped(told)}" viewBox="0 0 {_W} {_H}">'
         f'<path class="grid" d="M0 {_TOP} H{_W} M0 {_H - _BOTTOM} H{_W}"/>{"".join(drawn)}'
-        f'<text x="0" y="{_TOP - 5}">{escaped(unit(most))}</text><text x="0" y="{_H - 3}">{"an" if span == "hour" else "a"} {span} ago</text>'
+        f'<text x="0" y="{_TOP - 5}">{escaped(unit(most))}</text>'
+        f'<text x="0" y="{_H - 3}">{"an" if span == "hour" else "a"} {span} ago</text>'
         f'<text x="{_W}" y="{_H - 3}" text-anchor="end">now</text></svg></figure>'
     )
 
