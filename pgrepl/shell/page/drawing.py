@@ -56,7 +56,7 @@ def graph(found: Overview, rate: Callable[[str, str], float | None]) -> str:
     told = [_told(arrow) for arrow in arrows] or ["There are publications, and no subscription of this catalog's."]
     drawn = [_path(arrow, boxes) for arrow in arrows] + [_drawn(box) for box in boxes.values()]
     heads = "".join(
-        f'<marker id="head-{state}" viewBox="0 0 10 10" refX="8" refY="5" markerWidth="11" markerHeight="11" '
+        f'<marker id="head-{state}" viewBox="0 0 10 10" refX="1" refY="5" markerWidth="15" markerHeight="15" '
         f'markerUnits="userSpaceOnUse" orient="auto"><path class="head s-{state}" d="M0 0 L10 5 L0 10 z"/></marker>'
         for state in STATES
     )
@@ -124,9 +124,9 @@ def _path(arrow: _Arrow, boxes: dict[str, _Box]) -> str:
     bend = max(60.0, abs(end[0] - begin[0]) / 2)
     line = (
         f"M{begin[0]:.0f} {begin[1]:.0f} C{begin[0] + bend:.0f} {begin[1]:.0f} {end[0] - bend:.0f} {end[1]:.0f} "
-        f"{end[0] - 7:.0f} {end[1]:.0f}"
+        f"{end[0] - 14:.0f} {end[1]:.0f}"
     )
-    wide = 2 + 2 * min(4.0, math.log10(1 + (arrow.rate or 0.0)))
+    wide = 2 + 1.4 * min(4.0, math.log10(1 + (arrow.rate or 0.0)))
     label = _label(arrow)
     over = ""
     if label and end[0] > begin[0]:
