@@ -44,7 +44,13 @@ def policy(*, is_served: bool) -> str:
     def checksum(name: str) -> str:
         return f"'sha256-{base64.b64encode(hashlib.sha256(_data(name).encode()).digest()).decode()}'"
 
-    rules = ["default-src 'none'", f"style-src {checksum('page.css')}", "img-src data:", "base-uri 'none'", "form-action 'none'"]
+    rules = [
+        "default-src 'none'",
+        f"style-src {checksum('page.css')}",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
     if is_served:
         rules += [f"script-src {checksum('page.js')}", "connect-src 'self'", "frame-ancestors 'none'"]
     return "; ".join(rules)
