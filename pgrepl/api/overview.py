@@ -89,10 +89,10 @@ def overview(session: Session, names: Sequence[str] = (), database: str | None =
     with reading(session):
         from pgrepl.lake.sizes import present_files
 
-        found = [each for each in databases(session) if each.datname == database or database is None]
+        found = [row for row in databases(session) if row.datname == database or not (database or row.datistemplate)]
         return Overview(
             time.time(),
-            tuple(_database(session.elsewhere(each.oid, session.role), each) for each in found),
+            tuple(_database(session.elsewhere(row.oid, session.role), row) for row in found),
             tuple(_subscriptions(session, statuses)),
             tuple(each for each in slots(session) if each.database == database or database is None),
             present_files(session).snapshots,

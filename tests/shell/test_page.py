@@ -167,3 +167,18 @@ def test_status_writes_it(tmp_path: Path) -> None:
     refused = pgrepl("status", "--html", "no/page.html", cwd=tmp_path)
     assert 'could not write file "no/page.html": No such file or directory' in refused.stderr
     assert "--html cannot be used with --json" in pgrepl("status", "--html", "x", "--json", cwd=tmp_path).stderr
+
+
+def test_templates_are_no_databases_of_a_person(tmp_path: Path) -> None:
+    pgrepl("-X", "-q", cwd=tmp_path, script="CREATE DATABASE shop;\n")
+    assert pgrepl("status", "--html", "page.html", cwd=tmp_path).returncode == 0
+    assert (
+        "2 databases, 0 tables, 0 subscriptions: no subscription" in Reader((tmp_path / "page.html").read_text()).shown
+    )
+    assert pgrepl("status", "--html", "page.html", "-d", "shop", cwd=tmp_path).returncode == 0
+    assert "1 database, 0 tables" in Reader((tmp_path / "page.html").read_text()).shown
+
+
+def test_a_database_that_is_dropped_meanwhile(history: History) -> None:
+    lost = subscription(database="dropped")
+    assert "s: from erp at db:5432 to dropped" in Reader(page(overview(lost), history, is_served=True)).shown

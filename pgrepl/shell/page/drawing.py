@@ -77,7 +77,8 @@ def _boxes(found: Overview, rate: Callable[[str, str], float | None]) -> tuple[d
     arrows: list[_Arrow] = []
     for each in found.subscriptions[:_MOST]:
         status, state = each.status, state_of(each)
-        boxes[f"here {status.database}"].lines.append(("s", status.name, STATES[state]))
+        here = boxes.setdefault(f"here {status.database}", _Box(status.database, True))  # dropped in between
+        here.lines.append(("s", status.name, STATES[state]))
         if not status.publisher:
             continue
         source = f"here {status.publisher}"
