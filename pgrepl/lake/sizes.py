@@ -19,10 +19,13 @@ _ROW = 28  # bytes of a row's header and its line pointer in a page
 
 @frozen
 class Volume:
-    """The bytes of a table's present files, delete files included, and their rows that are not deleted."""
+    """The bytes of a table's present files, delete files included, their rows that are not deleted, and how many files
+    of each kind there are."""
 
     size: int
     rows: int
+    data_files: int = 0
+    delete_files: int = 0
 
 
 @frozen
@@ -87,15 +90,16 @@ def volumes(session: Session, table_id: int | None = None) -> dict[int, Volume]:
     link = session.link
     of_one = table_id is not None
 
-    def sums(table: str, count: str) -> dict[int, tuple[int, int]]:
+    def sums(table: str, count: str) -> dict[int, tuple[int, int, int]]:
         found = link.execute(sql.volumes(table, count, of_one=of_one), (table_id,) if of_one else ())
-        return {int(number): (int(size), int(rows)) for number, size, rows in found}
+        return {int(number): (int(size), int(rows), int(files)) for number, size, rows, files in found}
 
     deleted = sums("ducklake_delete_file", "delete_count")
-    return {
-        number: Volume(size + deleted.get(number, (0, 0))[0], rows - deleted.get(number, (0, 0))[1])
-        for number, (size, rows) in sums("ducklake_data_file", "record_count").items()
-    }
+    found = {}
+    for number, (size, rows, files) in sums("ducklake_data_file", "record_count").items():
+        more, gone, deletes = deleted.get(number, (0, 0, 0))
+        found[number] = Volume(size + more, rows - gone, files, deletes)
+    return found
 
 
 def table_bytes(session: Session, table_id: int) -> int:

@@ -269,9 +269,10 @@ SMALL_FILES = f"SELECT table_id, file_size_bytes FROM ducklake_data_file WHERE {
 
 
 def volumes(table: str, count: str, *, of_one: bool) -> str:
-    """The bytes and rows of the files of each table, or of one."""
+    """The bytes, the rows and the number of the files of each table, or of one."""
     only = " AND table_id = ?" if of_one else ""
-    return f"SELECT table_id, sum(file_size_bytes), sum({count}) FROM {table} WHERE {NOW}{only} GROUP BY table_id"
+    sums = f"sum(file_size_bytes), sum({count}), count(*)"
+    return f"SELECT table_id, {sums} FROM {table} WHERE {NOW}{only} GROUP BY table_id"
 
 
 # --- files that pgrepl has written, and files to be removed ----------------------------------------------------------

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import ssl
 
     from pgrepl.replication.log import ServerLog
-    from pgrepl.server.authentication import AuthenticationConfig
+    from pgrepl.server.iceberg.access import Access
     from pgrepl.server.postmaster import AuxiliaryProcess
 
 _NO_URL = "pgrepl serve needs a catalog in a file, not on a database server"
@@ -33,7 +33,10 @@ _NO_URL = "pgrepl serve needs a catalog in a file, not on a database server"
 @click.option("-p", "--port", type=click.IntRange(1, 65535), help="the port, part of the socket's name (default: 5432)")
 @click.option("-k", "--socket-dir", metavar="FOLDER", help="where the socket is (default: beside the catalog)")
 @click.option("-c", "settings", metavar="NAME=VALUE", multiple=True, help="a setting, as in ALTER SYSTEM")
-@click.option("--metrics", metavar="[ADDRESS:]PORT", help="answer /metrics and /healthz there (default: nowhere)")
+@click.option(
+    "--http", "--metrics", "metrics", metavar="[ADDRESS:]PORT",
+    help="show a page there, and answer /metrics and /healthz (default: nowhere)",
+)  # fmt: skip
 @click.option("--iceberg", metavar="[ADDRESS:]PORT", help="answer readers of Iceberg there (default: nowhere)")
 @click.option("--log-file", type=click.Path(dir_okay=False, path_type=Path), help="append the log to this file")
 @click.option(
@@ -129,6 +132,7 @@ def _serve(
     from pgrepl.server.connection import Server
     from pgrepl.server.hba import read_rules
     from pgrepl.server.http import listen
+    from pgrepl.server.iceberg.access import Access
     from pgrepl.server.monitoring.process import monitoring_process, while_starting
     from pgrepl.server.postmaster import AuxiliaryProcess, Postmaster
     from pgrepl.server.state import ServerState
@@ -144,6 +148,7 @@ def _serve(
     with suppress(PgError):  # who connects is told
         read_rules(settings.hba_file)
     config = AuthenticationConfig(settings.hba_file, settings.ident_file, binding, secrets.token_bytes(32))
+    access = Access(config, secrets.token_bytes(32))
     own, way = [], None
     is_shared = "://" in path  # by several machines: only readers of Iceberg are answered
     if not is_shared:
@@ -153,10 +158,10 @@ def _serve(
     if way is not None:
         own.append(AuxiliaryProcess("spark", spark_process(way, log), way.host, lasts=True))
     if listening is not None:
-        answering = monitoring_process(listening, state, settings, path, log)
+        answering = monitoring_process(listening, state, settings, path, log, access, _tls(settings, "http/1.1"))
         own.append(AuxiliaryProcess("monitor", answering, listening, lasts=True))
     if settings.iceberg is not None:
-        own.append(_iceberg(settings, settings.iceberg, path, config, log))
+        own.append(_iceberg(settings, settings.iceberg, path, access, log))
     server = Server(path, settings, log, tls, config)
     postmaster = Postmaster(settings, log, server.attend, own, state, accepts=not is_shared)
     if not is_shared:
@@ -171,11 +176,10 @@ def _serve(
 
 
 def _iceberg(
-    settings: ServerSettings, address: tuple[str, int], catalog: str, config: AuthenticationConfig, log: ServerLog
+    settings: ServerSettings, address: tuple[str, int], catalog: str, access: Access, log: ServerLog
 ) -> AuxiliaryProcess:
     """The process that answers readers of Iceberg; its tokens hold as long as this server."""
     from pgrepl.server.http import listen
-    from pgrepl.server.iceberg.access import Access
     from pgrepl.server.iceberg.process import iceberg_process
     from pgrepl.server.iceberg.routes import Routes
     from pgrepl.server.iceberg.storage import Storage
@@ -183,7 +187,7 @@ def _iceberg(
 
     listening = listen(address, "readers of Iceberg")
     log.log(f'answering readers of Iceberg on address "{address[0]}", port {address[1]}')
-    routes = Routes(Access(config, secrets.token_bytes(32)), Storage())
+    routes = Routes(access, Storage())
     answering = iceberg_process(listening, routes, settings, catalog, log, _tls(settings, "http/1.1"))
     return AuxiliaryProcess("iceberg", answering, listening)
 

@@ -146,7 +146,10 @@ def test_what_the_server_retains_for_the_slot(served: Served, monkeypatch: pytes
         text = " ".join(status_text([found]).split())
         assert f"the publisher retains {pg_size_pretty(retained.size)} of WAL (wal_status reserved; " in text
         assert f"oldest open transaction: process {pid}, " in text
-        metrics = {family.name: family.samples for family in of_publishers(served.sub.session)}
+        metrics = {
+            family.name: family.samples
+            for family in of_publishers(subscription_status(served.sub.session, everywhere=True))
+        }
         names = {"database": "sub", "subscription": "s"}
         assert metrics["pgrepl_publisher_wal_retained_bytes"][0][1] >= retained.size
         assert metrics["pgrepl_publisher_wal_safe_bytes"] == [(names, retained.left)]

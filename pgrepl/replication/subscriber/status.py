@@ -218,13 +218,18 @@ def _rounded(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 3)
 
 
+def may_look(session: Session) -> bool:
+    """May the role see the publishers? subconninfo is for superusers, the status for pg_monitor, too."""
+    monitors = role_or_none(session, "pg_monitor")
+    return is_superuser(session, session.role) or (
+        monitors is not None and has_privs_of_role(session, session.role, monitors.oid)
+    )
+
+
 def check_may_look(session: Session) -> None:
-    """Raise unless the role may see the publishers: subconninfo is for superusers, the status for pg_monitor, too."""
+    """Raise unless the role may see the publishers."""
     with reading(session):
-        monitors = role_or_none(session, "pg_monitor")
-        if is_superuser(session, session.role) or (
-            monitors is not None and has_privs_of_role(session, session.role, monitors.oid)
-        ):
+        if may_look(session):
             return
     raise PgError(
         "42501",

@@ -118,8 +118,13 @@ class Access:
     config: AuthenticationConfig
     key: bytes  # that signs tokens
 
-    def visitor(self, outside: Session, request: Request) -> Visitor:
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    def visitor(self, outside: Session, request: Request, *, passwords: bool = False) -> Visitor:
+        """Who sends the request: by a token, or by name and password where they are taken."""
+        header = request.headers.get("authorization", "")
+        scheme, _, token = header.partition(" ")
+        given = _basic(header) if passwords else None
+        if given is not None:
+            return self._visitor(request, given[0], proved=self._proves(outside, request, *given))
         if not scheme or token.strip() in _NOBODY:
             return self._visitor(request, str(outside.settings.value("pgrepl.iceberg_role")), named=False)
         if scheme.lower() != "bearer":

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from weakref import WeakKeyDictionary
 
 from pgrepl.catalog import activity
 from pgrepl.errors import PgError
 from pgrepl.server.channel import ConnectionLost
 from pgrepl.server.http import Answer, HttpServer, Limits, Request
-from pgrepl.server.iceberg.routes import METHODS, TOKENS, Routes, complaint, failure
+from pgrepl.server.iceberg.routes import METHODS, Routes, complaint
 
 if TYPE_CHECKING:
     import ssl
@@ -35,10 +35,24 @@ _NICENESS = 5  # sessions come first
 _ANY_DATABASE = 5  # postgres: roles belong to no database
 
 
+class Answering(Protocol):
+    """What a path means, and how its errors are told."""
+
+    def answer(self, outside: Session, request: Request) -> Answer: ...
+
+    def failure(self, request: Request, error: PgError) -> Answer: ...
+
+    def complaint(self, status: int, text: str) -> Answer: ...
+
+    def has_password(self, request: Request) -> bool:
+        """Has the request a password, which may be a guess?"""
+        ...
+
+
 class Desk:
     """Answers requests by threads with a session each."""
 
-    def __init__(self, routes: Routes, open_session: Callable[[], Session], log: ServerLog) -> None:
+    def __init__(self, routes: Answering, open_session: Callable[[], Session], log: ServerLog) -> None:
         self.on_done: Callable[[], None] = lambda: None
         self._routes, self._open, self._log = routes, open_session, log
         self._threads = ThreadPoolExecutor(_THREADS, "pgrepl-iceberg")
@@ -54,13 +68,13 @@ class Desk:
         future = self._asked.get(request)
         if future is None:
             if sum(not each.done() for each in self._asked.values()) >= _MOST_WAITING:
-                return complaint(503, "the server has too much to do")
+                return self._routes.complaint(503, "the server has too much to do")
             future = self._asked[request] = self._threads.submit(self._answer, request)
             future.add_done_callback(lambda _: self.on_done())
         if not future.done():
             return None
         answer = future.result()
-        if answer.status == 401 and request.path.endswith(TOKENS) and time.monotonic() < request.asked + _WRONG:
+        if answer.status == 401 and self._routes.has_password(request) and time.monotonic() < request.asked + _WRONG:
             return None
         return answer
 
@@ -68,18 +82,18 @@ class Desk:
         try:
             return self._routes.answer(self._session(), request)
         except PgError as error:
-            answer = failure(request, error)
+            answer = self._routes.failure(request, error)
             if answer.status >= 500:  # the catalog may have gone, and come again
                 self._forget()
             if answer.status >= 500 or error.report.severity == "FATAL":
                 self._log.report(error.report)
             return answer
         except ConnectionLost:
-            return complaint(500, "there is nobody to tell")
+            return self._routes.complaint(500, "there is nobody to tell")
         except Exception as problem:  # a mistake of ours: the next request finds another session
             self._forget()
-            self._log.log(f"could not answer a reader of Iceberg: {problem!r}")
-            return complaint(500, "the request could not be answered")
+            self._log.log(f"could not answer a request by HTTP: {problem!r}")
+            return self._routes.complaint(500, "the request could not be answered")
 
     def _session(self) -> Session:
         session: Session | None = getattr(self._mine, "session", None)

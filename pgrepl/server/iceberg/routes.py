@@ -42,7 +42,7 @@ ENDPOINTS = [
     f"GET {_NAMESPACES}/{{namespace}}/tables", f"GET {_TABLE}", f"HEAD {_TABLE}", f"POST {_TABLE}/metrics",
     f"GET {_TABLE}/credentials", f"GET {_NAMESPACES}/{{namespace}}/views",
 ]  # fmt: skip
-_STATUS = {"28P01": 401, "28000": 403, "42501": 403, "3D000": 404, "0A000": 406, "22023": 400, "53300": 503}
+STATUS = {"28P01": 401, "28000": 403, "42501": 403, "3D000": 404, "0A000": 406, "22023": 400, "53300": 503}
 _KINDS = {
     400: "BadRequestException", 401: "NotAuthorizedException", 403: "ForbiddenException", 404: "NotFoundException",
     405: "UnsupportedOperationException", 406: "UnsupportedOperationException", 503: "ServiceUnavailableException",
@@ -86,6 +86,15 @@ class Routes:
             return complaint(401, str(problem))
         except Refused as problem:
             return complaint(problem.status, str(problem), problem.kind)
+
+    def failure(self, request: Request, error: PgError) -> Answer:
+        return failure(request, error)
+
+    def complaint(self, status: int, text: str) -> Answer:
+        return complaint(status, text)
+
+    def has_password(self, request: Request) -> bool:
+        return request.path.endswith(TOKENS)
 
     def _answer(self, outside: Session, request: Request) -> Answer:
         parts = _parts(request.path)
@@ -323,7 +332,7 @@ def failure(request: Request, error: PgError) -> Answer:
     """The answer to a request that an error has ended."""
     report = error.report
     text = "\n".join(filter(None, (report.message, report.detail, report.hint)))
-    status = _STATUS.get(error.sqlstate, 500)
+    status = STATUS.get(error.sqlstate, 500)
     if request.path.endswith(TOKENS) and status in (401, 403):
         return _json({"error": "invalid_client", "error_description": text}, 401)
     return complaint(status, text)

@@ -1,4 +1,4 @@
-"""The answers to `/metrics` and `/healthz`, and the threads that collect numbers for them."""
+"""The answers to `/`, `/metrics` and `/healthz`, and the threads that collect what they tell."""
 
 from __future__ import annotations
 
@@ -24,12 +24,15 @@ OpenSession: TypeAlias = "Callable[[], Session]"
 
 
 class Collector:
-    """A thread that collects one part of the numbers when it is asked to, and keeps the last that it has found."""
+    """A thread that collects one part of the numbers when it is asked to, and `every` so many seconds, and keeps the
+    last that it has found."""
 
     def __init__(
-        self, part: str, collect: Callable[[Session], list[Family]], open_session: OpenSession, log: ServerLog
-    ) -> None:
+        self, part: str, collect: Callable[[Session], list[Family]], open_session: OpenSession, log: ServerLog,
+        every: float | None = None,
+    ) -> None:  # fmt: skip
         self.part = part
+        self._every = every
         self.families: list[Family] = []
         self.collected: float | None = None  # when, in seconds since 1970
         self.failures = 0
@@ -54,7 +57,7 @@ class Collector:
 
     def _run(self) -> None:
         while True:
-            self._asked.wait()
+            self._asked.wait(self._every)
             self._asked.clear()
             began = self._tried_at = time.monotonic()
             try:
@@ -86,18 +89,22 @@ class Answers:
     """Answers to the paths of a server that is up."""
 
     def __init__(
-        self, state: ServerState, of_processes: Callable[[], list[Family]], collectors: Sequence[Collector]
-    ) -> None:
+        self, state: ServerState, of_processes: Callable[[], list[Family]], collectors: Sequence[Collector],
+        page: Callable[[Request], Answer | None],
+    ) -> None:  # fmt: skip
         self._state = state
+        self._page = page
         self._of_processes = of_processes
         self._collectors = collectors
 
     def respond(self, request: Request) -> Answer | None:
-        if request.path != "/metrics":
+        if request.path not in ("/", "/metrics"):
             return respond_at_once(self._state, request.path)
         fresh = [each.is_fresh(request.asked) for each in self._collectors]
         if not all(fresh) and time.monotonic() < request.asked + PATIENCE:
             return None
+        if request.path == "/":
+            return self._page(request)
         families = [*self._of_processes(), *self._of_collectors()]
         return Answer(
             200, text([*families, *(each for found in self._collectors for each in found.families)]), CONTENT_TYPE
@@ -117,6 +124,6 @@ def respond_at_once(state: ServerState, path: str) -> Answer:
     found = state.get()
     if path == "/healthz":
         return Answer(200, "ok\n") if found == RUNNING else Answer(503, f"{found}\n")
-    if path == "/metrics":
+    if path in ("/", "/metrics"):
         return Answer(503, f"{found}\n")
-    return Answer(404, "there are /metrics and /healthz\n")
+    return Answer(404, "there are /, /metrics and /healthz\n")

@@ -7,17 +7,14 @@ or what a session runs.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from pgrepl import __version__
 from pgrepl.catalog import activity, statistics, tables
 from pgrepl.catalog.databases import database_name
-from pgrepl.catalog.numbering import current_lsn
-from pgrepl.catalog.statistics import DATABASE, ENGINE, RELATION, SLOT, SUBSCRIPTION
+from pgrepl.catalog.statistics import DATABASE, ENGINE, RELATION, SUBSCRIPTION
 from pgrepl.catalog.store import rows
 from pgrepl.catalog.transaction import reading
 from pgrepl.replication.publisher.retained import LOST, Retained
@@ -26,6 +23,7 @@ from pgrepl.server.state import RUNNING, ServerState
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session import Session
+    from pgrepl.replication.subscriber.status import Status
 
 STATES = ("active", "idle", "idle in transaction", "idle in transaction (aborted)")
 TABLE_STATES = {"i": "initialize", "d": "data", "f": "finished copy", "s": "synchronized", "r": "ready"}
@@ -63,8 +61,7 @@ def of_catalog(session: Session) -> list[Family]:
 
 
 def _slots(session: Session) -> list[Family]:
-    from pgrepl.replication.publisher import senders
-    from pgrepl.replication.publisher.lake.size import retained, waiting
+    from pgrepl.api.overview import slots
 
     active = Family("pgrepl_replication_slot_active", "Whether a subscriber is connected to the slot.")
     lost = Family("pgrepl_replication_slot_lost", "Whether changes that the slot needs were removed.")
@@ -77,28 +74,18 @@ def _slots(session: Session) -> list[Family]:
     size = Family("pgrepl_replication_slot_bytes_total", "Bytes decoded for the slot.")
     snapshots = Family("pgrepl_replication_slot_retained_snapshots", "Snapshots that are kept for the slot.")
     files = Family("pgrepl_replication_slot_retained_bytes", "Bytes of files that only these snapshots have.")
-    end, counted = current_lsn(session), statistics.counters(session.catalog).read(SLOT)
-    for row in rows(session, tables.pg_replication_slot):
-        names = {"slot_name": row.slot_name, "database": database_name(session, row.datoid) or ""}
-        position = row.confirmed_flush_lsn or row.restart_lsn or end
-        active.add(int(senders.user_pid(session, row) is not None), **names)
-        lost.add(int(row.wal_status == "lost"), **names)
-        behind.add(max(0, end - position), **names)
-        if row.slot_type == "logical":
-            backlog, since = waiting(session, position, end)
-            changed.add(backlog, **names)
-            seconds.add(0.0 if since is None else _seconds_since(since), **names)
-            known = counted.get((0, row.slot_name), {})
-            sent.add(known.get("total_txns", 0), **names)
-            size.add(known.get("total_bytes", 0), **names)
-            kept = retained(session, row)
-            snapshots.add(kept.snapshots, **names)
-            files.add(kept.size, **names)
+    for slot in slots(session):
+        names = {"slot_name": slot.name, "database": slot.database}
+        active.add(int(slot.is_active), **names)
+        lost.add(int(slot.is_lost), **names)
+        behind.add(slot.behind, **names)
+        changed.add(slot.changed, **names)
+        seconds.add(slot.seconds, **names)
+        sent.add(slot.transactions, **names)
+        size.add(slot.sent, **names)
+        snapshots.add(slot.snapshots, **names)
+        files.add(slot.retained, **names)
     return [active, lost, behind, changed, seconds, sent, size, snapshots, files]
-
-
-def _seconds_since(moment: datetime) -> float:
-    return round(max(0.0, (datetime.now(timezone.utc) - moment).total_seconds()), 3)
 
 
 def _subscriptions(session: Session) -> list[Family]:
@@ -202,10 +189,8 @@ def _lake(session: Session) -> list[Family]:
     return [files, size, found, snapshots]
 
 
-def of_publishers(session: Session) -> list[Family]:
-    """The lag of subscriptions, for which their publishers are asked."""
-    from pgrepl.replication.subscriber.status import subscription_status
-
+def of_publishers(statuses: Iterable[Status]) -> list[Family]:
+    """The lag of subscriptions, for which their publishers were asked."""
     up = Family("pgrepl_publisher_up", "Whether the subscription's publisher answers and has its slot.")
     behind = Family(
         "pgrepl_subscription_lag_bytes", "Bytes of the publisher's log that are not applied, as LSNs count."
@@ -218,7 +203,7 @@ def of_publishers(session: Session) -> list[Family]:
     )
     files = Family("pgrepl_subscription_lag_files", "Files of changes that are not read to their ends.")
     kept = _Retained()
-    for status in subscription_status(session, everywhere=True):
+    for status in statuses:
         names = {"database": status.database, "subscription": status.name}
         if status.slot:
             up.add(int(status.unreachable is None), **names)
@@ -268,7 +253,3 @@ class _Retained:
         self._transaction.add(oldest if found.sees_all or found.transaction is not None else None, **names)
         self._spilled.add(found.spilled, **names)
         self._warnings.add(warnings, **names)
-
-
-def now() -> float:
-    return round(time.time(), 3)

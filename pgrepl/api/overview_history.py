@@ -1,0 +1,186 @@
+"""A few numbers of each subscription over the last hour and the last day, in a small file beside the catalog.
+
+The file is two rings of slots of one size, one with a record of each minute and one of each ten minutes. It never grows
+beyond them: with more than a hundred subscriptions it reaches less far back. Each record has a checksum, so that one
+which was being written when the machine failed is left out. Nothing depends on the file: it may be removed at any time.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections import deque
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from math import isnan, nan
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
+
+if TYPE_CHECKING:
+    from pgrepl.api.overview import Overview
+
+HOUR, DAY = 3600.0, 86400.0
+MINUTE, TEN_MINUTES = 60.0, 600.0  # between two points of an hour's curve, and of a day's
+_RECORD = struct.Struct("<IIQddddd")
+_FORM = 1  # begins each checksum: records of another form are not taken for ours
+_EARLY = 5.0  # seconds by which a point may come too early
+_SLOTS = 8192  # of each minute's records; and as many twice of each ten minutes'
+_SIZE = 3 * _SLOTS * _RECORD.size
+
+
+class Point(NamedTuple):
+    """The numbers of a subscription at a moment; NaN: not known."""
+
+    at: float  # seconds since 1970
+    seconds: float = nan  # of lag
+    behind: float = nan  # bytes of lag
+    retained: float = nan  # bytes that the publisher keeps
+    changes: float = nan  # rows applied so far
+
+
+@dataclass
+class _Ring:
+    every: float
+    span: float
+    first: int  # its first slot in the file
+    slots: int
+    curves: dict[int, deque[Point]] = field(default_factory=dict)
+    next: int = 0
+    last: float = -1.0  # when its last point was
+
+    def put(self, series: int, point: Point) -> None:
+        most = round(self.span / self.every) + 2
+        self.curves.setdefault(series, deque(maxlen=most)).append(point)
+        self.last = point.at
+
+    def of(self, series: int, since: float) -> list[Point]:
+        return [point for point in list(self.curves.get(series, ())) if point.at >= since]
+
+    def forget(self, before: float) -> None:
+        """Forget subscriptions that have gone."""
+        for series in [series for series, points in self.curves.items() if points[-1].at < before]:
+            del self.curves[series]
+
+
+class History:
+    """The numbers in one file, or in memory alone. One process writes it; others may read it meanwhile."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._rings = [
+            _Ring(MINUTE, HOUR, 0, _SLOTS),
+            _Ring(TEN_MINUTES, DAY, _SLOTS, 2 * _SLOTS),
+        ]
+        content = b""
+        if path is not None:
+            with suppress(OSError):
+                content = path.read_bytes()[:_SIZE]
+        for ring in self._rings:
+            _load(ring, content)
+
+    def hour(self, database: str, name: str, now: float) -> list[Point]:
+        return self._rings[0].of(_series(database, name), now - HOUR)
+
+    def day(self, database: str, name: str, now: float) -> list[Point]:
+        return self._rings[1].of(_series(database, name), now - DAY)
+
+    def rate(self, database: str, name: str, now: float) -> float | None:
+        """Rows applied in a second, of the last minutes; None: not known."""
+        found = [each for each in self.hour(database, name, now)[-3:] if not isnan(each.changes)]
+        if len(found) < 2 or found[-1].at - found[0].at > 5 * MINUTE or now - found[-1].at > 5 * MINUTE:
+            return None
+        return max(0.0, found[-1].changes - found[0].changes) / (found[-1].at - found[0].at)
+
+    def note(self, found: Overview) -> None:
+        """Add a point to each curve that is due."""
+        self.add(
+            {
+                (each.status.database, each.status.name): Point(
+                    found.at,
+                    _number(None if each.status.unreachable else each.status.seconds),
+                    _number(each.status.behind),
+                    _number(None if each.status.retained is None else each.status.retained.size),
+                    float(each.changes),
+                )
+                for each in found.subscriptions
+            }
+        )
+
+    def add(self, points: Mapping[tuple[str, str], Point]) -> None:
+        numbered = {_series(*names): point for names, point in points.items()}
+        minutes, tens = self._rings
+        for ring in self._rings:
+            now = max((point.at for point in numbered.values()), default=0.0)
+            if not 0 <= now - ring.last < ring.every - _EARLY:  # a clock that was set back keeps nothing from it
+                made = list(numbered.items())
+                if ring is tens:
+                    made = [(key, _worst(point, minutes.of(key, now - ring.every))) for key, point in made]
+                self._write(ring, made)
+                ring.forget(now - ring.span)
+
+    def _write(self, ring: _Ring, made: Iterable[tuple[int, Point]]) -> None:
+        for series, point in made:
+            ring.put(series, point)
+            if self._path is not None:
+                with suppress(OSError):  # a full disk: the curves go on in memory
+                    _put(self._path, ring.first + ring.next, _packed(series, point))
+            ring.next = (ring.next + 1) % ring.slots
+
+
+def history_path(catalog: object) -> Path | None:
+    """The file beside a catalog; None: it is in memory, or on a database server."""
+    return None if catalog is None or "://" in str(catalog) else Path(f"{catalog}.history")
+
+
+def _load(ring: _Ring, content: bytes) -> None:
+    found = []
+    for slot in range(ring.slots):
+        begin = (ring.first + slot) * _RECORD.size
+        record = content[begin : begin + _RECORD.size]
+        if len(record) < _RECORD.size:
+            break
+        crc, _, series, *numbers = _RECORD.unpack(record)
+        if crc == _checksum(record):
+            found.append((slot, series, Point(*numbers)))
+    found.sort(key=lambda each: each[2].at)
+    for _, series, point in found:
+        ring.put(series, point)
+    ring.next = (found[-1][0] + 1) % ring.slots if found else 0
+
+
+def _packed(series: int, point: Point) -> bytes:
+    record = _RECORD.pack(0, 0, series, *point)
+    return _checksum(record).to_bytes(4, "little") + record[4:]
+
+
+def _checksum(record: bytes) -> int:
+    return crc32(record[4:], _FORM)
+
+
+def _put(path: Path, slot: int, record: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    try:
+        os.pwrite(descriptor, record, slot * _RECORD.size)
+    finally:
+        os.close(descriptor)
+
+
+def _series(database: str, name: str) -> int:
+    return int.from_bytes(blake2b(f"{database}\0{name}".encode("utf-8", "replace"), digest_size=8).digest(), "little")
+
+
+def _worst(point: Point, before: list[Point]) -> Point:
+    """The point with the largest lag of those before it, so that a short one is seen in a day's curve."""
+
+    def most(name: str) -> float:
+        known = [value for each in (*before, point) if not isnan(value := getattr(each, name))]
+        return max(known, default=nan)
+
+    return point._replace(seconds=most("seconds"), behind=most("behind"), retained=most("retained"))
+
+
+def _number(value: float | None) -> float:
+    return nan if value is None else float(value)

@@ -1,0 +1,303 @@
+"""The page: what an overview and its history show, as one HTML file that refers to nothing outside of it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from itertools import chain, groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pgrepl import __version__
+from pgrepl.api.overview_history import DAY, HOUR, MINUTE, TEN_MINUTES
+from pgrepl.catalog.subscription import DATASYNC, INIT, READY
+from pgrepl.shell.page.drawing import curve, graph
+from pgrepl.shell.page.words import STATES, amount, escaped, moment, named, size, state_of, time_text
+from pgrepl.shell.standing import applied_text, behind_text, copy_text, has_left, problems, wal_text
+from pgrepl.shell.subcommand import many
+
+if TYPE_CHECKING:
+    from pgrepl.api.overview import DatabaseFacts, Overview, SlotFacts, SubscriptionFacts, TableFacts
+    from pgrepl.api.overview_history import History
+    from pgrepl.replication.subscriber.status import Status, TableStatus
+    from pgrepl.shell.standing import Line
+
+_DATA = Path(__file__).with_name("data")
+_MOST = 500  # tables of a database that are listed
+_UNFOLDED = 6  # subscriptions, up to which their curves are shown at once
+_TABLE_STATES = {
+    INIT: "to be copied", DATASYNC: "being copied", "f": "copied", "s": "copied", READY: "ready",
+}  # fmt: skip
+
+
+@cache
+def _data(name: str) -> str:
+    return (_DATA / name).read_text("utf-8")
+
+
+@cache
+def policy(*, is_served: bool) -> str:
+    """The Content-Security-Policy: nothing but the page's own style and script, by their checksums."""
+
+    def checksum(name: str) -> str:
+        return f"'sha256-{base64.b64encode(hashlib.sha256(_data(name).encode()).digest()).decode()}'"
+
+    rules = [
+        "default-src 'none'",
+        f"style-src {checksum('page.css')}",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+    if is_served:
+        rules += [f"script-src {checksum('page.js')}", "connect-src 'self'", "frame-ancestors 'none'"]
+    return "; ".join(rules)
+
+
+def page(found: Overview, history: History, *, is_served: bool) -> str:
+    """The HTML file. One that is served fetches itself again; a file says when it was written."""
+    again = '<noscript><meta http-equiv="refresh" content="30"></noscript>' if is_served else ""
+    rule = (
+        "" if is_served else f'<meta http-equiv="Content-Security-Policy" content="{escaped(policy(is_served=False))}">'
+    )
+    script = f"<script>{_data('page.js')}</script>" if is_served else ""
+    sections = list(_sections(found, history))
+    links = "".join(f'<li><a href="#{name}">{escaped(title)}</a></li>' for name, title, _ in sections)
+    content = "".join(
+        f'<section aria-labelledby="{name}"><h2 id="{name}">{escaped(title)}</h2>{text}</section>'
+        for name, title, text in sections
+    )
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">{rule}'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta name="referrer" content="no-referrer"><link rel="icon" href="data:,">{again}'
+        f"<title>{escaped(_headline(found))} · pgrepl</title><style>{_data('page.css')}</style></head>\n"
+        f'<body><a class="skip" href="#main">To the content</a><header><h1>pgrepl</h1>{_summary(found, is_served)}'
+        f'<nav aria-label="Sections"><ul>{links}</ul></nav></header>\n<main id="main" tabindex="-1">{content}</main>\n'
+        f"<footer>pgrepl {__version__}</footer>{script}</body></html>\n"
+    )
+
+
+def _headline(found: Overview) -> str:
+    """How subscriptions stand, the worst first."""
+    states = [state_of(each) for each in found.subscriptions]
+    told = [f"{states.count(state)} {word}" for state, word in STATES.items() if state in states]
+    return ", ".join(told) or "no subscription"
+
+
+def _summary(found: Overview, is_served: bool) -> str:
+    counted = [
+        many(len(found.databases), "database"), many(sum(len(each.tables) for each in found.databases), "table"),
+        many(len(found.subscriptions), "subscription"),
+    ]  # fmt: skip
+    when = ("as of " if is_served else "written at ") + moment(found.at)
+    return (
+        f'<div id="summary"><p>{escaped(", ".join(counted))}: <strong>{escaped(_headline(found))}</strong></p>'
+        f'<p><time id="at" data-when="{escaped(when)}">{escaped(when)}</time></p></div>'
+    )
+
+
+def _sections(found: Overview, history: History) -> Iterator[tuple[str, str, str]]:
+    """Each with the name and the title of its heading."""
+    wrong = [
+        _problem(each, told) for each in found.subscriptions if (told := list(problems(each.status, with_kept=False)))
+    ]
+    if wrong:
+        yield "problems", "What to do", "".join(wrong)
+    drawn = graph(found, lambda database, name: history.rate(database, name, found.at))
+    if drawn:
+        states = sorted({state_of(each) for each in found.subscriptions}, key=list(STATES).index)
+        key = "".join(f'<li><span class="badge s-{state}">{STATES[state]}</span></li>' for state in states)
+        keys = f'<ul class="key" aria-label="Colours of arrows">{key}</ul>' if key else ""
+        yield "flow", "Where changes go", _scroll("flow-scroll", "Graph of databases and subscriptions", drawn) + keys
+    if found.subscriptions:
+        cards = [
+            _subscription(each, history, found.at, number, unfolded=len(found.subscriptions) <= _UNFOLDED)
+            for number, each in enumerate(found.subscriptions)
+        ]
+        yield "subscriptions", "Subscriptions", "".join(cards)
+    if found.slots:
+        yield "slots", "What is kept for subscribers", _slots(found.slots)
+    yield "tables", "Tables, files and upkeep", _databases(found)
+
+
+def _scroll(name: str, label: str, content: str) -> str:
+    return f'<div class="scroll" id="{name}" role="region" tabindex="0" aria-label="{escaped(label)}">{content}</div>'
+
+
+def _table(
+    name: str, caption: str, heads: Sequence[str], lines: Iterable[Sequence[str]], numbers: Sequence[int]
+) -> str:
+    """A table of cells that are HTML already. `numbers`: the columns that are right-aligned."""
+
+    def kind(at: int) -> str:
+        return ' class="number"' if at in numbers else ""
+
+    head = "".join(f'<th scope="col"{kind(at)}>{escaped(text)}</th>' for at, text in enumerate(heads))
+    body = "".join(
+        f'<tr><th scope="row">{first}</th>'
+        + "".join(f"<td{kind(at)}>{text}</td>" for at, text in enumerate(rest, 1))
+        + "</tr>"
+        for first, *rest in lines
+    )
+    shown = f"<table><caption>{escaped(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return _scroll(name, caption, shown)
+
+
+# --- what is wrong ----------------------------------------------------------------------------------------------------
+
+
+def _problem(found: SubscriptionFacts, told: Sequence[Sequence[Line]]) -> str:
+    parts = []
+    for is_statement, group in groupby(chain.from_iterable(told), key=lambda line: line.is_statement):
+        if is_statement:
+            parts.append(f"<pre><code>{escaped(chr(10).join(line.text for line in group))}</code></pre>")
+        else:
+            for line in group:
+                kind = ' class="said"' if line.indent else ""
+                parts += [f"<p{kind}>{escaped(text)}</p>" for text in line.text.splitlines()]
+    state = state_of(found)
+    return (
+        f'<article class="card wrong"><h3>{named(found.status.name)} <span class="badge s-{state}">{STATES[state]}'
+        f"</span></h3>{''.join(parts)}</article>"
+    )
+
+
+# --- subscriptions ----------------------------------------------------------------------------------------------------
+
+
+def _subscription(found: SubscriptionFacts, history: History, now: float, number: int, *, unfolded: bool) -> str:
+    status, state = found.status, state_of(found)
+    facts = "".join(f"<div><dt>{term}</dt><dd>{text}</dd></div>" for term, text in _facts(found, history, now) if text)
+    curves = _curves(status, history, now) if found.is_whole else ""
+    more = ""
+    if curves:
+        is_open = " open" if unfolded else ""
+        more = (
+            f'<details id="curves-{number}"{is_open}><summary id="unfold-{number}">Lag over the last hour and day'
+            f'</summary><div class="curves">{curves}</div></details>'
+        )
+    return (
+        f'<article class="card"><h3>{named(status.name)} <small>in {named(status.database)}</small> '
+        f'<span class="badge s-{state}">{STATES[state]}</span></h3><dl>{facts}</dl>{_copies(status, number)}{more}'
+        f"</article>"
+    )
+
+
+def _facts(found: SubscriptionFacts, history: History, now: float) -> Iterator[tuple[str, str]]:
+    status = found.status
+    yield "Publisher", named(status.publisher) if status.publisher else ""
+    yield "Publications", ", ".join(map(named, status.publications))
+    yield "Worker", "" if status.pid is None else f"process {status.pid}"
+    yield "Tables", escaped(_table_states(status))
+    if not found.is_whole:
+        return
+    yield "Applied", escaped(applied_text(status).replace("\n", " "))
+    yield "Behind", escaped(behind_text(status).replace("\n", ", ")) or ("unknown" if status.slot else "")
+    rate = history.rate(status.database, status.name, now)
+    yield "Rate", "" if rate is None else f"{amount(rate)} rows/s"
+    yield "Rows applied", amount(found.changes)
+    kept = status.retained
+    if kept is not None and kept.snapshots is not None:
+        yield "Kept at the publisher", escaped(f"{size(kept.size)} of files, {many(kept.snapshots, 'snapshot')}")
+    elif kept is not None:
+        yield "Kept at the publisher", escaped(wal_text(kept))
+    yield "Errors", escaped(f"{status.apply_errors} applying, {status.sync_errors} copying")
+    yield "Conflicts", amount(found.conflicts)
+
+
+def _table_states(status: Status) -> str:
+    words = [_state_word(table) for table in status.tables]
+    return ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words)) or "none"
+
+
+def _state_word(table: TableStatus) -> str:
+    return "no longer published" if has_left(table) else _TABLE_STATES.get(table.state, table.state)
+
+
+def _copies(status: Status, number: int) -> str:
+    """The copies that run, or are to go on, with their progress."""
+    lines = []
+    for table in status.tables:
+        if table.copy is not None:
+            done, total = table.copy.pieces or (0, 0)
+            bar = f'<progress max="{total}" value="{done}" aria-label="pieces copied">{done}/{total}</progress>'
+            lines.append((named(table.name), bar if total else "", escaped(copy_text(table.copy))))
+    if not lines:
+        return ""
+    return _table(f"copies-{number}", f"Copies of {status.name}", ("Table", "Progress", "So far"), lines, ())
+
+
+def _curves(status: Status, history: History, now: float) -> str:
+    hour = history.hour(status.database, status.name, now)
+    day = history.day(status.database, status.name, now)
+    if not hour and not day:
+        return ""
+    is_lake = status.retained is not None and status.retained.snapshots is not None
+    kept = f"{'Files' if is_lake else 'WAL'} kept"
+    drawn = []
+    for points, since, every in ((hour, now - HOUR, MINUTE), (day, now - DAY, TEN_MINUTES)):
+        for title, name, unit in (("Lag", "seconds", time_text), ("Lag", "behind", size), (kept, "retained", size)):
+            values = [(each.at, getattr(each, name)) for each in points]
+            drawn.append(curve(title, values, since, now, every, unit))
+    return "".join(drawn)
+
+
+# --- slots, tables ----------------------------------------------------------------------------------------------------
+
+
+def _slots(found: Sequence[SlotFacts]) -> str:
+    def line(slot: SlotFacts) -> tuple[str, ...]:
+        state = "lost" if slot.is_lost else "active" if slot.is_active else "waits"
+        return (
+            named(slot.name), named(slot.database), state, _or_none(slot.changed, amount),
+            _or_none(slot.seconds, time_text), _or_none(slot.snapshots, amount), _or_none(slot.retained, size),
+        )  # fmt: skip
+
+    heads = ("Slot", "Database", "State", "Rows behind", "Time behind", "Snapshots kept", "Files kept")
+    return _table("slots-table", "Replication slots of this catalog", heads, map(line, found), (3, 4, 5, 6))
+
+
+def _or_none(value: float | None, unit: object) -> str:
+    return "" if value is None else escaped(unit(value))  # type: ignore[operator]
+
+
+def _databases(found: Overview) -> str:
+    kept = "" if found.snapshots is None else f"<p>The catalog keeps {many(found.snapshots, 'snapshot')}.</p>"
+    parts = [_database(each, found, number) for number, each in enumerate(found.databases)]
+    return kept + ("".join(parts) or "<p>There is none that you may see.</p>")
+
+
+def _database(found: DatabaseFacts, whole: Overview, number: int) -> str:
+    states: dict[str, list[str]] = {}
+    for each in whole.subscriptions:
+        if each.status.database == found.name:
+            for table in each.status.tables:
+                word = _state_word(table) + (f", {copy_text(table.copy)}" if table.copy is not None else "")
+                states.setdefault(table.name, []).append(f"{named(each.status.name)}: {escaped(word)}")
+    sent: dict[str, list[str]] = {}
+    for name, tables in found.publications.items():
+        for published in tables:
+            sent.setdefault(published, []).append(named(name))
+
+    def line(table: TableFacts) -> tuple[str, ...]:
+        return (
+            named(table.name), "<br>".join(states.get(table.name, ())), ", ".join(sent.get(table.name, ())),
+            amount(table.rows), amount(table.dead), size(table.size), amount(table.data_files),
+            amount(table.delete_files), escaped((table.vacuumed or "")[:16].replace("T", " ")),
+        )  # fmt: skip
+
+    heads = ("Table", "Subscription", "Published by", "Rows", "Dead rows", "Size of files", "Files", "Delete files",
+             "Last VACUUM")  # fmt: skip
+    rows = sum(table.rows for table in found.tables)
+    total = f"{many(rows, 'row')} in {many(len(found.tables), 'table')}, {size(sum(t.size for t in found.tables))}"
+    title = f"<h3>{named(found.name)} <small>{escaped(total)}</small></h3>"
+    if not found.tables:
+        return f'<article class="card">{title}</article>'
+    more = len(found.tables) - _MOST
+    rest = f"<p>And {more:,} more.</p>" if more > 0 else ""
+    shown = _table(f"tables-{number}", f"Tables of {found.name}", heads, map(line, found.tables[:_MOST]),
+                   (3, 4, 5, 6, 7))  # fmt: skip
+    return f'<article class="card">{title}{shown}{rest}</article>'
