@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pgrepl import __version__
@@ -12,11 +13,30 @@ from pgrepl.catalog.connection import FORMAT_VERSION
 if TYPE_CHECKING:
     from pgrepl.catalog.connection import CatalogConnection
 
+BROUGHT = {
+    1: "definitions",
+    2: "the lake: DuckLake's tables in the same database",
+    3: "who works: workers, senders, leases",
+    4: "how far copies have come",
+    5: "checksums; which publisher a subscription follows",
+    6: "prepared transactions",
+    7: "which files of changes were read",
+    8: "whether subscriptions follow definitions, and what is known of the publishers'",
+    9: "triggers, types of users, materialized views",
+    10: "default privileges",
+    11: "the hints of errors that stop subscriptions; operators, collations and ranges of users",
+    12: "ranges of tables that are copied in pieces",
+    13: "how far a walsender's subscriber has written and applied",
+}
 
-def migrate(link: CatalogConnection, data_path: str) -> None:
-    """Migrate the catalog in one transaction; of several processes, the first does it."""
+
+def migrate(link: CatalogConnection, data_path: str, keep: Callable[[int], None] = lambda version: None) -> None:
+    """Migrate the catalog in one transaction; of several processes, the first does it. Before anything is changed
+    `keep` is told the old format, and nobody else writes meanwhile."""
     link.begin(write=True)
     version = link.execute("SELECT format_version FROM pgrepl_instance")[0][0]
+    if version < FORMAT_VERSION:
+        keep(version)
     if version == 1:
         _give_it_a_lake(link, data_path)
     if version < FORMAT_VERSION:
