@@ -135,6 +135,19 @@ def create(link: CatalogConnection) -> None:
                 link.execute(statement)
 
 
+def index_anew(link: CatalogConnection) -> None:
+    """Give each system table the indexes that it has today: an older pgrepl had others, by the same names too."""
+    there = "SELECT name FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL AND tbl_name = ?"
+    if not link.is_sqlite:
+        there = "SELECT indexname FROM pg_indexes WHERE schemaname = current_schema AND tablename = ?"
+    for name, (_, *indexes) in _statements(is_sqlite=link.is_sqlite).items():
+        for (index,) in link.execute(there, (name,)):
+            if not index.endswith("_pkey"):
+                link.execute(f'DROP INDEX "{index}"')
+        for statement in indexes:
+            link.execute(statement)
+
+
 def sqlite_type(column: Column[Any]) -> str:
     made_by: Any = sqlite.dialect
     return column.type.compile(made_by())

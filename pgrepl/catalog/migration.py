@@ -57,6 +57,7 @@ def migrate(link: CatalogConnection, data_path: str, keep: Callable[[int], None]
         if link.is_sqlite and not link.execute("SELECT 1 FROM pgrepl_sum"):
             sums.sum_up(link, declarative.every)
             link.execute("INSERT INTO pgrepl_adopted (snapshot_id) VALUES (0)")  # nobody has remembered it
+        ddl.index_anew(link)
         link.execute(f"UPDATE pgrepl_instance SET format_version = {FORMAT_VERSION}")
     if link.is_sqlite:
         link.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
@@ -92,7 +93,6 @@ def _populate(link: CatalogConnection) -> None:
 def _have_user_types(link: CatalogConnection) -> None:
     """Format 9 has the user's types; a constraint may be one of a domain."""
     link.execute("ALTER TABLE pg_constraint ADD COLUMN contypid BIGINT")
-    link.execute("CREATE INDEX pg_constraint_of_type ON pg_constraint (contypid)")
     if link.is_sqlite and link.execute("SELECT 1 FROM pgrepl_sum"):
         link.execute("DELETE FROM pgrepl_sum WHERE table_name = 'pg_constraint'")
         sums.sum_up(link, [tables.pg_constraint.__table__])
@@ -105,6 +105,7 @@ def _tell_of_subscriptions(link: CatalogConnection, version: int) -> None:
     link.execute("ALTER TABLE pg_replication_origin ADD COLUMN caught_up VARCHAR")
     if version < 4:
         link.execute("DROP TABLE IF EXISTS pgrepl_subscription_error")
+        link.execute("DROP TABLE IF EXISTS pgrepl_worker")  # it did not count rows
     else:
         link.execute("ALTER TABLE pgrepl_subscription_error ADD COLUMN hint TEXT")
 
