@@ -19,6 +19,7 @@ from pgrepl.catalog.connection import FORMAT_VERSION, CatalogConnection
 from pgrepl.catalog.opening import open_catalog
 from pgrepl.catalog.sums import disagreeing
 from pgrepl.statements.run import run
+from tests.harness.dose import dose
 from tests.harness.forked import pgrepl
 from tests.harness.programs import ROOT
 
@@ -76,7 +77,7 @@ def test_one_of_each_format_is_kept() -> None:
     assert list(range(2, FORMAT_VERSION + 1)) == KEPT  # format1.sql is the first one
 
 
-@pytest.mark.parametrize("number", KEPT)
+@pytest.mark.parametrize("number", dose(KEPT, 4))
 def test_a_catalog_of_each_format_goes_on(number: int, old: Callable[[int], Path]) -> None:
     path = old(number)
     before, kept = written(path), path.with_name(f"catalog.db.format{number}")
@@ -124,7 +125,7 @@ def kill_at(path: Path, step: int) -> int:
     return int(found or step)
 
 
-@pytest.mark.parametrize("number", OLD)
+@pytest.mark.parametrize("number", dose(OLD, 6))
 def test_killed_in_the_middle_it_is_as_it_was(number: int, old: Callable[[int], Path], tmp_path: Path) -> None:
     steps = kill_at(old(number), 100_000)
     whole = written(tmp_path / "catalog.db")
