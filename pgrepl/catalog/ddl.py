@@ -102,7 +102,8 @@ def _statements(*, is_sqlite: bool) -> dict[str, list[str]]:
     dialect = made_by()
     found = {}
     for table in tables(is_sqlite=is_sqlite):
-        made: list[Any] = [CreateTable(table), *map(CreateIndex, table.indexes)]
+        indexes = sorted(table.indexes, key=lambda index: str(index.name))  # a set: each build makes the same file
+        made: list[Any] = [CreateTable(table), *map(CreateIndex, indexes)]
         found[table.name] = [str(statement.compile(dialect=dialect)) for statement in made]
     return found
 
