@@ -39,7 +39,10 @@ def test_a_tutorial_prints_what_it_shows(
     text = document.read_text("utf-8").replace(PORT, str(free_port()))
     try:
         for step, printed in play(text, tmp_path, programs, WORD):
-            assert printed == step.printed, f"{document.name}:{step.line}: {step.command}"
+            shown = [line.rstrip() for line in step.printed.splitlines()]
+            assert [line.rstrip() for line in printed.splitlines()] == shown, (
+                f"{document.name}:{step.line}: {step.command}"
+            )
     finally:
         pid = tmp_path / "server.pid"
         if pid.exists():
