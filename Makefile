@@ -4,6 +4,8 @@
 # make lint   ruff, mypy and vulture (dead code) alone
 # make bench  what is measured, beside what it is measured against
 # make compat the oldest and the newest releases of the libraries, each in an environment of its own
+# make release the last commit as sdist, wheel, image file, formula, bill of materials and checksums in dist/, checked
+# make docs   the documentation as a site in build/site
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -11,7 +13,7 @@ BIN := $(VENV)/bin
 # a command is a process of its own, and so are hundreds of tests: none of them compiles pgrepl again
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test tests lint bench compat tables clean
+.PHONY: demo quick test tests lint bench compat release docs tables clean
 
 # the release of pyspark that all tests are known to pass with, as in pyproject.toml's test
 PYSPARK := 'pyspark<4.2'
@@ -64,9 +66,16 @@ compat:
 	PYTHON=$(PYTHON) tests/compat.sh oldest
 	PYTHON=$(PYTHON) tests/compat.sh newest
 
+release: $(VENV)/.test
+	$(BIN)/python release/make.py
+
+# in an environment of its own: nothing that pgrepl needs is in it
+docs:
+	$(PYTHON) release/site.py
+
 tables: $(VENV)/.test
 	$(BIN)/python -m pgrepl.sql.make_tables
 	$(BIN)/python -m pgrepl.catalog.ddl
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

@@ -102,7 +102,8 @@ def _statements(*, is_sqlite: bool) -> dict[str, list[str]]:
     dialect = made_by()
     found = {}
     for table in tables(is_sqlite=is_sqlite):
-        made: list[Any] = [CreateTable(table), *map(CreateIndex, table.indexes)]
+        indexes = sorted(table.indexes, key=lambda index: str(index.name))  # a set: each build makes the same file
+        made: list[Any] = [CreateTable(table), *map(CreateIndex, indexes)]
         found[table.name] = [str(statement.compile(dialect=dialect)) for statement in made]
     return found
 
@@ -133,6 +134,19 @@ def create(link: CatalogConnection) -> None:
         if name not in there:
             for statement in statements:
                 link.execute(statement)
+
+
+def index_anew(link: CatalogConnection) -> None:
+    """Give each system table the indexes that it has today: an older pgrepl had others, by the same names too."""
+    there = "SELECT name FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL AND tbl_name = ?"
+    if not link.is_sqlite:
+        there = "SELECT indexname FROM pg_indexes WHERE schemaname = current_schema AND tablename = ?"
+    for name, (_, *indexes) in _statements(is_sqlite=link.is_sqlite).items():
+        for (index,) in link.execute(there, (name,)):
+            if not index.endswith("_pkey"):
+                link.execute(f'DROP INDEX "{index}"')
+        for statement in indexes:
+            link.execute(statement)
 
 
 def sqlite_type(column: Column[Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pgrepl import __version__
@@ -12,11 +13,30 @@ from pgrepl.catalog.connection import FORMAT_VERSION
 if TYPE_CHECKING:
     from pgrepl.catalog.connection import CatalogConnection
 
+BROUGHT = {
+    1: "definitions",
+    2: "the lake: DuckLake's tables in the same database",
+    3: "who works: workers, senders, leases",
+    4: "how far copies have come",
+    5: "checksums; which publisher a subscription follows",
+    6: "prepared transactions",
+    7: "which files of changes were read",
+    8: "whether subscriptions follow definitions, and what is known of the publishers'",
+    9: "triggers, types of users, materialized views",
+    10: "default privileges",
+    11: "the hints of errors that stop subscriptions; operators, collations and ranges of users",
+    12: "ranges of tables that are copied in pieces",
+    13: "how far a walsender's subscriber has written and applied",
+}
 
-def migrate(link: CatalogConnection, data_path: str) -> None:
-    """Migrate the catalog in one transaction; of several processes, the first does it."""
+
+def migrate(link: CatalogConnection, data_path: str, keep: Callable[[int], None] = lambda version: None) -> None:
+    """Migrate the catalog in one transaction; of several processes, the first does it. Before anything is changed
+    `keep` is told the old format, and nobody else writes meanwhile."""
     link.begin(write=True)
     version = link.execute("SELECT format_version FROM pgrepl_instance")[0][0]
+    if version < FORMAT_VERSION:
+        keep(version)
     if version == 1:
         _give_it_a_lake(link, data_path)
     if version < FORMAT_VERSION:
@@ -37,6 +57,7 @@ def migrate(link: CatalogConnection, data_path: str) -> None:
         if link.is_sqlite and not link.execute("SELECT 1 FROM pgrepl_sum"):
             sums.sum_up(link, declarative.every)
             link.execute("INSERT INTO pgrepl_adopted (snapshot_id) VALUES (0)")  # nobody has remembered it
+        ddl.index_anew(link)
         link.execute(f"UPDATE pgrepl_instance SET format_version = {FORMAT_VERSION}")
     if link.is_sqlite:
         link.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
@@ -75,7 +96,6 @@ def _populate(link: CatalogConnection) -> None:
 def _have_user_types(link: CatalogConnection) -> None:
     """Format 9 has the user's types; a constraint may be one of a domain."""
     link.execute("ALTER TABLE pg_constraint ADD COLUMN contypid BIGINT")
-    link.execute("CREATE INDEX pg_constraint_of_type ON pg_constraint (contypid)")
     if link.is_sqlite and link.execute("SELECT 1 FROM pgrepl_sum"):
         link.execute("DELETE FROM pgrepl_sum WHERE table_name = 'pg_constraint'")
         sums.sum_up(link, [tables.pg_constraint.__table__])
@@ -88,6 +108,7 @@ def _tell_of_subscriptions(link: CatalogConnection, version: int) -> None:
     link.execute("ALTER TABLE pg_replication_origin ADD COLUMN caught_up VARCHAR")
     if version < 4:
         link.execute("DROP TABLE IF EXISTS pgrepl_subscription_error")
+        link.execute("DROP TABLE IF EXISTS pgrepl_worker")  # it did not count rows
     else:
         link.execute("ALTER TABLE pgrepl_subscription_error ADD COLUMN hint TEXT")
 

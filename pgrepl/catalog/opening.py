@@ -154,9 +154,29 @@ def _migrate(catalog: Catalog, data_path: str) -> None:
 
     link = catalog.connect()
     try:
-        migrate(link, data_path)
+        migrate(link, data_path, lambda version: _keep_old(catalog, version))
     finally:
         link.close()
+
+
+def _keep_old(catalog: Catalog, version: int) -> None:
+    """Copy a catalog's file beside it, readable by its owner only, before it is migrated: `catalog.db.format12`. A
+    server's catalog is backed up by its server's means."""
+    if catalog.path is None:
+        return
+    draft = catalog.path.with_name(f".{catalog.path.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    try:
+        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        _copy_from(sqlite3.connect(catalog.path), draft)
+        disk.sync(draft)
+        os.replace(draft, f"{catalog.path}.format{version}")
+        disk.sync_folder(catalog.path.parent)
+    except (OSError, sqlite3.Error) as problem:
+        raise fatal(
+            "58030", f'catalog "{catalog.name}" could not be copied before its migration: {problem}'
+        ) from problem
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def _check_data_path(catalog: Catalog, wanted: str | None) -> None:

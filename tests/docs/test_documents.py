@@ -10,11 +10,11 @@ from tests.docs_runner import play, steps
 from tests.harness.forked import put_program
 
 ROOT = Path(__file__).resolve().parents[2]
-OWN = "readers.md"  # which test_readers.py begins with
-DOCUMENTS = [ROOT / "README.md", *(each for each in sorted((ROOT / "docs").glob("*.md")) if each.name != OWN)]
+OWN = ROOT / "docs" / "readers.md"  # which test_readers.py begins with
+DOCUMENTS = [ROOT / "README.md", *(each for each in sorted((ROOT / "docs").rglob("*.md")) if each != OWN)]
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_examples_print_what_the_document_shows(
     document: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

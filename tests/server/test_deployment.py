@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import shutil
 import signal
@@ -14,7 +15,9 @@ from typing import Any
 
 import pytest
 
+import pgrepl
 from pgrepl.server.command import serve_command
+from tests.harness import forked
 from tests.harness.programs import ROOT, environment, eventually, started
 from tests.harness.serving import serving
 
@@ -59,8 +62,81 @@ def test_the_container() -> None:
     assert (given["addresses"], given["metrics"]) == ("*", "0.0.0.0:9187")
     check = json.loads(found["HEALTHCHECK"].partition("CMD")[2])
     compile(check[2], "HEALTHCHECK", "exec")
-    assert "--find-links /tmp/dist pgrepl" in text and "COPY dist /tmp/dist" in text
     assert "127.0.0.1:9187/healthz" in check[2]
+    assert [name for name, _ in steps].count("FROM") == 1
+    assert {name for name, _ in steps} <= {
+        *("FROM", "RUN", "COPY", "USER", "VOLUME", "WORKDIR"),
+        *("ENV", "EXPOSE", "STOPSIGNAL", "HEALTHCHECK", "ENTRYPOINT", "CMD"),
+    }  # fmt: skip
+    assert [given for name, given in steps if name == "COPY"] == ["*.whl /tmp/wheels/"]  # the folder of a release
+    for given in (given for name, given in steps if name == "RUN"):
+        subprocess.run(["sh", "-n", "-c", given], check=True)
+
+
+def documents(name: str) -> list[dict[str, Any]]:
+    yaml = pytest.importorskip("yaml")
+    found: list[dict[str, Any]] = list(yaml.safe_load_all((FOLDER / name).read_text("utf-8")))
+    return found
+
+
+def test_kubernetes() -> None:
+    every = {(each["kind"], each["metadata"]["name"]): each for each in documents("kubernetes.yaml")}
+    claims = {name for kind, name in every if kind == "PersistentVolumeClaim"}
+    server = every["Deployment", "pgrepl"]["spec"]
+    nightly = every["CronJob", "pgrepl-backup"]["spec"]
+    assert (server["replicas"], server["strategy"]) == (1, {"type": "Recreate"})  # one catalog, one machine
+    assert len(nightly["schedule"].split()) == 5 and nightly["concurrencyPolicy"] == "Forbid"
+    labels = server["template"]["metadata"]["labels"]
+    assert server["selector"]["matchLabels"] == every["Service", "pgrepl"]["spec"]["selector"] == labels
+    backup = nightly["jobTemplate"]["spec"]["template"]["spec"]
+    (near,) = backup["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert near["labelSelector"]["matchLabels"] == labels
+    used = set()
+    for pod in (server["template"]["spec"], backup):
+        assert (pod["securityContext"]["runAsNonRoot"], pod["securityContext"]["runAsUser"]) == (True, 10001)
+        volumes = {each["name"]: each["persistentVolumeClaim"]["claimName"] for each in pod["volumes"]}
+        used |= set(volumes.values())
+        for container in pod["containers"]:
+            assert container["image"] == f"registry.example/pgrepl:{pgrepl.__version__}"
+            assert container["securityContext"]["allowPrivilegeEscalation"] is False
+            mounts = {each["mountPath"]: each["name"] for each in container["volumeMounts"]}
+            assert mounts["/data"] == "data" and set(mounts.values()) == set(volumes)
+    assert used == claims
+    (container,) = server["template"]["spec"]["containers"]
+    given = options(container["args"])
+    assert (given["addresses"], given["metrics"]) == ("*", "0.0.0.0:9187")
+    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
+    assert ports == {"postgres": 5432, "metrics": 9187}
+    assert container["readinessProbe"]["httpGet"] == {"path": "/healthz", "port": "metrics"}
+    assert {each["targetPort"] for each in every["Service", "pgrepl"]["spec"]["ports"]} == set(ports)
+    (container,) = backup["containers"]
+    assert container["command"] == ["pgrepl"] and forked.pgrepl(container["args"][0], "--help").returncode == 0
+
+
+def test_compose() -> None:
+    (compose,) = documents("compose.yaml")
+    service = compose["services"]["lake"]
+    assert service["build"] == {"context": "../../dist", "dockerfile": "Containerfile"}
+    assert service["volumes"] == ["lake:/data"] and set(compose["volumes"]) == {"lake"}
+    assert service["ports"] == ["5432:5432", "127.0.0.1:9187:9187"]
+
+
+def test_the_formula() -> None:
+    text = (FOLDER / "pgrepl.rb.in").read_text("utf-8")
+    assert set(re.findall(r"@([A-Z0-9]+)@", text)) == {"SDIST", "SHA256", "VERSION", "LICENSE"}
+    code = [line.split("#")[0].strip() for line in text.splitlines() if not line.startswith("#")]
+    opened = [line for line in code if re.match(r"(class|def) ", line) or line.endswith(" do")]
+    assert len(opened) == code.count("end") == 5
+    assert all(line.count('"') % 2 == 0 for line in text.splitlines() if not line.startswith("#"))
+    (run,) = re.findall(r"run \[(.*)\]", text)
+    program, command, *arguments = re.findall(r'"([^"]*)"', run)
+    assert (program, command) == ("pgrepl", "serve")
+    assert options(arguments) == {"catalog": "pgrepl/catalog.db"}
+
+
+def test_each_file_is_explained() -> None:
+    told = re.findall(r"^\| \[[\w.]+\]\(([\w.]+)\) \|", (FOLDER / "README.md").read_text("utf-8"), re.M)
+    assert sorted([*told, "README.md"]) == sorted(path.name for path in FOLDER.iterdir())
 
 
 def test_a_service_manager_is_told(tmp_path: Path) -> None:
