@@ -27,6 +27,7 @@ BROUGHT = {
     11: "the hints of errors that stop subscriptions; operators, collations and ranges of users",
     12: "ranges of tables that are copied in pieces",
     13: "how far a walsender's subscriber has written and applied",
+    14: "where workers wait for who compares; conflicts as rows",
 }
 
 

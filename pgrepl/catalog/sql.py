@@ -94,6 +94,7 @@ def ended_files(table: str, key: str) -> str:
 
 DATA_PATH = "SELECT value FROM ducklake_metadata WHERE key = 'data_path' AND scope IS NULL"
 SET_DATA_PATH = "UPDATE ducklake_metadata SET value = ? WHERE key = 'data_path' AND scope IS NULL"
+FORMAT_OF_CATALOG = "SELECT format_version FROM pgrepl_instance"
 OPTIONS_OF_LAKE = "SELECT key, value FROM ducklake_metadata WHERE scope IS NULL"
 INSERT_OPTION = "INSERT INTO ducklake_metadata (key, value) VALUES (?, ?)"
 INSERT_MAIN_SCHEMA = (

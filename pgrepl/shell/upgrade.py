@@ -58,6 +58,7 @@ def upgrade_command(version: str, vectors: bool | None, check: bool, catalog: st
 
 def _check(name: str) -> int:
     """Migrate a copy of the catalog, and say what was done and what is left to do."""
+    from pgrepl.catalog import sql
     from pgrepl.catalog.connection import FORMAT_VERSION
     from pgrepl.catalog.migration import BROUGHT, migrate
     from pgrepl.catalog.opening import copy_file, sqlite_catalog
@@ -73,9 +74,9 @@ def _check(name: str) -> int:
             raise ConnectFailure(f'connection to catalog "{name}" failed: FATAL:  {error.message}') from error
         link = sqlite_catalog(copy, name).connect()
         try:
-            ((found,),) = link.execute("SELECT format_version FROM pgrepl_instance")
+            ((found,),) = link.execute(sql.FORMAT_OF_CATALOG)
             migrate(link, f"{Path(name).absolute()}.files/")
-            ((lake,),) = link.execute("SELECT value FROM ducklake_metadata WHERE key = 'version' AND scope IS NULL")
+            lake = dict(link.execute(sql.OPTIONS_OF_LAKE))["version"]
         finally:
             link.close()
     if found == FORMAT_VERSION:
