@@ -17,9 +17,9 @@ import sys, time
 from pathlib import Path
 from pgrepl.backend import open_session
 from pgrepl.catalog import tables
-from pgrepl.catalog.store import rows
-from pgrepl.catalog.transaction import reading
-from pgrepl.catalog.opening import open_catalog
+from pgrepl.catalog.store.store import rows
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.catalog.store.opening import open_catalog
 from pgrepl.engine import Choice, Engine
 from pgrepl.lake import spark
 from pgrepl.replication.log import ServerLog

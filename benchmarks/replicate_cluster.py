@@ -24,7 +24,7 @@ APPLY = """
 import sys, time
 from pathlib import Path
 from pgrepl.backend import open_session
-from pgrepl.catalog.opening import open_catalog
+from pgrepl.catalog.store.opening import open_catalog
 from pgrepl.lake import spark
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.subscriber.worker import Worker

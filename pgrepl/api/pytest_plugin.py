@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pgrepl.api.replication import apply
+from pgrepl.sql.keywords import quote_identifier
+
 if TYPE_CHECKING:
     from pgrepl.api.connection import Connection
     from pgrepl.api.rounds import SubscriptionRound
@@ -68,8 +71,6 @@ class Pair:
 
     def subscribe(self, *publications: str, name: str = "subscription", options: str = "") -> None:
         """Create a subscription to publications of the publisher, and copy its tables. `options`: of WITH."""
-        from pgrepl.sql.quote import quote_identifier
-
         listed = ", ".join(map(quote_identifier, publications))
         extra = f" WITH ({options})" if options else ""
         self.subscriber.execute(
@@ -79,8 +80,6 @@ class Pair:
 
     def catch_up(self) -> tuple[SubscriptionRound, ...]:
         """Bring all that the publisher has committed to the subscriber; an error of a subscription is raised."""
-        from pgrepl.api.replication import apply
-
         return apply(self.catalog.path, dbname=SUBSCRIBER)
 
 

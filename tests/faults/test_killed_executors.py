@@ -160,7 +160,7 @@ ROUNDS = """
 import sys
 from pathlib import Path
 from pgrepl.lake import spark
-from pgrepl.lake.spark_options import read_options
+from pgrepl.engine.spark_options import read_options
 from tests.harness.pair import Pair
 from tests.harness.programs import QUICK_EXECUTORS, QUICK_JVM
 

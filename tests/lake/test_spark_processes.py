@@ -18,7 +18,7 @@ HEAD = """
 import os, sys
 from pgrepl.errors import PgError
 from pgrepl.lake import spark
-from pgrepl.lake.spark_options import read_options
+from pgrepl.engine.spark_options import read_options
 from tests.harness.programs import QUICK_JVM, child_of
 conf = ("spark.driver.memory=1g", QUICK_JVM)
 spark.configure(read_options({}, master="local[1]", conf=conf))
@@ -111,7 +111,7 @@ def test_an_unknown_pyspark_is_started_in_the_documented_way(tmp_path: Path) -> 
         "from pgrepl.internals import pyspark\n"
         "pyspark.version = lambda: '9.9.9'\n"
         "session = spark.session()\n"
-        "print('pgrepl.lake.spark_start_plain' in sys.modules, session.range(5).count())\n"
+        "print('pgrepl.engine.spark_start_plain' in sys.modules, session.range(5).count())\n"
         "import signal, threading, time\n"
         "from pgrepl import interrupts, jobs\n"
         "from pgrepl.errors import PgError\n"
