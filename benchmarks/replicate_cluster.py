@@ -25,7 +25,7 @@ import sys, time
 from pathlib import Path
 from pgrepl.backend import open_session
 from pgrepl.catalog.store.opening import open_catalog
-from pgrepl.lake import spark
+from pgrepl.engine import spark
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.subscriber.worker import Worker
 

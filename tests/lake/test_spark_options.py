@@ -135,8 +135,8 @@ def test_a_local_master_says_how_many_tasks_run(master: str, tasks: int) -> None
 
 def test_without_java_one_sentence_says_how_to_get_it(tmp_path: Path) -> None:
     code = (
-        "from pgrepl.lake import spark\n"
-        "from pgrepl.errors import PgError\n"
+        "from pgrepl.engine import spark\n"
+        "from pgrepl.ground.errors import PgError\n"
         "spark.start_in_background()\n"
         "try: spark.session()\n"
         "except PgError as error: print(error.sqlstate, error.message, error.report.hint, sep='|')\n"

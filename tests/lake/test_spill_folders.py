@@ -14,7 +14,7 @@ import pytest
 from pgrepl.engine import spark, spark_options
 from pgrepl.engine.result_spark import result_folder
 
-HOLDER = "from pgrepl.lake import spill_folders; spill_folders.make(spill_folders.{}); print(flush=True); input()"
+HOLDER = "from pgrepl.engine import spark_options; spark_options.make(spark_options.{}); print(flush=True); input()"
 
 
 def hold(kind: str, folder: Path) -> subprocess.Popen[bytes]:
