@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import re
 import shutil
-import socket
 import subprocess
 import threading
 import time
@@ -32,20 +31,11 @@ from tests.harness.forked import pgrepl as pgrepl_program
 from tests.harness.programs import eventually
 from tests.harness.serving import serving
 from tests.postgres.server import free_port
+from tests.server.test_iceberg_access import Peer
 from tests.server.test_monitoring import get
 
 NEAR, FAR = "127.0.0.1", "192.0.2.7"
 RULES = f"host all trusted {NEAR}/32 trust\nhost all all {NEAR}/32 scram-sha-256\nhost all all {FAR}/32 scram-sha-256\n"
-
-
-class Peer:
-    family = socket.AF_INET
-
-    def __init__(self, address: str) -> None:
-        self._address = address
-
-    def getpeername(self) -> tuple[str, int]:
-        return self._address, 4242
 
 
 def basic(user: str, password: str) -> str:

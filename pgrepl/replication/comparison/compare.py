@@ -27,7 +27,7 @@ from pgrepl.replication.comparison.local_table import LocalTable
 from pgrepl.replication.comparison.progress_file import ProgressFile
 from pgrepl.replication.comparison.table import Compared
 from pgrepl.replication.log import ServerLog
-from pgrepl.replication.publisher.comparing import Comparing, Pace, TablesAtLsn
+from pgrepl.replication.publisher.comparing import Comparing, Limits, TablesAtLsn
 from pgrepl.replication.publisher.protocol import Publisher, PublisherError, not_received
 from pgrepl.replication.subscriber import lease, meeting, state
 from pgrepl.replication.subscriber.context import WorkerContext
@@ -53,6 +53,10 @@ class Options:
     rows_per_second: int | None = None
     timeout: float = 60.0
     progress: ProgressFile | None = None
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(self.connections, self.rows_per_second, self.timeout)
 
 
 @dataclass
@@ -219,10 +223,7 @@ class Comparer:
                 found.lsn = state.position(session, subid)
             if comparing.knows_past and not found.lsn:
                 raise PgError("55000", f'subscription "{subscription.subname}" has applied nothing yet')
-            pace = Pace(self.options.rows_per_second)
-            there = comparing.begin(
-                found.lsn, connections=self.options.connections, pace=pace, timeout=self.options.timeout
-            )
+            there = comparing.begin(found.lsn, self.options.limits)
             opened.callback(there.close)
             found.lsn = there.lsn
             if stays or not comparing.knows_past:

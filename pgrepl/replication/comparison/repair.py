@@ -29,7 +29,7 @@ from pgrepl.lake.files import last_snapshot
 from pgrepl.replication.comparison.compare import Comparer, Comparison, Options, Wanted, moved_meanwhile
 from pgrepl.replication.comparison.found import DIFFERENT, EXTRA, MISSING, Progress, TableComparison
 from pgrepl.replication.comparison.pieces import KeyPieces
-from pgrepl.replication.publisher.comparing import Pace, TablesAtLsn
+from pgrepl.replication.publisher.comparing import TablesAtLsn
 from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.replication.publisher.retained import LOST
 from pgrepl.replication.subscriber import lease, state
@@ -128,10 +128,7 @@ class Repairer(Comparer):
             self._opened.callback(self._drop_unused, slots, slot)
             found = Comparison(str(subscription.subname))
             with ExitStack() as opened:
-                pace = Pace(self.options.rows_per_second)
-                there = comparing.begin(
-                    0, slot=slot, connections=self.options.connections, pace=pace, timeout=self.options.timeout
-                )
+                there = comparing.begin(0, self.options.limits, slot)
                 self.new_slot = slot
                 opened.callback(there.close)
                 opened.enter_context(reading(self.session))

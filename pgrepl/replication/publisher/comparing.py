@@ -79,22 +79,22 @@ class TablesAtLsn(Protocol):
     def close(self) -> None: ...
 
 
+@frozen
+class Limits:
+    """What a server may be asked to bear. `timeout`: seconds for which open transactions are waited for."""
+
+    connections: int
+    rows_per_second: int | None
+    timeout: float
+
+
 class Comparing(Protocol):
     """What a publisher can be asked for a comparison."""
 
     knows_past: bool  # whether tables can be read as of any LSN, or only as they are now
 
-    def begin(
-        self,
-        lsn: int,
-        *,
-        slot: str = "",
-        connections: int = 1,
-        pace: Pace | None = None,
-        timeout: float = 0.0,
-    ) -> TablesAtLsn:
-        """The tables as of `lsn`, or as of now. `slot`: one that is made there, and stays. `pace`: see Pace. `timeout`:
-        seconds for which open transactions are waited for, 0: for ever."""
+    def begin(self, lsn: int, limits: Limits, slot: str = "") -> TablesAtLsn:
+        """The tables as of `lsn`, or as of now. `slot`: one that is made there, and stays."""
         ...
 
 

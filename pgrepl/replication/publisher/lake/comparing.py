@@ -10,7 +10,7 @@ from pgrepl.catalog.indexes import identity_key_columns
 from pgrepl.catalog.row_security import hides_rows
 from pgrepl.errors import Declined
 from pgrepl.lake.snapshot_pins import pin
-from pgrepl.replication.publisher.comparing import Comparing, Pace, TableAtLsn, TablesAtLsn
+from pgrepl.replication.publisher.comparing import Comparing, Limits, TableAtLsn, TablesAtLsn
 from pgrepl.replication.publisher.lake.copies import copyable
 from pgrepl.replication.wire.messages import SentColumn, SentRelation
 from pgrepl.replication.wire.text import wire_style
@@ -31,15 +31,7 @@ class LakeComparing(Comparing):
         self._connection = connection
         self._slots = slots
 
-    def begin(
-        self,
-        lsn: int,
-        *,
-        slot: str = "",
-        connections: int = 1,
-        pace: Pace | None = None,
-        timeout: float = 0.0,
-    ) -> LakeTables:
+    def begin(self, lsn: int, limits: Limits, slot: str = "") -> LakeTables:
         if slot:
             lsn = self._slots.create(slot, two_phase=False, failover=False)
         return LakeTables(self._connection, lsn)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.errors import PgError
 from pgrepl.replication.libpq.endpoints import ConnectionFailure
-from pgrepl.replication.publisher.comparing import Comparing, HashedPiece, Pace, TableAtLsn, TablesAtLsn
+from pgrepl.replication.publisher.comparing import Comparing, HashedPiece, Limits, Pace, TableAtLsn, TablesAtLsn
 from pgrepl.replication.publisher.postgres import key_ranges, published, slots, tables
 from pgrepl.replication.publisher.postgres.copy_ranges import enter_snapshot
 from pgrepl.replication.publisher.protocol import PublisherError
@@ -50,17 +50,9 @@ class ServerComparing(Comparing):
     def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
 
-    def begin(
-        self,
-        lsn: int,
-        *,
-        slot: str = "",
-        connections: int = 1,
-        pace: Pace | None = None,
-        timeout: float = 0.0,
-    ) -> ServerTables:
+    def begin(self, lsn: int, limits: Limits, slot: str = "") -> ServerTables:
         link = self._connection.link
-        link.rows(f"SET lock_timeout = {int(timeout * 1000)}")
+        link.rows(f"SET lock_timeout = {int(limits.timeout * 1000)}")
         name = slot or _SLOT.format(link.backend)
         self._connection.copying = link, "" if slot else name, None
         try:
@@ -70,7 +62,7 @@ class ServerComparing(Comparing):
             raise (_waits() if error.sqlstate == _LOCKED else error) from None
         link.rows("SET lock_timeout = 0")
         self._connection.target = max(self._connection.target, found)
-        return ServerTables(self._connection, link, found, connections, pace or Pace(None))
+        return ServerTables(self._connection, link, found, limits)
 
 
 def _waits() -> PgError:
@@ -82,15 +74,15 @@ def _waits() -> PgError:
 
 
 class ServerTables(TablesAtLsn):
-    def __init__(self, connection: ServerConnection, link: Link, lsn: int, connections: int, pace: Pace) -> None:
+    def __init__(self, connection: ServerConnection, link: Link, lsn: int, limits: Limits) -> None:
         self._connection = connection
         self.lsn = lsn
-        self.pace = pace
+        self.pace = Pace(limits.rows_per_second)
         self.links = [link]
-        if connections > 1:
+        if limits.connections > 1:
             snapshot = link.value("SELECT pg_catalog.pg_export_snapshot()")
             with suppress(ConnectionFailure, PublisherError):  # as many as the server allows
-                for _ in range(connections - 1):
+                for _ in range(limits.connections - 1):
                     other = link.another()
                     self.links.append(other)
                     enter_snapshot(other, snapshot)
