@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYSPARK := 'pyspark<4.2'
 
 # the grammar's tables and the empty catalog are made when the package is installed
-GRAMMAR := hatch_build.py pgrepl/catalog/ddl.py pgrepl/sql/make_tables.py pgrepl/sql/keywords.py $(wildcard grammar/*.lark grammar/plpgsql/*.lark)
+GRAMMAR := hatch_build.py pgrepl/catalog/store/ddl.py pgrepl/sql/make_tables.py pgrepl/sql/keywords.py $(wildcard grammar/*.lark grammar/plpgsql/*.lark)
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "pgrepl needs Python 3.10 or newer; this is " + sys.version.split()[0])'
@@ -75,7 +75,7 @@ docs:
 
 tables: $(VENV)/.test
 	$(BIN)/python -m pgrepl.sql.make_tables
-	$(BIN)/python -m pgrepl.catalog.ddl
+	$(BIN)/python -m pgrepl.catalog.store.ddl
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

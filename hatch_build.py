@@ -12,7 +12,7 @@ class MadeFiles(BuildHookInterface):  # type: ignore[type-arg]
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         sys.path.insert(0, self.root)
         try:
-            from pgrepl.catalog import ddl, declarative
+            from pgrepl.catalog.store import ddl, declarative
             from pgrepl.sql import make_tables
         finally:
             sys.path.remove(self.root)

@@ -96,7 +96,7 @@ def copied(folder: Path) -> float:
 def joins(folder: Path) -> Iterator[Line]:
     """In a session that has read its definitions."""
     from pgrepl.backend import open_session
-    from pgrepl.catalog.opening import open_catalog
+    from pgrepl.catalog.store.opening import open_catalog
     from pgrepl.statements.run import run
 
     session = open_session(open_catalog(folder / "catalog.db"))

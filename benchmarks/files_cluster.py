@@ -16,12 +16,12 @@ APPLY = """
 import sys, time
 from pathlib import Path
 from pgrepl.backend import open_session
-from pgrepl.catalog import tables
-from pgrepl.catalog.store import rows
-from pgrepl.catalog.transaction import reading
-from pgrepl.catalog.opening import open_catalog
-from pgrepl.engine import Choice, Engine
-from pgrepl.lake import spark
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.store import rows
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.catalog.store.opening import open_catalog
+from pgrepl.engine.choice import Choice, Engine
+from pgrepl.engine import spark
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.publisher.files import change_stream
 from pgrepl.replication.subscriber.worker import Worker

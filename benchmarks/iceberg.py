@@ -41,8 +41,8 @@ for line in sys.stdin:
 ASK = """
 import gc, json, sys, time
 from pgrepl.backend import open_session
-from pgrepl.catalog.opening import open_catalog
-from pgrepl.catalog.transaction import reading
+from pgrepl.catalog.store.opening import open_catalog
+from pgrepl.catalog.session.transaction import reading
 from pgrepl.iceberg import metadata, place, tables
 gc.set_threshold(100_000)  # as every command has it
 session = open_session(open_catalog(sys.argv[1] + "/catalog.db"))

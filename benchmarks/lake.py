@@ -24,8 +24,8 @@ class Bench:
 
     def __init__(self, folder: Path) -> None:
         from pgrepl.backend import open_session
-        from pgrepl.catalog.opening import open_catalog
-        from pgrepl.lake import spark
+        from pgrepl.catalog.store.opening import open_catalog
+        from pgrepl.engine import spark
 
         self.folder = folder
         self.catalog = open_catalog(folder / "catalog.db")
@@ -44,9 +44,9 @@ class Bench:
 
     def files(self, table: str) -> list[str]:
         """The data files of a table."""
-        from pgrepl.catalog.relation import find_relation, range_var
-        from pgrepl.catalog.transaction import reading
-        from pgrepl.lake.files import data_files
+        from pgrepl.catalog.facts.relation import find_relation, range_var
+        from pgrepl.catalog.session.transaction import reading
+        from pgrepl.lake.read.files import data_files
         from pgrepl.lake.table import lake_table
 
         with reading(self.session):

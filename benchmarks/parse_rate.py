@@ -27,7 +27,7 @@ def seconds(action: Callable[[], object]) -> float:
 
 
 def measure() -> Iterator[tuple[str, str, str, str, bool]]:
-    from pgrepl.sql import tables
+    from pgrepl.sql import parser
     from pgrepl.sql.parser import parse
     from pgrepl.sql.scanner import tokens
 
@@ -46,6 +46,6 @@ def measure() -> Iterator[tuple[str, str, str, str, bool]]:
     scanned = count / fastest(lambda: seconds(lambda: each(scan)), 5) * tokens_each / 20
     yield "parse statements of 20 tokens", f"{parsed:,.0f}/s", f"scan: {scanned:,.0f}/s", f"{RATE:,}/s", parsed >= RATE
 
-    load = fastest(lambda: seconds(tables.load.__wrapped__), 5) * 1000
-    size = tables.PATH.stat().st_size
+    load = fastest(lambda: seconds(parser.load.__wrapped__), 5) * 1000
+    size = parser.PATH.stat().st_size
     yield "load the parse tables", f"{load:.1f} ms", f"{size // 1024} kB", f"{LOAD_MS} ms", load < LOAD_MS

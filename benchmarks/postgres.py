@@ -43,7 +43,7 @@ class Both:
 
     def __init__(self, folder: Path) -> None:
         from pgrepl.backend import open_session
-        from pgrepl.catalog.opening import open_catalog
+        from pgrepl.catalog.store.opening import open_catalog
 
         self.pair = PostgresPair()
         self.pair.pub.execute("SET synchronous_commit = on")  # what is not on the disk yet is not sent
@@ -75,7 +75,7 @@ class Both:
         self.sql(f"CREATE SUBSCRIPTION s CONNECTION '{connection}' PUBLICATION p WITH ({options})")
 
     def catch_up(self) -> float:
-        from pgrepl.replication.subscriber.catch_up import CatchUp
+        from pgrepl.replication.subscriber.follower import CatchUp
 
         began = time.perf_counter()
         CatchUp(self.session).now()

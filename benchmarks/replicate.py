@@ -270,7 +270,7 @@ def _with_small_heap(folder: Path) -> float:
 def apply_once(catalog: str, database: str, subscription: str) -> None:
     """What that process does."""
     from pgrepl.backend import open_session
-    from pgrepl.catalog.opening import open_catalog
+    from pgrepl.catalog.store.opening import open_catalog
 
     began = time.perf_counter()
     done = worked(open_session(open_catalog(Path(catalog)), database), subscription)

@@ -24,8 +24,8 @@ APPLY = """
 import sys, time
 from pathlib import Path
 from pgrepl.backend import open_session
-from pgrepl.catalog.opening import open_catalog
-from pgrepl.lake import spark
+from pgrepl.catalog.store.opening import open_catalog
+from pgrepl.engine import spark
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.subscriber.worker import Worker
 

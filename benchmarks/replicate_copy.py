@@ -45,7 +45,7 @@ class Copies:
 
     def __init__(self, folder: Path) -> None:
         from pgrepl.backend import open_session
-        from pgrepl.catalog.opening import open_catalog
+        from pgrepl.catalog.store.opening import open_catalog
 
         self.folder = folder
         self.catalog = open_catalog(folder / "catalog.db")

@@ -23,9 +23,9 @@ def play(session: Any, name: str, rows: int, steps: Iterable[Step]) -> None:
     """`name` has the ids from 0 to rows - 1, and has not been changed yet."""
     import numpy as np
 
-    from pgrepl.catalog.relation import find_relation, range_var
-    from pgrepl.lake import footers
-    from pgrepl.lake.files import data_files
+    from pgrepl.catalog.facts.relation import find_relation, range_var
+    from pgrepl.lake.read import footers
+    from pgrepl.lake.read.files import data_files
     from pgrepl.lake.table import lake_table
 
     transaction = session.transaction
@@ -50,9 +50,9 @@ def _write(session: Any, table: Any, step: Step, file_of: Any, position_of: Any,
     import numpy as np
     import pyarrow as pa
 
-    from pgrepl.lake import commit
-    from pgrepl.lake.file_writer import DataFileWriter
-    from pgrepl.lake.write import Write
+    from pgrepl.lake.commit import commit
+    from pgrepl.lake.write.file_writer import DataFileWriter
+    from pgrepl.lake.write.statement import Write
 
     write = Write(session, table)
     gone = np.concatenate([np.arange(*step.updated), np.arange(*step.deleted)])

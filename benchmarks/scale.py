@@ -23,14 +23,15 @@ Line = tuple[str, str, str, str, bool]
 def commit(folder: Path, first: int, count: int) -> float:
     """Seconds that a commit of so many files takes, whose keys begin behind those of `first` files."""
     from pgrepl.backend import open_session
-    from pgrepl.catalog.opening import open_catalog
-    from pgrepl.catalog.relation import find_relation, range_var
-    from pgrepl.catalog.transaction import reading
-    from pgrepl.lake import commit, storage
-    from pgrepl.lake.data_file import NewFile
-    from pgrepl.lake.statistics import ColumnStatistics
+    from pgrepl.catalog.facts.relation import find_relation, range_var
+    from pgrepl.catalog.session.transaction import reading
+    from pgrepl.catalog.store.opening import open_catalog
+    from pgrepl.lake import storage
+    from pgrepl.lake.commit import commit
+    from pgrepl.lake.read.data_file import NewFile
     from pgrepl.lake.table import lake_table
-    from pgrepl.lake.write import Write
+    from pgrepl.lake.write.statement import Write
+    from pgrepl.lake.write.statistics import ColumnStatistics
 
     session = open_session(open_catalog(folder / "catalog.db"))
     with reading(session):
@@ -59,7 +60,7 @@ def commit(folder: Path, first: int, count: int) -> float:
 def look_up(folder: Path) -> float:
     """Seconds of the query in a session that has read its definitions."""
     from pgrepl.backend import open_session
-    from pgrepl.catalog.opening import open_catalog
+    from pgrepl.catalog.store.opening import open_catalog
     from pgrepl.statements.run import run
 
     session = open_session(open_catalog(folder / "catalog.db"))

@@ -40,12 +40,12 @@ class Sample:
 
 def hour(folder: Path, seconds: int, *, upkeep: bool, told: Callable[[Sample], None]) -> None:
     from pgrepl.backend import open_session
-    from pgrepl.catalog.opening import open_catalog
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.catalog.store.opening import open_catalog
     from pgrepl.replication.log import ServerLog
     from pgrepl.replication.subscriber.launcher import Launcher
-    from pgrepl.statements.autovacuum import Autovacuum
     from pgrepl.statements.run import run
+    from pgrepl.statements.upkeep.autovacuum import Autovacuum
 
     catalog = open_catalog(folder / "catalog.db")
 

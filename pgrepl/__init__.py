@@ -6,6 +6,7 @@ and `repair()` are found in pgrepl.api when they are first asked for, so that `i
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.2.0"
@@ -20,14 +21,11 @@ _HOMES = {
     "exceptions": (
         "DataError", "DatabaseError", "Diagnostic", "Error", "IntegrityError", "InterfaceError", "InternalError",
         "NotSupportedError", "OperationalError", "ProgrammingError", "Warning",
-    ),
-    "pep249_types": (
         "BINARY", "Binary", "DATETIME", "Date", "DateFromTicks", "NUMBER", "ROWID", "STRING", "Time", "TimeFromTicks",
         "Timestamp", "TimestampFromTicks",
     ),
     "comparing": ("compare", "repair"),
-    "facts": ("Publication", "PublishedTable"),
-    "replication": ("Progress", "apply", "publications", "status", "sync"),
+    "replication": ("Progress", "Publication", "PublishedTable", "apply", "publications", "status", "sync"),
     "rounds": ("SubscriptionRound",),
     "datasource": ("register",),
 }  # fmt: skip
@@ -39,8 +37,16 @@ if TYPE_CHECKING:
     from pgrepl.api.cursor import Column, Cursor
     from pgrepl.api.datasource import register
     from pgrepl.api.exceptions import (
+        BINARY,
+        DATETIME,
+        NUMBER,
+        ROWID,
+        STRING,
+        Binary,
         DatabaseError,
         DataError,
+        Date,
+        DateFromTicks,
         Diagnostic,
         Error,
         IntegrityError,
@@ -49,24 +55,13 @@ if TYPE_CHECKING:
         NotSupportedError,
         OperationalError,
         ProgrammingError,
-        Warning,
-    )
-    from pgrepl.api.facts import Publication, PublishedTable
-    from pgrepl.api.pep249_types import (
-        BINARY,
-        DATETIME,
-        NUMBER,
-        ROWID,
-        STRING,
-        Binary,
-        Date,
-        DateFromTicks,
         Time,
         TimeFromTicks,
         Timestamp,
         TimestampFromTicks,
+        Warning,
     )
-    from pgrepl.api.replication import Progress, apply, publications, status, sync
+    from pgrepl.api.replication import Progress, Publication, PublishedTable, apply, publications, status, sync
     from pgrepl.api.rounds import SubscriptionRound
 
 __all__ = [
@@ -83,8 +78,6 @@ def __getattr__(name: str) -> Any:
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
     found = getattr(import_module(f"{__name__}.api.{home}"), name)
     globals()[name] = found
     return found

@@ -1,7 +1,7 @@
 """Opening a session, with its hooks.
 
-The catalog is one of the lowest floors. The functions of higher floors that a session calls (catalog/session.py:
-`Hooks`) are imported here, each at its first call.
+The catalog is one of the lowest floors. The functions of higher floors that a session calls
+(catalog/session/session.py: `Hooks`) are imported here, each at its first call.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.session import Hooks, Session, SessionIdentity
+from pgrepl.catalog.session.session import Hooks, Session, SessionIdentity
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.connection import Catalog
-    from pgrepl.catalog.system import SystemRelation, SystemRelations
-    from pgrepl.errors import Report
+    from pgrepl.catalog.store.connection import Catalog
+    from pgrepl.catalog.store.system import SystemRelation, SystemRelations
     from pgrepl.expr.functions.registry import Family, Implementation
+    from pgrepl.ground.errors import Report
 
 
 def open_session(
@@ -34,13 +34,13 @@ def open_session(
 
 
 def _define_in_lake(session: Session) -> None:
-    from pgrepl.statements.lake import define
+    from pgrepl.statements.upkeep.lake import define
 
     define(session)
 
 
 def _adopt_from_lake(session: Session) -> None:
-    from pgrepl.statements.lake import adopt
+    from pgrepl.statements.upkeep.lake import adopt
 
     adopt(session)
 
@@ -54,7 +54,7 @@ def _system_relations() -> SystemRelations:
 
 def _system_rows(session: Session, relation: SystemRelation, only: frozenset[int] | None) -> Iterable[tuple[Any, ...]]:
     from pgrepl.query.system import rows
-    from pgrepl.replication.system_views import PROVIDERS
+    from pgrepl.replication.functions import PROVIDERS
 
     return rows(session, relation, {**PROVIDERS, **session.providers}, only)
 
@@ -74,15 +74,11 @@ def function_families() -> Iterator[Family]:
 
     yield functions.implements
 
-    from pgrepl.replication import emit_message
-
-    yield emit_message.implements
-
-    from pgrepl.replication.decoding import functions as decoding
+    from pgrepl.replication.decoding import stream as decoding
 
     yield decoding.implements
 
-    from pgrepl.replication.standby import functions as standby
+    from pgrepl.replication.standby import synchronize as standby
 
     yield standby.implements
 
@@ -110,7 +106,7 @@ def _execute(session: Session, stmt: Any) -> Any:
 
 
 def _procedure(session: Session, stmt: Any) -> Any:
-    from pgrepl.statements.routine.procedure_call import prepare_call
+    from pgrepl.statements.routine.call import prepare_call
 
     return prepare_call(session, stmt)
 
@@ -134,15 +130,15 @@ def _call_trigger(session: Session, function: int, data: Any) -> tuple[Any, ...]
 
 
 def _check_domain(session: Session, domain: int, value: Any) -> None:
-    from pgrepl.expr import evaluate  # noqa: F401 – it knows how nodes are compiled
-    from pgrepl.expr.domains import check_value
+    from pgrepl.expr.evaluate import evaluate  # noqa: F401 – it knows how nodes are compiled
+    from pgrepl.expr.evaluate.compiler import check_value
 
     check_value(domain, value, session)
 
 
 def _check_domains(session: Session, domain: int, array: Any) -> None:
-    from pgrepl.expr.arrow.domains import check_column
-    from pgrepl.expr.domains import session_context
+    from pgrepl.expr.arrow.documents import check_column
+    from pgrepl.expr.evaluate.compiler import session_context
 
     check_column(domain, array, session_context(session))
 

@@ -12,8 +12,9 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from pgrepl.internals import pandas
+from pgrepl.internals import pyarrow
 from pgrepl.internals.pyarrow import leave_documentation_out
+from pgrepl.shell import options
 
 _FAILURE, _NO_CONNECTION, _INTERRUPTED = 1, 2, 130
 _MEANT = {"help": "--help", "version": "--version", "import": "import-schema"}
@@ -30,11 +31,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _run_configured(arguments: Sequence[str]) -> int:
     _collect_seldom()
-    from pgrepl.shell import config_file
-
     try:
-        config_file.apply(arguments, os.environ)
-    except config_file.BadConfigFile as problem:
+        options.apply(arguments, os.environ)
+    except options.BadConfigFile as problem:
         sys.stderr.write(f"pgrepl: error: {problem}\n")
         return _FAILURE
     _leave_pandas_out(arguments)
@@ -51,13 +50,13 @@ def _collect_seldom() -> None:
 def _leave_pandas_out(arguments: Sequence[str]) -> None:
     """Hide pandas, unless Spark Connect may need it."""
     if not os.environ.get("PGREPL_REMOTE") and not any(word.startswith("--r") for word in arguments):
-        pandas.hide()
+        pyarrow.hide()
 
 
 def run(arguments: Sequence[str]) -> int:
     if arguments and arguments[0] in _SUBCOMMANDS:
         return _SUBCOMMANDS[arguments[0]](list(arguments[1:]))
-    from pgrepl.shell import options, startup
+    from pgrepl.shell import startup
 
     topic = _help_topic(arguments)
     if topic is not None:
@@ -100,91 +99,91 @@ def _is_plain(word: str) -> bool:
 
 
 def _apply(arguments: list[str]) -> int:
-    from pgrepl.shell.applying import apply
+    from pgrepl.shell.commands.applying import apply
 
     return apply(arguments)
 
 
 def _changes(arguments: list[str]) -> int:
-    from pgrepl.shell.changes import changes
+    from pgrepl.shell.commands.exporting import changes
 
     return changes(arguments)
 
 
 def _conflicts(arguments: list[str]) -> int:
-    from pgrepl.shell.conflicts import conflicts
+    from pgrepl.shell.commands.conflicts import conflicts
 
     return conflicts(arguments)
 
 
 def _backup(arguments: list[str]) -> int:
-    from pgrepl.shell.backup import backup
+    from pgrepl.shell.commands.maintenance import backup
 
     return backup(arguments)
 
 
 def _repair(arguments: list[str]) -> int:
-    from pgrepl.shell.compare import repair
+    from pgrepl.shell.commands.compare import repair
 
     return repair(arguments)
 
 
 def _restore(arguments: list[str]) -> int:
-    from pgrepl.shell.backup import restore
+    from pgrepl.shell.commands.maintenance import restore
 
     return restore(arguments)
 
 
 def _check(arguments: list[str]) -> int:
-    from pgrepl.shell.check.command import check
+    from pgrepl.shell.commands.check import check
 
     return check(arguments)
 
 
 def _compare(arguments: list[str]) -> int:
-    from pgrepl.shell.compare import compare
+    from pgrepl.shell.commands.compare import compare
 
     return compare(arguments)
 
 
 def _diff(arguments: list[str]) -> int:
-    from pgrepl.shell.comparing import diff
+    from pgrepl.shell.commands.comparing import diff
 
     return diff(arguments)
 
 
 def _plan(arguments: list[str]) -> int:
-    from pgrepl.shell.comparing import plan
+    from pgrepl.shell.commands.comparing import plan
 
     return plan(arguments)
 
 
 def _describe(arguments: list[str]) -> int:
-    from pgrepl.shell.describe_dump import describe
+    from pgrepl.shell.commands.describe_dump import describe
 
     return describe(arguments)
 
 
 def _dump(arguments: list[str]) -> int:
-    from pgrepl.shell.describe_dump import dump
+    from pgrepl.shell.commands.describe_dump import dump
 
     return dump(arguments)
 
 
 def _iceberg(arguments: list[str]) -> int:
-    from pgrepl.shell.iceberg import iceberg
+    from pgrepl.shell.commands.exporting import iceberg
 
     return iceberg(arguments)
 
 
 def _import_schema(arguments: list[str]) -> int:
-    from pgrepl.shell.import_schema import import_schema
+    from pgrepl.shell.commands.import_schema import import_schema
 
     return import_schema(arguments)
 
 
 def _run_scripts(arguments: list[str]) -> int:
-    from pgrepl.shell.expected import run_scripts
+    from pgrepl.shell.commands.expected import run_scripts
 
     return run_scripts(arguments)
 
@@ -196,31 +195,31 @@ def _serve(arguments: list[str]) -> int:
 
 
 def _status(arguments: list[str]) -> int:
-    from pgrepl.shell.status import status
+    from pgrepl.shell.commands.status import status
 
     return status(arguments)
 
 
 def _sync(arguments: list[str]) -> int:
-    from pgrepl.shell.applying import sync
+    from pgrepl.shell.commands.applying import sync
 
     return sync(arguments)
 
 
 def _standby(arguments: list[str]) -> int:
-    from pgrepl.shell.standby import standby
+    from pgrepl.shell.commands.maintenance import standby
 
     return standby(arguments)
 
 
 def _upgrade(arguments: list[str]) -> int:
-    from pgrepl.shell.upgrade import upgrade
+    from pgrepl.shell.commands.upgrade import upgrade
 
     return upgrade(arguments)
 
 
 def _verify(arguments: list[str]) -> int:
-    from pgrepl.shell.verify import verify
+    from pgrepl.shell.commands.maintenance import verify
 
     return verify(arguments)
 

@@ -96,8 +96,8 @@ def nothing_is_left_behind() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The process's one session, where PGREPL_MASTER or PGREPL_REMOTE say, or in this machine."""
-    from pgrepl.lake import spark as lake_spark
-    from pgrepl.lake.spark_options import read_options
+    from pgrepl.engine import spark as lake_spark
+    from pgrepl.engine.spark_options import read_options
 
     given = read_options(os.environ)
     if given.master is None and given.remote is None:

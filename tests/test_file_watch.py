@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl import file_watch
-from pgrepl.file_watch import FileWatch
+from pgrepl.ground import threads
+from pgrepl.ground.threads import FileWatch
 
 
 @pytest.fixture(params=["inotify", "looking"])
 def watch(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FileWatch]:
     if request.param == "looking":
-        monkeypatch.setattr(file_watch, "_inotify", lambda folder: None)
+        monkeypatch.setattr(threads, "_inotify", lambda folder: None)
     made = FileWatch(tmp_path, ("a", "a-wal"))
     yield made
     made.close()

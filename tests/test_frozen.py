@@ -6,8 +6,8 @@ from dataclasses import FrozenInstanceError, field, fields, is_dataclass, replac
 
 import pytest
 
-from pgrepl.frozen import frozen
-from pgrepl.frozen import replace as replaced
+from pgrepl.ground.frozen import frozen
+from pgrepl.ground.frozen import replace as replaced
 
 
 @frozen

@@ -10,12 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from pgrepl.api.replication import Catalog, at_work
-from pgrepl.errors import PgError
+from pgrepl.api.rounds import server_log, undisturbed
+from pgrepl.catalog.facts.roles import has_privs_of_role, is_superuser
+from pgrepl.catalog.session.context import in_recovery
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.catalog.store.store import rows
+from pgrepl.catalog.store.tables import pg_subscription
+from pgrepl.ground.errors import PgError
 
 if TYPE_CHECKING:
     from pgrepl.api.opened import OpenedSession
-    from pgrepl.catalog.session import Session
-    from pgrepl.catalog.tables import pg_subscription
+    from pgrepl.catalog.session.session import Session
     from pgrepl.replication.comparison.compare import Comparer, Comparison, Options
     from pgrepl.replication.comparison.found import Progress
     from pgrepl.replication.comparison.repair import Repaired
@@ -35,8 +40,6 @@ def comparer(
     kind: type[Kind],
 ) -> Iterator[Kind]:
     """Who compares, or repairs, the subscription of this name: one of the session's database, or of any."""
-    from pgrepl.api.rounds import server_log, undisturbed
-
     found = _subscription(session, name, everywhere=everywhere)
     there = session.elsewhere(found.subdbid, session.role, apart=True)
     there.settings.take_client(session.settings)
@@ -60,12 +63,6 @@ def _made(opened: OpenedSession, name: str, options: Options, dbname: str | None
 
 
 def _subscription(session: Session, name: str, *, everywhere: bool) -> pg_subscription:
-    from pgrepl.catalog.recovery import in_recovery
-    from pgrepl.catalog.roles import has_privs_of_role, is_superuser
-    from pgrepl.catalog.store import rows
-    from pgrepl.catalog.tables import pg_subscription
-    from pgrepl.catalog.transaction import reading
-
     with reading(session):
         if in_recovery(session):
             raise PgError("55000", "recovery is in progress", hint="Compare the primary.")

@@ -26,15 +26,17 @@ from weakref import WeakSet
 from pgrepl.api import exceptions
 from pgrepl.api.cursor import Cursor
 from pgrepl.api.exceptions import Diagnostic, InterfaceError, ProgrammingError, dbapi_errors, diagnostic
-from pgrepl.errors import PgError, Report
+from pgrepl.api.opened import OpenedSession
+from pgrepl.ground import interrupts
+from pgrepl.ground.errors import PgError, Report
+from pgrepl.query import timeouts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pgrepl.api.opened import OpenedSession
-    from pgrepl.api.placeholders import Parameters
-    from pgrepl.catalog.notification_queue import Notification
-    from pgrepl.catalog.session import Parameter, Session
+    from pgrepl.api.parameters import Parameters
+    from pgrepl.catalog.locks.notification_queue import Notification
+    from pgrepl.catalog.session.session import Parameter, Session
     from pgrepl.query.result import Result
 
 NoticeHandler: TypeAlias = Callable[[Diagnostic], None]
@@ -61,10 +63,8 @@ def connect(
     PGUSER or `postgres`. `options` are settings such as {"timezone": "UTC"}; `data_path` is the folder for the files of
     a new catalog; `spark` an existing session for large statements, instead of one of pgrepl's own.
     """
-    from pgrepl.api.opened import OpenedSession
-
     if spark is not None:
-        from pgrepl.lake.spark import use
+        from pgrepl.engine.spark import use
 
         use(spark)
     notices: list[Diagnostic] = []
@@ -350,9 +350,6 @@ def _cancelled_by_ctrl_c() -> Iterator[None]:
     ):
         yield
         return
-    from pgrepl import interrupts
-    from pgrepl.query import timeouts
-
     asked = False
 
     def interrupted(_signal: int, frame: FrameType | None) -> None:

@@ -16,13 +16,15 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
-from pgrepl.api.dumping import dumped
 from pgrepl.api.exceptions import ProgrammingError
-from pgrepl.types.lake_arrays import content
+from pgrepl.api.parameters import dumped
+from pgrepl.ground.errors import PgError
+from pgrepl.sql.nodes import CopyStmt
+from pgrepl.sql.parser import parse
+from pgrepl.types.lake.arrays import content
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
-    from pgrepl.sql.nodes import CopyStmt
+    from pgrepl.catalog.session.session import Session
 
 _IN_MEMORY = 8 << 20  # bytes that need no file
 _PIECE = 1 << 16
@@ -47,7 +49,7 @@ class CopyConnection(Protocol):
 
 
 class Copy:
-    """One COPY. It is the client that COPY asks for data, or gives data to (catalog/client.py)."""
+    """One COPY. It is the client that COPY asks for data, or gives data to (catalog/session/context.py)."""
 
     def __init__(self, cursor: CopyCursor, statement: str) -> None:
         self._cursor = cursor
@@ -160,10 +162,6 @@ class _Sent:
 
 def _parsed(statement: str) -> CopyStmt | None:
     """COPY FROM STDIN or COPY TO STDOUT, ProgrammingError if it is neither; None: running it raises the error."""
-    from pgrepl.errors import PgError
-    from pgrepl.sql.nodes import CopyStmt
-    from pgrepl.sql.parser import parse
-
     try:
         found = [raw.stmt for raw in parse(statement)]
     except PgError:

@@ -17,19 +17,22 @@ from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-from pgrepl.api.dumping import dumped
+from pgrepl.api.copying import Copy
 from pgrepl.api.exceptions import InterfaceError, ProgrammingError
-from pgrepl.api.placeholders import Parameters, numbered
+from pgrepl.api.parameters import Parameters, batches, dumped, numbered
+from pgrepl.api.results import arrow_table, loaded, loaders, polars_table, spark_frame
+from pgrepl.sql.keywords import quote_identifier
 from pgrepl.types import oids
+from pgrepl.types.builtin import type_by_oid
 from pgrepl.types.catalog_names import asks_catalog
+from pgrepl.types.names import numeric_precision_scale
 
 if TYPE_CHECKING:
     import pandas
     import pyarrow
     from pyspark.sql import DataFrame
 
-    from pgrepl.api.copying import Copy
-    from pgrepl.catalog.session import Parameter, Session
+    from pgrepl.catalog.session.session import Parameter, Session
     from pgrepl.query.result import Result, ResultColumn
 
 Row: TypeAlias = "tuple[Any, ...]"
@@ -102,8 +105,6 @@ class Cursor:
     def executemany(self, query: str, params_seq: Iterable[Parameters]) -> Cursor:
         """Run a statement once for each set of parameters; rows that it returns are left out. An INSERT of VALUES runs
         for many sets at a time."""
-        from pgrepl.api.batches import batches
-
         self._check()
         total = 0
         for text, values in batches(query, params_seq):
@@ -149,8 +150,6 @@ class Cursor:
 
     def _loaded(self, result: Result) -> Iterator[Row]:
         """The rows as Python's values, which are made one by one; now, if that needs the catalog."""
-        from pgrepl.api.loading import loaded, loaders
-
         if result.values is None:
             return iter(result.rows)  # of SHOW and EXPLAIN: all is text
         columns = result.columns or ()
@@ -199,8 +198,6 @@ class Cursor:
 
     def arrow(self) -> pyarrow.Table:
         """All rows of the result as an Arrow table."""
-        from pgrepl.api.columns import arrow_table
-
         self._check()
         result = self._require_rows()
         with self._connection.working(begins=False):
@@ -214,14 +211,10 @@ class Cursor:
         """All rows of the result as a DataFrame of Polars."""
         import polars
 
-        from pgrepl.api.columns import polars_table
-
         return polars.from_arrow(polars_table(self.arrow()))
 
     def spark(self) -> DataFrame:
         """The rows of the result as a DataFrame of Spark. What Spark computes does not pass this process."""
-        from pgrepl.api.columns import spark_frame
-
         self._check()
         result = self._require_rows()
         with self._connection.working(begins=False):
@@ -231,8 +224,6 @@ class Cursor:
 
     def copy(self, statement: str) -> Copy:
         """COPY FROM STDIN or TO STDOUT, as a context manager: see copying.py."""
-        from pgrepl.api.copying import Copy
-
         self._check()
         return Copy(self, statement)
 
@@ -240,8 +231,6 @@ class Cursor:
 
     def callproc(self, procname: str, parameters: Sequence[Any] = ()) -> Sequence[Any]:
         """Call a function; its result is fetched."""
-        from pgrepl.sql.quote import quote_identifier
-
         name = ".".join(quote_identifier(part) for part in procname.split("."))
         places = ", ".join(f"${n}" for n in range(1, len(parameters) + 1))
         self._check()
@@ -281,9 +270,6 @@ def _count(result: Result) -> int:
 
 
 def _described(column: ResultColumn) -> Column:
-    from pgrepl.types.builtin import type_by_oid
-    from pgrepl.types.names import numeric_precision_scale
-
     kind = type_by_oid(column.type)
     size = kind.len if kind is not None and kind.len > 0 else None
     if column.type == oids.NUMERIC and column.typmod >= 0:

@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pgrepl import jobs
-from pgrepl.errors import PgError
-from pgrepl.types.depth import stack_depth_exceeded
+from pgrepl.ground import interrupts
+from pgrepl.ground.errors import PgError
+from pgrepl.types.input_checks import stack_depth_exceeded
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.connection import Catalog
-    from pgrepl.catalog.session import Parameter, Session
-    from pgrepl.errors import Report
+    from pgrepl.catalog.session.session import Parameter, Session
+    from pgrepl.catalog.store.connection import Catalog
+    from pgrepl.ground.errors import Report
     from pgrepl.query.result import Result
     from pgrepl.statements.run import Execute
 
@@ -35,7 +35,7 @@ class OpenedSession:
     ) -> None:
         """PgError if the catalog cannot be opened, or does not let the role in. Arguments as for open_catalog."""
         from pgrepl.backend import open_session
-        from pgrepl.catalog.opening import open_catalog
+        from pgrepl.catalog.store.opening import open_catalog
 
         self.lost: PgError | None = None  # the error that has ended the session
         self.idle_since = time.monotonic()
@@ -64,7 +64,7 @@ class OpenedSession:
                 self.terminate(error)
             raise
         except Exception as problem:
-            raise jobs.pg_error(problem) or internal_error(problem) from problem
+            raise interrupts.pg_error(problem) or internal_error(problem) from problem
         except GeneratorExit:
             # the rest of the string is not wanted: its transaction must not stay open
             if self.session.transaction.block.name == "IMPLICIT":

@@ -12,21 +12,22 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog import statistics, tables
-from pgrepl.catalog.acl import has_table_privilege
-from pgrepl.catalog.databases import database_name, databases
-from pgrepl.catalog.namespace import is_temporary, schemas
-from pgrepl.catalog.numbering import current_lsn
-from pgrepl.catalog.publication_facts import publication_facts, published_names
-from pgrepl.catalog.relation import relation_or_none
-from pgrepl.catalog.statistics import RELATION, SLOT, SUBSCRIPTION
-from pgrepl.catalog.store import rows
-from pgrepl.catalog.transaction import reading
-from pgrepl.replication.publisher.retained import LOST
+from pgrepl.catalog.facts.access import database_name, databases
+from pgrepl.catalog.facts.acl import has_table_privilege
+from pgrepl.catalog.facts.namespace import is_temporary, schemas
+from pgrepl.catalog.facts.publication import publication_facts, published_names
+from pgrepl.catalog.facts.relation import relation_or_none
+from pgrepl.catalog.session import statistics
+from pgrepl.catalog.session.numbering import current_lsn
+from pgrepl.catalog.session.statistics import RELATION, SLOT, SUBSCRIPTION
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.store import rows
+from pgrepl.replication.publisher.senders import LOST
 from pgrepl.replication.subscriber.status import Status, may_look, subscription_status
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ def overview(session: Session, names: Sequence[str] = (), database: str | None =
     each for as long as it takes."""
     statuses = subscription_status(session, names, everywhere=database is None)
     with reading(session):
-        from pgrepl.lake.sizes import present_files
+        from pgrepl.lake.read.extent import present_files
 
         found = [row for row in databases(session) if row.datname == database or not (database or row.datistemplate)]
         return Overview(
@@ -105,7 +106,7 @@ def _database(session: Session, row: tables.pg_database) -> DatabaseFacts:
 
 
 def _tables(session: Session) -> Iterator[TableFacts]:
-    from pgrepl.lake.sizes import RowCounts, Volume, row_counts, volumes
+    from pgrepl.lake.read.extent import RowCounts, Volume, row_counts, volumes
 
     counts, sizes = row_counts(session), volumes(session)
     counted = statistics.counters(session.catalog).read(RELATION)
@@ -126,7 +127,7 @@ def _tables(session: Session) -> Iterator[TableFacts]:
 def slots(session: Session) -> Iterator[SlotFacts]:
     """The replication slots of the catalog."""
     from pgrepl.replication.publisher import senders
-    from pgrepl.replication.publisher.lake.size import retained, waiting
+    from pgrepl.replication.publisher.lake.transactions import retained, waiting
 
     end, counted = current_lsn(session), statistics.counters(session.catalog).read(SLOT)
     for row in rows(session, tables.pg_replication_slot):

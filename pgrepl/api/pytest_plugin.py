@@ -68,7 +68,7 @@ class Pair:
 
     def subscribe(self, *publications: str, name: str = "subscription", options: str = "") -> None:
         """Create a subscription to publications of the publisher, and copy its tables. `options`: of WITH."""
-        from pgrepl.sql.quote import quote_identifier
+        from pgrepl.sql.keywords import quote_identifier
 
         listed = ", ".join(map(quote_identifier, publications))
         extra = f" WITH ({options})" if options else ""

@@ -1,4 +1,7 @@
-"""`pgrepl.sync()`, `apply()`, `status()` and `publications()`: what the commands do and show, for programs.
+"""The contents of a catalog, as frozen dataclasses: `pgrepl.publications()` returns them, `pgrepl describe` prints
+them.
+
+`pgrepl.sync()`, `apply()`, `status()` and `publications()`: what the commands do and show, for programs.
 
     for done in pgrepl.apply("catalog.db"):
         print(done.subscription, done.changes, done.applied_lsn)
@@ -16,25 +19,94 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pgrepl.api.exceptions import dbapi_errors, exception_of
+from pgrepl.api.opened import OpenedSession, require_catalog
 from pgrepl.api.rounds import SubscriptionRound, Work, launched, once, start_spark, stoppable, table_ids, vacuuming
-from pgrepl.errors import PgError
-from pgrepl.replication.subscriber.observer import Observer
-from pgrepl.types.lsn import parse_lsn
+from pgrepl.catalog.facts.publication import member_schemas, member_tables, publication_facts, published_names
+from pgrepl.catalog.facts.roles import role_display
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.expr.print.deparse import stored_expression_text
+from pgrepl.ground.errors import PgError
+from pgrepl.replication.subscriber.lease import Observer
+from pgrepl.types.plain import parse_lsn
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pgrepl.api.facts import Publication
-    from pgrepl.api.opened import OpenedSession
-    from pgrepl.catalog.copies import Copying
+    from pgrepl.catalog.facts.activity import Copying
+    from pgrepl.catalog.facts.publication import PublicationFacts
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.replication.subscriber.attach import Round
     from pgrepl.replication.subscriber.launcher import SubscriptionToServe
-    from pgrepl.replication.subscriber.outcome import Streamed
-    from pgrepl.replication.subscriber.round import Round
+    from pgrepl.replication.subscriber.lease import Streamed
     from pgrepl.replication.subscriber.status import Status
     from pgrepl.replication.subscriber.worker import Worker
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedTable:
+    """A table that a publication names. `columns` is None without a column list, `where` without a row filter."""
+
+    table: str
+    columns: tuple[str, ...] | None
+    where: str | None
+
+    def as_json(self) -> dict[str, Any]:
+        columns = None if self.columns is None else list(self.columns)
+        return {"table": self.table, "columns": columns, "where": self.where}
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A publication. `published` are the tables whose changes are sent, by schemas and partition trees, too."""
+
+    name: str
+    owner: str
+    all_tables: bool
+    publish: tuple[str, ...]
+    publish_via_partition_root: bool
+    tables: tuple[PublishedTable, ...]
+    schemas: tuple[str, ...]
+    published: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "owner": self.owner,
+            "all_tables": self.all_tables,
+            "publish": list(self.publish),
+            "publish_via_partition_root": self.publish_via_partition_root,
+            "tables": [table.as_json() for table in self.tables],
+            "schemas": list(self.schemas),
+            "published": list(self.published),
+        }
+
+
+def publication_of(session: Session, publication: PublicationFacts) -> Publication:
+    listed = [
+        PublishedTable(
+            each.table.qualified_name,
+            each.columns,
+            None if each.filter is None else stored_expression_text(session, each.filter, each.table.oid),
+        )
+        for each in member_tables(session, publication)
+    ]
+    return Publication(
+        publication.name,
+        role_display(session, publication.owner),
+        publication.all_tables,
+        publication.operations,
+        publication.via_root,
+        tuple(sorted(listed, key=lambda each: each.table)),
+        tuple(sorted(member_schemas(session, publication))),
+        tuple(published_names(session, publication)),
+    )
+
+
+# --- replication ------------------------------------------------------------------------------------------------------
+
 
 Catalog: TypeAlias = "str | os.PathLike[str] | None"
 
@@ -136,10 +208,6 @@ def publications(
     catalog: Catalog = None, *, name: str | None = None, dbname: str | None = None, user: str | None = None
 ) -> tuple[Publication, ...]:
     """The publications of a database, or the one of this name."""
-    from pgrepl.api.facts import publication_of
-    from pgrepl.catalog.publication_facts import publication_facts
-    from pgrepl.catalog.transaction import reading
-
     database = dbname or os.environ.get("PGDATABASE")
     with dbapi_errors(), _opened(catalog, database, user) as opened, reading(opened.session):
         found = publication_facts(opened.session, name)
@@ -157,8 +225,6 @@ def _names(names: str | Sequence[str]) -> tuple[str, ...]:
 
 @contextmanager
 def _opened(catalog: Catalog, dbname: str | None, user: str | None) -> Iterator[OpenedSession]:
-    from pgrepl.api.opened import OpenedSession, require_catalog
-
     name = os.fspath(catalog or os.environ.get("PGREPL_CATALOG") or "catalog.db")
     require_catalog(name)
     opened = OpenedSession(name, dbname or "postgres", user or os.environ.get("PGUSER") or "postgres")
@@ -173,7 +239,7 @@ def at_work(
     catalog: Catalog, dbname: str | None, user: str | None, spark: SparkSession | None
 ) -> Iterator[OpenedSession]:
     if spark is not None:
-        from pgrepl.lake.spark import use
+        from pgrepl.engine.spark import use
 
         use(spark)
     numbers = [signal.SIGINT] if signal.getsignal(signal.SIGINT) is signal.default_int_handler else []

@@ -13,16 +13,16 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pgrepl import jobs
-from pgrepl.errors import PgError
-from pgrepl.types.lsn import lsn_text
+from pgrepl.ground import interrupts
+from pgrepl.ground.errors import PgError
+from pgrepl.types.plain import lsn_text
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
-    from pgrepl.catalog.tables import pg_subscription
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.catalog.store.tables import pg_subscription
     from pgrepl.replication.log import ServerLog
+    from pgrepl.replication.subscriber.attach import Round
     from pgrepl.replication.subscriber.launcher import Launcher, SubscriptionToServe
-    from pgrepl.replication.subscriber.round import Round
     from pgrepl.replication.subscriber.worker import Worker
 
 Work: TypeAlias = "Callable[[SubscriptionToServe, Worker], Round]"
@@ -74,8 +74,8 @@ def once(
 
 
 def database_names(session: Session) -> dict[int, str]:
-    from pgrepl.catalog.databases import databases
-    from pgrepl.catalog.transaction import reading
+    from pgrepl.catalog.facts.access import databases
+    from pgrepl.catalog.session.transaction import reading
 
     with reading(session):
         return {row.oid: str(row.datname) for row in databases(session)}
@@ -108,8 +108,8 @@ def server_log(path: Path | None) -> ServerLog:
 @contextmanager
 def vacuuming(session: Session, log_file: Path | None) -> Iterator[None]:
     """Run autovacuum beside the workers, and the export of Iceberg tables."""
-    from pgrepl.statements.autovacuum_launcher import AutovacuumLauncher
-    from pgrepl.statements.iceberg_export import IcebergExporter
+    from pgrepl.statements.upkeep.autovacuum import AutovacuumLauncher
+    from pgrepl.statements.upkeep.background import IcebergExporter
 
     log = server_log(log_file)
     threads = AutovacuumLauncher(session, log), IcebergExporter(session, log)
@@ -126,23 +126,23 @@ def vacuuming(session: Session, log_file: Path | None) -> Iterator[None]:
 def start_spark(session: Session) -> None:
     """Start Spark in the background, if a table waits for its copy and the largest table of all would be copied by
     Spark."""
-    from pgrepl.catalog.subscription_facts import rows_of_largest, subscriptions_to_copy
-    from pgrepl.catalog.transaction import reading
-    from pgrepl.engine import choose_kernels
+    from pgrepl.catalog.facts.subscription_facts import rows_of_largest, subscriptions_to_copy
+    from pgrepl.catalog.session.transaction import reading
+    from pgrepl.engine.choice import choose_kernels
 
     with reading(session):
         waiting = subscriptions_to_copy(session)
         rows = rows_of_largest(session) if waiting else 0
         is_needed = rows and any(choose_kernels(_as_worker(session, each), rows).on_spark for each in waiting)
     if is_needed:
-        from pgrepl.lake import spark
+        from pgrepl.engine import spark
 
         spark.start_in_background()
 
 
 def _as_worker(session: Session, subscription: pg_subscription) -> Session:
     """A session with the settings that a subscription's worker has."""
-    from pgrepl.catalog.login import apply_stored_settings
+    from pgrepl.catalog.session.login import apply_stored_settings
 
     there = session.elsewhere(subscription.subdbid, session.role)
     apply_stored_settings(there, subscription.subowner, subscription.subdbid)
@@ -152,8 +152,8 @@ def _as_worker(session: Session, subscription: pg_subscription) -> Session:
 
 def table_ids(session: Session, subscription: SubscriptionToServe, wanted: Sequence[str]) -> set[int]:
     """The OIDs of a subscription's tables by their names; an error for a name that is none of them."""
-    from pgrepl.catalog.subscription_facts import subscribed_tables
-    from pgrepl.catalog.transaction import reading
+    from pgrepl.catalog.facts.subscription_facts import subscribed_tables
+    from pgrepl.catalog.session.transaction import reading
 
     there = session.elsewhere(subscription.database, session.role, apart=True)
     try:
@@ -189,7 +189,7 @@ def stoppable(numbers: Sequence[signal.Signals], stopped: Callable[[int], BaseEx
         nonlocal raised
         if time.monotonic() < raised + _TOGETHER:
             return
-        if jobs.cancel():  # a call to the JVM must not be interrupted: it ends by itself now
+        if interrupts.cancel():  # a call to the JVM must not be interrupted: it ends by itself now
             asked.append(number)
             timer = threading.Timer(_PATIENCE, os.kill, (os.getpid(), number))
             timer.daemon = True

@@ -8,8 +8,11 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pgrepl.api.dumping import dumped
 from pgrepl.api.exceptions import DataError, ProgrammingError, dbapi_errors
+from pgrepl.api.parameters import dumped
+from pgrepl.api.results import decimal_text, interval_text, texts
+from pgrepl.lake import storage
+from pgrepl.sql.keywords import quote_identifier, quote_literal
 from pgrepl.types import oids
 from pgrepl.types.names import format_type
 
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pgrepl.api.cursor import Cursor
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 
 class WritingConnection(Protocol):
@@ -66,14 +69,10 @@ def quoted(table: str) -> str:
 
 
 def quote_name(name: str) -> str:
-    from pgrepl.sql.quote import quote_identifier
-
     return quote_identifier(name)
 
 
 def _literal(text: str) -> str:
-    from pgrepl.sql.quote import quote_literal
-
     return quote_literal(text)
 
 
@@ -99,10 +98,10 @@ class _ParquetClient:
 def _parquet(connection: WritingConnection, data: Any) -> Iterator[tuple[str, pa.Schema]]:
     """The data as a Parquet file, or a folder of Spark's, which is removed at the end; and their columns."""
     if _is_of_spark(data):
-        from pgrepl.lake import spark_result
-        from pgrepl.lake.scan import spark_path
+        from pgrepl.engine import result_spark
+        from pgrepl.engine.scan_spark import spark_path
 
-        with dbapi_errors(), spark_result.result_folder(connection.session.catalog.data_path) as folder:
+        with dbapi_errors(), result_spark.result_folder(connection.session.catalog.data_path) as folder:
             path = folder.rstrip("/") + "/rows"
             data.write.parquet(spark_path(path))
             yield path, _schema_of(path)
@@ -162,8 +161,6 @@ def _plain(column: Any) -> Any:
     import pyarrow.compute as pc
     from pyarrow import types
 
-    from pgrepl.api.columns import decimal_text, interval_text, texts
-
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType) and kind.extension_name in _EXTENSIONS:
         stored = pa.chunked_array([chunk.storage for chunk in column.chunks], kind.storage_type)
@@ -214,7 +211,6 @@ def _schema_of(folder: str) -> pa.Schema:
     """The columns of the Parquet files in a folder."""
     import pyarrow.parquet as pq
 
-    from pgrepl.lake import storage
     from pgrepl.writing.copy.parquet_files import parquet_paths
 
     path = parquet_paths(folder)[0]

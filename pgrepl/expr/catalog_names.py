@@ -6,25 +6,25 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog import collations, operators
-from pgrepl.catalog.identifiers import split_identifiers
-from pgrepl.catalog.namespace import schema_or_none, schema_row
-from pgrepl.catalog.relation import display_name, find_relation_oid, range_var, relation_or_none
-from pgrepl.catalog.roles import role_or_none, role_row
-from pgrepl.catalog.routines import routine
-from pgrepl.errors import PgError
-from pgrepl.expr import lookup, typefacts
-from pgrepl.expr.calls import is_visible, procs_named
-from pgrepl.expr.candidates import MAX_ARGUMENTS
-from pgrepl.expr.operators import operators_named
-from pgrepl.expr.scope import Scope
-from pgrepl.expr.typenames import collation_of_name, missing_collation, type_of_name
-from pgrepl.sql.quote import quote_identifier
+from pgrepl.catalog.facts import routines
+from pgrepl.catalog.facts.namespace import schema_or_none, schema_row
+from pgrepl.catalog.facts.relation import display_name, find_relation_oid, range_var, relation_or_none
+from pgrepl.catalog.facts.roles import role_or_none, role_row
+from pgrepl.catalog.facts.routines import routine
+from pgrepl.catalog.session.parameter_lists import split_identifiers
+from pgrepl.expr.analyse import lookup
+from pgrepl.expr.analyse.calls import is_visible, procs_named
+from pgrepl.expr.analyse.casts import collation_of_name, missing_collation, type_of_name
+from pgrepl.expr.analyse.operators import MAX_ARGUMENTS, operators_named
+from pgrepl.expr.analyse.scope import Scope
+from pgrepl.ground.errors import PgError
+from pgrepl.sql.keywords import quote_identifier
+from pgrepl.sql.parser import parse_type_name
 from pgrepl.types import builtin, oids
 from pgrepl.types.builtin import BuiltinCatalog, Operator, Proc
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 _SPACE = " \t\n\r\f"
 
@@ -107,8 +107,6 @@ def _type(session: Session, text: str) -> int:
 
 def type_and_modifier(session: Session, text: str) -> tuple[int, int]:
     """As parseTypeString does."""
-    from pgrepl.sql.parser import parse_type_name
-
     if not text.strip(_SPACE + "\v"):
         raise PgError("42601", f'invalid type name "{text}"')
     try:
@@ -122,7 +120,7 @@ def type_and_modifier(session: Session, text: str) -> tuple[int, int]:
 
 
 def _type_text(session: Session, oid: int) -> str | None:
-    text = typefacts.type_text(session, oid)
+    text = lookup.type_text(session, oid)
     return text if text != "???" else None
 
 
@@ -135,7 +133,7 @@ def _collation(session: Session, text: str) -> int:
 
 
 def _collation_text(session: Session, oid: int) -> str | None:
-    return collations.collation_text(session, oid)
+    return routines.collation_text(session, oid)
 
 
 def _text_search(what: str, rows: BuiltinCatalog[Any]) -> Callable[[Session, str], int]:
@@ -207,7 +205,7 @@ def _procedure_text(session: Session, oid: int) -> str | None:
     name = quote_identifier(proc.name)
     if not is_visible(session, proc):
         name = f"{quote_identifier(proc.schema)}.{name}"
-    return f"{name}({','.join(typefacts.type_text(session, t) for t in proc.argtypes)})"
+    return f"{name}({','.join(lookup.type_text(session, t) for t in proc.argtypes)})"
 
 
 def _operators(session: Session, names: tuple[str, ...]) -> list[Operator]:
@@ -227,11 +225,11 @@ def _operator(session: Session, text: str) -> int:
 
 
 def _operator_text(session: Session, oid: int) -> str | None:
-    operator = operators.operator(session, oid)
+    operator = routines.operator(session, oid)
     if operator is None:
         return None
     alone = [each.oid for each in _operators(session, (operator.name,))] == [oid]
-    return operator.name if alone else operators.operator_text(session, oid)
+    return operator.name if alone else routines.operator_text(session, oid)
 
 
 def _operator_with_types(session: Session, text: str) -> int:
@@ -248,11 +246,11 @@ def _operator_with_types(session: Session, text: str) -> int:
 
 
 def _operator_with_types_text(session: Session, oid: int) -> str | None:
-    operator = operators.operator(session, oid)
+    operator = routines.operator(session, oid)
     if operator is None:
         return None
-    left, right = (typefacts.type_text(session, t) if t else "NONE" for t in (operator.left, operator.right))
-    name = operator.name if operators.is_visible(session, operator) else operators.operator_text(session, oid)
+    left, right = (lookup.type_text(session, t) if t else "NONE" for t in (operator.left, operator.right))
+    name = operator.name if routines.is_operator_visible(session, operator) else routines.operator_text(session, oid)
     return f"{name}({left},{right})"
 
 

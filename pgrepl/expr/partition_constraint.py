@@ -1,4 +1,7 @@
-r"""The partition constraint that a bound implies for its rows, as get_partition_qual builds it and `\d+` shows it.
+r"""The order of partition bounds. `PartitionDesc` lists a parent's partitions in that order, in which PostgreSQL prints
+and scans them.
+
+The partition constraint that a bound implies for its rows, as get_partition_qual builds it and `\d+` shows it.
 
 A range `FROM (1, 5) TO (1, 10)` over (a, b) says `a IS NOT NULL AND b IS NOT NULL AND a = 1 AND b >= 5 AND b < 10`:
 equal leading columns are equalities, the rest an OR of ever longer prefixes. A default partition says NOT of what
@@ -7,15 +10,16 @@ its siblings say. The constraint of a partition below another has those of its a
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from functools import cmp_to_key
+from typing import Any
 
-from pgrepl.catalog import store
-from pgrepl.catalog.relation import relation
-from pgrepl.catalog.session import Session
-from pgrepl.catalog.tables import pg_class, pg_inherits
-from pgrepl.expr.deparse import expression_text
-from pgrepl.expr.opclasses import EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, opclass_operator
-from pgrepl.expr.partition import (
+from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store import store
+from pgrepl.catalog.store.tables import pg_class, pg_inherits
+from pgrepl.expr.analyse.sorting import EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, opclass_operator
+from pgrepl.expr.catalog_trees import (
     MAXVALUE,
     MINVALUE,
     VALUE,
@@ -26,7 +30,8 @@ from pgrepl.expr.partition import (
     bound_from_json,
     partition_key,
 )
-from pgrepl.expr.partition_order import comparisons, partition_desc
+from pgrepl.expr.evaluate.evaluate import operator_function
+from pgrepl.expr.print.deparse import expression_text
 from pgrepl.expr.tree import (
     ArrayExpr,
     BoolExpr,
@@ -40,9 +45,111 @@ from pgrepl.expr.tree import (
     Var,
 )
 from pgrepl.expr.walk import map_attnums
+from pgrepl.ground.frozen import frozen
 from pgrepl.sql.nodes import BoolOp, CoercionForm, NullTestType
 from pgrepl.types import oids
 from pgrepl.types.builtin import opclass_by_oid, procs_by_name, type_by_oid
+
+Compare = Callable[[Any, Any], int]
+
+
+def comparisons(key: PartitionKey) -> tuple[Compare, ...]:
+    """The comparison function of each key column."""
+    return tuple(_comparison(column) for column in key.columns)
+
+
+def _comparison(column: KeyColumn) -> Compare:
+    """The comparison by the < and = of the column's operator class."""
+    less = operator_function(opclass_operator(column.opclass, LESS), None, column.type)
+    equal = operator_function(opclass_operator(column.opclass, EQUAL), None, column.type)
+
+    def compare(one: Any, two: Any) -> int:
+        if equal(one, two):
+            return 0
+        return -1 if less(one, two) else 1
+
+    return compare
+
+
+def compare_range(
+    compare: Sequence[Compare], one: Sequence[RangeDatum], lower1: bool, two: Sequence[RangeDatum], lower2: bool
+) -> int:
+    """Compares range bounds as partition_rbound_cmp does: <0, 0 or >0. The absolute value is the number of the column
+    that decided. An upper bound is less than an equal lower one."""
+    result, number = 0, 0
+    for number, (a, b) in enumerate(zip(one, two, strict=True), 1):
+        if a.kind != b.kind:
+            return number if a.kind > b.kind else -number
+        if a.value is None or b.value is None:
+            break
+        result = compare[number - 1](a.value.value, b.value.value)
+        if result:
+            break
+    if result == 0 and lower1 != lower2:
+        result = 1 if lower1 else -1
+    return 0 if result == 0 else number if result > 0 else -number
+
+
+@frozen
+class PartitionDesc:
+    """The partitions of a parent in the order of their bounds; the default partition last."""
+
+    key: PartitionKey
+    oids: tuple[int, ...]
+    bounds: tuple[PartitionBound, ...]
+
+    @property
+    def default(self) -> int:
+        """The default partition, 0 when there is none."""
+        return next((oid for oid, bound in zip(self.oids, self.bounds, strict=True) if bound.default), 0)
+
+
+def partition_desc(session: Session, parent: int) -> PartitionDesc:
+    """As RelationBuildPartitionDesc does."""
+    key = partition_key(session, parent)
+    if key is None:
+        raise LookupError(f"relation {parent} is not partitioned")
+    found: list[tuple[int, PartitionBound]] = []
+    children = sorted(row.inhrelid for row in store.rows(session, pg_inherits, inhparent=parent))
+    for oid in children:
+        row = store.one(session, pg_class, oid=oid)
+        if row is not None and row.relpartbound is not None:
+            found.append((oid, bound_from_json(row.relpartbound, session)))
+    found = _in_order(key, found)
+    return PartitionDesc(key, tuple(oid for oid, _ in found), tuple(bound for _, bound in found))
+
+
+def leaf_partitions(session: Session, parent: int) -> Iterator[Relation]:
+    """The leaf partitions of a partitioned table, in scan order."""
+    for oid in partition_desc(session, parent).oids:
+        part = relation(session, oid)
+        if part.kind == "p":
+            yield from leaf_partitions(session, oid)
+        else:
+            yield part
+
+
+def _in_order(key: PartitionKey, found: list[tuple[int, PartitionBound]]) -> list[tuple[int, PartitionBound]]:
+    default = [item for item in found if item[1].default]
+    rest = [item for item in found if not item[1].default]
+    if key.strategy == "h":
+        rest.sort(key=lambda item: (item[1].modulus, item[1].remainder))
+    elif key.strategy == "r":
+        compare = comparisons(key)
+
+        def by_upper(left: tuple[int, PartitionBound], right: tuple[int, PartitionBound]) -> int:
+            return compare_range(compare, left[1].upper, False, right[1].upper, False)
+
+        rest.sort(key=cmp_to_key(by_upper))
+    else:
+        order = cmp_to_key(comparisons(key)[0])
+        with_values = [item for item in rest if any(v.value is not None for v in item[1].values)]
+        with_values.sort(key=lambda item: min(order(v.value) for v in item[1].values if v.value is not None))
+        rest = with_values + [item for item in rest if item not in with_values]
+    return rest + default
+
+
+# --- partition constraint ---------------------------------------------------------------------------------------------
 
 
 def partition_constraint_text(session: Session, relid: int) -> str | None:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from pgrepl.expr.catalog_trees import KeyColumn
     from pgrepl.expr.functions.hashing import Hash
-    from pgrepl.expr.partition import KeyColumn
 
 SEED = 0x7A5B22367996DCFD  # HASH_PARTITION_SEED
 _MASK = 0xFFFFFFFFFFFFFFFF

@@ -10,10 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import tables
-from pgrepl.catalog.indexes import identity_key_columns, replica_identity_index
-from pgrepl.catalog.inheritance import partition_ancestors
-from pgrepl.catalog.publication import (
+from pgrepl.catalog.facts.publication import (
     is_publishable,
     member_table,
     publications,
@@ -21,23 +18,25 @@ from pgrepl.catalog.publication import (
     schema_publications,
     topmost_ancestor,
 )
-from pgrepl.catalog.relation import Relation, relation
-from pgrepl.catalog.store import one
-from pgrepl.errors import PgError
+from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.catalog.facts.relation_parts import identity_key_columns, partition_ancestors, replica_identity_index
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.store import one
 from pgrepl.expr import tree
-from pgrepl.expr.analyze import analyze_where
-from pgrepl.expr.collate import assign_collations
-from pgrepl.expr.kinds import ExprKind
-from pgrepl.expr.scope import scope_of_relation
+from pgrepl.expr.analyse.analyze import analyze_where
+from pgrepl.expr.analyse.collate import assign_collations
+from pgrepl.expr.analyse.kinds import ExprKind
+from pgrepl.expr.analyse.scope import scope_of_relation
 from pgrepl.expr.stored import from_json
 from pgrepl.expr.tree import Expr, Var
 from pgrepl.expr.walk import children, functions_used, location_of, var_attnums
-from pgrepl.frozen import frozen
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
 from pgrepl.sql import nodes
 from pgrepl.types import builtin, oids
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 _OPERATORS = (tree.OpExpr, tree.DistinctExpr, tree.NullIfExpr, tree.ScalarArrayOpExpr)
 _ALLOWED = (

@@ -18,17 +18,15 @@ from typing import TYPE_CHECKING, Any, Protocol, get_args, get_type_hints
 
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Const, Expr, Query
-from pgrepl.frozen import frozen
+from pgrepl.ground.frozen import frozen
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray
 from pgrepl.types.builtin import base_type, element_type
-from pgrepl.types.record import Record
-from pgrepl.types.row_arrays import RowArray
-from pgrepl.types.style import TextStyle
-from pgrepl.types.user_types import UserType, composite_type, described
+from pgrepl.types.style import Record, TextStyle
+from pgrepl.types.user_types import RowArray, UserType, composite_type, described
 
 if TYPE_CHECKING:
-    from pgrepl.expr.dml.plan import Modify
+    from pgrepl.expr.dml_tree import Modify
 
 # labels of enums have their first names, which stay when a label is renamed
 _STYLE = TextStyle(datestyle="ISO, MDY", timezone="GMT", intervalstyle="postgres", extra_float_digits=1, stored=True)
@@ -69,9 +67,9 @@ def _home(name: str) -> ModuleType:
     """The module of a node class."""
     if hasattr(tree, name):
         return tree
-    from pgrepl.expr.dml import plan
+    from pgrepl.expr import dml_tree
 
-    return plan
+    return dml_tree
 
 
 @cache

@@ -12,7 +12,7 @@ from dataclasses import field
 from enum import Enum
 from typing import Any
 
-from pgrepl.frozen import frozen
+from pgrepl.ground.frozen import frozen
 from pgrepl.sql.nodes.kinds import (
     BoolOp,
     BoolTestType,

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Expr, Query
-from pgrepl.frozen import replace
+from pgrepl.ground.frozen import replace
 from pgrepl.sql.nodes import CoercionForm
 from pgrepl.types import builtin, oids
 
@@ -445,7 +445,7 @@ def contains_mutable_functions(expr: Expr) -> bool:
         if isinstance(node, (tree.SQLValueFunction, tree.NextValueExpr)):
             return True
         if isinstance(node, tree.SqlJson):
-            from pgrepl.expr.json_volatility import is_mutable  # knows paths, which few expressions have
+            from pgrepl.expr.volatility import is_mutable  # knows paths, which few expressions have
 
             if is_mutable(node):
                 return True

@@ -2,23 +2,25 @@
 
 A manifest has the files of one range of file ids. Ranges end at ids that a hash chooses, so that a new file changes
 the last range only, and a file that goes away one or two.
+
+Columns of files without field ids, which are found by name: Iceberg's name mapping.
 """
 
 from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from pgrepl.errors import unsupported
-from pgrepl.iceberg import sql
-from pgrepl.lake.data_file import PARQUET, PUFFIN
-from pgrepl.lake.inlined import deletes_table, exists
+from pgrepl.ground.errors import unsupported
+from pgrepl.iceberg import tables
+from pgrepl.lake.read.data_file import PARQUET, PUFFIN
+from pgrepl.lake.read.inlined import deletes_table, exists
 from pgrepl.lake.table import inlined_tables
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
     from pgrepl.iceberg.schema import Field
     from pgrepl.lake.table import LakeTable
 
@@ -159,8 +161,8 @@ class Contents:
         self._since = since
         self._without: dict[int, set[int]] = {}  # of a column, the files without statistics of it
         given = (table.table_id, since)
-        data = [_data(table, row) for row in session.link.execute(sql.DATA_FILES, given)]
-        deletes = [_deletes(table, row) for row in session.link.execute(sql.DELETE_FILES, given)]
+        data = [_data(table, row) for row in session.link.execute(tables.DATA_FILES, given)]
+        deletes = [_deletes(table, row) for row in session.link.execute(tables.DELETE_FILES, given)]
         self.mappings = {file.mapping for file in data}
         self._data = data
         self._merged = [file for file in data if file.partial is not None]
@@ -183,7 +185,7 @@ class Contents:
         if not column.fields:
             if column.id not in self._without:
                 given = (self.table.table_id, self._since, column.id)
-                found = self._session.link.execute(sql.FILES_WITHOUT, given)
+                found = self._session.link.execute(tables.FILES_WITHOUT, given)
                 self._without[column.id] = {number for (number,) in found}
             without = self._without[column.id]
         return not any(
@@ -246,7 +248,7 @@ def _divided(every: Sequence[_T], ids: Sequence[int], size: int) -> Iterator[lis
 
 def _inlined_rows(session: Session, table: LakeTable, since: int) -> Iterator[InlinedRow]:
     for inlined in inlined_tables(session, table.table_id):
-        for row in session.link.execute(sql.inlined_rows(inlined.name, inlined.prefix), (since,)):
+        for row in session.link.execute(tables.inlined_rows(inlined.name, inlined.prefix), (since,)):
             values = row[3:]
             if not session.link.is_sqlite:
                 values = tuple([bytes(value) if isinstance(value, memoryview) else value for value in values])
@@ -257,7 +259,7 @@ def _inlined_deletes(session: Session, table: LakeTable) -> dict[int, list[tuple
     name = deletes_table(table.table_id)
     found: dict[int, list[tuple[int, int]]] = {}
     if exists(session.link, name):
-        for file_id, position, when in session.link.execute(sql.inlined_deletes(name)):
+        for file_id, position, when in session.link.execute(tables.inlined_deletes(name)):
             found.setdefault(file_id, []).append((position, when))
     return found
 
@@ -265,25 +267,74 @@ def _inlined_deletes(session: Session, table: LakeTable) -> dict[int, list[tuple
 def changes(session: Session, table: LakeTable, most: int) -> set[int]:
     """The last snapshots that changed the table, at most so many."""
     link = session.link
-    found = {at for (at,) in link.execute(sql.CHANGES, (*[table.table_id] * sql.CHANGES_PARAMETERS, most))}
+    found = {at for (at,) in link.execute(tables.CHANGES, (*[table.table_id] * tables.CHANGES_PARAMETERS, most))}
     for inlined in inlined_tables(session, table.table_id):
-        found.update(at for (at,) in link.execute(sql.inlined_changes(inlined.name, inlined.prefix), (most,)))
+        found.update(at for (at,) in link.execute(tables.inlined_changes(inlined.name, inlined.prefix), (most,)))
     name = deletes_table(table.table_id)
     if exists(link, name):
-        found.update(at for (at,) in link.execute(sql.inlined_delete_changes(name), (most,)))
+        found.update(at for (at,) in link.execute(tables.inlined_delete_changes(name), (most,)))
     return found
 
 
 def state(session: Session, table: LakeTable) -> Iterator[object]:
     """What is other than before if the table's rows or columns are, at whatever snapshot."""
     link = session.link
-    found = [link.execute(query, (table.table_id,))[0] for query in sql.STATES]
+    found = [link.execute(query, (table.table_id,))[0] for query in tables.STATES]
     for inlined in inlined_tables(session, table.table_id):
-        found += link.execute(sql.inlined_state(inlined.name, inlined.prefix))
+        found += link.execute(tables.inlined_state(inlined.name, inlined.prefix))
     for row in found:
         yield from row
     name = deletes_table(table.table_id)
-    deletes = link.execute(sql.inlined_deletes_state(name))[0] if exists(link, name) else (0, None, None)
+    deletes = link.execute(tables.inlined_deletes_state(name))[0] if exists(link, name) else (0, None, None)
     yield from deletes
     last = max((when for row in (*((r[2], r[3]) for r in found), deletes[2:]) for when in row if when), default=0)
-    yield link.execute(sql.SNAPSHOT_TIME, (last,))  # numbers may come again when a backup is restored
+    yield link.execute(tables.SNAPSHOT_TIME, (last,))  # numbers may come again when a backup is restored
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+class FileNames(NamedTuple):
+    mapping: list[dict[str, Any]]  # as schema.name-mapping.default has it
+    unreadable: Mapping[int, str]  # columns that it cannot tell, and why
+
+
+class _Name(NamedTuple):
+    """A row of ducklake_name_mapping."""
+
+    mapping: int
+    name: str
+    field: int
+    parent: int | None
+    column: int
+    in_path: bool
+
+
+def of_files(session: Session, mappings: Iterable[int | None]) -> FileNames:
+    rows = [
+        _Name(*row) for number in sorted({each for each in mappings if each is not None})
+        for row in session.link.execute(tables.NAMES, (number,))
+    ]  # fmt: skip
+    unreadable = {row.field: "its values are in the paths of some files" for row in rows if row.in_path}
+    fields: dict[str, set[int]] = {}
+    for row in rows:
+        if row.parent is None and not row.in_path:
+            fields.setdefault(row.name, set()).add(row.field)
+    for name, there in fields.items():
+        if len(there) > 1:
+            unreadable |= dict.fromkeys(there, f'files without field ids mean several columns by "{name}"')
+    return FileNames(_mapping(rows, {(row.mapping, None) for row in rows}), unreadable)
+
+
+def _mapping(rows: Sequence[_Name], parents: set[tuple[int, int | None]]) -> list[dict[str, Any]]:
+    """The fields in these parents, each of a mapping of its own."""
+    by_field: dict[int, list[_Name]] = {}
+    for row in rows:
+        if (row.mapping, row.parent) in parents and not row.in_path:
+            by_field.setdefault(row.field, []).append(row)
+    found = []
+    for field, same in by_field.items():
+        made: dict[str, Any] = {"field-id": field, "names": sorted({row.name for row in same})}
+        inner = _mapping(rows, {(row.mapping, row.column) for row in same})
+        found.append(made | {"fields": inner} if inner else made)
+    return found

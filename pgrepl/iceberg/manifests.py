@@ -2,20 +2,34 @@
 
 A manifest has the files of a range (contents.py), and its name a digest of what is in it: one that is there is not
 written again. Sequence numbers are DuckLake's snapshots.
+
+Removal of metadata that nobody reads any more, and of what only it names.
+
+A metadata.json that was followed by another one is still read for a while. Manifest lists and manifests say which
+files of the folder they name.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pgrepl.iceberg import avro, manifest_schemas
+from pgrepl.ground.errors import PgError
+from pgrepl.iceberg import avro, tables
+from pgrepl.iceberg.avro import facts_of
 from pgrepl.iceberg.contents import digest
-from pgrepl.iceberg.place import TableFolder
+from pgrepl.iceberg.place import SETTING, TableFolder, folder_names, place_of
 from pgrepl.iceberg.schema import Shape
-from pgrepl.lake.footers import FILE_PATH
+from pgrepl.lake import storage
+from pgrepl.lake.read.footers import FILE_PATH
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.iceberg.place import Place
 
 DATA, DELETES = 0, 1  # kinds of files
 _KINDS = ("data", "deletes")
@@ -81,7 +95,7 @@ class Writer:
                 "partition-spec-id": "0", "format-version": str(self.version), "content": _KINDS[plan.kind],
                 NAMED: json.dumps(sidecars),
             }  # fmt: skip
-            size = self.folder.write(plan.name, avro.container(manifest_schemas.entry(self.version), facts, rows))
+            size = self.folder.write(plan.name, avro.container(avro.entry(self.version), facts, rows))
         return Manifest(self.folder.path(plan.name), size, plan.kind, plan.entries)
 
     def manifest_list(self, snapshot: int, plans: Sequence[Plan]) -> str:
@@ -92,7 +106,7 @@ class Writer:
             facts = {"snapshot-id": str(snapshot), "sequence-number": str(snapshot), "parent-snapshot-id": "null",
                      "format-version": str(self.version), NAMED: json.dumps(names)}  # fmt: skip
             rows = [self._row(self.manifest(plan)) for plan in plans]
-            self.folder.write(name, avro.container(manifest_schemas.manifest_list(self.version), facts, rows))
+            self.folder.write(name, avro.container(avro.manifest_list(self.version), facts, rows))
         return name
 
     def _row(self, manifest: Manifest) -> bytes:
@@ -179,3 +193,90 @@ def _metrics(shape: Shape, rows: int, statistics: dict[int, Statistics]) -> list
         if known.high is not None and (high := leaf.high(known.high)) is not None:
             highs.append(leaf.key + avro.data(high))
     return [avro.some(avro.array(each)) for each in (sizes, counts, nulls, nans, lows, highs)]
+
+
+# --- cleaning ---------------------------------------------------------------------------------------------------------
+
+
+HINT = "metadata/version-hint.text"
+_LIST = re.compile(r'"manifest-list": "([^"]*)"')
+_METADATA = ".metadata.json"
+_EXPORTED = re.compile(r"/v\d+\.metadata\.json\Z")
+_DIGEST = "[0-9a-f]{24}"
+_OURS = re.compile(
+    rf"metadata/((00000-{_DIGEST}|v\d+)\.metadata\.json|(data|deletes|snap-\d+)-{_DIGEST}\.avro|version-hint\.text)(\..*tmp)?"
+    rf"|data/(rows|deletes)-{_DIGEST}\.(parquet|puffin)(\..*tmp)?"
+)
+_PARTS = 4  # of the time: so often it is looked for what can go
+_MAKING = 60  # seconds that metadata may be in the making
+
+
+swept: dict[str, float] = {}  # when this process has looked at a folder
+
+
+def sweep(folder: TableFolder, current: str, grace: int) -> None:
+    """Remove what no metadata.json names that was the current one within `grace` seconds. A process looks at a folder
+    a few times in that time."""
+    now = time.monotonic()
+    if now < swept.get(folder.location, -grace) + grace / _PARTS:
+        return
+    swept[folder.location] = now
+    ages = {name: age for name, age in folder.ages().items() if _OURS.fullmatch(name)}
+    written = sorted((age, name) for name, age in ages.items() if name.endswith(_METADATA))
+    dead = {name for is_of in (_EXPORTED.search, _is_own) for name in _followed(written, is_of, grace)} - {current}
+    if not dead or max(ages[name] for name in dead) < grace + grace / _PARTS:
+        return
+    living = named_by(folder, [name for _, name in written if name not in dead])
+    for name, age in ages.items():
+        if name in dead or (name not in living and age > max(grace, _MAKING)):
+            folder.remove(name)
+
+
+def _is_own(name: str) -> bool:
+    return not _EXPORTED.search(name)
+
+
+def _followed(written: list[tuple[float, str]], is_of: Callable[[str], object], grace: int) -> list[str]:
+    """Those that were followed by another one longer than `grace` ago."""
+    return [name for age, name in written if age > grace and is_of(name)][1:]  # the first may have been followed lately
+
+
+def named_by(folder: TableFolder, metadata: Sequence[str]) -> set[str]:
+    """The files that are named by these, directly or not."""
+    start = len(folder.location) + 1
+    waiting = [path[start:] for name in metadata for path in _LIST.findall(folder.read(name) or "")]
+    found = {*metadata, HINT}
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            if name.endswith(".avro"):
+                waiting += json.loads(facts_of(folder.bytes_of(name)).get(NAMED, "[]"))
+    return found
+
+
+def remove_dropped(session: Session) -> None:
+    """Remove the metadata of tables that are no more, and of which nothing was asked for within the time."""
+    try:
+        _remove_dropped(session, place_of(session))
+    except PgError as problem:  # there is no place, or it does not answer
+        if session.settings.get(SETTING):
+            session.notice("WARNING", f"metadata of dropped tables was not removed: {problem.message}")
+
+
+def _remove_dropped(session: Session, place: Place) -> None:
+    grace = int(session.settings.value("pgrepl.iceberg_grace"))
+    there = {folder_names(namespace, name) for namespace, name in tables.of_everyone(session)}
+    for folder in _folders(place, there):
+        ages = folder.ages()
+        if ages and all(age > grace for age in ages.values()):
+            for name in ages:
+                if _OURS.fullmatch(name):
+                    folder.remove(name)
+
+
+def _folders(place: Place, but: set[tuple[str, str]]) -> Iterator[TableFolder]:
+    for namespace in storage.folders_in(f"{place.location}/"):
+        for name in storage.folders_in(f"{place.location}/{namespace}/"):
+            if (namespace, name) not in but:
+                yield TableFolder(f"{place.location}/{namespace}/{name}")

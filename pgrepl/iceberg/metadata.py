@@ -11,16 +11,16 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.inheritance import inheritors
-from pgrepl.errors import PgError
-from pgrepl.frozen import frozen
-from pgrepl.iceberg import names, schema, sql, values
-from pgrepl.iceberg.cleaning import sweep
+from pgrepl.catalog.facts.relation_parts import inheritors
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.iceberg import contents as names
+from pgrepl.iceberg import schema, tables
 from pgrepl.iceberg.contents import Contents, changes, digest, state
-from pgrepl.iceberg.manifests import DATA, Writer
+from pgrepl.iceberg.manifests import DATA, Writer, sweep
 from pgrepl.iceberg.schema import ColumnRow, Columns, Shape
 from pgrepl.iceberg.snapshots import Planner
-from pgrepl.lake.snapshot_pins import promise
+from pgrepl.lake.read.local import promise
 
 if TYPE_CHECKING:
     from pgrepl.iceberg.place import Place, TableFolder
@@ -81,7 +81,7 @@ class _Making:
         self._names = names.of_files(self._session, set().union(*(each.mappings for each in self._contents)))
 
     def _columns_of(self, table_id: int) -> Columns:
-        return Columns([ColumnRow(*row) for row in self._session.link.execute(sql.COLUMNS, (table_id,))])
+        return Columns([ColumnRow(*row) for row in self._session.link.execute(tables.COLUMNS, (table_id,))])
 
     # --- snapshots ------------------------------------------------------------------------------------------------
 
@@ -95,9 +95,9 @@ class _Making:
         for member in self._table.members if most else ():
             every |= changes(self._session, member, _LOOKED_AT * most + 1)
         every = {each for each in every if each < self._last} | {self._last}
-        rows = self._session.link.execute(sql.snapshots(len(every)), tuple(every))
+        rows = self._session.link.execute(tables.snapshots(len(every)), tuple(every))
         last_of = {_transaction(extra, at): (at, *told) for at, *told, extra in rows}
-        found = [(at, values.milliseconds(when), next_file) for at, when, next_file in sorted(last_of.values())]
+        found = [(at, schema.milliseconds(when), next_file) for at, when, next_file in sorted(last_of.values())]
         if len(found) > most + 1:
             of_moment = {when // _MOMENT: (at, when, next_file) for at, when, next_file in found}
             found = sorted(of_moment.values())
@@ -187,7 +187,7 @@ class _Making:
         return made
 
     def _next_row_id(self) -> int:
-        found = [self._session.link.execute(sql.NEXT_ROW_ID, (each.table_id,)) for each in self._table.members]
+        found = [self._session.link.execute(tables.NEXT_ROW_ID, (each.table_id,)) for each in self._table.members]
         return max((int(rows[0][0]) for rows in found if rows), default=0)
 
     def _properties(self, shape: Shape) -> dict[str, str]:

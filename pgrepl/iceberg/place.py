@@ -10,13 +10,12 @@ from threading import get_ident
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from pgrepl.catalog.data_folder import BESIDE
-from pgrepl.catalog.disk import sync, sync_folder
-from pgrepl.errors import PgError
+from pgrepl.catalog.store.files import BESIDE, sync, sync_folder
+from pgrepl.ground.errors import PgError
 from pgrepl.lake import storage
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
     from pgrepl.iceberg.tables import Described, Namespace
 
 SETTING = "pgrepl.iceberg_path"

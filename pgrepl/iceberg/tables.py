@@ -1,4 +1,10 @@
-"""Which tables a role sees as Iceberg tables, and where they are: namespaces, names, and what is known of one.
+"""The options of a table as an Iceberg table: `ALTER TABLE … SET (iceberg.version = 3, iceberg.time = 'omit')`.
+
+They stand in pg_class.reloptions; statements/table/storage.py reads and checks them.
+
+The SQL statements of Iceberg's view of the lake, by name. `?` is a parameter, on a server too.
+
+Which tables a role sees as Iceberg tables, and where they are: namespaces, names, and what is known of one.
 
 The schema `public` of database `shop` is the namespace `shop`, another schema `sales` is `shop.sales`. A reader of
 files reads all rows: a table with row security is seen by those only to whom that does not apply.
@@ -9,32 +15,146 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import databases
-from pgrepl.catalog.acl import (
+from pgrepl.catalog.facts import access
+from pgrepl.catalog.facts.access import is_active
+from pgrepl.catalog.facts.acl import (
     ObjectKind,
     has_column_privilege,
     has_privilege,
     has_table_privilege,
     permission_denied,
 )
-from pgrepl.catalog.identifiers import split_identifiers
-from pgrepl.catalog.inheritance import inheritors
-from pgrepl.catalog.namespace import is_temporary, schema_or_none, schemas
-from pgrepl.catalog.relation import Relation, find_relation, range_var, relation
-from pgrepl.catalog.relkind import not_supported
-from pgrepl.catalog.roles import is_superuser
-from pgrepl.catalog.row_security import is_active
-from pgrepl.catalog.store import NOT_NULL, one, rows
-from pgrepl.catalog.tables import pg_class, pg_namespace
-from pgrepl.errors import PgError
-from pgrepl.frozen import frozen
-from pgrepl.iceberg import sql
-from pgrepl.iceberg.options import Options, options_of
-from pgrepl.lake.definition_names import PUBLIC
+from pgrepl.catalog.facts.namespace import is_temporary, schema_or_none, schemas
+from pgrepl.catalog.facts.relation import Relation, find_relation, range_var, relation
+from pgrepl.catalog.facts.relation_parts import inheritors, not_supported
+from pgrepl.catalog.facts.roles import is_superuser
+from pgrepl.catalog.session.parameter_lists import split_identifiers
+from pgrepl.catalog.store.store import NOT_NULL, one, rows
+from pgrepl.catalog.store.tables import pg_class, pg_namespace
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.lake.define.names import PUBLIC, quoted
+from pgrepl.lake.sql import of_inlined
 from pgrepl.lake.table import LakeTable, lake_table
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
+
+
+@frozen
+class Options:
+    version: int | None = None  # of Iceberg's format; None: 2, or 3 where a file needs it
+    omits_time: bool = False  # columns of type time are left out: Spark refuses tables with one
+
+
+def options_of(texts: Sequence[str] | None) -> Options:
+    given = dict(text.partition("=")[::2] for text in texts or ())
+    version = given.get("iceberg.version", "auto").lower()
+    return Options(None if version == "auto" else int(version), given.get("iceberg.time", "keep").lower() == "omit")
+
+
+# --- sql --------------------------------------------------------------------------------------------------------------
+
+
+TABLE_UUID = "SELECT table_uuid FROM ducklake_table WHERE table_id = ? AND end_snapshot IS NULL"
+VIEW_UUID = "SELECT view_uuid FROM ducklake_view WHERE view_id = ? AND end_snapshot IS NULL"
+COLUMNS = (
+    "SELECT column_id, column_name, column_type, parent_column, initial_default, begin_snapshot, end_snapshot"
+    " FROM ducklake_column WHERE table_id = ? ORDER BY column_order, begin_snapshot"
+)
+NEXT_ROW_ID = "SELECT next_row_id FROM ducklake_table_stats WHERE table_id = ?"
+# what tells whether a table's rows or columns have changed; paths are unique in all times of a catalog
+_ROWS_STATE = "SELECT count(*), sum({0}), max(begin_snapshot), max(end_snapshot), {1} FROM {2}"
+STATES = tuple(
+    _ROWS_STATE.format(key, column, f"{table} WHERE table_id = ?")
+    for key, column, table in (
+        ("data_file_id", "max(path)", "ducklake_data_file"),
+        ("delete_file_id", "max(path)", "ducklake_delete_file"),
+        ("column_id", "count(end_snapshot)", "ducklake_column"),
+    )
+)
+_OF_TABLE = "FROM {0} WHERE table_id = ?"
+_CHANGED = " UNION ".join(
+    f"SELECT {column} AS at {_OF_TABLE.format(table)} AND {column} IS NOT NULL"
+    for table, columns in (
+        ("ducklake_data_file", ("begin_snapshot", "end_snapshot", "partial_max")),
+        ("ducklake_delete_file", ("begin_snapshot", "end_snapshot", "partial_max")),
+        ("ducklake_column", ("begin_snapshot", "end_snapshot")),
+    )
+    for column in columns
+)
+CHANGES = f"SELECT at FROM ({_CHANGED}) AS changes ORDER BY at DESC LIMIT ?"
+CHANGES_PARAMETERS = 8  # of them are the table
+DATA_FILES = (
+    "SELECT data_file_id, begin_snapshot, end_snapshot, path, path_is_relative, record_count, file_size_bytes,"
+    " row_id_start, mapping_id, partial_max, file_format, encryption_key FROM ducklake_data_file"
+    " WHERE table_id = ? AND (end_snapshot IS NULL OR end_snapshot > ?) ORDER BY data_file_id"
+)
+DELETE_FILES = (
+    "SELECT delete_file_id, data_file_id, begin_snapshot, end_snapshot, path, path_is_relative, delete_count,"
+    " file_size_bytes, format, partial_max, encryption_key FROM ducklake_delete_file"
+    " WHERE table_id = ? AND (end_snapshot IS NULL OR end_snapshot > ?) ORDER BY delete_file_id"
+)
+FILES_WITHOUT = (
+    "SELECT data_file_id FROM ducklake_data_file f"
+    " WHERE table_id = ? AND (end_snapshot IS NULL OR end_snapshot > ?) AND NOT EXISTS (SELECT 1"
+    " FROM ducklake_file_column_stats s WHERE s.data_file_id = f.data_file_id AND s.column_id = ?)"
+)
+STATISTICS = (  # by the index of files, which are few; that of tables would find those of all files
+    "SELECT data_file_id, column_id, column_size_bytes, null_count, min_value, max_value, contains_nan"
+    " FROM ducklake_file_column_stats WHERE data_file_id BETWEEN ? AND ? AND table_id + 0 = ?"
+)
+NAMES = (
+    "SELECT mapping_id, source_name, target_field_id, parent_column, column_id, is_partition"
+    " FROM ducklake_name_mapping WHERE mapping_id = ?"
+)
+
+
+def snapshots(count: int) -> str:
+    """Those of so many snapshots that are there: their times, which files were to come, and commit_extra_info."""
+    places = ", ".join("?" * count)
+    return (
+        "SELECT s.snapshot_id, s.snapshot_time, s.next_file_id, c.commit_extra_info FROM ducklake_snapshot s"
+        " LEFT JOIN ducklake_snapshot_changes c ON c.snapshot_id = s.snapshot_id"
+        f" WHERE s.snapshot_id IN ({places}) ORDER BY s.snapshot_id"
+    )
+
+
+def inlined_state(name: str, prefix: str) -> str:
+    return of_inlined(_ROWS_STATE.format("row_id", "count(end_snapshot)", quoted(name)), prefix)
+
+
+def inlined_deletes_state(name: str) -> str:
+    return f"SELECT count(*), sum(row_id), max(begin_snapshot) FROM {quoted(name)}"
+
+
+SNAPSHOT_TIME = "SELECT snapshot_time FROM ducklake_snapshot WHERE snapshot_id = ?"
+
+
+def inlined_changes(name: str, prefix: str) -> str:
+    """The last snapshots that changed inlined rows."""
+    table = quoted(name)
+    return of_inlined(
+        f"SELECT at FROM (SELECT begin_snapshot AS at FROM {table} UNION"
+        f" SELECT end_snapshot AS at FROM {table} WHERE end_snapshot IS NOT NULL) AS changes ORDER BY at DESC LIMIT ?",
+        prefix,
+    )
+
+
+def inlined_delete_changes(name: str) -> str:
+    return f"SELECT DISTINCT begin_snapshot FROM {quoted(name)} ORDER BY 1 DESC LIMIT ?"
+
+
+def inlined_rows(name: str, prefix: str) -> str:
+    return of_inlined(f"SELECT * FROM {quoted(name)} WHERE end_snapshot IS NULL OR end_snapshot > ?", prefix)
+
+
+def inlined_deletes(name: str) -> str:
+    return f"SELECT file_id, row_id, begin_snapshot FROM {quoted(name)}"
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
 
 Namespace = tuple[str, ...]
 _SYSTEM = ("pg_catalog", "information_schema", "pg_toast")
@@ -66,7 +186,7 @@ class Described:
 def namespaces(session: Session, parent: Namespace = ()) -> list[Namespace]:
     """The namespaces in `parent`: of none, the databases that the role may connect to; of a database its schemas."""
     if not parent:
-        return [(str(row.datname),) for row in databases.databases(session) if _may_connect(session, row.oid)]
+        return [(str(row.datname),) for row in access.databases(session) if _may_connect(session, row.oid)]
     there = _database(session, parent[0]) if len(parent) == 1 else None
     if there is None:
         return []
@@ -99,7 +219,7 @@ def find(session: Session, namespace: Namespace, name: str) -> Described | None:
     if row is None or not _is_there(there, row):
         return None
     members = _members(there, row)
-    query = sql.VIEW_UUID if row.relkind == "p" else sql.TABLE_UUID
+    query = VIEW_UUID if row.relkind == "p" else TABLE_UUID
     ((uuid,),) = there.link.execute(query, (row.table_id,))
     last = there.transaction.numbering.last_snapshot()
     return Described(there, namespace, name, row.oid, str(uuid), members, last, options_of(row.reloptions))
@@ -145,7 +265,7 @@ def _refused(session: Session, found: Relation) -> PgError:
 
 def of_everyone(session: Session) -> Iterator[tuple[Namespace, str]]:
     """All relations of the instance that any role may see as tables."""
-    names = {row.oid: str(row.datname) for row in databases.databases(session)}
+    names = {row.oid: str(row.datname) for row in access.databases(session)}
     schemas_of = {(row.datid, row.oid): str(row.nspname) for row in rows(session, pg_namespace)}
     for row in rows(session, pg_class, table_id=NOT_NULL):
         schema = schemas_of.get((row.datid, row.relnamespace))
@@ -155,12 +275,12 @@ def of_everyone(session: Session) -> Iterator[tuple[Namespace, str]]:
 
 def _database(session: Session, name: str) -> Session | None:
     """A session of the database, if the role may connect to it."""
-    row = databases.database_or_none(session, name)
+    row = access.database_or_none(session, name)
     return None if row is None or not _may_connect(session, row.oid) else session.in_database(row.oid)
 
 
 def _may_connect(session: Session, oid: int) -> bool:
-    row = next(row for row in databases.databases(session) if row.oid == oid)
+    row = next(row for row in access.databases(session) if row.oid == oid)
     return bool(row.datallowconn) and not row.datistemplate and has_privilege(
         session, ObjectKind.DATABASE, row, "CONNECT"
     )  # fmt: skip

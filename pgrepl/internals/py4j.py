@@ -18,7 +18,7 @@ from typing import Any
 from py4j.clientserver import ClientServer, JavaClient, JavaParameters, PythonParameters
 from py4j.java_gateway import java_import
 
-from pgrepl import interrupts
+from pgrepl.ground import interrupts
 from pgrepl.internals.pyspark import JAVA_IMPORTS, active_context
 
 PAUSE = 0.1  # between two attempts to cancel: a call may have been about to start a job

@@ -2,7 +2,7 @@
 else.
 
 Starting a session fast needs it: pyspark's own way goes through Spark's scripts. So the versions are named that it was
-tried with, and with any other the session is made in the documented way (lake/spark_start_plain.py).
+tried with, and with any other the session is made in the documented way (engine/spark_start_plain.py).
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -369,8 +370,6 @@ def _for_a_row(function: Callable[..., Any], types: Types) -> Callable[..., Any]
 
 def _plain(value: Any) -> Any:
     """A value that Spark gives to Python, as Arrow takes it; in a worker, whose time zone is UTC (WORKERS)."""
-    from datetime import datetime, timezone
-
     if isinstance(value, bytearray):
         return bytes(value)
     if isinstance(value, datetime):

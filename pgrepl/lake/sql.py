@@ -1,5 +1,5 @@
 """The lake's SQL statements, by name: those on DuckLake's tables that are more than rows found by equality of columns
-(catalog/store.py).
+(catalog/store/store.py).
 
 `?` is a parameter, on a server too. NOW: current rows; THEN: rows at a snapshot, which is given twice. Tables of
 inlined rows have names of their own, so that statements on them are functions of the name.
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from pgrepl.lake.definition_names import quoted
+from pgrepl.lake.define.names import quoted
 
 NOW = "end_snapshot IS NULL"
 THEN = "begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)"

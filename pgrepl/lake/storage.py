@@ -1,21 +1,53 @@
-"""Files in the data folder: local ones and those of pyarrow's other file systems, by path or URI.
+"""Crash points: named places in a write where tests kill the process, to check that a write is done as a whole or not.
+
+`PGREPL_KILL_AT=commit.statistics` kills when that point is reached first, `commit.statistics:3` when it is reached for
+the third time.
+
+Files in the data folder: local ones and those of pyarrow's other file systems, by path or URI.
 
 A path without a scheme is a file's name, whatever characters it has; so is the part after `file://`, as in DuckDB.
 `s3://` takes endpoint and credentials from AWS's environment variables, or PGREPL_S3_ENDPOINT.
+
+The owner's mark in a data folder (catalog/store/files.py), which is made before files are written or removed.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import signal
+import threading
+import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta, timezone
 from functools import cache
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from pgrepl.catalog.disk import sync
-from pgrepl.errors import PgError
+from pgrepl.catalog.store import files
+from pgrepl.catalog.store.files import MARK, DataFolder, local_mark, sync
+from pgrepl.catalog.store.opening import place_file
+from pgrepl.ground.errors import PgError
+
+if TYPE_CHECKING:
+    from pgrepl.lake.table import LakeTable
+
+_reached: Counter[str] = Counter()
+
+
+def crash_point(name: str) -> None:
+    """Kill the process if PGREPL_KILL_AT names this point."""
+    wanted, _, count = os.environ.get("PGREPL_KILL_AT", "").partition(":")
+    if name == wanted:
+        _reached[name] += 1
+        if _reached[name] == int(count or 1):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+# --- storage ----------------------------------------------------------------------------------------------------------
+
 
 TAIL = 8  # at the end of a Parquet file: the footer's length and the magic word
 _LOCAL = "file"
@@ -265,7 +297,6 @@ def new_name(suffix: str = ".parquet") -> str:
 
 def uuid7() -> str:
     """A UUID of version 7, which sorts by time, as DuckLake has them."""
-    import time
     from uuid import UUID
 
     raw = bytearray(int(time.time() * 1000).to_bytes(6, "big") + os.urandom(10))
@@ -277,3 +308,70 @@ def uuid7() -> str:
 def _first_line(problem: BaseException) -> str:
     lines = str(problem).strip().splitlines()
     return lines[0] if lines else type(problem).__name__
+
+
+# --- owner ------------------------------------------------------------------------------------------------------------
+
+
+_claimed: set[DataFolder] = set()  # by this process, in object stores
+
+
+def claim(folder: DataFolder) -> None:
+    """Mark the folder as its catalog's; an error if it belongs to another catalog."""
+    if folder in _claimed:
+        return None
+    path = folder.path + MARK
+    mark = local_mark(folder.path) if local_path(path) is not None else _read(path)
+    if mark != folder.mark:
+        other = folder.other_owner(mark)
+        if other is not None:
+            raise PgError(
+                "55000",
+                f'data folder "{folder.path}" belongs to catalog "{other}"',
+                detail=f'Catalog "{folder.catalog}" is a copy, or was given the same folder.',
+                hint="Copy the files beside this catalog, or to where --data-path then says. If the other catalog is "
+                f'no more, remove file "{path}".',
+            )
+        _write(folder, path, replaces=bool(mark))
+        if not mark:
+            return claim(folder)  # another process was faster
+    if local_path(path) is None:
+        _claimed.add(folder)
+    return None
+
+
+def make_table_folder(table: LakeTable) -> None:
+    """Make a table's folder, in a data folder that belongs to its catalog."""
+    claim(table.lake)
+    make_folder(table.location)
+
+
+def _read(path: str) -> bytes:
+    try:
+        with reading(path), open_input(path) as mark:
+            return bytes(mark.read())
+    except PgError as problem:
+        if problem.sqlstate != "58P01":
+            raise
+        return b""
+
+
+def _write(folder: DataFolder, path: str, *, replaces: bool) -> None:
+    """Write the mark as a whole, and sync it before the first file is written."""
+    make_folder(folder.path)
+    local = local_path(path)
+    if local is None:
+        with writing(path), open_output(path) as mark:
+            mark.write(folder.mark)
+        return
+    draft = f"{local}.{os.getpid()}.{threading.get_ident()}"
+    with writing(draft):
+        with open(draft, "wb") as mark:
+            mark.write(folder.mark)
+        files.sync(draft)
+        if replaces:
+            os.replace(draft, local)
+        else:
+            place_file(Path(draft), Path(local))
+            Path(draft).unlink(missing_ok=True)
+        files.sync_folder(os.path.dirname(local))

@@ -10,18 +10,18 @@ from dataclasses import replace
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.errors import PgError
-from pgrepl.frozen import frozen
+from pgrepl.catalog.store import store, tables
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
 from pgrepl.lake import sql
-from pgrepl.lake.ducklake_options import DEFAULT_COMPRESSION, compression, inlined_prefix, vectors
+from pgrepl.lake.define.options import DEFAULT_COMPRESSION, compression, inlined_prefix, vectors
 
 if TYPE_CHECKING:
-    from pgrepl.catalog import tables
-    from pgrepl.catalog.data_folder import DataFolder
-    from pgrepl.catalog.session import Session
-    from pgrepl.lake.definition_types import ColumnType
-    from pgrepl.types.lake_arrays import Form
-    from pgrepl.types.record import RowType
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.catalog.store.files import DataFolder
+    from pgrepl.lake.define.types import ColumnType
+    from pgrepl.types.lake.arrays import Form
+    from pgrepl.types.style import RowType
 
 
 @frozen
@@ -71,15 +71,15 @@ class LakeColumn:
     def form(self) -> Form:
         """The form of stored values: that of PostgreSQL's type, or that of another writer's column."""
         if self.row is not None:
-            from pgrepl.types.lake_structs import kept_form
+            from pgrepl.types.lake.structs import kept_form
 
             return kept_form(self.typoid, self.typmod, self.row, self.type, self.fields)
-        from pgrepl.types.lake_forms import form
+        from pgrepl.types.lake.forms import form
 
         own = form(self.typoid, self.typmod)
         if own.lake == self.type and own.element is None:
             return own
-        from pgrepl.types.lake_read import stored_form
+        from pgrepl.types.lake.structs import stored_form
 
         return stored_form(self.type, self.fields, self.typoid, self.typmod)
 
@@ -150,8 +150,6 @@ def lake_table(session: Session, oid: int, snapshot: int | None = None) -> LakeT
 
 
 def _current(session: Session, oid: int) -> LakeTable | None:
-    from pgrepl.catalog import store, tables
-
     row = store.one(session, tables.pg_class, oid=oid)
     if row is None or row.table_id is None or row.relkind not in ("r", "m"):
         return None
@@ -164,8 +162,6 @@ def _current(session: Session, oid: int) -> LakeTable | None:
 
 
 def _past(session: Session, oid: int, snapshot: int) -> LakeTable | None:
-    from pgrepl.catalog import store, tables
-
     then = session.at(snapshot)
     row = store.one(then, tables.pg_class, oid=oid)
     if row is None or row.table_id is None or row.relkind not in ("r", "m"):
@@ -224,9 +220,9 @@ def _columns(
 ) -> tuple[LakeColumn, ...]:
     """The columns. Values are of the types as they are now, whose attributes are found by those of `then`."""
     rows = session.link.execute(sql.COLUMNS_THEN if at else sql.COLUMNS_NOW, (table_id, *at))
-    from pgrepl.catalog.row_types import row_type
-    from pgrepl.lake.definition_types import column_type
-    from pgrepl.types.lake_forms import is_row_type, row_type_in
+    from pgrepl.catalog.facts.user_types import row_type
+    from pgrepl.lake.define.types import column_type
+    from pgrepl.types.lake.forms import is_row_type, row_type_in
 
     by_id = {a.column_id: a for a in attributes if a.column_id is not None and not a.attisdropped}
     columns = []
@@ -272,7 +268,7 @@ def missing_value(session: Session, attribute: tables.pg_attribute) -> Any:
     """The value of a column (a row of pg_attribute) in rows that are older than it."""
     if not attribute.atthasmissing or attribute.attmissingval is None:
         return None
-    from pgrepl.catalog.object_names import ObjectNames
+    from pgrepl.catalog.facts.user_types import ObjectNames
     from pgrepl.types.text import TextStyle, read_text
 
     style = TextStyle(lookup=ObjectNames(session), stored=True)

@@ -6,7 +6,8 @@
                                  pl_exec.c, in exec_control, exec_sql, exec_cursors, exec_errors, exec_transactions
     call     call                frames, results, CONTEXT lines
 
-SQL inside (`expr`, `sql`) is analysed with the variables as typed nodes (`expr/variables.py`). An expression without a
+SQL inside (`expr`, `sql`) is analysed with the variables as typed nodes (`expr/analyse/kinds.py`). An expression
+without a
 table is compiled into a closure of its own; every other statement runs as the client's would, with the values in the
 variables' places.
 """

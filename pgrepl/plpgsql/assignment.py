@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.errors import PgError
-from pgrepl.expr import evaluate, lookup, typefacts
-from pgrepl.expr.casts import Context
-from pgrepl.expr.coerce import IMPLICIT_CAST, coerce_to_target
-from pgrepl.expr.scope import Scope
+from pgrepl.expr.analyse import lookup
+from pgrepl.expr.analyse.casts import Context
+from pgrepl.expr.analyse.coerce import IMPLICIT_CAST, coerce_to_target
+from pgrepl.expr.analyse.scope import Scope
+from pgrepl.expr.evaluate import evaluate
 from pgrepl.expr.tree import CoerceViaIO, Expr, Variable
-from pgrepl.plpgsql.data_types import missing_type
+from pgrepl.ground.errors import PgError
 from pgrepl.plpgsql.datums import Column, DataType, Rec, RecField, Row, Var
-from pgrepl.plpgsql.frame import Frame
-from pgrepl.plpgsql.variables import field_of, no_field
+from pgrepl.plpgsql.frame import Frame, field_of, missing_type, no_field
 from pgrepl.types import oids
-from pgrepl.types.record import Record
+from pgrepl.types.style import Record
 
 if TYPE_CHECKING:
     from pgrepl.plpgsql.frame import Code
@@ -34,8 +33,8 @@ def cast(code: Code, value: Any, source: int, source_typmod: int, target: int, t
 
 
 def _cast(code: Code, source: int, source_typmod: int, target: int, typmod: int) -> Callable[[Any], Any]:
-    value = Variable(source, typmod=source_typmod, collation=typefacts.collation(source))
-    if source == oids.RECORD and typefacts.is_complex(target):
+    value = Variable(source, typmod=source_typmod, collation=lookup.collation(source))
+    if source == oids.RECORD and lookup.is_complex(target):
         columns = columns_of(code, target)
         return lambda env: None if env[0] is None else _as_row(code, env[0], columns)
     made: Expr | None = None
@@ -55,7 +54,7 @@ def columns_of(code: Code, typoid: int) -> list[Column]:
     """The columns of a named row type."""
     known = code.row_types.get(typoid)
     if known is None:
-        found = lookup.row_attributes(code.session, typefacts.base(typoid))
+        found = lookup.row_attributes(code.session, lookup.base(typoid))
         known = code.row_types[typoid] = [(a.name, a.type, a.typmod) for a in found if not a.dropped]
     return known
 
@@ -88,7 +87,7 @@ def assign(frame: Frame, number: int, value: Any, source: int, typmod: int = -1)
             raise null_value(datum)
         move_row(frame, datum, (), None)
     else:
-        if not (source == oids.RECORD or typefacts.is_complex(source)):
+        if not (source == oids.RECORD or lookup.is_complex(source)):
             what = "a record" if isinstance(datum, Rec) else "a row"
             raise PgError("42804", f"cannot assign non-composite value to {what} variable")
         move_row(frame, datum, row_columns(frame, value, source), value)
@@ -127,7 +126,7 @@ def _assign_field(frame: Frame, field: RecField, value: Any, source: int, typmod
 
 def _checked(frame: Frame, target: Rec, row: Record | None) -> Record | None:
     """The row, which obeys the constraints of a domain over a composite type (domain_check)."""
-    base = typefacts.base(target.type.oid)
+    base = lookup.base(target.type.oid)
     return row if base == target.type.oid else cast(frame.code, row, base, -1, target.type.oid, -1)
 
 
@@ -165,7 +164,7 @@ def check_alike(code: Code, given: Sequence[Column], wanted: Sequence[int], mess
     """Whether a row's columns have these types; no value is cast (convert_tuples_by_position)."""
     for number, ((_, one, _), other) in enumerate(zip(given, wanted, strict=False), 1):
         if one != other:
-            texts = [typefacts.type_text(code.session, typoid) for typoid in (one, other)]
+            texts = [lookup.type_text(code.session, typoid) for typoid in (one, other)]
             detail = f"Returned type {texts[0]} does not match expected type {texts[1]} in column {number}."
             raise PgError("42804", message, detail=detail)
     if len(given) != len(wanted):

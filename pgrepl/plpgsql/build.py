@@ -8,12 +8,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from pgrepl.errors import PgError, unsupported
-from pgrepl.expr.variables import Conflict
-from pgrepl.plpgsql.builders import build
-from pgrepl.plpgsql.compilation import current
-from pgrepl.plpgsql.conditions import is_sqlstate, sqlstates_of
-from pgrepl.plpgsql.datums import DataType, Datum, Mode, Rec, RecField, Row, SqlText, Var, find_label, nearest_loop
+from pgrepl.expr.analyse.kinds import Conflict
+from pgrepl.ground.errors import PgError, unsupported
+from pgrepl.plpgsql.compilation import Lookup, Word, current, is_word
+from pgrepl.plpgsql.datums import (
+    DataType,
+    Datum,
+    Mode,
+    Rec,
+    RecField,
+    Row,
+    SqlText,
+    Var,
+    build,
+    find_label,
+    is_sqlstate,
+    nearest_loop,
+    sqlstates_of,
+)
 from pgrepl.plpgsql.nodes import (
     Assign,
     Block,
@@ -30,7 +42,6 @@ from pgrepl.plpgsql.nodes import (
     Statement,
     Statements,
 )
-from pgrepl.plpgsql.scanner import Lookup, Word, is_word
 from pgrepl.types import oids
 
 _TEXT = DataType(oids.TEXT, -1, oids.DEFAULT_COLLATION, "text")

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.plpgsql.build import Label, check_assignable, check_labels, line_of, read_expression, unknown_variable
-from pgrepl.plpgsql.build_cursors import cursor_arguments
-from pgrepl.plpgsql.builders import build
-from pgrepl.plpgsql.compilation import current
-from pgrepl.plpgsql.data_types import REFCURSOR
-from pgrepl.plpgsql.datums import DataType, Datum, Mode, Rec, Row, SqlText, Var
+from pgrepl.plpgsql.build_declarations import read_cursor_arguments
+from pgrepl.plpgsql.compilation import Word, current, is_word
+from pgrepl.plpgsql.datums import DataType, Datum, Mode, Rec, Row, SqlText, Var, build
+from pgrepl.plpgsql.frame import REFCURSOR
 from pgrepl.plpgsql.nodes import (
     ForCursor,
     Foreach,
@@ -23,7 +22,6 @@ from pgrepl.plpgsql.nodes import (
     Statements,
     While,
 )
-from pgrepl.plpgsql.scanner import Word, is_word
 from pgrepl.types import oids
 
 _INT4 = DataType(oids.INT4, -1, 0, "int4")
@@ -203,7 +201,7 @@ def _over_cursor(target: _Target, cursor: Var, location: int) -> ForCursor:
         raise PgError("42601", message, location=target.location)
     if not cursor.is_bound:
         raise PgError("42601", "cursor FOR loop must use a bound cursor variable", location=location)
-    arguments = cursor_arguments(cursor, "LOOP")
+    arguments = read_cursor_arguments(cursor, "LOOP")
     record = current().variable(target.name, line_of(target.location), _RECORD)
     assert isinstance(record, Rec)
     return ForCursor(0, None, record, cursor, arguments, [])

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.plpgsql.build import line_of, read_expression, unknown_variable
-from pgrepl.plpgsql.build_cursors import cursor_arguments
+from pgrepl.plpgsql.build_declarations import read_cursor_arguments
 from pgrepl.plpgsql.build_loops import read_list, read_target
-from pgrepl.plpgsql.builders import build
-from pgrepl.plpgsql.compilation import current
-from pgrepl.plpgsql.conditions import is_sqlstate, sqlstates_of
-from pgrepl.plpgsql.data_types import REFCURSOR
-from pgrepl.plpgsql.datums import Mode, Rec, Row, SqlText, Var
+from pgrepl.plpgsql.compilation import END, Lookup, Word, current, is_word
+from pgrepl.plpgsql.datums import Mode, Rec, Row, SqlText, Var, build, is_sqlstate, sqlstates_of
+from pgrepl.plpgsql.frame import REFCURSOR
 from pgrepl.plpgsql.nodes import (
     Assert,
     Call,
@@ -31,8 +29,7 @@ from pgrepl.plpgsql.nodes import (
     Sql,
     Statement,
 )
-from pgrepl.plpgsql.scanner import END, Lookup, Word, is_word
-from pgrepl.sql.plpgsql_keywords import UNRESERVED
+from pgrepl.sql.keywords import UNRESERVED
 from pgrepl.types import oids
 
 _OVER = "unexpected end of function definition"
@@ -347,7 +344,7 @@ def open_(location: int, cursor: Var) -> Open:
     scanner = current().scanner
     line = line_of(location)
     if cursor.is_bound:
-        return Open(line, cursor, arguments=cursor_arguments(cursor, "SEMICOLON"), scroll=cursor.scroll)
+        return Open(line, cursor, arguments=read_cursor_arguments(cursor, "SEMICOLON"), scroll=cursor.scroll)
     scroll: bool | None = None
     token = scanner.next()
     if is_word(token, "no"):

@@ -5,31 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.context import Block
-from pgrepl.errors import PgError
-from pgrepl.expr.routine_results import row_of
+from pgrepl.catalog.session.context import Block
+from pgrepl.expr.print.routine_text import row_of
+from pgrepl.ground.errors import PgError
 from pgrepl.plpgsql.assignment import cast, check_alike, row_columns
 from pgrepl.plpgsql.compilation import FirstCompilation, Function
-from pgrepl.plpgsql.compile import compiled, new_compilation
 from pgrepl.plpgsql.exec_errors import located
 from pgrepl.plpgsql.exec_sql import value_of
 from pgrepl.plpgsql.frame import RC_RETURN, Frame
-from pgrepl.plpgsql.function import TRIGGER_VARIABLES, code_of, values_of_parameters
-from pgrepl.rows.trigger_data import TriggerLevel
+from pgrepl.plpgsql.function import TRIGGER_VARIABLES, code_of, compiled, new_compilation, values_of_parameters
+from pgrepl.rows.triggers import TriggerLevel
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray
-from pgrepl.types.depth import stack_depth_exceeded
-from pgrepl.types.record import Record
+from pgrepl.types.input_checks import stack_depth_exceeded
+from pgrepl.types.style import Record
 from pgrepl.types.user_types import tests_null
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.relation import Relation
-    from pgrepl.catalog.session import Session
-    from pgrepl.catalog.tables import pg_proc
-    from pgrepl.expr.context import Call
+    from pgrepl.catalog.facts.relation import Relation
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.catalog.store.tables import pg_proc
+    from pgrepl.expr.functions.registry import Call
     from pgrepl.plpgsql.datums import Column
     from pgrepl.plpgsql.frame import Code
-    from pgrepl.rows.trigger_data import TriggerData
+    from pgrepl.rows.triggers import TriggerData
 
 _INLINE = "inline_code_block"
 _STORING = "while storing call arguments into local variables"

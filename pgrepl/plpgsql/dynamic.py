@@ -1,4 +1,7 @@
-"""EXECUTE: a query whose text is computed, with parameters (exec_stmt_dynexecute)."""
+"""EXECUTE: a query whose text is computed, with parameters (exec_stmt_dynexecute).
+
+COMMIT, ROLLBACK, CALL and DO in a body.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.errors import PgError
-from pgrepl.expr import typefacts
+from pgrepl.expr.analyse import lookup
+from pgrepl.expr.analyse.kinds import Conflict
 from pgrepl.expr.tree import Const, Expr
-from pgrepl.expr.variables import Conflict
-from pgrepl.plpgsql.datums import Mode, SqlText
-from pgrepl.plpgsql.expr import PlpgsqlExpr
+from pgrepl.ground.errors import PgError
+from pgrepl.plpgsql.assignment import assign
+from pgrepl.plpgsql.datums import Mode, Rec, RecField, SqlText, Var
+from pgrepl.plpgsql.expr import PlpgsqlExpr, compile_stmt
+from pgrepl.plpgsql.frame import Code, ExecStmt, Frame, FrameVariables
+from pgrepl.plpgsql.nodes import Call, Commit, Do, Rollback
 from pgrepl.plpgsql.sql import (
     OfPlpgsql,
     SpiCursor,
@@ -22,6 +28,7 @@ from pgrepl.plpgsql.sql import (
     no_rows,
     opened,
     speaking_of,
+    variables_of,
 )
 from pgrepl.sql.nodes import SelectStmt
 from pgrepl.sql.parser import parse
@@ -29,7 +36,6 @@ from pgrepl.types import oids
 from pgrepl.types.text import write_text
 
 if TYPE_CHECKING:
-    from pgrepl.plpgsql.frame import Code, Frame
     from pgrepl.sql.nodes import Statement
 
 Given = tuple[Any, int, int]  # value, type, typmod
@@ -56,7 +62,7 @@ class GivenParameters:
         if not 0 < number <= len(self._given):
             return None
         value, typoid, typmod = self._given[number - 1]
-        return Const(typoid, typmod=typmod, collation=typefacts.collation(typoid), location=location, value=value)
+        return Const(typoid, typmod=typmod, collation=lookup.collation(typoid), location=location, value=value)
 
 
 class Dynamic:
@@ -131,3 +137,73 @@ class Dynamic:
                 yield text, [raw.stmt for raw in parse(text, session.report, session.settings.string_rules)]
         finally:
             session.variables = before
+
+
+# --- exec transactions ------------------------------------------------------------------------------------------------
+
+
+@compile_stmt.register(Call)
+def _(stmt: Call, code: Code) -> ExecStmt:
+    piece = PlpgsqlExpr(code, stmt.query)
+
+    def run(frame: Frame) -> None:
+        session = frame.session
+        with speaking_of(frame, stmt.query), variables_of(frame, stmt.query, as_values=True) as variables:
+            prepared = session.hooks.procedure(session, piece.tree)
+        targets = [
+            _target(frame, variables, argument, prepared.columns[n].name)
+            for n, (_, argument) in enumerate(prepared.outputs)
+        ]
+        with speaking_of(frame, stmt.query):
+            row = prepared.run(session, atomic=frame.atomic)
+        frame.code.refresh()
+        frame.row_count = len(row) > 0
+        for number, column, value in zip(targets, prepared.columns, row, strict=True):
+            assign(frame, number, value, column.type, column.typmod)
+
+    return run
+
+
+def _target(frame: Frame, variables: FrameVariables, argument: Expr | None, name: str) -> int:
+    """The variable that is the argument of an output parameter (make_callstmt_target)."""
+    place = variables.places.get(argument.location) if isinstance(argument, Const) else None
+    if place is None:
+        message = f'procedure parameter "{name}" is an output parameter but corresponding argument is not writable'
+        raise PgError("42601", message)
+    number, field = place
+    datums = frame.code.function.datums
+    found = next(d for d in datums if isinstance(d, RecField) and (d.record, d.name) == place) if field else None
+    datum = datums[number] if found is None else found
+    owner = datums[number]
+    if isinstance(owner, (Var, Rec)) and owner.constant:
+        raise PgError("22005", f'variable "{owner.name}" is declared CONSTANT')
+    return datum.number
+
+
+@compile_stmt.register(Do)
+def _(stmt: Do, code: Code) -> ExecStmt:
+    piece = PlpgsqlExpr(code, stmt.query)
+
+    def run(frame: Frame) -> None:
+        piece.answer(frame)
+        frame.row_count = 0
+
+    return run
+
+
+@compile_stmt.register(Commit)
+@compile_stmt.register(Rollback)
+def _(stmt: Commit | Rollback, code: Code) -> ExecStmt:
+    commits, chain = isinstance(stmt, Commit), stmt.chain
+
+    def run(frame: Frame) -> None:
+        transaction = frame.session.transaction
+        if frame.atomic:
+            raise PgError("2D000", "invalid transaction termination")
+        if transaction.savepoints:
+            what = "commit" if commits else "roll back"
+            raise PgError("2D000", f"cannot {what} while a subtransaction is active")
+        transaction.end_within(commit=commits, chain=chain)
+        frame.code.refresh()
+
+    return run

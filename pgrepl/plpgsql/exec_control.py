@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from pgrepl.errors import PgError
-from pgrepl.expr import typefacts
-from pgrepl.interrupts import check_for_interrupts
+from pgrepl.expr.analyse import lookup
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.interrupts import check_for_interrupts
 from pgrepl.plpgsql.assignment import assign, null_value
-from pgrepl.plpgsql.datums import DataType, Rec, RecField, Row, SqlText, Var
-from pgrepl.plpgsql.exec import compile_stmt, compile_stmts, condition, required
-from pgrepl.plpgsql.expr import PlpgsqlExpr
+from pgrepl.plpgsql.datums import DataType, Rec, RecField, Row, SqlText, Var, find_name
+from pgrepl.plpgsql.expr import PlpgsqlExpr, compile_stmt, compile_stmts, condition, required
 from pgrepl.plpgsql.frame import Code, ExecStmt, Frame, RcContinue, RcExit, ReturnCode
 from pgrepl.plpgsql.nodes import Assign, Case, Continue, Exit, Foreach, ForInteger, If, Loop, While
+from pgrepl.sql.nodes import PlAssign
+from pgrepl.sql.parser import parse_fragment
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray
 
@@ -56,10 +57,6 @@ def _(stmt: Assign, code: Code) -> ExecStmt:
 
 def _words(code: Code, sql: SqlText, datum: Any) -> int:
     """The number of words of the target that name the variable: `block.r.field := …`."""
-    from pgrepl.plpgsql.datums import find_name
-    from pgrepl.sql.nodes import PlAssign
-    from pgrepl.sql.parser import parse_fragment
-
     tree = parse_fragment(sql.text, assignment=True)
     assert isinstance(tree, PlAssign)
     words = [tree.name]
@@ -118,7 +115,7 @@ def _(stmt: Case, code: Code) -> ExecStmt:
             assert isinstance(variable, Var)
             if variable.type.oid != operand.type:  # it takes the type of the operand
                 typoid = operand.type
-                variable.type = DataType(typoid, operand.typmod, typefacts.collation(typoid))
+                variable.type = DataType(typoid, operand.typmod, lookup.collation(typoid))
                 for test, _ in branches:
                     test.forget()
             frame[stmt.variable] = value
@@ -249,15 +246,15 @@ def _(stmt: Foreach, code: Code) -> ExecStmt:
 
     def run(frame: Frame) -> ReturnCode | None:
         value = required(array.run(frame), "FOREACH expression must not be null")
-        element = typefacts.element(typefacts.base(array.type))
+        element = lookup.element(lookup.base(array.type))
         if not element:
-            text = typefacts.type_text(frame.session, array.type)
+            text = lookup.type_text(frame.session, array.type)
             raise PgError("42804", f"FOREACH expression must yield an array, not type {text}")
         if stmt.slice < 0 or stmt.slice > len(value.dims):
             message = f"slice dimension ({stmt.slice}) is out of the valid range 0..{len(value.dims)}"
             raise PgError("2202E", message)
         wanted = target.type.oid if isinstance(target, (Var, Rec)) else oids.UNKNOWN
-        is_array = bool(typefacts.element(typefacts.base(wanted)))
+        is_array = bool(lookup.element(lookup.base(wanted)))
         if stmt.slice > 0 and not is_array:
             raise PgError("42804", "FOREACH ... SLICE loop variable must be of an array type")
         if stmt.slice == 0 and is_array and not isinstance(target, Row):

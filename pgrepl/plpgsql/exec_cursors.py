@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.plpgsql.assignment import move_row
 from pgrepl.plpgsql.datums import SqlText, Var
 from pgrepl.plpgsql.dynamic import Dynamic
-from pgrepl.plpgsql.exec import compile_stmt, compile_stmts, required
 from pgrepl.plpgsql.exec_sql import over_rows
-from pgrepl.plpgsql.expr import PlpgsqlExpr
+from pgrepl.plpgsql.expr import PlpgsqlExpr, compile_stmt, compile_stmts, required
 from pgrepl.plpgsql.frame import Code, ExecStmt, Frame, ReturnCode
 from pgrepl.plpgsql.nodes import Close, Direction, Fetch, ForCursor, Move, Open
 from pgrepl.plpgsql.sql import SpiCursor

@@ -6,18 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from pgrepl import interrupts
-from pgrepl.errors import PgError, Report
+from pgrepl.ground import interrupts
+from pgrepl.ground.errors import PgError, Report
 from pgrepl.plpgsql.assignment import assign, default_value, move_row, null_value
-from pgrepl.plpgsql.conditions import is_sqlstate, matches, sqlstates_of
-from pgrepl.plpgsql.datums import Rec, Var
-from pgrepl.plpgsql.exec import compile_stmt, compile_stmts, condition
-from pgrepl.plpgsql.expr import PlpgsqlExpr
+from pgrepl.plpgsql.datums import Rec, Var, is_sqlstate, matches, sqlstates_of
+from pgrepl.plpgsql.expr import PlpgsqlExpr, compile_stmt, compile_stmts, condition
 from pgrepl.plpgsql.frame import Code, ExecStmt, Frame, RcExit, ReturnCode
 from pgrepl.plpgsql.nodes import Assert, Block, GetDiagnostics, GetStackedDiagnostics, Handlers, Raise
 from pgrepl.query import timeouts
 from pgrepl.types import oids
-from pgrepl.types.depth import stack_depth_exceeded
+from pgrepl.types.input_checks import stack_depth_exceeded
 from pgrepl.types.text import write_text
 from pgrepl.types.user_types import tests_null
 

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from pgrepl.errors import PgError
-from pgrepl.expr import typefacts
+from pgrepl.expr.analyse import lookup
+from pgrepl.ground.errors import PgError
 from pgrepl.plpgsql.assignment import cast, check_alike, move_row, row_columns
 from pgrepl.plpgsql.datums import Column, Datum, Mode, Rec, Row, Var
 from pgrepl.plpgsql.dynamic import Dynamic
-from pgrepl.plpgsql.exec import compile_stmt, compile_stmts
 from pgrepl.plpgsql.exec_control import over
-from pgrepl.plpgsql.expr import PlpgsqlExpr
+from pgrepl.plpgsql.expr import PlpgsqlExpr, compile_stmt, compile_stmts
 from pgrepl.plpgsql.frame import RC_RETURN, Code, ExecStmt, Frame, ReturnCode
 from pgrepl.plpgsql.nodes import Execute, ForExecute, ForQuery, Perform, Return, ReturnNext, ReturnQuery, Sql
 from pgrepl.plpgsql.sql import SpiCursor, SpiResult, in_sql, no_rows
 from pgrepl.query.portal import CursorRows, Portal
 from pgrepl.types import oids
-from pgrepl.types.record import Record
+from pgrepl.types.style import Record
 from pgrepl.types.text import write_text
 
 _ALL = None
@@ -216,7 +215,7 @@ def _(stmt: Return, code: Code) -> ExecStmt:
 
 
 def check_is_row(typoid: int) -> None:
-    if not (typoid == oids.RECORD or typefacts.is_complex(typoid)):
+    if not (typoid == oids.RECORD or lookup.is_complex(typoid)):
         raise PgError("42804", "cannot return non-composite value from function returning composite type")
 
 

@@ -5,32 +5,41 @@ is a plain expression.
     answer(frame)     the result of a statement (SpiResult)
 
 `run` is replaced by the compiled closure at the first call. It is forgotten when definitions have changed.
+
+Statements of a body as closures over the frame (exec_stmts in pl_exec.c).
+
+`compile_stmt` dispatches on the statement's class; the modules named exec_… register theirs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, singledispatch
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.user_types import user_types
-from pgrepl.errors import PgError
-from pgrepl.expr import evaluate
-from pgrepl.expr.analyze import analyze_modifying, analyze_query
-from pgrepl.expr.casts import Context
-from pgrepl.expr.coerce import IMPLICIT_CAST, coerce_to_target
-from pgrepl.expr.folding import folded
-from pgrepl.expr.fragment import analyze_assignment, plain_expression
-from pgrepl.expr.meaning import going_on, meaning_of, names_types_of_users
-from pgrepl.expr.scope import Scope
+from pgrepl.catalog.facts.user_types import user_types
+from pgrepl.expr.analyse.analyze import analyze_modifying, analyze_query
+from pgrepl.expr.analyse.casts import Context
+from pgrepl.expr.analyse.coerce import IMPLICIT_CAST, coerce_to_target
+from pgrepl.expr.analyse.fragment import (
+    analyze_assignment,
+    going_on,
+    meaning_of,
+    names_types_of_users,
+    plain_expression,
+)
+from pgrepl.expr.analyse.scope import Scope
+from pgrepl.expr.evaluate import evaluate
+from pgrepl.expr.rewrite.folding import folded
 from pgrepl.expr.tree import CoerceViaIO, Expr, FuncExpr, Query, Variable
 from pgrepl.expr.walk import walk
+from pgrepl.ground.errors import PgError
 from pgrepl.plpgsql import sql as running
 from pgrepl.plpgsql.assignment import cast
-from pgrepl.plpgsql.data_types import RecordError
 from pgrepl.plpgsql.datums import Mode, Rec, SqlText
+from pgrepl.plpgsql.frame import Code, ExecStmt, Frame, FrameVariables, RecordError, ReturnCode, field_of
 from pgrepl.plpgsql.sql import (
     OfPlpgsql,
     SpiCursor,
@@ -43,16 +52,16 @@ from pgrepl.plpgsql.sql import (
     speaking_of,
     variables_of,
 )
-from pgrepl.plpgsql.variables import FrameVariables, field_of
 from pgrepl.sql.nodes import MODIFYING, AnalyzedStmt, PlAssign, SelectStmt
 from pgrepl.sql.parser import parse, parse_fragment
 from pgrepl.types import oids
 from pgrepl.types.oids import FIRST_USER_OID
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
-    from pgrepl.expr.dml.plan import Modify
-    from pgrepl.plpgsql.frame import Code, Frame
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.expr.dml_tree import Modify
+    from pgrepl.plpgsql.nodes import Statement as NodesStatement
+    from pgrepl.plpgsql.nodes import Statements
     from pgrepl.sql.nodes import Statement
 
 Run = Callable[["Frame"], Any]
@@ -319,3 +328,51 @@ def _are_alike(one: Any, other: Any) -> bool:
     if one.types is other.types and one.names is other.names:
         return True
     return bool(one.types == other.types and one.names == other.names)
+
+
+# --- exec -------------------------------------------------------------------------------------------------------------
+
+
+@singledispatch
+def compile_stmt(stmt: Any, code: Code) -> ExecStmt:
+    raise AssertionError(f"{type(stmt).__name__} cannot be executed")
+
+
+def compile_stmts(statements: Statements, code: Code) -> ExecStmt:
+    """One closure for a list of statements (exec_stmts), each noted in the frame for CONTEXT."""
+    pairs: list[tuple[NodesStatement, ExecStmt]] = [(stmt, compile_stmt(stmt, code)) for stmt in statements]
+    if len(pairs) == 1:
+        ((only, exec_stmt),) = pairs
+
+        def single(frame: Frame) -> ReturnCode | None:
+            around = frame.statement
+            frame.statement = only
+            rc = exec_stmt(frame)
+            frame.statement = around
+            return rc
+
+        return single
+
+    def run(frame: Frame) -> ReturnCode | None:
+        around = frame.statement
+        for stmt, exec_stmt in pairs:
+            frame.statement = stmt
+            rc = exec_stmt(frame)
+            if rc is not None:
+                frame.statement = around
+                return rc
+        frame.statement = around
+        return None
+
+    return run
+
+
+def condition(code: Code, sql: SqlText) -> PlpgsqlExpr:
+    """A condition; NULL is not true (exec_eval_boolean)."""
+    return PlpgsqlExpr(code, sql, oids.BOOL)
+
+
+def required(value: Any, message: str) -> Any:
+    if value is None:
+        raise PgError("22004", message)
+    return value

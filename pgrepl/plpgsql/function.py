@@ -1,25 +1,90 @@
-"""Functions and procedures: from the row of pg_proc to code (do_compile), kept as long as no definition changes."""
+"""A body becomes code: parsed by the grammar, and its statements compiled to closures (pl_comp.c: do_compile).
+
+Functions and procedures: from the row of pg_proc to code (do_compile), kept as long as no definition changes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.errors import PgError
-from pgrepl.expr import lookup, typefacts
-from pgrepl.expr.polymorphic import resolve
-from pgrepl.plpgsql.compilation import Compilation, FirstCompilation, Function
-from pgrepl.plpgsql.compile import compiled, new_compilation
-from pgrepl.plpgsql.data_types import data_type
-from pgrepl.plpgsql.datums import DataType, Rec, Variable
+from pgrepl.expr.analyse import lookup
+from pgrepl.expr.analyse.polymorphic import resolve
+from pgrepl.ground.errors import PgError
+from pgrepl.plpgsql import (
+    build,
+    build_declarations,
+    build_loops,
+    build_sql,
+    dynamic,
+    exec_control,
+    exec_cursors,
+    exec_errors,
+    exec_sql,
+)
+from pgrepl.plpgsql.assignment import move_row, row_columns
+from pgrepl.plpgsql.compilation import Compilation, FirstCompilation, Function, compiling
+from pgrepl.plpgsql.datums import DataType, Rec, Variable, builder, find_name
+from pgrepl.plpgsql.expr import compile_stmts
+from pgrepl.plpgsql.frame import Code, data_type
+from pgrepl.sql.parser import PLPGSQL, Parser, load
 from pgrepl.types import oids
 from pgrepl.types.builtin import type_by_oid
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.relation import Relation
-    from pgrepl.catalog.session import Session
-    from pgrepl.catalog.tables import pg_proc
-    from pgrepl.plpgsql.frame import Code
+    from pgrepl.catalog.facts.relation import Relation
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.catalog.store.tables import pg_proc
+
+# importing them registers builders and statements
+FORMS = (
+    build, build_declarations, build_loops, build_sql, exec_control, exec_cursors, exec_errors, exec_sql,
+    dynamic,
+)  # fmt: skip
+
+
+@cache
+def _parser() -> Parser:
+    return Parser(load(PLPGSQL), builder)
+
+
+def new_compilation(
+    session: Session, function: Function, first: FirstCompilation, *, checks_syntax: bool = True
+) -> Compilation:
+    """A compilation with the level of the function's own names, to which the caller adds the parameters."""
+    compilation = Compilation(session, function, first, checks_syntax=checks_syntax)
+    compilation.push(function.name)
+    return compilation
+
+
+def compiled(compilation: Compilation, *, is_call: bool = False) -> Code:
+    """The code of the body. An error has a place in the body, or a line of CONTEXT; of a call it has both
+    (plpgsql_compile_error_callback)."""
+    function, session = compilation.function, compilation.session
+    try:
+        found = compilation.variable("found", 0, data_type(session, oids.BOOL))
+        function.found = found.number
+        with compiling(compilation):
+            tables = _parser()
+            function.block = tables.run(
+                tables.tables.starts["parse_function"], function.source, iter(compilation.scanner)
+            )
+    except PgError as error:
+        if is_call:
+            error.inside(function.source)
+        if error.report.position is None:
+            line = compilation.scanner.latest_line
+            error.with_context(f'compilation of PL/pgSQL function "{function.name}" near line {line}')
+        raise
+    code = Code(session, function)
+    assert function.block is not None
+    code.run = compile_stmts([function.block], code)
+    return code
+
+
+# --- function ---------------------------------------------------------------------------------------------------------
+
 
 # the variables of a trigger function, besides NEW and OLD
 TRIGGER_VARIABLES = {
@@ -37,19 +102,19 @@ _STAND_INS = {
 
 
 def stand_in(typoid: int) -> int:
-    return _STAND_INS.get(typoid, oids.INT4) if typoid in typefacts.POLYMORPHIC else typoid
+    return _STAND_INS.get(typoid, oids.INT4) if typoid in lookup.POLYMORPHIC else typoid
 
 
 def check_types(session: Session, routine: pg_proc) -> None:
     """As plpgsql_validator does."""
     result = routine.prorettype
-    allowed = (oids.VOID, oids.RECORD, oids.TRIGGER, oids.EVENT_TRIGGER, *typefacts.POLYMORPHIC)
+    allowed = (oids.VOID, oids.RECORD, oids.TRIGGER, oids.EVENT_TRIGGER, *lookup.POLYMORPHIC)
     if _is_pseudo(result) and result not in allowed:
-        text = typefacts.type_text(session, result)
+        text = lookup.type_text(session, result)
         raise PgError("0A000", f"PL/pgSQL functions cannot return type {text}")
     for typoid in routine.proallargtypes or routine.proargtypes:
-        if _is_pseudo(typoid) and typoid != oids.RECORD and typoid not in typefacts.POLYMORPHIC:
-            text = typefacts.type_text(session, typoid)
+        if _is_pseudo(typoid) and typoid != oids.RECORD and typoid not in lookup.POLYMORPHIC:
+            text = lookup.type_text(session, typoid)
             raise PgError("0A000", f"PL/pgSQL functions cannot accept type {text}")
 
 
@@ -168,19 +233,17 @@ def _parameters(compilation: Compilation, routine: pg_proc, argtypes: Sequence[i
     function.result = data_type(session, result)
     function.returns_record = function.result.is_row
     function.may_end = result == oids.VOID or routine.proretset or function.out >= 0 or function.is_procedure
-    if routine.prorettype in typefacts.POLYMORPHIC and not out:
+    if routine.prorettype in lookup.POLYMORPHIC and not out:
         compilation.variable("$0", 0, function.result)
 
 
 def _resolved(session: Session, routine: pg_proc, argtypes: Sequence[int], typoid: int) -> int:
-    if typoid not in typefacts.POLYMORPHIC:
+    if typoid not in lookup.POLYMORPHIC:
         return typoid
     return resolve(session, argtypes, routine.proargtypes, typoid)[1]
 
 
 def _add_parameter(compilation: Compilation, datum: Variable, name: str) -> None:
-    from pgrepl.plpgsql.datums import find_name
-
     if find_name(compilation.names, (name,), local=True)[0] is not None:
         raise PgError("42P13", f'parameter name "{name}" used more than once')
     compilation.add_name(datum, name)
@@ -192,8 +255,6 @@ def values_of_parameters(code: Code, frame: Any, args: Sequence[Any]) -> None:
     for number, value in zip(code.function.parameters, args, strict=True):
         datum = datums[number]
         if isinstance(datum, Rec) and value is not None:
-            from pgrepl.plpgsql.assignment import move_row, row_columns
-
             move_row(frame, datum, row_columns(frame, value, datum.type.oid), value)
         else:
             frame[number] = value

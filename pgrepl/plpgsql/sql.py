@@ -8,17 +8,16 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.transaction import LockNeeded
-from pgrepl.errors import PgError
-from pgrepl.expr import folding
-from pgrepl.expr.analyze import analyze_modifying, analyze_query
-from pgrepl.expr.dml.mapping import query_of
-from pgrepl.expr.sql_variables import analysing
-from pgrepl.expr.substitute import with_values
+from pgrepl.catalog.session.transaction import LockNeeded
+from pgrepl.expr.analyse.analyze import analyze_modifying, analyze_query
+from pgrepl.expr.dml_tree import query_of, with_values
+from pgrepl.expr.rewrite import folding
+from pgrepl.expr.rewrite.sql_variables import analysing
 from pgrepl.expr.tree import Query, has_modifying_cte
 from pgrepl.expr.walk import has_effects
-from pgrepl.frozen import frozen
-from pgrepl.plpgsql.variables import FrameVariables
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.plpgsql.frame import FrameVariables
 from pgrepl.query.portal import CursorRows, RowsAtOnce, StatementRows
 from pgrepl.query.result import listed_columns
 from pgrepl.query.shape import writing_tag
@@ -26,11 +25,11 @@ from pgrepl.sql.nodes import SelectStmt
 from pgrepl.sql.tags import WITHOUT_SNAPSHOT, command_tag
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
     from pgrepl.plpgsql.datums import Column, SqlText
     from pgrepl.plpgsql.frame import Frame
+    from pgrepl.query.portal import Standing
     from pgrepl.query.result import Result
-    from pgrepl.query.standing import Standing
     from pgrepl.sql.nodes import Statement
 
 _KEEP_TEXT = frozenset(("PrepareStmt", "DeclareCursorStmt"))  # of which views show the text
@@ -132,7 +131,7 @@ def rows_of(frame: Frame, query: Query, most: int | None = None) -> list[tuple[A
 
 def _rows_to_come(frame: Frame, query: Query) -> Iterator[tuple[Any, ...]]:
     """The rows, of which none is computed yet."""
-    from pgrepl.query import permissions
+    from pgrepl.query import run as permissions
     from pgrepl.query.rowset import passing_rows
 
     session = frame.session
@@ -205,7 +204,7 @@ def _cursor_tag(stmt: Statement | None) -> str:
 
 
 def _opened_query(frame: Frame, stmt: SelectStmt, text: str, scroll: bool | None, *, is_loop: bool) -> SpiCursor:
-    from pgrepl.query import permissions
+    from pgrepl.query import run as permissions
     from pgrepl.query.cursor_rows import cursor_rows, scrolls
     from pgrepl.query.run import with_table_locks
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.relation import relation
-from pgrepl.expr.rewrite import expand_views
+from pgrepl.catalog.facts.relation import relation
+from pgrepl.expr.rewrite.views import expand_views
 from pgrepl.expr.tree import Query, RangeRef, Rte, RteKind, has_modifying_cte
 from pgrepl.expr.walk import has_effects, returns_set
-from pgrepl.lake.files import last_snapshot
-from pgrepl.lake.snapshot_pins import pin
-from pgrepl.query.portal import CursorRows
-from pgrepl.query.shape import levels, locks_rows
-from pgrepl.query.standing import Standing, placed_rows
-from pgrepl.query.tables import is_user_table
+from pgrepl.lake.read.files import last_snapshot
+from pgrepl.lake.read.local import pin
+from pgrepl.query.portal import CursorRows, Standing, placed_rows
+from pgrepl.query.shape import is_user_table, levels, locks_rows
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 
 def cursor_rows(session: Session, query: Query, *, waits: bool = False) -> tuple[Standing, CursorRows]:

@@ -10,23 +10,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeGuard
 
-from pgrepl import engine
-from pgrepl.engine import Choice
+from pgrepl.catalog.facts.relation_parts import indexes
+from pgrepl.engine import choice as engine
+from pgrepl.engine.choice import Choice
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Query, RangeRef, Rte, RteKind, SetOperation
-from pgrepl.query.bounds import bounds_of, value_of
-from pgrepl.query.outside import OutsideRows
-from pgrepl.query.shape import has_user_tables, levels, only_entry, uses_groups
-from pgrepl.query.tables import is_user_table
-from pgrepl.rows.members import Member, members
+from pgrepl.query.reads import bounds_of, value_of
+from pgrepl.query.shape import OutsideRows, has_user_tables, is_user_table, levels, only_entry, uses_groups
+from pgrepl.rows.changes import Member, members
 from pgrepl.sql.nodes import SetOp
 from pgrepl.types.builtin import proc_by_oid
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
-    from pgrepl.expr.context import Context
-    from pgrepl.lake.bounds import Bound
-    from pgrepl.lake.files import Extent
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.expr.functions.registry import Context
+    from pgrepl.lake.read.bounds import Bound
+    from pgrepl.lake.read.files import Extent
     from pgrepl.lake.table import LakeTable
 
 _KEY_SHARE = 1000  # reading the bounded columns of so many rows costs as much as handling one whole row
@@ -66,7 +65,7 @@ def choose(session: Session, query: Query, context: Context, *, by_columns: bool
 
 def answered_rows(session: Session, query: Query) -> int:
     """The number of rows that a query need not read, since statistics of their files answer."""
-    from pgrepl.lake.local import answered
+    from pgrepl.lake.read.local import answered
     from pgrepl.lake.table import lake_table
     from pgrepl.query.group_columns import ends_asked
 
@@ -112,7 +111,7 @@ def is_for_spark(query: Query, context: Context) -> bool:
 def extent_of(session: Session, query: Query, context: Context, cold: int = engine.COLD) -> Extent:
     """The rows of user tables after files are skipped by the query's conditions; rows are counted where that is worth
     it. `cold`: see engine.choose."""
-    from pgrepl.lake.files import Extent, extent
+    from pgrepl.lake.read.files import Extent, extent
     from pgrepl.lake.table import lake_table
 
     total = Extent()
@@ -134,7 +133,7 @@ def extent_of(session: Session, query: Query, context: Context, cold: int = engi
 def _within(session: Session, table: LakeTable, bounds: Sequence[Bound], most: int) -> int:
     """The number of rows within the bounds, counted up to `most`. The bounded columns that it reads are cached for the
     query."""
-    from pgrepl.lake.local import counts
+    from pgrepl.lake.read.local import counts
 
     found = 0
     for count in counts(session, table, bounds):
@@ -145,7 +144,7 @@ def _within(session: Session, table: LakeTable, bounds: Sequence[Bound], most: i
 
 
 def _rows(count: int) -> Extent:
-    from pgrepl.lake.files import Extent
+    from pgrepl.lake.read.files import Extent
 
     return Extent(count)
 
@@ -154,8 +153,6 @@ def _by_key(session: Session, member: Member, bounds: Sequence[Bound], rows: int
     """The rows that remain when the bounds give the values of a unique key."""
     if not bounds or rows <= _KEY_SHARE:
         return rows
-    from pgrepl.catalog.indexes import indexes
-
     counts: dict[int, int] = {}
     for bound in bounds:
         if bound.values is not None:

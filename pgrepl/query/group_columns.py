@@ -16,23 +16,26 @@ from math import isfinite, nan
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.errors import Declined
 from pgrepl.expr import tree
+from pgrepl.expr.evaluate.evaluate import accumulator
 from pgrepl.expr.tree import Column, Expr, Query, RangeRef, Rte, RteKind
 from pgrepl.expr.walk import lookup, rewrite, var_attnums, walk
+from pgrepl.ground.errors import Declined
+from pgrepl.lake.read.files import EXACT
 from pgrepl.query.shape import aggregates, uses_groups
 from pgrepl.query.table_columns import TableColumns, condition, only_table
 from pgrepl.types import oids
 from pgrepl.types.builtin import proc_by_oid
+from pgrepl.types.lake.forms import form
 from pgrepl.types.names import numeric_precision_scale
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
     from pgrepl.expr.arrow.program import Program
-    from pgrepl.expr.context import Context
-    from pgrepl.types.lake_arrays import Form
+    from pgrepl.expr.functions.registry import Context
+    from pgrepl.types.lake.arrays import Form
 
 # equal values have equal bytes in a file
 _KEYS = oids.INTEGERS | {
@@ -211,8 +214,6 @@ class _Part:
 
     def results(self, kept: Iterator[pa.ChunkedArray], context: Context) -> list[Any]:
         """The aggregate of each group, from its partial aggregates."""
-        from pgrepl.expr.evaluate import accumulator
-
         if self._name in _EXTREMES:
             found = _form(self._node.args[0]).from_array(next(kept))
             if self._node.args[0].type not in _FLOATS:
@@ -242,8 +243,6 @@ class _Part:
 def ends_asked(query: Query) -> set[int] | None:
     """The columns whose least or greatest values are, beside the number of rows, all that a query asks of a table, and
     whose statistics have them; None: it asks for more."""
-    from pgrepl.lake.files import EXACT
-
     if _source(query) is None or query.group or query.where is not None or query.ctes:
         return None
     found = set[int]()
@@ -260,8 +259,6 @@ def ends_asked(query: Query) -> set[int] | None:
 
 
 def _form(expr: Expr) -> Form:
-    from pgrepl.types.lake_forms import form
-
     return form(expr.type, expr.typmod)
 
 

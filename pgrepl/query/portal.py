@@ -1,4 +1,6 @@
-"""Portals: the open cursors of a transaction, of SQL, of PL/pgSQL and of the protocol (portalmem.c, pquery.c).
+"""The places of a cursor's rows, for WHERE CURRENT OF (execCurrentOf).
+
+Portals: the open cursors of a transaction, of SQL, of PL/pgSQL and of the protocol (portalmem.c, pquery.c).
 
 A portal has the rows of its query as they were when it was opened; it computes them when they are first fetched, where
 that gives the same, and tells their errors then. A statement that changes rows is run at the first FETCH.
@@ -10,21 +12,90 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.inheritance import inheritors
-from pgrepl.errors import PgError
-from pgrepl.query.shape import levels
-from pgrepl.query.tables import is_user_table
+from pgrepl.catalog.facts.relation_parts import inheritors
+from pgrepl.expr.tree import Query, RangeRef, Target, Var
+from pgrepl.ground.errors import PgError
+from pgrepl.query.rowset import passing_rows
+from pgrepl.query.shape import is_user_table, levels
+from pgrepl.types import oids
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
-    from pgrepl.expr.tree import Query
-    from pgrepl.query.standing import Standing
+    from pgrepl.catalog.session.session import Session
+
+Row = Sequence[Any]
+
+
+class Standing:
+    """tableoid and ctid of each row in each of the tables."""
+
+    def __init__(self, is_marked: bool) -> None:
+        self.is_marked = is_marked  # rows are locked: of these tables alone
+        self.relids: list[int] = []
+        self.places: list[Row] = []  # of each row that is known
+
+    def noted(self, rows: Iterator[Row], width: int) -> Iterator[Row]:
+        """The rows without their places, which are noted."""
+        for row in rows:
+            if self.relids:
+                self.places.append(row[width:])
+                row = row[:width]
+            yield row
+
+
+def placed_rows(session: Session, query: Query) -> tuple[Standing, Iterator[Row]]:
+    """The rows of a cursor's query, and where they stand as they are read."""
+    standing = Standing(bool(query.row_marks))
+    placed = _with_places(query, standing)
+
+    def rows() -> Iterator[Row]:
+        yield from standing.noted(iter(passing_rows(session, placed)), len(query.columns))
+
+    return standing, rows()
+
+
+def _with_places(query: Query, standing: Standing) -> Query:
+    """The query with tableoid and ctid of each table whose rows the cursor stands on, behind its columns."""
+    found = _scanned(query)
+    if not found:
+        return query
+    targets = list(query.targets)
+    resno = max((target.resno for target in targets), default=0)
+    visible = [target for target in targets if not target.junk]
+    junk = [target for target in targets if target.junk]
+    more = []
+    for varno in found:
+        standing.relids.append(query.rtable[varno - 1].relid)
+        for attnum, typoid in ((-6, oids.OID), (-1, oids.TID)):
+            resno += 1
+            more.append(Target(Var(typoid, varno=varno, attnum=attnum), "?column?", resno))
+    return replace(query, targets=(*visible, *more, *junk))
+
+
+def _scanned(query: Query) -> list[int]:
+    """The tables of which each row of the query is a row: those that are locked, or the only one (execCurrentOf)."""
+    plain = not (
+        query.group or query.grouping_sets or query.having is not None or query.windows or query.has_aggregates
+        or query.distinct is not None or query.set_operation is not None or query.has_target_srfs
+    )  # fmt: skip
+    if not plain:
+        return []
+    if query.row_marks:
+        marked = dict.fromkeys(mark.varno for mark in query.row_marks)
+        return [varno for varno in marked if is_user_table(query.rtable[varno - 1])]
+    only = query.from_[0] if len(query.from_) == 1 else None
+    if not isinstance(only, RangeRef) or not is_user_table(query.rtable[only.varno - 1]):
+        return []
+    return [only.varno]
+
+
+# --- portal -----------------------------------------------------------------------------------------------------------
+
 
 Column = tuple[str, int, int]  # name, type, typmod
-Row = Sequence[Any]
+PortalRow = Sequence[Any]
 
 _PORTION = 1000  # rows that are taken together
 _AT_ONCE = "57"  # errors of this class (operator intervention) are nobody's row
@@ -36,14 +107,14 @@ def reads_table(session: Session, query: Query, relid: int) -> bool:
     return any(relid == entry.relid or (entry.inh and relid in inheritors(session, entry.relid)) for entry in read)
 
 
-class CursorRows(Sequence[Row]):
+class CursorRows(Sequence[PortalRow]):
     """Rows that are computed when they are asked for, and kept."""
 
-    def __init__(self, source: Iterator[Row], query: Query | None = None) -> None:
+    def __init__(self, source: Iterator[PortalRow], query: Query | None = None) -> None:
         """`query`: what keeps its tables in use while the rows are read."""
         self._query = query
-        self._source: Iterator[Row] | None = source
-        self._known: list[Row] = []
+        self._source: Iterator[PortalRow] | None = source
+        self._known: list[PortalRow] = []
         self._error: PgError | None = None  # of the row behind those that are known
 
     def upto(self, count: int) -> int:
@@ -90,7 +161,7 @@ class CursorRows(Sequence[Row]):
         self.hold()
         return len(self._known)
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[PortalRow]:
         return iter(self._known[: len(self)])
 
     def __getitem__(self, index: Any) -> Any:
@@ -101,7 +172,7 @@ class CursorRows(Sequence[Row]):
 class PassingRows(CursorRows):
     """Rows that are seen once: `take` gives the next ones, fewer than wanted at the end."""
 
-    def __init__(self, take: Callable[[int], Sequence[Row]]) -> None:
+    def __init__(self, take: Callable[[int], Sequence[PortalRow]]) -> None:
         super().__init__(iter(()))
         self._take = take
         self.gone = 0
@@ -140,9 +211,9 @@ class RowsAtOnce(CursorRows):
 class StatementRows(CursorRows):
     """The rows of another statement than SELECT, which runs when they are first asked for."""
 
-    def __init__(self, run: Callable[[], Iterable[Row]]) -> None:
+    def __init__(self, run: Callable[[], Iterable[PortalRow]]) -> None:
         super().__init__(iter(()))
-        self._run: Callable[[], Iterable[Row]] | None = run
+        self._run: Callable[[], Iterable[PortalRow]] | None = run
 
     def upto(self, count: int) -> int:
         if self._run is not None:
@@ -175,7 +246,7 @@ class Portal:
 
     name: str
     columns: Sequence[Column]
-    rows: Sequence[Row]
+    rows: Sequence[PortalRow]
     scrolls: bool = True
     position: int = 0
     declared: Declared = field(default_factory=Declared)
@@ -185,7 +256,7 @@ class Portal:
     has_failed: bool = False  # while rows were fetched (MarkPortalFailed)
     returns_rows: bool = True
 
-    def fetch(self, word: str, count: int | None) -> Sequence[Row]:
+    def fetch(self, word: str, count: int | None) -> Sequence[PortalRow]:
         """The rows in a direction: forward, backward, absolute or relative (DoPortalRunFetch). None: all of them."""
         with self.running():
             if not self.returns_rows:
@@ -211,12 +282,12 @@ class Portal:
         """Whether its rows are from a table."""
         return isinstance(self.rows, CursorRows) and self.rows.reads(session, relid)
 
-    def walked(self) -> Iterator[Row]:
+    def walked(self) -> Iterator[PortalRow]:
         """The rows from here on, one by one, as the cursor moves."""
         while rows := self.fetch("forward", 1):
             yield rows[0]
 
-    def _fetch(self, word: str, count: int | None) -> Sequence[Row]:
+    def _fetch(self, word: str, count: int | None) -> Sequence[PortalRow]:
         if word == "absolute":
             return self._absolute(count or 0)
         if word == "relative" and count:
@@ -229,7 +300,7 @@ class Portal:
         return self._move(wanted) if wanted else self._again()
 
     @property
-    def current(self) -> Row | None:
+    def current(self) -> PortalRow | None:
         """The row on which the cursor stands."""
         here = self.position
         return self.rows[here - 1] if 0 < here <= self._upto(here) else None
@@ -238,18 +309,18 @@ class Portal:
         rows = self.rows
         return rows.upto(count) if isinstance(rows, CursorRows) else min(count, len(rows))
 
-    def _current(self) -> Sequence[Row]:
+    def _current(self) -> Sequence[PortalRow]:
         row = self.current
         return () if row is None else (row,)
 
-    def _again(self) -> Sequence[Row]:
+    def _again(self) -> Sequence[PortalRow]:
         """FETCH 0: the row where the cursor stands, which is read anew."""
         found = self._current()
         if found and not self.scrolls:
             raise self._only_forward()
         return found
 
-    def _absolute(self, count: int) -> Sequence[Row]:
+    def _absolute(self, count: int) -> Sequence[PortalRow]:
         there = count if count >= 0 else max(len(self.rows) + 1 + count, 0)
         if not self.scrolls and count <= self.position:
             if count == self.position == 0:
@@ -258,7 +329,7 @@ class Portal:
         self.position = min(there, self._upto(there) + 1)
         return self._current()
 
-    def _move(self, count: int) -> Sequence[Row]:
+    def _move(self, count: int) -> Sequence[PortalRow]:
         here = self.position
         if count < 0 and not self.scrolls:
             raise self._only_forward()

@@ -15,28 +15,25 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pgrepl import engine
-from pgrepl.catalog.inheritance import inheritors
-from pgrepl.engine import Choice
-from pgrepl.errors import Declined, PgError
-from pgrepl.expr.context import Context
-from pgrepl.expr.rewrite import expand_views
+from pgrepl.catalog.facts.relation_parts import inheritors
+from pgrepl.engine import choice as engine
+from pgrepl.engine.choice import Choice
+from pgrepl.expr.functions.registry import Context
+from pgrepl.expr.rewrite.views import expand_views
 from pgrepl.expr.tree import Column, Query
 from pgrepl.expr.walk import calls_volatile_routines
+from pgrepl.ground.errors import Declined, PgError
 from pgrepl.query.engine_choice import choose, gives_few
-from pgrepl.query.initplans import with_values
-from pgrepl.query.local.env import Env
-from pgrepl.query.local.execute import compile_query
-from pgrepl.query.local.lazy_rows import LazyRows
-from pgrepl.query.serializable import note_reads
-from pgrepl.query.shape import levels, locks_rows, reads_catalogs_alone
-from pgrepl.query.tables import is_user_table
-from pgrepl.rows.members import members
+from pgrepl.query.local.env import Env, LazyRows
+from pgrepl.query.local.select import compile_query
+from pgrepl.query.reads import note_reads
+from pgrepl.query.shape import is_user_table, levels, locks_rows, reads_catalogs_alone, with_values
+from pgrepl.rows.changes import members
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -100,7 +97,7 @@ class SparkRows:
     def batches(self, *, whole: bool = False) -> Iterator[Sequence[Row]]:
         """Some rows at a time: no more than a few batches are ever in memory. `whole`: the caller keeps all rows
         anyway, so they may come in one piece."""
-        from pgrepl.query.spark.fetch import batches
+        from pgrepl.query.spark.setops import batches
 
         return batches(self.frame, self.columns, self.data_path, whole=whole or self.few)
 
@@ -165,8 +162,8 @@ def _computed(session: Session, query: Query, context: Context) -> Iterator[Row]
 
 
 def _as_it_began(session: Session, query: Query, context: Context) -> Iterator[Row]:
-    from pgrepl.lake.files import last_snapshot
-    from pgrepl.lake.overlay import Overlays
+    from pgrepl.lake.read.data_file import Overlays
+    from pgrepl.lake.read.files import last_snapshot
 
     snapshot, pending = last_snapshot(session), session.transaction.pending
     with pending.keeping(snapshot) if isinstance(pending, Overlays) else nullcontext():

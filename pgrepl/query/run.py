@@ -1,33 +1,148 @@
-"""SELECT and VALUES as statements: analyse, execute, and return the rows as text."""
+"""The SELECT privilege on each relation and column that a query reads (ExecCheckPermissions).
+
+SELECT and VALUES as statements: analyse, execute, and return the rows as text.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from pgrepl.catalog.lock_modes import RelationMode
-from pgrepl.catalog.relation import relation
-from pgrepl.catalog.session import Session
-from pgrepl.catalog.transaction import require_writable
-from pgrepl.expr import folding
-from pgrepl.expr.analyze import analyze_query
-from pgrepl.expr.rewrite import expand_views
-from pgrepl.expr.tree import Const, Query, has_modifying_cte
-from pgrepl.expr.walk import has_effects
-from pgrepl.query import permissions
-from pgrepl.query.result import Result, ResultColumn, ValueText, result_columns
+from pgrepl.catalog.facts import acl
+from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.catalog.facts.roles import is_superuser
+from pgrepl.catalog.locks.lock_table import RelationMode
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.session.transaction import require_writable
+from pgrepl.expr import tree
+from pgrepl.expr.analyse.analyze import analyze_query
+from pgrepl.expr.rewrite import folding
+from pgrepl.expr.rewrite.views import expand_views, view_query, view_role
+from pgrepl.expr.tree import Const, Query, RteKind, has_modifying_cte
+from pgrepl.expr.walk import has_effects, query_exprs, subqueries, walk, walk_deep
+from pgrepl.ground.errors import PgError
+from pgrepl.query.reads import used_columns
+from pgrepl.query.result import Result, ResultColumn, StreamedRows, ValueText, result_columns
 from pgrepl.query.rowset import LocalRows, PassingRows, SparkRows, passing_rows
-from pgrepl.query.shape import levels, locks_rows
-from pgrepl.query.tables import is_user_table
+from pgrepl.query.shape import is_user_table, levels, locks_rows
 from pgrepl.sql.nodes import SelectStmt
+from pgrepl.types.builtin import Proc, proc_by_oid
 from pgrepl.types.text import TextStyle, writer
+
+# PUBLIC can read pg_subscription, but not the connection string, which may hold a password
+_HIDDEN_COLUMNS = {("pg_catalog", "pg_subscription"): "subconninfo"}
+
+# the functions of pgrepl whose EXECUTE privilege initdb revokes from PUBLIC (system_functions.sql), by prefix
+_PRIVATE_FUNCTIONS = (
+    "pg_log_standby_snapshot",
+    "pg_reload_conf",
+    "pg_replication_origin_",
+    "pg_stat_have_stats",
+    "pg_stat_reset",
+    "pg_switch_wal",
+)
+
+
+def is_public(proc: Proc) -> bool:
+    """Whether PUBLIC may execute a built-in function."""
+    return not proc.name.startswith(_PRIVATE_FUNCTIONS)
+
+
+def check_functions(session: Session, query: Query) -> None:
+    """Check that the role may execute all functions that the query calls."""
+    if is_superuser(session):
+        return
+    for node, _ in walk_deep(query):
+        if not isinstance(node, tree.FuncExpr):
+            continue
+        called = proc_by_oid(node.func)
+        if called is not None and not is_public(called):
+            raise PgError("42501", f"permission denied for function {called.name}")
+
+
+def check(session: Session, query: Query, role: int | None = None, *, reads: bool = True) -> None:
+    """Check the query and all its subqueries. A view's own tables are read with its owner's privileges. `reads`: the
+    query is carried out, so that its materialized views must have been populated."""
+    who = session.role if role is None else role
+    _check_level(session, query, who, reads)
+    for nested in subqueries(query):
+        check(session, nested, who, reads=reads)
+    for expr in query_exprs(query):
+        for node in walk(expr):
+            if isinstance(node, tree.SubLink) and node.query is not None:
+                check(session, node.query, who, reads=reads)
+
+
+def _check_level(session: Session, query: Query, role: int, reads: bool) -> None:
+    """Check first the relations that the query itself names, then those of its views."""
+    named = [relation(session, rte.relid) for rte in query.rtable if rte.kind is RteKind.RELATION]
+    views = [(v, view_query(session, v.oid)) for v in named if v.kind == "v" and not v.is_system]
+    check_named(session, query, role)
+    if reads:
+        for found in named:
+            _check_populated(found)
+    for view, behind in views:
+        check(session, behind, view_role(session, view), reads=reads)
+
+
+def _check_populated(found: Relation) -> None:
+    """As ExecOpenScanRelation does."""
+    if not found.populated:
+        raise PgError(
+            "55000",
+            f'materialized view "{found.name}" has not been populated',
+            hint="Use the REFRESH MATERIALIZED VIEW command.",
+        )
+
+
+def check_named(session: Session, query: Query, role: int) -> None:
+    """Check the relations in the query's own FROM."""
+    used: dict[int, frozenset[int]] | None = None
+    for varno, entry in enumerate(query.rtable, 1):
+        if entry.kind is not RteKind.RELATION:
+            continue
+        found = relation(session, entry.relid)
+        hidden = _HIDDEN_COLUMNS.get((found.schema, found.name))
+        if hidden is not None:
+            secret = next(i for i, c in enumerate(entry.columns, 1) if c.name == hidden)
+            if not used_columns(query).get(varno, frozenset()) & {secret, 0}:
+                continue
+        if not acl.has_table_privilege(session, found, "SELECT", role):
+            used = used_columns(query) if used is None else used
+            if not _may_read(session, found, used.get(varno, frozenset()), role):
+                raise acl.permission_denied(found)
+        if any(mark.varno == varno for mark in query.row_marks):
+            _check_may_lock(session, found, role)
+            if found.kind == "m":  # as CheckValidRowMarkRel does
+                raise PgError("42809", f'cannot lock rows in materialized view "{found.name}"')
+
+
+def _check_may_lock(session: Session, found: Relation, role: int) -> None:
+    """Locking clauses need the UPDATE privilege, at least on some column (ACL_SELECT_FOR_UPDATE)."""
+    if acl.has_table_privilege(session, found, "UPDATE", role):
+        return
+    if not any(acl.has_column_privilege(session, found, a.num, "UPDATE", role) for a in found.columns):
+        raise acl.permission_denied(found)
+
+
+def _may_read(session: Session, found: Relation, used: frozenset[int], role: int) -> bool:
+    """Whether privileges on columns suffice: on each that is read; on any at all when none is (SELECT count(*))."""
+    columns = [a.num for a in found.columns]
+    if not used:
+        return any(acl.has_column_privilege(session, found, number, "SELECT", role) for number in columns)
+    wanted = {*used, *columns} - {0} if 0 in used else used
+    return all(acl.has_column_privilege(session, found, number, "SELECT", role) for number in wanted)
+
+
+# --- run --------------------------------------------------------------------------------------------------------------
+
 
 Found = tuple[Query, list[tuple[Any, ...]]]
 TextRow = tuple["str | None", ...]
 
 
 class KeptPlan:
-    """What a query that runs again has come to (statements/plan_cache.py): it has been checked, and without parameters
+    """What a query that runs again has come to (statements/prepared.py): it has been checked, and without parameters
     its views have been expanded. With parameters that waits for their values, which may be all that a function
     needs."""
 
@@ -95,8 +210,8 @@ def select(stmt: SelectStmt, session: Session, modifying: Callable[[SelectStmt, 
         query, changed = modifying(stmt, session)
         rows: LocalRows | PassingRows | SparkRows = LocalRows(query.columns, changed)
     else:
-        permissions.check(session, query)
-        permissions.check_functions(session, query)
+        check(session, query)
+        check_functions(session, query)
         expanded = expand_views(session, query)
         rows = passing_rows(session, expanded, expanded=True)
         # functions with effects run within the statement: the rows cannot wait for the client
@@ -123,8 +238,6 @@ def _result(
         return Result(f"SELECT {len(kept.rows)}", columns, values=kept)
     texts = map(texts_for(session, [c.type for c in query.columns]), rows.batches(whole=not session.streams))
     if session.streams and waits:
-        from pgrepl.query.streamed import StreamedRows
-
         return Result("SELECT", columns, StreamedRows(session, texts))
     found = [row for batch in texts for row in batch]
     return Result(f"SELECT {len(found)}", columns, found)

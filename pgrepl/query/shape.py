@@ -1,17 +1,101 @@
-"""The shape of an analysed query, for both engines: its subqueries, its references to outer queries, its groups and
-aggregates."""
+"""The rows of user tables with their system columns.
+
+The shape of an analysed query, for both engines: its subqueries, its references to outer queries, its groups and
+aggregates.
+
+Rows of an entry of FROM that are in no table, such as those of a file. Each engine has its own way to read them.
+
+Subqueries with one value for all rows are executed first, as PostgreSQL's InitPlans: their values let scans skip
+files, and Spark meets no subquery where it allows none.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
+from pgrepl.catalog.store.system import FIRST_NORMAL_OID
 from pgrepl.expr import tree
-from pgrepl.expr.tree import Expr, Query, RangeRef, Rte, RteKind
-from pgrepl.expr.walk import map_children, query_exprs, subqueries, walk, walk_deep, with_levels
-from pgrepl.query.bounds import conjuncts
-from pgrepl.query.tables import is_user_table
+from pgrepl.expr.analyse.lookup import TABLEOID
+from pgrepl.expr.tree import PLACE, Expr, PinnedRow, Query, RangeRef, Rte, RteKind
+from pgrepl.expr.walk import map_children, map_parts, query_exprs, subqueries, walk, walk_deep, with_levels
+from pgrepl.ground.errors import PgError
+from pgrepl.query.reads import conjuncts
+from pgrepl.rows.changes import Member
+from pgrepl.sql.nodes import SubLinkType
+from pgrepl.types import oids
 from pgrepl.types.builtin import operator_by_oid
+from pgrepl.types.lake.forms import ctid
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.lake.read.bounds import Bound
+    from pgrepl.lake.read.data_file import RowPlace
+
+_CTID, _XMIN = -1, -2
+# the values of the other system columns for a row that is visible to all transactions (FrozenTransactionId)
+SETTLED = {_XMIN: 2, -3: 0, -4: 0, -5: 0}
+
+
+def is_user_table(entry: Rte) -> bool:
+    """Whether the entry's rows are in the lake."""
+    return entry.kind is RteKind.RELATION and entry.relkind in ("r", "p", "m") and entry.relid >= FIRST_NORMAL_OID
+
+
+def table_rows(
+    session: Session, scanned: Sequence[Member], attnums: Sequence[int], bounds: Sequence[Bound] = ()
+) -> Iterator[tuple[Any, ...]]:
+    """The rows of a scan: these columns, those below zero (system columns) last."""
+    for member in scanned:
+        yield from _member_rows(session, member, attnums, bounds)
+
+
+def _member_rows(
+    session: Session, member: Member, attnums: Sequence[int], bounds: Sequence[Bound]
+) -> Iterator[tuple[Any, ...]]:
+    from pgrepl.lake.read import local
+    from pgrepl.lake.table import lake_table
+
+    table = lake_table(session, member.relation.oid)
+    own = [member.numbers[n] for n in attnums if n > 0]
+    system = [n for n in attnums if n < 0]
+    below = member.bounds(bounds)
+    if not system:
+        return iter(local.rows(session, table, own, bounds=below))
+    if _CTID not in system and PLACE not in system:
+        fixed = tuple([system_value(member.relation.oid, n) for n in system])
+        return ((*row, *fixed) for row in local.rows(session, table, own, bounds=below))
+    makers = [_system_column(member.relation.oid, n) for n in system]
+    return (
+        (*row[:-1], *[make(row[-1]) for make in makers])
+        for row in local.rows(session, table, own, bounds=below, places=True)
+    )
+
+
+def pinned_row(pinned: PinnedRow, attnums: Sequence[int]) -> tuple[Any, ...]:
+    return tuple([pinned.row[n - 1] if n > 0 else _system_column(pinned.table, n)(pinned.place) for n in attnums])
+
+
+def system_value(relid: int, attnum: int) -> int:
+    """A system column that is the same for all rows of a table."""
+    return relid if attnum == TABLEOID else SETTLED[attnum]
+
+
+def _system_column(relid: int, attnum: int) -> Callable[[RowPlace], Any]:
+    if attnum == PLACE:
+        return lambda place: place
+    if attnum == _CTID:
+        return lambda place: ctid(place.row)
+    value = system_value(relid, attnum)
+    return lambda place: value
+
+
+# --- shape ------------------------------------------------------------------------------------------------------------
 
 
 def levels(query: Query) -> Iterator[Query]:
@@ -144,3 +228,61 @@ def at_home(node: tree.Aggref, level: int) -> tree.Aggref:
     raised = map_children(node, lambda expr: with_levels(expr, -level))
     assert isinstance(raised, tree.Aggref)
     return replace(raised, levelsup=0)
+
+
+# --- outside ----------------------------------------------------------------------------------------------------------
+
+
+class OutsideRows(Sequence[tuple[Any, ...]]):
+    """Iteration returns tuples of Python values."""
+
+    @abstractmethod
+    def frame(self, numbers: Sequence[int]) -> DataFrame:
+        """The rows as a DataFrame: the columns of these numbers, counted from 1, as c{number} in their lake forms."""
+
+
+# --- initplans --------------------------------------------------------------------------------------------------------
+
+
+RowsOf = Callable[["Session", Query], Iterable[tuple[Any, ...]]]
+_SINGLE = (SubLinkType.EXPR, SubLinkType.EXISTS)
+
+
+def with_values(session: Session, query: Query, rows_of: RowsOf) -> Query:
+    """The query, its views expanded, with such subqueries replaced by their values, which `rows_of` computes. One that
+    fails stays in place: it fails again if its value is needed at all."""
+
+    def expression(expr: Expr) -> Expr:
+        expr = map_children(expr, expression)
+        if not isinstance(expr, tree.SubLink) or expr.query is None:
+            return expr
+        if _stands_alone(expr):
+            value = _value(session, expr, rows_of)
+            if value is not None:
+                return value
+        return replace(expr, query=with_values(session, expr.query, rows_of))
+
+    return map_parts(query, expression, lambda nested: with_values(session, nested, rows_of))
+
+
+def _stands_alone(link: tree.SubLink) -> bool:
+    """Whether the subquery returns one value from user tables and depends on no row around it."""
+    query = link.query
+    return query is not None and link.kind in _SINGLE and has_user_tables(query) and not depends(query)
+
+
+def _value(session: Session, link: tree.SubLink, rows_of: RowsOf) -> Expr | None:
+    assert link.query is not None
+    query = link.query
+    if query.limit is None:
+        query = replace(query, limit=tree.Const(oids.INT8, value=2))
+    try:
+        rows = list(islice(rows_of(session, query), 2))
+    except PgError:
+        return None
+    if link.kind is SubLinkType.EXISTS:
+        return tree.Const(oids.BOOL, value=bool(rows))
+    if len(rows) > 1:
+        return None
+    value = rows[0][0] if rows else None
+    return tree.Const(link.type, typmod=link.typmod, collation=link.collation, value=value)

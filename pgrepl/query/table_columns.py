@@ -5,23 +5,27 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.ahead import ahead
-from pgrepl.errors import Declined
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Query, RangeRef, Rte
 from pgrepl.expr.walk import var_attnums
-from pgrepl.query.bounds import bounds_of
-from pgrepl.query.shape import only_entry, uses_groups
-from pgrepl.query.tables import is_user_table
+from pgrepl.ground.errors import Declined
+from pgrepl.ground.threads import ahead
+from pgrepl.lake.read.local import columns
+from pgrepl.lake.table import lake_table
+from pgrepl.query.reads import bounds_of, note_reads
+from pgrepl.query.shape import is_user_table, only_entry, uses_groups
+from pgrepl.rows.changes import members
 from pgrepl.types import oids
+from pgrepl.types.lake.arrays import plain_array
+from pgrepl.types.lake.forms import form, is_row_type
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
     from pgrepl.expr.arrow.program import Program, Test
-    from pgrepl.expr.context import Context
+    from pgrepl.expr.functions.registry import Context
     from pgrepl.lake.table import LakeTable
-    from pgrepl.rows.members import Member
-    from pgrepl.types.lake_arrays import Form
+    from pgrepl.rows.changes import Member
+    from pgrepl.types.lake.arrays import Form
 
 Portion = tuple[int, dict[int, Any]]  # the number of rows, and their columns by attnum
 
@@ -60,11 +64,6 @@ class TableColumns:
         self, session: Session, query: Query, context: Context, program: Program, attnums: Collection[int]
     ) -> None:
         """`attnums`: the columns that are wanted."""
-        from pgrepl.lake.table import lake_table
-        from pgrepl.query.serializable import note_reads
-        from pgrepl.rows.members import members
-        from pgrepl.types.lake_forms import form, is_row_type
-
         entry = only_table(query)
         assert entry is not None
         self._session = session
@@ -100,16 +99,13 @@ class TableColumns:
 
     def count(self) -> int:
         """The number of all rows; there is no WHERE."""
-        from pgrepl.lake.local import count
+        from pgrepl.lake.read.local import count
 
         return sum(count(self._session, table) for _, table in self._tables)
 
     def portions(self, *, ends: bool = False) -> Iterator[Portion]:
         """The rows that pass WHERE, read by another thread while the caller works; the first portion is empty. `ends`:
         only the least and the greatest values are wanted; there is no WHERE."""
-        from pgrepl.lake.local import columns
-        from pgrepl.types.lake_arrays import plain_array
-
         yield 0, {attnum: plain_array(form.to_array([])) for attnum, form in self.forms.items()}
         for member, table in self._tables:
             test = self._test(member, table)

@@ -17,12 +17,12 @@ from functools import cache
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from pgrepl import interrupts, jobs
-from pgrepl.catalog.context import Block
-from pgrepl.errors import PgError
+from pgrepl.catalog.session.context import Block
+from pgrepl.ground import interrupts
+from pgrepl.ground.errors import PgError
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 Due = tuple[float, PgError]  # seconds from now, and the error to raise then
 
@@ -163,7 +163,7 @@ def _run_until(moment: float, error: PgError) -> None:
 def interrupt(error: PgError, frame: FrameType | None) -> None:
     """End the running statement and its Spark jobs with an error; called in a signal handler."""
     interrupts.note(error)
-    if jobs.cancel():
+    if interrupts.cancel():
         return  # the statement fails when Spark's answer has come
     importing = _is_importing(frame)
     _turn_on(_IMPORTING if importing else _AGAIN, lambda frame: interrupt(error, frame))

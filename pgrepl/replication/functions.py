@@ -2,24 +2,51 @@
 
 Slots and the positions of origins are no part of the transaction that changes them, except that a session whose
 replication origin is set up moves its position with each of its commits.
+
+pg_logical_emit_message: messages of users in the stream of changes (message.c).
+
+A transactional message is decoded with its transaction, at its place among the changes. Any other is decoded by itself,
+and stays when the transaction that wrote it is rolled back.
+
+The system views of replication: slots and their walsenders, subscriptions with workers and statistics, origins.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog import statistics, tables
-from pgrepl.catalog.recovery import in_recovery
-from pgrepl.catalog.store import update
-from pgrepl.errors import PgError, unsupported
+from pgrepl.catalog.facts.access import database_name
+from pgrepl.catalog.facts.roles import has_privs_of_role, is_superuser, role_display
+from pgrepl.catalog.session import statistics
+from pgrepl.catalog.session.context import in_recovery
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.session.sync_rep import states, walsenders
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.store import one, rows, update
+from pgrepl.catalog.store.tables import (
+    pg_replication_origin,
+    pg_replication_slot,
+    pg_stat_subscription_stats,
+    pg_subscription,
+    pgrepl_conflict,
+)
 from pgrepl.expr.functions.registry import Family
+from pgrepl.ground.errors import PgError, unsupported
+from pgrepl.query.system.activity import Provider, Values
 from pgrepl.replication import origins
-from pgrepl.replication.publisher import slots, standby_slots
+from pgrepl.replication.conninfo import names_files
+from pgrepl.replication.publisher import senders, slots, standby_slots
+from pgrepl.replication.publisher.files import memory
+from pgrepl.replication.subscriber import lease
+from pgrepl.replication.subscriber.lease import CONFLICTS
+from pgrepl.types.json import Jsonb
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session, SessionOrigin
-    from pgrepl.expr.context import Call
+    from pgrepl.catalog.session.session import SessionOrigin
+    from pgrepl.expr.functions.registry import Call
 
 implements = Family()
 
@@ -223,3 +250,167 @@ def reset_subscription_statistics(call: Call, subid: int | None) -> str:
         )
     statistics.counters(call.session.catalog).forget(statistics.SUBSCRIPTION, name=subid)
     return VOID
+
+
+# --- emit message -----------------------------------------------------------------------------------------------------
+
+
+@implements("pg_logical_emit_message_text", context=True)
+def emit_text(call: Call, transactional: bool, prefix: str, content: str, flush: bool) -> int:
+    return _emit(call.session, transactional, prefix, content.encode())
+
+
+@implements("pg_logical_emit_message_bytea", context=True)
+def emit_bytes(call: Call, transactional: bool, prefix: str, content: bytes, flush: bool) -> int:
+    return _emit(call.session, transactional, prefix, content)
+
+
+def _emit(session: Session, transactional: bool, prefix: str, content: bytes) -> int:
+    """The LSN behind the message. Every commit is on disk: there is nothing to flush."""
+    if in_recovery(session):
+        raise PgError(
+            "55000",
+            "recovery is in progress",
+            hint="WAL control functions cannot be executed during recovery.",
+        )
+    if transactional:
+        _note(session, transactional, prefix, content)
+        return session.snapshot() + 1
+    return _emit_at_once(session, prefix, content)
+
+
+def _emit_at_once(session: Session, prefix: str, content: bytes) -> int:
+    with slots.at_once(session) as there:
+        _note(there, False, prefix, content)
+        if session.origin is not None:
+            there.transaction.numbering.note("origin", session.origin.name)
+        lsn = there.snapshot() + 1
+    if there is session:  # a rollback of the transaction undoes the message: then it is written again
+        session.transaction.undo.append(partial(_emit_again, session, prefix, content))
+    return lsn
+
+
+def _emit_again(session: Session, prefix: str, content: bytes) -> None:
+    _emit_at_once(session, prefix, content)
+
+
+def _note(session: Session, transactional: bool, prefix: str, content: bytes) -> None:
+    session.transaction.numbering.note_message(
+        transactional=transactional, prefix=prefix, content=content, database=session.database_oid
+    )
+
+
+# --- system views -----------------------------------------------------------------------------------------------------
+
+
+def _slots(session: Session) -> Iterator[Values]:
+    for row in rows(session, pg_replication_slot):
+        logical = row.slot_type == "logical"
+        pid = senders.user_pid(session, row)
+        yield {
+            **row._asdict(), "database": database_name(session, row.datoid), "active": pid is not None,
+            "active_pid": pid, "catalog_xmin": row.catalog_snapshot,
+            "conflicting": bool(row.conflicting) if logical else None,
+            "inactive_since": row.inactive_since if pid is None else None,
+            "wal_status": row.wal_status or ("reserved" if row.restart_lsn else None), "synced": bool(row.synced),
+        }  # fmt: skip
+
+
+def _replication(session: Session) -> Iterator[Values]:
+    """The workers that read from slots right now."""
+    found = walsenders(session)
+    for row, (priority, state) in zip(found, states(session, found), strict=True):
+        yield {
+            "pid": row.pid, "usesysid": row.usesysid, "usename": role_display(session, row.usesysid),
+            "application_name": row.application_name, "client_port": -1, "backend_start": row.backend_start,
+            "state": row.state, "sent_lsn": row.sent_lsn, "write_lsn": row.write_lsn, "flush_lsn": row.flush_lsn,
+            "replay_lsn": row.replay_lsn, "sync_priority": priority, "sync_state": state, "reply_time": row.reply_time,
+        }  # fmt: skip
+
+
+def _subscriptions(session: Session) -> Iterator[Values]:
+    """A row for each worker; a subscription without one is a row of NULLs, a disabled one too."""
+    for row in rows(session, pg_subscription):
+        workers = lease.workers(session, row.oid)
+        for worker in workers:
+            is_apply = worker.relid == lease.APPLY
+            yield {
+                "subid": row.oid, "subname": row.subname,
+                "worker_type": "apply" if is_apply else "table synchronization", "pid": worker.pid,
+                "relid": None if is_apply else worker.relid, "received_lsn": worker.received_lsn or None,
+                "last_msg_send_time": worker.last_msg_send_time,
+                "last_msg_receipt_time": worker.last_msg_receipt_time,
+                "latest_end_lsn": worker.latest_end_lsn or None, "latest_end_time": worker.latest_end_time,
+            }  # fmt: skip
+        if not workers:
+            yield {"subid": row.oid, "subname": row.subname}
+
+
+def _subscription_statistics(session: Session) -> Iterator[Values]:
+    for row in rows(session, pg_subscription):
+        counted = one(session, pg_stat_subscription_stats, subid=row.oid)
+        known: dict[str, Any] = counted._asdict() if counted is not None else {}
+        yield {
+            "subid": row.oid, "subname": row.subname, "apply_error_count": known.get("apply_error_count") or 0,
+            "sync_error_count": known.get("sync_error_count") or 0, "stats_reset": known.get("stats_reset"),
+        }  # fmt: skip
+
+
+def _conflict_statistics(session: Session) -> Iterator[Values]:
+    """The columns that pg_stat_subscription_stats has in PostgreSQL 18."""
+    found = statistics.counters(session.catalog).read(statistics.SUBSCRIPTION)
+    for row in rows(session, pg_subscription):
+        counted = one(session, pg_stat_subscription_stats, subid=row.oid)
+        known = found.get((row.subdbid, str(row.oid)), {})
+        yield {
+            "subid": row.oid, "subname": row.subname, "stats_reset": None if counted is None else counted.stats_reset,
+            **{name: known.get(name, 0) for name in (f"confl_{kind}" for kind in CONFLICTS)},
+        }  # fmt: skip
+
+
+def _conflicts(session: Session) -> Iterator[Values]:
+    """The conflicts of subscriptions whose rows the role may read: those of itself and of its roles."""
+    for each in rows(session, pg_subscription, subdbid=session.database_oid):
+        if is_superuser(session) or has_privs_of_role(session, session.role, each.subowner):
+            for row in sorted(rows(session, pgrepl_conflict, subid=each.oid), key=lambda row: row.id):
+                yield {
+                    **row._asdict(), "subname": each.subname, "remote_lsn": row.finish_lsn, "remote_xid": row.xid,
+                    "conflict_type": row.kind, "local_origin": row.origin,
+                    **{name: _row(getattr(row, name)) for name in ("key", "local_row", "remote_row", "mended_row")},
+                }  # fmt: skip
+
+
+def _row(text: str | None) -> Jsonb | None:
+    return None if text is None else Jsonb(text)
+
+
+def _files(session: Session) -> Iterator[Values]:
+    """Subscriptions to files of changes: how many files were read, the last of them, and the rejected records."""
+    for row in rows(session, pg_subscription):
+        if names_files(row.subconninfo):
+            last = memory.remembered(session, row.oid).last
+            yield {
+                "subid": row.oid, "subname": row.subname, "files": 0 if last is None else last.number,
+                "last_file": None if last is None else last.name, "rejected": memory.rejected(session, row.oid),
+            }  # fmt: skip
+
+
+def _origin_status(session: Session) -> Iterator[Values]:
+    for row in rows(session, pg_replication_origin):
+        if row.remote_lsn is not None:
+            yield {
+                "local_id": row.roident, "external_id": row.roname, "remote_lsn": row.remote_lsn,
+                "local_lsn": row.local_lsn or 0,
+            }  # fmt: skip
+
+
+PROVIDERS: dict[str, Provider] = {
+    "pg_replication_slots": _slots,
+    "pg_stat_replication": _replication,
+    "pg_stat_subscription": _subscriptions,
+    "pg_stat_subscription_stats": _subscription_statistics,
+    "pg_replication_origin_status": _origin_status,
+    "pgrepl_stat_subscription_files": _files,
+    "pgrepl_stat_subscription_conflicts": _conflict_statistics,
+    "pgrepl_conflicts": _conflicts,
+}

@@ -13,11 +13,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from pgrepl.catalog import processes
-from pgrepl.errors import PgError, Report
+from pgrepl.catalog.locks import lock_file
+from pgrepl.ground.errors import PgError, Report
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 
 class ServerLog:
@@ -118,7 +118,7 @@ def _write(stream: TextIO, text: str) -> None:
 
 def _lines(report: Report, statement: str | None) -> list[str]:
     now = datetime.now(timezone.utc)
-    prefix = f"{now:%Y-%m-%d %H:%M:%S}.{now.microsecond // 1000:03d} UTC [{processes.worker_pid()}] "
+    prefix = f"{now:%Y-%m-%d %H:%M:%S}.{now.microsecond // 1000:03d} UTC [{lock_file.worker_pid()}] "
     severity = "DEBUG" if report.severity.startswith("DEBUG") else report.severity
     place = report.position or report.internal_position
     at = f" at character {place}" if place else ""

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import tables
-from pgrepl.catalog.roles import is_reserved_name
-from pgrepl.catalog.store import delete, insert, one, rows, update
-from pgrepl.catalog.subscription import origin_name
-from pgrepl.errors import PgError
+from pgrepl.catalog.facts.roles import is_reserved_name
+from pgrepl.catalog.facts.subscription import origin_name
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.store import delete, insert, one, rows, update
+from pgrepl.ground.errors import PgError
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session, SessionOrigin
+    from pgrepl.catalog.session.session import Session, SessionOrigin
 
 _LAST_NUMBER = 0xFFFF - 1
 

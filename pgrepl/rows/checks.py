@@ -25,28 +25,30 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.constraint import constraint_of_index
-from pgrepl.catalog.inheritance import inheritors
-from pgrepl.catalog.relation import Relation, relation
-from pgrepl.catalog.session import Session
-from pgrepl.catalog.triggers import BEFORE, ROW, fires_recheck
-from pgrepl.errors import PgError
+from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.catalog.facts.relation_parts import constraint_of_index, inheritors
+from pgrepl.catalog.facts.triggers import BEFORE, ROW, fires_recheck
+from pgrepl.catalog.session.session import Session
 from pgrepl.expr.rowfilter import check_replica_identity
-from pgrepl.interrupts import check_for_interrupts
-from pgrepl.memory import OUT_OF_MEMORY
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.interrupts import check_for_interrupts
+from pgrepl.ground.memory import OUT_OF_MEMORY
 from pgrepl.rows.changes import ConflictAction, ModifiedRow, ModifyKind, Row
-from pgrepl.rows.checks_table import TableChecks
-from pgrepl.rows.foreign_events import Recheck
+from pgrepl.rows.checks_table import Router, TableChecks, converter
 from pgrepl.rows.locking import lock_conflicting, lock_keys, lock_new_keys, wait_for_changes
-from pgrepl.rows.materialize import Materialize
-from pgrepl.rows.routing import Router, converter
-from pgrepl.rows.trigger_data import TriggerEvent, TriggerLevel, TriggerWhen
-from pgrepl.rows.triggers import RelationTriggers, enabled_triggers, relation_triggers
+from pgrepl.rows.triggers import (
+    RelationTriggers,
+    TriggerEvent,
+    TriggerLevel,
+    TriggerWhen,
+    enabled_triggers,
+    relation_triggers,
+)
 from pgrepl.rows.unique import UniqueChecks
-from pgrepl.rows.unwritten import Unwritten
+from pgrepl.rows.unwritten import Materialize, Recheck, Unwritten
 
 if TYPE_CHECKING:
-    from pgrepl.lake.ctid import RowPlace
+    from pgrepl.lake.read.data_file import RowPlace
 
 
 class RowChecks:

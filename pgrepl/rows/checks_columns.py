@@ -1,30 +1,47 @@
-"""Rules and defaults of a table for kernels over Arrow, which see whole columns."""
+"""Rules and defaults of a table for kernels over Arrow, which see whole columns.
+
+Unique indexes over the files of a COPY, by whole columns and without Spark: whether no two rows have the same key.
+
+A key that ascends in all parts of the copy is unique. Otherwise the key columns of the new files are compared, also
+with those of the table where statistics allow equal keys. The result is only whether keys are equal; the insertion row
+by row finds the row and raises PostgreSQL's error.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
-from pgrepl.errors import Declined
+import numpy as np
+
 from pgrepl.expr import tree
-from pgrepl.expr.context import Context
-from pgrepl.expr.defaults import column_default
-from pgrepl.expr.evaluate import evaluate
+from pgrepl.expr.catalog_trees import IndexInfo, column_default
+from pgrepl.expr.evaluate.evaluate import evaluate
+from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.walk import is_volatile, var_attnums
+from pgrepl.ground.errors import Declined
+from pgrepl.lake.read import footers
+from pgrepl.lake.read.extent import rows_of
+from pgrepl.lake.read.files import estimate
 from pgrepl.rows.checks_table import TableRules
+from pgrepl.types import oids
+from pgrepl.types.builtin import base_type
+from pgrepl.types.lake.arrays import plain_array
+from pgrepl.types.lake.forms import form, is_row_type
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.relation import Attribute
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.facts.relation import Attribute
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.engine.copy_rows import KernelColumn, KeySpan
     from pgrepl.expr.arrow.program import Program
-    from pgrepl.lake.kernels.row_maker import KernelColumn
+    from pgrepl.lake.read.bounds import Bound
     from pgrepl.lake.table import LakeColumn
+    from pgrepl.rows.staged import StagedRows
 
 
 def check_form(column: LakeColumn, typoid: int, typmod: int) -> None:
     """Declined if the lake keeps a column in another form than that of its type: DuckDB may have created it."""
-    from pgrepl.types.lake_forms import form, is_row_type
-
     if is_row_type(typoid):  # the form depends on the table
         return
     if column.form.lake != form(typoid, typmod).lake:
@@ -65,7 +82,7 @@ def columns_of(
 
 def default_column(session: Session, column: LakeColumn, expr: tree.Expr | None, *, not_null: bool) -> KernelColumn:
     """A column that has its default, NULL without one, in every row."""
-    from pgrepl.lake.kernels.row_maker import KernelColumn
+    from pgrepl.engine.copy_rows import KernelColumn
 
     if expr is not None and (is_volatile(expr) or var_attnums(expr)):
         raise Declined(f'the default of column "{column.name}"')
@@ -75,8 +92,8 @@ def default_column(session: Session, column: LakeColumn, expr: tree.Expr | None,
 
 def generated_columns(session: Session, rules: TableRules) -> dict[int, KernelColumn]:
     """Columns that are computed of the table's other ones, by number."""
+    from pgrepl.engine.copy_rows import KernelColumn
     from pgrepl.expr.arrow.program import value_of
-    from pgrepl.lake.kernels.row_maker import KernelColumn
 
     found = {}
     for attnum, expr in rules.generated:
@@ -86,3 +103,140 @@ def generated_columns(session: Session, rules: TableRules) -> dict[int, KernelCo
             raise Declined(f'generated column "{attribute.name}"')
         found[attnum] = KernelColumn(attnum, 0, None, attribute.notnull, None, value, generated=True)
     return found
+
+
+# --- unique columns ---------------------------------------------------------------------------------------------------
+
+
+_MANY = 1 << 24  # whole numbers looked at together
+_MUCH = 1 << 29  # bytes of other keys
+
+# types whose values agree exactly when their lake form does
+_AS_STORED = frozenset(
+    {
+        *oids.INTEGERS, oids.BOOL, oids.OID, oids.TEXT, oids.VARCHAR, oids.NAME, oids.UUID, oids.DATE, oids.TIME,
+        oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.BYTEA,
+    }
+)  # fmt: skip
+
+
+def whole_keys(infos: Sequence[IndexInfo], staged: StagedRows) -> list[int]:
+    """The columns of whole numbers whose keys the copy must watch, whether they ascend."""
+    found = []
+    for info in infos:
+        only = _only_column(info)
+        if only is not None and base_type(staged.relation.attributes[only - 1].type) in oids.INTEGERS:
+            found.append(only)
+    return sorted(set(found))
+
+
+def _only_column(info: IndexInfo) -> int | None:
+    """The column of an index over one column."""
+    if info.key_count != 1 or info.predicate is not None or info.nulls_not_distinct:
+        return None
+    return info.columns[0] or None
+
+
+def keys_differ(
+    session: Session, staged: StagedRows, info: IndexInfo, spans: Mapping[int, Sequence[KeySpan | None]]
+) -> bool | None:
+    """Whether no two rows have the same key; None: that cannot be decided here."""
+    only = _only_column(info)
+    bounds = _bounds(staged, info)
+    old = _old_rows(session, staged, bounds)
+    if only is not None and not old and _ascend(spans.get(only, [None])):
+        return True
+    if not _is_known(staged, info):
+        return None
+    attnums = list(info.columns[: info.key_count])
+    if only is not None and only in whole_keys([info], staged):
+        return _numbers_differ(staged, only, old + staged.count, bounds, session, with_old=bool(old))
+    return _values_differ(staged, attnums, bounds, session, with_old=bool(old))
+
+
+def _ascend(spans: Sequence[KeySpan | None]) -> bool:
+    """Whether each part's keys ascend, and the parts follow one another or do not overlap."""
+    known = sorted((s.first, s.last) for s in spans if s is not None and s.first <= s.last)
+    apart = all(one[1] < other[0] for one, other in pairwise(known))
+    return apart and not any(span is None for span in spans)
+
+
+def _is_known(staged: StagedRows, info: IndexInfo) -> bool:
+    if info.predicate is not None or info.nulls_not_distinct or 0 in info.columns[: info.key_count]:
+        return False
+    for attnum in info.columns[: info.key_count]:
+        attribute = staged.relation.attributes[attnum - 1]
+        base = base_type(attribute.type)
+        sized = base in (oids.BPCHAR, oids.NUMERIC) and attribute.type == base and attribute.typmod >= 4
+        if base == oids.NUMERIC and staged.table.column(attnum).form.lake == "varchar":
+            return False
+        if base not in _AS_STORED and not sized:
+            return False
+    return True
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def _bounds(staged: StagedRows, info: IndexInfo) -> list[Bound]:
+    """The bounds within which the table can have equal keys."""
+    attnums = [] if info.nulls_not_distinct else [attnum for attnum in info.columns[: info.key_count] if attnum]
+    return [bound for attnum in attnums if (bound := staged.range_of(attnum)) is not None]
+
+
+def _old_rows(session: Session, staged: StagedRows, bounds: Sequence[Bound]) -> int:
+    return estimate(session, staged.table, bounds, staged.snapshot)
+
+
+def _portions(
+    session: Session, staged: StagedRows, attnums: Sequence[int], bounds: Sequence[Bound], *, with_old: bool
+) -> Iterator[list[Any]]:
+    """The key columns of the new rows, and of those in the table that may have equal keys."""
+    ids = [staged.table.column(attnum).column_id for attnum in attnums]
+    for file in staged.files:
+        footer = footers.footer(staged.table.location + file.name)
+        with footers.DataFileReader(footer) as reader:
+            for group in footer.row_groups:
+                yield [plain_array(each) for each in reader.read([group], [footer.by_id[i] for i in ids])]
+    if with_old:
+        for rows, _, _ in rows_of(session, staged.table, staged.snapshot, attnums, bounds):
+            for arrays, _ in rows.portions(attnums):
+                yield [arrays[attnum] for attnum in attnums]
+
+
+def _numbers_differ(
+    staged: StagedRows, attnum: int, count: int, bounds: Sequence[Bound], session: Session, *, with_old: bool
+) -> bool:
+    """Whether no number occurs twice. Many numbers are compared in several turns, each over those with one
+    remainder."""
+    turns = -(-count // _MANY)
+    for turn in range(turns):
+        found = []
+        for (array,) in _portions(session, staged, [attnum], bounds, with_old=with_old):
+            numbers = array.drop_null().to_numpy()
+            found.append(numbers if turns == 1 else numbers[numbers % turns == turn])
+        numbers = np.concatenate(found) if found else np.empty(0, np.int64)
+        numbers.sort()
+        if bool((numbers[1:] == numbers[:-1]).any()):
+            return False
+    return True
+
+
+def _values_differ(
+    staged: StagedRows, attnums: Sequence[int], bounds: Sequence[Bound], session: Session, *, with_old: bool
+) -> bool | None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    names = [f"k{attnum}" for attnum in attnums]
+    found, size = [], 0
+    for arrays in _portions(session, staged, attnums, bounds, with_old=with_old):
+        portion = pa.table(arrays, names=names).drop_null()
+        size += portion.nbytes
+        if size > _MUCH:
+            return None
+        found.append(portion)
+    if not found:
+        return True
+    counts = pa.concat_tables(found).group_by(names).aggregate([([], "count_all")])
+    return (pc.max(counts.column("count_all")).as_py() or 0) <= 1

@@ -18,23 +18,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.relation import Relation
-from pgrepl.engine import Engine
-from pgrepl.errors import Declined, PgError
+from pgrepl.catalog.facts.relation import Relation
+from pgrepl.engine.choice import Engine
+from pgrepl.expr.functions.registry import Context
+from pgrepl.ground.errors import Declined, PgError
 from pgrepl.lake.table import lake_table
-from pgrepl.rows.changes import ModifyKind
-from pgrepl.rows.checks_table_spark import VIOLATION, SparkChecks, check_arrays, numbered
+from pgrepl.rows.changes import ModifyKind, members
+from pgrepl.rows.checks_table import Router
+from pgrepl.rows.checks_table_spark import (
+    LEAF,
+    NOWHERE,
+    VIOLATION,
+    SparkChecks,
+    SparkRouter,
+    check_arrays,
+    first_row,
+    in_layout,
+    numbered,
+)
 from pgrepl.rows.foreign_key import CASCADE, NO_ACTION, RESTRICT, ForeignKey, keys_of, keys_to
 from pgrepl.rows.foreign_spark import Failure, TablesAfter, first_missing, first_referenced, side
-from pgrepl.rows.members import members
-from pgrepl.rows.routing import Router
-from pgrepl.rows.routing_spark import LEAF, NOWHERE, SparkRouter, in_layout
 from pgrepl.rows.staged import ROW, StagedRows
-from pgrepl.rows.trigger_data import TriggerEvent
-from pgrepl.rows.triggers import refuse_triggers
+from pgrepl.rows.triggers import TriggerEvent, refuse_triggers
 from pgrepl.rows.unique import unique_indexes
 from pgrepl.rows.unique_spark import check_unique
-from pgrepl.types.lake_forms import is_row_type
+from pgrepl.types.lake.forms import is_row_type
 from pgrepl.types.user_types import constrained
 
 if TYPE_CHECKING:
@@ -42,8 +50,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from pgrepl.catalog.session import Session
-    from pgrepl.lake.data_file import NewFile
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.lake.read.data_file import NewFile
 
     Parts = Sequence[tuple[Relation, DataFrame]]  # leaves and their rows
 
@@ -143,7 +151,7 @@ class SparkChanges:
             staged = self.of(table)
             staged.add_files(files, versions=True)
             if files:
-                from pgrepl.lake.stage import locate, row_ids_of
+                from pgrepl.engine.stage_spark import locate, row_ids_of
 
                 row_ids = row_ids_of(staged.table, files)
                 left = staged.delete(locate(self._session, staged.table, row_ids, self.snapshot))
@@ -155,7 +163,7 @@ class SparkChanges:
                 rows.unpersist()
 
     def delete(self, table: Relation, frame: DataFrame) -> None:
-        from pgrepl.lake.stage import positions
+        from pgrepl.engine.stage_spark import positions
 
         self.count += self.of(table).delete(positions(frame))
 
@@ -181,7 +189,7 @@ class SparkChanges:
         return sum(file.record_count for file in files)
 
     def _write(self, checks: SparkChecks, rows: DataFrame, *, bound: bool, row_ids: str | None = None) -> list[NewFile]:
-        from pgrepl.lake.stage import write_frame
+        from pgrepl.engine.stage_spark import write_frame
 
         table = self.of(checks.relation).table
         try:
@@ -224,9 +232,7 @@ class SparkChanges:
             raise min(found, key=lambda each: each[0])[1]
 
     def _first_nowhere(self, rows: DataFrame) -> tuple[int, PgError] | None:
-        from pgrepl.expr.context import Context
-        from pgrepl.expr.spark import Statement
-        from pgrepl.rows.checks_table_spark import first_row
+        from pgrepl.expr.exchange import Statement
 
         statement = Statement(Context(self._session))
         found = first_row(statement, rows, self.relation, f"{LEAF} = {NOWHERE}")
@@ -249,7 +255,7 @@ class SparkChanges:
 
     def _move(self, table: Relation, rows: DataFrame) -> None:
         """UPDATE moves rows to another partition."""
-        from pgrepl.lake.stage import positions
+        from pgrepl.engine.stage_spark import positions
 
         left = self.of(table).delete(positions(rows))
         if left:
@@ -319,7 +325,7 @@ class SparkChanges:
 
     def commit(self) -> None:
         """Commit what was staged; the session holds the write lock."""
-        from pgrepl.lake import commit
+        from pgrepl.lake.commit import commit
 
         commit.check_unchanged(self._session, sorted(self._read), self.snapshot)
         writes = [staged.write for staged in self.staged.values()]

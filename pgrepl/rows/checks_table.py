@@ -1,32 +1,234 @@
-"""The rules of one table for its rows: generated columns, NOT NULL, CHECK, the bound of a partition."""
+"""Columns of arrays and of composite types: lists and structs in the lake, or PostgreSQL's text where these cannot hold
+the values.
+
+A list has one dimension and begins at 1, and a struct's fields refuse what columns of their types refuse. A column of
+arrays that is declared with several dimensions (`integer[][]`) is text from its beginning; another one becomes text
+when the first value comes that is no list or struct, and its rows are rewritten once. pg_attribute.attndims tells
+which: more than 1 is text.
+
+Tuple routing: the partition of a row.
+
+The rules of one table for its rows: generated columns, NOT NULL, CHECK, the bound of a partition.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.constraint import constraints_of
-from pgrepl.catalog.relation import Attribute, Relation
-from pgrepl.catalog.transaction import DimensionsNeeded
-from pgrepl.errors import PgError
+from pgrepl.catalog.facts.relation import Attribute, Relation, relation
+from pgrepl.catalog.facts.relation_parts import constraints_of
+from pgrepl.catalog.session.transaction import DimensionsNeeded
+from pgrepl.catalog.store import store
+from pgrepl.catalog.store.tables import pg_attribute
 from pgrepl.expr import stored
-from pgrepl.expr.context import Context
-from pgrepl.expr.defaults import default_of
-from pgrepl.expr.evaluate import Compiled, compile
-from pgrepl.expr.partition_constraint import partition_constraint
-from pgrepl.expr.range_table import TABLEOID
+from pgrepl.expr.analyse.lookup import TABLEOID
+from pgrepl.expr.analyse.sorting import EQUAL, opclass_operator
+from pgrepl.expr.catalog_trees import MINVALUE, PartitionBound, PartitionKey, RangeDatum, default_of
+from pgrepl.expr.evaluate.evaluate import Compiled, compile, operator_function
+from pgrepl.expr.functions.registry import Context
+from pgrepl.expr.partition_constraint import PartitionDesc, comparisons, partition_constraint, partition_desc
+from pgrepl.expr.partition_hash import hash_function, row_hash
 from pgrepl.expr.tree import Const, Expr, Var
 from pgrepl.expr.walk import rewrite, var_attnums
-from pgrepl.frozen import frozen
-from pgrepl.rows.array_columns import nested_columns
-from pgrepl.rows.checks_text import failing_row
-from pgrepl.rows.routing import converter
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.lake.table import lake_table
+from pgrepl.rows.foreign_key import failing_partition_key, failing_row
 from pgrepl.types import oids
+from pgrepl.types.lake.structs import holder
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.types.lake.structs import Holds
+
+SEVERAL = 2  # an attndims of text
+
+
+def nested_columns(session: Session, rel: Relation) -> list[tuple[int, Holds]]:
+    """The columns of a table that are lists or structs, by their place in rows; each with what tells whether it holds a
+    value."""
+    found = [(a.num, holds) for a in rel.columns if (holds := holder(a.type)) is not None]
+    if not found or rel.kind != "r":
+        return []
+    table = lake_table(session, rel.oid)
+    return [(number - 1, holds) for number, holds in found if table.column(number).type != "varchar"]
+
+
+def keep_dimensions(session: Session, rel: Relation, rows: Iterable[Sequence[Any]]) -> None:
+    """Declare the columns text that get values that they cannot hold with these rows. The table's definition must not
+    be in the lake yet."""
+    left = {a.num - 1: holds for a in rel.columns if a.ndims < SEVERAL and (holds := holder(a.type)) is not None}
+    for row in rows if left else ():
+        for index in [n for n, holds in left.items() if row[n] is not None and not holds(row[n])]:
+            declare_dimensions(session, rel.oid, index + 1)
+            del left[index]
+
+
+def declare_dimensions(session: Session, relid: int, attnum: int) -> None:
+    store.update(session, pg_attribute, {"attrelid": relid, "attnum": attnum}, attndims=SEVERAL)
+
+
+# --- routing ----------------------------------------------------------------------------------------------------------
+
 
 Row = tuple[Any, ...]
+Choose = Callable[[Sequence[Any]], int]  # values of the key → position in PartitionDesc, -1: none
+
+
+class Router:
+    """Routes rows of a partitioned table to its leaves (ExecFindPartition)."""
+
+    def __init__(self, session: Session, root: Relation) -> None:
+        self._session = session
+        self._root = root
+        self._levels: dict[int, _Level] = {}
+
+    def route(self, row: Row) -> tuple[Relation, Row]:
+        """The leaf of a row of the root, and the row in the leaf's layout."""
+        rel = self._root
+        while rel.kind == "p":
+            level = self._levels.get(rel.oid)
+            if level is None:
+                level = self._levels[rel.oid] = _Level(self._session, rel)
+            rel, row = level.step(row)
+        return rel, row
+
+
+class _Level:
+    """One partitioned table on the way to the leaf."""
+
+    def __init__(self, session: Session, rel: Relation) -> None:
+        self._session = session
+        self._rel = rel
+        self._desc = partition_desc(session, rel.oid)
+        self._values = key_values(session, self._desc.key)
+        self._choose = chooser(self._desc)
+        self._parts: dict[int, tuple[Relation, Callable[[Row], Row]]] = {}
+
+    def step(self, row: Row) -> tuple[Relation, Row]:
+        values = [value(row) for value in self._values]
+        position = self._choose(values)
+        if position < 0:
+            raise PgError(
+                "23514",
+                f'no partition of relation "{self._rel.name}" found for row',
+                detail=failing_partition_key(self._session, self._rel, self._desc.key, values),
+                schema=self._rel.schema,
+                table=self._rel.name,
+            )
+        found = self._parts.get(position)
+        if found is None:
+            part = relation(self._session, self._desc.oids[position])
+            found = self._parts[position] = (part, converter(self._rel, part))
+        part, convert = found
+        return part, convert(row)
+
+
+def key_values(session: Session, key: PartitionKey) -> list[Compiled]:
+    """The functions that give the values of a partition key's columns for a row."""
+    context = Context(session)
+
+    def of_column(number: int) -> Compiled:
+        return lambda row: row[number - 1]
+
+    return [of_column(c.attnum) if c.expr is None else compile(c.expr, context) for c in key.columns]
+
+
+def converter(source: Relation, target: Relation) -> Callable[[Row], Row]:
+    """A function that puts rows of one relation into the layout of another with the same columns, by name."""
+    if [(a.name, a.dropped) for a in source.attributes] == [(a.name, a.dropped) for a in target.attributes]:
+        return lambda row: row
+    take = column_places(source, target)
+    return lambda row: tuple([None if place < 0 else row[place] for place in take])
+
+
+def column_places(source: Relation, target: Relation) -> tuple[int, ...]:
+    """The place, for each column of the target by number, in the rows of a source with the same columns; -1 for a
+    dropped column."""
+    places = {a.name: a.num - 1 for a in source.columns}
+    return tuple([-1 if a.dropped else places.get(a.name, -1) for a in target.attributes])
+
+
+# --- choosing (get_partition_for_tuple) -------------------------------------------------------------------------------
+
+
+def chooser(desc: PartitionDesc) -> Choose:
+    """A function that gives the partition for the values of the key."""
+    default = next((n for n, bound in enumerate(desc.bounds) if bound.default), -1)
+    kinds = {"h": _by_hash, "l": _by_list, "r": _by_range}
+    return kinds[desc.key.strategy](desc, default)
+
+
+def _by_hash(desc: PartitionDesc, default: int) -> Choose:
+    functions = [hash_function(column) for column in desc.key.columns]
+    bounds = [(bound.modulus, bound.remainder) for bound in desc.bounds]
+
+    def choose(values: Sequence[Any]) -> int:
+        number = row_hash(functions, values)
+        return next((n for n, (modulus, remainder) in enumerate(bounds) if number % modulus == remainder), -1)
+
+    return choose
+
+
+def _by_list(desc: PartitionDesc, default: int) -> Choose:
+    (column,) = desc.key.columns
+    equal = operator_function(opclass_operator(column.opclass, EQUAL))
+    listed = [(value.value, n) for n, bound in enumerate(desc.bounds) for value in bound.values]
+    for_null = next((n for value, n in listed if value is None), default)
+    present = [(value, n) for value, n in listed if value is not None]
+    known: dict[Any, int] = {}
+
+    def choose(values: Sequence[Any]) -> int:
+        (value,) = values
+        if value is None:
+            return for_null
+        found = known.get(value)
+        if found is None:
+            found = known[value] = next((n for other, n in present if equal(value, other)), default)
+        return found
+
+    return choose
+
+
+def _by_range(desc: PartitionDesc, default: int) -> Choose:
+    compare = comparisons(desc.key)
+    bounds = [bound for bound in desc.bounds if not bound.default]
+    upper_before = partial(_below, compare)
+
+    def choose(values: Sequence[Any]) -> int:
+        if None in values:
+            return default
+        low, high = 0, len(bounds)
+        while low < high:  # the first whose upper bound is above the values
+            middle = (low + high) // 2
+            if upper_before(values, bounds[middle].upper):
+                high = middle
+            else:
+                low = middle + 1
+        if low < len(bounds) and not upper_before(values, bounds[low].lower):
+            return low
+        return default
+
+    return choose
+
+
+def _below(compare: Sequence[Callable[[Any, Any], int]], values: Sequence[Any], datums: Sequence[RangeDatum]) -> bool:
+    """Whether values are below a bound; values equal to it are not."""
+    for order, value, datum in zip(compare, values, datums, strict=True):
+        if datum.value is None:
+            return datum.kind != MINVALUE
+        result = order(value, datum.value.value)
+        if result:
+            return result < 0
+    return False
+
+
+__all__ = ["PartitionBound", "Router", "chooser", "column_places", "converter", "key_values"]
+
+
+# --- checks table -----------------------------------------------------------------------------------------------------
 
 
 @frozen

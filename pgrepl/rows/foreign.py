@@ -18,17 +18,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog import store
-from pgrepl.catalog.constraint import constraint_of_index
-from pgrepl.catalog.inheritance import partition_ancestors
-from pgrepl.catalog.relation import Relation, relation
-from pgrepl.catalog.tables import pg_constraint, pg_index, pg_trigger
-from pgrepl.catalog.triggers import DELETE, INSERT, UPDATE, fires_key_action, fires_key_check
-from pgrepl.errors import PgError
+from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.catalog.facts.relation_parts import constraint_of_index, partition_ancestors
+from pgrepl.catalog.facts.triggers import DELETE, INSERT, UPDATE, fires_key_action, fires_key_check
+from pgrepl.catalog.store import store
+from pgrepl.catalog.store.tables import pg_constraint, pg_index, pg_trigger
+from pgrepl.ground.errors import PgError
 from pgrepl.rows import foreign_lookup as lookup
 from pgrepl.rows.changes import ModifiedRow, Row
-from pgrepl.rows.foreign_actions import act
-from pgrepl.rows.foreign_events import Event, EventKind, Fired, Recheck
+from pgrepl.rows.checks_table import converter
+from pgrepl.rows.foreign_actions import act, is_deferred, modes, note_fired
 from pgrepl.rows.foreign_key import (
     RESTRICT,
     SET_DEFAULT,
@@ -40,16 +39,13 @@ from pgrepl.rows.foreign_key import (
     not_present,
     still_referenced,
 )
-from pgrepl.rows.foreign_modes import is_deferred, modes, note_fired
-from pgrepl.rows.routing import converter
-from pgrepl.rows.trigger_calls import TriggerCall
-from pgrepl.rows.trigger_data import TriggerEvent
 from pgrepl.rows.trigger_events import TriggerEvents, calls_of_row
-from pgrepl.rows.triggers import RelationTriggers
+from pgrepl.rows.triggers import RelationTriggers, TriggerCall, TriggerEvent
+from pgrepl.rows.unwritten import Event, EventKind, Fired, Recheck
 from pgrepl.types.values import same_image
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
     from pgrepl.rows.checks import RowChecks
 
 _FEW = 64  # events that are fired one by one where their order could matter

@@ -1,4 +1,7 @@
-"""CASCADE, SET NULL and SET DEFAULT: changes of the rows that reference a deleted or updated key."""
+"""SET CONSTRAINTS: which deferrable constraints wait for the commit.
+
+CASCADE, SET NULL and SET DEFAULT: changes of the rows that reference a deleted or updated key.
+"""
 
 from __future__ import annotations
 
@@ -6,31 +9,91 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
-from pgrepl.catalog.acl import has_table_privilege, permission_denied
-from pgrepl.catalog.context import LOCAL_USERID_CHANGE
-from pgrepl.catalog.relation import Relation, relation
-from pgrepl.errors import PgError
-from pgrepl.expr import typefacts
-from pgrepl.expr.context import Context
-from pgrepl.expr.defaults import default_of
-from pgrepl.expr.evaluate import compile
+from pgrepl.catalog.facts.acl import has_table_privilege, permission_denied
+from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.catalog.facts.relation_parts import constraint_row
+from pgrepl.catalog.session.context import LOCAL_USERID_CHANGE
+from pgrepl.expr.analyse import lookup as typefacts
+from pgrepl.expr.catalog_trees import default_of
+from pgrepl.expr.evaluate.evaluate import compile
+from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.rowfilter import check_replica_identity
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
 from pgrepl.rows import foreign_lookup as lookup
 from pgrepl.rows.changes import ModifiedRow, ModifyKind, Row
 from pgrepl.rows.checks import RowChecks, prepare
-from pgrepl.rows.foreign_events import Event, EventKind
 from pgrepl.rows.foreign_key import CASCADE, SET_NULL, ForeignKey, key_values
 from pgrepl.rows.locking import Standing, lock_rows, mode_of, refuse_changed
-from pgrepl.rows.trigger_data import TriggerEvent
 from pgrepl.rows.trigger_events import TriggerEvents
+from pgrepl.rows.triggers import TriggerEvent
+from pgrepl.rows.unwritten import Event, EventKind
 from pgrepl.rows.write import next_snapshot, write_changes
-from pgrepl.sql.quote import quote_always, quote_identifier
+from pgrepl.sql.keywords import quote_always, quote_identifier
 from pgrepl.types.builtin import operator_by_oid, type_by_oid
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
     from pgrepl.rows.foreign_lookup import Referencing
+
+
+@frozen
+class Modes:
+    """The settings of SET CONSTRAINTS in this transaction: for ALL, and since then for single constraints by OID."""
+
+    every: bool | None = None
+    single: tuple[tuple[int, bool], ...] = ()
+    fired: frozenset[int] = frozenset()  # the events (by id) that waited and have been fired since
+
+
+_modes: WeakKeyDictionary[Session, Modes] = WeakKeyDictionary()
+_NONE = Modes()
+
+
+def modes(session: Session) -> Modes:
+    return _modes.get(session, _NONE)
+
+
+def set_modes(session: Session, now: Modes) -> None:
+    """Set the modes until the transaction ends, or rolls back to a savepoint before."""
+    before = modes(session)
+    if session not in _modes:
+        session.on_commit(lambda: _forget(session))
+    session.transaction.undo.append(lambda: _restore(session, before))
+    _modes[session] = now
+
+
+def _forget(session: Session) -> None:
+    _modes.pop(session, None)
+
+
+def _restore(session: Session, before: Modes) -> None:
+    if before == _NONE:
+        _forget(session)
+    else:
+        _modes[session] = before
+
+
+def is_deferred(session: Session, constraint: int) -> bool:
+    """Whether a constraint is checked when the transaction commits."""
+    row = constraint_row(session, constraint)
+    if not row.condeferrable:
+        return False
+    current = modes(session)
+    known = dict(current.single)
+    if constraint in known:
+        return known[constraint]
+    return bool(row.condeferred) if current.every is None else current.every
+
+
+def note_fired(session: Session, events: frozenset[int]) -> None:
+    current = modes(session)
+    set_modes(session, replace(current, fired=current.fired | events))
+
+
+# --- foreign actions --------------------------------------------------------------------------------------------------
 
 
 def act(session: Session, events: Sequence[Event], calls: TriggerEvents) -> tuple[RowChecks, list[ModifiedRow]]:

@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.relation import Relation, relation
-from pgrepl.engine import local_rows
-from pgrepl.expr.context import Context
-from pgrepl.expr.defaults import default_of
+from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.engine import spark
+from pgrepl.engine.choice import local_rows
+from pgrepl.expr.catalog_trees import default_of
+from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Const, Expr
 from pgrepl.lake.table import lake_table
-from pgrepl.rows.changes import ModifyKind
+from pgrepl.rows.changes import Member, ModifyKind
 from pgrepl.rows.checks_spark import SparkChanges, raise_first
+from pgrepl.rows.checks_table_spark import condition_text
 from pgrepl.rows.foreign import Queue
 from pgrepl.rows.foreign_actions import as_owner, in_statement, may_change, set_columns
-from pgrepl.rows.foreign_events import Event, EventKind
 from pgrepl.rows.foreign_key import CASCADE, NO_ACTION, SET_DEFAULT, SET_NULL, ForeignKey
 from pgrepl.rows.foreign_spark import (
     Failure,
@@ -31,15 +32,14 @@ from pgrepl.rows.foreign_spark import (
     removed_keys,
     side,
 )
-from pgrepl.rows.members import Member
-from pgrepl.rows.routing_spark import condition_text
 from pgrepl.rows.staged import StagedRows
+from pgrepl.rows.unwritten import Event, EventKind
 from pgrepl.rows.write import next_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 
 def apply(changes: SparkChanges) -> None:
@@ -82,8 +82,6 @@ def _act(before: TablesAfter, deleted: Sequence[StagedRows], foreign: ForeignKey
 
 def _are_many(now: TablesAfter, key: SparkKey, removed: DataFrame, few: int) -> bool:
     """Whether more than `few` rows reference the keys."""
-    from pgrepl.lake import spark
-
     text = f"SELECT 1 AS one FROM {{used}} b LEFT SEMI JOIN {{old}} a ON {key.on} LIMIT {few + 1}"
     frames = {"old": removed, "used": referencing_keys(now, key)}
     with spark.pg_errors():
@@ -118,16 +116,14 @@ def _act_by_spark(now: TablesAfter, key: SparkKey, removed: DataFrame, deleted: 
 
 def _referencing_rows(now: TablesAfter, key: SparkKey, member: Member, removed: DataFrame) -> DataFrame:
     """Whole rows with `place` that reference a removed key."""
-    from pgrepl.lake import scan
+    from pgrepl.engine import scan_spark
 
     session = now.session
     table = lake_table(session, member.relation.oid)
     attnums = [column.attnum for column in table.columns]
-    rows = scan.frame(session, table, attnums, now.snapshot, places=True)
+    rows = scan_spark.frame(session, table, attnums, now.snapshot, places=True)
     shown = ", ".join([*(f"c{attnum}" for attnum in attnums), "place"])
     keyed = key.referencing(rows, member.numbers, shown)
-    from pgrepl.lake import spark
-
     text = f"SELECT {', '.join(f'b.{name}' for name in shown.split(', '))} FROM {{rows}} b LEFT SEMI JOIN {{old}} a"
     return key.statement.run(spark.session(), f"{text} ON {key.on}", {"rows": keyed, "old": removed})
 
@@ -136,8 +132,7 @@ def _with_values(
     session: Session, rel: Relation, foreign: ForeignKey, columns: Sequence[int], member: Member, rows: DataFrame
 ) -> DataFrame:
     """The rows with NULL or the defaults in the columns of the key."""
-    from pgrepl.expr.spark import Statement
-    from pgrepl.lake import spark
+    from pgrepl.expr.exchange import Statement
 
     statement = Statement(Context(session))
     values: dict[str, str] = {}

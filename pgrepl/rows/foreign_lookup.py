@@ -1,38 +1,137 @@
-"""Look-ups on both sides of a foreign key: which keys exist, and which rows reference them."""
+"""The values of one type that an = between two types calls equal to a value of the other: for looking up keys.
+
+Look-ups on both sides of a foreign key: which keys exist, and which rows reference them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from decimal import Decimal
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.constraint import constraint_row
-from pgrepl.catalog.lock_modes import RelationMode, RowMode
-from pgrepl.catalog.relation import Relation, relation
-from pgrepl.errors import PgError
-from pgrepl.expr import typefacts
-from pgrepl.expr.casts import Context as CastContext
-from pgrepl.expr.coerce import coerce_to_target
-from pgrepl.expr.context import Context
-from pgrepl.expr.evaluate import compile
-from pgrepl.expr.index_info import index_info
-from pgrepl.expr.opclasses import EQUAL, family_member
-from pgrepl.expr.scope import Scope
+from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.catalog.facts.relation_parts import constraint_row
+from pgrepl.catalog.locks.lock_table import RelationMode, RowMode
+from pgrepl.expr.analyse import lookup
+from pgrepl.expr.analyse.casts import Context as CastContext
+from pgrepl.expr.analyse.coerce import coerce_to_target
+from pgrepl.expr.analyse.scope import Scope
+from pgrepl.expr.analyse.sorting import EQUAL, family_member
+from pgrepl.expr.catalog_trees import index_info
+from pgrepl.expr.evaluate.evaluate import compile
+from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Var
-from pgrepl.frozen import frozen
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.lake.read.data_file import PROVISIONAL, own_rows
 from pgrepl.lake.table import lake_table
-from pgrepl.rows.equal_values import EqualValues, equal_values
+from pgrepl.rows.changes import Member, members
 from pgrepl.rows.foreign_key import ForeignKey
-from pgrepl.rows.members import Member, members
+from pgrepl.rows.locking import Standing, lock_rows, lock_tables, refuse_changed
+from pgrepl.sql.keywords import quote_always
 from pgrepl.sql.nodes import CoercionForm
-from pgrepl.sql.quote import quote_always
+from pgrepl.types import oids
 from pgrepl.types.builtin import opclass_by_oid
+from pgrepl.types.lake.lists import timestamp_to_lake
+from pgrepl.types.times.dates import INFINITY, UNIX_EPOCH_USECS, USECS_PER_DAY, USECS_PER_SEC
+from pgrepl.types.times.datetime_decoding import session_zone
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
-    from pgrepl.lake.ctid import RowPlace
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.lake.read.data_file import RowPlace
+
+EqualValues = Callable[[Any], Sequence[Any]]
+
+_INTEGERS = {oids.INT2: 16, oids.INT4: 32, oids.INT8: 64}
+_TIMES = (oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ)  # an = between two of them compares values of the latter
+
+
+def equal_values(session: Session, source: int, target: int) -> EqualValues:
+    """The map from a value of the source type to the equal values of the target type: none, one or several."""
+    source, target = lookup.base(source), lookup.base(target)
+    if source == target:
+        return lambda value: (value,)
+    bits = _INTEGERS.get(target)
+    if bits is not None:
+        return lambda value: _integers(value, bits)
+    if target == oids.NUMERIC:
+        return lambda value: (value if isinstance(value, Decimal) else Decimal(value),)
+    if target in (oids.FLOAT4, oids.FLOAT8):
+        return lambda value: (float(value),)
+    if source in _TIMES and target in _TIMES:
+        return _times(session, source, target)
+    return lambda value: (value,)
+
+
+def _integers(value: Any, bits: int) -> Sequence[int]:
+    if isinstance(value, (Decimal, float)):
+        if value != value or value in (float("inf"), float("-inf")) or value != int(value):
+            return ()
+        value = int(value)
+    return (int(value),) if -(1 << (bits - 1)) <= value < 1 << (bits - 1) else ()
+
+
+def _times(session: Session, source: int, target: int) -> EqualValues:
+    if _TIMES.index(source) < _TIMES.index(target):
+        convert = _conversion(session, source, target)
+
+        def converted(value: int) -> Sequence[int]:
+            found = convert(value)
+            return () if found is None else (found,)
+
+        return converted
+
+    back = _conversion(session, target, source)
+    candidates = _local_times(session) if source == oids.TIMESTAMPTZ else lambda value: {value}
+
+    def sources(value: int) -> Sequence[int]:
+        if abs(value) == INFINITY:
+            return (value,)
+        found = candidates(value)
+        if target == oids.DATE:
+            found = {each // USECS_PER_DAY for each in found}
+        return [each for each in found if back(each) == value]
+
+    return sources
+
+
+def _conversion(session: Session, source: int, target: int) -> Callable[[int], int | None]:
+    """The cast to the later type; None for a value out of its range, to which nothing is equal."""
+    from pgrepl.expr.functions.times.date_arithmetic import date_as_timestamp
+    from pgrepl.expr.functions.times.datetime import local_to_utc
+
+    style = session.text_style
+
+    def convert(value: int) -> int | None:
+        try:
+            found = date_as_timestamp(value) if source == oids.DATE else value
+            if target == oids.TIMESTAMPTZ:
+                found = local_to_utc(found, style)
+            timestamp_to_lake(found)  # a table holds fewer
+        except PgError:
+            return None
+        return found
+
+    return convert
+
+
+def _local_times(session: Session) -> Callable[[int], set[int]]:
+    """The local times that may mean a moment. Those that are left out when clocks go forward mean later ones, so that
+    two may mean the same."""
+    zone = session_zone(session.text_style)
+
+    def local(value: int) -> set[int]:
+        near = [value - UNIX_EPOCH_USECS + days * USECS_PER_DAY for days in (-1, 0, 1)]
+        return {value + zone.at(moment // USECS_PER_SEC).seconds * USECS_PER_SEC for moment in near}
+
+    return local
+
+
+# --- foreign lookup ---------------------------------------------------------------------------------------------------
+
 
 Key = tuple[Any, ...]
 Row = tuple[Any, ...]
@@ -80,7 +179,7 @@ Found = list[tuple[int, Row]]
 def _rows_at_snapshot(
     session: Session, oid: int, attnums: Sequence[int], wanted: Sequence[Key], want: Sequence[int] = ()
 ) -> Found:
-    from pgrepl.lake import local
+    from pgrepl.lake.read import local
 
     return local.lookup(session, lake_table(session, oid), attnums, wanted, want)
 
@@ -90,8 +189,6 @@ def newest_rows(
 ) -> Found:
     """The rows of a table that have these keys in its newest state, also for a transaction that keeps its snapshot
     (ri_PerformCheck, detectNewRows)."""
-    from pgrepl.lake.overlay import PROVISIONAL, own_rows
-
     found = _rows_at_snapshot(session, oid, attnums, wanted, want)
     transaction = session.transaction
     if transaction.is_writing or not (transaction.keeps_snapshot and transaction.locks_rows):
@@ -106,8 +203,7 @@ def newest_rows(
 def lock_referenced(session: Session, key: ForeignKey, values: Sequence[Key]) -> None:
     """Lock the rows that have the keys, so that no other transaction deletes them or changes their keys (FOR KEY
     SHARE)."""
-    from pgrepl.lake import local
-    from pgrepl.rows.locking import Standing, lock_rows, lock_tables, refuse_changed
+    from pgrepl.lake.read import local
 
     rel = relation(session, key.referenced)
     wanted, _ = _converted(values, _converters(session, key, to_referenced=True))
@@ -247,6 +343,6 @@ def equality_operators(session: Session, key: ForeignKey) -> list[int]:
     for number, typoid in zip(key.referenced_columns, own, strict=True):
         opclass = opclass_by_oid(classes[number])
         assert opclass is not None
-        operator = family_member(opclass.family, opclass.intype, typefacts.base(typoid), EQUAL)
+        operator = family_member(opclass.family, opclass.intype, lookup.base(typoid), EQUAL)
         found.append(operator or family_member(opclass.family, opclass.intype, opclass.intype, EQUAL))
     return found

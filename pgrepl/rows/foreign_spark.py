@@ -7,23 +7,24 @@ Both sides are read as the statement leaves them: without the deleted rows, with
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.relation import Relation, relation
-from pgrepl.errors import PgError
-from pgrepl.expr.attmap import attnum_map
-from pgrepl.expr.casts import Context as CastContext
-from pgrepl.expr.coerce import coerce_to_target
-from pgrepl.expr.context import Context
-from pgrepl.expr.scope import Scope
+from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.engine import spark
+from pgrepl.expr.analyse.casts import Context as CastContext
+from pgrepl.expr.analyse.coerce import coerce_to_target
+from pgrepl.expr.analyse.scope import Scope
+from pgrepl.expr.catalog_trees import attnum_map
+from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Expr, Var
 from pgrepl.expr.walk import map_attnums
-from pgrepl.frozen import frozen
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
 from pgrepl.lake.table import lake_table
-from pgrepl.rows.checks_table_spark import ORDER, python_rows
+from pgrepl.rows.changes import Member, members
+from pgrepl.rows.checks_table_spark import ORDER, column_names, python_rows
 from pgrepl.rows.foreign_key import ForeignKey, mixed_nulls, not_present, still_referenced
-from pgrepl.rows.members import Member, members
-from pgrepl.rows.routing_spark import column_names
 from pgrepl.rows.staged import ROW, StagedRows
 from pgrepl.sql.nodes import CoercionForm
 from pgrepl.types import oids
@@ -31,9 +32,9 @@ from pgrepl.types import oids
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from pgrepl.catalog.session import Session
-    from pgrepl.expr.spark import Statement
-    from pgrepl.lake.bounds import Bound
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.expr.exchange import Statement
+    from pgrepl.lake.read.bounds import Bound
 
 Row = tuple[Any, ...]
 Failure = tuple[tuple[int, ...], PgError]  # the row's place in the order of the rows, and PostgreSQL's error
@@ -51,9 +52,9 @@ class TablesAfter:
         """All rows of one table."""
         changed = self.staged.get(table)
         if changed is None:
-            from pgrepl.lake import scan
+            from pgrepl.engine import scan_spark
 
-            return scan.frame(self.session, lake_table(self.session, table), attnums, self.snapshot, bounds)
+            return scan_spark.frame(self.session, lake_table(self.session, table), attnums, self.snapshot, bounds)
         rows = changed.old_rows(attnums, deleted=False, bounds=bounds).drop("place")
         return rows.unionByName(changed.new_rows(attnums).select(*rows.columns)) if changed.files else rows
 
@@ -62,7 +63,7 @@ class SparkKey:
     """A foreign key over frames: the expressions that both sides are joined by."""
 
     def __init__(self, session: Session, key: ForeignKey) -> None:
-        from pgrepl.expr.spark import Statement
+        from pgrepl.expr.exchange import Statement
 
         self.key = key
         self.statement: Statement = Statement(Context(session))
@@ -83,8 +84,7 @@ class SparkKey:
         return self._keyed(rows, self._other, numbers, more)
 
     def _keyed(self, rows: DataFrame, keys: Sequence[Expr], numbers: dict[int, int] | None, more: str) -> DataFrame:
-        from pgrepl.expr.spark import equal_key
-        from pgrepl.lake import spark
+        from pgrepl.expr.exchange import equal_key
 
         texts = []
         for number, key in enumerate(keys):
@@ -95,8 +95,6 @@ class SparkKey:
         return self.statement.run(spark.session(), text + " AND ".join(names), {"f": rows})
 
     def first(self, text: str, columns: Sequence[tuple[int, int]], **frames: DataFrame) -> Row | None:
-        from pgrepl.lake import spark
-
         found = python_rows(self.statement.run(spark.session(), text, frames), columns)
         return found[0] if found else None
 
@@ -180,8 +178,6 @@ def _present(after: TablesAfter, key: SparkKey, staged: StagedRows | None) -> Da
 
 
 def _at(bound: Bound, attnum: int) -> Bound:
-    from dataclasses import replace
-
     return replace(bound, attnum=attnum)
 
 
@@ -193,8 +189,6 @@ def _union(parts: Sequence[DataFrame]) -> DataFrame:
 
 
 def _spark() -> Any:
-    from pgrepl.lake import spark
-
     return spark.session()
 
 

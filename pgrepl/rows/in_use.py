@@ -1,15 +1,21 @@
 """Whether a table's definition can change: not while the transaction has pending trigger events on it
-(CheckTableNotInUse), or another transaction holds a lock that conflicts."""
+(CheckTableNotInUse), or another transaction holds a lock that conflicts.
+
+The tables that reference others by foreign keys, for TRUNCATE.
+"""
 
 from __future__ import annotations
 
-from pgrepl.catalog.inheritance import inheritors, partition_ancestors
-from pgrepl.catalog.lock_modes import LockKind, RelationMode, conflicts
-from pgrepl.catalog.lock_table import LockRequest
-from pgrepl.catalog.relation import Relation, relation
-from pgrepl.catalog.session import Session
-from pgrepl.catalog.transaction import LockNeeded
-from pgrepl.errors import PgError
+from collections.abc import Sequence
+
+from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.catalog.facts.relation_parts import constraint_row, inheritors, partition_ancestors
+from pgrepl.catalog.locks.lock_table import LockKind, LockRequest, RelationMode, conflicts
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.session.transaction import LockNeeded
+from pgrepl.catalog.store import store
+from pgrepl.catalog.store.tables import pg_constraint
+from pgrepl.ground.errors import PgError
 
 
 def check_not_in_use(
@@ -62,3 +68,36 @@ def lock_table(session: Session, oid: int, mode: RelationMode) -> None:
             raise LockNeeded(LockRequest(LockKind.RELATION, oid, 0, int(mode)))
     elif locks.are_held_by_others(LockKind.RELATION, [oid], conflicts(LockKind.RELATION, int(mode))):
         raise LockNeeded(LockRequest(LockKind.RELATION, oid, 0, int(mode)))
+
+
+# --- references -------------------------------------------------------------------------------------------------------
+
+
+def referencing_tables(session: Session, tables: Sequence[int]) -> list[int]:
+    """The OIDs of other tables with foreign keys to any of these. A key to a partition is a key to the whole table
+    (heap_truncate_find_FKs)."""
+    reached = list(tables)
+    found: set[int] = set()
+    for table in reached:
+        for row in store.rows(session, pg_constraint, confrelid=table, contype="f"):
+            if row.conrelid not in tables:
+                found.add(row.conrelid)
+            while row.conparentid:
+                row = constraint_row(session, row.conparentid)
+            if row.confrelid not in reached:
+                reached.append(row.confrelid)
+    return sorted(found)
+
+
+def refuse_referenced(session: Session, tables: Sequence[int]) -> None:
+    """Raise unless every table that references a truncated one is truncated too (heap_truncate_check_FKs)."""
+    for table in tables:
+        for other in referencing_tables(session, [table]):
+            if other not in tables:
+                name, others = relation(session, table).name, relation(session, other).name
+                raise PgError(
+                    "0A000",
+                    "cannot truncate a table referenced in a foreign key constraint",
+                    detail=f'Table "{others}" references "{name}".',
+                    hint=f'Truncate table "{others}" at the same time, or use TRUNCATE ... CASCADE.',
+                )

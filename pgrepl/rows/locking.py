@@ -1,4 +1,6 @@
-"""The locks of INSERT, UPDATE, DELETE and SELECT FOR UPDATE, and rows that others have changed since the statement's
+"""The locks of unique keys: a transaction that writes a row with a key holds the key until it ends.
+
+The locks of INSERT, UPDATE, DELETE and SELECT FOR UPDATE, and rows that others have changed since the statement's
 snapshot.
 
 A statement finds its rows as of its snapshot and locks them one after the other. A row it has waited for may have a
@@ -9,24 +11,40 @@ rows that were not found at first; REPEATABLE READ and SERIALIZABLE fail (40001)
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pgrepl.catalog.lock_modes import EXCLUSIVE, LockKind, RelationMode, RowMode
-from pgrepl.catalog.lock_table import LockRequest
-from pgrepl.catalog.locks import Wait
-from pgrepl.catalog.relation import relation, relation_or_none
-from pgrepl.errors import PgError
-from pgrepl.expr.index_info import index_infos
-from pgrepl.lake.ctid import RowPlace
-from pgrepl.lake.overlay import PROVISIONAL, own_rows
+from pgrepl.catalog.facts.relation import relation, relation_or_none
+from pgrepl.catalog.locks.lock_table import EXCLUSIVE, LockKind, LockRequest, RelationMode, RowMode
+from pgrepl.catalog.locks.locks import Wait
+from pgrepl.expr.catalog_trees import index_infos
+from pgrepl.ground.errors import PgError
+from pgrepl.lake.read.data_file import PROVISIONAL, RowPlace, own_rows
 from pgrepl.lake.table import lake_table
 from pgrepl.rows.changes import ModifiedRow, Row
-from pgrepl.rows.key_locks import change_lock, key_lock
-from pgrepl.types.tid import ctid
+from pgrepl.types.lake.forms import ctid
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
     from pgrepl.rows.unique import UniqueIndex
+
+
+def key_lock(table: int, index: UniqueIndex, values: tuple[Any, ...]) -> LockRequest:
+    """The lock of a key of a unique index; `values` as the index holds them."""
+    digest = blake2b(repr((index.info.oid, index.key(values))).encode(), digest_size=8).digest()
+    return LockRequest(LockKind.KEY, table, int.from_bytes(digest, "big") >> 1, EXCLUSIVE)
+
+
+def change_lock(table: int, row_id: int) -> LockRequest:
+    """The lock of a row with unique keys that is changed or deleted: a transaction that finds one of its keys taken
+    waits for it."""
+    return LockRequest(LockKind.CHANGE, table, row_id, EXCLUSIVE)
+
+
+__all__ = ["change_lock", "key_lock"]
+
+
+# --- locking ----------------------------------------------------------------------------------------------------------
 
 
 class Standing(NamedTuple):
@@ -126,7 +144,7 @@ def _has_its_keys(session: Session, each: Standing, newer: Newer | None) -> bool
 
 def changed_since(session: Session, rows: Iterable[Standing]) -> dict[Standing, Newer | None]:
     """The rows that others have changed since the statement's snapshot; the caller holds locks on all of them."""
-    from pgrepl.lake.versions import begun_after, newest, standing
+    from pgrepl.lake.read.places import begun_after, newest, standing
 
     transaction = session.transaction
     if transaction.is_writing:
@@ -159,7 +177,7 @@ def changed_since(session: Session, rows: Iterable[Standing]) -> dict[Standing, 
 
 def as_found(session: Session, each: Standing) -> Newer | None:
     """The row as the statement's snapshot has it."""
-    from pgrepl.lake.versions import newest
+    from pgrepl.lake.read.places import newest
 
     table = lake_table(session, each.table)
     found = newest(session, table, [column.attnum for column in table.columns], [each.place.row])
@@ -179,7 +197,7 @@ def refuse_changed(session: Session, changed: Mapping[Standing, Newer | None], *
 
 def _was_updated(session: Session, row: Standing) -> bool:
     """Whether others have updated the row before it was deleted."""
-    from pgrepl.lake.versions import updated_after
+    from pgrepl.lake.read.places import updated_after
 
     snapshot = session.transaction.numbering.committed_snapshot()
     with session.beside.newest() as now:

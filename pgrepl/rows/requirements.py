@@ -1,4 +1,6 @@
-"""The requirements of a change of definition on existing rows: the NewConstraints of ALTER TABLE's phase 3, and
+"""Queries on the rows of one table, for either engine: is there a row that satisfies …?
+
+The requirements of a change of definition on existing rows: the NewConstraints of ALTER TABLE's phase 3, and
 index_build.
 
 A command that adds a constraint, attaches a partition or changes a type returns these requirements. `validate` raises
@@ -7,9 +9,118 @@ PostgreSQL's error: `check constraint "c" of relation "t" is violated by some ro
 
 from __future__ import annotations
 
-from pgrepl.expr.partition import PartitionBound
-from pgrepl.expr.tree import Expr
-from pgrepl.frozen import frozen
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pgrepl.catalog.facts.relation import Relation
+from pgrepl.catalog.session.session import Session
+from pgrepl.expr.analyse.lookup import relation_rte
+from pgrepl.expr.catalog_trees import PartitionBound
+from pgrepl.expr.tree import (
+    Aggref,
+    BooleanTest,
+    BoolExpr,
+    Const,
+    Expr,
+    NullTest,
+    OpExpr,
+    Query,
+    RangeRef,
+    SortGroup,
+    Target,
+    Var,
+)
+from pgrepl.ground.frozen import frozen
+from pgrepl.sql.nodes import BoolOp, BoolTestType, NullTestType
+from pgrepl.types import oids
+from pgrepl.types.builtin import operator, procs_by_name
+
+Row = tuple[Any, ...]
+
+
+def column(rel: Relation, attnum: int, varno: int = 1) -> Var:
+    attribute = rel.attributes[attnum - 1]
+    return Var(attribute.type, typmod=attribute.typmod, collation=attribute.collation, varno=varno, attnum=attnum)
+
+
+def is_null(expr: Expr) -> Expr:
+    return NullTest(oids.BOOL, arg=expr, kind=NullTestType.IS_NULL)
+
+
+def is_not_null(expr: Expr) -> Expr:
+    return NullTest(oids.BOOL, arg=expr, kind=NullTestType.IS_NOT_NULL)
+
+
+def is_false(expr: Expr) -> Expr:
+    return BooleanTest(oids.BOOL, arg=expr, kind=BoolTestType.IS_FALSE)
+
+
+def every(exprs: Sequence[Expr]) -> Expr | None:
+    return _joined(BoolOp.AND, exprs)
+
+
+def some(exprs: Sequence[Expr]) -> Expr | None:
+    return _joined(BoolOp.OR, exprs)
+
+
+def _joined(op: BoolOp, exprs: Sequence[Expr]) -> Expr | None:
+    if len(exprs) < 2:
+        return exprs[0] if exprs else None
+    return BoolExpr(oids.BOOL, op=op, args=tuple(exprs))
+
+
+_ONE = Const(oids.INT8, value=1)
+Run = Callable[[Session, Query], Iterable[Row]]
+
+
+class Asking:
+    """Runs queries on the rows of one table."""
+
+    def __init__(self, session: Session, rel: Relation, run: Run) -> None:
+        self.session = session
+        self._rel = rel
+        self._run = run
+
+    def first_row(self, query: Query) -> Row | None:
+        return next(iter(self._run(self.session, query)), None)
+
+    def first(self, shown: Sequence[Expr], where: Expr | None) -> Row | None:
+        """The `shown` expressions of the first row that satisfies `where`; None: there is no such row."""
+        return self.first_row(self._query(shown, where=where, limit=_ONE))
+
+    def compute(self, exprs: Sequence[Expr], where: Expr | None) -> None:
+        """Compute expressions for every row that satisfies `where`, for the errors that they raise."""
+        (count,) = [proc for proc in procs_by_name("count") if proc.nargs]
+        counts = [Aggref(oids.INT8, func=count.oid, args=(expr,)) for expr in exprs or [_ONE]]
+        self.first_row(self._query(counts, where=where, has_aggregates=True))
+
+    def duplicate(
+        self, keys: Sequence[Expr], operators: Sequence[tuple[int, int]], where: Expr | None, having: Sequence[Expr]
+    ) -> Row | None:
+        """The smallest key values that several rows have; `operators` are the = and < of each key. `having`: what else
+        must be true for them."""
+        groups = tuple(SortGroup(n, eqop, sortop) for n, (eqop, sortop) in enumerate(operators, 1))
+        query = self._query(
+            keys, where=where, group=groups, having=every([more_than_one(), *having]), sort=groups, limit=_ONE
+        )
+        return self.first_row(replace(query, has_aggregates=True))
+
+    def _query(self, shown: Sequence[Expr], **clauses: Any) -> Query:
+        """A query on the table, without its children."""
+        targets = tuple(Target(expr, f"c{n}", n) for n, expr in enumerate(shown, 1))
+        return Query(targets, (relation_rte(self._rel, inh=False),), (RangeRef(1),), **clauses)
+
+
+def more_than_one() -> Expr:
+    """count(*) > 1"""
+    (count,) = [proc for proc in procs_by_name("count") if not proc.nargs]
+    more = operator(">", oids.INT8, oids.INT8)
+    assert more is not None
+    return OpExpr(oids.BOOL, op=more.oid, args=(Aggref(oids.INT8, func=count.oid, star=True), _ONE))
+
+
+# --- requirements -----------------------------------------------------------------------------------------------------
 
 
 @frozen

@@ -1,25 +1,37 @@
-"""The changes of one table by a statement of Spark's, staged in files that nothing refers to yet."""
+"""The changes of one table by a statement of Spark's, staged in files that nothing refers to yet.
+
+Look-up by Spark of keys of an index over expressions in a large table, for which there are no statistics.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.relation import Relation
-from pgrepl.lake.bounds import Bound
-from pgrepl.lake.data_file import NewFile
-from pgrepl.lake.footers import ROW_ID_NAME
+import numpy as np
+
+from pgrepl.catalog.facts.relation import Relation
+from pgrepl.engine import spark
+from pgrepl.engine.choice import choose
+from pgrepl.expr.functions.registry import Context
+from pgrepl.expr.tree import Expr, Var
+from pgrepl.lake.read.bounds import Bound
+from pgrepl.lake.read.data_file import NewFile, RowPlace
+from pgrepl.lake.read.files import extent
+from pgrepl.lake.read.footers import ROW_ID_NAME
 from pgrepl.lake.table import LakeColumn, lake_table
-from pgrepl.lake.write import Write
-from pgrepl.rows.checks_table_spark import ORDER
+from pgrepl.lake.write.statement import Write
+from pgrepl.rows.checks_table_spark import ORDER, column_names, python_rows
+from pgrepl.types import oids
+from pgrepl.types.lake.forms import form
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
     from pyspark.sql import DataFrame
 
-    from pgrepl.catalog.session import Session
-    from pgrepl.lake.stage_positions import Positions
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.lake.read.places import Positions
+    from pgrepl.lake.table import LakeTable
 
 ROW = "__row"  # the row id of a new version, NULL of a new row
 
@@ -80,10 +92,9 @@ class StagedRows:
         from pyspark.sql import functions as F
         from pyspark.sql.types import LongType, StructField, StructType
 
-        from pgrepl.lake import spark
-        from pgrepl.lake.object_store_cache import readable
-        from pgrepl.lake.scan import spark_path
-        from pgrepl.lake.spark_types import spark_type
+        from pgrepl.engine.object_store_cache import readable
+        from pgrepl.engine.scan_spark import spark_path
+        from pgrepl.engine.spark_types import spark_type
 
         fields = [StructField(column.name, spark_type(column.form.spark)) for column in columns]
         if row_ids:
@@ -101,9 +112,9 @@ class StagedRows:
 
     def old_rows(self, attnums: Sequence[int], *, deleted: bool, bounds: Sequence[Bound] = ()) -> DataFrame:
         """The rows before the statement, with `place`: the deleted and updated ones, or the others."""
-        from pgrepl.lake import scan
+        from pgrepl.engine import scan_spark
 
-        rows = scan.frame(self._session, self.table, attnums, self.snapshot, bounds, places=True)
+        rows = scan_spark.frame(self._session, self.table, attnums, self.snapshot, bounds, places=True)
         if not self.has_deletions:
             return rows.limit(0) if deleted else rows
         places = self._places()
@@ -113,10 +124,9 @@ class StagedRows:
 
     def _places(self) -> DataFrame:
         """The places of the deleted and updated rows: (file, position), or (-1, row id) of an inlined one."""
-        import numpy as np
         import pyarrow as pa
 
-        from pgrepl.lake.scan import arrow_frame
+        from pgrepl.engine.scan_spark import arrow_frame
 
         files: list[npt.NDArray[np.int64]] = []
         at: list[npt.NDArray[np.int64]] = []
@@ -156,3 +166,47 @@ def _key_of_place(column: str) -> tuple[Any, Any]:
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
+
+
+# --- unique lookup spark ----------------------------------------------------------------------------------------------
+
+
+def is_large(session: Session, table: LakeTable) -> bool:
+    return choose(session, lambda: extent(session, table), if_large=True).on_spark
+
+
+def rows_with_keys(
+    session: Session, table: LakeTable, keys: Sequence[Expr], wanted: Sequence[tuple[Any, ...]], attnums: Sequence[int]
+) -> Iterator[tuple[Any, ...]]:
+    """The columns of the rows whose keys (expressions over the table) are among `wanted`, and last the RowPlace."""
+    from pgrepl.engine import scan_spark
+    from pgrepl.expr.exchange import Statement, equal_key
+
+    statement = Statement(Context(session))
+    names = [f"c{attnum}" for attnum in attnums]
+    made = [f"{equal_key(key, column_names, statement)} AS k{n}" for n, key in enumerate(keys)]
+    rows = scan_spark.frame(session, table, attnums, places=True)
+    rows = statement.run(spark.session(), f"SELECT {', '.join([*names, 'place', *made])} FROM {{f}}", {"f": rows})
+    shown = [Var(key.type, typmod=key.typmod, collation=key.collation, attnum=n) for n, key in enumerate(keys, 1)]
+    made = [f"{equal_key(var, column_names, statement)} AS k{n}" for n, var in enumerate(shown)]
+    few = statement.run(spark.session(), f"SELECT {', '.join(made)} FROM {{f}}", {"f": _values(keys, wanted)})
+    on = " AND ".join(f"a.k{n} <=> b.k{n}" for n in range(len(keys)))
+    columns = ", ".join(f"a.{name}" for name in [*names, "place.file", "place.pos", "place.row"])
+    text = f"SELECT {columns} FROM {{rows}} a LEFT SEMI JOIN {{few}} b ON {on}"
+    types = [(table.column(attnum).typoid, table.column(attnum).typmod) for attnum in attnums]
+    place = [(oids.INT8, -1)] * 3
+    for row in python_rows(statement.run(spark.session(), text, {"rows": rows, "few": few}), [*types, *place]):
+        yield (*row[:-3], RowPlace(*row[-3:]))
+
+
+def _values(keys: Sequence[Expr], wanted: Sequence[tuple[Any, ...]]) -> DataFrame:
+    """The wanted keys, as columns c1 … cn."""
+    import pyarrow as pa
+
+    from pgrepl.engine.scan_spark import arrow_frame, storage_array
+
+    forms = [form(key.type, key.typmod) for key in keys]
+    arrays = [storage_array(kind.to_array([each[n] for each in wanted])) for n, kind in enumerate(forms)]
+    return arrow_frame(
+        pa.table(arrays, names=[f"c{n}" for n in range(1, len(keys) + 1)]), [kind.spark for kind in forms]
+    )

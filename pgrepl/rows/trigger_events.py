@@ -2,23 +2,38 @@
 
 Statements that the actions of foreign keys run belong to the statement that fires them: on one table, triggers FOR EACH
 STATEMENT fire once for all of them, and a transition table has all of their rows until a trigger has seen it.
+
+INSTEAD OF triggers: they do what a statement says of the rows of a view.
+
+PostgreSQL's own trigger functions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.rows.changes import ModifiedRow, ModifyKind, Row
-from pgrepl.rows.routing import converter
-from pgrepl.rows.trigger_calls import Captured, TriggerCall
-from pgrepl.rows.trigger_data import TriggerEvent, TriggerLevel, TriggerWhen
-from pgrepl.rows.triggers import RelationTriggers, relation_triggers
+from pgrepl.rows.checks_table import converter
+from pgrepl.rows.triggers import (
+    Captured,
+    RelationTriggers,
+    TriggerCall,
+    TriggerData,
+    TriggerEvent,
+    TriggerLevel,
+    TriggerWhen,
+    relation_triggers,
+)
+from pgrepl.rows.unwritten import Materialize
 from pgrepl.rows.write import next_snapshot
+from pgrepl.types.values import same_image
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
     from pgrepl.rows.checks import RowChecks
 
 Subject = tuple[int, TriggerEvent]  # a relation, and what is done with its rows
@@ -176,3 +191,65 @@ def _captures(found: RelationTriggers, event: TriggerEvent) -> bool:
         for level in TriggerLevel
         for firing in found.of(TriggerWhen.AFTER, level, event)
     )
+
+
+# --- instead ----------------------------------------------------------------------------------------------------------
+
+
+def fire_instead(session: Session, checks: RowChecks, changes: Iterable[ModifiedRow]) -> list[ModifiedRow]:
+    """Fire the triggers for each row. Returns the rows that count as changed, as the triggers give them back."""
+    source = Materialize(changes)
+    session.unsettled.append(source)
+    try:
+        return [change for _, change in instead_one_by_one(session, checks, source)]
+    finally:
+        session.unsettled.remove(source)
+        if not session.unsettled:
+            session.touched.clear()
+
+
+def instead_one_by_one(
+    session: Session, checks: RowChecks, changes: Iterable[ModifiedRow]
+) -> Iterator[tuple[int, ModifiedRow]]:
+    """Fire the triggers for each row before the next is looked at; gives the rows with the numbers of their changes."""
+    view = checks.relation
+    triggers = relation_triggers(session, view)
+    for number, change in enumerate(changes):
+        checks.failed = number
+        row = change.new if change.new is not None else change.old
+        if triggers is not None:
+            row = triggers.instead(event_of(change), change.old, change.new)
+        if row is not None:
+            checks.take_written([number])
+            yield number, replace(change, new=row if change.new is not None else None, to=view.oid)
+    checks.failed = None
+
+
+# --- trigger builtin --------------------------------------------------------------------------------------------------
+
+
+_SUPPRESS = "suppress_redundant_updates_trigger"
+
+
+def call_builtin(source: str, data: TriggerData) -> Row | None:
+    """Call the function with this pg_proc.prosrc."""
+    if source == _SUPPRESS:
+        return _suppress_redundant_updates(data)
+    raise unsupported(f"function {source}()")
+
+
+def _suppress_redundant_updates(data: TriggerData) -> Row | None:
+    """No row, if its new version is the same to the byte (suppress_redundant_updates_trigger). Generated columns have
+    not been computed yet."""
+    for is_so, how in (
+        (data.event is TriggerEvent.UPDATE, "on update"),
+        (data.when is TriggerWhen.BEFORE, "before update"),
+        (data.level is TriggerLevel.ROW, "for each row"),
+    ):
+        if not is_so:
+            raise PgError("39P01", f"{_SUPPRESS}: must be called {how}")
+    assert data.old is not None and data.new is not None
+    for column in data.relation.columns:
+        if not column.generated and not same_image(data.old[column.num - 1], data.new[column.num - 1]):
+            return data.new
+    return None

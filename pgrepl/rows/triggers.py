@@ -1,33 +1,94 @@
-"""The triggers of a relation, ready to be called: which of them fire for an event, and whether WHEN lets them."""
+"""The call of a trigger function, as PostgreSQL's TriggerData describes it.
+
+The triggers of a relation, ready to be called: which of them fire for an event, and whether WHEN lets them.
+
+Calls of triggers that are to be made after a statement, and the transition tables that they see.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog import triggers
-from pgrepl.catalog.inheritance import inheritors
-from pgrepl.catalog.relation import Relation, relation
-from pgrepl.catalog.transition_tables import TransitionTable
-from pgrepl.catalog.triggers import Trigger, is_enabled, triggers_of
-from pgrepl.errors import Declined, PgError, unsupported
+from pgrepl.catalog.facts import triggers
+from pgrepl.catalog.facts.relation import Relation, TransitionTable, relation
+from pgrepl.catalog.facts.relation_parts import inheritors
+from pgrepl.catalog.facts.triggers import Trigger, is_enabled, triggers_of
 from pgrepl.expr import stored
-from pgrepl.expr.context import Context
-from pgrepl.expr.defaults import default_of
-from pgrepl.expr.dml.queries import column_of, whole_row
-from pgrepl.expr.evaluate import compile
-from pgrepl.expr.range_table import SYSTEM_COLUMN_NAMES, TABLEOID
+from pgrepl.expr.analyse.lookup import SYSTEM_COLUMN_NAMES, TABLEOID
+from pgrepl.expr.catalog_trees import default_of
+from pgrepl.expr.evaluate.evaluate import compile
+from pgrepl.expr.functions.registry import Context
+from pgrepl.expr.rewrite.dml_queries import column_of, whole_row
 from pgrepl.expr.tree import Const, Expr, Var
 from pgrepl.expr.walk import rewrite, var_attnums
-from pgrepl.frozen import frozen
-from pgrepl.instrument import TriggerCalls
+from pgrepl.ground.errors import Declined, PgError, unsupported
+from pgrepl.ground.frozen import frozen
+from pgrepl.ground.memory import TriggerCalls
 from pgrepl.rows.changes import Row
-from pgrepl.rows.trigger_data import TriggerData, TriggerEvent, TriggerLevel, TriggerWhen
+from pgrepl.rows.write import next_snapshot
 from pgrepl.types import oids
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
+
+
+class TriggerEvent(Enum):
+    """TG_OP."""
+
+    __hash__ = object.__hash__  # a member is one object, and is looked up for each row
+
+    INSERT = "INSERT"
+    UPDATE = "UPDATE"
+    DELETE = "DELETE"
+    TRUNCATE = "TRUNCATE"
+
+
+class TriggerWhen(Enum):
+    """TG_WHEN."""
+
+    __hash__ = object.__hash__
+
+    BEFORE = "BEFORE"
+    AFTER = "AFTER"
+    INSTEAD_OF = "INSTEAD OF"
+
+
+class TriggerLevel(Enum):
+    """TG_LEVEL."""
+
+    __hash__ = object.__hash__
+
+    ROW = "ROW"
+    STATEMENT = "STATEMENT"
+
+
+@frozen
+class TriggerData:
+    """`relation` is the table or view on which the trigger fires: of a partitioned table the leaf, in whose layout the
+    rows are (column n stands at n - 1). A statement's trigger has no rows, an INSERT no old one, a DELETE no new one.
+    In BEFORE triggers the generated columns of `new` are NULL.
+
+    A language's `call_trigger` returns the row that a BEFORE or INSTEAD OF row trigger gives back, in the same layout;
+    of a DELETE any row; None: nothing is to be done with the row. What other triggers return is not looked at.
+    """
+
+    relation: Relation
+    name: str
+    event: TriggerEvent
+    when: TriggerWhen
+    level: TriggerLevel
+    args: tuple[str, ...] = ()
+    old: Row | None = None
+    new: Row | None = None
+    old_table: TransitionTable | None = None
+    new_table: TransitionTable | None = None
+
+
+# --- triggers ---------------------------------------------------------------------------------------------------------
+
 
 Key = tuple[TriggerWhen, TriggerLevel, TriggerEvent]
 _BITS = {
@@ -249,3 +310,49 @@ def _over_both(session: Session, rel: Relation, when: Expr) -> Expr:
         raise unsupported(f'system column "{SYSTEM_COLUMN_NAMES[node.attnum]}" in WHEN')
 
     return rewrite(when, visit)
+
+
+# --- trigger calls ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False, slots=True)
+class Captured:
+    """The rows of the transition tables of one relation and event, in its layout."""
+
+    relation: Relation
+    old: list[Row] = field(default_factory=list)
+    new: list[Row] = field(default_factory=list)
+    seen: bool = False  # by a trigger: later rows go into other tables
+
+
+@dataclass(eq=False, slots=True)
+class TriggerCall:
+    """A trigger to call after the statement."""
+
+    firing: Firing
+    event: TriggerEvent
+    old: Row | None = None
+    new: Row | None = None
+    captured: Captured | None = None
+
+    @property
+    def table(self) -> int:
+        return self.firing.relation.oid
+
+    @property
+    def name(self) -> bytes:
+        return self.firing.trigger.name.encode()
+
+    def make(self, session: Session) -> None:
+        trigger, captured = self.firing.trigger, self.captured
+        next_snapshot(session)
+        if captured is None:
+            self.firing.call(session, self.event, self.old, self.new)
+            return
+        captured.seen = True
+        old_table = new_table = None
+        if trigger.old_table is not None:
+            old_table = TransitionTable(trigger.old_table, captured.relation, captured.old)
+        if trigger.new_table is not None:
+            new_table = TransitionTable(trigger.new_table, captured.relation, captured.new)
+        self.firing.call(session, self.event, self.old, self.new, (old_table, new_table))

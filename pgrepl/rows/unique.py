@@ -12,23 +12,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.inheritance import partition_ancestors
-from pgrepl.catalog.relation import Relation
-from pgrepl.errors import PgError
-from pgrepl.expr.context import Context
-from pgrepl.expr.evaluate import Compiled, compile
-from pgrepl.expr.index_info import IndexInfo, index_infos
+from pgrepl.catalog.facts.relation import Relation
+from pgrepl.catalog.facts.relation_parts import partition_ancestors
+from pgrepl.expr.catalog_trees import IndexInfo, index_infos
+from pgrepl.expr.evaluate.evaluate import Compiled, compile
+from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Expr, Var
 from pgrepl.expr.walk import var_attnums
-from pgrepl.frozen import frozen
-from pgrepl.lake.overlay import PROVISIONAL, own_rows
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.lake.read.data_file import PROVISIONAL, own_rows
+from pgrepl.lake.table import lake_table
 from pgrepl.rows.checks_table import own
-from pgrepl.rows.checks_text import index_key, index_types
+from pgrepl.rows.foreign_key import index_key, index_types
 from pgrepl.types.values import hash_form
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
-    from pgrepl.lake.ctid import RowPlace
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.lake.read.data_file import RowPlace
     from pgrepl.lake.table import LakeTable
 
 Row = tuple[Any, ...]
@@ -92,8 +93,7 @@ class UniqueIndex:
     ) -> Iterable[tuple[Key, RowPlace, tuple[Any, ...]]]:
         """The rows of the table with any of these index values: key, place, and the row, with NULL for columns that
         neither the index nor `want` names."""
-        from pgrepl.lake import local
-        from pgrepl.lake.table import lake_table
+        from pgrepl.lake.read import local
 
         values = {self.key(each): each for each in wanted}
         table = lake_table(self.session, self.relation.oid)
@@ -117,8 +117,8 @@ class UniqueIndex:
         self, table: LakeTable, wanted: Sequence[tuple[Any, ...]], columns: Sequence[int]
     ) -> Iterable[tuple[Any, ...]]:
         """A superset of the rows with the keys, where statistics cannot find the keys."""
-        from pgrepl.lake import local
-        from pgrepl.rows.unique_lookup_spark import is_large, rows_with_keys
+        from pgrepl.lake.read import local
+        from pgrepl.rows.staged import is_large, rows_with_keys
 
         if wanted and is_large(self.session, table):
             return rows_with_keys(self.session, table, self._exprs, wanted, columns)
@@ -216,8 +216,7 @@ class Holders:
         transaction = session.transaction
         if not (transaction.keeps_snapshot and transaction.keeps_pending):
             return found
-        from pgrepl.lake.table import lake_table
-        from pgrepl.lake.versions import begun_after
+        from pgrepl.lake.read.places import begun_after
 
         snapshot = transaction.numbering.committed_snapshot()
         mine = own_rows(session, lake_table(session, self.index.relation.oid).table_id)

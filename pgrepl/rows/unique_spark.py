@@ -9,13 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.expr.context import Context
-from pgrepl.expr.index_info import IndexInfo
+import numpy as np
+
+from pgrepl.engine import spark
+from pgrepl.expr.catalog_trees import IndexInfo
+from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Expr, Var
+from pgrepl.lake.read import footers
+from pgrepl.lake.read.files import estimate
 from pgrepl.rows.checks_table import own
-from pgrepl.rows.checks_table_spark import ORDER, python_rows
-from pgrepl.rows.checks_text import index_types
-from pgrepl.rows.routing_spark import column_names
+from pgrepl.rows.checks_table_spark import ORDER, column_names, python_rows
+from pgrepl.rows.foreign_key import index_types
 from pgrepl.rows.staged import ROW, StagedRows
 from pgrepl.rows.unique import UniqueIndex, unique_indexes
 from pgrepl.types import oids
@@ -25,8 +29,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from pgrepl.catalog.session import Session
-    from pgrepl.lake.bounds import Bound
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.lake.read.bounds import Bound
 
 _MANY = 50_000_000  # more keys are not sorted in this process
 
@@ -43,7 +47,7 @@ class SparkIndex:
     """One unique index of a table with staged rows."""
 
     def __init__(self, session: Session, staged: StagedRows, info: IndexInfo) -> None:
-        from pgrepl.expr.spark import Statement
+        from pgrepl.expr.exchange import Statement
 
         self.info = info
         self.index = UniqueIndex(session, staged.relation, info)
@@ -78,8 +82,7 @@ class SparkIndex:
 
     def _keyed(self, rows: DataFrame, more: str) -> DataFrame:
         """The rows that are in the index: the key to compare (k…), its values (v…), `more`."""
-        from pgrepl.expr.spark import equal_key, to_sql
-        from pgrepl.lake import spark
+        from pgrepl.expr.exchange import equal_key, to_sql
 
         columns = [more]
         conditions = []
@@ -102,8 +105,6 @@ class SparkIndex:
 
     def _first(self, text: str, **frames: DataFrame) -> tuple[int, tuple[Any, ...]] | None:
         """The first row of (order, values …)."""
-        from pgrepl.lake import spark
-
         found = python_rows(self._statement.run(spark.session(), text, frames), [(oids.INT8, -1), *self._types])
         return (found[0][0], tuple(found[0][1:])) if found else None
 
@@ -121,8 +122,6 @@ class SparkIndex:
 
     def _has_duplicate(self, new: DataFrame) -> bool:
         """Whether there is a duplicate: cheaper than finding the first."""
-        from pgrepl.lake import spark
-
         text = f"SELECT 1 AS one FROM {{new}} GROUP BY {self._key_list} HAVING count(*) > 1 LIMIT 1"
         with spark.pg_errors():
             return bool(self._statement.run(spark.session(), text, {"new": new}).toArrow().num_rows)
@@ -138,8 +137,6 @@ class SparkIndex:
 
     def _first_taken(self, new: DataFrame) -> tuple[int, tuple[Any, ...]] | None:
         """The first staged row whose key a remaining row of the table has."""
-        from pgrepl.lake.files import estimate
-
         staged = self._staged
         bounds = self._bounds()
         if not estimate(staged._session, staged.table, bounds, staged.snapshot):
@@ -182,10 +179,6 @@ class SparkIndex:
 
 def _distinct(staged: StagedRows, attnum: int) -> bool:
     """Reads the files' key column alone: usually it ascends, else it is sorted here."""
-    import numpy as np
-
-    from pgrepl.lake import footers
-
     column_id = staged.table.column(attnum).column_id
     found = []
     for file in staged.files:

@@ -1,24 +1,79 @@
-"""Changes that are done one by one and not written yet, and the keys that they have entered: those of one statement, or
+"""Rows read as they are needed, or all at once before what they are read from changes (PostgreSQL's Materialize).
+
+Changes that are done one by one and not written yet, and the keys that they have entered: those of one statement, or
 of all statements of a WITH list and of the one that it belongs to.
 
 They are written when another statement, inside a trigger or a function, wants to read or write their tables
 (Session.settle), or at the end.
+
+The events that fire the triggers of foreign keys, of deferrable unique constraints, and those of CREATE TRIGGER
+(AfterTriggerEvent).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.rows.changes import ModifiedRow
-from pgrepl.rows.materialize import Materialize
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.rows.changes import ModifiedRow, Row
+from pgrepl.rows.foreign_key import NO_ACTION, RESTRICT, ForeignKey
+from pgrepl.rows.triggers import TriggerCall
 from pgrepl.rows.unique import UniqueChecks, UniqueIndex
 from pgrepl.rows.write import next_snapshot, write_changes
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
-    from pgrepl.lake.ctid import RowPlace
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.lake.read.data_file import RowPlace
+
+
+class Materialize:
+    """An iterator that stores the rest of its rows when what it reads is about to change (ExecMaterial)."""
+
+    def __init__(self, items: Iterable[Any]) -> None:
+        self._items = iter(items)
+        self._read: deque[Any] = deque()
+        self._error: PgError | None = None
+        self._reading = False
+
+    def __iter__(self) -> Materialize:
+        return self
+
+    def __next__(self) -> Any:
+        if self._read:
+            return self._read.popleft()
+        if self._error is not None:
+            raise self._error
+        self._reading = True
+        try:
+            return next(self._items)
+        finally:
+            self._reading = False
+
+    def settle(self, tables: Collection[int] | None, *, writes: bool) -> None:
+        if writes:
+            self.read()
+
+    def read(self) -> None:
+        """Read the rest; its error is raised behind the last item. A function that the iterator itself has called
+        leaves it as it is."""
+        if self._reading or self._error is not None:
+            return
+        self._reading = True
+        try:
+            self._read.extend(self._items)
+        except PgError as error:
+            self._error = error
+        finally:
+            self._reading = False
+
+
+# --- unwritten --------------------------------------------------------------------------------------------------------
+
 
 _Late = tuple[int, UniqueIndex, tuple[Any, ...]]
 _MOST = 1 << 40  # changes of one statement
@@ -105,3 +160,64 @@ def _enter(tables: Mapping[int, UniqueChecks], change: ModifiedRow, name: int) -
     if change.new is not None and change.to in tables:
         replaced, old = (change.place, change.old) if stays else (None, None)
         tables[change.to].enter(change.new, name, replaces=replaced, old=old)
+
+
+# --- foreign events ---------------------------------------------------------------------------------------------------
+
+
+class EventKind(Enum):
+    CHECK = "check"  # a row of the referencing table was inserted, or its key updated
+    UPDATE = "update"  # a key of the referenced table was updated
+    DELETE = "delete"  # a row of the referenced table was deleted
+
+
+@frozen
+class Event:
+    """The event of one row for one foreign key. `row` is in the layout of `table`: of a CHECK the new row in its own
+    table, else the old row as the referenced table of the key has it, with its new version in `new`."""
+
+    key: ForeignKey
+    kind: EventKind
+    table: int
+    row: Row
+    new: Row | None = None
+
+    @property
+    def action(self) -> str:
+        """The action on the referencing rows; empty for a CHECK."""
+        if self.kind is EventKind.CHECK:
+            return ""
+        return self.key.on_update if self.kind is EventKind.UPDATE else self.key.on_delete
+
+    @property
+    def acts(self) -> bool:
+        return self.action not in ("", NO_ACTION, RESTRICT)
+
+    @property
+    def name(self) -> bytes:
+        """The trigger's name, which decides about the order."""
+        side = "c" if self.kind is EventKind.CHECK else "a"
+        return f"RI_ConstraintTrigger_{side}_{self.key.oid}".encode()
+
+    @property
+    def can_wait(self) -> bool:
+        return self.kind is EventKind.CHECK or self.action == NO_ACTION
+
+
+@frozen
+class Recheck:
+    """A key of a deferrable constraint that another row had when the row was written."""
+
+    index: UniqueIndex
+    values: tuple[Any, ...]
+
+    @property
+    def table(self) -> int:
+        return self.index.relation.oid
+
+    @property
+    def name(self) -> bytes:
+        return f"{'PK' if self.index.info.primary else 'Unique'}_ConstraintTrigger_{self.index.info.oid}".encode()
+
+
+Fired = Event | Recheck | TriggerCall

@@ -6,21 +6,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
-from pgrepl.catalog.context import LOCAL_USERID_CHANGE
-from pgrepl.catalog.inheritance import inheritors
-from pgrepl.catalog.relation import Relation, relation
-from pgrepl.errors import PgError
-from pgrepl.expr.attmap import attnum_map
-from pgrepl.expr.opclasses import LESS, equality_operator, opclass_operator
-from pgrepl.expr.partition import PartitionBound, partition_key
+from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.catalog.facts.relation_parts import inheritors
+from pgrepl.catalog.session.context import LOCAL_USERID_CHANGE
+from pgrepl.catalog.store.store import one
+from pgrepl.catalog.store.system import BOOTSTRAP_SUPERUSER
+from pgrepl.catalog.store.tables import pg_class
+from pgrepl.expr.analyse.analyze import analyze_query
+from pgrepl.expr.analyse.sorting import LESS, equality_operator, opclass_operator
+from pgrepl.expr.catalog_trees import PartitionBound, attnum_map, index_info, partition_key
 from pgrepl.expr.partition_constraint import bound_constraint, partition_constraint
 from pgrepl.expr.tree import Expr
 from pgrepl.expr.walk import map_attnums
+from pgrepl.ground.errors import PgError
+from pgrepl.lake.table import lake_table
 from pgrepl.rows.checks_table import own
-from pgrepl.rows.foreign_key import ForeignKey, foreign_key, mixed_nulls, not_present
-from pgrepl.rows.queries import Asking, Run, column, every, is_false, is_not_null, is_null, some
+from pgrepl.rows.foreign_key import ForeignKey, foreign_key, index_key, mixed_nulls, not_present
 from pgrepl.rows.requirements import (
+    Asking,
     CheckHolds,
     DefaultPartition,
     DomainHolds,
@@ -30,14 +33,23 @@ from pgrepl.rows.requirements import (
     NotNull,
     NotReferenced,
     Requirement,
+    Run,
     Unique,
+    column,
+    every,
+    is_false,
+    is_not_null,
+    is_null,
+    some,
 )
 from pgrepl.rows.write import define_now
-from pgrepl.sql.quote import quote_always
+from pgrepl.sql.keywords import quote_always
+from pgrepl.sql.nodes import SelectStmt
+from pgrepl.sql.parser import parse
 from pgrepl.types.text import write_text
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 
 def validate(session: Session, requirement: Requirement, run: Run) -> None:
@@ -52,15 +64,11 @@ def validate(session: Session, requirement: Requirement, run: Run) -> None:
 
 def _has_rows(session: Session, rel: Relation) -> bool:
     """Whether the table has rows. The statement's changes of definitions are brought into the lake first."""
-    from pgrepl.catalog.store import one
-    from pgrepl.catalog.tables import pg_class
-
     row = one(session, pg_class, oid=rel.oid)
     if row is None or row.table_id is None:
         return False
     define_now(session)
-    from pgrepl.lake.files import estimate
-    from pgrepl.lake.table import lake_table
+    from pgrepl.lake.read.files import estimate
 
     return estimate(session, lake_table(session, rel.oid)) > 0
 
@@ -120,9 +128,6 @@ def _domain(asking: Asking, rel: Relation, requirement: DomainHolds) -> None:
 
 def _unique(asking: Asking, rel: Relation, requirement: Unique) -> None:
     """Raises as the sort does that builds a unique index (comparetup_index_btree)."""
-    from pgrepl.expr.index_info import index_info
-    from pgrepl.rows.checks_text import index_key
-
     session = asking.session
     info = index_info(session, requirement.index)
     exprs = iter(info.exprs)
@@ -149,8 +154,6 @@ def _unique(asking: Asking, rel: Relation, requirement: Unique) -> None:
 
 def _indexed(asking: Asking, rel: Relation, requirement: Indexed) -> None:
     """Compute the expressions, as index_build does."""
-    from pgrepl.expr.index_info import index_info
-
     session = asking.session
     info = index_info(session, requirement.index)
     predicate = None if info.predicate is None else own(info.predicate, rel)
@@ -264,10 +267,6 @@ def _from(rel: Relation) -> str:
 
 def _answer(asking: Asking, text: str) -> tuple[Any, ...] | None:
     """The first row of a query that runs as the bootstrap superuser."""
-    from pgrepl.expr.analyze import analyze_query
-    from pgrepl.sql.nodes import SelectStmt
-    from pgrepl.sql.parser import parse
-
     session = asking.session
     (raw,) = parse(text, rules=session.settings.string_rules)
     assert isinstance(raw.stmt, SelectStmt)

@@ -9,13 +9,13 @@ from pgrepl.lake.table import lake_table
 from pgrepl.rows.changes import ModifiedRow, Row
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
-    from pgrepl.lake.write import Write
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.lake.write.statement import Write
 
 
 def write_changes(session: Session, changes: Sequence[ModifiedRow], extra: Mapping[str, Any] | None = None) -> None:
     """Write what `RowChecks.local` returned, at the running statement's snapshot; the session holds the write lock."""
-    from pgrepl.lake import commit
+    from pgrepl.lake.commit import commit
 
     writes = _by_table(session, changes)
     if not writes:
@@ -37,7 +37,7 @@ def _touch(session: Session, table: int, row: int) -> None:
 
 def _by_table(session: Session, changes: Sequence[ModifiedRow]) -> dict[int, Write]:
     """One write for each table, in the order in which the changes come to the tables."""
-    from pgrepl.lake.write import Write
+    from pgrepl.lake.write.statement import Write
 
     writes: dict[int, Write] = {}
     arriving: dict[int, list[Row]] = {}

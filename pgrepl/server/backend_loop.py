@@ -13,24 +13,25 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from pgrepl import interrupts, jobs
-from pgrepl.catalog import activity, system_settings
-from pgrepl.catalog.context import Block
-from pgrepl.catalog.transaction import reading
-from pgrepl.errors import PgError, Report
+from pgrepl.api.opened import internal_error
+from pgrepl.catalog.facts import activity
+from pgrepl.catalog.session import login
+from pgrepl.catalog.session.context import Block
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.ground import interrupts
+from pgrepl.ground.errors import PgError, Report
 from pgrepl.query import timeouts
-from pgrepl.query.result import Result
-from pgrepl.query.streamed import StreamedRows
-from pgrepl.server import process_title, reports, rows
-from pgrepl.server.channel import LARGE_MESSAGE, SMALL_MESSAGE, Body, Channel, ConnectionLost
-from pgrepl.server.connection_process import SIGNALS, SessionProcess
-from pgrepl.server.copying import WireCopy
+from pgrepl.query.result import Result, StreamedRows
+from pgrepl.server import connection_process, messages
+from pgrepl.server.channel import LARGE_MESSAGE, SMALL_MESSAGE, Body, Channel, ConnectionLost, WireCopy
+from pgrepl.server.connection_process import SIGNALS, IdleSession, SessionProcess, idle_session_of, may_be_released
 from pgrepl.server.extended import Extended
-from pgrepl.server.idle_session import IdleSession, idle_session_of, may_be_released
 from pgrepl.server.session_log import SessionLog
+from pgrepl.statements.run import run
+from pgrepl.types.input_checks import bytes_to_text, codec, of_client, text_to_bytes
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
     from pgrepl.replication.log import ServerLog
 
 _INT32 = struct.Struct("!i")
@@ -121,7 +122,7 @@ class Backend:
         self.replicates = False  # it is a walsender that sends changes (replication_active)
         self.is_stopping = False  # the server shuts down, and only walsenders are left (got_STOPPING)
         session.is_woken_by_signal = True
-        if process_title.setter() is not None:
+        if connection_process.setter() is not None:
             session.on_command = self.show_command
         session.on_wait = self._show_wait
         session.reload_others = partial(_tell_postmaster, process.postmaster)
@@ -140,33 +141,27 @@ class Backend:
         """A text in the client's encoding."""
         if text.isascii():
             return text.encode()
-        from pgrepl.types.encodings import text_to_bytes
-
         return text_to_bytes(text, self._encoding())
 
     def _encode_report(self, text: str) -> bytes:
         """A text of a message; a character that the client's encoding does not have is a question mark."""
         if text.isascii():
             return text.encode()
-        from pgrepl.types.encodings import codec
-
         return text.encode(codec(self._encoding()), "replace")
 
     def _encoding(self) -> str:
-        from pgrepl.types.encodings import of_client
-
         settings = self.session.settings
         return of_client(settings.get("client_encoding"), settings.get("server_encoding"))
 
     def on_report(self, report: Report) -> None:
         """A notice goes out at once."""
-        self.channel.send(b"N", reports.of_notice(report, self._encode_report))
+        self.channel.send(b"N", messages.of_notice(report, self._encode_report))
         self.channel.flush()
 
     def tell_error(self, error: PgError) -> None:
         """An error goes out at once, whatever the client still sends (send_message_to_frontend)."""
         self.log.report(error.report)
-        self.channel.send(b"E", reports.of_error(error, self._encode_report))
+        self.channel.send(b"E", messages.of_error(error, self._encode_report))
         self.channel.flush()
 
     def greet(self, pid: int, key: bytes) -> None:
@@ -238,7 +233,9 @@ class Backend:
     def show_command(self, activity: str) -> None:
         """Show in the process's title what the session does: a command's tag, or that it is idle."""
         if self.session.settings.value("update_process_title"):
-            process_title.show(f"{process_title.of_session(self._about, self.session.database.name)} {activity}")
+            connection_process.show(
+                f"{connection_process.of_session(self._about, self.session.database.name)} {activity}"
+            )
 
     # --- signals --------------------------------------------------------------------------------------------------
 
@@ -261,7 +258,7 @@ class Backend:
         """Apply what ALTER SYSTEM has changed, before the next statement."""
         self._reloads = False
         with reading(self.session):
-            system_settings.reload(self.session)
+            login.reload(self.session)
 
     def _on_terminate(self, _signal: int, frame: FrameType | None) -> None:
         if self._terminated:  # activity.send_signal sends it twice
@@ -441,8 +438,6 @@ class Backend:
             self._extended.before_change()
         if self._commands is not None and self._commands(text):
             return
-        from pgrepl.statements.run import run
-
         self.log.query(text)
         self.session.streams = True
         empty = True
@@ -452,7 +447,7 @@ class Backend:
                 empty = False
                 formats = (1,) if result.binary else ()
                 if result.columns is not None:
-                    self.channel.send(b"T", rows.description(result.columns, formats, self.encode))
+                    self.channel.send(b"T", messages.description(result.columns, formats, self.encode))
                 self.send_rows(result, formats)
         finally:
             self.session.streams = False
@@ -463,8 +458,6 @@ class Backend:
     def decode(self, data: bytes) -> str:
         if data.isascii():
             return data.decode()
-        from pgrepl.types.encodings import bytes_to_text
-
         return bytes_to_text(data, self._encoding())
 
     def results(self, found: Iterator[Result]) -> Iterator[Result]:
@@ -481,7 +474,7 @@ class Backend:
         """Send a result's rows and its command tag."""
         tag = result.tag or ""
         if result.columns is not None:
-            encoder = rows.RowEncoder(result.columns, formats, self.session.text_style, self.encode)
+            encoder = messages.RowEncoder(result.columns, formats, self.session.text_style, self.encode)
             count = 0
             for portion in self.portions(result):
                 count += len(portion)
@@ -515,9 +508,7 @@ def _as_error(problem: Exception) -> PgError:
     """A defect of pgrepl, or what Spark says, is an error like others, also while rows are sent."""
     if isinstance(problem, PgError):
         return problem
-    from pgrepl.api.opened import internal_error
-
-    error = jobs.pg_error(problem) or internal_error(problem)
+    error = interrupts.pg_error(problem) or internal_error(problem)
     error.__cause__ = problem
     return error
 

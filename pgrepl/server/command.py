@@ -1,4 +1,11 @@
-"""`pgrepl serve`: the command line of the server."""
+"""Loads what nearly every session needs, before the first backend is forked: backends share its memory, and start in
+milliseconds.
+
+The server's own processes: one that applies what publishers of this catalog's subscriptions send, with autovacuum
+beside it, which is what `pgrepl apply --follow` is; and one that has the JVM which all others use.
+
+`pgrepl serve`: the command line of the server.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +13,131 @@ import os
 import pwd
 import secrets
 import signal
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from pgrepl.errors import PgError
-from pgrepl.server.settings import ServerSettings, make_access_files, server_settings
-from pgrepl.shell.subcommand import FAILURE, OK, on_spark, run
+from pgrepl.api.opened import OpenedSession
+from pgrepl.api.rounds import launched, stoppable, vacuuming
+from pgrepl.catalog.facts import activity
+from pgrepl.ground.errors import PgError
+from pgrepl.replication.log import ServerLog
+from pgrepl.server.settings import ServerSettings, ServerState, make_access_files, server_settings
+from pgrepl.shell.commands.subcommand import FAILURE, OK, on_spark, run
 
 if TYPE_CHECKING:
     import ssl
 
-    from pgrepl.replication.log import ServerLog
+    from pgrepl.engine.spark_shared import HostChannel
+    from pgrepl.replication.subscriber.attach import Round
+    from pgrepl.replication.subscriber.launcher import SubscriptionToServe
+    from pgrepl.replication.subscriber.worker import Worker
     from pgrepl.server.iceberg.access import Access
     from pgrepl.server.postmaster import AuxiliaryProcess
+
+_STATEMENTS = (
+    "CREATE TABLE t (a int PRIMARY KEY, b text, c numeric(9,2) DEFAULT 1, d timestamptz DEFAULT now())",
+    "INSERT INTO t (a, b) VALUES (1, 'x'), (2, NULL) ON CONFLICT DO NOTHING RETURNING a",
+    "UPDATE t SET b = b || 'y', c = c + 1 WHERE a = 1",
+    "SELECT a, count(*), sum(c) FROM t x WHERE EXISTS (SELECT FROM t y WHERE y.a = x.a) GROUP BY a ORDER BY 1",
+    "SELECT c.relname, n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_index i ON"
+    " i.indrelid = c.oid WHERE c.relname ~ '^t$' AND pg_table_is_visible(c.oid)",
+    "CREATE PUBLICATION p FOR TABLE t WHERE (a > 1)",
+    "SELECT pg_create_logical_replication_slot('s', 'pgoutput')",
+    "DELETE FROM t WHERE a = 2",
+    "SELECT pg_logical_slot_get_binary_changes('s', NULL, NULL, 'proto_version', '1', 'publication_names', 'p')",
+    "VACUUM t",  # into a file
+    "SELECT b FROM t WHERE a = 1",
+    "BEGIN ISOLATION LEVEL REPEATABLE READ",
+    # what a subscriber asks
+    "SELECT array_length(gpt.attrs, 1) = c.relnatts, pg_get_expr(gpt.qual, gpt.relid) FROM pg_publication p, LATERAL"
+    " pg_get_publication_tables(p.pubname) gpt, pg_class c WHERE c.oid = gpt.relid AND p.pubname IN ('p')",
+    "SELECT a.attname, a.attnum = ANY(i.indkey) FROM pg_attribute a LEFT JOIN pg_index i ON i.indexrelid ="
+    " pg_get_replica_identity_index('t'::regclass) WHERE a.attnum > 0::int2 AND a.attrelid = 't'::regclass",
+    "COPY t (a, b) TO '/dev/null'",
+    "COMMIT",
+)
+
+
+def load() -> None:
+    """Run some usual statements in a catalog of their own, and load what copies by whole columns."""
+    import pyarrow.compute
+    import pyarrow.parquet  # noqa: F401
+
+    from pgrepl.query import table_columns  # noqa: F401
+    from pgrepl.server import connection_process
+    from pgrepl.statements.describe import prepare
+
+    connection_process.setter()
+    with tempfile.TemporaryDirectory(prefix="pgrepl-") as folder:
+        opened = OpenedSession(f"{folder}/catalog.db", "postgres", "postgres")
+        try:
+            for statement in _STATEMENTS:
+                for result in opened.run(statement):
+                    list(result.rows)
+            prepare(opened.session, "SELECT b FROM t WHERE a = $1")
+        finally:
+            opened.close()
+
+
+# --- workers ----------------------------------------------------------------------------------------------------------
+
+
+_INTERVAL = 0.2  # seconds between two looks at a publisher that has nothing new
+
+
+class Stopped(BaseException):
+    """SIGTERM has come."""
+
+
+def worker_process(
+    catalog: str, settings: ServerSettings, log: ServerLog, log_file: str | None
+) -> Callable[[int], None]:
+    def run(place: int) -> None:
+        from pgrepl.backend import open_session
+        from pgrepl.catalog.store.opening import open_catalog
+
+        with stoppable([signal.SIGTERM, signal.SIGINT], lambda number: Stopped()):
+            opened = open_catalog(catalog, folder=str(settings.folder))
+            try:
+                session = open_session(opened, "postgres", "postgres")
+                session.settings.set_by_command_line(settings.given)
+                activity.show_process(place, "logical replication launcher")
+                with (
+                    launched(
+                        session, (), None if log_file is None else log.path, everywhere=True, keeps_leases=True
+                    ) as launcher,
+                    vacuuming(session, log.path),
+                ):
+                    launcher.follow(_INTERVAL, _round)
+            except Stopped:
+                return
+            finally:
+                opened.close()
+
+    return run
+
+
+def spark_process(way: HostChannel, log: ServerLog) -> Callable[[int], None]:
+    def run(place: int) -> None:
+        from pgrepl.engine.spark_host import Host
+
+        activity.show_process(place, "pgrepl spark")
+        Host(way, log.log).run()
+
+    return run
+
+
+def _round(_: SubscriptionToServe, worker: Worker) -> Round:
+    return worker.round()
+
+
+# --- command ----------------------------------------------------------------------------------------------------------
+
 
 _NO_URL = "pgrepl serve needs a catalog in a file, not on a database server"
 
@@ -96,7 +211,7 @@ def _pair(text: str) -> tuple[str, str]:
 def _prepared(path: str, folder: Path, data_path: str | None, given: dict[str, str]) -> ServerSettings:
     """Open the catalog, make it if there is none, and load what every session needs."""
     from pgrepl.backend import open_session
-    from pgrepl.catalog.opening import open_catalog
+    from pgrepl.catalog.store.opening import open_catalog
     from pgrepl.statements.run import run as run_statements
 
     catalog = open_catalog(path, data_path=data_path)
@@ -126,17 +241,14 @@ def _serve(
     ready: int | None,
 ) -> int:
     from pgrepl.api.rounds import server_log
-    from pgrepl.lake import spark
-    from pgrepl.server import preload
+    from pgrepl.engine import spark
     from pgrepl.server.authentication import AuthenticationConfig
     from pgrepl.server.connection import Server
     from pgrepl.server.hba import read_rules
     from pgrepl.server.http import listen
     from pgrepl.server.iceberg.access import Access
-    from pgrepl.server.monitoring.process import monitoring_process, while_starting
+    from pgrepl.server.monitoring import monitoring_process, while_starting
     from pgrepl.server.postmaster import AuxiliaryProcess, Postmaster
-    from pgrepl.server.state import ServerState
-    from pgrepl.server.workers import spark_process, worker_process
 
     log = server_log(log_file)
     tls = _tls(settings, "postgresql")
@@ -144,7 +256,7 @@ def _serve(
     state = ServerState()
     listening = None if settings.metrics is None else listen(settings.metrics, "statistics")
     with while_starting(listening, state):
-        preload.load()
+        load()
     with suppress(PgError):  # who connects is told
         read_rules(settings.hba_file)
     config = AuthenticationConfig(settings.hba_file, settings.ident_file, binding, secrets.token_bytes(32))
@@ -180,9 +292,9 @@ def _iceberg(
 ) -> AuxiliaryProcess:
     """The process that answers readers of Iceberg; its tokens hold as long as this server."""
     from pgrepl.server.http import listen
+    from pgrepl.server.iceberg.access import Storage
     from pgrepl.server.iceberg.process import iceberg_process
     from pgrepl.server.iceberg.routes import Routes
-    from pgrepl.server.iceberg.storage import Storage
     from pgrepl.server.postmaster import AuxiliaryProcess
 
     listening = listen(address, "readers of Iceberg")
@@ -193,7 +305,7 @@ def _iceberg(
 
 
 def _tls(settings: ServerSettings, protocol: str) -> ssl.SSLContext | None:
-    from pgrepl.server.tls import server_context
+    from pgrepl.server.startup import server_context
 
     if settings.certificate is None:
         return None
@@ -203,7 +315,7 @@ def _tls(settings: ServerSettings, protocol: str) -> ssl.SSLContext | None:
 def _certificate_hash(certificate: Path) -> bytes:
     import ssl
 
-    from pgrepl.server.scram import certificate_hash
+    from pgrepl.server.authentication import certificate_hash
 
     text = certificate.read_text()
     begin = text.index("-----BEGIN CERTIFICATE-----")

@@ -1,4 +1,7 @@
-"""A new connection in its process: start-up, authentication, the session (BackendInitialize, InitPostgres)."""
+"""The rows of pg_hba_file_rules and pg_ident_file_mappings (hbafuncs.c).
+
+A new connection in its process: start-up, authentication, the session (BackendInitialize, InitPostgres).
+"""
 
 from __future__ import annotations
 
@@ -6,34 +9,105 @@ import hmac
 import signal
 import socket
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pgrepl import memory
-from pgrepl.catalog import activity, parameters, processes, system_settings
-from pgrepl.catalog.parameter_values import parse
-from pgrepl.catalog.session import Session, SessionIdentity
-from pgrepl.catalog.transaction import reading
-from pgrepl.errors import PgError, Report
-from pgrepl.lake import footers
+from pgrepl.backend import HOOKS, open_session
+from pgrepl.catalog.facts import activity
+from pgrepl.catalog.facts.roles import is_superuser
+from pgrepl.catalog.locks import lock_file
+from pgrepl.catalog.session import login, parameters
+from pgrepl.catalog.session.parameters import parse
+from pgrepl.catalog.session.session import Session, SessionIdentity
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.opening import open_catalog
+from pgrepl.catalog.store.store import one
+from pgrepl.ground import memory
+from pgrepl.ground.errors import PgError, Report
+from pgrepl.lake.read import footers
 from pgrepl.replication.log import ServerLog
-from pgrepl.server import authentication, hba, hba_views, reports, startup
+from pgrepl.server import authentication, hba, messages, startup
 from pgrepl.server.backend_loop import Backend, by_administrator
 from pgrepl.server.channel import Channel, ConnectionLost
-from pgrepl.server.connection_process import ConnectionProcess, SessionProcess
-from pgrepl.server.idle_session import IdleSession
+from pgrepl.server.connection_process import ConnectionProcess, IdleSession, SessionProcess
 from pgrepl.server.postmaster import Arrival, Incoming, LaterArrival
 from pgrepl.server.settings import ServerSettings
 from pgrepl.server.startup import CancelRequest, StartupPacket
+from pgrepl.shell.connection import ConnectFailure, startup_settings
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.connection import Catalog
+    from pgrepl.catalog.store.connection import Catalog
+    from pgrepl.query.system.activity import Provider
 
     OpenCatalog = Callable[[], Catalog]
+
+_NO_GSSAPI = "hostgssenc record cannot match because GSSAPI is not supported by this build"
+
+
+def providers(hba_file: Path, ident_file: Path) -> Mapping[str, Provider]:
+    return {
+        "pg_hba_file_rules": partial(_rules, hba_file),
+        "pg_ident_file_mappings": partial(_mappings, ident_file),
+    }
+
+
+def _rules(file: Path, _: Session) -> Iterator[dict[str, Any]]:
+    return _rows(file, hba.read_rules, "rule_number", _rule)
+
+
+def _rule(rule: hba.Rule) -> dict[str, Any]:
+    return {
+        "type": rule.kind,
+        "database": [word.text for word in rule.databases], "user_name": [word.text for word in rule.users],
+        "address": rule.address or None, "netmask": rule.mask, "auth_method": rule.method,
+        "options": _options(rule), "error": _NO_GSSAPI if rule.kind == "hostgssenc" else None,
+    }  # fmt: skip
+
+
+def _options(rule: hba.Rule) -> list[str] | None:
+    """As get_hba_options does; a certificate as the method asks for its user's name, too."""
+    given = dict(rule.options)
+    if rule.method == "cert":
+        given["clientcert"] = "verify-full"
+    return [f"{name}={given[name]}" for name in ("map", "clientcert") if name in given] or None
+
+
+def _mappings(file: Path, _: Session) -> Iterator[dict[str, Any]]:
+    return _rows(file, hba.read_mappings, "map_number", _mapping)
+
+
+def _mapping(line: hba.IdentLine) -> dict[str, Any]:
+    return {"map_name": line.name, "sys_name": line.system.text, "pg_username": line.role.text, "error": None}
+
+
+def _rows(file: Path, read: Any, number: str, shown: Callable[[Any], dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """A row of each line; those without an error are numbered."""
+    count = 0
+    for line in _read(read, file):
+        row: dict[str, Any] = {"error": line.message} if isinstance(line, hba.BadLine) else shown(line)
+        if row["error"] is None:
+            count += 1
+            row[number] = count
+        yield {"file_name": str(file), "line_number": line.line, **row}
+
+
+def _read(read: Any, file: Path) -> Any:
+    """A file that cannot be read is the statement's error here, and does not end the session."""
+    try:
+        return read(file)
+    except PgError as problem:
+        raise PgError(problem.sqlstate, problem.message) from None
+
+
+# --- connection -------------------------------------------------------------------------------------------------------
+
 
 _ANY_DATABASE = 5  # postgres: roles belong to no database
 _SHORT_KEY = 4  # bytes of a cancel key before protocol 3.2
@@ -68,12 +142,12 @@ class Server:
     def _tell(self, channel: Channel, error: PgError) -> None:
         self.log.report(error.report)
         with suppress(ConnectionLost):
-            channel.send(b"E", reports.of_error(error, str.encode))
+            channel.send(b"E", messages.of_error(error, str.encode))
             channel.flush()
 
     def _run(self, arrival: Arrival, process: SessionProcess) -> None:
         """A process of a session: for all of it, or until the session is released."""
-        processes.work_for(process.pid)
+        lock_file.work_for(process.pid)
         footers.keep_columns(max(memory.whole() // _COLUMNS // self.settings.max_connections, _FEWEST))
         catalog = self._opener(arrival)
         incoming = arrival.incoming()
@@ -94,8 +168,6 @@ class Server:
 
     def _resume(self, channel: Channel, incoming: Incoming, process: SessionProcess, catalog: OpenCatalog) -> None:
         """Resume a released session."""
-        from pgrepl.backend import HOOKS
-
         idle = IdleSession.loaded(process.state)
         session = idle.session(HOOKS, catalog())
         backend = Backend(channel, session, self.log, incoming.place, idle.about, process)
@@ -104,7 +176,7 @@ class Server:
 
     def _serve(self, backend: Backend, process: SessionProcess) -> None:
         session = backend.session
-        session.providers = hba_views.providers(self.auth_config.hba_file, self.auth_config.ident_file)
+        session.providers = providers(self.auth_config.hba_file, self.auth_config.ident_file)
         idle = None
         try:
             idle = backend.serve()
@@ -125,8 +197,6 @@ class Server:
         return self._catalog
 
     def _catalog(self) -> Catalog:
-        from pgrepl.catalog.opening import open_catalog
-
         return open_catalog(self.catalog, folder=str(self.settings.folder))
 
     def _begin(self, channel: Channel, incoming: Incoming, process: SessionProcess, catalog: OpenCatalog) -> None:
@@ -151,8 +221,6 @@ class Server:
         self._serve(backend, process)
 
     def _enter(self, channel: Channel, packet: StartupPacket, incoming: Incoming, catalog: Catalog) -> Session:
-        from pgrepl.backend import HOOKS
-
         client = authentication.client_of(channel.connection, packet.database, packet.user, replication=False)
         outside = Session(HOOKS, catalog, SessionIdentity(database=_ANY_DATABASE))
         says = self._logs_connections(outside)
@@ -172,15 +240,13 @@ class Server:
         parameter = parameters.find("log_connections")
         assert parameter is not None
         with reading(outside):
-            text = {**dict(system_settings.stored(outside)), **self.settings.given}.get(parameter.name)
+            text = {**dict(login.stored(outside)), **self.settings.given}.get(parameter.name)
         return text is not None and bool(parse(parameter, text))
 
     def _admitted(
         self, channel: Channel, catalog: Catalog, client: hba.Client, packet: StartupPacket, incoming: Incoming
     ) -> Session:
         """The session, once the role may enter the database and there is room for it."""
-        from pgrepl.backend import open_session
-
         waiting: list[Report] = []
         settings = {**settings_in(packet.options), **packet.settings}
         session = open_session(catalog, packet.database, packet.user, on_report=waiting.append, settings=settings)
@@ -192,13 +258,11 @@ class Server:
 
             check_may_replicate(session)
         for report in waiting:
-            channel.send(b"N", reports.of_notice(report, str.encode))
+            channel.send(b"N", messages.of_notice(report, str.encode))
         return session
 
     def _check_room(self, session: Session, incoming: Incoming) -> None:
         """Keep the last connections for those whom they are reserved for."""
-        from pgrepl.catalog.roles import is_superuser
-
         left = self.settings.max_connections - incoming.clients
         if left <= self.settings.superuser_reserved and not is_superuser(session, session.role):
             text = "remaining connection slots are reserved for roles with the SUPERUSER attribute"
@@ -207,10 +271,6 @@ class Server:
 
     def _check_limits(self, session: Session) -> None:
         """CONNECTION LIMIT of the role and of the database."""
-        from pgrepl.catalog import tables
-        from pgrepl.catalog.roles import is_superuser
-        from pgrepl.catalog.store import one
-
         table = activity.table()
         if table is None:
             return
@@ -263,8 +323,6 @@ def _about(channel: Channel, packet: StartupPacket) -> dict[str, object]:
 
 def settings_in(text: str) -> Mapping[str, str]:
     """The settings in the options of a start-up packet: `-c name=value`."""
-    from pgrepl.shell.connection import ConnectFailure, startup_settings
-
     try:
         return startup_settings(text)
     except ConnectFailure as failure:

@@ -1,4 +1,6 @@
-"""The process that a client knows by its PID: it keeps the connection while processes with the session come and go.
+"""What `ps` shows of the server's processes, if the package setproctitle is there (ps_status.c).
+
+The process that a client knows by its PID: it keeps the connection while processes with the session come and go.
 
 A session that has answered a question has some 15 MB of memory of its own: every object of the postmaster's that it has
 looked at is on a page that it had to copy. When it has been idle for `pgrepl.idle_session_release` its process notes
@@ -6,21 +8,66 @@ what makes the session (idle_session.py), and ends: the session is released. The
 anything, and takes 3 MB. When the client speaks again it forks the next process, which resumes the session.
 
 Signals go to the connection's process, which passes them on.
+
+An idle session without its process: the next process resumes it (connection_process.py).
+
+A session that has more than this is never released: a transaction, a cursor, temporary relations, channels that it
+listens to, locks, a replication origin, the seed of its random numbers, a Spark of its own, TLS.
 """
 
 from __future__ import annotations
 
 import os
+import pickle
 import select
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from types import FrameType
+from typing import TYPE_CHECKING, Any
 
-from pgrepl.processes import end_with_parent
-from pgrepl.server import process_title
+from pgrepl.catalog.facts import sequences as sequence_positions
+from pgrepl.catalog.session.context import Block
+from pgrepl.catalog.session.session import Session, SessionIdentity
+from pgrepl.expr.functions.misc import is_seeded
+from pgrepl.ground import interrupts
+from pgrepl.ground.processes import end_with_parent
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.store.connection import Catalog
+    from pgrepl.statements.prepared import PreparedStatement
+
+
+@cache
+def setter() -> Callable[[str], None] | None:
+    """The package's function; None: it is not there. It is looked for before the first process is forked."""
+    try:
+        from setproctitle import setproctitle
+    except ImportError:
+        return None
+    found: Callable[[str], None] = setproctitle
+    return found
+
+
+def show(title: str) -> None:
+    """Have `ps` show it instead of the command line (set_ps_display)."""
+    found = setter()
+    if found is not None:
+        found(f"pgrepl: {title}")
+
+
+def of_session(about: Mapping[str, Any], database: str) -> str:
+    """What stays the same in a session's title: who is connected to what, and from where (init_ps_display)."""
+    kind = "walsender " if about.get("backend_type") == "walsender" else ""
+    place = f"{about['client_addr']}({about['client_port']})" if "client_addr" in about else "[local]"
+    return f"{kind}{about['usename']} {database} {place}"
+
+
+# --- connection process -----------------------------------------------------------------------------------------------
+
 
 SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 _TERMINATE = b"X\0\0\0\4"  # the message with which a client leaves
@@ -63,7 +110,7 @@ class ConnectionProcess:
     def run(self) -> None:
         """Run the session until it has ended. Raises SystemExit in the session's processes."""
         postmaster = os.getppid()
-        process_title.show("client connection")
+        show("client connection")
         if not hasattr(os, "memfd_create"):
             self._serve(SessionProcess(os.getpid(), postmaster))
             return
@@ -154,3 +201,65 @@ def _blocked() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+# --- idle session -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class IdleSession:
+    """A session, and what its client knows of it."""
+
+    database: int
+    authenticated_user: int
+    settings: tuple[Any, ...]
+    prepared: dict[str, Any]
+    sequences: tuple[dict[int, int], int | None]  # currval and lastval
+    unnamed: PreparedStatement | None  # by the protocol
+    told: dict[str, str]  # the settings that the client has been told
+    about: Mapping[str, Any]  # what stays the same in pg_stat_activity
+
+    def dumped(self) -> bytes:
+        return pickle.dumps(self)
+
+    @staticmethod
+    def loaded(data: bytes) -> IdleSession:
+        found = pickle.loads(data)
+        assert isinstance(found, IdleSession)
+        return found
+
+    def session(self, hooks: Any, catalog: Catalog) -> Session:
+        """The session, which was let in long ago."""
+        session = Session(hooks, catalog, SessionIdentity(self.database, self.authenticated_user))
+        session.settings.take_kept(self.settings)
+        session.prepared.update(self.prepared)
+        used = sequence_positions.used(session)
+        used.values, used.last = dict(self.sequences[0]), self.sequences[1]
+        return session
+
+
+def may_be_released(session: Session) -> bool:
+    """Is there nothing in the session that only its process has?"""
+    transaction = session.transaction
+    return (
+        transaction.block is Block.NONE
+        and not transaction.portals
+        and not (transaction.notifications is not None and transaction.notifications.channels)
+        and not transaction.locks.of_session
+        and not session.temporary_schema
+        and not session.at_close
+        and session.origin is None
+        and not is_seeded(session)
+        and (interrupts.is_shared() or not interrupts.started())
+    )
+
+
+def idle_session_of(
+    session: Session, unnamed: PreparedStatement | None, told: dict[str, str], about: Mapping[str, Any]
+) -> IdleSession:
+    used = sequence_positions.used(session)
+    sequences, settings = (used.values, used.last), session.settings.kept()
+    who = session.database_oid, session.authenticated_user
+    prepared = {name: replace(each, valid=None) for name, each in session.prepared.items()}
+    unnamed = None if unnamed is None else replace(unnamed, valid=None)
+    return IdleSession(*who, settings, prepared, sequences, unnamed, told, about)

@@ -14,25 +14,35 @@ from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from pgrepl.catalog.context import Block
-from pgrepl.catalog.transaction import statement
-from pgrepl.errors import PgError
-from pgrepl.expr.parameters import not_read, portal_name, quoted
-from pgrepl.expr.rewrite import expand_views
-from pgrepl.query.portal import Declared, PassingRows, Portal, Row, close_portal, reads_table
-from pgrepl.query.result import Result, ResultColumn
-from pgrepl.query.streamed import StreamedRows
-from pgrepl.server import rows
-from pgrepl.server.arguments import counted, formats_for, text_of
+from pgrepl.catalog.session.context import Block
+from pgrepl.catalog.session.transaction import aborted, reading, statement
+from pgrepl.expr.analyse.kinds import not_read, portal_name, quoted
+from pgrepl.expr.analyse.lookup import existing_type, read_value
+from pgrepl.expr.rewrite.views import expand_views
+from pgrepl.ground.errors import PgError
+from pgrepl.query.portal import Declared, PassingRows, Portal, PortalRow, close_portal, reads_table
+from pgrepl.query.result import Result, ResultColumn, StreamedRows
+from pgrepl.server import messages
+from pgrepl.server.messages import counted, formats_for, text_of
 from pgrepl.sql.nodes import FetchStmt
+from pgrepl.statements.describe import described, prepare
+from pgrepl.statements.prepared import (
+    PreparedStatement,
+    check_constants,
+    find_prepared,
+    is_unchanged,
+    keep_prepared,
+    revalidate,
+)
+from pgrepl.statements.run import portal_moment, run_prepared, run_within
+from pgrepl.statements.transaction import fetched_columns
 from pgrepl.types import oids
 from pgrepl.types.text import read_null
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Parameter, Session
+    from pgrepl.catalog.session.session import Parameter, Session
     from pgrepl.server.channel import Body, Channel
     from pgrepl.server.session_log import SessionLog
-    from pgrepl.statements.plan_cache import PreparedStatement
 
 _UINT32 = struct.Struct("!I")
 # statements that run in no transaction block (PreventInTransactionBlock)
@@ -173,8 +183,6 @@ class Extended:
 
     def _look_at(self, portal: BoundPortal) -> None:
         """Note what a query is to see that is executed later: what there is now (PortalStart)."""
-        from pgrepl.statements.run import portal_moment
-
         if portal.only_reads is None:
             found = portal_moment(self._client.session, portal.prepared, portal.parameters)
             portal.only_reads = found is not None
@@ -208,8 +216,6 @@ class Extended:
 
     def _begin(self, portal: BoundPortal) -> None:
         """Begin the portal's query as part of the running statement."""
-        from pgrepl.statements.run import run_within
-
         session = self._client.session
         before = session.result_formats, session.keeps_values
         session.result_formats, session.keeps_values = portal.kept_formats, False
@@ -222,9 +228,6 @@ class Extended:
 
     def _parse(self, body: Body) -> None:
         client = self._client
-        from pgrepl.statements.describe import prepare
-        from pgrepl.statements.plan_cache import keep_prepared
-
         name = client.decode(body.string())
         text = client.decode(body.string())
         given = [body.uint32() for _ in range(counted(body))]
@@ -240,8 +243,6 @@ class Extended:
         client.channel.send(b"1")
 
     def _statement(self, name: str) -> PreparedStatement:
-        from pgrepl.statements.plan_cache import find_prepared
-
         if name:
             return find_prepared(self._client.session, name)
         if self.unnamed is None:
@@ -282,7 +283,7 @@ class Extended:
         each = zip(values, formats_for(formats, count), strict=True)
         columns, parameters = self._bound(prepared, portal, list(each))
         if columns is not None:
-            rows.check_count(results, len(columns))
+            messages.check_count(results, len(columns))
         client.session.transaction.portals[portal] = self._opened(portal, prepared, parameters, results, columns)
         client.log.bind_ends(prepared, portal, parameters)
         client.channel.send(b"2")
@@ -307,7 +308,7 @@ class Extended:
             found.rows = PassingRows(partial(self._values, found))
         return found
 
-    def _values(self, portal: BoundPortal, size: int) -> Sequence[Row]:
+    def _values(self, portal: BoundPortal, size: int) -> Sequence[PortalRow]:
         """The portal's next rows, for FETCH, which may be the first to run it."""
         session = self._client.session
         if portal.error is not None:
@@ -320,7 +321,7 @@ class Extended:
         types = [typoid for _, typoid, _ in portal.columns]
         return [
             [
-                None if text is None else rows.value_of(text, typoid, style)
+                None if text is None else messages.value_of(text, typoid, style)
                 for typoid, text in zip(types, row, strict=True)
             ]
             for row in found
@@ -335,10 +336,6 @@ class Extended:
         unchanged = self._is_unchanged(prepared)
         if not values and unchanged:
             return prepared.sent_columns, ()
-        from pgrepl.catalog.transaction import reading
-        from pgrepl.expr.lookup import existing_type, read_value
-        from pgrepl.statements.plan_cache import check_constants, revalidate
-
         session = self._client.session
         found: list[Parameter] = []
         with nullcontext() if unchanged else reading(session):
@@ -369,8 +366,6 @@ class Extended:
 
     def _is_unchanged(self, prepared: PreparedStatement) -> bool:
         """Whether a statement is as it was checked last, and can be bound without the catalog."""
-        from pgrepl.statements.plan_cache import is_unchanged
-
         if prepared.has_constants or not _PLAIN.issuperset(prepared.types):
             return False
         return is_unchanged(self._client.session, prepared)
@@ -380,8 +375,6 @@ class Extended:
         return quoted(text, int(self._client.session.settings.value("log_parameter_max_length_on_error")))
 
     def _check_not_aborted(self, prepared: PreparedStatement) -> None:
-        from pgrepl.catalog.transaction import aborted
-
         if self._client.session.transaction.block is Block.ABORTED and not prepared.ends_block:
             raise aborted()
 
@@ -411,16 +404,12 @@ class Extended:
         if columns is None:
             channel.send(b"n")
         else:
-            channel.send(b"T", rows.description(columns, formats, self._client.encode))
+            channel.send(b"T", messages.description(columns, formats, self._client.encode))
 
     def _described(self, prepared: PreparedStatement) -> tuple[ResultColumn, ...] | None:
-        from pgrepl.statements.describe import described
-
         return None if prepared.columns is None else described(self._client.session, prepared)
 
     def _columns(self, cursor: Portal) -> tuple[ResultColumn, ...]:
-        from pgrepl.statements.cursor import fetched_columns
-
         return fetched_columns(self._client.session, cursor)
 
     def _check_describable(self, prepared: PreparedStatement) -> None:
@@ -477,8 +466,6 @@ class Extended:
     def _execute_cursor(self, cursor: Portal, limit: int) -> None:
         """Execute a cursor of DECLARE: send the rows as FETCH finds them, in text format whatever DECLARE says, as only
         FETCH heeds BINARY."""
-        from pgrepl.statements.plan_cache import PreparedStatement
-
         transaction = self._client.session.transaction
         fetch = FetchStmt(cursor.name, count=limit if limit > 0 else None)
         prepared = PreparedStatement("", cursor.declared.text, fetch, transaction.statement_now, from_sql=False)
@@ -499,8 +486,6 @@ class Extended:
 
     def _run(self, portal: BoundPortal) -> bool:
         """Run the portal's statement; whether there is a result."""
-        from pgrepl.statements.run import run_prepared
-
         client = self._client
         session, prepared = client.session, portal.prepared
         self._executed += 1
@@ -536,7 +521,7 @@ class Extended:
             portal.is_done = True
             client.complete(result.tag or "")
             return
-        encoder = rows.RowEncoder(result.columns, portal.formats, client.session.text_style, client.encode)
+        encoder = messages.RowEncoder(result.columns, portal.formats, client.session.text_style, client.encode)
         sent = 0
         while limit is None or sent < limit:
             with client.running():

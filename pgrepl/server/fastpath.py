@@ -7,18 +7,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.context import Block
-from pgrepl.catalog.routines import routine
-from pgrepl.catalog.transaction import aborted, reading
-from pgrepl.errors import PgError
+from pgrepl.catalog.facts.routines import routine
+from pgrepl.catalog.session.context import Block
+from pgrepl.catalog.session.transaction import aborted, reading
+from pgrepl.expr.analyse.lookup import read_value
+from pgrepl.ground.errors import PgError
 from pgrepl.query.result import Result
-from pgrepl.server import rows
-from pgrepl.server.arguments import counted, formats_for, text_of
-from pgrepl.sql.quote import quote_identifier
+from pgrepl.server import messages
+from pgrepl.server.messages import counted, formats_for, text_of
+from pgrepl.sql.keywords import quote_identifier
+from pgrepl.statements.run import run_prepared
 from pgrepl.types.text import read_null
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Parameter
+    from pgrepl.catalog.session.session import Parameter
     from pgrepl.server.channel import Body
     from pgrepl.server.extended import Client
     from pgrepl.types.builtin import Proc
@@ -58,8 +60,6 @@ def _function(client: Client, oid: int) -> Proc:
 
 def _arguments(client: Client, called: Proc, body: Body) -> list[Parameter]:
     """As parse_fcall_arguments does."""
-    from pgrepl.expr.lookup import read_value
-
     formats = [body.int16() for _ in range(counted(body))]
     count = counted(body)
     if count != called.nargs:
@@ -87,7 +87,6 @@ def _arguments(client: Client, called: Proc, body: Body) -> list[Parameter]:
 def _computed(client: Client, called: Proc, parameters: Sequence[Parameter]) -> str | None:
     """The text of what the function returns, with its value."""
     from pgrepl.statements.describe import prepare
-    from pgrepl.statements.run import run_prepared
 
     session = client.session
     words = [f"${number}" for number in range(1, len(parameters) + 1)]
@@ -112,6 +111,6 @@ def _computed(client: Client, called: Proc, parameters: Sequence[Parameter]) -> 
 
 
 def _sent(client: Client, text: str, typoid: int, form: int) -> bytes:
-    encode = rows.binary_form(typoid, client.session.text_style, client.encode) if form else client.encode
+    encode = messages.binary_form(typoid, client.session.text_style, client.encode) if form else client.encode
     sent = encode(text)
     return _INT32.pack(len(sent)) + sent

@@ -11,13 +11,14 @@ read again for each new connection, so that no reload is needed.
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 
 METHODS = ("trust", "reject", "peer", "scram-sha-256", "md5", "password", "cert")
 KINDS = ("local", "host", "hostssl", "hostnossl", "hostgssenc", "hostnogssenc")
@@ -294,8 +295,6 @@ def _fits_address(rule: Rule, address: Address | None) -> bool:
 
 def _is_own(address: Address) -> bool:
     """Whether it is an address of this machine. `samenet` means the same here: Python cannot tell a network's mask."""
-    import socket
-
     if address.is_loopback:
         return True
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
@@ -309,8 +308,6 @@ def _is_own(address: Address) -> bool:
 
 def _has_name(address: Address, name: str) -> bool:
     """Whether the address has the host's name, and the name that address (hostname_match)."""
-    import socket
-
     try:
         found = socket.gethostbyaddr(str(address))[0]
         if not (found.lower() == name.lower() or (name.startswith(".") and found.lower().endswith(name.lower()))):

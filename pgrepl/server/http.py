@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 
 MOST = 64  # connections that are open together
 _BACKLOG = 128

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING
 
 from pgrepl.api.overview import Overview, overview, visible
 from pgrepl.api.overview_history import History
-from pgrepl.catalog.transaction import reading
-from pgrepl.errors import PgError
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.ground.errors import PgError
 from pgrepl.server.http import Answer, Request
 from pgrepl.server.iceberg.access import Access, BadGrant, Unauthorized, Visitor
 from pgrepl.server.iceberg.routes import STATUS
-from pgrepl.server.monitoring.collect import of_publishers
-from pgrepl.server.monitoring.exposition import Family
+from pgrepl.server.metrics import Family, of_publishers
 from pgrepl.shell.page.render import page, policy
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 _CHALLENGE = ("WWW-Authenticate", 'Basic realm="pgrepl", charset="UTF-8"')
 _ALWAYS = (

@@ -32,15 +32,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from pgrepl.catalog import activity
-from pgrepl.catalog.activity import ActivityTable
-from pgrepl.errors import PgError
-from pgrepl.processes import end_with_parent
+from pgrepl.catalog.facts import activity
+from pgrepl.catalog.facts.activity import ActivityTable
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.processes import end_with_parent
 from pgrepl.replication.log import ServerLog
-from pgrepl.server import huge_pages, process_title
-from pgrepl.server.notify import notify
-from pgrepl.server.settings import ServerSettings
-from pgrepl.server.state import RUNNING, STOPPING, ServerState
+from pgrepl.server import connection_process
+from pgrepl.server import settings as huge_pages
+from pgrepl.server.settings import RUNNING, STOPPING, ServerSettings, ServerState, notify
 
 _BACKLOG = 256  # connections that wait to be accepted
 _SPARE = 2.0  # times as many processes as connections: those that are being refused
@@ -474,7 +473,7 @@ class Postmaster:
 
 
 def _run(own: AuxiliaryProcess, place: int) -> None:
-    process_title.show(own.name)
+    connection_process.show(own.name)
     own.run(place)
 
 

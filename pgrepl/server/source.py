@@ -13,7 +13,7 @@ import sys
 from types import CodeType, FrameType
 from typing import NamedTuple
 
-from pgrepl.errors import PgError, Report
+from pgrepl.ground.errors import PgError, Report
 
 # by SQLSTATE and how the message begins
 _ROUTINES = (
@@ -51,8 +51,8 @@ _ROUTINES = (
 )
 # of names in a query, by the module that looks for them; definitions have other functions
 _ROUTINES_OF_NAMES = {
-    ("42P01", "expr/from_clause.py"): "parserOpenTable",
-    ("42703", "expr/analyze.py"): "errorMissingColumn",
+    ("42P01", "expr/analyse/queries/query.py"): "parserOpenTable",
+    ("42703", "expr/analyse/analyze.py"): "errorMissingColumn",
 }
 _PACKAGE = os.path.dirname(os.path.dirname(__file__))
 _PASSING = frozenset(("notice", "of_notice", "on_report", "report"))  # functions that hand a report on

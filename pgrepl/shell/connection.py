@@ -1,7 +1,13 @@
-"""The shell's connection: one session in one catalog, with the attributes of psql's connections."""
+"""The character set of what the shell reads and prints: that of the client's encoding, as psql's pset.encoding.
+
+Bytes that are no characters become lone surrogates, and are printed as the bytes they were.
+
+The shell's connection: one session in one catalog, with the attributes of psql's connections.
+"""
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,15 +15,54 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from pgrepl.api.opened import OpenedSession, require_catalog
-from pgrepl.catalog.connection import without_password
-from pgrepl.errors import PgError, Report
-from pgrepl.shell import charset
+from pgrepl.catalog.store.connection import without_password
+from pgrepl.ground.errors import PgError, Report
+from pgrepl.types.input_checks import bytes_to_text, codec, of_client, text_to_bytes
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Parameter
+    from pgrepl.catalog.session.session import Parameter
     from pgrepl.query.result import Result
-    from pgrepl.replication.subscriber.catch_up import CatchUp
+    from pgrepl.replication.subscriber.follower import CatchUp
     from pgrepl.statements.run import Execute
+
+_UTF8 = "utf-8"
+_now = [_UTF8]  # Python's name of it
+
+
+def decoded(raw: bytes) -> str:
+    return raw.decode(_now[0], "surrogateescape")
+
+
+def encoded(text: str) -> bytes:
+    """The bytes of a text; a character that the encoding does not have is a question mark."""
+    if text.isascii():
+        return text.encode()
+    return text.encode(_now[0], "surrogateescape" if _now[0] == _UTF8 else _QUESTION)
+
+
+def follow(codec: str) -> None:
+    """Read and print in another character set from now on."""
+    _now[0] = codec
+
+
+def is_utf8() -> bool:
+    return _now[0] == _UTF8
+
+
+_QUESTION = "pgrepl_shell"
+
+
+def _bytes_or_question_marks(error: UnicodeError) -> tuple[bytes, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    wrong = error.object[error.start : error.end]
+    return b"".join([bytes([ord(c) - 0xDC00]) if "\udc80" <= c <= "\udcff" else b"?" for c in wrong]), error.end
+
+
+codecs.register_error(_QUESTION, _bytes_or_question_marks)
+
+
+# --- connection -------------------------------------------------------------------------------------------------------
+
 
 CATALOG_FILE = "catalog.db"
 _MAKING_ONE = "pgrepl -c 'CREATE DATABASE shop'"
@@ -63,7 +108,7 @@ def is_conninfo(text: str) -> bool:
 def at_host(target: ConnectTarget, own: ConnectTarget, options: Mapping[str, str]) -> ConnectTarget:
     """The target at another host: a folder with a catalog, or a catalog file. Without a host, or for this machine,
     the catalog is that of `own`."""
-    from pgrepl.replication.libpq.endpoints import ConnectionFailure, check_port, endpoints
+    from pgrepl.replication.endpoints import ConnectionFailure, check_port, endpoints
 
     try:
         endpoint = endpoints({name: value for name, value in options.items() if value})[0]
@@ -90,7 +135,7 @@ def at_host(target: ConnectTarget, own: ConnectTarget, options: Mapping[str, str
 
 def from_conninfo(target: ConnectTarget, own: ConnectTarget, conninfo: str) -> ConnectTarget:
     """The target with the values of a connection string."""
-    from pgrepl.replication.libpq.conninfo import FILES, ConninfoError, parse_conninfo
+    from pgrepl.replication.conninfo import FILES, ConninfoError, parse_conninfo
 
     try:
         options = parse_conninfo(conninfo)
@@ -196,30 +241,24 @@ class Connection(OpenedSession):
     def follow_encoding(self) -> bool:
         """Whether the client's encoding has all characters; the shell reads and prints in it."""
         if self.setting("client_encoding") == "UTF8":
-            charset.follow("utf-8")
+            follow("utf-8")
             return True
-        from pgrepl.types.encodings import codec, is_utf8
+        from pgrepl.types.input_checks import is_utf8
 
-        charset.follow(codec(self._encoding()))
+        follow(codec(self._encoding()))
         return is_utf8(self._encoding())
 
     def _encoding(self) -> str:
-        from pgrepl.types.encodings import of_client
-
         return of_client(self.setting("client_encoding"), self.setting("server_encoding"))
 
     def _valid(self, text: str) -> str:
         """The text, with an error for bytes that are no characters of the client's encoding."""
-        if not text.isascii() and not charset.is_utf8():
-            from pgrepl.types.encodings import bytes_to_text
-
-            return bytes_to_text(charset.encoded(text), self._encoding())
+        if not text.isascii() and not is_utf8():
+            return bytes_to_text(encoded(text), self._encoding())
         return text
 
     def _printable(self, result: Result) -> Result:
         """A result in the client's encoding, or the error for a character that it does not have."""
-        from pgrepl.types.encodings import text_to_bytes
-
         rows = list(result.rows)
         try:
             for column in result.columns or ():
@@ -264,9 +303,9 @@ class Connection(OpenedSession):
 
     def check_password(self, password: str) -> None:
         """ConnectFailure if the role has another password."""
-        from pgrepl.catalog.passwords import verify_password
-        from pgrepl.catalog.roles import role_row
-        from pgrepl.catalog.transaction import reading
+        from pgrepl.catalog.facts.passwords import verify_password
+        from pgrepl.catalog.facts.roles import role_row
+        from pgrepl.catalog.session.transaction import reading
 
         with reading(self.session):
             role = role_row(self.session, self.session.authenticated_user)
@@ -291,7 +330,7 @@ class Connection(OpenedSession):
         if self._catch_up is None:
             if self.session.transaction.block.name != "NONE" or not self.has_subscriptions():
                 return
-            from pgrepl.replication.subscriber.catch_up import CatchUp
+            from pgrepl.replication.subscriber.follower import CatchUp
 
             self._catch_up = CatchUp(self.session)
         self._catch_up.now()
@@ -300,15 +339,15 @@ class Connection(OpenedSession):
         """What has stopped the database's subscriptions, as warnings."""
         if self.lost is not None or (self._catch_up is None and not self.has_subscriptions()):
             return []
-        from pgrepl.catalog.transaction import reading
-        from pgrepl.replication.subscriber.stopped import stops
+        from pgrepl.catalog.session.transaction import reading
+        from pgrepl.replication.subscriber.state import stops
 
         with reading(self.session):
             return [stop.report("WARNING") for stop in stops(self.session)]
 
     def has_subscriptions(self) -> bool:
-        from pgrepl.catalog.subscription import subscriptions
-        from pgrepl.catalog.transaction import reading
+        from pgrepl.catalog.facts.subscription import subscriptions
+        from pgrepl.catalog.session.transaction import reading
 
         with reading(self.session):
             return bool(subscriptions(self.session))

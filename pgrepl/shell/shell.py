@@ -1,27 +1,35 @@
-"""The shell's state, psql's `pset`: connection, streams, variables, print options, options of the next query."""
+"""The shell's state, psql's `pset`: connection, streams, variables, print options, options of the next query.
+
+Ctrl-C: it cancels the running statement or the wait for input, and ends a script.
+
+A connection that was lost: psql's CheckConnection.
+"""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from types import FrameType
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from pgrepl import __version__
-from pgrepl.errors import Report
-from pgrepl.shell import output
-from pgrepl.shell.conditional import Conditionals
-from pgrepl.shell.connection import CATALOG_FILE, PORT, Connection, ConnectTarget
-from pgrepl.shell.input import CopySource, LineReader, standard_input
-from pgrepl.shell.lexer import Lexer, QueryBuffer, Quoting
-from pgrepl.shell.report import message_text
-from pgrepl.shell.streams import Stream, open_output
-from pgrepl.shell.table import PrintOptions, TableContent
+from pgrepl.ground import interrupts
+from pgrepl.ground.errors import PgError, Report
+from pgrepl.ground.interrupts import user_request
+from pgrepl.query import timeouts
+from pgrepl.shell import streams
+from pgrepl.shell.connection import CATALOG_FILE, PORT, ConnectFailure, Connection, ConnectTarget
+from pgrepl.shell.formats.table import PrintOptions, TableContent, message_text
+from pgrepl.shell.scripts.lexer import Lexer, QueryBuffer, Quoting
+from pgrepl.shell.scripts.slash_lexer import Conditionals
+from pgrepl.shell.streams import CopySource, LineReader, Stream, open_output, standard_input
 from pgrepl.shell.variables import Variables
 
 if TYPE_CHECKING:
-    from pgrepl.shell.statement_bar import StatementBar
+    from pgrepl.shell.progress import StatementBar
 
 SUCCESS, FAILURE, NO_CONNECTION, SCRIPT_ERROR = 0, 1, 2, 3  # exit codes
 PROGRAM = "pgrepl"
@@ -168,7 +176,7 @@ class Shell:
     ) -> bool:
         r"""Print a table on the query output. False, after a message: that failed."""
         stream = stream or self.query_out
-        output.print_table(table, options or self.options, stream, log=self.log_file)
+        streams.print_table(table, options or self.options, stream, log=self.log_file)
         stream.flush()
         if stream.error is not None:
             self.error(f"could not print result table: {stream.error.strerror}")
@@ -311,3 +319,87 @@ def _ends_early(value: str) -> bool:
     except UnicodeDecodeError as error:
         return error.end == len(raw) and error.reason == "unexpected end of data"
     return False
+
+
+# --- interrupt --------------------------------------------------------------------------------------------------------
+
+
+_doing: Literal["query", "input", "other"] = "other"
+
+
+def watch_for_interrupts(shell: Shell) -> None:
+    """Handle SIGINT as psql does."""
+
+    def interrupted(_signal: int, frame: FrameType | None) -> None:
+        if _doing == "input":
+            raise KeyboardInterrupt
+        shell.cancelled = True
+        if _doing == "query":
+            shell.end_bar()
+            shell.stderr.write("Cancel request sent\n")
+            timeouts.interrupt(user_request(), frame)
+
+    signal.signal(signal.SIGINT, interrupted)
+
+
+def cancels_query() -> _While:
+    """A context in which Ctrl-C makes the statement fail, as a cancel request does."""
+    return _While("query")
+
+
+def stops_waiting() -> _While:
+    """A context in which Ctrl-C raises KeyboardInterrupt, to end a wait for input."""
+    return _While("input")
+
+
+class _While:
+    __slots__ = ("_before", "_doing")
+
+    def __init__(self, doing: Literal["query", "input"]) -> None:
+        self._doing = doing
+
+    def __enter__(self) -> None:
+        global _doing
+        self._before, _doing = _doing, self._doing
+
+    def __exit__(self, *_: object) -> None:
+        global _doing
+        if self._doing == "query" and self._before != "query":
+            timeouts.stop()  # a pending interrupt must not reach what follows
+        _doing = self._before
+
+
+def cancelled() -> PgError:
+    """The error of Ctrl-C while the subscriptions catch up."""
+    interrupts.cancel()
+    return PgError("57014", "canceling statement due to user request")
+
+
+# --- lost -------------------------------------------------------------------------------------------------------------
+
+
+_CLOSED = (
+    "server closed the connection unexpectedly\n"
+    "\tThis probably means the server terminated abnormally\n"
+    "\tbefore or while processing the request."
+)
+
+
+def check_connection(shell: Shell, error: PgError) -> None:
+    """After a FATAL error connect a person anew, and end a script."""
+    connection = shell.connection
+    if connection is None or error.report.severity != "FATAL":
+        return
+    shell.info(_CLOSED)
+    if not shell.interactive:
+        shell.error("connection to server was lost")
+        raise SystemExit(NO_CONNECTION)
+    shell.stderr.write("The connection to the server was lost. Attempting reset: ")
+    try:
+        shell.connection = Connection(connection.target, shell.on_notice)
+        shell.stderr.write("Succeeded.\n")
+    except ConnectFailure:
+        shell.connection = None
+        shell.stderr.write("Failed.\n")
+    connection.close()
+    shell.sync_variables()

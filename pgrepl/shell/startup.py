@@ -12,8 +12,10 @@ from dataclasses import dataclass, field, replace
 
 from pgrepl import __version__
 from pgrepl.api.opened import internal_error
-from pgrepl.engine import never_spark
-from pgrepl.shell import interrupt
+from pgrepl.engine.choice import never_spark
+from pgrepl.ground.errors import PgError
+from pgrepl.shell import connection
+from pgrepl.shell import shell as interrupt
 from pgrepl.shell.connection import (
     CATALOG_FILE,
     DEFAULT_DATABASE,
@@ -25,8 +27,8 @@ from pgrepl.shell.connection import (
     is_conninfo,
     startup_settings,
 )
-from pgrepl.shell.lexer import Lexer
-from pgrepl.shell.outcome import Outcome
+from pgrepl.shell.scripts.lexer import Lexer
+from pgrepl.shell.scripts.slash_lexer import Outcome
 from pgrepl.shell.shell import (
     FAILURE,
     NO_CONNECTION,
@@ -130,8 +132,7 @@ def _run(shell: Shell, options: Sequence[tuple[str, str | None]], arguments: Seq
 
 
 def _configure_spark(shell: Shell, invocation: Invocation) -> None:
-    from pgrepl.errors import PgError
-    from pgrepl.lake import spark, spark_options
+    from pgrepl.engine import spark, spark_options
 
     try:
         given = spark_options.read_options(os.environ, invocation.master, invocation.remote, tuple(invocation.conf))
@@ -218,7 +219,7 @@ def _apply(shell: Shell, invocation: Invocation, name: str, value: str | None) -
         if not shell.variables.set(variable, text if equals else None):
             raise Exit(FAILURE)
     elif name == "pset":
-        from pgrepl.shell.pset import set_option
+        from pgrepl.shell.backslash.formatting import set_option
 
         option, equals, text = (value or "").partition("=")
         if not set_option(shell, option, text if equals else None, quiet=True):
@@ -232,7 +233,7 @@ def _apply(shell: Shell, invocation: Invocation, name: str, value: str | None) -
 
 
 def _show_help(shell: Shell, topic: str | None) -> None:
-    from pgrepl.shell.help import show_commands, show_options, show_variables
+    from pgrepl.shell.backslash.helping import show_commands, show_options, show_variables
 
     shell.set_options(pager=0)
     if topic in (None, "options"):
@@ -315,7 +316,7 @@ def _run_start_up_file(shell: Shell, invocation: Invocation) -> None:
     name = os.environ.get("PGREPLRC") or os.path.join("~", ".pgreplrc")
     name = os.path.expanduser(name)
     if os.access(name, os.R_OK):
-        from pgrepl.shell.mainloop import run_file
+        from pgrepl.shell.scripts.mainloop import run_file
 
         run_file(shell, name)
         shell.terse_messages = True
@@ -328,7 +329,7 @@ def _run_actions(shell: Shell, invocation: Invocation) -> int:
         return SCRIPT_ERROR
     for kind, text in invocation.actions:
         if kind == "file":
-            from pgrepl.shell.mainloop import run_file
+            from pgrepl.shell.scripts.mainloop import run_file
 
             status = run_file(shell, text)
         else:
@@ -345,7 +346,7 @@ def _run_actions(shell: Shell, invocation: Invocation) -> int:
 
 
 def _run_hidden(shell: Shell, query: str) -> bool:
-    from pgrepl.shell.execute import run_hidden
+    from pgrepl.shell.scripts.execute import run_hidden
 
     return run_hidden(shell, query) is not None
 
@@ -357,13 +358,13 @@ def _run_command(shell: Shell, text: str) -> bool:
     if shell.variables.word("ECHO") == "all":
         shell.say(text[1:] if slash else text)
     if not slash:
-        from pgrepl.shell.execute import send_query
+        from pgrepl.shell.scripts.execute import send_query
 
         return send_query(shell, text)
     from pgrepl.shell.backslash import handle_slash
 
     def run_file(shell: Shell, name: str | None, *, relative: bool = False) -> int:
-        from pgrepl.shell.mainloop import run_file
+        from pgrepl.shell.scripts.mainloop import run_file
 
         return run_file(shell, name, relative=relative)
 
@@ -374,15 +375,12 @@ def _run_command(shell: Shell, text: str) -> bool:
 
 def _argument_text(text: str) -> str:
     """An argument from its bytes, whatever the locale."""
-    from pgrepl.shell import charset
-
-    return charset.decoded(os.fsencode(text))
+    return connection.decoded(os.fsencode(text))
 
 
 def _run_prompt(shell: Shell, invocation: Invocation) -> int:
-    from pgrepl.shell.mainloop import MainLoop
-    from pgrepl.shell.person import PlainPerson
-    from pgrepl.shell.stale import check_stale
+    from pgrepl.shell.scripts.execute import check_stale
+    from pgrepl.shell.scripts.mainloop import MainLoop, PlainPerson
 
     shell.terse_messages = True
     if not shell.quiet:
@@ -392,7 +390,7 @@ def _run_prompt(shell: Shell, invocation: Invocation) -> int:
     _start_spark(shell)
     if invocation.no_line_editing:
         return MainLoop(shell, person=PlainPerson(shell)).run()
-    from pgrepl.shell.interactive import Terminal
+    from pgrepl.shell.prompt.interactive import Terminal
 
     with Terminal(shell) as terminal:
         return MainLoop(shell, person=terminal).run()
@@ -401,7 +399,7 @@ def _run_prompt(shell: Shell, invocation: Invocation) -> int:
 def _start_spark(shell: Shell) -> None:
     """Start Spark in the background while the person types."""
     if shell.connection is not None and not never_spark(shell.connection.session):
-        from pgrepl.lake import spark
+        from pgrepl.engine import spark
 
         spark.start_in_background()
 

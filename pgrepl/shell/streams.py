@@ -2,6 +2,11 @@
 
 Text is written in the client's encoding (charset.py). Standard output is buffered; a write to another stream flushes it
 first, so that both in one file are in order.
+
+Lines of a script as psql reads them with C's fgets: any bytes, cut at a NUL, the last one with or without its
+line end.
+
+Printing a table in the format of the options, on a stream, through the pager if it is long.
 """
 
 from __future__ import annotations
@@ -10,8 +15,12 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import IO, BinaryIO
 
-from pgrepl.shell import charset
+from pgrepl.ground.frozen import frozen
+from pgrepl.shell import connection
+from pgrepl.shell.formats.table import JSON_FORMATS, PrintOptions, TableContent
 
 _FLUSH_AT = 1 << 16
 
@@ -43,7 +52,7 @@ class Stream:
     def write(self, text: str) -> None:
         if not text:
             return
-        self._pending.append(charset.encoded(text))
+        self._pending.append(connection.encoded(text))
         self._size += len(text)
         if not self.buffered or self._size >= _FLUSH_AT:
             self.flush()
@@ -152,3 +161,163 @@ def pager(lines: int, setting: int, min_lines: int) -> PipeStream | None:
         return None
     sys.stdout.flush()
     return PipeStream(program)
+
+
+# --- input ------------------------------------------------------------------------------------------------------------
+
+
+_CHUNK = 1023  # the size of psql's reads; a NUL hides the rest of its chunk
+
+
+class ReadFailure(Exception):
+    """The operating system's reason why no line could be read."""
+
+
+class LineReader:
+    """A file of commands, in the client's encoding."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+
+    def read_line(self) -> str | None:
+        """The next line without its line end; None at the end of the file."""
+        line = b""
+        while True:
+            try:
+                read = self.file.readline()
+            except OSError as error:
+                raise ReadFailure(error.strerror or str(error)) from error
+            if not read:
+                return connection.decoded(line) if line else None
+            if b"\0" in read:
+                read = b"".join(read[at : at + _CHUNK].partition(b"\0")[0] for at in range(0, len(read), _CHUNK))
+            line += read
+            if line.endswith(b"\n"):
+                return connection.decoded(line[:-1])
+
+
+_STDIN: list[LineReader] = []
+
+
+def standard_input() -> LineReader:
+    """The one reader of standard input, so that its buffer is shared."""
+    if not _STDIN:
+        file = sys.stdin.buffer if sys.stdin is not None else open(0, "rb", closefd=False)  # noqa: SIM115
+        _STDIN.append(LineReader(file))
+    return _STDIN[0]
+
+
+@frozen
+class CopySource:
+    """The source of the rows of COPY FROM STDIN."""
+
+    file: IO[bytes]
+    own: bool  # it is the source of the commands, too, so that its lines are counted
+    path: str | None = None
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.file.isatty()
+
+
+# --- output -----------------------------------------------------------------------------------------------------------
+
+
+# COLUMNS at the start: line editing may set it later
+_ENVIRONMENT_COLUMNS = os.environ.get("COLUMNS", "")
+
+
+def print_table(
+    table: TableContent, options: PrintOptions, stream: Stream, *, is_pager: bool = False, log: Stream | None = None
+) -> None:
+    """Print a table (printTable). `is_pager`: the stream is a pager already; `log` gets an aligned copy."""
+    if log is not None:
+        log.write(_aligned(table, options, log, False)[0])
+    stream.error = None
+    if options.format in ("aligned", "wrapped"):
+        if options.expanded == "on" or (options.expanded == "auto" and is_pager):
+            text, lines = _expanded(table, options, stream, is_pager)
+        else:
+            text, lines = _aligned(table, options, stream, is_pager)
+    else:
+        text = _renderer(options)(table, options)
+        lines = _line_count(table, options, options.expanded == "on")
+    target: Stream = stream
+    if stream.is_stdout and not is_pager:
+        target = pager(lines, options.pager, options.pager_min_lines) or stream
+    if target is not stream:
+        stream.flush()
+    target.write(text)
+    if target is not stream:
+        target.close()
+
+
+def _renderer(options: PrintOptions) -> Callable[[TableContent, PrintOptions], str]:
+    expanded = options.expanded == "on"
+    if options.format == "csv":
+        from pgrepl.shell.formats.delimited import csv, csv_expanded
+
+        return csv_expanded if expanded else csv
+    if options.format in JSON_FORMATS:
+        from pgrepl.shell.formats.delimited import json, ndjson
+
+        return json if options.format == "json" else ndjson
+    if options.format == "html":
+        from pgrepl.shell.formats.markup import html, html_expanded
+
+        return html_expanded if expanded else html
+    if options.format == "asciidoc":
+        from pgrepl.shell.formats.markup import asciidoc, asciidoc_expanded
+
+        return asciidoc_expanded if expanded else asciidoc
+    if options.format in ("latex", "latex-longtable"):
+        from pgrepl.shell.formats.markup import latex, latex_expanded, latex_longtable
+
+        return latex_expanded if expanded else latex if options.format == "latex" else latex_longtable
+    if options.format == "troff-ms":
+        from pgrepl.shell.formats.markup import troff_ms, troff_ms_expanded
+
+        return troff_ms_expanded if expanded else troff_ms
+    from pgrepl.shell.formats.delimited import unaligned, unaligned_expanded
+
+    return unaligned_expanded if expanded else unaligned
+
+
+def _line_count(table: TableContent, options: PrintOptions, expanded: bool) -> int:
+    """The lines on the screen as IsPagerNeeded counts them: a footer is one line."""
+    lines = (len(table.headers) + 1) * len(table.rows) if expanded else len(table.rows) + 1
+    return lines if options.tuples_only else lines + len(table.own_footers())
+
+
+def _columns(options: PrintOptions, stream: Stream, is_pager: bool) -> int:
+    r"""The width to print for: `\pset columns`, or on a terminal COLUMNS or the screen; 0 if there is none."""
+    if options.columns > 0:
+        return options.columns
+    if not is_pager and not (stream.is_stdout and stream.is_terminal()):
+        return 0
+    if _ENVIRONMENT_COLUMNS.isdecimal() and int(_ENVIRONMENT_COLUMNS) > 0:
+        return int(_ENVIRONMENT_COLUMNS)
+    size = screen_size()
+    return size.columns if size is not None else 0
+
+
+def _aligned(table: TableContent, options: PrintOptions, stream: Stream, is_pager: bool) -> tuple[str, int]:
+    from pgrepl.shell.formats.aligned import aligned, extra_lines, lay_out
+
+    columns = _columns(options, stream, is_pager)
+    layout = lay_out(table, options, columns)
+    if options.expanded == "auto" and len(table.headers) > 1 and layout.exceeds(columns):
+        return _expanded(table, options, stream, is_pager)
+    if layout.exceeds(columns):
+        lines = MANY_LINES
+    elif stream.is_stdout and both_terminals():
+        lines = _line_count(table, options, False) + extra_lines(layout)
+    else:
+        lines = 0
+    return aligned(table, options, layout), lines
+
+
+def _expanded(table: TableContent, options: PrintOptions, stream: Stream, is_pager: bool) -> tuple[str, int]:
+    from pgrepl.shell.formats.expanded import expanded
+
+    return expanded(table, options, _columns(options, stream, is_pager)), _line_count(table, options, True)

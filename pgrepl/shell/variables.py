@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from pgrepl.frozen import frozen
-from pgrepl.types.letters import LETTER_OR_DIGIT
+from pgrepl.ground.frozen import frozen
+from pgrepl.types.input_checks import LETTER_OR_DIGIT
 
 _NAME = re.compile(LETTER_OR_DIGIT + "+")
 _INTEGER = re.compile(r"[ \t\n\r\f\v]*([+-]?)(0[xX][0-9A-Fa-f]+|[0-9]+)")

@@ -25,9 +25,8 @@ from lark.grammar import Rule
 from lark.load_grammar import load_grammar
 from lark.parsers.lalr_analysis import LALR_Analyzer, digraph
 
-from pgrepl.sql.keywords import AS_LABEL, KEYWORDS, KeywordClass
-from pgrepl.sql.plpgsql_keywords import RESERVED, UNRESERVED
-from pgrepl.sql.tables import ACCEPT, PATH, PLPGSQL, PackedRow, Row, Tables, TokenClass, load, pack
+from pgrepl.sql.keywords import AS_LABEL, KEYWORDS, RESERVED, UNRESERVED, KeywordClass
+from pgrepl.sql.parser import ACCEPT, PATH, PLPGSQL, PackedRow, Row, Tables, TokenClass, load, pack
 
 GRAMMAR = Path(__file__).parents[2] / "grammar"
 STARTS = (
@@ -53,7 +52,7 @@ PLPGSQL_TERMINALS = frozenset(map(str.upper, RESERVED + UNRESERVED)).union(
     "T_WORD T_CWORD T_DATUM ICONST FCONST SCONST BCONST XCONST OP LESS_LESS GREATER_GREATER COLON_EQUALS HASH".split(),
     _PUNCTUATION,
 )
-"""What PL/pgSQL's scanner gives (pgrepl/plpgsql/scanner.py)."""
+"""What PL/pgSQL's scanner gives (pgrepl/plpgsql/compilation.py)."""
 
 _DIRECTIVE = re.compile(r"^%(left|right|nonassoc|prec|statement)\b(.*)$", re.M)
 _KEYWORD_RULES = {

@@ -1,4 +1,13 @@
-"""The parser: the LALR loop over the parse tables; text becomes raw statements.
+"""The parse tables: the content of `tables.bin`, its loading, and the lookup of a state's row.
+
+`pgrepl.sql.make_tables` writes the file from the grammar when the package is built; this module reads it with marshal
+in a few milliseconds. A row maps the name of a terminal to an action. Most of a row are whole classes of key words
+with one action, so the file stores layers (class, action) with exceptions, and a default; the parser puts a row
+together when it first needs it.
+
+Actions: a number ≥ 0 shifts and goes to that state; -1 - r reduces by rule r; ACCEPT ends the parse; None is an error.
+
+The parser: the LALR loop over the parse tables; text becomes raw statements.
 
 It behaves as PostgreSQL's parser does to the token: tokens are scanned only when the parser needs them, a state with
 a single reduction reduces before the next token is looked at, and a syntax error names the first token that cannot
@@ -7,22 +16,74 @@ follow.
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from operator import itemgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from pgrepl.sql.build import BUILDERS, FAMILIES, AtCurrentToken, Builder, OnNotice, Taken
-from pgrepl.sql.build import on_notice as notice_receiver
-from pgrepl.sql.literals import STANDARD, StringRules
-from pgrepl.sql.nodes import Expr, RawStmt, TypeName
+from pgrepl.sql.building import BUILDERS, FAMILIES, AtCurrentToken, Builder, OnNotice, Taken
+from pgrepl.sql.building import on_notice as notice_receiver
+from pgrepl.sql.keywords import STANDARD, StringRules
+from pgrepl.sql.nodes import Expr, RawStmt, TypeName, UnsupportedStmt
 from pgrepl.sql.scanner import Token, error_at, tokens
-from pgrepl.sql.tables import ACCEPT, Row, Tables, load, unpack_row
 
 if TYPE_CHECKING:
-    from pgrepl.errors import Report
+    from pgrepl.ground.errors import Report
     from pgrepl.sql.nodes import PlAssign, SelectStmt
+
+ACCEPT = 1 << 30
+MARSHAL_VERSION = 4
+PATH = Path(__file__).with_name("tables.bin")
+PLPGSQL = PATH.with_name("plpgsql.bin")
+
+Row = dict[str, "int | None"]
+TokenClass = tuple[str, ...]
+PackedRow = tuple[tuple[tuple[int, "int | None"], ...], Row, "int | None"]
+"""Layers (number of a token class, action), exceptions, default."""
+
+
+@dataclass(slots=True)
+class Tables:
+    fingerprint: str
+    starts: dict[str, int]
+    classes: list[TokenClass]
+    packed_rows: list[PackedRow | int]
+    """One for each state; a lone number is a reduction for which no token is needed."""
+    gotos: list[tuple[dict[int, int], int]]
+    """Per nonterminal: state before it → state after it, and the most usual one, which is left out of the dict."""
+    rules: list[tuple[int, int, str, tuple[int, ...]]]
+    """(nonterminal, length, alias, places of the children on the value stack: -length … -1, or 0 for None)."""
+
+
+def unpack_row(tables: Tables, state: int) -> tuple[Row, int | None]:
+    """A state's full row and its default action."""
+    packed = tables.packed_rows[state]
+    assert not isinstance(packed, int)
+    layers, exceptions, default = packed
+    row: Row = {}
+    for number, action in layers:
+        row.update(dict.fromkeys(tables.classes[number], action))
+    row.update(exceptions)
+    return row, default
+
+
+def pack(tables: Tables) -> bytes:
+    fields = (tables.fingerprint, tables.starts, tables.classes, tables.packed_rows, tables.gotos, tables.rules)
+    return marshal.dumps(fields, MARSHAL_VERSION)
+
+
+@cache
+def load(path: Path = PATH) -> Tables:
+    fields: tuple[Any, ...] = marshal.loads(path.read_bytes())
+    return Tables(*fields)
+
+
+# --- parser -----------------------------------------------------------------------------------------------------------
+
 
 FindBuilder = Callable[[str], "tuple[Builder, int | tuple[int, ...]]"]
 
@@ -191,14 +252,12 @@ def _builder(alias: str) -> tuple[Builder, int | tuple[int, ...]]:
     """The builder registered for an alias. `unsupported_create_function` needs none: the name says the command."""
     unread = iter(FAMILIES)
     while alias not in BUILDERS and (family := next(unread, None)) is not None:
-        import_module(f"{__package__}.build.{family}")
+        import_module(f"{__package__}.building.{family}")
     if alias in BUILDERS:
         return BUILDERS[alias]
     prefix, _, what = alias.partition("unsupported_")
     if prefix or not what:
         raise LookupError(f"no builder for the alias {alias} of the grammar")
-    from pgrepl.sql.nodes import UnsupportedStmt
-
     statement = what.upper().replace("_", " ")
     return lambda location, *_: UnsupportedStmt(statement, location), 1
 

@@ -12,20 +12,22 @@ from decimal import Decimal
 from functools import cache
 from typing import Any
 
-from pgrepl.errors import PgError
-from pgrepl.sql.keywords import TOKENS
-from pgrepl.sql.literals import (
+from pgrepl.ground.errors import PgError
+from pgrepl.sql.keywords import (
     NAMEDATALEN,
     STANDARD,
+    TOKENS,
+    OnNotice,
     StringRules,
     escape_string,
+    fold,
     near,
     quoted,
     quoted_name,
+    truncate,
     unescape_unicode,
 )
-from pgrepl.sql.names import OnNotice, fold, truncate
-from pgrepl.types.letters import LETTER, LETTER_OR_DIGIT, NAME_PART
+from pgrepl.types.input_checks import LETTER, LETTER_OR_DIGIT, NAME_PART
 
 Token = tuple[str, Any, int, int]
 """(terminal, value, start, end). The value of a key word is the word in lower case, of a name or string its content."""

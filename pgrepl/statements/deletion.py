@@ -1,18 +1,35 @@
 """DROP … CASCADE, and what it does with each object that it reaches (doDeletion): tables, columns, constraints,
-defaults, rules, schemas, publications and their members, memberships of roles."""
+defaults, rules, schemas, publications and their members, memberships of roles.
+
+What objects with an owner and a schema have in common when they are dropped, get another owner or move
+(AlterObjectOwner_internal, AlterObjectNamespace_internal).
+
+Temporary relations: a session's schema for them, ON COMMIT, and their removal at the session's end.
+
+The schema is named after the process, `pg_temp_4711`; a further session of the same process takes `pg_temp_4711_2`. It
+is created with the first temporary relation and dropped at the session's end. The relations of a killed process are
+dropped when another process gets its number, as PostgreSQL does with the schema of a crashed backend.
+"""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
-from pgrepl.catalog import classes, store, tables
-from pgrepl.catalog.classes import ObjectAddress
-from pgrepl.catalog.declarative import SystemRow
-from pgrepl.catalog.depend import perform_deletion
-from pgrepl.catalog.relation import relation
-from pgrepl.catalog.session import Session
-from pgrepl.catalog.subscription import forget_dropped_relation
-from pgrepl.errors import PgError
+from pgrepl.catalog.facts.access import current_database
+from pgrepl.catalog.facts.acl import ObjectKind, check_owner, has_privilege, is_owner
+from pgrepl.catalog.facts.depend import perform_deletion
+from pgrepl.catalog.facts.namespace import is_temporary, schema_name, schema_or_none, schema_row, temporary_schema
+from pgrepl.catalog.facts.relation import relation
+from pgrepl.catalog.facts.roles import check_can_set_role, is_superuser
+from pgrepl.catalog.facts.subscription import forget_dropped_relation
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store import store, system, tables
+from pgrepl.catalog.store.declarative import SystemRow
+from pgrepl.catalog.store.system import BOOTSTRAP_SUPERUSER, PG_CLASS, PG_NAMESPACE, TOAST_NAMESPACE, ObjectAddress
+from pgrepl.catalog.store.tables import pg_depend
+from pgrepl.ground.errors import PgError
 from pgrepl.rows.in_use import check_not_in_use
 
 
@@ -122,7 +139,7 @@ def _remove_row(table: type[SystemRow]) -> Callable[[Session, ObjectAddress], No
 
 
 def _remove_operator(session: Session, address: ObjectAddress) -> None:
-    from pgrepl.statements.operator.links import unlink
+    from pgrepl.statements.type.operator_links import unlink
 
     unlink(session, address.objid)
     store.delete(session, tables.pg_operator, oid=address.objid)
@@ -133,19 +150,171 @@ def _remove_schema(session: Session, address: ObjectAddress) -> None:
 
 
 _REMOVALS: dict[int, Callable[[Session, ObjectAddress], None]] = {
-    classes.PG_CLASS: _remove_class,
-    classes.PG_COLLATION: _remove_row(tables.pg_collation),
-    classes.PG_CONSTRAINT: _remove_constraint,
-    classes.PG_ATTRDEF: _remove_default,
-    classes.PG_REWRITE: _remove_row(tables.pg_rewrite),
-    classes.PG_OPERATOR: _remove_operator,
-    classes.PG_PROC: _remove_row(tables.pg_proc),
-    classes.PG_TRIGGER: _remove_row(tables.pg_trigger),
-    classes.PG_TYPE: _remove_type,
-    classes.PG_NAMESPACE: _remove_schema,
-    classes.PG_DEFAULT_ACL: _remove_row(tables.pg_default_acl),
-    classes.PG_PUBLICATION: _remove_row(tables.pg_publication),
-    classes.PG_PUBLICATION_REL: _remove_row(tables.pg_publication_rel),
-    classes.PG_PUBLICATION_NAMESPACE: _remove_row(tables.pg_publication_namespace),
-    classes.PG_AUTH_MEMBERS: _remove_row(tables.pg_auth_members),
+    system.PG_CLASS: _remove_class,
+    system.PG_COLLATION: _remove_row(tables.pg_collation),
+    system.PG_CONSTRAINT: _remove_constraint,
+    system.PG_ATTRDEF: _remove_default,
+    system.PG_REWRITE: _remove_row(tables.pg_rewrite),
+    system.PG_OPERATOR: _remove_operator,
+    system.PG_PROC: _remove_row(tables.pg_proc),
+    system.PG_TRIGGER: _remove_row(tables.pg_trigger),
+    system.PG_TYPE: _remove_type,
+    system.PG_NAMESPACE: _remove_schema,
+    system.PG_DEFAULT_ACL: _remove_row(tables.pg_default_acl),
+    system.PG_PUBLICATION: _remove_row(tables.pg_publication),
+    system.PG_PUBLICATION_REL: _remove_row(tables.pg_publication_rel),
+    system.PG_PUBLICATION_NAMESPACE: _remove_row(tables.pg_publication_namespace),
+    system.PG_AUTH_MEMBERS: _remove_row(tables.pg_auth_members),
 }
+
+
+# --- in schema --------------------------------------------------------------------------------------------------------
+
+
+def check_may_drop(session: Session, word: str, name: str, owner: int, namespace: int) -> None:
+    """The owner of the schema may drop it, too."""
+    schema = schema_row(session, namespace)
+    if schema is None or not is_owner(session, schema.nspowner):
+        check_owner(session, word, name, owner)
+
+
+def check_may_give(session: Session, word: str, name: str, owner: int, namespace: int, new_owner: int) -> None:
+    """The role must own the object, and the new owner may create objects in its schema."""
+    if is_superuser(session):
+        return
+    check_owner(session, word, name, owner)
+    check_can_set_role(session, session.role, new_owner)
+    schema = schema_row(session, namespace)
+    assert schema is not None
+    if not has_privilege(session, ObjectKind.SCHEMA, schema, "CREATE", new_owner):
+        raise PgError("42501", f"permission denied for schema {schema.nspname}")
+
+
+def check_may_move(session: Session, before: int, namespace: int) -> None:
+    """As CheckSetNamespace does."""
+    if is_temporary(schema_name(session, namespace)) or is_temporary(schema_name(session, before)):
+        raise PgError("0A000", "cannot move objects into or out of temporary schemas")
+    if TOAST_NAMESPACE in (namespace, before):
+        raise PgError("0A000", "cannot move objects into or out of TOAST schema")
+
+
+def depend_on_schema(session: Session, address: ObjectAddress, namespace: int) -> None:
+    """The object that has moved depends on its new schema."""
+    where = {
+        "datid": session.database_oid, "classid": address.classid, "objid": address.objid, "objsubid": 0,
+        "refclassid": PG_NAMESPACE,
+    }  # fmt: skip
+    store.update(session, pg_depend, where, refobjid=namespace)
+
+
+# --- temporary --------------------------------------------------------------------------------------------------------
+
+
+session_numbers = itertools.count(1)
+
+
+def require_temporary_schema(session: Session) -> int:
+    """The session's schema for temporary relations, created if needed (InitTempTableNamespace)."""
+    existing = temporary_schema(session)
+    session.transaction.uses_temporary = True
+    database = current_database(session)
+    if not has_privilege(session, ObjectKind.DATABASE, database, "TEMPORARY", session.role):
+        if existing:
+            raise PgError("42501", f"permission denied for schema {session.temporary_name}")
+        raise PgError("42501", f'permission denied to create temporary tables in database "{database.datname}"')
+    if existing:
+        return existing
+    if session.settings.get("transaction_read_only") == "on":
+        raise PgError("25006", "cannot create temporary tables in a read-only transaction")
+    first = not session.temporary_name
+    if first:
+        number = next(session_numbers)
+        session.temporary_name = temporary_name(session) + (f"_{number}" if number > 1 else "")
+    left = schema_or_none(session, session.temporary_name)
+    if left is not None:
+        _clear(session, left.oid)
+        oid = int(left.oid)
+    else:
+        oid = store.new_oid(session)
+        store.insert(
+            session,
+            tables.pg_namespace,
+            datid=session.database_oid,
+            oid=oid,
+            nspname=session.temporary_name,
+            nspowner=BOOTSTRAP_SUPERUSER,
+            nspacl=None,
+        )
+    before, session.temporary_schema = session.temporary_schema, oid
+    # a rollback frees the OID for another session's schema, which this session would take for its own, and drop
+    session.transaction.undo.append(lambda: setattr(session, "temporary_schema", before))
+    if first:
+        session.at_close.append(lambda: _leave(session))
+    return oid
+
+
+def temporary_name(session: Session) -> str:
+    """The name of the session's schema, or the one it is likely to get."""
+    return session.temporary_name or f"pg_temp_{session.pid}"
+
+
+def _clear(session: Session, namespace: int) -> None:
+    found = store.rows(session, tables.pg_class, datid=session.database_oid, relnamespace=namespace)
+    addresses = [ObjectAddress(PG_CLASS, row.oid) for row in found]
+    drop_objects(session, addresses, cascade=True, quietly=True)
+
+
+def _leave(session: Session) -> None:
+    """At the session's end, drop its temporary relations and their schema."""
+    with suppress(PgError):  # the catalog is locked: the next process with this number drops them
+        session.transaction.begin_statement()
+        namespace = temporary_schema(session)
+        if namespace:
+            _clear(session, namespace)
+            store.delete(session, tables.pg_namespace, datid=session.database_oid, oid=namespace)
+        session.transaction.end_statement()
+
+
+def discard_temporary(session: Session) -> None:
+    """DISCARD TEMP."""
+    namespace = temporary_schema(session)
+    if namespace:
+        _clear(session, namespace)
+
+
+def drop_on_commit(session: Session, relid: int) -> None:
+    """ON COMMIT DROP: the table is dropped when the transaction that creates it commits."""
+
+    def drop() -> None:
+        if store.one(session, tables.pg_class, oid=relid) is not None:
+            drop_objects(session, [ObjectAddress(PG_CLASS, relid)], cascade=True, quietly=True)
+
+    session.transaction.before_commit.append(drop)
+
+
+def empty_on_commit(session: Session, relid: int) -> None:
+    """ON COMMIT DELETE ROWS: every commit empties the table."""
+    session.emptied_at_commit.append(relid)
+    # a rollback frees the OID for another session's table, which keeps its rows
+    session.transaction.undo.append(lambda: session.emptied_at_commit.remove(relid))
+    check_at_commit(session)
+
+
+def check_at_commit(session: Session) -> None:
+    """Check, before this transaction commits, that no table keeps rows that reference emptied ones."""
+    session.transaction.before_commit.append(lambda: _check_foreign_keys(session))
+
+
+def _check_foreign_keys(session: Session) -> None:
+    """As heap_truncate_check_FKs does for temporary tables."""
+    emptied = session.emptied_at_commit
+    for relid in emptied:
+        for key in store.rows(session, tables.pg_constraint, confrelid=relid, contype="f"):
+            if key.conrelid not in emptied:
+                names = [relation(session, oid).name for oid in (key.conrelid, relid)]
+                raise PgError(
+                    "0A000",
+                    "unsupported ON COMMIT and foreign key combination",
+                    detail=f'Table "{names[0]}" references "{names[1]}", but they do not have the same ON COMMIT '
+                    "setting.",
+                )

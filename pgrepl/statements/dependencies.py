@@ -8,16 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import chain
 
-from pgrepl.catalog.classes import PG_CLASS, PG_COLLATION, PG_PROC, PG_TYPE, ObjectAddress
-from pgrepl.catalog.depend import Dependency, dependencies_of, record_dependencies, record_dependency
-from pgrepl.catalog.row_types import rowtype_relation
-from pgrepl.catalog.session import Session
-from pgrepl.catalog.user_types import type_row
-from pgrepl.expr.references import distinct, objects_of, objects_of_expr
+from pgrepl.catalog.facts.depend import Dependency, dependencies_of, record_dependencies, record_dependency
+from pgrepl.catalog.facts.user_types import rowtype_relation, type_row
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store.system import PG_CLASS, PG_COLLATION, PG_PROC, PG_TYPE, ObjectAddress
+from pgrepl.expr.catalog_trees import distinct, objects_of, objects_of_expr
 from pgrepl.expr.tree import Expr, Query, Rte, RteKind
 from pgrepl.types import oids
 from pgrepl.types.builtin import element_type
-from pgrepl.types.row_arrays import RowArray
+from pgrepl.types.user_types import RowArray
 
 
 def record_expression_dependencies(

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.context import Block
-from pgrepl.catalog.transaction import aborted, reading
-from pgrepl.errors import PgError
-from pgrepl.expr.analyze import analyze_query
-from pgrepl.expr.parameters import InferredParameters
+from pgrepl.catalog.session.context import Block
+from pgrepl.catalog.session.transaction import aborted, reading
+from pgrepl.expr.analyse.analyze import analyze_query
+from pgrepl.expr.analyse.kinds import InferredParameters
+from pgrepl.ground.errors import PgError
 from pgrepl.query.result import ResultColumn
 from pgrepl.sql.nodes import (
     CallStmt,
@@ -36,11 +36,12 @@ from pgrepl.sql.nodes import (
 )
 from pgrepl.sql.parser import parse
 from pgrepl.sql.scanner import parameter_count
-from pgrepl.statements.plan_cache import PreparedStatement, analyze, find_prepared, revalidate
+from pgrepl.statements.prepared import PreparedStatement, analyze, find_prepared, revalidate
+from pgrepl.statements.transaction import fetched_columns
 from pgrepl.statements.utility import execute
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 # in these PostgreSQL's analysis knows parameters (stmt_requires_parse_analysis)
 _WITH_PARAMETERS = (
@@ -100,7 +101,7 @@ def _columns(session: Session, stmt: Statement) -> tuple[ResultColumn, ...] | No
         analyze_query(session, replace(stmt, into=None))
         return None
     if isinstance(stmt, CallStmt):
-        from pgrepl.statements.routine.procedure_call import prepare_call
+        from pgrepl.statements.routine.call import prepare_call
 
         return prepare_call(session, stmt).columns or None
     if isinstance(stmt, VariableShowStmt):
@@ -109,12 +110,10 @@ def _columns(session: Session, stmt: Statement) -> tuple[ResultColumn, ...] | No
     if isinstance(stmt, ExecuteStmt):
         return find_prepared(session, stmt.name).columns if stmt.name in session.prepared else None
     if isinstance(stmt, FetchStmt) and not stmt.moves:
-        from pgrepl.statements.cursor import fetched_columns
-
         portal = session.transaction.portals.get(stmt.name)
         return fetched_columns(session, portal) if portal is not None and portal.returns_rows else None
     if isinstance(stmt, ExplainStmt):
-        from pgrepl.statements.explain import described_column
+        from pgrepl.statements.explaining.explain import described_column
 
         return (described_column(session, stmt),)
     return None

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from pgrepl.catalog.context import Block
-from pgrepl.catalog.transaction import is_read_only, require_writable
+from pgrepl.catalog.session.context import Block
+from pgrepl.catalog.session.transaction import is_read_only, require_writable
 from pgrepl.sql.tags import command_tag
+from pgrepl.statements.prepared import binding
 from pgrepl.statements.run import LOCK_LATER, READING
 from pgrepl.statements.utility import execute
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
     from pgrepl.query.result import Result
     from pgrepl.sql.nodes import ExecuteStmt, Statement
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 def execute_nested(session: Session, stmt: Statement) -> Result:
     """Carry out the statement; its rows are Python values. What it has written is seen by the next one."""
     if type(stmt).__name__ == "ExecuteStmt":
-        from pgrepl.statements.prepared import binding
-
         with binding(session, cast("ExecuteStmt", stmt)) as prepared:
             return execute_nested(session, prepared)
     _take_locks(session, stmt)

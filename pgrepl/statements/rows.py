@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.transaction import require_writable
+from pgrepl.catalog.session.transaction import require_writable
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import CopyStmt, CreateTableAsStmt, SelectStmt
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
     from pgrepl.query.run import Found
 
 
 def select(stmt: SelectStmt, session: Session) -> Result:
     if stmt.into is not None:
-        from pgrepl.statements.table.create_as import create_table_as
+        from pgrepl.statements.view import create_table_as
 
         require_writable(session, "SELECT INTO")
         return create_table_as(CreateTableAsStmt(stmt.into, (), replace(stmt, into=None)), session)
@@ -26,7 +26,7 @@ def select(stmt: SelectStmt, session: Session) -> Result:
 
 
 def _modifying(stmt: SelectStmt, session: Session) -> Found:
-    from pgrepl.writing.selecting import select_modifying
+    from pgrepl.writing.run import select_modifying
 
     return select_modifying(session, stmt)
 

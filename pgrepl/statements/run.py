@@ -12,24 +12,30 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
-from pgrepl import interrupts
-from pgrepl.catalog.context import Block
-from pgrepl.catalog.transaction import DimensionsNeeded, LockNeeded, aborted, is_read_only, reading, require_writable
-from pgrepl.errors import PgError
+from pgrepl.catalog.session.context import Block
+from pgrepl.catalog.session.transaction import (
+    DimensionsNeeded,
+    LockNeeded,
+    aborted,
+    is_read_only,
+    reading,
+    require_writable,
+)
+from pgrepl.ground import interrupts
+from pgrepl.ground.errors import PgError
 from pgrepl.query import timeouts
-from pgrepl.query.result import Result
-from pgrepl.query.streamed import StreamedRows
+from pgrepl.query.result import Result, StreamedRows
+from pgrepl.sql.nodes import SelectStmt
 from pgrepl.sql.parser import parse
 from pgrepl.sql.scanner import parameter_count
 from pgrepl.sql.tags import WITHOUT_SNAPSHOT, command_tag, ends_block
 from pgrepl.statements.utility import execute
-from pgrepl.types.depth import stack_depth_exceeded, use_the_stack
-from pgrepl.types.encoding import invalid_utf8
+from pgrepl.types.input_checks import invalid_utf8, stack_depth_exceeded, text_to_bytes, use_the_stack
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Parameter, Session
+    from pgrepl.catalog.session.session import Parameter, Session
     from pgrepl.sql.nodes import ExecuteStmt, RawStmt, Statement
-    from pgrepl.statements.plan_cache import PreparedStatement
+    from pgrepl.statements.prepared import PreparedStatement
 
 Done = TypeVar("Done")
 Execute: TypeAlias = "Callable[[Statement, Session], Result]"
@@ -135,7 +141,7 @@ def run_prepared(
     session: Session, prepared: PreparedStatement, parameters: Sequence[Parameter], *, implicit: bool = False
 ) -> Result:
     """Run a prepared statement, as the extended-query protocol does."""
-    from pgrepl.statements.plan_cache import bound
+    from pgrepl.statements.prepared import bound
 
     assert prepared.stmt is not None
     _begin(session, prepared.text)
@@ -148,7 +154,7 @@ def run_prepared(
 
 def run_within(session: Session, prepared: PreparedStatement, parameters: Sequence[Parameter]) -> Result:
     """Run a prepared statement as part of the running one: FETCH begins a portal's."""
-    from pgrepl.statements.plan_cache import bound
+    from pgrepl.statements.prepared import bound
 
     assert prepared.stmt is not None
     with bound(session, prepared, parameters) as stmt, _executed(session, stmt) as meant:
@@ -161,10 +167,9 @@ def portal_moment(
 ) -> tuple[int | None, bool] | None:
     """As `reading_moment` (query/cursor_rows.py), of a statement that has been bound. None: it sees what there is when
     its rows are wanted, or tells then that it can no longer run."""
-    from pgrepl.expr.analyze import analyze_query
+    from pgrepl.expr.analyse.analyze import analyze_query
     from pgrepl.query.cursor_rows import reading_moment
-    from pgrepl.sql.nodes import SelectStmt
-    from pgrepl.statements.plan_cache import looked_at
+    from pgrepl.statements.prepared import looked_at
 
     if not isinstance(prepared.stmt, SelectStmt) or not prepared.is_analyzed:
         return None
@@ -265,8 +270,6 @@ def check_encoding(session: Session, text: str) -> None:
     """Raise the error for a character that the database's encoding does not have."""
     encoding = session.settings.get("server_encoding")
     if encoding != "UTF8" and not text.isascii():
-        from pgrepl.types.encodings import text_to_bytes
-
         text_to_bytes(text, encoding)
 
 
@@ -355,7 +358,7 @@ def _until_done(session: Session, work: Callable[[], Done]) -> Done:
             if transaction.undo_statement(mark):
                 columns = [*columns, needed]
                 continue
-            from pgrepl.writing.rewrite.dimensions import check_unchanged
+            from pgrepl.writing.rewrite import check_unchanged
 
             check_unchanged(session, needed, begun)
             columns = [needed]
@@ -364,7 +367,7 @@ def _until_done(session: Session, work: Callable[[], Done]) -> Done:
 def _keep_dimensions(session: Session, columns: Sequence[DimensionsNeeded]) -> None:
     """Have columns keep arrays of several dimensions."""
     for needed in columns:
-        from pgrepl.writing.rewrite.dimensions import keep_as_text
+        from pgrepl.writing.rewrite import keep_as_text
 
         keep_as_text(session, needed)
 

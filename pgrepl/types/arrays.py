@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
-from pgrepl.errors import PgError
-from pgrepl.frozen import frozen
-from pgrepl.types.sizes import MAX_ITEMS
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.types.input_checks import MAX_ITEMS
 
 MAX_DIMENSIONS = 6
 _SPACE = " \t\n\r\v\f"

@@ -15,18 +15,15 @@ from collections.abc import Sequence
 from functools import cache, partial
 from typing import Any
 
-from pgrepl.errors import PgError, unsupported
+from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray, check_bounds, check_dimensions, vector_of
-from pgrepl.types.binary_message import INVALID, BinaryMessage
-from pgrepl.types.binary_scalars import RECEIVE, SEND, Receive, Send, send_text
+from pgrepl.types.binary_scalars import INVALID, RECEIVE, SEND, BinaryMessage, Receive, Send, send_text
 from pgrepl.types.builtin import element_type, range_by_oid, range_of_multirange, type_by_oid
-from pgrepl.types.encodings import UTF8
+from pgrepl.types.input_checks import UTF8, check_items
 from pgrepl.types.names import format_type
 from pgrepl.types.ranges import PgMultirange, PgRange, make_multirange, make_range
-from pgrepl.types.record import Record, guessed_type
-from pgrepl.types.sizes import check_items
-from pgrepl.types.style import DEFAULT_STYLE, TextStyle
+from pgrepl.types.style import DEFAULT_STYLE, Record, TextStyle, guessed_type
 from pgrepl.types.text import read_null, reader
 from pgrepl.types.user_types import composite_type
 

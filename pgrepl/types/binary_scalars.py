@@ -1,4 +1,6 @@
-"""The send and receive functions of types without parts: tables SEND and RECEIVE by type.
+"""A message in the binary format of values, read from the front (pqformat.c).
+
+The send and receive functions of types without parts: tables SEND and RECEIVE by type.
 
 A received value obeys the type modifier, as one that was read from text.
 """
@@ -12,13 +14,82 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.types import oids
-from pgrepl.types.binary_message import INVALID, BinaryMessage
-from pgrepl.types.dates import INFINITY, USECS_PER_DAY, is_valid_date, is_valid_timestamp
-from pgrepl.types.encodings import UTF8, text_to_bytes
+from pgrepl.types.input_checks import UTF8, codec, invalid, text_to_bytes, zero_byte
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import reader
+from pgrepl.types.times.dates import INFINITY, USECS_PER_DAY, is_valid_date, is_valid_timestamp
+from pgrepl.types.times.interval import Interval, fit_interval
+
+INVALID = "22P03"  # ERRCODE_INVALID_BINARY_REPRESENTATION
+
+
+class BinaryMessage:
+    """The bytes of one value that a receive function reads."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    @property
+    def is_read(self) -> bool:
+        return self._at == len(self._data)
+
+    @property
+    def left(self) -> int:
+        """The number of bytes not read yet."""
+        return len(self._data) - self._at
+
+    def take(self, count: int) -> bytes:
+        found = self._data[self._at : self._at + count] if count >= 0 else b""
+        if len(found) != count:
+            raise PgError("08P01", "insufficient data left in message")
+        self._at += count
+        return found
+
+    def octets(self, count: int = 1) -> int:
+        """A number whose bytes are read one by one (pq_getmsgbyte)."""
+        if count > self.left:
+            raise PgError("08P01", "no data left in message")
+        return int.from_bytes(self.take(count), "big")
+
+    def unpack(self, form: str) -> Any:
+        (value,) = struct.unpack("!" + form, self.take(struct.calcsize("!" + form)))
+        return value
+
+    def rest(self) -> bytes:
+        return self.take(self.left)
+
+    def text(self, encoding: str) -> str:
+        """The rest as text (pq_getmsgtext)."""
+        data = self.rest()
+        before, zero, _ = data.partition(b"\0")
+        try:
+            text = before.decode(codec(encoding))
+        except UnicodeDecodeError as error:
+            raise invalid(data, error.start, encoding) from None
+        if zero:
+            raise zero_byte(encoding)
+        return text
+
+    def item(self) -> BinaryMessage | None:
+        """An item behind its length, of an array or a record; None: NULL."""
+        size = self.unpack("i")
+        if size == -1:
+            return None
+        if not 0 <= size <= self.left:
+            raise PgError(INVALID, "insufficient data left in message")
+        return BinaryMessage(self.take(size))
+
+    def end(self) -> None:
+        """Raise an error unless all bytes have been read (pq_getmsgend)."""
+        if not self.is_read:
+            raise PgError("08P01", "invalid message format")
+
+
+# --- binary scalars ---------------------------------------------------------------------------------------------------
+
 
 Send = Callable[[Any], bytes]
 Receive = Callable[[BinaryMessage, int, TextStyle], Any]  # the bytes, typmod, style for what is read as text
@@ -119,7 +190,7 @@ def _receive_date(message: BinaryMessage, typmod: int, style: TextStyle) -> int:
 
 
 def _receive_timestamp(message: BinaryMessage, typmod: int, style: TextStyle) -> int:
-    from pgrepl.types.datetime import fit_timestamp
+    from pgrepl.types.times.datetime import fit_timestamp
 
     value = _with_infinity(message.unpack("q"), 64)
     if abs(value) != INFINITY and not is_valid_timestamp(value):
@@ -128,7 +199,7 @@ def _receive_timestamp(message: BinaryMessage, typmod: int, style: TextStyle) ->
 
 
 def _receive_time(message: BinaryMessage, typmod: int, style: TextStyle) -> int:
-    from pgrepl.types.datetime import fit_time
+    from pgrepl.types.times.datetime import fit_time
 
     usecs: int = message.unpack("q")
     if not 0 <= usecs <= USECS_PER_DAY:
@@ -137,7 +208,7 @@ def _receive_time(message: BinaryMessage, typmod: int, style: TextStyle) -> int:
 
 
 def _receive_timetz(message: BinaryMessage, typmod: int, style: TextStyle) -> Any:
-    from pgrepl.types.datetime import TimeTz, fit_time
+    from pgrepl.types.times.datetime import TimeTz, fit_time
 
     usecs, zone = message.unpack("q"), message.unpack("i")
     if not 0 <= usecs <= USECS_PER_DAY:
@@ -148,8 +219,6 @@ def _receive_timetz(message: BinaryMessage, typmod: int, style: TextStyle) -> An
 
 
 def _receive_interval(message: BinaryMessage, typmod: int, style: TextStyle) -> Any:
-    from pgrepl.types.interval import Interval, fit_interval
-
     usecs, days, months = message.unpack("q"), message.unpack("i"), message.unpack("i")
     return fit_interval(Interval(months, days, usecs), typmod)
 
@@ -163,7 +232,7 @@ def _send_bits(digits: str) -> bytes:
 
 
 def _receive_bits(message: BinaryMessage, typmod: int, style: TextStyle, *, varying: bool) -> str:
-    from pgrepl.types.strings import fit_bits
+    from pgrepl.types.plain import fit_bits
 
     length: int = message.unpack("i")
     if not 0 <= length <= 2**31 - 8:
@@ -236,14 +305,14 @@ def _versioned(typoid: int, name: str) -> Receive:
 
 
 def _send_snapshot(value: str) -> bytes:
-    from pgrepl.types.snapshots import parse_snapshot
+    from pgrepl.types.plain import parse_snapshot
 
     found = parse_snapshot(value)
     return struct.pack(f"!i{2 + len(found.xip)}q", len(found.xip), found.xmin, found.xmax, *found.xip)
 
 
 def _receive_snapshot(message: BinaryMessage, typmod: int, style: TextStyle) -> str:
-    from pgrepl.types.snapshots import PgSnapshot, parse_snapshot
+    from pgrepl.types.plain import PgSnapshot, parse_snapshot
 
     count: int = message.unpack("i")
     wrong = PgError(INVALID, "invalid external pg_snapshot data")

@@ -21,7 +21,7 @@ from pgrepl.types.oids import FIRST_USER_OID
 
 
 def read_data(name: str) -> str:
-    """The text of a file in data/, also when the package is in a zip archive (lake/kernels/shipping.py)."""
+    """The text of a file in data/, also when the package is in a zip archive (engine/on_spark.py)."""
     loader: Any = __spec__.loader  # as pkgutil.get_data does, whose import takes longer than the reading
     content: bytes = loader.get_data(os.path.join(os.path.dirname(__file__), "data", name))
     return content.decode("utf-8")

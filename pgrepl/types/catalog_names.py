@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.types import oids
 from pgrepl.types.builtin import element_type, proc_by_oid, procs_by_name, type_by_name, type_by_oid
 from pgrepl.types.names import format_type

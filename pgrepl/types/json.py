@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NoReturn
 
-from pgrepl.errors import PgError
-from pgrepl.types.depth import stack_depth_exceeded
-from pgrepl.types.letters import LETTER_OR_DIGIT
+from pgrepl.ground.errors import PgError
+from pgrepl.types.input_checks import LETTER_OR_DIGIT, stack_depth_exceeded
 from pgrepl.types.numeric import read_numeric, write_numeric
 
 

@@ -12,9 +12,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.types import oids
 from pgrepl.types.builtin import PgType, type_by_oid
+from pgrepl.types.numbers import read_int4
 
 MAX_PRECISION = 1000
 MIN_SCALE, MAX_SCALE = -1000, 1000
@@ -148,8 +149,6 @@ def typmod_in(oid: int, modifiers: list[str], warn: Warn | None = None) -> int:
 
 
 def _int32(text: str) -> int:
-    from pgrepl.types.numbers import read_int4
-
     return read_int4(text)
 
 

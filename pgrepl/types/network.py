@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from ipaddress import AddressValueError, IPv6Address
 from typing import Any, NamedTuple
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.types import oids
-from pgrepl.types.errors import invalid_text
+from pgrepl.types.input_checks import invalid_text
 from pgrepl.types.style import TextStyle
 
 
@@ -60,8 +61,6 @@ def _parse_v4(text: str, is_cidr: bool) -> Address | None:
 
 
 def _parse_v6(text: str) -> Address | None:
-    from ipaddress import AddressValueError, IPv6Address
-
     address, slash, mask = text.partition("/")
     if slash and (not mask.isascii() or not mask.isdigit() or int(mask) > 128 or (len(mask) > 1 and mask[0] == "0")):
         return None

@@ -12,8 +12,8 @@ import struct
 from collections.abc import Callable
 from decimal import Decimal
 
-from pgrepl.errors import PgError
-from pgrepl.types.errors import invalid_text, out_of_range
+from pgrepl.ground.errors import PgError
+from pgrepl.types.input_checks import invalid_text, out_of_range
 from pgrepl.types.style import TextStyle
 
 SPACE = " \t\n\v\f\r"  # as C's isspace

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 
-from pgrepl.errors import PgError
-from pgrepl.types.errors import invalid_text
+from pgrepl.ground.errors import PgError
+from pgrepl.types.input_checks import invalid_text
 from pgrepl.types.names import numeric_precision_scale
 from pgrepl.types.numbers import SPACE
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.types import oids
-from pgrepl.types.dates import INFINITY, is_valid_date
 from pgrepl.types.numbers import SPACE
-from pgrepl.types.record import quote_field
+from pgrepl.types.style import quote_field
+from pgrepl.types.times.dates import INFINITY, is_valid_date
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,11 +23,12 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.errors import PgError, unsupported
+from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.types import oids
 from pgrepl.types.builtin import base_type_and_typmod, element_type, range_by_oid, range_of_multirange, type_by_oid
 from pgrepl.types.names import format_type
-from pgrepl.types.style import DEFAULT_STYLE, Lookup, TextStyle
+from pgrepl.types.ranges import read_multirange, read_range, write_multirange, write_range
+from pgrepl.types.style import DEFAULT_STYLE, Lookup, Record, TextStyle, split_record, write_record
 from pgrepl.types.user_types import (
     composite_type,
     described,
@@ -58,13 +59,13 @@ _FAMILIES = {
         oids.REGPROC, oids.REGPROCEDURE, oids.REGOPER, oids.REGOPERATOR, oids.REGCLASS, oids.REGTYPE, oids.REGROLE,
         oids.REGNAMESPACE, oids.REGCOLLATION, oids.REGCONFIG, oids.REGDICTIONARY, oids.ACLITEM,
     ),
-    "datetime": (oids.DATE, oids.TIME, oids.TIMETZ, oids.TIMESTAMP, oids.TIMESTAMPTZ),
-    "interval": (oids.INTERVAL,),
+    "times.datetime": (oids.DATE, oids.TIME, oids.TIMETZ, oids.TIMESTAMP, oids.TIMESTAMPTZ),
+    "times.interval": (oids.INTERVAL,),
     "jsonpath.text": (oids.JSONPATH,),
     "network": (oids.INET, oids.CIDR, oids.MACADDR, oids.MACADDR8),
 }  # fmt: skip
 _MODULES = {typoid: module for module, typoids in _FAMILIES.items() for typoid in typoids}
-_READERS = _MODULES | {oids.INTERVAL: "interval_input"}  # output does not need the larger input module
+_READERS = _MODULES | {oids.INTERVAL: "times.interval_input"}  # output does not need the larger input module
 
 # Types whose text is str() of the value.
 _AS_IS = frozenset(
@@ -109,8 +110,6 @@ def _row_reader(typoid: int) -> Reader:
     """The input function of a named row type; the style's lookup knows its fields."""
 
     def read(text: str, typmod: int, style: TextStyle) -> Any:
-        from pgrepl.types.record import Record, split_record
-
         row = composite_type(typoid) or (style.lookup.row_type(typoid) if style.lookup is not None else None)
         if row is None:
             raise unsupported(f"type {format_type(typoid)}")
@@ -248,7 +247,6 @@ def _array_writer(element: int) -> Writer:
 
 def _range_reader(typoid: int, subtype: int) -> Reader:
     import pgrepl.types.values  # noqa: F401 -- ranges of users ask it for the order of their bounds
-    from pgrepl.types.ranges import read_multirange, read_range
 
     read = read_range if range_by_oid(typoid) else read_multirange
     read_bound = reader(subtype)
@@ -256,14 +254,10 @@ def _range_reader(typoid: int, subtype: int) -> Reader:
 
 
 def _range_writer(typoid: int, subtype: int) -> Writer:
-    from pgrepl.types.ranges import write_multirange, write_range
-
     write: Callable[..., str] = write_range if range_by_oid(typoid) else write_multirange
     write_bound = writer(subtype)
     return lambda value, style: write(value, lambda bound: write_bound(bound, style))
 
 
 def _write_record(value: Any, style: TextStyle) -> str:
-    from pgrepl.types.record import write_record
-
     return write_record(value, lambda item, typoid: write_text(item, typoid, style))

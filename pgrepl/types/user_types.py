@@ -3,7 +3,7 @@
 A `UserType` is the OID of such a type that knows the type's description. Columns and expressions carry it wherever they
 carry the OID of a type, into tasks of Spark too, so that whatever asks for a property of a type by its OID
 (`builtin.type_by_oid`, `text.reader`, `values.comparer`) needs no catalog. The catalog makes them
-(catalog/user_types.py); a row type of a table stays a plain integer.
+(catalog/facts/user_types.py); a row type of a table stays a plain integer.
 
     >>> row = PgType(20000, "mood", "public", 4, True, "e", "E", False, ",", 0, 0, 20001, *["-"] * 8, "i", "p",
     ...     False, 0, -1, 0, 0)
@@ -11,6 +11,11 @@ carry the OID of a type, into tasks of Spark too, so that whatever asks for a pr
     >>> mood = types.type_of(20000)
     >>> mood == 20000, type_by_oid(mood).name, order_of_labels(mood)
     (True, 'mood', {'sad': 0, 'happy': 1})
+
+The array types over the row types of tables and views: `'{"(1,x)"}'::t[]`, `array_agg(t)`.
+
+A row type stays a plain OID (types/user_types.py). The OID before it has been reserved for its array type when the
+relation was made, so that neither needs the catalog.
 """
 
 from __future__ import annotations
@@ -18,10 +23,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, NamedTuple
 
-from pgrepl.types.builtin import PgType, Range, type_by_oid
-from pgrepl.types.oids import FIRST_USER_OID
+from pgrepl.types.builtin import PgType, Range, array_type, type_by_oid
+from pgrepl.types.oids import ANYARRAY, FIRST_USER_OID
 from pgrepl.types.ranges import Continuous
-from pgrepl.types.record import RowField, RowType
+from pgrepl.types.style import RowField, RowType
 
 
 class Field(NamedTuple):
@@ -251,3 +256,32 @@ def constrained(typoid: int) -> bool:
         typoid = row.basetype or row.elem
         row = type_by_oid(typoid)
     return False
+
+
+# --- row arrays -------------------------------------------------------------------------------------------------------
+
+
+class RowArray(int):
+    """The OID of such an array type, which knows its row of pg_type, but for name and schema: those are the table's."""
+
+    @property
+    def row(self) -> PgType:
+        like = type_by_oid(ANYARRAY)
+        assert like is not None
+        return like._replace(
+            oid=int(self), name="", schema="", typtype="b", category="A", elem=int(self) + 1, receive="array_recv",
+            send="array_send", input="array_in", output="array_out", analyze="array_typanalyze",
+            subscript="array_subscript_handler", align="d", storage="x", array=0,
+        )  # fmt: skip
+
+    def __reduce__(self) -> tuple[type[RowArray], tuple[int]]:
+        return RowArray, (int(self),)
+
+
+def is_row_of_table(typoid: int) -> bool:
+    return typoid >= FIRST_USER_OID and type_by_oid(typoid) is None
+
+
+def array_over(typoid: int) -> int:
+    """The array type over a type; 0: it has none."""
+    return RowArray(typoid - 1) if is_row_of_table(typoid) else array_type(typoid)

@@ -7,13 +7,13 @@ from decimal import Decimal
 from functools import cache, cmp_to_key
 from typing import Any, TypeVar
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray
 from pgrepl.types.builtin import element_type, type_by_oid
-from pgrepl.types.dates import USECS_PER_DAY, USECS_PER_SEC
 from pgrepl.types.names import format_type
 from pgrepl.types.ranges import PgMultirange, PgRange, compare_multiranges, compare_ranges, order_keys
+from pgrepl.types.times.dates import USECS_PER_DAY, USECS_PER_SEC
 from pgrepl.types.user_types import is_enum, order_of_labels
 
 Compare = Callable[[Any, Any], int]

@@ -7,27 +7,34 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from pgrepl import interrupts
-from pgrepl.catalog.relation import Relation
-from pgrepl.engine import Engine
-from pgrepl.errors import Declined, PgError
+from pgrepl.catalog.facts.relation import Relation
+from pgrepl.engine import spark
+from pgrepl.engine.choice import Engine
+from pgrepl.engine.copy_rows import KernelColumn
+from pgrepl.engine.run_kernels import change
 from pgrepl.expr import tree
-from pgrepl.expr.context import Context
+from pgrepl.expr.arrow.program import all_are_true, program_of, value_of
+from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.walk import is_volatile, walk_deep
-from pgrepl.query.bounds import bounds_in
+from pgrepl.ground import interrupts
+from pgrepl.ground.errors import Declined, PgError
+from pgrepl.lake import storage
+from pgrepl.lake.define.inlined import can_inline
+from pgrepl.lake.define.options import inlining_limit
+from pgrepl.lake.write.file_writer import DataFileWriter
+from pgrepl.query.reads import bounds_in
 from pgrepl.rows.checks_columns import check_form
 from pgrepl.rows.checks_table import TableChecks
-from pgrepl.types.lake_forms import is_row_type
+from pgrepl.types.lake.forms import is_row_type
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.engine.change_rows import ChangedPart
+    from pgrepl.engine.copy_rows import KeySpan
+    from pgrepl.engine.run_kernels import ChangedTable, TableChange
     from pgrepl.expr.arrow.program import Program
-    from pgrepl.lake.bounds import Bound
-    from pgrepl.lake.ctid import RowPlace
-    from pgrepl.lake.kernels.change import ChangedTable, TableChange
-    from pgrepl.lake.kernels.change_rows import ChangedPart
-    from pgrepl.lake.kernels.copy_rows import KeySpan
-    from pgrepl.lake.kernels.row_maker import KernelColumn
+    from pgrepl.lake.read.bounds import Bound
+    from pgrepl.lake.read.data_file import RowPlace
     from pgrepl.lake.table import LakeColumn, LakeTable
     from pgrepl.rows.changes import Row
     from pgrepl.rows.checks_spark import SparkChanges
@@ -39,8 +46,6 @@ _OF_PLACES = ("42501", "58P01", "58030", "XX001")  # errors of an executor that 
 def condition(session: Session, where: Sequence[tree.Expr]) -> tuple[Program | None, tuple[Bound, ...]]:
     """WHERE over one relation as a program, and the bounds that follow from it. Conditions with bounds are tested
     first."""
-    from pgrepl.expr.arrow.program import all_are_true, program_of
-
     if not where:
         return None, ()
     context = Context(session)
@@ -73,9 +78,6 @@ def check_row_alone(exprs: Iterable[tree.Expr], entry_of: int | None) -> None:
 
 def computed(session: Session, column: LakeColumn, expr: tree.Expr, rel: Relation) -> KernelColumn:
     """The kernel column that gets the value of an expression over the source."""
-    from pgrepl.expr.arrow.program import value_of
-    from pgrepl.lake.kernels.row_maker import KernelColumn
-
     not_null = rel.attributes[column.attnum - 1].notnull
     found = value_of(expr, Context(session))
     if found is None:
@@ -98,9 +100,6 @@ def check_forms(table: LakeTable, rel: Relation) -> None:
 
 def few(session: Session, table: LakeTable) -> int:
     """Up to how many rows are inlined, not written to a file."""
-    from pgrepl.lake.definition_inlined import can_inline
-    from pgrepl.lake.ducklake_options import inlining_limit
-
     return inlining_limit(session, table.table_id) if can_inline(session, table) else 0
 
 
@@ -109,9 +108,6 @@ def carry_out(
 ) -> dict[int, list[KeySpan | None]]:
     """Run the kernels over all parts and stage their results. Returns the spans of each key column, part by part, or
     raises Declined."""
-    from pgrepl.lake import spark, storage
-    from pgrepl.lake.kernels.change import change
-
     changes.engine = Engine.SPARK if on_spark else Engine.COLUMNS
     if not made:
         return {}
@@ -160,8 +156,6 @@ def _take(changes: SparkChanges, rel: Relation, made: TableChange, done: Changed
 
 def _file(staged: StagedRows, rows: Sequence[tuple[RowPlace | None, Row]], *, versions: bool) -> None:
     """Write the few rows of neighbouring parts to a file of their own, so that all rows keep their order."""
-    from pgrepl.lake.file_writer import DataFileWriter
-
     if not rows:
         return
     places = [place for place, _ in rows if place is not None]

@@ -7,26 +7,26 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.relation import Relation, relation
-from pgrepl.errors import PgError
-from pgrepl.expr.dml.merge_queries import FIRST, action_query, condition_query, joined_query
-from pgrepl.expr.dml.plan import Command, MergeAction, MergeMatch, Modify
-from pgrepl.expr.dml.queries import target_rows_query
-from pgrepl.expr.range_table import relation_rte
+from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.expr.analyse.lookup import relation_rte
+from pgrepl.expr.analyse.queries.merge import FIRST, action_query, condition_query, joined_query
+from pgrepl.expr.dml_tree import Command, MergeAction, MergeMatch, Modify
+from pgrepl.expr.rewrite.dml_queries import target_rows_query
 from pgrepl.expr.tree import Const, RangeRef
-from pgrepl.frozen import frozen
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
 from pgrepl.query.rowset import stream
 from pgrepl.rows.changes import ModifiedRow, ModifyKind, Row
 from pgrepl.rows.checks import prepare
+from pgrepl.rows.checks_table import converter
 from pgrepl.rows.locking import Newer, Standing, lock_rows, mode_of, refuse_changed
-from pgrepl.rows.routing import converter
-from pgrepl.rows.trigger_data import TriggerEvent
+from pgrepl.rows.triggers import TriggerEvent
 from pgrepl.types import oids
 from pgrepl.writing.modify import Running, replayed, with_values
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
-    from pgrepl.lake.ctid import RowPlace
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.lake.read.data_file import RowPlace
 
 
 @frozen

@@ -8,23 +8,21 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.relation import Relation, relation
-from pgrepl.errors import Declined
-from pgrepl.expr.dml.merge_queries import Joined, joined_query, numbered_query, staged_query
-from pgrepl.expr.dml.plan import Command, MergeAction, Modify
-from pgrepl.rows.changes import ModifyKind
+from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.expr.analyse.queries.merge import Joined, joined_query, numbered_query, staged_query
+from pgrepl.expr.dml_tree import Command, MergeAction, Modify
+from pgrepl.ground.errors import Declined
+from pgrepl.rows.changes import ModifyKind, members
 from pgrepl.rows.checks import affected_twice
 from pgrepl.rows.checks_spark import FoundTwice, SparkChanges
-from pgrepl.rows.members import members
-from pgrepl.rows.trigger_data import TriggerEvent
-from pgrepl.writing.frames import FrameRows, new_rows, query_frame
+from pgrepl.rows.triggers import TriggerEvent
 from pgrepl.writing.modify_spark import staged
-from pgrepl.writing.nextval_spark import without_numbers
+from pgrepl.writing.rows_spark import FrameRows, new_rows, query_frame, without_numbers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 
 def stage(session: Session, modify: Modify) -> SparkChanges:
@@ -57,7 +55,7 @@ def _merge(session: Session, modify: Modify, changes: SparkChanges) -> None:
 
 def _changes_twice(actions: tuple[MergeAction, ...], rows: DataFrame, action: str) -> bool:
     """Whether several rows of the source change one row of the target."""
-    from pgrepl.lake import spark
+    from pgrepl.engine import spark
 
     changing = [str(n) for n, each in enumerate(actions, 1) if each.command in (Command.UPDATE, Command.DELETE)]
     if not changing:

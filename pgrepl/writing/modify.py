@@ -1,4 +1,6 @@
-"""Statements carried out in this process, row by row as PostgreSQL does: for few rows.
+"""The relations that can be changed, and whether their replica identity allows it (CheckValidResultRel).
+
+Statements carried out in this process, row by row as PostgreSQL does: for few rows.
 
 Rows are computed from the state before the statement, checked one after the other, and written at the end.
 """
@@ -9,10 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.relation import Relation, relation
-from pgrepl.errors import PgError
-from pgrepl.expr.dml.plan import Command, Conflict, Modify
-from pgrepl.expr.dml.queries import (
+from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.catalog.session.session import Session
+from pgrepl.expr.dml_tree import TARGET, Command, Conflict, MergeMatch, Modify
+from pgrepl.expr.functions.registry import Context
+from pgrepl.expr.rewrite.dml_queries import (
     TargetRowsQuery,
     check_query,
     conflict_query,
@@ -21,22 +24,78 @@ from pgrepl.expr.dml.queries import (
     returning_query,
     target_rows_query,
 )
-from pgrepl.expr.tree import PinnedRow, Var
+from pgrepl.expr.rewrite.views import expand_views
+from pgrepl.expr.rowfilter import check_replica_identity
+from pgrepl.expr.tree import PinnedRow, Query, Var
+from pgrepl.ground.errors import PgError, unsupported
+from pgrepl.query.local.env import Env
+from pgrepl.query.local.select import compile_query
+from pgrepl.query.reads import conjuncts, is_never_true
 from pgrepl.query.rowset import rows_of, stream
-from pgrepl.rows.changes import ConflictAction, ModifiedRow, ModifyKind, Row
+from pgrepl.rows.changes import ConflictAction, Member, ModifiedRow, ModifyKind, Row, members
 from pgrepl.rows.checks import RowChecks, prepare
-from pgrepl.rows.instead import fire_instead, instead_one_by_one
+from pgrepl.rows.checks_table import converter
 from pgrepl.rows.locking import Newer, Standing, lock_rows, mode_of, refuse_changed
-from pgrepl.rows.materialize import Materialize
-from pgrepl.rows.routing import converter
-from pgrepl.rows.trigger_data import TriggerEvent
-from pgrepl.rows.trigger_events import before_statement
-from pgrepl.rows.triggers import enabled_triggers
-from pgrepl.writing.targets import changed_tables
+from pgrepl.rows.trigger_events import before_statement, fire_instead, instead_one_by_one
+from pgrepl.rows.triggers import TriggerEvent, enabled_triggers
+from pgrepl.rows.unwritten import Materialize
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
-    from pgrepl.lake.ctid import RowPlace
+    from pgrepl.lake.read.data_file import RowPlace
+
+_UNCHANGEABLE = {"S": "sequence", "t": "TOAST relation", "m": "materialized view"}
+
+
+def check_targets(session: Session, modify: Modify) -> None:
+    target = relation(session, modify.relid)
+    if target.kind == "v":
+        return  # it has INSTEAD OF triggers
+    check_kind(target)
+    if modify.conflict is not None and modify.conflict.assigned is not None:
+        check_replica_identity(session, target, "UPDATE")
+    finding = [command for command in modify.commands if command is not Command.INSERT]
+    for member in changed_tables(session, modify) if finding else ():
+        for command in finding:
+            check_replica_identity(session, member.relation, command.value)
+
+
+def check_kind(target: Relation) -> None:
+    if target.is_catalog:
+        raise PgError("42501", f'permission denied: "{target.name}" is a system catalog')
+    if target.kind in ("r", "p"):
+        return
+    what = _UNCHANGEABLE.get(target.kind)
+    if what is not None:
+        raise PgError("42809", f'cannot change {what} "{target.name}"')
+    if target.kind == "f":
+        raise unsupported("a foreign table")
+    raise PgError("42809", f'cannot change relation "{target.name}"')
+
+
+def changed_tables(session: Session, modify: Modify) -> list[Member]:
+    """The tables with rows that an UPDATE, DELETE or MERGE may find. If no table of a tree can have any, the table that
+    the statement names."""
+    found = members(session, modify.relid, modify.rtable[0].inh)
+    target = relation(session, modify.relid)
+    if target.kind != "p" and len(found) < 2:
+        return found
+    from pgrepl.writing.pruning import contradicts, leaves, restrictions_of
+
+    where = modify.where
+    if modify.merge is not None and MergeMatch.NOT_MATCHED_BY_SOURCE not in modify.merge.matches:
+        where = modify.merge.joined_where(where)
+    context, conditions = Context(session), conjuncts(where)
+    what = restrictions_of(Query((), modify.rtable, modify.from_, where), conditions, TARGET, context)
+    if contradicts(what) or any(is_never_true(condition, context) for condition in conditions):
+        return [member for member in found if member.relation.oid == target.oid]
+    if target.kind != "p":
+        return found
+    kept = {leaf.oid for leaf in leaves(session, target, what)}
+    return [member for member in found if member.relation.oid in kept]
+
+
+# --- modify -----------------------------------------------------------------------------------------------------------
+
 
 _LOCKER = 2  # FrozenTransactionId, as in the system columns of rows that are read
 
@@ -157,7 +216,7 @@ class Running:
     def _view_test(self) -> Callable[[ModifiedRow], None] | None:
         """A test of WITH CHECK OPTION: no row may be written through a view that the view would not show
         (ExecWithCheckOptions)."""
-        from pgrepl.rows.checks_text import failing_row
+        from pgrepl.rows.foreign_key import failing_row
 
         session, modify, checks = self.session, self.modify, self.checks
         target = relation(session, modify.relid)
@@ -224,11 +283,6 @@ def _on_conflict(session: Session, modify: Modify, conflict: Conflict, arbiters:
 
 def replayed(session: Session, query: Any) -> Callable[[], list[Row]]:
     """A query compiled once, over rows that change between its runs."""
-    from pgrepl.expr.context import Context
-    from pgrepl.expr.rewrite import expand_views
-    from pgrepl.query.local.env import Env
-    from pgrepl.query.local.execute import compile_query
-
     compiled = compile_query(expand_views(session, query), Context(session))
     return lambda: list(compiled(Env([], None)))
 

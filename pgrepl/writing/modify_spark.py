@@ -1,4 +1,9 @@
-"""Statements over many rows: Spark finds and computes them, and they never come into this process.
+"""INSERT … ON CONFLICT of many rows: Spark finds those whose key is in the table already, and those whose key is not.
+
+The proposed rows are computed and checked once, and persisted while two queries split them. This is for one unique
+index on plain columns of a plain table; any other statement is carried out row by row.
+
+Statements over many rows: Spark finds and computes them, and they never come into this process.
 
 The statement reads one snapshot; the write lock is taken once all files are written. SparkChanges checks the rows while
 it writes the files, and the keys thereafter.
@@ -7,26 +12,253 @@ it writes the files, and the keys thereafter.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.relation import Relation, relation
-from pgrepl.errors import Declined, PgError
-from pgrepl.expr.dml.plan import Command, Modify
-from pgrepl.expr.dml.queries import insert_query, target_rows_query
+from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.catalog.facts.relation_parts import indexes
+from pgrepl.engine import spark
+from pgrepl.expr.analyse.lookup import TABLEOID, relation_rte
+from pgrepl.expr.analyse.queries.insert import rows_rte
+from pgrepl.expr.analyse.sorting import equality_operator
+from pgrepl.expr.dml_tree import TARGET, Command, Conflict, Modify
+from pgrepl.expr.rewrite.dml_queries import TargetRowsQuery, insert_query, map_level, row_columns, target_rows_query
+from pgrepl.expr.tree import PLACE, BoolExpr, Const, Expr, OpExpr, Query, RangeRef, Rte, SortGroup, SubLink, Target, Var
+from pgrepl.ground.errors import Declined, PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.query.rowset import frame_of
 from pgrepl.rows.changes import ModifyKind
 from pgrepl.rows.checks_spark import FoundTwice, SparkChanges, check_fits
-from pgrepl.writing.frames import new_rows, query_frame
-from pgrepl.writing.nextval_spark import UNSTEADY, Numbered, numbered, without_numbers
-from pgrepl.writing.on_conflict_spark import arbiter_key, insert_or_update
-from pgrepl.writing.targets import changed_tables
+from pgrepl.rows.checks_table_spark import VIOLATION, SparkChecks
+from pgrepl.rows.requirements import every, is_not_null, more_than_one
+from pgrepl.sql.nodes import BoolOp, SubLinkType
+from pgrepl.types import oids
+from pgrepl.writing.modify import changed_tables
+from pgrepl.writing.rows_spark import UNSTEADY, FrameRows, Numbered, new_rows, numbered, query_frame, without_numbers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from pgrepl.catalog.session import Session
-    from pgrepl.expr.tree import Query
-    from pgrepl.rows.trigger_data import TriggerEvent
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.rows.triggers import TriggerEvent
+
+_PROPOSED = 2  # the range table entry beside the target
+_PLAIN = frozenset(
+    (
+        oids.INT2,
+        oids.INT4,
+        oids.INT8,
+        oids.OID,
+        oids.BOOL,
+        oids.TEXT,
+        oids.VARCHAR,
+        oids.DATE,
+        oids.TIMESTAMP,
+        oids.TIMESTAMPTZ,
+        oids.UUID,
+    )
+)  # whose equality is that of their forms
+_Side = Callable[[int], Var]
+
+
+@frozen
+class ArbiterKey:
+    """The columns of the arbiter with their = operators."""
+
+    columns: tuple[int, ...]
+    operators: tuple[int, ...]
+
+
+def arbiter_key(session: Session, modify: Modify, arbiters: frozenset[int]) -> ArbiterKey:
+    """The key of the only arbiter; or Declined."""
+    target = relation(session, modify.relid)
+    if target.kind != "r" or target.is_partition:
+        raise Declined("ON CONFLICT of a partitioned table")
+    unique = [i for i in indexes(session, target.oid) if i.indisunique and (not arbiters or i.indexrelid in arbiters)]
+    if len(unique) != 1:
+        raise Declined("ON CONFLICT of several keys")
+    (index,) = unique
+    columns = tuple(index.indkey[: index.indnkeyatts])
+    if not all(columns) or index.indpred is not None or index.indnullsnotdistinct or not index.indimmediate:
+        raise Declined("ON CONFLICT of a key that is not one of plain columns")
+    return ArbiterKey(columns, tuple(equality_operator(opclass) for opclass in index.indclass[: len(columns)]))
+
+
+def insert_or_update(session: Session, modify: Modify, key: ArbiterKey, changes: SparkChanges) -> None:
+    """Hand the updated and the inserted rows to `changes`; or Declined."""
+    conflict = modify.conflict
+    assert conflict is not None
+    target = relation(session, modify.relid)
+    with ExitStack() as held:
+        proposed = _proposed(session, modify, target, held)
+        rows = _Parted(session, modify, conflict, target, key, proposed)
+        if rows.has_twice():
+            if conflict.assigned is not None or not rows.keys_are_plain():
+                raise Declined("ON CONFLICT of rows with the same key")
+            rows.keep_first()
+        new, found = rows.new(), rows.found() if conflict.assigned is not None else None
+        if found is not None:
+            changes.update(target, found)
+        changes.insert(new)
+
+
+def _proposed(session: Session, modify: Modify, target: Relation, held: ExitStack) -> DataFrame:
+    """The rows to insert, computed, checked and persisted until `held` is closed."""
+
+    def persisted(frame: DataFrame) -> DataFrame:
+        held.callback(frame.unpersist)
+        return frame.persist()
+
+    plain, numbers = without_numbers(insert_query(session, modify))
+    frame = query_frame(session, plain)
+    if numbers:
+        frame, _ = numbered(session, persisted(frame), numbers)
+    checks = SparkChecks(session, target, target, modify.named)
+    rows = checks.complete(frame)
+    try:
+        with spark.pg_errors():
+            kept = persisted(checks.checked(rows, bound=False))
+            kept.count()
+    except PgError as error:
+        found = checks.first_violation(rows, bound=False) if error.sqlstate == VIOLATION else None
+        raise (error if found is None else found[1]) from None
+    return kept
+
+
+class _Parted:
+    def __init__(
+        self,
+        session: Session,
+        modify: Modify,
+        conflict: Conflict,
+        target: Relation,
+        key: ArbiterKey,
+        proposed: DataFrame,
+    ) -> None:
+        self.session = session
+        self.modify = modify
+        self.conflict = conflict
+        self.target = target
+        self.key = key
+        self.proposed = proposed
+        self.columns = tuple(row_columns(target))
+
+    def has_twice(self) -> bool:
+        """Whether two of the proposed rows have the same key."""
+        keys = [self._proposed(number, 1) for number in self.key.columns]
+        query = Query(
+            tuple(Target(expr, f"c{n}", n) for n, expr in enumerate(keys, 1)),
+            (self._outside(),),
+            (RangeRef(1),),
+            where=every([is_not_null(expr) for expr in keys]),
+            group=self._groups(),
+            having=more_than_one(),
+            limit=Const(oids.INT8, value=1),
+            has_aggregates=True,
+        )
+        try:
+            found = frame_of(self.session, query)
+        except Declined:
+            return True  # unknown
+        with spark.pg_errors():
+            return bool(found.take(1))
+
+    def keys_are_plain(self) -> bool:
+        return all(self.target.attributes[n - 1].type in _PLAIN for n in self.key.columns)
+
+    def keep_first(self) -> None:
+        """Keep only the first of rows with the same key."""
+        from pyspark.sql import Window
+        from pyspark.sql import functions as F
+
+        names = [f"c{n}" for n in self.key.columns]
+        order = Window.partitionBy(*names).orderBy("__order")
+        ranked = self.proposed.withColumn("__order", F.monotonically_increasing_id())
+        ranked = ranked.withColumn("__rank", F.row_number().over(order))
+        some_null = " OR ".join(f"{name} IS NULL" for name in names)
+        self.proposed = ranked.filter(f"__rank = 1 OR {some_null}").drop("__order", "__rank")
+
+    def new(self) -> DataFrame:
+        """The proposed rows whose key is not in the table."""
+        same = every(self._same(self._own, lambda number: self._proposed(number, 1, levelsup=1)))
+        inside = Query(
+            (Target(Const(oids.INT4, value=1), "one", 1),),
+            (relation_rte(self.target, inh=False),),
+            (RangeRef(1),),
+            same,
+        )
+        there = SubLink(oids.BOOL, kind=SubLinkType.EXISTS, query=inside)
+        targets = tuple(
+            Target(Const(oids.INT4) if a.dropped else self._proposed(a.num, 1), a.name, a.num)
+            for a in self.target.attributes
+        )
+        return frame_of(
+            self.session,
+            Query(
+                targets,
+                (self._outside(),),
+                (RangeRef(1),),
+                BoolExpr(oids.BOOL, op=BoolOp.NOT, args=(there,)),
+                has_sublinks=True,
+            ),
+        )
+
+    def found(self) -> DataFrame:
+        """The rows of the table that DO UPDATE changes: c{attnum} of the new version, and `place`."""
+        conflict, target = self.conflict, self.target
+        assert conflict.assigned is not None
+
+        def renumbered(expr: Expr) -> Expr:
+            def other(var: Var, depth: int) -> Expr | None:
+                return replace(var, varno=_PROPOSED) if var.varno == conflict.excluded else None
+
+            return map_level(expr, other)
+
+        exprs: list[Expr] = [Var(oids.TID, varno=TARGET, attnum=PLACE), Var(oids.OID, varno=TARGET, attnum=TABLEOID)]
+        exprs += [self._own(a.num) for a in target.columns]
+        exprs += [renumbered(a.expr) for a in conflict.assigned]
+        conditions = self._same(self._own, lambda number: self._proposed(number, _PROPOSED))
+        if conflict.where is not None:
+            conditions.append(renumbered(conflict.where))
+        query = Query(
+            tuple(Target(expr, f"c{n}", n) for n, expr in enumerate(exprs, 1)),
+            (relation_rte(target, inh=False), self._outside()),
+            (RangeRef(TARGET), RangeRef(_PROPOSED)),
+            every(conditions),
+            ctes=self.modify.ctes,
+            recursive=self.modify.recursive,
+            has_sublinks=True,
+        )
+        frame = frame_of(self.session, query)
+        columns = tuple(a.num for a in target.columns)
+        return new_rows(target, TargetRowsQuery(query, columns, tuple(a.attnum for a in conflict.assigned)), frame)
+
+    # --- parts of the queries -----------------------------------------------------------------------------------------
+
+    def _outside(self) -> Rte:
+        return rows_rte("excluded", self.columns, FrameRows(self.proposed))
+
+    def _proposed(self, number: int, varno: int, levelsup: int = 0) -> Var:
+        return replace(self._own(number), varno=varno, levelsup=levelsup)
+
+    def _own(self, number: int) -> Var:
+        column = self.target.attributes[number - 1]
+        return Var(column.type, typmod=column.typmod, collation=column.collation, varno=TARGET, attnum=number)
+
+    def _same(self, one: _Side, other: _Side) -> list[Expr]:
+        """Conditions that the keys of the two sides are equal."""
+        return [
+            OpExpr(oids.BOOL, op=op, args=(one(n), other(n)), input_collation=one(n).collation)
+            for n, op in zip(self.key.columns, self.key.operators, strict=True)
+        ]
+
+    def _groups(self) -> tuple[SortGroup, ...]:
+        return tuple(SortGroup(n, op, 0) for n, op in enumerate(self.key.operators, 1))
+
+
+# --- modify spark -----------------------------------------------------------------------------------------------------
 
 
 def stage(session: Session, modify: Modify, arbiters: frozenset[int] = frozenset()) -> SparkChanges:

@@ -8,19 +8,19 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.relation import Relation, relation
+from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.expr import tree
-from pgrepl.expr.partition import MAXVALUE, MINVALUE, RangeDatum
-from pgrepl.expr.partition_order import Compare, PartitionDesc, comparisons, partition_desc
-from pgrepl.frozen import frozen
-from pgrepl.query.bounds import bounds_in, conjuncts, unequal_in
-from pgrepl.rows.routing import chooser
+from pgrepl.expr.catalog_trees import MAXVALUE, MINVALUE, RangeDatum
+from pgrepl.expr.partition_constraint import Compare, PartitionDesc, comparisons, partition_desc
+from pgrepl.ground.frozen import frozen
+from pgrepl.query.reads import bounds_in, conjuncts, unequal_in
+from pgrepl.rows.checks_table import chooser
 from pgrepl.sql.nodes import BoolOp, NullTestType
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
-    from pgrepl.expr.context import Context
-    from pgrepl.lake.bounds import Bound
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.expr.functions.registry import Context
+    from pgrepl.lake.read.bounds import Bound
 
 _MOST = 1000  # combinations of values that are tried
 

@@ -4,37 +4,38 @@ A statement is first computed and then written. A small one is computed in this 
 changes are pending, under row locks (rows/locking.py); outside a block it holds the catalog's write lock instead,
 unless other sessions hold locks. A large one is staged by kernels or Spark: outside a block without the write lock, and
 again if another session has meanwhile changed what it read (as READ COMMITTED waits and goes on).
+
+SELECT over statements in WITH that change rows: `WITH gone AS (DELETE … RETURNING *) SELECT … FROM gone`.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
-from pgrepl import engine
-from pgrepl.catalog.inheritance import inheritors
-from pgrepl.catalog.lock_modes import RelationMode
-from pgrepl.catalog.relation import Relation, find_relation, relation
-from pgrepl.catalog.transaction import is_read_only
-from pgrepl.engine import Choice, Engine
-from pgrepl.errors import Declined, PgError
-from pgrepl.expr.analyze import analyze_modifying
-from pgrepl.expr.dml.plan import Command, Modify
-from pgrepl.expr.tree import has_modifying_cte
-from pgrepl.frozen import frozen
+from pgrepl.catalog.facts.relation import Relation, find_relation, relation
+from pgrepl.catalog.facts.relation_parts import inheritors
+from pgrepl.catalog.locks.lock_table import RelationMode
+from pgrepl.catalog.session.transaction import is_read_only
+from pgrepl.engine import choice as engine
+from pgrepl.engine.choice import Choice, Engine
+from pgrepl.expr.analyse.analyze import analyze_modifying, analyze_query
+from pgrepl.expr.dml_tree import Command, Modify
+from pgrepl.expr.tree import Query, has_modifying_cte
+from pgrepl.ground.errors import Declined, PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.query import run
 from pgrepl.query.result import Result, result_columns
 from pgrepl.query.rowset import LocalRows
 from pgrepl.query.run import texts_for
 from pgrepl.rows.locking import lock_tables, others_hold_locks
-from pgrepl.sql.nodes import AnalyzedStmt, DeleteStmt, InsertStmt, MergeStmt, UpdateStmt
-from pgrepl.types.lake_lists import is_no_list
-from pgrepl.writing.engine_choice import choose_to_modify
-from pgrepl.writing.planning import ModifyPlan, plan, running
-from pgrepl.writing.read_only import check_writable
-from pgrepl.writing.views import on_tables
+from pgrepl.sql.nodes import AnalyzedStmt, DeleteStmt, InsertStmt, MergeStmt, SelectStmt, UpdateStmt
+from pgrepl.types.lake.lists import is_no_list
+from pgrepl.writing.planning import ModifyPlan, Together, choose_to_modify, plan, running
+from pgrepl.writing.views import check_writable, on_tables
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
     from pgrepl.rows.checks_spark import SparkChanges
     from pgrepl.writing.modify import Pending
 
@@ -146,7 +147,7 @@ def _is_small(stmt: Statement, session: Session) -> bool:
 def _without_lock(stmt: Statement, session: Session, known: _Large | None) -> Result | None:
     """Run the statement, if it is large or the catalog has not changed since it was planned. None: it must be run
     again, under the write lock if the session holds it now."""
-    from pgrepl.lake.commit import Stale
+    from pgrepl.lake.commit.commit import Stale
 
     transaction = session.transaction
     transaction.require_read()
@@ -184,8 +185,6 @@ def _locked(session: Session, written: Modify, *, small: bool = False, planned: 
     """Run the statement; the session holds the locks it needs. `planned`: its plan, if it is known already and WITH has
     no statement that changes rows."""
     if has_modifying_cte(written.ctes):
-        from pgrepl.writing.together import Together
-
         together = Together(session, written.ctes)
         return _result(session, written, together.modify(written))
     if planned is None:
@@ -252,12 +251,12 @@ def _staged(session: Session, planned: ModifyPlan) -> SparkChanges | None:
 def _staged_by(session: Session, planned: ModifyPlan, choice: Choice) -> SparkChanges | None:
     modify = planned.modify
     if choice.kernels:
-        from pgrepl.writing import insert_columns, modify_columns
+        from pgrepl.writing import modify_columns
 
         try:
             if modify.command is Command.INSERT:
-                return insert_columns.stage(session, modify, on_spark=choice.on_spark)
-            return modify_columns.stage(session, modify, on_spark=choice.on_spark)
+                return modify_columns.stage_insert(session, modify, on_spark=choice.on_spark)
+            return modify_columns.stage_modify(session, modify, on_spark=choice.on_spark)
         except Declined as reason:
             unfit = reason
         choice = choose_to_modify(session, modify, kernels=False)
@@ -280,3 +279,30 @@ def _staged_by(session: Session, planned: ModifyPlan, choice: Choice) -> SparkCh
 def _say_declined(session: Session, modify: Modify, reason: object, how: str) -> None:
     command = modify.command.value
     engine.declined(session, command, reason, f"{command} is not carried out {how}")
+
+
+# --- selecting --------------------------------------------------------------------------------------------------------
+
+
+def select_modifying(session: Session, stmt: SelectStmt) -> tuple[Query, list[tuple[Any, ...]]]:
+    """The analysed query and its rows; what it changes is written."""
+    if is_read_only(session):
+        check_writable(session, "SELECT", analyze_query(session, stmt).ctes)
+    transaction = session.transaction
+    if not transaction.keeps_pending:
+        transaction.require_write()
+        others_hold_locks(session)
+    query = analyze_query(session, stmt)
+    while transaction.keeps_pending:
+        tables = [oid for cte in query.ctes if cte.modify is not None for oid in target_tables(session, cte.modify)]
+        if not lock_tables(session, tables, RelationMode.ROW_EXCLUSIVE):
+            break
+        query = analyze_query(session, stmt)
+    run.check(session, query)
+    run.check_functions(session, query)
+    return query, modifying_rows(session, query)
+
+
+def modifying_rows(session: Session, query: Query) -> list[tuple[Any, ...]]:
+    """The rows of a query whose privileges have been checked; the session holds the locks it needs."""
+    return Together(session, query.ctes).select(query)

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import pgrepl
-from pgrepl.api.datasource.readers import FilteringReader, TableReader, schema_of
-from pgrepl.errors import PgError
+from pgrepl.api.datasource.source import FilteringReader, TableReader, schema_of
+from pgrepl.ground.errors import PgError
 from tests.api.test_datasource_parts import rows, said
 
 spark = pytest.importorskip("pyspark.sql.datasource")

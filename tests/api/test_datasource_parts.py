@@ -15,11 +15,15 @@ from pyspark.sql.types import StructType
 
 import pgrepl
 from pgrepl.api.datasource.options import SourceOptions
-from pgrepl.api.datasource.readers import TableReader, schema_of
-from pgrepl.api.datasource.source import PgreplDataSource
-from pgrepl.api.datasource.stream_reader import ChangesReader
-from pgrepl.api.datasource.writers import StreamWriter, TableWriter
-from pgrepl.errors import PgError
+from pgrepl.api.datasource.source import (
+    ChangesReader,
+    PgreplDataSource,
+    StreamWriter,
+    TableReader,
+    TableWriter,
+    schema_of,
+)
+from pgrepl.ground.errors import PgError
 
 datasource = pytest.importorskip("pyspark.sql.datasource")
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import pgrepl
-from pgrepl.api.columns import polars_table
+from pgrepl.api.results import polars_table
 from tests.harness.programs import PATIENCE, environment
 
 

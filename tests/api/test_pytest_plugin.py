@@ -32,8 +32,8 @@ def test_pair(pgrepl_pair):
         pair.catch_up()
 
 def test_pgrepl_is_not_rewritten():
-    import pgrepl.errors
-    assert "pytest" not in type(pgrepl.errors.__loader__).__module__
+    import pgrepl.ground.errors
+    assert "pytest" not in type(pgrepl.ground.errors.__loader__).__module__
 
 def test_catalog(pgrepl_catalog):
     assert pgrepl_catalog.connect().execute("SELECT 1").fetchall() == [(1,)]

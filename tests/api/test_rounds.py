@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pgrepl.api.rounds import start_spark
-from pgrepl.lake import spark
+from pgrepl.engine import spark
 from tests.harness.played import Instance
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.connection import Catalog
-from pgrepl.catalog.opening import open_catalog
-from pgrepl.catalog.session import Session
-from pgrepl.errors import Report
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store.connection import Catalog
+from pgrepl.catalog.store.opening import open_catalog
+from pgrepl.ground.errors import Report
 
 
 @pytest.fixture

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pgrepl.catalog import tables
-from pgrepl.catalog.acl import acl_text
-from pgrepl.catalog.session import Session
-from pgrepl.catalog.store import rows
-from pgrepl.catalog.transaction import reading
+from pgrepl.catalog.facts.acl import acl_text
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.store import rows
 
 
 def test_databases(session: Session) -> None:

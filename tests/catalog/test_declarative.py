@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from pgrepl.catalog import declarative
-from pgrepl.catalog.declarative import Int4, SystemRow, Varchar, VersionedRow
+from pgrepl.catalog.store import declarative
+from pgrepl.catalog.store.declarative import Int4, SystemRow, Varchar, VersionedRow
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +47,7 @@ def test_a_versioned_row_has_its_snapshots_around_its_columns() -> None:
 
 
 def test_the_empty_catalog_has_the_tables_that_are_declared(tmp_path: Path) -> None:
-    from pgrepl.catalog import ddl
+    from pgrepl.catalog.store import ddl
 
     def made(path: Path) -> list[tuple[str, str]]:
         with closing(sqlite3.connect(path)) as file:
@@ -63,8 +63,8 @@ def test_statements_are_worded_as_sqlalchemy_words_them(*, is_sqlite: bool) -> N
     from sqlalchemy import and_, bindparam, or_, select
     from sqlalchemy.dialects import postgresql, sqlite
 
-    from pgrepl.catalog.ddl import tables
-    from pgrepl.catalog.statement import AS_OF, Statement
+    from pgrepl.catalog.store.ddl import tables
+    from pgrepl.catalog.store.declarative import AS_OF, Statement
 
     made_by: Any = sqlite.dialect if is_sqlite else postgresql.dialect
     dialect = made_by(paramstyle="qmark")
@@ -100,7 +100,7 @@ VALUES = {
 
 @pytest.mark.parametrize("kind", VALUES)
 def test_a_value_comes_back_as_it_was_stored(kind: str) -> None:
-    from pgrepl.catalog.statement import Statement
+    from pgrepl.catalog.store.declarative import Statement
 
     table = declarative.SystemTable(
         "declared_values", {"n": "Int4", "v": f"{kind} | None"}, (), (), None, versioned=False

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.catalog import driver_errors
+from pgrepl.catalog.store import files
 
 
 def busy(path: Path) -> None:
@@ -75,15 +75,15 @@ def missing(path: Path) -> None:
 
 
 COMPLAINTS: dict[Callable[[Path], None], int] = {
-    busy: driver_errors.BUSY,
-    locked: driver_errors.LOCKED,
-    readonly: driver_errors.READONLY,
-    full: driver_errors.FULL,
-    nowhere: driver_errors.CANTOPEN,
-    not_a_database: driver_errors.NOTADB,
-    malformed: driver_errors.CORRUPT,
-    twice: driver_errors.CONSTRAINT,
-    missing: driver_errors.ERROR,
+    busy: files.BUSY,
+    locked: files.LOCKED,
+    readonly: files.READONLY,
+    full: files.FULL,
+    nowhere: files.CANTOPEN,
+    not_a_database: files.NOTADB,
+    malformed: files.CORRUPT,
+    twice: files.CONSTRAINT,
+    missing: files.ERROR,
 }
 
 
@@ -91,25 +91,25 @@ COMPLAINTS: dict[Callable[[Path], None], int] = {
 def test_a_complaint_has_its_code(cause: Callable[[Path], None], tmp_path: Path) -> None:
     with pytest.raises(sqlite3.Error) as caught:
         cause(tmp_path / "c.db")
-    assert driver_errors.result_code(caught.value) == COMPLAINTS[cause]
+    assert files.result_code(caught.value) == COMPLAINTS[cause]
     assert hasattr(caught.value, "sqlite_errorcode") or sys.version_info < (3, 11)
     without_a_code = type(caught.value)(*caught.value.args)
-    assert driver_errors.result_code(without_a_code) == COMPLAINTS[cause]
-    assert driver_errors.is_busy(caught.value) == (cause in (busy, locked))
-    assert driver_errors.is_damaged(caught.value) == (cause in (malformed, not_a_database, missing))
+    assert files.result_code(without_a_code) == COMPLAINTS[cause]
+    assert files.is_busy(caught.value) == (cause in (busy, locked))
+    assert files.is_damaged(caught.value) == (cause in (malformed, not_a_database, missing))
 
 
 def test_a_mistake_in_a_statement_is_no_damage() -> None:
     with pytest.raises(sqlite3.OperationalError) as caught:
         sqlite3.connect(":memory:").execute("SELECT FROM")
-    assert not driver_errors.is_damaged(caught.value)
+    assert not files.is_damaged(caught.value)
 
 
 def test_text_that_is_no_text() -> None:
     with pytest.raises(sqlite3.OperationalError) as caught:
         sqlite3.connect(":memory:").execute("SELECT CAST(x'ff' AS text)").fetchall()
-    assert driver_errors.is_not_text(caught.value)
-    assert driver_errors.result_code(caught.value) in (0, driver_errors.ERROR)
+    assert files.is_not_text(caught.value)
+    assert files.result_code(caught.value) in (0, files.ERROR)
 
 
 class Refused(Exception):
@@ -117,6 +117,6 @@ class Refused(Exception):
 
 
 def test_what_a_server_says_has_its_sqlstate() -> None:
-    assert driver_errors.sqlstate(Refused("no lock\nfor you")) == "55P03"
-    assert driver_errors.first_line(Refused("no lock\nfor you")) == "no lock"
-    assert driver_errors.result_code(Refused("no lock\nfor you")) == 0
+    assert files.sqlstate(Refused("no lock\nfor you")) == "55P03"
+    assert files.first_line(Refused("no lock\nfor you")) == "no lock"
+    assert files.result_code(Refused("no lock\nfor you")) == 0

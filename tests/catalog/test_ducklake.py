@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.connection import Catalog
-from pgrepl.catalog.opening import open_catalog
-from pgrepl.errors import PgError
+from pgrepl.catalog.store.connection import Catalog
+from pgrepl.catalog.store.opening import open_catalog
+from pgrepl.ground.errors import PgError
 from pgrepl.statements.run import run
 from tests.lake import duck
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog import declarative, migration
-from pgrepl.catalog.connection import FORMAT_VERSION, CatalogConnection
-from pgrepl.catalog.opening import open_catalog
-from pgrepl.catalog.sums import disagreeing
+from pgrepl.catalog.store import bootstrap, declarative
+from pgrepl.catalog.store.connection import FORMAT_VERSION, CatalogConnection
+from pgrepl.catalog.store.declarative import disagreeing
+from pgrepl.catalog.store.opening import open_catalog
 from pgrepl.statements.run import run
 from tests.harness.dose import dose
 from tests.harness.forked import pgrepl
@@ -110,9 +110,9 @@ def kill_at(path: Path, step: int) -> int:
             actual(*given)  # type: ignore[arg-type]
             migrating = False
 
-        migrating, actual = False, migration.migrate
+        migrating, actual = False, bootstrap.migrate
         CatalogConnection.execute = counted  # type: ignore[assignment, method-assign]
-        migration.migrate = migrate  # type: ignore[assignment]
+        bootstrap.migrate = migrate  # type: ignore[assignment]
         try:
             open_catalog(path)
             os.write(theirs, b"%d" % done)
@@ -193,6 +193,6 @@ def test_the_documentation_has_the_formats() -> None:
     told = dict(
         re.findall(r"^\| (\d+) \| (.*) \|$", text.split("## The catalog's format\n")[1].split("\n## ")[0], re.M)
     )
-    assert told == {str(number): brought for number, brought in migration.BROUGHT.items()}
+    assert told == {str(number): brought for number, brought in bootstrap.BROUGHT.items()}
     assert f"`pgrepl_instance.format_version` is {FORMAT_VERSION}." in text
-    assert max(migration.BROUGHT) == FORMAT_VERSION
+    assert max(bootstrap.BROUGHT) == FORMAT_VERSION

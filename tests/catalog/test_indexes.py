@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.catalog.indexes import identity_key_columns, primary_key, replica_identity_index
-from pgrepl.catalog.relation import Relation, find_relation, relation
-from pgrepl.catalog.session import Session
+from pgrepl.catalog.facts.relation import Relation, find_relation, relation
+from pgrepl.catalog.facts.relation_parts import identity_key_columns, primary_key, replica_identity_index
+from pgrepl.catalog.session.session import Session
 from pgrepl.sql.nodes import RangeVar
 from pgrepl.statements.run import run
 from tests.catalog.conftest import Connect

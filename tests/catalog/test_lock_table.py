@@ -8,30 +8,29 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl import interrupts
-from pgrepl.catalog import processes
-from pgrepl.catalog.lock_file import path_of
-from pgrepl.catalog.lock_modes import LockKind, RowMode
-from pgrepl.catalog.lock_table import LockRequest, LockTable
-from pgrepl.errors import PgError
+from pgrepl.catalog.locks import lock_file
+from pgrepl.catalog.locks.lock_file import path_of
+from pgrepl.catalog.locks.lock_table import LockKind, LockRequest, LockTable, RowMode
+from pgrepl.ground import interrupts
+from pgrepl.ground.errors import PgError
 
 
 def test_a_file_of_an_earlier_start_of_the_machine_is_thrown_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = LockTable(path)
-    before.enter(1, "client backend", processes.new_token(), 5)
+    before.enter(1, "client backend", lock_file.new_token(), 5)
     before.close()
     assert LockTable(path).holders() != {}
-    monkeypatch.setattr(processes, "boot", lambda: "another")
+    monkeypatch.setattr(lock_file, "boot", lambda: "another")
     after = LockTable(path)
     assert after.holders() == {}
-    after.enter(1, "client backend", processes.new_token(), 5)
+    after.enter(1, "client backend", lock_file.new_token(), 5)
     assert len(LockTable(path).holders()) == 1
 
 
 @pytest.mark.parametrize("length", [0, 100, 5000])
 def test_a_damaged_file_is_thrown_away(path: Path, length: int) -> None:
     table = LockTable(path)
-    table.enter(1, "client backend", processes.new_token(), 5)
+    table.enter(1, "client backend", lock_file.new_token(), 5)
     table.close()
     content = path_of(path).read_bytes()
     path_of(path).write_bytes(content[:length] + b"\xa5" * (len(content) - length))
@@ -41,7 +40,7 @@ def test_a_damaged_file_is_thrown_away(path: Path, length: int) -> None:
 def test_locks_that_do_not_fit_on_the_disk(path: Path) -> None:
     """The error names the cause, and nothing is locked."""
     table = LockTable(path)
-    holder = table.enter(1, "client backend", processes.new_token(), 5).id
+    holder = table.enter(1, "client backend", lock_file.new_token(), 5).id
     link = table.open()
     link.execute(f"PRAGMA max_page_count = {link.execute('PRAGMA page_count').fetchone()[0]}")
     with pytest.raises(PgError) as caught:
@@ -54,7 +53,7 @@ def test_an_interrupt_leaves_no_transaction_open(path: Path) -> None:
     """It would keep all other sessions from their locks."""
     chance, ended = random.Random(1), 0
     table, other = LockTable(path), LockTable(path)
-    holder, beside = (each.enter(1, "client backend", processes.new_token(), 5).id for each in (table, other))
+    holder, beside = (each.enter(1, "client backend", lock_file.new_token(), 5).id for each in (table, other))
     wanted = [LockRequest(LockKind.ROW, 16384, row, RowMode.UPDATE) for row in range(3)]
     before = signal.signal(signal.SIGALRM, lambda *_: interrupts.interrupt(interrupts.user_request()))
     try:

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog import declarative
-from pgrepl.catalog.connection import APPLICATION_ID, FORMAT_VERSION
-from pgrepl.catalog.opening import open_catalog
-from pgrepl.catalog.subscription_facts import subscription_facts
-from pgrepl.catalog.sums import disagreeing
+from pgrepl.catalog.facts.subscription_facts import subscription_facts
+from pgrepl.catalog.store import declarative
+from pgrepl.catalog.store.connection import APPLICATION_ID, FORMAT_VERSION
+from pgrepl.catalog.store.declarative import disagreeing
+from pgrepl.catalog.store.opening import open_catalog
 from pgrepl.statements.run import run
 from tests.harness.older import without_format_9, without_format_11, without_format_14
 from tests.harness.pair import Pair

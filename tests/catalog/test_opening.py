@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.connection import FORMAT_VERSION, Catalog, for_psycopg, without_password
-from pgrepl.catalog.data_folder import DataFolder
-from pgrepl.catalog.opening import open_catalog
-from pgrepl.errors import PgError, Report
+from pgrepl.catalog.store.connection import FORMAT_VERSION, Catalog, for_psycopg, without_password
+from pgrepl.catalog.store.files import DataFolder
+from pgrepl.catalog.store.opening import open_catalog
+from pgrepl.ground.errors import PgError, Report
 from tests.harness.database import identifiers_seen
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.catalog import parameters
-from pgrepl.catalog.parameter_values import parse, parse_bool
-from pgrepl.catalog.parameters import Parameter
-from pgrepl.errors import PgError
+from pgrepl.catalog.session import parameters
+from pgrepl.catalog.session.parameters import Parameter, parse, parse_bool
+from pgrepl.ground.errors import PgError
 
 
 def parameter(name: str) -> Parameter:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.opening import open_catalog
-from pgrepl.catalog.publication import publications, published_tables
-from pgrepl.catalog.relation import relation
-from pgrepl.catalog.transaction import reading
+from pgrepl.catalog.facts.publication import publications, published_tables
+from pgrepl.catalog.facts.relation import relation
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.catalog.store.opening import open_catalog
 from pgrepl.statements.run import run
 
 

@@ -13,16 +13,16 @@ from pathlib import Path
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog import ducklake, tables
-from pgrepl.catalog.opening import open_catalog
-from pgrepl.catalog.store import rows
-from pgrepl.catalog.transaction import reading
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.catalog.store import ducklake, tables
+from pgrepl.catalog.store.opening import open_catalog
+from pgrepl.catalog.store.store import rows
 from tests.harness.programs import PATIENCE
 
 # each transaction makes a role and a schema of that name; the name is told when it has committed
 WORKER = """
 import sys
-from pgrepl.catalog.opening import open_catalog
+from pgrepl.catalog.store.opening import open_catalog
 from pgrepl.backend import open_session
 from pgrepl.statements.run import run
 

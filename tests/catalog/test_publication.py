@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.catalog.publication import published_table, published_tables
-from pgrepl.catalog.relation import relation
-from pgrepl.catalog.session import Session
-from pgrepl.catalog.store import rows
-from pgrepl.catalog.tables import pg_class
-from pgrepl.catalog.transaction import reading
+from pgrepl.catalog.facts.publication import published_table, published_tables
+from pgrepl.catalog.facts.relation import relation
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.catalog.store.store import rows
+from pgrepl.catalog.store.tables import pg_class
 from pgrepl.statements.run import run
 
 TABLES = """

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.opening import open_catalog
-from pgrepl.catalog.session import Session
-from pgrepl.errors import PgError, Report
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store.opening import open_catalog
+from pgrepl.ground.errors import PgError, Report
 from pgrepl.statements.run import run
 from tests.harness.forked import pgrepl
 from tests.lake import duck

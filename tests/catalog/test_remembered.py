@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog import tables
-from pgrepl.catalog.connection import Catalog
-from pgrepl.catalog.declarative import SystemRow, VersionedRow
-from pgrepl.catalog.session import Session
-from pgrepl.catalog.store import rows
-from pgrepl.catalog.transaction import reading
-from pgrepl.errors import PgError
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.connection import Catalog
+from pgrepl.catalog.store.declarative import SystemRow, VersionedRow
+from pgrepl.catalog.store.store import rows
+from pgrepl.ground.errors import PgError
 from pgrepl.lake.table import inlined_tables, lake_table
 from pgrepl.statements.run import run
 
@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 OTHER = """
 import sys
 from pgrepl.backend import open_session
-from pgrepl.catalog.opening import open_catalog
+from pgrepl.catalog.store.opening import open_catalog
 from pgrepl.statements.run import run
 
 session = open_session(open_catalog(sys.argv[1]))

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from pgrepl.catalog import tables
-from pgrepl.catalog.session import Session
-from pgrepl.catalog.store import NOT_NULL, delete, insert, insert_many, new_oid, one, rows, update
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.store import NOT_NULL, delete, insert, insert_many, new_oid, one, rows, update
 from tests.catalog.conftest import Connect
 
 

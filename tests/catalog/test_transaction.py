@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
-from pgrepl.catalog import ducklake, tables
-from pgrepl.catalog.connection import Catalog
-from pgrepl.catalog.context import Block
-from pgrepl.catalog.session import Session
-from pgrepl.catalog.store import insert, new_oid, one, rows
-from pgrepl.catalog.transaction import reading, require_no_block
-from pgrepl.errors import PgError
+from pgrepl.catalog.session.context import Block
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.session.transaction import reading, require_no_block
+from pgrepl.catalog.store import ducklake, tables
+from pgrepl.catalog.store.connection import Catalog
+from pgrepl.catalog.store.store import insert, new_oid, one, rows
+from pgrepl.ground.errors import PgError
 from tests.catalog.conftest import Connect
 from tests.harness.programs import PATIENCE
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from tests.harness.comparing import compare, differences, is_equal, repair
 from tests.harness.pair import Pair
 

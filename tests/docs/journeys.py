@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 
 from pgrepl.cli import run
-from pgrepl.lake import spark
+from pgrepl.engine import spark
 from pgrepl.replication.subscriber import table_workers
 
 TABLE = "CREATE TABLE t (k int PRIMARY KEY, v text)"

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 import pgrepl
-from pgrepl.server.monitoring import collect
-from pgrepl.server.state import ServerState
+from pgrepl.server import metrics
+from pgrepl.server.settings import ServerState
 from tests.server.test_monitoring import get
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "monitoring"
@@ -48,10 +48,10 @@ def texts() -> Iterator[tuple[str, str]]:
 def labels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     """The labels of each metric; those of a server's slots and of the threads that collect, which take a server, are
     read in the code."""
-    source = Path(collect.__file__).read_text("utf-8")
+    source = Path(metrics.__file__).read_text("utf-8")
     with pgrepl.connect(str(tmp_path_factory.mktemp("lake") / "catalog.db"), autocommit=True) as con:
         families = [
-            *collect.of_processes(ServerState(), 0.0, 1), *collect.of_catalog(con.session), *collect.of_publishers([]),
+            *metrics.of_processes(ServerState(), 0.0, 1), *metrics.of_catalog(con.session), *metrics.of_publishers([]),
         ]  # fmt: skip
     found = {family.name: {name for given, _ in family.samples for name in given} for family in families}
     more = {"database", "subscription", "slot_name", "state", "worker", "type", "wal_status"}

@@ -8,16 +8,16 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from pgrepl.catalog import parameters
+from pgrepl.catalog.session import parameters
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "settings.md"
 
 # modules that only know names: what may be a value or its bounds, what a word of a command stands for
 _NAMES_ONLY = {
-    "catalog/parameters.py", "catalog/parameter_values.py", "catalog/parameter_checks.py", "sql/build/setting.py",
-    "types/depth.py", "replication/libpq/conninfo.py", "shell/startup.py", "statements/vacuum.py",
-    "statements/table/storage.py", "statements/explain_about.py",
+    "catalog/session/parameters.py", "catalog/session/parameter_checks.py", "sql/building/setting.py",
+    "types/input_checks.py", "replication/conninfo.py", "shell/startup.py", "statements/upkeep/vacuum.py",
+    "statements/table/storage.py", "statements/explaining/options.py",
 }  # fmt: skip
 # asked for by a name that is put together, by the scanner, or by VACUUM
 _ASKED_OTHERWISE = {

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.opening import open_catalog
-from pgrepl.catalog.relation import Relation, find_relation
-from pgrepl.catalog.session import Session
-from pgrepl.expr.analyze import analyze_expr
-from pgrepl.expr.kinds import ExprKind
-from pgrepl.expr.scope import scope_of_relation
+from pgrepl.catalog.facts.relation import Relation, find_relation
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store.opening import open_catalog
+from pgrepl.expr.analyse.analyze import analyze_expr
+from pgrepl.expr.analyse.kinds import ExprKind
+from pgrepl.expr.analyse.scope import scope_of_relation
 from pgrepl.expr.tree import Expr
 from pgrepl.sql.nodes import RangeVar
 from pgrepl.sql.parser import parse_expression

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from pgrepl.errors import PgError
-from pgrepl.expr.functions.array_assign import set_element, set_slice
+from pgrepl.expr.functions.containers import set_element, set_slice
+from pgrepl.ground.errors import PgError
 from pgrepl.types import oids
 from pgrepl.types.text import read_text, write_text
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.errors import PgError
-from pgrepl.expr import domains
+from pgrepl.expr.evaluate import compiler
+from pgrepl.ground.errors import PgError
 from pgrepl.statements.run import run
 from pgrepl.types.text import read_text
 from tests.expr.conftest import Place
@@ -15,13 +15,13 @@ from tests.expr.conftest import Place
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The domains whose constraints have been compiled, in order."""
     found: list[int] = []
-    original = domains._compiled
+    original = compiler._compiled
 
     def counted(domain: int, context: object) -> object:
         found.append(int(domain))
         return original(domain, context)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(domains, "_compiled", counted)
+    monkeypatch.setattr(compiler, "_compiled", counted)
     return found
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from pgrepl.errors import PgError
-from pgrepl.expr import evaluate, tree
-from pgrepl.expr.functions.numeric import generate_series_numeric
+from pgrepl.expr import tree
+from pgrepl.expr.evaluate import evaluate
+from pgrepl.expr.functions.numbers.numeric import generate_series_numeric
+from pgrepl.ground.errors import PgError
 from pgrepl.sql.nodes import BoolOp
 from pgrepl.types import builtin, oids
 from pgrepl.types.arrays import array_of

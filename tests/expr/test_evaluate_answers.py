@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.opening import open_catalog
-from pgrepl.catalog.session import Session
-from pgrepl.errors import PgError
-from pgrepl.expr import evaluate
-from pgrepl.expr.analyze import analyze_query
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store.opening import open_catalog
+from pgrepl.expr.analyse.analyze import analyze_query
+from pgrepl.expr.evaluate import evaluate
 from pgrepl.expr.walk import returns_set
+from pgrepl.ground.errors import PgError
 from pgrepl.sql.nodes import SelectStmt
 from pgrepl.sql.parser import parse
 from pgrepl.types.text import DEFAULT_STYLE, write_text

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.opening import open_catalog
-from pgrepl.catalog.session import Session
-from pgrepl.errors import PgError
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store.opening import open_catalog
+from pgrepl.ground.errors import PgError
 from pgrepl.statements.run import run
 from tests.expr.make_queries import ANSWERS
 from tests.types.asked import Answer, error_of, load

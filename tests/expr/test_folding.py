@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.errors import PgError
-from pgrepl.expr.deparse import expression_text
-from pgrepl.expr.folding import folded
+from pgrepl.expr.print.deparse import expression_text
+from pgrepl.expr.rewrite.folding import folded
+from pgrepl.ground.errors import PgError
 from tests.expr.conftest import Place
 
 

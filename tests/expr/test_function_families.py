@@ -8,8 +8,7 @@ from importlib import import_module
 
 from pgrepl import backend
 from pgrepl.expr import functions
-from pgrepl.expr.context import Context
-from pgrepl.expr.functions.registry import Family
+from pgrepl.expr.functions.registry import Context, Family
 from pgrepl.types.builtin import procs_by_name
 
 

@@ -9,12 +9,12 @@ from functools import cache
 
 import pytest
 
-from pgrepl import interrupts
 from pgrepl.backend import open_session
-from pgrepl.catalog.opening import open_catalog
-from pgrepl.catalog.session import Session
-from pgrepl.errors import PgError
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store.opening import open_catalog
 from pgrepl.expr.functions.like import like
+from pgrepl.ground import interrupts
+from pgrepl.ground.errors import PgError
 from pgrepl.types.regex.matching import Regex, compile_regex
 from pgrepl.types.regex.native import ANY_LENGTH
 from tests.expr import test_evaluate_answers

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgrepl.catalog.relation import relation
-from pgrepl.expr.analyze import analyze_query
-from pgrepl.expr.rewrite import expand_views
+from pgrepl.catalog.facts.relation import relation
+from pgrepl.expr.analyse.analyze import analyze_query
+from pgrepl.expr.rewrite.views import expand_views
 from pgrepl.expr.tree import Query, RteKind
 from pgrepl.expr.walk import query_exprs, subqueries, walk
 from pgrepl.sql.nodes import SelectStmt

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.errors import PgError
 from pgrepl.expr.rowfilter import check_replica_identity
+from pgrepl.ground.errors import PgError
 from tests.expr.conftest import Place
 
 FILTER = "Column used in the publication WHERE expression is not part of the replica identity."

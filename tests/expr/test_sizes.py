@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from pgrepl.errors import PgError
 from pgrepl.expr.functions.aggregates import StringAgg
+from pgrepl.ground.errors import PgError
 from tests.expr.test_regexes import answer_to
 from tests.harness.dose import dose
 from tests.types.asked import error_of

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pgrepl.expr.analyze import analyze_query
+from pgrepl.expr.analyse.analyze import analyze_query
 from pgrepl.expr.stored import from_json, to_json
 from pgrepl.sql.nodes import SelectStmt
 from pgrepl.sql.parser import parse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.expr.deparse import expression_text
+from pgrepl.expr.print.deparse import expression_text
 from pgrepl.expr.tree import Const, Expr, OpExpr, Var
 from pgrepl.expr.walk import children, contains_mutable_functions, map_attnums, rewrite, var_attnums, walk, walk_deep
 from tests.expr.conftest import Place

@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.opening import open_catalog
-from pgrepl.catalog.session import Session
-from pgrepl.lake import fold_deletes
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store.opening import open_catalog
+from pgrepl.lake.upkeep import compact
 from pgrepl.replication.log import ServerLog
-from pgrepl.statements.autovacuum import Autovacuum
 from pgrepl.statements.run import run
+from pgrepl.statements.upkeep.autovacuum import Autovacuum
 from tests.harness import forked
 from tests.harness.programs import environment
 from tests.lake.duck import close, duck
@@ -69,7 +69,7 @@ def play(session: Session, text: str) -> None:
 
 def main(catalog: str, first: str, engine: str, after: str) -> None:
     """In a process of its own."""
-    fold_deletes.POSITIONS = 3  # so few deleted positions are worth a file
+    compact.POSITIONS = 3  # so few deleted positions are worth a file
     session = open_session(open_catalog(catalog), settings={"pgrepl.engine": engine})
     signal.setitimer(signal.ITIMER_PROF, float(after))  # it kills, as nothing handles it
     for number, text in enumerate(STATEMENTS):

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.opening import open_catalog
+from pgrepl.catalog.store.opening import open_catalog
 from pgrepl.statements.run import run
 from tests.faults.powercut import tell
 

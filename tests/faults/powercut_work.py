@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pgrepl.catalog.disk import sync
+from pgrepl.catalog.store.files import sync
 from tests.faults.powercut import tell
 from tests.faults.replication import Replicas
 

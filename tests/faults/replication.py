@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
-from pgrepl.catalog.session import Session
-from pgrepl.lake.crash_points import crash_point
+from pgrepl.catalog.session.session import Session
+from pgrepl.lake.storage import crash_point
 from tests.harness.database import Rows, ask, visit
 
 State = tuple[Rows, ...]

@@ -17,14 +17,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.connection import Catalog
-from pgrepl.catalog.context import Block
-from pgrepl.catalog.opening import open_catalog
-from pgrepl.catalog.sequence_positions import move
-from pgrepl.catalog.session import Session
-from pgrepl.catalog.store import rows
-from pgrepl.catalog.tables import pg_sequence
-from pgrepl.errors import PgError, Report
+from pgrepl.catalog.facts.sequences import move
+from pgrepl.catalog.session.context import Block
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store.connection import Catalog
+from pgrepl.catalog.store.opening import open_catalog
+from pgrepl.catalog.store.store import rows
+from pgrepl.catalog.store.tables import pg_sequence
+from pgrepl.ground.errors import PgError, Report
 from pgrepl.statements.run import run
 from tests.harness import forked
 from tests.harness.dose import dose

@@ -159,8 +159,8 @@ def test_a_copy_whose_tasks_are_killed_has_every_row_once_and_no_file_too_many(t
 ROUNDS = """
 import sys
 from pathlib import Path
-from pgrepl.lake import spark
-from pgrepl.lake.spark_options import read_options
+from pgrepl.engine import spark
+from pgrepl.engine.spark_options import read_options
 from tests.harness.pair import Pair
 from tests.harness.programs import QUICK_EXECUTORS, QUICK_JVM
 

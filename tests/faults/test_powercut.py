@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.catalog import processes
+from pgrepl.catalog.locks import lock_file
 from tests.faults.powercut import TOLD, Disk, Record, recorded
 from tests.faults.replication import Replicas, State
 from tests.lake.duck import close, duck
@@ -128,7 +128,7 @@ class _Found(Replicas):
 
 
 def _check(folder: Path, apart: bool, states: list[State], told: tuple[int, int], seed: float) -> None:
-    setattr(processes, "boot", lambda: "another")  # noqa: B010
+    setattr(lock_file, "boot", lambda: "another")  # noqa: B010
     published, applied = told
     replicas = _Found(folder, apart=apart, states=list(states))
     chance = random.Random(seed)

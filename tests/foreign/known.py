@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from pgrepl.frozen import frozen
+from pgrepl.ground.frozen import frozen
 
 FOLDER = Path(__file__).with_name("known")
 _ENOUGH = 0.95  # of the tests that were played when the list was written

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgrepl.frozen import frozen
+from pgrepl.ground.frozen import frozen
 
 PLUGIN = "foreign_plugin"
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.connection import Catalog
-from pgrepl.catalog.opening import open_catalog
-from pgrepl.catalog.session import Session
-from pgrepl.errors import PgError, Report
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store.connection import Catalog
+from pgrepl.catalog.store.opening import open_catalog
+from pgrepl.ground.errors import PgError, Report
 from pgrepl.replication.log import ServerLog
-from pgrepl.replication.subscriber.catch_up import CatchUp
+from pgrepl.replication.subscriber.follower import CatchUp
 from pgrepl.statements.run import run
 from tests.harness.played import NO_WAIT
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.opening import open_catalog
-from pgrepl.catalog.session import Session
-from pgrepl.errors import PgError, Report
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store.opening import open_catalog
+from pgrepl.ground.errors import PgError, Report
 from pgrepl.statements.run import run
 
 NO_WAIT = {"synchronous_commit": "off"}  # for the disk, which would be a good part of the tests' time

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from pgrepl.engine import Choice, Engine
-from pgrepl.lake.kernels import on_spark
-from pgrepl.lake.kernels.task import done, packed
+from pgrepl.engine import on_spark
+from pgrepl.engine.choice import Choice, Engine
+from pgrepl.engine.task import done, packed
 from pgrepl.replication.publisher.lake import stream_columns
 
 FILES = "pgrepl.replication.publisher.files"

@@ -13,7 +13,10 @@ from vulture.config import make_config
 from tests.house.test_circles import FILES
 from tests.house.trees import tree_of
 
-DECLARATIONS = ("pgrepl/catalog/tables.py", "pgrepl/catalog/ducklake.py")  # columns, whether they are read or not
+DECLARATIONS = (
+    "pgrepl/catalog/store/tables.py",
+    "pgrepl/catalog/store/ducklake.py",
+)  # columns, whether they are read or not
 
 
 def assigned(node: ast.Assign) -> Iterator[tuple[str, object]]:

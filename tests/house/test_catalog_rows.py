@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from pgrepl.catalog import ducklake, tables
-from pgrepl.catalog.declarative import SystemRow
+from pgrepl.catalog.store import ducklake, tables
+from pgrepl.catalog.store.declarative import SystemRow
 from tests.house.trees import nodes_of, tree_of
 
 ROOT = Path(__file__).resolve().parents[2]

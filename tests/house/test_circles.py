@@ -95,4 +95,4 @@ def test_nothing_runs_in_circles(room: str) -> None:
 def test_what_the_test_sees() -> None:
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [["a", "b", "c"]]
     assert "pgrepl.types.plain" in imports_of("pgrepl.types.text")  # by name
-    assert "pgrepl.catalog.session" in imports_of("pgrepl.expr.scope")  # for types only
+    assert "pgrepl.catalog.session.session" in imports_of("pgrepl.expr.analyse.scope")  # for types only

@@ -33,17 +33,9 @@ FLOORS = {
     "catalog": 2,
     "sql": 1,
     "types": 0,
-    "ahead": 0,
-    "memory": 0,
-    "instrument": 0,
     "internals": 0,
-    "interrupts": -2,
-    "thread_pool": -1,
     "processes": -1,
-    "file_watch": -1,
-    "jobs": -2,
-    "errors": -3,
-    "frozen": -4,
+    "ground": -1,
     "__init__": -4,
 }
 
@@ -165,7 +157,7 @@ def test_nothing_is_imported_by_name() -> None:
     assert {what for _, what in found[_STANDS_IN]} == {"sys.modules"}
 
 
-_HARMLESS = ("pgrepl.frozen.frozen", "pgrepl.cli.main", "pgrepl.shell.subcommand.on_spark")
+_HARMLESS = ("pgrepl.ground.frozen.frozen", "pgrepl.cli.main", "pgrepl.shell.commands.subcommand.on_spark")
 
 
 def fillings(path: Path, tree: ast.Module) -> Iterator[str]:
@@ -196,15 +188,15 @@ def test_what_these_tests_see() -> None:
     def seen(text: str) -> list[str]:
         return [what for _, what in ways_around(list(nodes_of(tree_of(text))))]
 
-    assert seen("import_module('pgrepl.lake.spark')") == ["import_module('pgrepl.lake.spark')"]
+    assert seen("import_module('pgrepl.engine.spark')") == ["import_module('pgrepl.engine.spark')"]
     assert seen("import_module(module)") == ["import_module(module)"]
-    assert seen("module = 'pgrepl.lake.spark'\nimport_module(module)") == []
+    assert seen("module = 'pgrepl.engine.spark'\nimport_module(module)") == []
     assert seen("import_module(f'pgrepl.{room}')") == ["import_module(f'pgrepl.{room}')"]
     assert seen("import_module(f'{__name__}.{family}')") == []
     assert seen("def f():\n    return sys.modules.get(name)") == ["sys.modules"]
 
 
-HEAVY = {"pyspark", "pyarrow", "sqlglot", "pandas", "lark"}
+HEAVY = {"pyspark", "sqlglot", "pandas", "lark"}  # pyarrow and numpy: test_startup.py sees what small commands load
 
 
 def names_at_top(tree: ast.Module) -> Iterator[str]:
@@ -216,7 +208,7 @@ def names_at_top(tree: ast.Module) -> Iterator[str]:
 
 
 # classes that Spark asks for, and that nobody else imports
-OF_SPARK = tuple(f"api/datasource/{name}.py" for name in ("source", "readers", "stream_reader", "writers"))
+OF_SPARK = ("api/datasource/source.py",)
 
 
 def test_nothing_heavy_is_imported_at_the_top_of_a_module() -> None:

@@ -1,5 +1,5 @@
-"""SQL on the catalog's tables stands in catalog/sql.py, lake/sql.py and iceberg/sql.py, by name; in the catalog's own
-room that on pgrepl's tables stands beside what asks it."""
+"""SQL on the catalog's tables stands in catalog/store/sql.py, lake/sql.py and iceberg/tables.py, by name; in the
+catalog's own room that on pgrepl's tables stands beside what asks it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from tests.house.test_circles import FILES
 from tests.house.trees import nodes_of, tree_of
 
-HOMES = {"pgrepl.catalog.sql", "pgrepl.lake.sql", "pgrepl.iceberg.sql"}
+HOMES = {"pgrepl.catalog.store.sql", "pgrepl.lake.sql", "pgrepl.iceberg.tables"}
 ABOVE = [module for module in FILES if not module.startswith("pgrepl.catalog") and module not in HOMES]
 VERB = r"\b(SELECT|INSERT INTO|UPDATE|DELETE FROM|FROM|JOIN)\b"
 ON_LAKE = re.compile(VERB + r".*\b(ducklake_|pgrepl_(file|inlined)\b)", re.S)

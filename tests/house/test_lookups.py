@@ -7,7 +7,7 @@ import pytest
 from tests.house.test_circles import FILES, imports_of
 
 SHELL = [module for module in FILES if module.startswith("pgrepl.shell")]
-BEHIND = {"pgrepl.catalog.tables", "pgrepl.catalog.store", "pgrepl.catalog.ducklake"}
+BEHIND = {"pgrepl.catalog.store.tables", "pgrepl.catalog.store.store", "pgrepl.catalog.store.ducklake"}
 
 
 @pytest.mark.parametrize("module", SHELL)

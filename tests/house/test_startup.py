@@ -45,7 +45,7 @@ def test_nothing_heavy_is_imported(command: str, tmp_path: Path) -> None:
     assert imported & HEAVY == set()
     assert not any(name.startswith("pgrepl.lake") for name in imported)
     if "FROM" not in command and not command.startswith("\\d "):  # no values that are dates or in files
-        assert imported & {"pgrepl.types.datetime", "pgrepl.types.lake_scalars", "secrets", "_hashlib"} == set()
+        assert imported & {"pgrepl.types.times.datetime", "pgrepl.types.lake.scalars", "secrets", "_hashlib"} == set()
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,14 @@ import pytest
 
 import pgrepl
 from pgrepl.backend import open_session
-from pgrepl.catalog.opening import open_catalog
-from pgrepl.catalog.transaction import reading
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.catalog.store.opening import open_catalog
 from pgrepl.iceberg import metadata, tables
 from pgrepl.iceberg.metadata import Metadata
 from pgrepl.iceberg.place import Place, place_of
 from pgrepl.iceberg.tables import Described
-from pgrepl.lake import snapshot_pins, storage
+from pgrepl.lake import storage
+from pgrepl.lake.read import local
 from tests.iceberg.readers import READERS, Row, plain
 from tests.lake.conftest import bucket, s3
 from tests.lake.test_elsewhere import catalog_url, server
@@ -64,7 +65,7 @@ class Shop:
 
     def forget_promises(self) -> None:
         """Have VACUUM keep nothing for those who were told of files."""
-        for path, _ in storage.listed(self.catalog.data_path + snapshot_pins.FOLDER):
+        for path, _ in storage.listed(self.catalog.data_path + local.FOLDER):
             storage.remove(path)
 
     def find(self, name: str, *namespace: str, session: Any = None) -> Described | None:

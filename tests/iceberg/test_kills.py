@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.catalog.transaction import reading
+from pgrepl.catalog.session.transaction import reading
 from pgrepl.iceberg.export import export
 from pgrepl.iceberg.place import place_of
 from tests.harness.programs import ROOT, environment
@@ -25,7 +25,7 @@ from tests.iceberg.readers import READERS, Row, duckdb_rows, pyiceberg_rows
 EXPORTER = """
 import sys, time
 from pgrepl.backend import open_session
-from pgrepl.catalog.opening import open_catalog
+from pgrepl.catalog.store.opening import open_catalog
 from pgrepl.iceberg.export import export_tables
 session = open_session(open_catalog(sys.argv[1]), "shop")
 print("ready", flush=True)

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from pgrepl.catalog.transaction import reading
-from pgrepl.errors import PgError
-from pgrepl.iceberg import cleaning, tables
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.ground.errors import PgError
+from pgrepl.iceberg import manifests, tables
 from pgrepl.iceberg.avro import facts_of
 from pgrepl.iceberg.export import export_tables
 from pgrepl.iceberg.place import TableFolder, place_of
@@ -28,7 +28,7 @@ def files(folder: Path) -> set[str]:
 
 def age(folder: Path, seconds: float) -> None:
     """Let all files there be older, and be looked at."""
-    cleaning.swept.clear()
+    manifests.swept.clear()
     for path in folder.rglob("*"):
         if path.is_file():
             then = path.stat().st_mtime - seconds

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pgrepl.catalog.transaction import reading
-from pgrepl.errors import PgError
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.ground.errors import PgError
 from pgrepl.iceberg import metadata, tables
 from tests.iceberg.conftest import Shop
 from tests.iceberg.readers import READERS, duck, pyiceberg_rows

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.catalog.transaction import statement
-from pgrepl.lake.ducklake_options import set_option
-from pgrepl.lake.upgrade import upgrade
+from pgrepl.catalog.session.transaction import statement
+from pgrepl.lake.define.adopt import upgrade
+from pgrepl.lake.define.options import set_option
 from tests.iceberg.conftest import Shop
 from tests.iceberg.readers import READERS
 from tests.iceberg.test_traps import entries

@@ -10,16 +10,17 @@ from typing import Any
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.opening import open_catalog
-from pgrepl.catalog.relation import find_relation, range_var
-from pgrepl.catalog.transaction import statement
-from pgrepl.lake import commit, local
-from pgrepl.lake.bounds import Bound
-from pgrepl.lake.ctid import RowPlace
+from pgrepl.catalog.facts.relation import find_relation, range_var
+from pgrepl.catalog.session.transaction import statement
+from pgrepl.catalog.store.opening import open_catalog
+from pgrepl.lake.commit import commit
+from pgrepl.lake.read import local
+from pgrepl.lake.read.bounds import Bound
+from pgrepl.lake.read.data_file import RowPlace
 from pgrepl.lake.table import LakeColumn, LakeField, LakeTable, lake_table
-from pgrepl.lake.write import Write
+from pgrepl.lake.write.statement import Write
 from pgrepl.statements.run import run
-from pgrepl.types.lake_read import read_form
+from pgrepl.types.lake.structs import read_form
 from pgrepl.types.text import read_text, write_text
 from tests.lake import duck
 

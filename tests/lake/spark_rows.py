@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.engine import scan_spark
 from pgrepl.internals import pyspark as internals
-from pgrepl.lake import local, scan
+from pgrepl.lake.read import local
 from pgrepl.lake.table import lake_table
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def both(lake: Lake, name: str, snapshot: int | None = None, *, places: bool = T
     with lake.statement():
         table = lake_table(lake.session, oid, snapshot)
         wanted = [column.attnum for column in table.columns]
-        frame = scan.frame(lake.session, table, wanted, snapshot, places=places)
+        frame = scan_spark.frame(lake.session, table, wanted, snapshot, places=places)
         by_spark = values(frame, table, wanted, places=places)
         own = [tuple(row) for row in local.rows(lake.session, table, wanted, places=places, snapshot=snapshot)]
     plain = [(*row[:-1], tuple(row[-1])) for row in own] if places else own

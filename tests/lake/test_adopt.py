@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.session import Session
-from pgrepl.errors import PgError
+from pgrepl.catalog.session.session import Session
+from pgrepl.ground.errors import PgError
 from pgrepl.statements.run import run
 from tests.harness.dose import dose
 from tests.harness.forked import pgrepl

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from pgrepl import engine
-from pgrepl.catalog.opening import open_catalog
-from pgrepl.engine import Choice, Engine
-from pgrepl.lake import spark as lake_spark
+from pgrepl.catalog.store.opening import open_catalog
+from pgrepl.engine import choice
+from pgrepl.engine import spark as lake_spark
+from pgrepl.engine.choice import Choice, Engine
 from pgrepl.replication.publisher.lake import stream_columns
 from pgrepl.replication.wire import message_files
 from tests.harness.tasks import divide_files, played_here
@@ -23,7 +23,7 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Parts of some messages, as tasks of a cluster: what they leave for each other is in the data folder."""
     monkeypatch.setattr(message_files, "MESSAGE_BYTES", (64 << 20) // 12 - 500)
     monkeypatch.setattr(lake_spark, "is_elsewhere", lambda: True)
-    for user in (engine, stream_columns):
+    for user in (choice, stream_columns):
         monkeypatch.setattr(user, "choose_parts", lambda session, rows: Choice(Engine.SPARK, "the test", rows))
     return played_here(monkeypatch)
 

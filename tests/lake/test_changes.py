@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from pgrepl.catalog.relation import find_relation, range_var
-from pgrepl.errors import PgError
-from pgrepl.lake import local
-from pgrepl.lake.changes import changes, snapshots
+from pgrepl.catalog.facts.relation import find_relation, range_var
+from pgrepl.ground.errors import PgError
+from pgrepl.lake.changes.changes import changes, snapshots
+from pgrepl.lake.read import local
 from pgrepl.lake.table import lake_table
 from tests.harness.dose import dose
 from tests.lake.conftest import Lake

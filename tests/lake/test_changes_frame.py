@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pgrepl.lake.changes import changes
-from pgrepl.lake.changes_frame import LEFT_OUT, ChangesFrame
-from pgrepl.lake.changes_rows import ALL, ChangedRows
+from pgrepl.engine.changes_rows import ALL, ChangedRows
+from pgrepl.engine.changes_spark import LEFT_OUT, ChangesFrame
+from pgrepl.lake.changes.changes import changes
 from tests.lake.conftest import Lake
 from tests.lake.spark_rows import nothing_inlined
 

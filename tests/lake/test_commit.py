@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.transaction import statement
-from pgrepl.lake import commit
-from pgrepl.lake.bounds import Bound
-from pgrepl.lake.files import estimate
-from pgrepl.lake.statistics import LONGEST
-from pgrepl.lake.write import Write
+from pgrepl.catalog.session.transaction import statement
+from pgrepl.lake.commit import commit
+from pgrepl.lake.read.bounds import Bound
+from pgrepl.lake.read.files import estimate
+from pgrepl.lake.write.statement import Write
+from pgrepl.lake.write.statistics import LONGEST
 from pgrepl.statements.run import run
 from tests.harness.dose import dose
 from tests.lake.conftest import Lake, values
@@ -139,7 +139,7 @@ def test_a_row_that_comes_and_goes_in_one_statement_was_never_there(lake: Lake) 
 
 
 def _places(lake: Lake, target: Any) -> list[tuple[Any, Any]]:
-    from pgrepl.lake import local
+    from pgrepl.lake.read import local
 
     return list(local.rows(lake.session, target, [1], places=True))
 

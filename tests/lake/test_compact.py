@@ -9,10 +9,10 @@ from contextlib import closing
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.relation import find_relation, range_var
-from pgrepl.catalog.transaction import statement
-from pgrepl.lake import compact, fold_deletes
-from pgrepl.lake.commit import Stale
+from pgrepl.catalog.facts.relation import find_relation, range_var
+from pgrepl.catalog.session.transaction import statement
+from pgrepl.lake.commit.commit import Stale
+from pgrepl.lake.upkeep import compact
 from tests.lake.conftest import Lake
 from tests.lake.test_changes import difference, feed, state
 
@@ -21,12 +21,12 @@ def fold_beside(lake: Lake, meanwhile: Callable[[], None]) -> int:
     """Deleted positions of `t` go into files; how many files."""
     session = open_session(lake.catalog)
     with closing(session), statement(session):
-        staged = fold_deletes.stage(session, find_relation(session, range_var(["t"])).oid, rewrites=True)
+        staged = compact.stage_folded(session, find_relation(session, range_var(["t"])).oid, rewrites=True)
         meanwhile()
         if staged is None:
             return 0
         session.transaction.require_write()
-        return fold_deletes.commit(session, staged)
+        return compact.commit_folded(session, staged)
 
 
 def vacuum_beside(lake: Lake, meanwhile: Callable[[], None], *, full: bool = False) -> bool:
@@ -127,7 +127,7 @@ def play(t: Lake, chance: random.Random, rounds: int) -> None:
 
 
 def test_deleted_positions_go_into_files(t: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fold_deletes, "POSITIONS", 10)
+    monkeypatch.setattr(compact, "POSITIONS", 10)
     start = t.last_snapshot()
 
     def meanwhile() -> None:
@@ -144,7 +144,7 @@ def test_deleted_positions_go_into_files(t: Lake, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_data_file_that_gets_a_delete_file_meanwhile(t: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fold_deletes, "POSITIONS", 10)
+    monkeypatch.setattr(compact, "POSITIONS", 10)
     assert fold_beside(t, lambda: t.sql("DELETE FROM t WHERE a <= 290 AND a % 2 = 0")) == 1
     last = t.last_snapshot()
     assert state(t, last) == state(t, last - 1)
@@ -157,14 +157,14 @@ def test_a_data_file_that_gets_a_delete_file_meanwhile(t: Lake, monkeypatch: pyt
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_random_work_of_others(t: Lake, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fold_deletes, "POSITIONS", 5)
+    monkeypatch.setattr(compact, "POSITIONS", 5)
     play(t, random.Random(seed), 6)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 140))
 def test_much_random_work_of_others(t: Lake, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fold_deletes, "POSITIONS", 5)
+    monkeypatch.setattr(compact, "POSITIONS", 5)
     play(t, random.Random(seed), 15)
 
 

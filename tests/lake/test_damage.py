@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.errors import PgError
-from pgrepl.lake.recent import forget_all
+from pgrepl.ground.errors import PgError
+from pgrepl.lake.read.footers import forget_all
 from tests.harness.dose import dose
 from tests.lake.conftest import Lake
 

@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.errors import PgError
-from pgrepl.lake.expire import expire
+from pgrepl.ground.errors import PgError
+from pgrepl.lake.upkeep.expire import expire
 from pgrepl.statements.run import run
 from tests.harness.dose import dose
 from tests.lake.conftest import Lake

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.statements.run import run
 from tests.harness.dose import dose
 from tests.lake import duck

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.lake import footers
+from pgrepl.lake.read import footers
 from pgrepl.replication.log import ServerLog
-from pgrepl.statements.autovacuum import Autovacuum
+from pgrepl.statements.upkeep.autovacuum import Autovacuum
 from tests.lake.conftest import Lake
 from tests.lake.test_changes import feed, state
 
@@ -112,7 +112,7 @@ def test_files_of_duckdb_are_written_anew(t: Lake) -> None:
 
 
 def test_files_that_name_the_data_file_by_an_old_path(t: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pgrepl.lake import delete_file
+    from pgrepl.lake.write import delete_files as delete_file
 
     real = delete_file.write_deletes
 
@@ -122,7 +122,7 @@ def test_files_that_name_the_data_file_by_an_old_path(t: Lake, monkeypatch: pyte
         return real(table, replace(file, path="/elsewhere/" + Path(file.path).name), *given, **extra)
 
     with monkeypatch.context() as old:
-        old.setattr("pgrepl.lake.staged_deletes.write_deletes", moved)
+        old.setattr("pgrepl.lake.write.delete_files.write_deletes", moved)
         t.sql("DELETE FROM t WHERE a % 500 = 7")
     (path,) = delete_files(t)
     assert pq.read_table(path)["file_path"].unique().to_pylist()[0].startswith("/elsewhere/")

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pgrepl.errors import PgError
-from pgrepl.lake.deletion_vector import Damaged, decode, encode, made, read
-from pgrepl.lake.files import data_files
-from pgrepl.lake.recent import forget_all
-from pgrepl.lake.verify import Verification
+from pgrepl.ground.errors import PgError
+from pgrepl.lake.read.files import data_files
+from pgrepl.lake.read.footers import forget_all
+from pgrepl.lake.upkeep.verify import Verification
+from pgrepl.lake.write.deletion_vector import Damaged, decode, encode, made, read
 from tests.harness.dose import dose
 from tests.lake.conftest import Lake
 from tests.lake.test_changes import feed, state

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.opening import open_catalog
-from pgrepl.catalog.session import Session
-from pgrepl.catalog.transaction import statement
-from pgrepl.lake.ducklake_options import WRITE_VECTORS, set_option
-from pgrepl.lake.upgrade import upgrade
-from pgrepl.lake.verify import Verification
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.session.transaction import statement
+from pgrepl.catalog.store.opening import open_catalog
+from pgrepl.lake.define.adopt import upgrade
+from pgrepl.lake.define.options import WRITE_VECTORS, set_option
+from pgrepl.lake.upkeep.verify import Verification
 from pgrepl.statements.run import run
 from tests.harness.forked import pgrepl
 from tests.postgres.server import Server, wheel_binaries
@@ -63,7 +63,7 @@ def catalog_url(server: Server) -> Iterator[str]:
 
 
 def play(session: Session, script: str) -> Iterator[Any]:
-    from pgrepl.errors import PgError
+    from pgrepl.ground.errors import PgError
 
     for text in script.split(";\n"):
         try:

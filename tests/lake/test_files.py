@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pgrepl.lake import storage
-from pgrepl.lake.bounds import Bound
-from pgrepl.lake.data_file import DataFile, NewFile
-from pgrepl.lake.files import data_files
-from pgrepl.lake.statistics import ColumnStatistics
+from pgrepl.lake.read.bounds import Bound
+from pgrepl.lake.read.data_file import DataFile, NewFile
+from pgrepl.lake.read.files import data_files
+from pgrepl.lake.write.statistics import ColumnStatistics
 from tests.lake.conftest import Lake
 
 FILES, ROWS = 1500, 10

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pgrepl.lake.write import Write
+from pgrepl.lake.write.statement import Write
 from tests.lake.conftest import Lake
 from tests.lake.test_write import assert_same_history, files_of
 

@@ -29,7 +29,7 @@ APPLY = """
 import os, signal, sys, threading, time
 from pyspark.sql import SparkSession
 from pgrepl.cli import run
-from pgrepl.lake import spark
+from pgrepl.engine import spark
 from tests.harness.programs import QUICK_JVM
 
 builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")

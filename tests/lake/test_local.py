@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.lake.bounds import Bound
+from pgrepl.lake.read.bounds import Bound
 from tests.harness.dose import dose
 from tests.lake.conftest import Lake
 

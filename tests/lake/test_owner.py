@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.catalog.opening import open_catalog
-from pgrepl.errors import PgError
+from pgrepl.catalog.store.opening import open_catalog
+from pgrepl.ground.errors import PgError
 from tests.harness.database import ask, visit
 from tests.lake import duck
 

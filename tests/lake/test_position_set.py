@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from pgrepl.lake.position_set import PositionSet
+from pgrepl.lake.read.data_file import PositionSet
 
 
 @pytest.mark.parametrize("span", [30, 5000, 10**9])

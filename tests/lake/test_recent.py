@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgrepl.lake.recent import Recent, forget_all
+from pgrepl.lake.read.footers import Recent, forget_all
 
 
 def test_the_one_not_asked_for_goes() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from pgrepl.lake import scan
-from pgrepl.lake.bounds import Bound
+from pgrepl.engine import scan_spark
+from pgrepl.lake.read.bounds import Bound
 from tests.lake.conftest import Lake
 from tests.lake.spark_rows import CLOCK, agree, nothing_inlined, values
 
@@ -74,7 +74,7 @@ def test_rows_without_columns_are_counted(lake: Lake) -> None:
     play(lake, "INSERT INTO t SELECT generate_series(1, 5)")
     table = lake.table("t")
     with lake.statement():
-        assert scan.frame(lake.session, table, []).count() == 7
+        assert scan_spark.frame(lake.session, table, []).count() == 7
 
 
 @pytest.mark.slow
@@ -89,7 +89,8 @@ def test_deleted_and_updated_rows(lake: Lake) -> None:
     table = lake.table("t")
     with lake.statement():
         ids = [
-            place[2] for *_, place in values(scan.frame(lake.session, table, [1], places=True), table, [1], places=True)
+            place[2]
+            for *_, place in values(scan_spark.frame(lake.session, table, [1], places=True), table, [1], places=True)
         ]
     assert len(set(ids)) == 597 and max(ids) < 1000
 
@@ -137,12 +138,12 @@ def test_a_filter_on_a_name_that_another_column_had(lake: Lake) -> None:
     play(lake, "ALTER TABLE t RENAME a TO c", "ALTER TABLE t RENAME b TO a", "ALTER TABLE t RENAME c TO b")
     table = lake.table("t")
     with lake.statement():
-        frame = scan.frame(lake.session, table, [1, 2])
+        frame = scan_spark.frame(lake.session, table, [1, 2])
         assert (frame.filter("c2 > 5990").count(), frame.filter("c1 <= 10").count()) == (10, 10)
     play(lake, "ALTER TABLE t DROP a", "ALTER TABLE t ADD a int DEFAULT 7")
     table = lake.table("t")
     with lake.statement():
-        assert scan.frame(lake.session, table, [3]).filter("c3 = 7").count() == 1000
+        assert scan_spark.frame(lake.session, table, [3]).filter("c3 = 7").count() == 1000
 
 
 def test_names_that_mean_something_to_spark(lake: Lake) -> None:
@@ -165,7 +166,7 @@ def test_files_outside_the_bounds_are_not_read(lake: Lake) -> None:
         play(lake, f"INSERT INTO t SELECT generate_series({start}, {start + 99})")
     table = lake.table("t")
     with lake.statement():
-        frame = scan.frame(lake.session, table, [1], bounds=[Bound(1, 1050, 1200)], places=True)
+        frame = scan_spark.frame(lake.session, table, [1], bounds=[Bound(1, 1050, 1200)], places=True)
         assert sorted(values(frame, table, [1])) == [(i,) for i in range(1000, 1100)]
         assert len(frame.inputFiles()) == 1
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from pgrepl.backend import open_session
-from pgrepl.lake.snapshot_pins import FOLDER
+from pgrepl.lake.read.local import FOLDER
 from pgrepl.statements.run import run
 from tests.lake.conftest import Lake
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.lake import spark_start
-from pgrepl.lake.spark_options import SparkOptions
+from pgrepl.engine import spark_start
+from pgrepl.engine.spark_options import SparkOptions
 
 FACTS = (
-    "import sys; from pgrepl.lake.spark_daemon import leave_out_archives; import pickle; leave_out_archives();"
+    "import sys; from pgrepl.engine.spark_daemon import leave_out_archives; import pickle; leave_out_archives();"
     " print([path for path in sys.path if path.startswith(sys.argv[1])],"
     " [path for path in sys.path_importer_cache if path.startswith(sys.argv[1])])"
 )
@@ -59,14 +59,14 @@ def test_workers_of_this_machine_only_have_the_daemon() -> None:
 
 @pytest.mark.usefixtures("spark")
 def test_tasks_find_kernels_loaded_and_no_archive_on_the_path() -> None:
-    from pgrepl.lake import spark
+    from pgrepl.engine import spark
 
     def facts(rows: Iterable[int]) -> list[tuple[bool, bool]]:
         import sys as there
 
         assert list(rows) == [1]  # else the worker is not used again
         archives = [path for path in there.path_importer_cache if ".jar" in path or ".zip" in path]
-        return [("pgrepl.lake.kernels.copy_rows" in there.modules, bool(archives))]
+        return [("pgrepl.engine.copy_rows" in there.modules, bool(archives))]
 
     found = spark.session().sparkContext.parallelize([1], 1).mapPartitions(facts).collect()
     assert found == [(True, False)]

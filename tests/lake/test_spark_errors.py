@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from pgrepl import jobs
-from pgrepl.errors import PgError, marked, unmarked
+from pgrepl.engine import scan_spark
+from pgrepl.engine import spark as lake_spark
+from pgrepl.engine.spark_errors import from_spark, not_started
+from pgrepl.engine.spark_options import SparkOptions
+from pgrepl.engine.spark_types import spark_type
+from pgrepl.ground import interrupts as jobs
+from pgrepl.ground.errors import PgError, marked, unmarked
 from pgrepl.internals import py4j
 from pgrepl.internals.pyspark import active_context, arrow_function, check_types
-from pgrepl.lake import scan
-from pgrepl.lake import spark as lake_spark
-from pgrepl.lake.spark_errors import from_spark, not_started
-from pgrepl.lake.spark_options import SparkOptions
-from pgrepl.lake.spark_types import spark_type
 from tests.harness.dose import dose
 from tests.harness.programs import eventually
 from tests.lake.conftest import Lake
@@ -184,7 +184,7 @@ def files(lake: Lake, spark: SparkSession) -> tuple[Lake, list[Path]]:
 def count(lake: Lake) -> Any:
     table = lake.table("t")
     with lake.statement():
-        return scan.frame(lake.session, table, [1]).filter("c1 >= 0").count()
+        return scan_spark.frame(lake.session, table, [1]).filter("c1 >= 0").count()
 
 
 @pytest.mark.parametrize("damage", dose(["missing", "empty", "cut", "garbage"], 2))

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.errors import PgError
-from pgrepl.lake import spark, spark_options, spark_start, spark_start_archive
-from pgrepl.lake.spark_options import SparkOptions, read_options
+from pgrepl.engine import spark, spark_options, spark_start
+from pgrepl.engine.spark_options import SparkOptions, read_options
+from pgrepl.ground.errors import PgError
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -64,7 +64,7 @@ def test_what_only_the_scripts_of_spark_understand_is_left_to_them(
 
 
 def test_the_settings_of_the_driver_reach_java(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_start_archive, "archive", lambda *_, **__: spark_start_archive.Archive())
+    monkeypatch.setattr(spark_options, "archive", lambda *_, **__: spark_options.Archive())
     conf = {
         "spark.driver.memory": "1536",
         "spark.driver.extraJavaOptions": "-Dx='a b' -XX:+UseSerialGC",
@@ -78,7 +78,7 @@ def test_the_settings_of_the_driver_reach_java(monkeypatch: pytest.MonkeyPatch) 
 
 def test_java_is_told_a_garbage_collector_unless_the_user_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Java does not start if it is told two."""
-    monkeypatch.setattr(spark_start_archive, "archive", lambda *_, **__: spark_start_archive.Archive())
+    monkeypatch.setattr(spark_options, "archive", lambda *_, **__: spark_options.Archive())
 
     def collectors(**conf: str) -> list[str]:
         command, _ = spark_start.direct_command("java", {f"spark.driver.{name}": text for name, text in conf.items()})
@@ -135,8 +135,8 @@ def test_a_local_master_says_how_many_tasks_run(master: str, tasks: int) -> None
 
 def test_without_java_one_sentence_says_how_to_get_it(tmp_path: Path) -> None:
     code = (
-        "from pgrepl.lake import spark\n"
-        "from pgrepl.errors import PgError\n"
+        "from pgrepl.engine import spark\n"
+        "from pgrepl.ground.errors import PgError\n"
         "spark.start_in_background()\n"
         "try: spark.session()\n"
         "except PgError as error: print(error.sqlstate, error.message, error.report.hint, sep='|')\n"
@@ -168,7 +168,7 @@ def fake_java(folder: Path, made: str, code: int) -> str:
 
 def test_the_first_jvm_makes_the_archive_and_the_next_uses_it(cache: Path, tmp_path: Path) -> None:
     java = fake_java(tmp_path, "classes", 0)
-    archive = spark_start_archive.archive(java, ["a.jar"], [])
+    archive = spark_options.archive(java, ["a.jar"], [])
     (option, _, mark), (lock,) = archive.options, archive.descriptors
     assert option.startswith("-XX:ArchiveClassesAtExit=")
     Path(mark.partition("=")[2]).touch()  # a query has been planned
@@ -177,18 +177,18 @@ def test_the_first_jvm_makes_the_archive_and_the_next_uses_it(cache: Path, tmp_p
     assert found.read_text() == "classes"
     assert not list(cache.glob("*.query"))
     os.close(lock)
-    assert spark_start_archive.archive(java, ["a.jar"], []).options[1] == f"-XX:SharedArchiveFile={found}"
-    assert spark_start_archive.archive(java, ["b.jar"], []).making is not None
+    assert spark_options.archive(java, ["a.jar"], []).options[1] == f"-XX:SharedArchiveFile={found}"
+    assert spark_options.archive(java, ["b.jar"], []).making is not None
 
 
 def test_the_archive_of_a_jvm_that_has_planned_no_query_is_for_such_jvms(cache: Path, tmp_path: Path) -> None:
     java = fake_java(tmp_path, "few", 0)
-    first = spark_start_archive.archive(java, [], [], for_tasks=True)
+    first = spark_options.archive(java, [], [], for_tasks=True)
     subprocess.run(first.wrapped([java, first.options[0]]), pass_fds=first.descriptors, check=True)
     os.close(first.descriptors[0])
     (small,) = cache.glob("*.jsa")
-    assert spark_start_archive.archive(java, [], [], for_tasks=True).options[1] == f"-XX:SharedArchiveFile={small}"
-    second = spark_start_archive.archive(java, [], [])
+    assert spark_options.archive(java, [], [], for_tasks=True).options[1] == f"-XX:SharedArchiveFile={small}"
+    second = spark_options.archive(java, [], [])
     assert second.making == first.making is not None
     Path(f"{second.making[0]}.query").touch()
     subprocess.run(second.wrapped([java, second.options[0]]), pass_fds=second.descriptors, check=True)
@@ -196,24 +196,24 @@ def test_the_archive_of_a_jvm_that_has_planned_no_query_is_for_such_jvms(cache: 
     (full,) = cache.glob("*.jsa")
     assert full != small
     for for_tasks in (True, False):
-        found = spark_start_archive.archive(java, [], [], for_tasks=for_tasks)
+        found = spark_options.archive(java, [], [], for_tasks=for_tasks)
         assert found.options[1] == f"-XX:SharedArchiveFile={full}"
 
 
 def test_what_a_killed_jvm_has_left_counts_for_nothing(cache: Path, tmp_path: Path) -> None:
     java = fake_java(tmp_path, "few", 0)
-    killed = spark_start_archive.archive(java, [], [])
+    killed = spark_options.archive(java, [], [])
     assert killed.making is not None
     mark = Path(f"{killed.making[0]}.query")
     mark.touch()
     os.close(killed.descriptors[0])
-    copying = spark_start_archive.archive(java, [], [], for_tasks=True)
+    copying = spark_options.archive(java, [], [], for_tasks=True)
     assert not mark.exists()
     subprocess.run(copying.wrapped([java, copying.options[0]]), pass_fds=copying.descriptors, check=True)
     os.close(copying.descriptors[0])
     (tmp_path / "other").mkdir()
     fails = fake_java(tmp_path / "other", "half", 1)
-    query = spark_start_archive.archive(java, [], [])
+    query = spark_options.archive(java, [], [])
     mark.touch()
     subprocess.run(query.wrapped([fails, query.options[0]]), pass_fds=query.descriptors, check=False)
     os.close(query.descriptors[0])
@@ -226,26 +226,26 @@ def test_signed_jars_are_copied_without_their_signatures(cache: Path, tmp_path: 
         with zipfile.ZipFile(tmp_path / name, "w") as jar:
             for entry in ("META-INF/MANIFEST.MF", "META-INF/DUMMY.SF", "META-INF/DUMMY.DSA", "org/A.class"):
                 jar.writestr(entry, entry)
-    assert spark_start_archive.archivable(tmp_path / "other-1.jar") == str(tmp_path / "other-1.jar")
-    copy = spark_start_archive.archivable(tmp_path / "janino-1.jar")
+    assert spark_options.archivable(tmp_path / "other-1.jar") == str(tmp_path / "other-1.jar")
+    copy = spark_options.archivable(tmp_path / "janino-1.jar")
     assert [Path(copy)] == list(cache.iterdir())
     with zipfile.ZipFile(copy) as jar:
         assert jar.namelist() == ["META-INF/MANIFEST.MF", "org/A.class"]
     assert os.stat(copy).st_mtime_ns == os.stat(tmp_path / "janino-1.jar").st_mtime_ns
     before = os.stat(copy)
-    assert spark_start_archive.archivable(tmp_path / "janino-1.jar") == copy
+    assert spark_options.archivable(tmp_path / "janino-1.jar") == copy
     assert os.stat(copy) == before
     Path(copy).write_bytes(b"")  # as a power cut may leave it
-    assert spark_start_archive.archivable(tmp_path / "janino-1.jar") == copy
+    assert spark_options.archivable(tmp_path / "janino-1.jar") == copy
     after = os.stat(copy)
     assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
     (tmp_path / "janino-2.jar").write_text("no jar")
-    assert spark_start_archive.archivable(tmp_path / "janino-2.jar") == str(tmp_path / "janino-2.jar")
+    assert spark_options.archivable(tmp_path / "janino-2.jar") == str(tmp_path / "janino-2.jar")
     assert [Path(copy)] == list(cache.iterdir())
 
 
 def test_an_archive_that_nobody_uses_goes_when_another_is_made(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = spark_start_archive.archive("java", [], [])
+    first = spark_options.archive("java", [], [])
     assert first.making is not None
     os.close(first.descriptors[0])
     used, unused = Path(first.making[1]), cache / "spark-0123456789abcdef.jsa"
@@ -253,10 +253,10 @@ def test_an_archive_that_nobody_uses_goes_when_another_is_made(cache: Path, monk
         archive.touch()
         os.utime(archive, (0, 0))
     later = time.time() + 31 * 24 * 3600
-    monkeypatch.setattr(spark_start_archive.time, "time", lambda: later)
-    assert spark_start_archive.archive("java", [], []).making is None
+    monkeypatch.setattr(spark_options.time, "time", lambda: later)
+    assert spark_options.archive("java", [], []).making is None
     (jar := cache / "janino-1-0123456789abcdef.jar").touch()  # the JVM is about to use it
-    other = spark_start_archive.archive("java", [str(jar)], [])
+    other = spark_options.archive("java", [str(jar)], [])
     assert other.making is not None
     os.close(other.descriptors[0])
     assert sorted(path.suffix for path in cache.iterdir()) == [".jar", ".jsa", ".lock"]
@@ -265,18 +265,18 @@ def test_an_archive_that_nobody_uses_goes_when_another_is_made(cache: Path, monk
 
 def test_a_jvm_that_is_killed_leaves_no_archive(cache: Path, tmp_path: Path) -> None:
     java = fake_java(tmp_path, "half", 137)
-    archive = spark_start_archive.archive(java, ["a.jar"], [])
+    archive = spark_options.archive(java, ["a.jar"], [])
     done = subprocess.run(archive.wrapped([java, archive.options[0]]), pass_fds=archive.descriptors, check=False)
     assert done.returncode == 137
     assert [path.suffix for path in cache.iterdir()] == [".lock"]
 
 
 def test_only_one_makes_the_archive(cache: Path) -> None:
-    first = spark_start_archive.archive("java", [], [])
+    first = spark_options.archive("java", [], [])
     assert first.making is not None
-    assert spark_start_archive.archive("java", [], []) == spark_start_archive.Archive()
+    assert spark_options.archive("java", [], []) == spark_options.Archive()
     os.close(first.descriptors[0])
-    again = spark_start_archive.archive("java", [], [])
+    again = spark_options.archive("java", [], [])
     assert again.making == first.making
     fcntl.flock(again.descriptors[0], fcntl.LOCK_UN)
     os.close(again.descriptors[0])
@@ -285,7 +285,7 @@ def test_only_one_makes_the_archive(cache: Path) -> None:
 def test_no_archive_where_none_can_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert spark_start_archive.archive("java", [], []) == spark_start_archive.Archive()
+    assert spark_options.archive("java", [], []) == spark_options.Archive()
 
 
 def test_what_a_session_is_for_is_said_before_its_options_are_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,9 +16,9 @@ from tests.harness.programs import PATIENCE, child_of, eventually
 ROOT = Path(__file__).resolve().parents[2]
 HEAD = """
 import os, sys
-from pgrepl.errors import PgError
-from pgrepl.lake import spark
-from pgrepl.lake.spark_options import read_options
+from pgrepl.ground.errors import PgError
+from pgrepl.engine import spark
+from pgrepl.engine.spark_options import read_options
 from tests.harness.programs import QUICK_JVM, child_of
 conf = ("spark.driver.memory=1g", QUICK_JVM)
 spark.configure(read_options({}, master="local[1]", conf=conf))
@@ -98,7 +98,7 @@ def test_a_killed_jvm_is_an_error_and_then_another_one() -> None:
         "except PgError as error: print(error.sqlstate, error.message)\n"
         "print(spark.session().range(5).count())\n"
         "spark.stop()\n"
-        "from pgrepl import jobs; print(jobs.started())\n"
+        "from pgrepl.ground import interrupts; print(interrupts.started())\n"
     )
     answer, complaint = process.communicate(timeout=PATIENCE)
     assert answer.splitlines() == ["58000 Spark ended unexpectedly while the statement ran", "5", "False"]
@@ -111,14 +111,14 @@ def test_an_unknown_pyspark_is_started_in_the_documented_way(tmp_path: Path) -> 
         "from pgrepl.internals import pyspark\n"
         "pyspark.version = lambda: '9.9.9'\n"
         "session = spark.session()\n"
-        "print('pgrepl.lake.spark_start_plain' in sys.modules, session.range(5).count())\n"
+        "print('pgrepl.engine.spark_start_plain' in sys.modules, session.range(5).count())\n"
         "import signal, threading, time\n"
-        "from pgrepl import interrupts, jobs\n"
-        "from pgrepl.errors import PgError\n"
+        "from pgrepl.ground import interrupts\n"
+        "from pgrepl.ground.errors import PgError\n"
         "cancelled = []\n"
         "def handler(*_):\n"
         "    interrupts.note(interrupts.user_request())\n"
-        "    cancelled.append(jobs.cancel())\n"
+        "    cancelled.append(interrupts.cancel())\n"
         "signal.signal(signal.SIGINT, handler)\n"
         "def interrupt():\n"
         "    while not session.sparkContext.statusTracker().getActiveJobsIds(): time.sleep(0.1)\n"
@@ -127,7 +127,7 @@ def test_an_unknown_pyspark_is_started_in_the_documented_way(tmp_path: Path) -> 
         "try:\n"
         "    with spark.pg_errors(): session.range(10**13).filter(\"sha2(string(id), 256) = 'x'\").count()\n"
         "except PgError as error: print(error.sqlstate, error.message, cancelled)\n"
-        "print(spark.session().range(5).count(), jobs.running_tasks())\n"
+        "print(spark.session().range(5).count(), interrupts.running_tasks())\n"
         "spark.stop()\n"
         "print(spark.session().range(6).count())\n"
         "spark.stop()\n",

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.lake import spark, spill_folders
-from pgrepl.lake.spark_result import result_folder
+from pgrepl.engine import spark, spark_options
+from pgrepl.engine.result_spark import result_folder
 
-HOLDER = "from pgrepl.lake import spill_folders; spill_folders.make(spill_folders.{}); print(flush=True); input()"
+HOLDER = "from pgrepl.engine import spark_options; spark_options.make(spark_options.{}); print(flush=True); input()"
 
 
 def hold(kind: str, folder: Path) -> subprocess.Popen[bytes]:
@@ -42,8 +42,8 @@ def test_what_the_dead_have_left_goes(tmp_path: Path, monkeypatch: pytest.Monkey
         for other in others:
             other.mkdir()
         (linked := tmp_path / left.name.replace("changes", "result")).symlink_to(others[0])
-        spill_folders.clean.cache_clear()
-        made = Path(spill_folders.make(spill_folders.RESULT))
+        spark_options.clean.cache_clear()
+        made = Path(spark_options.make(spark_options.RESULT))
         (working,) = tmp_path.glob(f"pgrepl-result-*-{alive.pid}-*")
         assert sorted(tmp_path.iterdir()) == sorted([*others, linked, made, working])
     finally:
@@ -56,7 +56,7 @@ def test_what_the_dead_have_left_beside_the_data_goes(tmp_path: Path, monkeypatc
     monkeypatch.setattr(spark, "is_elsewhere", lambda: True)
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
-    machine = spill_folders.prefix(spill_folders.RESULT).removesuffix(f"{os.getpid()}-")
+    machine = spark_options.prefix(spark_options.RESULT).removesuffix(f"{os.getpid()}-")
     (left := tmp_path / f"{machine}{dead.pid}-abc" / "rows").mkdir(parents=True)
     (left / "part.parquet").write_text("half")
     (others := tmp_path / f"pgrepl-result-elsewhere-{dead.pid}-abc").mkdir()

@@ -11,10 +11,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from pgrepl.errors import PgError, marked
-from pgrepl.lake import commit, scan, stage
-from pgrepl.lake.files import data_files
-from pgrepl.lake.write import Write
+from pgrepl.engine import scan_spark, stage_spark
+from pgrepl.ground.errors import PgError, marked
+from pgrepl.lake.commit import commit
+from pgrepl.lake.read.files import data_files
+from pgrepl.lake.write.statement import Write
 from tests.lake.conftest import Lake
 from tests.lake.spark_rows import CLOCK, agree, nothing_inlined
 from tests.lake.test_deletion_vectors import VECTORS, formats
@@ -36,15 +37,15 @@ VALUES = (
 NULLS = "(" + ", ".join(["NULL"] * 22) + ")"
 
 
-def write(lake: Lake, name: str, rows: DataFrame, row_ids: str | None = None) -> list[stage.NewFile]:
+def write(lake: Lake, name: str, rows: DataFrame, row_ids: str | None = None) -> list[stage_spark.NewFile]:
     """Into the table, as a statement of its own."""
     table = lake.table(name)
     with lake.statement(writes=True):
         write = Write(lake.session, table)
-        files = stage.write_frame(lake.session, table, rows, row_ids)
+        files = stage_spark.write_frame(lake.session, table, rows, row_ids)
         write.insert_files(files)
         if row_ids is not None:
-            places = stage.locate(lake.session, table, stage.row_ids_of(table, files))
+            places = stage_spark.locate(lake.session, table, stage_spark.row_ids_of(table, files))
             for file_id, positions in places.files.items():
                 write.delete_positions(file_id, positions)
             write.delete_inlined(places.inlined)
@@ -52,11 +53,11 @@ def write(lake: Lake, name: str, rows: DataFrame, row_ids: str | None = None) ->
     return files
 
 
-def copy(lake: Lake, source: str, target: str, filter: str = "true") -> list[stage.NewFile]:
+def copy(lake: Lake, source: str, target: str, filter: str = "true") -> list[stage_spark.NewFile]:
     """All rows of a table into another of the same columns."""
     table = lake.table(source)
     with lake.statement():
-        rows = scan.frame(lake.session, table, [column.attnum for column in table.columns]).filter(filter)
+        rows = scan_spark.frame(lake.session, table, [column.attnum for column in table.columns]).filter(filter)
     return write(lake, target, rows)
 
 
@@ -177,7 +178,7 @@ def test_partitions_of_few_rows_become_one_file_in_their_order(lake: Lake, spark
 def test_much_stays_in_as_many_files_as_there_are_partitions(
     lake: Lake, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stage, "SMALL_BYTES", 1000)
+    monkeypatch.setattr(stage_spark, "SMALL_BYTES", 1000)
     lake.sql("CREATE TABLE t (a int)")
     files = write(lake, "t", spark.range(0, 1000, 1, 3).selectExpr("int(id) c1"))
     assert [file.record_count for file in files] == [333, 333, 334]
@@ -198,7 +199,7 @@ def test_updated_rows_keep_their_ids(lake: Lake, spark: SparkSession) -> None:
     lake.sql("SET search_path = public")
     table = lake.table("t")
     with lake.statement():
-        old = scan.frame(lake.session, table, [1, 2], places=True).filter("c1 BETWEEN 150 AND 249")
+        old = scan_spark.frame(lake.session, table, [1, 2], places=True).filter("c1 BETWEEN 150 AND 249")
         new = old.selectExpr("c1", "'new' AS c2", "place.row AS id")
     (file,) = write(lake, "t", new, row_ids="id")
     assert (file.record_count, file.has_row_ids) == (90, True)
@@ -217,11 +218,11 @@ def test_places_become_positions(lake: Lake, spark: SparkSession) -> None:
     table = lake.table("t")
     with lake.statement():
         files = [file.data_file_id for file in data_files(lake.session, table)]
-        rows = scan.frame(lake.session, table, [1], places=True).filter("c1 % 100 = 1 OR c1 = 5000")
-        found = stage.positions(rows.unionAll(rows))
+        rows = scan_spark.frame(lake.session, table, [1], places=True).filter("c1 % 100 = 1 OR c1 = 5000")
+        found = stage_spark.positions(rows.unionAll(rows))
         ids = np.array(found.inlined.tolist() + [1, 301, 100, 100], np.int64)
-        located = stage.locate(lake.session, table, ids)
-        nothing = stage.positions(rows.filter("c1 < 0"))
+        located = stage_spark.locate(lake.session, table, ids)
+        nothing = stage_spark.positions(rows.filter("c1 < 0"))
     assert {file: positions.tolist() for file, positions in found.files.items()} == {
         files[0]: [1, 101, 201],
         files[1]: [1, 101, 201],
@@ -240,7 +241,7 @@ def test_nothing_is_left_if_one_of_the_files_cannot_be_synced(
 ) -> None:
     lake.sql("CREATE TABLE t (a int)")
     table = lake.table("t")
-    monkeypatch.setattr(stage, "SMALL_BYTES", 0)
+    monkeypatch.setattr(stage_spark, "SMALL_BYTES", 0)
     finished: list[str] = []
     two_are_done = threading.Event()
 
@@ -254,10 +255,10 @@ def test_nothing_is_left_if_one_of_the_files_cannot_be_synced(
 
     names = iter(["1.parquet", "2.parquet", "3.parquet"])
     first = "1.parquet"
-    monkeypatch.setattr(stage.storage, "new_name", lambda: next(names))
-    monkeypatch.setattr(stage.storage, "make_durable", synced)
+    monkeypatch.setattr(stage_spark.storage, "new_name", lambda: next(names))
+    monkeypatch.setattr(stage_spark.storage, "make_durable", synced)
     with pytest.raises(PgError, match="disk is gone"):
-        stage.write_frame(lake.session, table, spark.range(0, 9, 1, 3).selectExpr("int(id) AS c1"))
+        stage_spark.write_frame(lake.session, table, spark.range(0, 9, 1, 3).selectExpr("int(id) AS c1"))
     assert (len(finished), os.listdir(table.location)) == (2, [])
 
 
@@ -267,7 +268,7 @@ def test_nothing_is_left_of_a_write_that_fails(lake: Lake, spark: SparkSession) 
     rows = spark.range(0, 1000, 1, 3).selectExpr(f"IF(id < 700, int(id), int(raise_error('{message}'))) AS c1")
     table = lake.table("t")
     with pytest.raises(PgError) as raised:
-        stage.write_frame(lake.session, table, rows)
+        stage_spark.write_frame(lake.session, table, rows)
     assert (raised.value.sqlstate, raised.value.report.detail) == ("23514", "Row 700.")
     assert os.listdir(table.location) == []
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.lake import storage
-from pgrepl.lake.recent import forget_all
+from pgrepl.lake.read.footers import forget_all
 from tests.harness.dose import dose
 from tests.lake.conftest import Lake
 from tests.lake.test_write import assert_same_history, delete, files_of, numbered, table, update  # noqa: F401

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.session import Session
+from pgrepl.catalog.session.session import Session
 from pgrepl.statements.run import run
 from pgrepl.types.arrays import PgArray, array_of
 from pgrepl.types.names import format_type
-from pgrepl.types.record import Record
+from pgrepl.types.style import Record
 from pgrepl.types.user_types import composite_type
 from tests.harness.dose import dose
 from tests.lake.conftest import Lake

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.opening import open_catalog
-from pgrepl.errors import PgError
-from pgrepl.lake.recent import forget_all
-from pgrepl.lake.verify import Damage, Verification
-from pgrepl.shell.verify import DAMAGED, verify
+from pgrepl.catalog.store.opening import open_catalog
+from pgrepl.ground.errors import PgError
+from pgrepl.lake.read.footers import forget_all
+from pgrepl.lake.upkeep.verify import Damage, Verification
+from pgrepl.shell.commands.maintenance import DAMAGED, verify
 from pgrepl.statements.run import run
 from tests.harness.dose import dose
 from tests.lake.conftest import Lake
@@ -208,7 +208,7 @@ def test_whatever_damage_leads_to_is_told(whole: Lake, monkeypatch: pytest.Monke
     def fail(*_: object) -> None:
         raise raised
 
-    monkeypatch.setattr("pgrepl.lake.verify.lake_table", fail)
+    monkeypatch.setattr("pgrepl.lake.upkeep.verify.lake_table", fail)
     assert {found.what for found in damage(whole.path)} in ({"odd"}, {"internal error: KeyError: 'odd'"})
 
 
@@ -219,7 +219,7 @@ def test_a_catalog_that_cannot_be_written_is_verified(
     def refuse(*_: object) -> None:
         raise PgError(sqlstate, "it cannot be written")
 
-    monkeypatch.setattr("pgrepl.catalog.connection.Catalog.check_writable", refuse)
+    monkeypatch.setattr("pgrepl.catalog.store.connection.Catalog.check_writable", refuse)
     assert damage(whole.path) == []
 
 
@@ -228,7 +228,7 @@ def test_what_only_ends_the_work_is_no_damage(whole: Lake, monkeypatch: pytest.M
     def fail(*_: object) -> None:
         raise PgError(sqlstate, "enough")
 
-    monkeypatch.setattr("pgrepl.lake.verify.lake_table", fail)
+    monkeypatch.setattr("pgrepl.lake.upkeep.verify.lake_table", fail)
     with pytest.raises(PgError) as caught:
         damage(whole.path)
     assert caught.value.sqlstate == sqlstate

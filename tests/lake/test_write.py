@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pgrepl.errors import PgError
-from pgrepl.lake.bounds import Bound
-from pgrepl.lake.write import Write
+from pgrepl.ground.errors import PgError
+from pgrepl.lake.read.bounds import Bound
+from pgrepl.lake.write.statement import Write
 from tests.harness.dose import dose
 from tests.lake.conftest import Lake, values
 

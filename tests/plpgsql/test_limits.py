@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.catalog.session import Session
-from pgrepl.errors import PgError
-from pgrepl.interrupts import user_request
+from pgrepl.catalog.session.session import Session
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.interrupts import user_request
 from pgrepl.query import timeouts
 from tests.harness.database import ask, visit
 from tests.harness.dose import dose

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.catalog.session import Session
-from pgrepl.errors import PgError
+from pgrepl.catalog.session.session import Session
+from pgrepl.ground.errors import PgError
 from tests.harness.database import ask, visit
 
 

@@ -18,10 +18,10 @@ from typing import Any, Protocol
 import psycopg
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.lock_table import LockTable
-from pgrepl.catalog.locks import find_deadlock
-from pgrepl.catalog.opening import open_catalog
-from pgrepl.errors import PgError
+from pgrepl.catalog.locks.lock_table import LockTable
+from pgrepl.catalog.locks.locks import find_deadlock
+from pgrepl.catalog.store.opening import open_catalog
+from pgrepl.ground.errors import PgError
 from pgrepl.statements.run import run
 
 TABLES = (

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.statements.run import run
 from tests.harness.database import Database, by_columns, by_message
 from tests.harness.pair import Pair

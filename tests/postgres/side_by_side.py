@@ -7,7 +7,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from tests.harness.database import Database, Rows
 from tests.postgres.served import PublishingServer
 

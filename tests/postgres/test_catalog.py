@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.connection import FORMAT_VERSION, Catalog
-from pgrepl.catalog.opening import open_catalog
-from pgrepl.catalog.session import Session
-from pgrepl.catalog.store import rows
-from pgrepl.catalog.tables import pgrepl_worker
-from pgrepl.catalog.transaction import reading
-from pgrepl.errors import PgError
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.catalog.store.connection import FORMAT_VERSION, Catalog
+from pgrepl.catalog.store.opening import open_catalog
+from pgrepl.catalog.store.store import rows
+from pgrepl.catalog.store.tables import pgrepl_worker
+from pgrepl.ground.errors import PgError
 from pgrepl.replication.subscriber.launcher import Launcher
 from pgrepl.replication.subscriber.status import subscription_status
 from pgrepl.replication.subscriber.worker import Worker

@@ -24,17 +24,17 @@ PERCENT = 1.0  # of a core
 
 FOLLOWER = f"""
 import gc, json, os, sys, threading, time
-from pgrepl.catalog import processes
+from pgrepl.catalog.locks import lock_file
 from pgrepl.cli import main
-from pgrepl.replication.publisher.postgres import change_stream
-from pgrepl.replication.subscriber import heartbeat, publisher_watch, worker
+from pgrepl.replication.publisher.postgres import publisher
+from pgrepl.replication.subscriber import dangers, lease, worker
 
-real = change_stream.Feedback
-change_stream.Feedback = lambda start, interval, timeout, now: real(start, interval / {SPEED}, timeout, now)
+real = publisher.Feedback
+publisher.Feedback = lambda start, interval, timeout, now: real(start, interval / {SPEED}, timeout, now)
 worker._LOOK /= {SPEED}
-heartbeat.WHILE_COPYING /= {SPEED}
-processes.SIGN_OF_LIFE /= {SPEED}
-publisher_watch.INTERVAL /= {SPEED}
+lease.WHILE_COPYING /= {SPEED}
+lock_file.SIGN_OF_LIFE /= {SPEED}
+dangers.INTERVAL /= {SPEED}
 
 def sample():
     while True:

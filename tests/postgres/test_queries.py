@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.opening import open_catalog
-from pgrepl.catalog.session import Session
-from pgrepl.errors import PgError
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store.opening import open_catalog
+from pgrepl.ground.errors import PgError
 from pgrepl.statements.run import run
 from tests.postgres.play import Pair
 from tests.postgres.random_queries import SCHEMA, Queries

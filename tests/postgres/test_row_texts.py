@@ -6,10 +6,10 @@ from random import Random
 
 import pyarrow as pa
 
-from pgrepl.catalog.transaction import reading
-from pgrepl.types.column_text import column_text
-from pgrepl.types.column_values import values_of
-from pgrepl.types.lake_structs import file_form
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.types.lake.column_text import column_text
+from pgrepl.types.lake.column_values import values_of
+from pgrepl.types.lake.structs import file_form
 from pgrepl.types.style import TextStyle
 from tests.postgres.side_by_side import SideBySide
 

@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 
-from pgrepl.replication.libpq.conninfo import parse_conninfo
+from pgrepl.replication.conninfo import parse_conninfo
 from pgrepl.replication.publisher.postgres.connecting import to_server
 from pgrepl.replication.publisher.protocol import StreamRequest
 from pgrepl.replication.publisher.senders import StreamOptions, WalSender
-from pgrepl.replication.wire import binary_values
+from pgrepl.replication.wire import values as binary_values
 from pgrepl.types import oids
 from tests.harness.database import by_message
 from tests.harness.programs import eventually

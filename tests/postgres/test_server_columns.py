@@ -10,9 +10,10 @@ import numpy as np
 import psycopg
 import pytest
 
-from pgrepl.replication.libpq.conninfo import parse_conninfo
-from pgrepl.replication.publisher.postgres import change_stream, changes_columns, prefetch, reading, slots
-from pgrepl.replication.publisher.postgres import changes as portions
+from pgrepl.replication.conninfo import parse_conninfo
+from pgrepl.replication.publisher.postgres import copy_rows as portions
+from pgrepl.replication.publisher.postgres import pieces, prefetch, slots
+from pgrepl.replication.publisher.postgres import publisher as change_stream
 from pgrepl.replication.publisher.postgres.connecting import to_server
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.protocol import PublisherError, StreamRequest
@@ -112,7 +113,7 @@ def as_columns(batch: WireBatch) -> list[Plain]:
 
 
 def _texts(relation: SentRelation, place: int, values: list[Any]) -> list[Any]:
-    from pgrepl.types.lake_forms import form
+    from pgrepl.types.lake.forms import form
 
     column = relation.columns[place]
     array = form(column.type, column.typmod)
@@ -167,7 +168,7 @@ def test_what_is_read_ahead_is_the_same(served: Served, monkeypatch: pytest.Monk
     monkeypatch.setattr(slots, "copy", copy)
     for name, value in (("AHEAD", 1), ("FIRST_MESSAGES", 4), ("MESSAGES", 8), ("MOST_MESSAGES", 20)):
         monkeypatch.setattr(prefetch, name, value)
-    monkeypatch.setattr(reading, "MESSAGES", 8)
+    monkeypatch.setattr(prefetch, "MESSAGES", 8)
     monkeypatch.setattr(portions, "PORTION", 500)
     served.pub(TABLES)
     served.pub("CREATE PUBLICATION p FOR ALL TABLES")
@@ -349,7 +350,7 @@ def test_large_values_that_were_not_sent_stay(served: Served, monkeypatch: pytes
     """Those of the row's last change, or the subscriber's own: as if the changes were played one by one. At last in
     parts of a message."""
     if seed == 2:
-        monkeypatch.setattr(changes_columns, "IN_FILE", 2)
+        monkeypatch.setattr(pieces, "IN_FILE", 2)
         monkeypatch.setattr(message_files, "MESSAGE_BYTES", 64 << 20)
     other = Database(served.folder, "other", new=True)
     served.pub(LARGE + OUT_OF_LINE)

@@ -9,10 +9,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from pgrepl.catalog import tables
-from pgrepl.catalog.store import rows
-from pgrepl.catalog.transaction import reading
-from pgrepl.errors import PgError
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.store import rows
+from pgrepl.ground.errors import PgError
 from pgrepl.replication.comparison import sides
 from pgrepl.replication.subscriber.worker import Worker
 from tests.harness.comparing import compare, differences, is_equal, repair

@@ -9,8 +9,8 @@ from threading import Event, current_thread, main_thread
 
 import pytest
 
-from pgrepl import engine
-from pgrepl.replication.libpq.conninfo import parse_conninfo
+from pgrepl.engine import choice
+from pgrepl.replication.conninfo import parse_conninfo
 from pgrepl.replication.publisher.postgres import copy_columns, copy_ranges
 from pgrepl.replication.publisher.postgres.connecting import to_server
 from tests.harness.dose import dose
@@ -24,7 +24,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     files = request.param != "rows"
     if request.param == "csv":
         monkeypatch.setattr(copy_columns, "is_binary", lambda columns: False)
-    monkeypatch.setattr(engine, "WORTH_A_FILE", 0 if files else 1 << 60)
+    monkeypatch.setattr(choice, "WORTH_A_FILE", 0 if files else 1 << 60)
     monkeypatch.setattr(copy_columns, "RANGE", 8192 if files else 1 << 60)
     monkeypatch.setattr(copy_ranges, "CHUNK", 256)
     monkeypatch.setattr(copy_ranges, "BINARY_CHUNK", 256)
@@ -164,7 +164,7 @@ def test_what_is_stricter_here_refuses_the_copy(served: Served, way: str, here: 
 def test_executors_read_it_each_a_range_of_its_pages(
     served: Served, monkeypatch: pytest.MonkeyPatch, *, binary: bool
 ) -> None:
-    monkeypatch.setattr(engine, "WORTH_A_FILE", 0)
+    monkeypatch.setattr(choice, "WORTH_A_FILE", 0)
     kinds = "id bigint PRIMARY KEY, v varchar(20) NOT NULL, d timestamptz, n numeric(12,2)"
     served.both(f"CREATE TABLE t ({kinds}, more {'uuid' if binary else 'inet'})")
     served.pub(
@@ -182,7 +182,7 @@ def test_executors_read_it_each_a_range_of_its_pages(
 @pytest.mark.slow
 @pytest.mark.parametrize("publishing", [16], indirect=True)
 def test_executors_know_rules_and_types_of_users(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "WORTH_A_FILE", 0)
+    monkeypatch.setattr(choice, "WORTH_A_FILE", 0)
     monkeypatch.setattr(copy_columns.ServerRows, "frame", None)
     with_rules(served)
     served.sub("ALTER ROLE ALL SET pgrepl.engine = spark")

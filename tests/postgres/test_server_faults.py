@@ -14,10 +14,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from pgrepl.catalog.store import update
-from pgrepl.catalog.tables import pgrepl_publisher
-from pgrepl.replication.libpq.conninfo import parse_conninfo
-from pgrepl.replication.libpq.endpoints import ConnectionFailure
+from pgrepl.catalog.store.store import update
+from pgrepl.catalog.store.tables import pgrepl_publisher
+from pgrepl.replication.conninfo import parse_conninfo
+from pgrepl.replication.endpoints import ConnectionFailure
 from pgrepl.replication.publisher.postgres import slots
 from pgrepl.replication.publisher.postgres.connecting import to_server
 from pgrepl.replication.publisher.postgres.link import Link

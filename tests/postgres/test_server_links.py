@@ -7,9 +7,9 @@ from typing import cast
 
 import pytest
 
-from pgrepl import engine
-from pgrepl.replication.libpq.conninfo import parse_conninfo
-from pgrepl.replication.libpq.endpoints import ConnectionFailure
+from pgrepl.engine import choice
+from pgrepl.replication.conninfo import parse_conninfo
+from pgrepl.replication.endpoints import ConnectionFailure
 from pgrepl.replication.publisher.postgres import copy_columns
 from pgrepl.replication.publisher.postgres.connecting import link_to
 from pgrepl.replication.publisher.postgres.connection import ServerConnection
@@ -70,7 +70,7 @@ def test_a_server_that_ends_while_it_is_connected_to_is_an_error_that_workers_ex
 def test_all_connections_are_encrypted_where_tls_is_asked_for(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "WORTH_A_FILE", 0)
+    monkeypatch.setattr(choice, "WORTH_A_FILE", 0)
     monkeypatch.setattr(copy_columns, "RANGE", 1 << 14)  # several readers
     served.both("CREATE TABLE t (a int PRIMARY KEY, b text)")
     served.pub("INSERT INTO t SELECT g, 'row ' || g FROM generate_series(1, 3000) g")

@@ -11,10 +11,10 @@ from random import Random
 import psycopg
 import pytest
 
-from pgrepl.replication.publisher.postgres import key_ranges
+from pgrepl.replication.publisher.postgres import copies
 from pgrepl.replication.publisher.postgres.copy_workers import readers
 from pgrepl.replication.publisher.postgres.link import Link
-from pgrepl.replication.wire.copy_ranges import Snapshot
+from pgrepl.replication.publisher.tables import Snapshot
 from tests.harness.database import Database
 from tests.harness.dose import dose
 from tests.postgres.served import Served
@@ -103,7 +103,7 @@ def test_what_comes_before_the_last_snapshot_and_behind_the_others(
     filled(served)
     served.pub("ALTER TABLE t ALTER b SET STORAGE EXTERNAL")
     served.pub(f"UPDATE t SET b = repeat('long', 1000) WHERE a > {ROWS - 9}")
-    taken = key_ranges.take_snapshot
+    taken = copies.take_snapshot
 
     def take_snapshot(link: Link, passed: frozenset[int]) -> tuple[Snapshot, int]:
         if 0 < ranges(served, "snapshot IS NULL AND number > 0") <= readers() and not played:
@@ -111,7 +111,7 @@ def test_what_comes_before_the_last_snapshot_and_behind_the_others(
         return taken(link, passed)
 
     played: list[object] = []
-    monkeypatch.setattr(key_ranges, "take_snapshot", take_snapshot)
+    monkeypatch.setattr(copies, "take_snapshot", take_snapshot)
     assert served.catch_up() == []
     assert played
     same(served)
@@ -145,7 +145,7 @@ def test_the_stream_goes_on_between_the_pieces_of_a_table_with_triggers(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     triggered(served, "TRIGGER x BEFORE INSERT OR UPDATE ON t FOR EACH ROW")
-    taken = key_ranges.take_snapshot
+    taken = copies.take_snapshot
     seen: list[int] = []
 
     def take_snapshot(link: Link, passed: frozenset[int]) -> tuple[Snapshot, int]:
@@ -153,7 +153,7 @@ def test_the_stream_goes_on_between_the_pieces_of_a_table_with_triggers(
         served.pub(f"INSERT INTO u VALUES ({len(seen)})")
         return taken(link, passed)
 
-    monkeypatch.setattr(key_ranges, "take_snapshot", take_snapshot)
+    monkeypatch.setattr(copies, "take_snapshot", take_snapshot)
     other = Database(served.folder, "sub")
     assert served.catch_up() == []
     other.close()

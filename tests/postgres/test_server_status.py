@@ -10,21 +10,22 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from pgrepl.catalog.copies import Copying
+from pgrepl.catalog.facts.activity import Copying
 from pgrepl.expr.functions.misc import pg_size_pretty
-from pgrepl.replication.libpq.conninfo import parse_conninfo
+from pgrepl.replication.conninfo import parse_conninfo
 from pgrepl.replication.publisher.postgres import slots
 from pgrepl.replication.publisher.postgres.connecting import link_to
-from pgrepl.replication.publisher.postgres.retained import ServerProbe
-from pgrepl.replication.publisher.retained import Retained
-from pgrepl.replication.subscriber import copy, heartbeat, publisher_watch
-from pgrepl.replication.subscriber.observer import Observer
+from pgrepl.replication.publisher.postgres.slots import ServerProbe
+from pgrepl.replication.publisher.senders import Retained
+from pgrepl.replication.subscriber import dangers, lease
+from pgrepl.replication.subscriber.copying import copy
+from pgrepl.replication.subscriber.lease import Observer
 from pgrepl.replication.subscriber.preview import preview
 from pgrepl.replication.subscriber.status import CopyStatus, Status, subscription_status
 from pgrepl.replication.subscriber.worker import Worker
-from pgrepl.server.monitoring.collect import of_publishers
-from pgrepl.shell.applying_progress import _pieces
-from pgrepl.shell.status_text import status_row, status_text
+from pgrepl.server.metrics import of_publishers
+from pgrepl.shell.commands.status import status_row, status_text
+from pgrepl.shell.progress import _pieces
 from tests.harness.database import Database, Rows
 from tests.harness.dose import dose
 from tests.harness.forked import pgrepl
@@ -174,7 +175,7 @@ def test_what_the_server_retains_for_the_slot(served: Served, monkeypatch: pytes
 
 @ON_BOTH
 def test_a_follower_warns_once_of_what_endangers_the_server(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publisher_watch, "INTERVAL", 0.05)
+    monkeypatch.setattr(dangers, "INTERVAL", 0.05)
     looks: list[int] = []
     look = ServerProbe.look
 
@@ -223,7 +224,7 @@ def test_who_does_not_stay_warns_when_it_begins(served: Served) -> None:
 
 @ON_BOTH
 def test_a_warning_that_is_over_is_told_too(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publisher_watch, "INTERVAL", 0.05)
+    monkeypatch.setattr(dangers, "INTERVAL", 0.05)
     published(served)
     served.sub("ALTER DATABASE sub SET pgrepl.publisher_warn_transaction = '1s'")
     with writing(served) as link, following(served):
@@ -301,7 +302,7 @@ def test_large_tables_without_a_key_are_copied_as_a_whole_which_the_log_says(ser
 
 
 def test_the_progress_of_a_copy_in_pieces(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heartbeat, "WHILE_COPYING", 0.02)
+    monkeypatch.setattr(lease, "WHILE_COPYING", 0.02)
     served.sub("ALTER DATABASE sub SET pgrepl.copy_range_size = '64kB'")
     served.both("CREATE TABLE t (a int PRIMARY KEY)")
     served.pub("INSERT INTO t SELECT generate_series(1, 20000); ANALYZE t; CREATE PUBLICATION p FOR TABLE t")

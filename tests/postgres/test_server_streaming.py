@@ -9,7 +9,7 @@ from threading import Event
 import psycopg
 import pytest
 
-from pgrepl.replication.libpq.conninfo import parse_conninfo
+from pgrepl.replication.conninfo import parse_conninfo
 from pgrepl.replication.publisher.postgres.connecting import to_server
 from pgrepl.replication.publisher.protocol import StreamRequest
 from pgrepl.replication.publisher.senders import StreamOptions, WalSender

@@ -11,10 +11,9 @@ from random import Random
 import psycopg
 import pytest
 
-from pgrepl.catalog.copies import Copying
-from pgrepl.replication.subscriber import table_stream
-from pgrepl.replication.subscriber.failures import WorkerStopped
-from pgrepl.replication.subscriber.observer import Observer
+from pgrepl.catalog.facts.activity import Copying
+from pgrepl.replication.subscriber import table_workers
+from pgrepl.replication.subscriber.lease import Observer, WorkerStopped
 from pgrepl.replication.subscriber.worker import Worker
 from tests.harness.database import Rows, ask, visit
 from tests.harness.dose import dose
@@ -149,7 +148,7 @@ def test_a_table_that_goes_while_its_own_stream_is_read(
     served: Served, statement: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     filled(served)
-    catch_up = table_stream._catch_up
+    catch_up = table_workers._catch_up
     gone: list[object] = []
 
     def once(*arguments: object, **options: object) -> bool:
@@ -160,7 +159,7 @@ def test_a_table_that_goes_while_its_own_stream_is_read(
         return catch_up(*arguments, **options)  # type: ignore[arg-type]
 
     dropping = threading.Thread(target=lambda: asked(served, statement))
-    monkeypatch.setattr(table_stream, "_catch_up", once)
+    monkeypatch.setattr(table_workers, "_catch_up", once)
     with copying(served) as (_, held, _rounds):
         served.pub("INSERT INTO t VALUES (1, 'new'); INSERT INTO u VALUES (1, 'comes')")
         eventually(lambda: asked(served, "SELECT count(*) FROM u") == [("1",)])

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.catalog.copies import Copying
-from pgrepl.replication.subscriber.observer import Observer
+from pgrepl.catalog.facts.activity import Copying
+from pgrepl.replication.subscriber.lease import Observer
 from pgrepl.replication.subscriber.worker import Worker
 from tests.harness.programs import PATIENCE, eventually
 from tests.postgres.served import PublishingServer, Served

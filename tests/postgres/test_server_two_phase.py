@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.opening import open_catalog
+from pgrepl.catalog.store.opening import open_catalog
 from pgrepl.statements.run import run
 from tests.postgres.served import PublishingServer, Served
 

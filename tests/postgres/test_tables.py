@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from pgrepl.shell.output import print_table
-from pgrepl.shell.streams import Stream
-from pgrepl.shell.table import PrintOptions, result_table
+from pgrepl.shell.formats.table import PrintOptions, result_table
+from pgrepl.shell.streams import Stream, print_table
 from tests.postgres.play import Pair
 
 OIDS = {"text": 25, "int": 23, "numeric": 1700, "bool": 16}

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.opening import open_catalog
-from pgrepl.catalog.session import Session
-from pgrepl.errors import PgError
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store.opening import open_catalog
+from pgrepl.ground.errors import PgError
 from pgrepl.statements.run import run
 
 

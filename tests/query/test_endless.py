@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from pgrepl import memory
-from pgrepl.errors import PgError
-from pgrepl.memory import Meter
+from pgrepl.ground import memory
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.memory import Meter
 from tests.harness.dose import dose
 from tests.harness.played import Instance
 

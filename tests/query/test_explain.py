@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from pgrepl.lake import file_writer, footers, skipping
+from pgrepl.lake.read import extent, footers
+from pgrepl.lake.write import file_writer
 from tests.harness.played import Instance
 
 _NUMBERS = re.compile(r"\d+kB")
@@ -44,14 +45,14 @@ def test_explain_says_what_is_skipped(filled: Instance) -> None:
 
 def test_what_is_read_and_what_is_skipped_are_the_whole(filled: Instance) -> None:
     session = filled.session("pub")
-    from pgrepl.lake.bounds import Bound
+    from pgrepl.lake.read.bounds import Bound
     from pgrepl.lake.table import lake_table
 
     oid = int(filled.play("pub", "SELECT 'r'::regclass::oid")[0])
     filled.play("pub", "BEGIN")
     table = lake_table(session, oid)
-    found = skipping.skipping(session, table, (Bound(1, 1500, 2500),))
-    nothing = skipping.skipping(session, table, (Bound(1, 9000, 9001),))
+    found = extent.skipping(session, table, (Bound(1, 1500, 2500),))
+    nothing = extent.skipping(session, table, (Bound(1, 9000, 9001),))
     filled.play("pub", "COMMIT")
     sizes = [path.stat().st_size for path in filled.folder.rglob("*.parquet")]
     assert (found.whole.rows, found.whole.bytes) == (5500, sum(sizes))
@@ -60,7 +61,7 @@ def test_what_is_read_and_what_is_skipped_are_the_whole(filled: Instance) -> Non
 
 
 def test_no_file_is_read_where_there_are_many(filled: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(skipping, "FEW", 1)
+    monkeypatch.setattr(extent, "FEW", 1)
     monkeypatch.setattr(footers, "of", None)
     assert reading(filled, "SELECT * FROM r WHERE id > 4500") == [
         "Lake Scan on r  (rows=5500)",

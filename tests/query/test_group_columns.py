@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pgrepl.catalog.session import Session
+from pgrepl.catalog.session.session import Session
 from pgrepl.statements.run import run
 from tests.harness.dose import dose
 from tests.query.answers import answer_to, session_after

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from pgrepl.lake import file_writer
+from pgrepl.lake.write import file_writer
 from tests.harness.dose import dose
 from tests.harness.played import Instance
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pgrepl.catalog.session import Session
+from pgrepl.catalog.session.session import Session
 from tests.harness.dose import dose
 from tests.query.answers import answer_to, session_after
 from tests.query.make_queries import FILES, SCHEMA

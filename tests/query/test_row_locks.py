@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.opening import open_catalog
-from pgrepl.catalog.session import Session
-from pgrepl.errors import PgError
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store.opening import open_catalog
+from pgrepl.ground.errors import PgError
 from pgrepl.statements.run import run
 from tests.harness.programs import PATIENCE, environment, eventually
 
 INCREMENTS = """
 import sys
-from pgrepl.catalog.opening import open_catalog
+from pgrepl.catalog.store.opening import open_catalog
 from pgrepl.backend import open_session
 from pgrepl.statements.run import run
 
@@ -34,7 +34,7 @@ for _ in range(10):
 
 JOBS = """
 import sys
-from pgrepl.catalog.opening import open_catalog
+from pgrepl.catalog.store.opening import open_catalog
 from pgrepl.backend import open_session
 from pgrepl.statements.run import run
 
@@ -51,7 +51,7 @@ while True:
 
 HOLDS = """
 import sys, time
-from pgrepl.catalog.opening import open_catalog
+from pgrepl.catalog.store.opening import open_catalog
 from pgrepl.backend import open_session
 from pgrepl.statements.run import run
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.engine import COLD, Engine, is_warm
-from pgrepl.errors import PgError
-from pgrepl.expr.analyze import analyze_query
-from pgrepl.expr.context import Context
+from pgrepl.engine.choice import COLD, Engine, is_warm
+from pgrepl.expr.analyse.analyze import analyze_query
+from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Query
-from pgrepl.lake.bounds import Bound
-from pgrepl.query.bounds import bounds_of
+from pgrepl.ground.errors import PgError
+from pgrepl.lake.read.bounds import Bound
 from pgrepl.query.engine_choice import choose
+from pgrepl.query.reads import bounds_of
 from pgrepl.sql.nodes import DefElem, SelectStmt
 from pgrepl.sql.parser import parse
-from pgrepl.statements.explain import read_options
+from pgrepl.statements.explaining.explain import read_options
 from tests.harness.played import Instance
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl import interrupts
-from pgrepl.errors import PgError
+from pgrepl.ground import interrupts
+from pgrepl.ground.errors import PgError
 from tests.harness.played import Instance
 from tests.harness.programs import environment
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pgrepl.catalog.session import Session
+from pgrepl.catalog.session.session import Session
 from pgrepl.statements.run import run
 from tests.harness.dose import dose
 from tests.query.answers import answer_to, session_after
@@ -75,7 +75,7 @@ def test_all_on_spark(heading: str, session: Session, spark: object) -> None:
 
 @pytest.mark.slow
 def test_spark_carries_nearly_all_of_them_out(session: Session, spark: object) -> None:
-    from pgrepl.expr.analyze import analyze_query
+    from pgrepl.expr.analyse.analyze import analyze_query
     from pgrepl.query.rowset import PassingRows, passing_rows
     from pgrepl.sql.parser import parse
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.catalog.store import one
-from pgrepl.catalog.tables import pg_subscription
-from pgrepl.catalog.transaction import reading
-from pgrepl.replication.publisher.retained import why_invalid
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.catalog.store.store import one
+from pgrepl.catalog.store.tables import pg_subscription
+from pgrepl.replication.publisher.senders import why_invalid
 from pgrepl.replication.subscriber.advice import Failure, advice
-from pgrepl.replication.subscriber.stopped import Stop, stop_of
+from pgrepl.replication.subscriber.state import Stop, stop_of
 from tests.harness.database import Database
 from tests.harness.pair import Pair
 

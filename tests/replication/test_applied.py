@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from pgrepl.lake import local
+from pgrepl.lake.read import local
 from tests.harness.pair import Pair
 
 T = "CREATE TABLE t (a int PRIMARY KEY, b text)"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.replication.subscriber.apply_loop import (
     BATCH,
@@ -35,7 +35,7 @@ from pgrepl.replication.subscriber.apply_loop import (
     carry_out,
     is_astray,
 )
-from pgrepl.replication.subscriber.outcome import Applied, Streamed
+from pgrepl.replication.subscriber.lease import Applied, Streamed
 from pgrepl.replication.subscriber.schema_changes.follow import NewRelations
 from pgrepl.replication.wire.messages import Phase, WireTransaction
 

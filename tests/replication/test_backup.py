@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.errors import PgError
-from pgrepl.replication.backup.make import back_up
-from pgrepl.replication.backup.restore import restore
+from pgrepl.ground.errors import PgError
+from pgrepl.replication.backup import back_up, restore
 from tests.harness.database import Database, ask, visit
 from tests.harness.forked import pgrepl
 from tests.lake.duck import duck

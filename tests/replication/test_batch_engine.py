@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl import engine
-from pgrepl.errors import Declined
-from pgrepl.lake import spark
+from pgrepl.engine import choice as engine
+from pgrepl.engine import spark
+from pgrepl.ground.errors import Declined
 from pgrepl.replication.publisher.lake import stream_columns
-from pgrepl.replication.publisher.lake.change_stream import LakeChangeStream
+from pgrepl.replication.publisher.lake.publisher import LakeChangeStream
 from tests.harness.pair import Pair
 from tests.harness.tasks import played_here
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.replication.subscriber.catch_up import CatchUp
 from pgrepl.replication.subscriber.context import WorkerContext
+from pgrepl.replication.subscriber.follower import CatchUp
 from tests.harness.database import Database
 from tests.harness.pair import Pair
 

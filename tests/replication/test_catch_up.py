@@ -9,7 +9,7 @@ import pytest
 
 from pgrepl.replication.publisher.lake import transactions
 from pgrepl.replication.subscriber import apply_loop
-from pgrepl.replication.subscriber.catch_up import CatchUp
+from pgrepl.replication.subscriber.follower import CatchUp
 from tests.harness.pair import Pair
 from tests.harness.programs import eventually
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.replication.wire import message_files
 from tests.harness.database import Database, by_columns, by_message
 from tests.harness.pair import Pair
@@ -177,9 +177,9 @@ def test_the_parameter_is_shown_where_it_is_used(pair: Pair) -> None:
 
 
 def dumped(pair: Pair) -> str:
-    from pgrepl.catalog.subscription_facts import subscription_facts
-    from pgrepl.catalog.transaction import reading
-    from pgrepl.statements.dump.replication import _options  # type: ignore[attr-defined]
+    from pgrepl.catalog.facts.subscription_facts import subscription_facts
+    from pgrepl.catalog.session.transaction import reading
+    from pgrepl.statements.dump.shared import _options  # type: ignore[attr-defined]
 
     with reading(pair.sub.session):
         (facts,) = subscription_facts(pair.sub.session)
@@ -191,7 +191,7 @@ def command(pair: Pair, *words: str) -> tuple[int, str]:
     from contextlib import redirect_stdout
     from io import StringIO
 
-    from pgrepl.shell.conflicts import conflicts
+    from pgrepl.shell.commands.conflicts import conflicts
 
     pair.sub.leave()
     with redirect_stdout(StringIO()) as out:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pgrepl.errors import PgError
-from pgrepl.replication.libpq.conninfo import OPTIONS, ConninfoError, check_conninfo, parse_conninfo
+from pgrepl.ground.errors import PgError
+from pgrepl.replication.conninfo import OPTIONS, ConninfoError, check_conninfo, parse_conninfo
 
 KEYWORD_PARTS = [
     "host", "=", "localhost", " ", "'", "\\", "dbname", "user", "requiressl", "1", "x", "é", "\t", "password", "port",

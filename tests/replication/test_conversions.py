@@ -10,16 +10,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pgrepl.catalog.relation import Attribute
-from pgrepl.catalog.session import Session
-from pgrepl.errors import Declined, PgError
-from pgrepl.lake.kernels.row_maker import RowMaker
-from pgrepl.replication.subscriber.convert import converted
+from pgrepl.catalog.facts.relation import Attribute
+from pgrepl.catalog.session.session import Session
+from pgrepl.engine.copy_rows import RowMaker
+from pgrepl.ground.errors import Declined, PgError
+from pgrepl.replication.subscriber.apply.target import converted
 from pgrepl.replication.wire.messages import SentColumn
 from pgrepl.replication.wire.text import WIRE_STYLE
 from pgrepl.types import oids
-from pgrepl.types.lake_arrays import Form, annotated, plain_array
-from pgrepl.types.lake_forms import form
+from pgrepl.types.lake.arrays import Form, annotated, plain_array
+from pgrepl.types.lake.forms import form
 from pgrepl.types.text import reader, writer
 from tests.harness.database import visit
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.replication.subscriber import copy
+from pgrepl.replication.subscriber.copying import copy
 from tests.harness.pair import Pair
 
 _ROWS = [("1", "x"), ("2", "x"), ("3", None)]

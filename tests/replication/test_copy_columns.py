@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pgrepl import engine
-from pgrepl.catalog.relation import Relation, find_relation
-from pgrepl.catalog.transaction import reading
-from pgrepl.engine import Choice, Engine
-from pgrepl.errors import Declined
-from pgrepl.replication.publisher.table_copy import BeginCount, CountRows, TableCopy
-from pgrepl.replication.subscriber.copy_spark import stage_copy
+from pgrepl.catalog.facts.relation import Relation, find_relation
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.engine import choice
+from pgrepl.engine.choice import Choice, Engine
+from pgrepl.ground.errors import Declined
+from pgrepl.replication.publisher.tables import BeginCount, CountRows, TableCopy
+from pgrepl.replication.subscriber.copying.spark import stage_copy
 from pgrepl.replication.wire.messages import SentColumn, SentRelation
 from pgrepl.rows.staged import StagedRows
 from pgrepl.sql.nodes import RangeVar
@@ -25,7 +25,7 @@ from tests.harness.dose import dose
 from tests.lake import duck
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 Make = Callable[..., "Ways"]
 WAYS = {"exact": Engine.LOCAL, "here": Engine.COLUMNS, "tasks": Engine.SPARK}
@@ -83,7 +83,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     def choose(session: Session, rows: int) -> Choice:
         return Choice(WAYS[session.database.name], "the test", rows, kernels=True)
 
-    monkeypatch.setattr(engine, "choose_kernels", choose)
+    monkeypatch.setattr(choice, "choose_kernels", choose)
     made: list[Ways] = []
 
     def make_ways(*ways: str) -> Ways:
@@ -267,8 +267,7 @@ def test_random_tables(make: Make) -> None:
 
 @pytest.mark.slow
 def test_files_and_row_groups_that_a_filter_cannot_pass_are_not_read(make: Make) -> None:
-    from pgrepl.replication.publisher.lake.copy_plan import copy_plan
-    from pgrepl.replication.publisher.lake.copy_spark import LakeRows
+    from pgrepl.replication.publisher.lake.copy import LakeRows, copy_plan
 
     ways = make()
     ways.everywhere("CREATE TABLE t (a int, b text)")
@@ -294,8 +293,8 @@ def test_each_attempt_counts_its_rows_from_zero(tmp_path: Path, monkeypatch: pyt
     here = Database(tmp_path, "here", new=True)
     here("CREATE TABLE t (a int)")
     direct = Choice(Engine.COLUMNS, "the test", 100, kernels=True)
-    monkeypatch.setattr(engine, "choose_direct", lambda session, size: direct)
-    monkeypatch.setattr(engine, "choose_job", lambda session, rows: Choice(Engine.SPARK, "the test", rows))
+    monkeypatch.setattr(choice, "choose_direct", lambda session, size: direct)
+    monkeypatch.setattr(choice, "choose_job", lambda session, rows: Choice(Engine.SPARK, "the test", rows))
     counted: list[list[int]] = []
 
     def begins() -> CountRows:

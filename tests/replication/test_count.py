@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.catalog.numbering import current_lsn
-from pgrepl.catalog.transaction import reading
+from pgrepl.catalog.session.numbering import current_lsn
+from pgrepl.catalog.session.transaction import reading
 from pgrepl.replication.publisher.lake import backlog, copy
 from pgrepl.replication.publisher.lake.copy import published_copy, published_count
 from tests.harness.pair import Pair

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pgrepl.replication.publisher.retained import OpenTransaction, Retained
+from pgrepl.replication.publisher.senders import OpenTransaction, Retained
 from pgrepl.replication.subscriber.dangers import Limits, Warned, dangers, duration
 
 MB = 1 << 20

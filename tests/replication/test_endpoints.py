@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.replication.libpq.conninfo import parse_conninfo
-from pgrepl.replication.libpq.endpoints import ConnectionFailure, Endpoint, check_port, endpoints
+from pgrepl.replication.conninfo import parse_conninfo
+from pgrepl.replication.endpoints import ConnectionFailure, Endpoint, check_port, endpoints
 
 
 @pytest.mark.parametrize(

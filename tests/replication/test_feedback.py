@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.replication.publisher.postgres.feedback import TIMED_OUT, Feedback
+from pgrepl.replication.publisher.postgres.slots import TIMED_OUT, Feedback
 from pgrepl.replication.publisher.protocol import PublisherError
-from pgrepl.replication.wire.walsender import STATUS
+from pgrepl.replication.wire.pgoutput import STATUS
 
 
 def positions(message: bytes | None) -> tuple[int, int, bool] | None:

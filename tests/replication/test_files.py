@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.publisher.files import memory
-from pgrepl.replication.publisher.files.given import GivenBatch
 from pgrepl.replication.publisher.files.listing import listed
+from pgrepl.replication.publisher.files.memory import GivenBatch
 from pgrepl.replication.subscriber.launcher import Launcher
 from pgrepl.replication.subscriber.status import subscription_status
 from pgrepl.replication.wire import messages
-from pgrepl.shell.status_text import status_row, status_text
+from pgrepl.shell.commands.status import status_row, status_text
 from tests.harness.database import Database, Rows, by_columns, by_message
 from tests.harness.dose import dose
 from tests.harness.pair import Pair
@@ -531,7 +531,7 @@ def _applied(sub: Database, batch: Path) -> PgError | None:
 
 def test_a_column_says_the_order_of_records(landing: Landing, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many there are."""
-    monkeypatch.setattr("pgrepl.replication.publisher.files.ordered.PORTION", 3)
+    monkeypatch.setattr("pgrepl.replication.publisher.files.cursor.PORTION", 3)
     landing.declare()
     records = [{"a": 1, "b": f"b{n}", "what": "update" if n else "insert", "n": n} for n in range(10)]
     random.Random(1).shuffle(records)

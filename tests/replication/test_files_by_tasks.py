@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pgrepl.catalog import tables
-from pgrepl.catalog.store import rows
-from pgrepl.catalog.transaction import reading
-from pgrepl.lake.kernels import on_spark
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.store import rows
+from pgrepl.engine import on_spark
 from pgrepl.replication.publisher.files import file_part, memory
 from tests.harness.database import by_columns
 from tests.harness.dose import dose

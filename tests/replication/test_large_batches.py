@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from pgrepl import interrupts
-from pgrepl.errors import PgError
+from pgrepl.ground import interrupts
+from pgrepl.ground.errors import PgError
 from pgrepl.replication.subscriber.apply.columns.stage import FileJobs
 from tests.harness.trio import Trio
 from tests.lake import duck

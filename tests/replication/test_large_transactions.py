@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.catalog.relation import find_relation, range_var
-from pgrepl.lake.changes import changes_at
+from pgrepl.catalog.facts.relation import find_relation, range_var
+from pgrepl.lake.changes.changes import changes_at
 from pgrepl.replication.publisher.lake.large_changes import changes_in_order
 from pgrepl.replication.subscriber.apply import transactions
 from pgrepl.replication.subscriber.worker import Worker

@@ -15,17 +15,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pgrepl import engine
-from pgrepl.catalog.relation import find_relation, range_var
-from pgrepl.catalog.transaction import reading
-from pgrepl.engine import Choice, Engine
-from pgrepl.errors import PgError
-from pgrepl.lake import spark as lake_spark
-from pgrepl.lake.kernels import on_spark
-from pgrepl.lake.kernels.task import NoWatch
+from pgrepl.catalog.facts.relation import find_relation, range_var
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.engine import choice, on_spark
+from pgrepl.engine import spark as lake_spark
+from pgrepl.engine.choice import Choice, Engine
+from pgrepl.engine.task import NoWatch
+from pgrepl.ground.errors import PgError
 from pgrepl.replication.publisher.lake import stream_columns
 from pgrepl.replication.publisher.plan import send_plan
-from pgrepl.replication.publisher.row_filter_exprs import are_columnar, by_columns
+from pgrepl.replication.publisher.row_filter import are_columnar, by_columns
 from pgrepl.replication.subscriber.apply.columns import large
 from pgrepl.replication.subscriber.apply.columns.parts import DealtPart, as_they_are, by_key
 from pgrepl.replication.wire import message_files
@@ -203,9 +202,9 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def by_tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(message_files, "MESSAGE_BYTES", (64 << 20) // 12 - 500)
-    for user in (engine, stream_columns):
+    for user in (choice, stream_columns):
         monkeypatch.setattr(user, "choose_parts", lambda session, rows: Choice(Engine.SPARK, "the test", rows))
-    monkeypatch.setattr(engine, "has_cluster", lambda: True)  # on one machine threads number the keys
+    monkeypatch.setattr(choice, "has_cluster", lambda: True)  # on one machine threads number the keys
     texts, steps = [""], []
     play, described = on_spark.play, lake_spark.described
 
@@ -500,7 +499,7 @@ def test_what_is_done_twice_leaves_no_row_twice_and_no_file(
         done.append(kernel.__name__)
         return [pair[n % 2] for n, pair in enumerate(zip(*answers, strict=True))]
 
-    monkeypatch.setattr("pgrepl.lake.kernels.job.play_apart", twice)
+    monkeypatch.setattr("pgrepl.engine.job.play_apart", twice)
     workload(trio, case, random.Random(2), 3)
     trio.pub("UPDATE t SET b = 'last'; DELETE FROM t WHERE n % 3 = 0")
     assert trio.compare_ways("t") == []

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pgrepl.catalog.relation import find_relation, range_var
-from pgrepl.lake import commit
-from pgrepl.lake.file_writer import DataFileWriter
-from pgrepl.lake.files import data_files
+from pgrepl.catalog.facts.relation import find_relation, range_var
+from pgrepl.lake.commit import commit
+from pgrepl.lake.read.files import data_files
 from pgrepl.lake.table import LakeTable, lake_table
-from pgrepl.lake.write import Write
+from pgrepl.lake.write.file_writer import DataFileWriter
+from pgrepl.lake.write.statement import Write
 from tests.harness.pair import Pair
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,7 +26,7 @@ APPLY = """
 import resource, sys
 from pathlib import Path
 from pgrepl.backend import open_session
-from pgrepl.catalog.opening import open_catalog
+from pgrepl.catalog.store.opening import open_catalog
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.subscriber.worker import Worker
 

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from pgrepl.replication.subscriber.ranges import CopyRanges
-from pgrepl.replication.wire.copy_ranges import Bound, KeyRange, Snapshot
+from pgrepl.replication.publisher.tables import Bound, KeyRange, Snapshot
+from pgrepl.replication.subscriber.copying.ranges import CopyRanges
 from pgrepl.replication.wire.messages import DELETE, INSERT, UNCHANGED, UPDATE, Message, Row, SentColumn, SentRelation
 from pgrepl.types.oids import INT4, TEXT
 

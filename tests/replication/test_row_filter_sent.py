@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from pgrepl.replication.publisher.identity import ReplicaIdentity
+from pgrepl.replication.publisher.plan import ReplicaIdentity
 from pgrepl.replication.publisher.row_filter import SENT, sent_of
 from pgrepl.replication.wire.batch import CODES
 from pgrepl.replication.wire.messages import DELETE, INSERT, UPDATE

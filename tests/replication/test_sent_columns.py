@@ -10,12 +10,12 @@ from typing import Any, cast
 
 import pytest
 
-from pgrepl.catalog.transaction import reading
-from pgrepl.errors import PgError
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.ground.errors import PgError
 from pgrepl.replication.decoding.stream import SlotDecoder
 from pgrepl.replication.publisher import slots
-from pgrepl.replication.wire import pgoutput_write_columns
-from pgrepl.replication.wire.pgoutput_write_columns import MessageColumn
+from pgrepl.replication.wire import pgoutput_write
+from pgrepl.replication.wire.pgoutput_write import MessageColumn
 from pgrepl.server.replication import sender
 from tests.harness.pair import Pair
 from tests.harness.programs import eventually
@@ -81,8 +81,8 @@ def by_columns(pair: Pair) -> Iterator[tuple[int, bytes]]:
 
 @pytest.mark.parametrize("most", [1, 1 << 16])
 def test_all_kinds_of_values_and_messages(ready: Pair, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(pgoutput_write_columns, "MOST", most)
-    monkeypatch.setattr(pgoutput_write_columns, "FIRST", most)
+    monkeypatch.setattr(pgoutput_write, "MOST", most)
+    monkeypatch.setattr(pgoutput_write, "FIRST", most)
     pub = ready.pub
     for values in VALUES:
         pub(f"INSERT INTO t VALUES {values}")
@@ -99,8 +99,8 @@ def test_all_kinds_of_values_and_messages(ready: Pair, monkeypatch: pytest.Monke
 @pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 40))])
 def test_random_changes(ready: Pair, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     chance = random.Random(seed)
-    monkeypatch.setattr(pgoutput_write_columns, "FIRST", chance.randrange(1, 9))
-    monkeypatch.setattr(pgoutput_write_columns, "MOST", chance.randrange(1, 30))
+    monkeypatch.setattr(pgoutput_write, "FIRST", chance.randrange(1, 9))
+    monkeypatch.setattr(pgoutput_write, "MOST", chance.randrange(1, 30))
     for _ in range(12):
         body = []
         for _ in range(chance.randrange(1, 4)):

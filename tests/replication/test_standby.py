@@ -12,12 +12,11 @@ from pathlib import Path
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.transaction import statement as own_statement
-from pgrepl.errors import PgError
-from pgrepl.lake.upgrade import upgrade
+from pgrepl.catalog.session.transaction import statement as own_statement
+from pgrepl.ground.errors import PgError
+from pgrepl.lake.define.adopt import upgrade
 from pgrepl.replication import standby as standby_room
-from pgrepl.replication.backup.make import back_up
-from pgrepl.replication.backup.restore import restore
+from pgrepl.replication.backup import back_up, restore
 from pgrepl.replication.standby.synchronize import create, promote, synchronize
 from pgrepl.replication.subscriber.worker import Worker
 from tests.harness.database import HeardLog, ask, visit

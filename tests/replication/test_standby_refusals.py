@@ -7,10 +7,10 @@ from contextlib import closing
 
 import pytest
 
-from pgrepl.catalog import tables
-from pgrepl.catalog.store import update
-from pgrepl.catalog.transaction import statement
-from pgrepl.errors import PgError
+from pgrepl.catalog.session.transaction import statement
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.store import update
+from pgrepl.ground.errors import PgError
 from pgrepl.replication.standby.synchronize import promote, synchronize
 from tests.harness.database import Database
 from tests.harness.nodes import Node, Nodes

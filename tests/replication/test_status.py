@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pgrepl.expr.functions.misc import pg_size_pretty
-from pgrepl.replication.publisher.retained import Retained
+from pgrepl.replication.publisher.senders import Retained
 from pgrepl.replication.subscriber.status import subscription_status
-from pgrepl.shell.status_text import status_text
+from pgrepl.shell.commands.status import status_text
 from tests.harness.pair import Pair
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from pgrepl.catalog.sync_rep import _reached, states
-from pgrepl.catalog.synchronous_standbys import Standbys, parse
-from pgrepl.catalog.tables import pgrepl_walsender
+from pgrepl.catalog.session.parameter_lists import Standbys, parse
+from pgrepl.catalog.session.sync_rep import _reached, states
+from pgrepl.catalog.store.tables import pgrepl_walsender
 from tests.harness.database import Database
 from tests.harness.following import following
 from tests.harness.pair import Pair

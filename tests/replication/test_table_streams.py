@@ -9,9 +9,10 @@ from random import Random
 
 import pytest
 
-from pgrepl.replication.subscriber import copy, streaming, table_stream, table_workers
+from pgrepl.replication.subscriber import streaming, table_workers
 from pgrepl.replication.subscriber.apply import transactions
-from pgrepl.replication.subscriber.observer import Observer
+from pgrepl.replication.subscriber.copying import copy
+from pgrepl.replication.subscriber.lease import Observer
 from pgrepl.replication.subscriber.worker import Round, Worker
 from tests.harness.database import Rows, ask, visit
 from tests.harness.dose import dose
@@ -46,7 +47,7 @@ def at_crash_points(monkeypatch: pytest.MonkeyPatch, reached: Callable[[str], No
         if threading.current_thread().name == NAME:
             reached(name)
 
-    for module in (copy, streaming, table_stream, transactions):
+    for module in (copy, streaming, table_workers, transactions):
         monkeypatch.setattr(module, "crash_point", crash_point)
 
 
@@ -125,7 +126,7 @@ def test_what_comes_while_the_table_is_caught_up_is_not_missed(waiting: Pair, mo
             count += 1
             written(waiting, f"INSERT INTO t VALUES ({count}, 'new'); INSERT INTO u VALUES ({count}, 'new')")
 
-    monkeypatch.setattr(table_stream, "_SOON", 0.0)
+    monkeypatch.setattr(table_workers, "_SOON", 0.0)
     at_crash_points(monkeypatch, reached)
     done = working(waiting)
     assert (done.error, count) == (None, 4)
@@ -305,7 +306,7 @@ def test_random_changes_and_deaths_end_equal(waiting: Pair, seed: int, monkeypat
     random, number = Random(seed), 0
     if random.random() < 0.5:
         waiting.sub("ALTER SYSTEM SET pgrepl.local_rows = 5")
-    monkeypatch.setattr(table_stream, "_SOON", random.choice([0.0, 0.5]))
+    monkeypatch.setattr(table_workers, "_SOON", random.choice([0.0, 0.5]))
 
     def reached(name: str) -> None:
         nonlocal number

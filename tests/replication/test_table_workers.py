@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pgrepl.catalog.copies import Copying
-from pgrepl.engine import Choice, Engine
-from pgrepl.replication.subscriber import copy, table_workers
+from pgrepl.catalog.facts.activity import Copying
+from pgrepl.engine.choice import Choice, Engine
+from pgrepl.replication.subscriber import table_workers
+from pgrepl.replication.subscriber.attach import Round
 from pgrepl.replication.subscriber.context import WorkerContext
-from pgrepl.replication.subscriber.observer import Observer
-from pgrepl.replication.subscriber.round import Round
+from pgrepl.replication.subscriber.copying import copy
+from pgrepl.replication.subscriber.lease import Observer
 from pgrepl.replication.subscriber.worker import Worker
 from tests.harness.database import Database
 from tests.harness.pair import Pair

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import pgrepl.backend as backend
-from pgrepl.catalog.session import Session
-from pgrepl.errors import PgError
-from pgrepl.rows.trigger_data import TriggerData
+from pgrepl.catalog.session.session import Session
+from pgrepl.ground.errors import PgError
+from pgrepl.rows.triggers import TriggerData
 from pgrepl.sql.parser import parse
 from pgrepl.statements.nested import execute_nested
 from tests.harness.pair import Pair

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from tests.harness.database import Database, Rows
 from tests.harness.forked import pgrepl
 from tests.harness.nodes import Node

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.lake import fold_deletes
-from pgrepl.lake.verify import Verification
-from pgrepl.statements.autovacuum import Autovacuum
+from pgrepl.lake.upkeep import compact
+from pgrepl.lake.upkeep.verify import Verification
+from pgrepl.statements.upkeep.autovacuum import Autovacuum
 from tests.harness.pair import Pair
 from tests.harness.programs import PATIENCE, environment, eventually, started
 
@@ -50,7 +50,7 @@ def same(pair: Pair) -> bool:
 def follow(pair: Pair, rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A round of ten changes is a second, ten seconds are a naptime: what there is grows no further, and a slot that
     is behind loses nothing."""
-    monkeypatch.setattr(fold_deletes, "POSITIONS", 20)
+    monkeypatch.setattr(compact, "POSITIONS", 20)
     pair.sub("ALTER SYSTEM SET autovacuum_vacuum_insert_threshold = 60", "ALTER SYSTEM SET pgrepl.file_grace = 0")
     for database in (pair.pub, pair.sub):
         database(

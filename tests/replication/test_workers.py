@@ -14,18 +14,15 @@ from typing import Any
 
 import pytest
 
-from pgrepl.catalog.connection import Catalog
-from pgrepl.catalog.copies import Copying
-from pgrepl.errors import PgError
+from pgrepl.catalog.facts.activity import Copying
+from pgrepl.catalog.store.connection import Catalog
+from pgrepl.ground.errors import PgError
 from pgrepl.replication.subscriber import streaming
 from pgrepl.replication.subscriber.apply import transactions
 from pgrepl.replication.subscriber.attach import attach, detach
-from pgrepl.replication.subscriber.catch_up import CatchUp
-from pgrepl.replication.subscriber.context import WorkerContext
-from pgrepl.replication.subscriber.failures import SubscriptionChanged, WorkerFailed
-from pgrepl.replication.subscriber.heartbeat import Heartbeat
-from pgrepl.replication.subscriber.kept_connection import KeptConnection
-from pgrepl.replication.subscriber.observer import Observer
+from pgrepl.replication.subscriber.context import KeptConnection, WorkerContext
+from pgrepl.replication.subscriber.follower import CatchUp
+from pgrepl.replication.subscriber.lease import Heartbeat, Observer, SubscriptionChanged, WorkerFailed
 from pgrepl.replication.subscriber.worker import Worker
 from tests.harness.database import Database, HeardLog
 from tests.harness.pair import Pair
@@ -211,9 +208,10 @@ def test_the_statistics_of_a_worker(ready: Pair, holder: Worker) -> None:
 
 
 def test_a_running_copy_shows(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pgrepl.replication.subscriber import copy, heartbeat
+    from pgrepl.replication.subscriber import lease
+    from pgrepl.replication.subscriber.copying import copy
 
-    monkeypatch.setattr(heartbeat, "WHILE_COPYING", 0.02)
+    monkeypatch.setattr(lease, "WHILE_COPYING", 0.02)
     monkeypatch.setattr(copy, "PORTION", 10)
     pair.both(T)
     pair.pub("CREATE PUBLICATION p FOR TABLE t; INSERT INTO t SELECT g, 'v' FROM generate_series(1, 25) g")
@@ -428,9 +426,9 @@ def test_a_publisher_whose_catalog_is_locked_is_waited_for_once(
 
 def test_a_catalog_that_is_locked(ready: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who only reads goes on without what is new; it comes when the lock is gone."""
-    from pgrepl.replication.subscriber import catch_up
+    from pgrepl.replication.subscriber import follower
 
-    monkeypatch.setattr(catch_up, "PATIENCE", 0.3)
+    monkeypatch.setattr(follower, "PATIENCE", 0.3)
     ready.pub("INSERT INTO t VALUES (1, 'x')")
     path = ready.sub.session.catalog.path
     assert path is not None

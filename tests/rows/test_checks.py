@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from pgrepl.catalog.relation import find_relation
-from pgrepl.errors import PgError, Report
+from pgrepl.catalog.facts.relation import find_relation
+from pgrepl.ground.errors import PgError, Report
 from pgrepl.rows.changes import ModifiedRow, ModifyKind
 from pgrepl.rows.checks import prepare
 from pgrepl.sql.nodes import RangeVar

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pgrepl.rows.trigger_data import TriggerData
+from pgrepl.rows.triggers import TriggerData
 from tests.harness.played import Instance
 from tests.rows.triggers_called import EXECUTE, Called, Row
 

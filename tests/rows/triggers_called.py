@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from pgrepl.catalog.session import Session
-from pgrepl.rows.trigger_data import TriggerData
+from pgrepl.catalog.session.session import Session
+from pgrepl.rows.triggers import TriggerData
 from pgrepl.sql.parser import parse
 from pgrepl.statements.nested import execute_nested
 

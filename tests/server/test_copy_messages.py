@@ -8,9 +8,8 @@ from threading import Thread
 
 import pytest
 
-from pgrepl.errors import PgError
-from pgrepl.server.channel import Channel, ConnectionLost
-from pgrepl.server.copying import CopyIn
+from pgrepl.ground.errors import PgError
+from pgrepl.server.channel import Channel, ConnectionLost, CopyIn
 from tests.harness.wire import message
 
 

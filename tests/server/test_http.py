@@ -16,7 +16,7 @@ import pytest
 
 from pgrepl.server import http
 from pgrepl.server.http import Answer, HttpServer, Limits, Request
-from pgrepl.server.tls import server_context
+from pgrepl.server.startup import server_context
 
 _LIMITS = Limits(("GET", "HEAD", "POST"), body=100, sending=1.0, waiting=1.0)
 

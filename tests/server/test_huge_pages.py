@@ -9,7 +9,7 @@ import pytest
 
 CODE = """
 import mmap, os, zlib
-from pgrepl.server import huge_pages
+from pgrepl.server import settings as huge_pages
 full = bytearray(os.urandom(32 << 20))
 empty = mmap.mmap(-1, 256 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 texts = [f"text {n}" for n in range(500_000)]

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import pgrepl
-from pgrepl.errors import PgError
-from pgrepl.server.iceberg import storage
+from pgrepl.ground.errors import PgError
+from pgrepl.server.iceberg import access
 from tests.harness.serving import serving
 from tests.iceberg.readers import Row, duck, plain
 from tests.lake.conftest import Bucket
@@ -93,16 +93,16 @@ def test_a_server_without_credentials_says_so(asking: Asking, monkeypatch: pytes
 def test_credentials_of_sts_are_for_reading(bucket: Bucket, s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import boto3
 
-    key, secret, token = storage.assume_role(ROLE, "us-east-1", "{}")
+    key, secret, token = access.assume_role(ROLE, "us-east-1", "{}")
     given = {"aws_access_key_id": key, "aws_secret_access_key": secret, "aws_session_token": token}
     who = boto3.client("sts", endpoint_url=s3, region_name="us-east-1", **given).get_caller_identity()["Arn"]
     assert who == "arn:aws:sts::123456789012:assumed-role/reader/pgrepl"
-    policy = storage._reading([f"s3://{bucket.name}/lake/", f"s3://{bucket.name}/lake.iceberg/"])
+    policy = access._reading([f"s3://{bucket.name}/lake/", f"s3://{bucket.name}/lake.iceberg/"])
     assert f'"arn:aws:s3:::{bucket.name}/lake/*"' in policy
     assert "Put" not in policy
     monkeypatch.setenv("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:1")
     with pytest.raises(PgError, match="STS has given no credentials"):
-        storage.assume_role(ROLE, "us-east-1", "{}")
+        access.assume_role(ROLE, "us-east-1", "{}")
 
 
 @pytest.mark.slow

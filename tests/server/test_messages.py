@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 import pgrepl
-from pgrepl.types.lsn import parse_lsn
+from pgrepl.types.plain import parse_lsn
 from tests.harness.programs import eventually
 from tests.harness.serving import Serving, serving
 from tests.harness.wire import SYNC, Wire, bind, call, close, describe, execute, message, parse, query, standby_status
@@ -562,7 +562,7 @@ def test_errors_are_known_by_postgresqls_function_and_a_place_here(served: Servi
     for *_, file, line in (*found, heard[-1]):
         lines = (Path(pgrepl.__file__).parent / file).read_text().splitlines()
         assert 0 < int(line) <= len(lines)
-    assert heard[-1][2:4] == ["_missing", "statements/table/drop.py"]
+    assert heard[-1][2:4] == ["_missing", "statements/table/relations.py"]
 
 
 def test_an_error_is_told_before_the_client_has_sent_all(served: Serving, server: Server) -> None:

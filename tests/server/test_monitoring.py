@@ -14,10 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.server import http
-from pgrepl.server.monitoring import process
-from pgrepl.server.monitoring.exposition import Family, text
-from pgrepl.server.state import ServerState
+from pgrepl.server import http, monitoring
+from pgrepl.server.metrics import Family, text
+from pgrepl.server.settings import ServerState
 from tests.harness.programs import eventually
 from tests.harness.serving import Serving, serving
 from tests.postgres.server import free_port
@@ -185,7 +184,7 @@ def test_a_server_that_ends_is_not_healthy(tmp_path: Path) -> None:
 def test_a_server_that_loads_is_not_healthy_yet() -> None:
     listening = http.listen(("127.0.0.1", 0), "statistics")
     port = listening.getsockname()[1]
-    with process.while_starting(listening, ServerState()):
+    with monitoring.while_starting(listening, ServerState()):
         assert get(port, "/healthz") == (503, "starting\n")
         assert get(port, "/metrics") == (503, "starting\n")
     listening.close()

@@ -123,7 +123,7 @@ def test_a_password_that_others_could_read_is_not_taken(asking: Asking) -> None:
 
 
 def test_a_token_of_the_iceberg_catalog_is_taken(asking: Asking) -> None:
-    from pgrepl.catalog.transaction import reading
+    from pgrepl.catalog.session.transaction import reading
 
     form = b"grant_type=client_credentials&client_id=ann&client_secret=of+ann"
     request = Request("POST", "/", "", {}, form, Peer(NEAR), 0.0)  # type: ignore[arg-type]

@@ -8,12 +8,11 @@ from rich.console import Console
 from rich.progress import Progress
 
 from pgrepl.api.rounds import applied_of
-from pgrepl.catalog.copies import Copying
-from pgrepl.replication.subscriber.outcome import Applied, Streamed
-from pgrepl.replication.subscriber.round import Round
-from pgrepl.shell.applying_bars import Above, progress
-from pgrepl.shell.applying_progress import Bars
-from pgrepl.shell.show_table import rich_table
+from pgrepl.catalog.facts.activity import Copying
+from pgrepl.replication.subscriber.attach import Round
+from pgrepl.replication.subscriber.lease import Applied, Streamed
+from pgrepl.shell.commands.subcommand import rich_table
+from pgrepl.shell.progress import Above, Bars, progress
 
 
 def terminal(width: int) -> Console:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.shell.autocommit import runs_outside_block
+from pgrepl.shell.scripts.execute import runs_outside_block
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.shell.completion import completions
-from pgrepl.shell.completion_rules import STATEMENTS, following
+from pgrepl.shell.backslash.helping import topics
 from pgrepl.shell.connection import Connection, ConnectTarget
+from pgrepl.shell.prompt.completion import completions
+from pgrepl.shell.prompt.completion_rules import STATEMENTS, following
 from pgrepl.shell.shell import Shell
-from pgrepl.shell.sql_help import topics
-from pgrepl.statements.subscription import subscription_options
+from pgrepl.statements.replication import subscription_parts
 
 SCRIPT = """
 create schema sales;
@@ -82,13 +82,13 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
         ("create subscription s connection 'x' publication p with (st", ["streaming"]),
         ("create subscription s connection 'x' publication p with (streaming = ", ["off", "on", "parallel"]),
         ("alter subscription s ref", ["refresh publication"]),
-        ("create subscription s connection 'x' publication p with (", sorted(subscription_options.CREATE)),
-        ("create subscription s connection 'x' publication p with (enabled, ", sorted(subscription_options.CREATE)),
-        ("alter subscription s set (", sorted(subscription_options.SET)),
-        ("alter subscription s set (binary, ", sorted(subscription_options.SET)),
-        ("alter subscription s add publication p with (", sorted(subscription_options.PUBLICATION)),
-        ("alter subscription s refresh publication with (", sorted(subscription_options.REFRESH)),
-        ("alter subscription s skip (", sorted(subscription_options.SKIP)),
+        ("create subscription s connection 'x' publication p with (", sorted(subscription_parts.CREATE)),
+        ("create subscription s connection 'x' publication p with (enabled, ", sorted(subscription_parts.CREATE)),
+        ("alter subscription s set (", sorted(subscription_parts.SET)),
+        ("alter subscription s set (binary, ", sorted(subscription_parts.SET)),
+        ("alter subscription s add publication p with (", sorted(subscription_parts.PUBLICATION)),
+        ("alter subscription s refresh publication with (", sorted(subscription_parts.REFRESH)),
+        ("alter subscription s skip (", sorted(subscription_parts.SKIP)),
         ("drop table ord", ["orders"]),
         ("drop view ", ["IF EXISTS", "cheap"]),
         ("create subscription s connection 'c' publication p with (schema_changes = ", ["columns", "none", "tables"]),
@@ -308,7 +308,7 @@ def test_the_lines_before_count(shell: Shell) -> None:
 
 
 def test_a_failed_transaction_offers_no_names_and_is_not_touched(shell: Shell) -> None:
-    from pgrepl.errors import PgError
+    from pgrepl.ground.errors import PgError
 
     assert shell.connection is not None
     list(shell.connection.run("begin"))

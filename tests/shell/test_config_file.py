@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.shell.config_file import BadConfigFile, apply
+from pgrepl.shell.options import BadConfigFile, apply
 from tests.harness.programs import environment
 
 WHOLE = """

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.shell import copydata
 from pgrepl.shell.backslash.copying import SlashCopy, parse
-from pgrepl.shell.input import CopySource
+from pgrepl.shell.scripts import results
 from pgrepl.shell.shell import Shell
+from pgrepl.shell.streams import CopySource
 from tests.harness.programs import PATIENCE, environment
 from tests.shell.conftest import Run
 
@@ -129,7 +129,7 @@ def test_a_large_file_is_read_where_it_is_unless_psql_would_send_something_else(
     path = tmp_path / "data"
     path.write_bytes(content)
     with path.open("rb") as file:
-        data = copydata.ShellData(Shell(), CopySource(file, own=False, path=str(path)), binary=False)
+        data = results.ShellData(Shell(), CopySource(file, own=False, path=str(path)), binary=False)
         assert data.path == (str(path) if sent is None else None)
         assert b"".join(data) == (content if sent is None else sent)
 

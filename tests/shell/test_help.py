@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from pgrepl.shell.make_sql_help import COMMANDS
-from pgrepl.shell.sql_help import topics
+from pgrepl.shell.backslash.helping import topics
+from pgrepl.shell.backslash.make_sql_help import COMMANDS
 from tests.shell.conftest import Run
 
 DROP_PUBLICATION = """Command:     DROP PUBLICATION

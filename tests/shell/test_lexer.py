@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.shell.lexer import Lexer, Prompt, Quoting, Stop
+from pgrepl.shell.scripts.lexer import Lexer, Prompt, Quoting, Stop
 
 VALUES = {
     "x": "1",

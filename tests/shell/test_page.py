@@ -12,9 +12,9 @@ import pytest
 
 from pgrepl.api.overview import DatabaseFacts, Overview, SlotFacts, SubscriptionFacts, TableFacts
 from pgrepl.api.overview_history import History, Point
-from pgrepl.catalog.subscription import DATASYNC, INIT, READY
+from pgrepl.catalog.facts.subscription import DATASYNC, INIT, READY
 from pgrepl.replication.publisher.protocol import Backlog, SlotLag
-from pgrepl.replication.publisher.retained import Retained
+from pgrepl.replication.publisher.senders import Retained
 from pgrepl.replication.subscriber.status import CopyStatus, Status, TableStatus
 from pgrepl.shell.page.render import page, policy
 from tests.harness.forked import pgrepl

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.shell.conditional import Branch
 from pgrepl.shell.connection import Connection, ConnectTarget
-from pgrepl.shell.execute import send_query
-from pgrepl.shell.interactive import prompts_of
-from pgrepl.shell.lexer import Lexer, Prompt
-from pgrepl.shell.prompt import prompt_text
+from pgrepl.shell.prompt.interactive import prompts_of
+from pgrepl.shell.prompt.prompt import prompt_text
+from pgrepl.shell.scripts.execute import send_query
+from pgrepl.shell.scripts.lexer import Lexer, Prompt
+from pgrepl.shell.scripts.slash_lexer import Branch
 from pgrepl.shell.shell import Shell
 from tests.harness.dose import dose
 from tests.harness.programs import PATIENCE, cpu_seconds, environment, eventually

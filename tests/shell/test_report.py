@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.errors import Report
-from pgrepl.shell.report import error_position, message_text
+from pgrepl.ground.errors import Report
+from pgrepl.shell.formats.table import error_position, message_text
 
 FULL = Report(
     "ERROR", "23505", "duplicate", "detail", "hint", "context", 8, schema="s", table="t", column="c", datatype="d",

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.shell.connection import Connection, ConnectTarget
-from pgrepl.shell.lexer import Prompt
-from pgrepl.shell.prompt import prompt_text
+from pgrepl.shell.prompt.prompt import prompt_text
+from pgrepl.shell.scripts.lexer import Prompt
 from pgrepl.shell.shell import Shell
 from tests.harness.programs import PATIENCE, cpu_seconds, environment, eventually
 from tests.shell.conftest import Run

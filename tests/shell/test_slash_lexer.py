@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.shell.lexer import Lexer, Quoting, Stop
-from pgrepl.shell.slash_lexer import Argument, SlashLexer, UnterminatedQuote, Word, dequote_identifier
+from pgrepl.shell.scripts.lexer import Lexer, Quoting, Stop
+from pgrepl.shell.scripts.slash_lexer import Argument, SlashLexer, UnterminatedQuote, Word, dequote_identifier
 
 VALUES = {"x": "a b", "q": "it's"}
 

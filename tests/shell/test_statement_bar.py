@@ -3,7 +3,7 @@
 import io
 import threading
 
-from pgrepl.shell.statement_bar import StatementBar
+from pgrepl.shell.progress import StatementBar
 from tests.harness.programs import PATIENCE, eventually
 
 

@@ -13,9 +13,9 @@ import pytest
 
 from pgrepl.replication.publisher.protocol import SlotLag
 from pgrepl.replication.subscriber.advice import Failure
+from pgrepl.replication.subscriber.state import Stop
 from pgrepl.replication.subscriber.status import Status, TableStatus
-from pgrepl.replication.subscriber.stopped import Stop
-from pgrepl.shell.status_text import WIDTH, status_text
+from pgrepl.shell.commands.status import WIDTH, status_text
 from tests.harness.forked import pgrepl
 from tests.harness.programs import PATIENCE, environment
 

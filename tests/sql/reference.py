@@ -14,7 +14,7 @@ from typing import Any
 
 from pglast import parser as pglast
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.sql.parser import parse
 from pgrepl.sql.scanner import scan
 

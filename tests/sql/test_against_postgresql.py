@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.sql.deparse import deparse
 from pgrepl.sql.parser import parse, parse_expression
 from tests.sql.corpus import EXPRESSIONS, QUERIES, STATEMENTS

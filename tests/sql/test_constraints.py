@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.errors import PgError
-from pgrepl.sql.constraints import transform_constraint_attrs
+from pgrepl.ground.errors import PgError
+from pgrepl.sql.location import transform_constraint_attrs
 from pgrepl.sql.nodes import ColumnDef, Constraint, ConstrType, CreateStmt
 from tests.sql.one import node, plain
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.errors import PgError, Report
+from pgrepl.ground.errors import PgError, Report
 from pgrepl.sql.parser import parse
 from tests.sql.ddl_corpus import STATEMENTS
 from tests.sql.reference import Answer, known_difference, mutants, ours, theirs

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from pgrepl.errors import Report
+from pgrepl.ground.errors import Report
 from pgrepl.sql.nodes import UnsupportedStmt
 from pgrepl.sql.parser import parse
 from tests.sql.ddl_corpus import OUTSIDE, lines

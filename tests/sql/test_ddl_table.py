@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pgrepl.errors import Report
+from pgrepl.ground.errors import Report
 from pgrepl.sql.nodes import (
     ColumnDef,
     ColumnRef,

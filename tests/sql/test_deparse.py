@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.sql.deparse import deparse
 from pgrepl.sql.nodes import Node
 from pgrepl.sql.parser import parse, parse_expression

@@ -8,7 +8,7 @@ from itertools import islice
 
 import pytest
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.sql.parser import parse
 from tests.harness.dose import dose
 from tests.sql.corpus import STATEMENTS

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from pgrepl.errors import PgError
-from pgrepl.plpgsql.builders import builder
-from pgrepl.sql import tables
-from pgrepl.sql.build import BUILDERS, build
+from pgrepl.ground.errors import PgError
+from pgrepl.plpgsql.datums import builder
+from pgrepl.sql import parser as tables
+from pgrepl.sql.building import BUILDERS, build
 from pgrepl.sql.make_tables import (
     Grammar,
     GrammarConflict,
@@ -163,7 +163,7 @@ def test_every_alias_of_the_grammar_has_a_builder() -> None:
 
 
 def test_every_alias_of_plpgsql_has_a_builder() -> None:
-    import_module("pgrepl.plpgsql.compile")  # it names the modules that register builders
+    import_module("pgrepl.plpgsql.function")  # it names the modules that register builders
     shipped = Parser(tables.load(tables.PLPGSQL), builder)
     for rule in range(len(shipped.tables.rules)):
         assert shipped.reductions[rule][0] == shipped.tables.rules[rule][1]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.errors import PgError, Report
-from pgrepl.sql.literals import StringRules
+from pgrepl.ground.errors import PgError, Report
+from pgrepl.sql.keywords import StringRules
 from pgrepl.sql.nodes import AConst, AConstKind, AExpr, AExprKind, ColumnRef, TypeName, UnsupportedStmt
 from pgrepl.sql.parser import parse, parse_expression, parse_type_name
 

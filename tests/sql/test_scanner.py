@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from pgrepl.errors import PgError, Report
-from pgrepl.sql.names import fold, truncate
+from pgrepl.ground.errors import PgError, Report
+from pgrepl.sql.keywords import fold, truncate
 from pgrepl.sql.scanner import scan, tokens
 
 

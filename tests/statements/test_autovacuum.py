@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.lake import compact
-from pgrepl.lake.sizes import RowCounts
-from pgrepl.statements import autovacuum
-from pgrepl.statements.autovacuum import Autovacuum, Thresholds
-from pgrepl.statements.autovacuum_launcher import AutovacuumLauncher
+from pgrepl.lake.read.extent import RowCounts
+from pgrepl.lake.upkeep import compact
+from pgrepl.statements.upkeep import autovacuum
+from pgrepl.statements.upkeep.autovacuum import Autovacuum, AutovacuumLauncher, Thresholds
 from tests.harness.database import Database
 
 STATS = (

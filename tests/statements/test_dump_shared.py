@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.opening import open_catalog
-from pgrepl.catalog.transaction import reading
-from pgrepl.errors import PgError
-from pgrepl.sql.quote import quote_identifier, quote_literal
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.catalog.store.opening import open_catalog
+from pgrepl.ground.errors import PgError
+from pgrepl.sql.keywords import quote_identifier, quote_literal
 from pgrepl.statements.dump import dump_shared
 from pgrepl.statements.run import run
 from tests.harness.dose import dose

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.catalog import tables
-from pgrepl.catalog.store import rows
-from pgrepl.catalog.subscription import add_subscription_relation, subscription_by_name
-from pgrepl.catalog.transaction import statement
-from pgrepl.statements import iceberg_export
-from pgrepl.statements.iceberg_export import IcebergExport, IcebergExporter
+from pgrepl.catalog.facts.subscription import add_subscription_relation, subscription_by_name
+from pgrepl.catalog.session.transaction import statement
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.store import rows
+from pgrepl.statements.upkeep import background
+from pgrepl.statements.upkeep.background import IcebergExport, IcebergExporter
 from tests.harness.database import Database
 from tests.harness.programs import eventually
 from tests.iceberg.readers import pyiceberg_rows
@@ -75,7 +75,7 @@ def test_an_error_of_one_table_is_logged_once(shop: Database) -> None:
 
 
 def test_a_follower_looks_again_and_again(shop: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(iceberg_export, "_FIRST", 0.0)
+    monkeypatch.setattr(background, "_FIRST", 0.0)
     shop("ALTER DATABASE shop SET pgrepl.iceberg_export = on", "ALTER SYSTEM SET pgrepl.iceberg_export_naptime = 1")
     exporter = IcebergExporter(shop.session, shop.log)
     exporter.start()
@@ -90,7 +90,7 @@ def test_a_follower_looks_again_and_again(shop: Database, monkeypatch: pytest.Mo
 
 def test_a_standby_is_exported_by_its_primary(shop: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     shop("ALTER DATABASE shop SET pgrepl.iceberg_export = on")
-    monkeypatch.setattr(iceberg_export, "in_recovery", lambda _: True)
+    monkeypatch.setattr(background, "in_recovery", lambda _: True)
     IcebergExport(shop.session, shop.log).look()
     assert hint(shop) is None
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.opening import open_catalog
-from pgrepl.errors import Report
+from pgrepl.catalog.store.opening import open_catalog
+from pgrepl.ground.errors import Report
 from pgrepl.statements.run import run
 
 

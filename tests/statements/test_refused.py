@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.sql.nodes import UnsupportedStmt
 from pgrepl.sql.parser import parse
 from pgrepl.statements.run import run

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.connection import Catalog
-from pgrepl.catalog.opening import open_catalog
-from pgrepl.catalog.session import Session
-from pgrepl.errors import PgError
-from pgrepl.statements import temporary
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store.connection import Catalog
+from pgrepl.catalog.store.opening import open_catalog
+from pgrepl.ground.errors import PgError
+from pgrepl.statements import deletion
 from pgrepl.statements.run import run
 from tests.harness.played import Instance
 
@@ -73,7 +73,7 @@ def test_a_schema_whose_making_was_rolled_back_is_made_again(catalog: Catalog) -
 def test_what_a_killed_process_left_is_cleared_when_its_number_comes_again(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(temporary, "session_numbers", iter([1, 1]))
+    monkeypatch.setattr(deletion, "session_numbers", iter([1, 1]))
     killed = open_session(catalog)
     play(killed, "CREATE TEMP TABLE old (a int)")
     killed.at_close.clear()

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 
 Answer = Any  # text, None, or {"sqlstate": …, "message": …, …}
 

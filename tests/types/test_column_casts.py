@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from pgrepl.types import oids
-from pgrepl.types.column_casts import through_text
-from pgrepl.types.lake_arrays import plain_array, storage_type
-from pgrepl.types.lake_structs import file_form
-from pgrepl.types.nested_words import words_of
+from pgrepl.types.lake.arrays import plain_array, storage_type
+from pgrepl.types.lake.column_casts import through_text
+from pgrepl.types.lake.nested_words import words_of
+from pgrepl.types.lake.structs import file_form
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import reader, writer
 from pgrepl.types.user_types import Field, Label, TypeData, UserTypes

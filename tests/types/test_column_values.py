@@ -11,18 +11,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.types import oids
 from pgrepl.types.builtin import PgType, range_by_oid
-from pgrepl.types.column_text import column_text
-from pgrepl.types.column_values import values_of
-from pgrepl.types.lake_arrays import plain_array, storage_type
-from pgrepl.types.lake_forms import form, is_row_type
-from pgrepl.types.lake_structs import file_form
+from pgrepl.types.lake.arrays import plain_array, storage_type
+from pgrepl.types.lake.column_text import column_text, written
+from pgrepl.types.lake.column_values import values_of
+from pgrepl.types.lake.forms import form, is_row_type
+from pgrepl.types.lake.structs import file_form
 from pgrepl.types.style import STORED_STYLE, TextStyle
 from pgrepl.types.text import reader, writer
 from pgrepl.types.user_types import Field, Label, TypeData, UserTypes
-from pgrepl.types.written import written
 
 STYLE = TextStyle(datestyle="ISO, MDY", timezone="GMT", intervalstyle="postgres")
 

@@ -10,14 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pgrepl.errors import PgError
-from pgrepl.types import lake_text, oids
+from pgrepl.ground.errors import PgError
+from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray, array_of
-from pgrepl.types.dates import INFINITY
-from pgrepl.types.lake_foreign import Field
-from pgrepl.types.lake_forms import form
-from pgrepl.types.lake_read import read_form, stored_form
+from pgrepl.types.lake import text as lake_text
+from pgrepl.types.lake.foreign import Field
+from pgrepl.types.lake.forms import form
+from pgrepl.types.lake.structs import read_form, stored_form
 from pgrepl.types.text import read_text, write_text
+from pgrepl.types.times.dates import INFINITY
 from tests.harness.dose import dose
 
 INT4_ARRAY = 1007

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.errors import PgError
-from pgrepl.types.lsn import lsn_text, parse_lsn
+from pgrepl.ground.errors import PgError
+from pgrepl.types.plain import lsn_text, parse_lsn
 from tests.harness.dose import dose
 
 

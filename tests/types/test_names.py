@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.types import oids
 from pgrepl.types.names import INTERVAL_FIELDS, format_type, typmod_in
 

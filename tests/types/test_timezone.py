@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.types.dates import Fields
-from pgrepl.types.timezone import abbreviation, canonical_name, find_zone, parse_posix
+from pgrepl.types.times.dates import Fields
+from pgrepl.types.times.timezone import abbreviation, canonical_name, find_zone, parse_posix
 
 
 def offset_at(name: str, moment: int) -> tuple[int, bool, str]:

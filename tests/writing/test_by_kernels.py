@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pgrepl.errors import PgError
-from pgrepl.lake.kernels import job
+from pgrepl.engine import job
+from pgrepl.ground.errors import PgError
 from pgrepl.lake.table import LakeTable
 from tests.harness.dose import dose
 from tests.harness.played import Instance

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.session import Session
-from pgrepl.engine import Choice, Engine
-from pgrepl.errors import Declined, PgError
+from pgrepl.catalog.session.session import Session
+from pgrepl.engine.choice import Choice, Engine
+from pgrepl.ground.errors import Declined, PgError
 from pgrepl.query import rowset
 from pgrepl.rows.locking import lock_tables
 from pgrepl.statements.run import run

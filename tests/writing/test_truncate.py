@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from pgrepl.catalog.relation import find_relation, range_var
+from pgrepl.catalog.facts.relation import find_relation, range_var
 from tests.harness.played import Instance
 
 

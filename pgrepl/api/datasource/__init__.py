@@ -5,7 +5,7 @@
     frame.write.format("pgrepl").mode("append").option("table", "orders") …
 
 Spark asks it in processes of its own, so each answer opens the catalog and closes it. Plans are made with a session;
-tasks get parts that are complete in themselves (lake/kernels/part.py), ask no session, and give and take Arrow batches.
+tasks get parts that are complete in themselves (lake/read/part.py), ask no session, and give and take Arrow batches.
 
 options.py reads the options; shown.py says how columns look in Spark; table_rows.py plans the rows of a table,
 changes.py the changes of a publication; pushdown.py takes Spark's filters; append.py writes and commits. Only

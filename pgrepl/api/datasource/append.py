@@ -1,4 +1,6 @@
-"""Writes of Spark: tasks write Parquet files, and the driver's commit copies them into the table in one transaction.
+"""Rows of Spark's as Arrow batches: Spark 4.0 gives a stream's rows one by one to who writes them.
+
+Writes of Spark: tasks write Parquet files, and the driver's commit copies them into the table in one transaction.
 
 Files that a failed or repeated task has written are in no commit message, so that their rows are never read. A commit
 may move the position of a replication origin in the same transaction; one that finds its position reached has been done
@@ -7,19 +9,64 @@ before, and does nothing. So a job that is started again, or a batch of a stream
 
 from __future__ import annotations
 
+import json
+import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.api.datasource.options import SourceOptions, find_table
-from pgrepl.errors import PgError
-from pgrepl.frozen import frozen
-from pgrepl.types.lsn import parse_lsn
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.lake import storage
+from pgrepl.sql.keywords import quote_identifier, quote_qualified
+from pgrepl.sql.parser import parse
+from pgrepl.statements.run import run_work
+from pgrepl.types.plain import parse_lsn
 
 if TYPE_CHECKING:
     from pgrepl.api.opened import OpenedSession
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
+
+_ROWS = 10_000
+_TYPES = {
+    "boolean": "bool_", "tinyint": "int8", "smallint": "int16", "int": "int32", "bigint": "int64", "float": "float32",
+    "double": "float64", "string": "string", "binary": "binary", "date": "date32",
+}  # fmt: skip
+
+
+def batches(rows: Iterable[Any], schema: Any) -> Iterator[Any]:
+    """`schema` is the StructType of the rows."""
+    import pyarrow as pa
+
+    kinds = pa.schema([(field.name, arrow_type(field.dataType.simpleString())) for field in schema.fields])
+    source = iter(rows)
+    while portion := list(islice(source, _ROWS)):
+        columns = zip(*portion, strict=True)
+        arrays = [pa.array(list(values), kind.type) for values, kind in zip(columns, kinds, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=kinds)
+
+
+def arrow_type(name: str) -> Any:
+    """The Arrow type of a type that Spark prints as `decimal(10,2)` or `array<int>`."""
+    import pyarrow as pa
+
+    if name in _TYPES:
+        return getattr(pa, _TYPES[name])()
+    if name in ("timestamp", "timestamp_ntz"):
+        return pa.timestamp("us", "UTC" if name == "timestamp" else None)
+    if found := re.fullmatch(r"decimal\((\d+),(\d+)\)", name):
+        return pa.decimal128(int(found[1]), int(found[2]))
+    if found := re.fullmatch(r"array<(.+)>", name):
+        return pa.list_(arrow_type(found[1]))
+    raise PgError("0A000", f"a column of Spark's type {name} is not supported", hint="Cast it to a string.")
+
+
+# --- append -----------------------------------------------------------------------------------------------------------
+
 
 FOLDER = ".writes/"
 _KEPT = 86_400  # seconds after which a file that no commit has taken is removed
@@ -48,8 +95,6 @@ def write_file(folder: str, batches: Iterable[Any]) -> Written | None:
     """Write batches into a new file in the folder; None if there are no rows."""
     import pyarrow as pa
     import pyarrow.parquet as pq
-
-    from pgrepl.lake import storage
 
     found = _with_rows(batches)
     first = next(found, None)
@@ -82,7 +127,6 @@ def _with_rows(batches: Iterable[Any]) -> Iterator[Any]:
 
 def prepare(options: SourceOptions, columns: Sequence[str]) -> str:
     """The folder for the tasks' files; an error if the table cannot take these columns, before anything is written."""
-    from pgrepl.statements.run import run_work
     from pgrepl.writing.copy.copy_from import check_copy
 
     with options.session() as opened:
@@ -92,9 +136,6 @@ def prepare(options: SourceOptions, columns: Sequence[str]) -> str:
 
 
 def _statement(session: Session, options: SourceOptions, columns: Sequence[str]) -> Any:
-    from pgrepl.sql.parser import parse
-    from pgrepl.sql.quote import quote_identifier, quote_qualified
-
     table = find_table(session, options.required("table"))
     listed = ", ".join(map(quote_identifier, columns))
     name = quote_qualified(table.schema, table.name)
@@ -110,7 +151,6 @@ def commit(
     overwrite: bool = False,
 ) -> int:
     """Copy the files into the table, once; returns the number of rows that are new. The files are removed."""
-    from pgrepl.statements.run import run_work
     from pgrepl.writing.copy.copy_from import copy_files
 
     with options.session() as opened:
@@ -152,9 +192,6 @@ class _block:
     def __enter__(self) -> None:
         if not self._overwrite:
             return
-        from pgrepl.catalog.transaction import reading
-        from pgrepl.sql.quote import quote_qualified
-
         session = self._opened.session
         with reading(session):
             table = find_table(session, self._options.required("table"))
@@ -171,7 +208,6 @@ class _block:
 
 
 def _is_reached(session: Session, progress: Progress) -> bool:
-    from pgrepl.catalog.transaction import reading
     from pgrepl.replication.origins import check_origin_name, origin_or_none
 
     with reading(session):
@@ -194,8 +230,6 @@ def _advance(session: Session, progress: Progress) -> None:
 
 
 def discard(files: Sequence[Written]) -> None:
-    from pgrepl.lake import storage
-
     for file in files:
         with suppress(PgError):
             storage.remove(file.path)
@@ -203,8 +237,6 @@ def discard(files: Sequence[Written]) -> None:
 
 def clean(session: Session) -> None:
     """Remove old files that no commit has taken. A file's name says when it was made."""
-    from pgrepl.lake import storage
-
     with suppress(PgError):
         for path, _ in storage.listed(session.catalog.data_path + FOLDER):
             stamp = path.rpartition("/")[2].replace("-", "")[:12]
@@ -258,10 +290,6 @@ def progress_of_batch(options: SourceOptions, batch: int) -> Progress:
 
 
 def _query_id(place: str) -> str:
-    import json
-
-    from pgrepl.lake import storage
-
     path = place.rstrip("/") + "/metadata"
     if path.startswith("file:"):
         path = "/" + path.removeprefix("file:").lstrip("/")

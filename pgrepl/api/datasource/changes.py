@@ -19,20 +19,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.api.datasource.options import SourceOptions
-from pgrepl.api.datasource.shown import ShownColumn
+from pgrepl.api.datasource.options import ShownColumn, SourceOptions
 from pgrepl.api.datasource.table_rows import GivenRows, Part, parts_of, published_table, source_of, stream_of
-from pgrepl.errors import PgError
-from pgrepl.frozen import frozen
-from pgrepl.sql.quote import quote_qualified
-from pgrepl.types.lsn import lsn_text
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.sql.keywords import quote_qualified
+from pgrepl.types.plain import lsn_text
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from pgrepl.catalog.relation import Relation
-    from pgrepl.catalog.session import Session
-    from pgrepl.replication.publisher.lake.stream_ranges import SentRange, SentStretch
+    from pgrepl.catalog.facts.relation import Relation
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.replication.publisher.lake.stream_columns import SentRange, SentStretch
 
     Numbers = npt.NDArray[Any]
 
@@ -54,7 +53,7 @@ class ChangesSource:
 
 
 def changes_source(session: Session, options: SourceOptions) -> ChangesSource:
-    from pgrepl.replication.publisher.identity import ReplicaIdentity
+    from pgrepl.replication.publisher.plan import ReplicaIdentity
 
     publication = options.get("publication")
     if publication is None:
@@ -205,7 +204,7 @@ def copy_parts(session: Session, source: ChangesSource, end: int, wanted: int | 
 
 def change_parts(session: Session, source: ChangesSource, start: int, end: int) -> list[Any]:
     """The changes of transactions that finish at `start` or later and before `end`."""
-    from pgrepl.replication.publisher.lake.stream_ranges import stretches
+    from pgrepl.replication.publisher.lake.stream_columns import stretches
 
     parts: list[Any] = []
     for stretch in stretches(session, [source.publication], source.table.oid, start, end):

@@ -9,27 +9,42 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.api.datasource.options import find_table
-from pgrepl.api.datasource.shown import ShownColumn, shown_column
-from pgrepl.errors import Declined, PgError
-from pgrepl.frozen import frozen
+from pgrepl.api.datasource.options import ShownColumn, find_table, shown_column
+from pgrepl.catalog.facts.access import hides_rows
+from pgrepl.catalog.facts.acl import has_column_privilege, has_table_privilege, permission_denied
+from pgrepl.catalog.facts.relation import relation
+from pgrepl.expr.analyse.analyze import analyze_where
+from pgrepl.expr.analyse.collate import assign_collations
+from pgrepl.expr.analyse.kinds import ExprKind
+from pgrepl.expr.analyse.scope import scope_of_relation
+from pgrepl.expr.functions.registry import Context
+from pgrepl.expr.tree import BoolExpr
+from pgrepl.expr.walk import map_attnums, var_attnums
+from pgrepl.ground.errors import Declined, PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.lake.table import lake_table
+from pgrepl.query.reads import filter_bounds
+from pgrepl.rows.changes import members
+from pgrepl.sql.nodes import BoolOp
+from pgrepl.sql.parser import parse_expression
 from pgrepl.types import oids
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.relation import Attribute, Relation
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.facts.relation import Attribute, Relation
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.engine.run_kernels import KernelSource
     from pgrepl.expr.arrow.program import Program
     from pgrepl.expr.tree import Expr
-    from pgrepl.lake.bounds import Bound
-    from pgrepl.lake.kernels.copy import KernelSource
-    from pgrepl.lake.kernels.part import PartRows
+    from pgrepl.lake.read.bounds import Bound
+    from pgrepl.lake.read.part import PartRows
     from pgrepl.lake.table import LakeTable
-    from pgrepl.replication.publisher.lake.copy_plan import CopyPlan
+    from pgrepl.replication.publisher.lake.copy import CopyPlan
     from pgrepl.sql import nodes
-    from pgrepl.types.lake_arrays import Form
+    from pgrepl.types.lake.arrays import Form
 
 _ROWS = 1_000_000  # of a part
 _FEW = 100_000  # rows that are not divided
@@ -47,7 +62,7 @@ class StoredRows:
     columns: tuple[ShownColumn, ...]
 
     def batches(self) -> Iterator[Any]:
-        from pgrepl.lake.kernels.part import forms_of
+        from pgrepl.lake.read.part import forms_of
 
         test = None if self.filter is None else self.filter.test(forms_of(self.table, self.filter.attnums))
         asked = frozenset() if self.filter is None else self.filter.attnums
@@ -65,7 +80,7 @@ class StoredRows:
 
 def _portions(rows: PartRows, read: Sequence[int]) -> Iterator[tuple[dict[int, Any], int]]:
     """Portions without single rows outside of the bounds."""
-    from pgrepl.lake.kernels.part import FileRows
+    from pgrepl.lake.read.part import FileRows
 
     if isinstance(rows, FileRows) and rows.bounds:
         for arrays, count, _ in rows.placed(read, row_ids=False):
@@ -145,7 +160,7 @@ def source_of(
         _check_readable(session, found)
         shown = _shown(session, found, found.columns)
         return TableSource(found, None, shown, _condition(session, found, where, pushed))
-    from pgrepl.replication.publisher.lake.copy_plan import Uncopyable, copy_plan
+    from pgrepl.replication.publisher.lake.copy import Uncopyable, copy_plan
 
     found = published_table(session, publication, table)
     try:
@@ -160,9 +175,6 @@ def source_of(
 
 def _shown(session: Session, table: Relation, columns: Sequence[Attribute]) -> tuple[ShownColumn, ...]:
     """The columns as Spark sees them. One is text if any partition keeps arrays of several dimensions in it."""
-    from pgrepl.lake.table import lake_table
-    from pgrepl.rows.members import members
-
     texts = set()
     for member in members(session, table.oid, True):
         stored = lake_table(session, member.relation.oid)
@@ -173,30 +185,18 @@ def _shown(session: Session, table: Relation, columns: Sequence[Attribute]) -> t
 
 def _condition(session: Session, table: Relation, where: str | None, pushed: Sequence[nodes.Expr]) -> Expr | None:
     """The condition of the option `where` and of Spark's filters, which are on columns that may be read."""
-    from pgrepl.expr.tree import BoolExpr
-    from pgrepl.sql.nodes import BoolOp
-
     parts = [] if where is None else [_where(session, table, where)]
     parts += [_analyzed(session, table, node) for node in pushed]
     return BoolExpr(oids.BOOL, op=BoolOp.AND, args=tuple(parts)) if len(parts) > 1 else next(iter(parts), None)
 
 
 def _analyzed(session: Session, table: Relation, node: nodes.Expr) -> Expr:
-    from pgrepl.expr.analyze import analyze_where
-    from pgrepl.expr.collate import assign_collations
-    from pgrepl.expr.kinds import ExprKind
-    from pgrepl.expr.scope import scope_of_relation
-
     return assign_collations(analyze_where(scope_of_relation(session, table), node, ExprKind.WHERE, "WHERE"))
 
 
 def _where(session: Session, table: Relation, where: str) -> Expr:
     """The condition of the option `where`; an error if it asks for more than the row, as a subquery does."""
-    from pgrepl.catalog.acl import has_column_privilege, has_table_privilege, permission_denied
     from pgrepl.expr.arrow.program import program_of
-    from pgrepl.expr.context import Context
-    from pgrepl.expr.walk import var_attnums
-    from pgrepl.sql.parser import parse_expression
 
     found = _analyzed(session, table, parse_expression(where))
     attnums = var_attnums(found)
@@ -216,8 +216,6 @@ def _where(session: Session, table: Relation, where: str) -> Expr:
 
 def _narrowed(plan: CopyPlan, condition: Expr) -> CopyPlan:
     """The plan, with a condition that all rows are to pass."""
-    from dataclasses import replace
-
     from pgrepl.expr.arrow.program import all_are_true
 
     filters = tuple([all_are_true([each, condition]) for each in plan.filters]) or (condition,)
@@ -226,8 +224,7 @@ def _narrowed(plan: CopyPlan, condition: Expr) -> CopyPlan:
 
 def published_table(session: Session, publication: str, table: str | None) -> Relation:
     """The table of a publication: the one that is named, or the only one."""
-    from pgrepl.catalog.publication import publication_by_name, published_tables
-    from pgrepl.catalog.relation import relation
+    from pgrepl.catalog.facts.publication import publication_by_name, published_tables
 
     publication_by_name(session, publication)
     oids = dict.fromkeys(each.relid for each in published_tables(session, [publication]))
@@ -248,8 +245,6 @@ def published_table(session: Session, publication: str, table: str | None) -> Re
 
 
 def _check_readable(session: Session, table: Relation) -> None:
-    from pgrepl.catalog.acl import has_column_privilege, has_table_privilege, permission_denied
-
     if not has_table_privilege(session, table, "SELECT") and not all(
         has_column_privilege(session, table, column.num, "SELECT") for column in table.columns
     ):
@@ -264,8 +259,7 @@ def parts_of(
     snapshot: int | None = None,
 ) -> list[Part]:
     """The parts of the rows at a snapshot (None: now) with the named columns. `wanted`: about how many parts."""
-    from pgrepl.catalog.row_security import hides_rows
-    from pgrepl.lake.kernels.divide import divide
+    from pgrepl.lake.read.extent import divide
 
     columns = [next(c for c in source.columns if c.name == name) for name in names]
     if hides_rows(session, source.table, session.role):
@@ -294,11 +288,9 @@ def _sources(
     session: Session, source: TableSource, snapshot: int | None
 ) -> Iterator[tuple[KernelSource, dict[int, int]]]:
     """The stored tables with the rows, and the numbers of the source's columns in each."""
-    from pgrepl.lake.files import last_snapshot
-    from pgrepl.lake.kernels.copy import KernelSource
-    from pgrepl.lake.table import lake_table
-    from pgrepl.replication.publisher.lake.copy_spark import LakeRows
-    from pgrepl.rows.members import members
+    from pgrepl.engine.run_kernels import KernelSource
+    from pgrepl.lake.read.files import last_snapshot
+    from pgrepl.replication.publisher.lake.copy import LakeRows
 
     if source.plan is not None:
         yield from LakeRows(session, source.plan, snapshot).sources_with_numbers()
@@ -315,9 +307,6 @@ def _of_member(
 ) -> tuple[Program | None, tuple[Bound, ...]]:
     """The condition with a stored table's column numbers, and what it says of columns."""
     from pgrepl.expr.arrow.program import program_of
-    from pgrepl.expr.context import Context
-    from pgrepl.expr.walk import map_attnums
-    from pgrepl.query.bounds import filter_bounds
 
     if where is None:
         return None, ()

@@ -1,4 +1,6 @@
-"""= <> < <= > >=, IS DISTINCT FROM and membership by columns.
+"""Arrays by columns: comparisons of two arrays, and a value beside ANY or ALL of a column of arrays.
+
+= <> < <= > >=, IS DISTINCT FROM and membership by columns.
 
 Texts compare by their UTF-8 bytes, which is the order of code points; char(n) without its trailing blanks. A float
 NaN equals itself and is greater than all other floats. Decimals are cast to one scale.
@@ -6,17 +8,131 @@ NaN equals itself and is greater than all other floats. Decimals are cast to one
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from pgrepl.expr import tree
-from pgrepl.expr.arrow.compiler import PLAIN, Columnar, Columns, NotColumnar, Run, boolean, columnar
-from pgrepl.expr.arrow.lists import among, compared_lists
-from pgrepl.expr.arrow.rows import with_rows
+from pgrepl.expr.arrow.compiler import PLAIN, Columnar, Columns, NotColumnar, Run, boolean, columnar, with_rows
 from pgrepl.expr.arrow.sort_keys import sort_key
+from pgrepl.ground.frozen import frozen
 from pgrepl.types import oids
 from pgrepl.types.builtin import base_type, element_type, operator_by_oid
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Numbers = npt.NDArray[Any]
+
+Compare = Callable[[Any, Any], Any]
+_SIGNS: dict[str, Compare] = {
+    "=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+_SHORT = 4  # elements of a list, of which all are compared with one value sooner than the first ones are taken
+
+
+@frozen
+class _Lists:
+    """`values`: those of all lists; each has so many (`counts`) from a place (`starts`) on. `one`: all rows have the
+    same list."""
+
+    values: Any
+    starts: Numbers
+    counts: Numbers
+    one: bool
+
+    def items(self, at: Numbers, place: int) -> Any:
+        """The elements of some lists that stand at a place."""
+        return self.values[place] if self.one else self.values.take(pa.array(self.starts[at] + place))
+
+
+def compared_lists(sign: str, a: Any, b: Any, equal: Compare, less: Compare) -> Any:
+    """Compare lists as array_cmp does: by the first elements that differ, NULL behind all others, then by their
+    lengths. `equal` and `less` compare elements. Either may be a scalar for all rows."""
+    if isinstance(a, pa.Scalar) and isinstance(b, pa.Scalar):
+        return compared_lists(sign, pa.array([a.as_py()], a.type), b, equal, less)[0]
+    count = len(b) if isinstance(a, pa.Scalar) else len(a)
+    valid = pc.and_(pc.is_valid(a), pc.is_valid(b))
+    if isinstance(valid, pa.Scalar):
+        valid = pa.repeat(valid, count)
+    at = np.flatnonzero(valid.to_numpy(zero_copy_only=False))
+    order = np.zeros(count, np.int8)
+    if len(at):
+        ours, theirs = _lists(a, count), _lists(b, count)
+        order = np.sign(ours.counts - theirs.counts).astype(np.int8)
+        if sign in ("=", "<>"):
+            at = at[order[at] == 0]
+        _compare(ours, theirs, at, order, equal, less if sign not in ("=", "<>") else None)
+    return pc.if_else(valid, pa.array(_SIGNS[sign](order, 0)), None)
+
+
+def _lists(found: Any, count: int) -> _Lists:
+    if isinstance(found, pa.Scalar):
+        return _Lists(found.values, np.zeros(count, np.int64), np.full(count, len(found.values), np.int64), True)
+    offsets = found.offsets.to_numpy().astype(np.int64)
+    first = offsets[0]
+    values = found.values.slice(first, offsets[-1] - first)
+    return _Lists(values, offsets[:-1] - first, np.diff(offsets), False)
+
+
+def _compare(a: _Lists, b: _Lists, at: Numbers, order: Numbers, equal: Compare, less: Compare | None) -> None:
+    """Write into `order` how the rows `at` compare that do not only differ in length. Without `less` any number tells
+    that they differ."""
+    shorter = np.minimum(a.counts, b.counts)
+    place = 0
+    while True:
+        at = at[shorter[at] > place]
+        if not len(at):
+            return
+        same = _same_items(a, b, at, place, equal)
+        differ = at[~same]
+        if less is None:
+            order[differ] = 1
+        elif len(differ):
+            ours, theirs = a.items(differ, place), b.items(differ, place)
+            below = pc.coalesce(less(ours, theirs), pc.is_null(theirs)).to_numpy(zero_copy_only=False)
+            order[differ] = np.where(below, -1, 1)
+        at = at[same]
+        place += 1
+
+
+def _same_items(a: _Lists, b: _Lists, at: Numbers, place: int, equal: Compare) -> Numbers:
+    found: Numbers
+    for lists, other in ((a, b), (b, a)):
+        if other.one and not lists.one and len(lists.values) <= _SHORT * len(at):
+            found = _alike(lists.values, other.values[place], equal)
+            found = found[lists.starts[at] + place]
+            return found
+    return _alike(a.items(at, place), b.items(at, place), equal)
+
+
+def _alike(a: Any, b: Any, equal: Compare) -> Numbers:
+    both = pc.and_(pc.is_null(a), pc.is_null(b))
+    found: Numbers = pc.coalesce(equal(a, b), both).to_numpy(zero_copy_only=False)
+    return found
+
+
+def among(value: Any, lists: Any, compare: Compare, *, use_or: bool) -> Any:
+    """`value compare ANY (lists)`, or ALL: NULL where only a NULL could decide, and for a NULL array."""
+    parents = pc.list_parent_indices(lists)
+    one = value if isinstance(value, pa.Scalar) else value.take(parents)
+    found = compare(lists.flatten(), one)
+    row = parents.to_numpy(zero_copy_only=False).astype(np.int64)
+    unknown = np.bincount(row[found.is_null().to_numpy(zero_copy_only=False)], minlength=len(lists)) > 0
+    decided = pc.fill_null(found if use_or else pc.invert(found), False).to_numpy(zero_copy_only=False)
+    decided = np.bincount(row[decided], minlength=len(lists)) > 0
+    known = pa.array(decided | ~unknown)
+    answer = pa.array(decided if use_or else ~decided)
+    return pc.if_else(pc.and_(known, pc.is_valid(lists)), answer, None)
+
+
+# --- comparisons ------------------------------------------------------------------------------------------------------
+
 
 _KERNELS = {
     "=": "equal", "<>": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal",
@@ -25,8 +141,6 @@ _TURNED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}  # 
 _FLOATS = (oids.FLOAT4, oids.FLOAT8)
 _TEXTS = (oids.TEXT, oids.NAME)
 _FEW = 64  # the longest list whose items are compared one after another
-
-Compare = Callable[[Any, Any], Any]
 
 
 def sign_of(op: int) -> str:
@@ -48,9 +162,6 @@ def compared(sign: str, left: Columnar, right: Columnar) -> Columnar:
 
 def _pair(sign: str, left: Columnar, right: Columnar) -> tuple[Run, Run, Compare]:
     """Both sides cast to one Arrow type, and the function that compares them."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     compare: Compare = getattr(pc, _KERNELS[sign])
     types = {left.typoid, right.typoid}
     if left.fields or right.fields:
@@ -86,8 +197,6 @@ def _pair(sign: str, left: Columnar, right: Columnar) -> tuple[Run, Run, Compare
 
 def _keyed(value: Columnar, keys: Callable[[Any], Any]) -> Run:
     """The keys of the values."""
-    import pyarrow as pa
-
     run = value.run
 
     def made(columns: Columns) -> Any:
@@ -105,16 +214,15 @@ def _of_lists(sign: str, value: Columnar) -> Compare:
 
 def _of_rows(sign: str, left: Columnar, right: Columnar) -> Compare:
     """= and <> of rows (record_eq): NULL beside NULL is equal in a field, not outside of it."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if sign not in ("=", "<>") or left.typoid != right.typoid:
         raise NotColumnar("rows of two types, or their order")
     pairs = [_pair("=", one, other) for one, other in zip(left.fields, right.fields, strict=True)]
     unknown = pa.scalar(None, pa.bool_())
 
     def equal(a: Any, b: Any) -> Any:
-        same = reduce(pc.and_, [_alike(one({0: a}), other({0: b}), compare) for one, other, compare in pairs])
+        same = reduce(
+            pc.and_, [_comparisons_alike(one({0: a}), other({0: b}), compare) for one, other, compare in pairs]
+        )
         if sign == "<>":
             same = pc.invert(same)
         return pc.if_else(pc.and_(pc.is_valid(a), pc.is_valid(b)), same, unknown)
@@ -122,10 +230,8 @@ def _of_rows(sign: str, left: Columnar, right: Columnar) -> Compare:
     return equal
 
 
-def _alike(a: Any, b: Any, compare: Compare) -> Any:
+def _comparisons_alike(a: Any, b: Any, compare: Compare) -> Any:
     """Whether two values are not distinct."""
-    import pyarrow.compute as pc
-
     neither = pc.and_(pc.is_null(a, nan_is_null=False), pc.is_null(b, nan_is_null=False))
     return pc.coalesce(compare(a, b), neither)
 
@@ -144,23 +250,17 @@ def elements_compared(sign: str, lists: Columnar) -> Compare:
 
 
 def _cast(value: Columnar, kind: Any) -> Run:
-    import pyarrow.compute as pc
-
     run = value.run
     return run if value.type == kind else lambda columns: pc.cast(run(columns), kind)
 
 
 def _trimmed(value: Columnar) -> Run:
-    import pyarrow.compute as pc
-
     run = value.run
     return lambda columns: pc.utf8_rtrim(run(columns), characters=" ")
 
 
 def _common(one: Any, other: Any) -> Any:
     """A decimal that holds the values of both."""
-    import pyarrow as pa
-
     scale = max(one.scale, other.scale)
     precision = max(one.precision - one.scale, other.precision - other.scale) + scale
     if precision > 38:
@@ -169,8 +269,6 @@ def _common(one: Any, other: Any) -> Any:
 
 
 def _of_floats(sign: str) -> Compare:
-    import pyarrow.compute as pc
-
     def equal(a: Any, b: Any) -> Any:
         return pc.or_(pc.equal(a, b), pc.and_(pc.is_nan(a), pc.is_nan(b)))
 
@@ -189,13 +287,11 @@ def _of_floats(sign: str) -> Compare:
 
 @columnar.register
 def _(node: tree.DistinctExpr) -> Columnar:
-    import pyarrow.compute as pc
-
     if sign_of(node.op) != "=":
         raise NotColumnar("an operator")
     one, other, compare = _pair("=", columnar(node.args[0]), columnar(node.args[1]))
 
-    return boolean(lambda columns: pc.invert(_alike(one(columns), other(columns), compare)))
+    return boolean(lambda columns: pc.invert(_comparisons_alike(one(columns), other(columns), compare)))
 
 
 # --- ANY and ALL ------------------------------------------------------------------------------------------------------
@@ -203,8 +299,6 @@ def _(node: tree.DistinctExpr) -> Columnar:
 
 @columnar.register
 def _(node: tree.ScalarArrayOpExpr) -> Columnar:
-    import pyarrow.compute as pc
-
     scalar, array = node.args
     sign = sign_of(node.op)
     left = columnar(scalar)
@@ -229,8 +323,6 @@ def _is_constant(array: tree.Expr) -> bool:
 
 
 def _among(sign: str, value: Columnar, lists: Columnar, *, use_or: bool) -> Columnar:
-    import pyarrow as pa
-
     if not pa.types.is_list(lists.type) or lists.type.value_type != value.type:
         raise NotColumnar("an array of another type")
     if base_type(element_type(lists.typoid)) != value.typoid:
@@ -251,17 +343,11 @@ def _items(array: tree.Expr) -> Sequence[tree.Expr]:
 
 def _always(value: Columnar, answer: bool) -> Columnar:
     """ANY or ALL of an empty list, which is not NULL even for a NULL value."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     return boolean(lambda columns: pc.if_else(pc.is_null(value.run(columns)), pa.scalar(answer), pa.scalar(answer)))
 
 
 def _member(left: Columnar, values: list[Columnar], *, negated: bool) -> Columnar:
     """Whether a value is in a list. NULL for a NULL value, and for one not found in a list that contains NULL."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     pairs = [_pair("=", left, value) for value in values]
     try:
         one, known = pairs[0][0], [other({}) for _, other, _ in pairs]

@@ -3,21 +3,34 @@
 A document of which `v @> '{"name": "x"}'` is true has "name" and "x" in its text, or a backslash, behind which they may
 be spelled in another way; a number has its digits in it, or an exponent. Whether the condition is true says the
 evaluator, of the rows that are left.
+
+Casts to domains by columns: the constraints are tested for whole columns.
+
+Where a value breaks a constraint Arrow's error is raised, so that rows are evaluated one by one, up to PostgreSQL's
+error for the first of them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from functools import reduce
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from pgrepl.expr import tree
-from pgrepl.expr.arrow.compiler import Columnar, Columns, boolean
+from pgrepl.expr.arrow.compiler import Columnar, Columns, NotColumnar, boolean, condition, storage_of
+from pgrepl.expr.arrow.operations import columnar
+from pgrepl.expr.evaluate.compiler import constraints, test_of
+from pgrepl.expr.functions.registry import Context
+from pgrepl.expr.walk import rewrite
 from pgrepl.types import oids
-from pgrepl.types.builtin import base_type, operator_by_oid, proc_by_oid
+from pgrepl.types.builtin import base_type, base_type_and_typmod, operator_by_oid, proc_by_oid
 from pgrepl.types.json import parse_tree
+from pgrepl.types.lake.forms import form
 
 _MOST = 3  # words that are looked for
 _PLAIN = re.compile(r'[^"\\\x00-\x1f\x7f]+')
@@ -111,9 +124,6 @@ def _having(document: tree.Expr, words: list[str]) -> Columnar | None:
 
 
 def _found(attnum: int, words: Sequence[str]) -> Columnar:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     patterns = [word for word in words if word.startswith(_alone("")[:3])]
 
     def run(columns: Columns) -> Any:
@@ -127,3 +137,76 @@ def _found(attnum: int, words: Sequence[str]) -> Columnar:
         return pc.or_(reduce(pc.and_, found), pc.match_substring(texts, "\\"))
 
     return boolean(run)
+
+
+# --- domains ----------------------------------------------------------------------------------------------------------
+
+
+Holds = Callable[[Any], bool]
+
+
+def check_column(domain: int, array: Any, context: Context) -> None:
+    """Raise the error of the first value of a column, in storage form, that is none of the domain's."""
+    key = ("column", domain)
+    if key not in context.domain_tests:
+        context.domain_tests[key] = _test_or_none(domain)
+    holds: Holds | None = context.domain_tests[key]
+    test = test_of(domain, context)
+    if test is None or (holds is not None and holds(array)):
+        return
+    for value in form(domain).from_array(array):
+        test(value)
+
+
+@columnar.register
+def _(node: tree.CoerceToDomain) -> Columnar:
+    assert node.arg is not None
+    arg, holds = columnar(node.arg), _test(node.type)
+    if holds is None:
+        return arg
+    if arg.type != storage_of(*base_type_and_typmod(node.type, -1)):
+        raise NotColumnar("a domain of another form")
+
+    def run(columns: Columns) -> Any:
+        value = arg.run(columns)
+        if not holds(pa.array([value.as_py()], value.type) if isinstance(value, pa.Scalar) else value):
+            raise pa.ArrowInvalid("a value that is none of the domain's")
+        return value
+
+    return Columnar(arg.typoid, arg.type, run)
+
+
+def _test_or_none(domain: int) -> Holds | None:
+    try:
+        return _test(domain)
+    except NotColumnar:
+        return None
+
+
+def _test(domain: int) -> Holds | None:
+    """Whether all values of a column are the domain's, NULLs among them. None: it has no constraints."""
+    not_null, checks = constraints(domain)
+    tests = [condition(_over_column(expr)) for _, expr in checks]
+    if not not_null and not tests:
+        return None
+
+    def holds(array: Any) -> bool:
+        if not_null and array.null_count:
+            return False
+        try:
+            return all(pc.all(test({1: array})).as_py() is not False for test in tests)
+        except pa.ArrowException:  # an error for some value, maybe
+            return False
+
+    return holds
+
+
+def _over_column(expr: tree.Expr) -> tree.Expr:
+    """A constraint with column 1 as VALUE."""
+
+    def visit(node: tree.Expr) -> tree.Expr | None:
+        if isinstance(node, tree.CoerceToDomainValue):
+            return tree.Var(node.type, typmod=node.typmod, collation=node.collation, attnum=1)
+        return None
+
+    return rewrite(expr, visit)

@@ -2,20 +2,37 @@
 
 Arrow's checked kernels raise where PostgreSQL reports a number out of range or a division by zero, but in other words,
 and also for rows that PostgreSQL may not evaluate. The caller catches Arrow's error and evaluates row by row.
+
+Casts through texts by columns: all values are written, and what is written is read (types/lake/column_text.py,
+types/lake/column_values.py). Texts depend on settings, so that a program puts these nodes where it is compiled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from pgrepl.expr import tree
 from pgrepl.expr.arrow.comparisons import compared, sign_of
 from pgrepl.expr.arrow.compiler import Columnar, Columns, NotColumnar, Run, columnar
 from pgrepl.expr.arrow.values import made, of_operator
-from pgrepl.expr.functions.arithmetic import INTEGERS
+from pgrepl.expr.functions.numbers.arithmetic import INTEGERS
+from pgrepl.expr.walk import rewrite
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
 from pgrepl.types import oids
-from pgrepl.types.builtin import operator_by_oid, proc_by_oid
+from pgrepl.types.builtin import base_type, operator_by_oid, proc_by_oid
+from pgrepl.types.lake.arrays import Form, storage_type
+from pgrepl.types.lake.column_casts import through_text
+from pgrepl.types.lake.forms import form, is_row_type
+from pgrepl.types.style import TextStyle
+
+if TYPE_CHECKING:
+    from pgrepl.expr.tree import Expr
 
 _TYPES = {16: oids.INT2, 32: oids.INT4, 64: oids.INT8}
 _CHECKED = {"pl": "add_checked", "mi": "subtract_checked", "mul": "multiply_checked", "div": "divide_checked"}
@@ -43,8 +60,6 @@ def _(node: tree.OpExpr) -> Columnar:
 
 @columnar.register
 def _(node: tree.FuncExpr) -> Columnar:
-    import pyarrow as pa
-
     proc = proc_by_oid(node.func)
     found = _whole_numbers(node.func, node.args)
     if found is None and proc is not None:
@@ -73,22 +88,16 @@ def _both(args: Sequence[tree.Expr]) -> tuple[tree.Expr, tree.Expr]:
 
 
 def _integer(bits: int) -> Any:
-    import pyarrow as pa
-
     return {16: pa.int16, 32: pa.int32, 64: pa.int64}[bits]()
 
 
 def _cast(value: Columnar, kind: Any, *, safe: bool = True) -> tuple[Any, Run]:
-    import pyarrow.compute as pc
-
     run = value.run
     return kind, run if value.type == kind else lambda columns: pc.cast(run(columns), kind, safe=safe)
 
 
 def _whole_numbers(func: int, args: Sequence[tree.Expr]) -> Columnar | None:
     """A call of a function of whole-number arithmetic; None: the function is none."""
-    import pyarrow.compute as pc
-
     proc = proc_by_oid(func)
     if proc is None:
         return None
@@ -116,9 +125,6 @@ def _whole_numbers(func: int, args: Sequence[tree.Expr]) -> Columnar | None:
 
 def _modulo(dividend: Run, divisor: Run, by: tree.Expr) -> Run:
     """The remainder, with the sign of the dividend."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     value = by.value if isinstance(by, tree.Const) else None
     if value is not None and value > 0 and value & (value - 1) == 0:
         return _by_power_of_two(dividend, divisor, value)
@@ -135,9 +141,6 @@ def _modulo(dividend: Run, divisor: Run, by: tree.Expr) -> Run:
 
 
 def _by_power_of_two(dividend: Run, divisor: Run, value: int) -> Run:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     def run(columns: Columns) -> Any:
         a, b = dividend(columns), divisor(columns)
         rest = pc.bit_wise_and(a, pa.scalar(value - 1, b.type))
@@ -151,3 +154,77 @@ def _by_power_of_two(dividend: Run, divisor: Run, value: int) -> Run:
 
 
 __all__ = ["columnar"]
+
+
+# --- casts ------------------------------------------------------------------------------------------------------------
+
+
+@frozen
+class CastByText(tree.Typed):
+    """CoerceViaIO where the settings are known. `kind`: the form of the result; `given`: that of the argument, if this
+    is a column of rows."""
+
+    arg: Expr
+    style: TextStyle
+    kind: Form
+    given: Form | None = None
+
+
+def with_casts(expr: Expr, style: TextStyle, own: Form | None = None, forms: Mapping[int, Form] | None = None) -> Expr:
+    """The expression with its casts by text as such nodes, where Arrow has no cast for them. `own`: the form of its
+    value, if that is a row; `forms`: of the columns, by attnum."""
+
+    def visit(node: Expr) -> Expr | None:
+        if not isinstance(node, tree.CoerceViaIO) or node.arg is None:
+            return None
+        node = replace(node, arg=rewrite(node.arg, visit))
+        try:
+            columnar(node)
+        except NotColumnar:
+            return _by_text(node, style, own, forms or {})
+        return node
+
+    return rewrite(expr, visit)
+
+
+def _by_text(node: tree.CoerceViaIO, style: TextStyle, own: Form | None, forms: Mapping[int, Form]) -> Expr:
+    assert node.arg is not None
+    given = None
+    if is_row_type(node.arg.type):
+        given = forms.get(node.arg.attnum) if isinstance(node.arg, tree.Var) else None
+        if given is None:
+            return node
+    if is_row_type(node.type) and own is None:
+        return node
+    kind = own if own is not None and is_row_type(node.type) else form(node.type, -1)
+    return CastByText(node.type, arg=node.arg, style=style, kind=kind, given=given)
+
+
+@columnar.register
+def _(node: CastByText) -> Columnar:
+    given = form(node.arg.type, node.arg.typmod) if node.given is None else node.given
+    source, target = (base_type(node.arg.type), node.arg.typmod), base_type(node.type)
+    kind = storage_type(node.kind.arrow())
+    argument = _argument(node)
+    if target == oids.NUMERIC and not pa.types.is_decimal(kind):
+        raise NotColumnar("a numeric that is kept as text")
+
+    def run(columns: Columns) -> Any:
+        value = argument(columns)
+        one = isinstance(value, pa.Scalar)
+        array = pa.array([value.as_py()], value.type) if one else value
+        try:
+            made = through_text(array, source, given, (node.type, -1), node.kind, node.style)
+        except PgError as problem:  # raised again for the row that it is about
+            raise pa.ArrowInvalid(problem.message) from problem
+        return made[0] if one else made
+
+    return Columnar(target, kind, run)
+
+
+def _argument(node: CastByText) -> Callable[[Columns], Any]:
+    if node.given is None:
+        return columnar(node.arg).run
+    assert isinstance(node.arg, tree.Var)
+    attnum = node.arg.attnum
+    return lambda columns: columns[attnum]

@@ -6,23 +6,27 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
-from pgrepl.errors import PgError
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
 from pgrepl.expr import tree
-from pgrepl.expr.arrow import domains  # noqa: F401 – they register nodes
-from pgrepl.expr.arrow.casts import with_casts
-from pgrepl.expr.arrow.compiler import Columnar, Columns, NotColumnar
+from pgrepl.expr.arrow import documents  # noqa: F401 – they register nodes
+from pgrepl.expr.arrow.compiler import Columnar, Columns, NotColumnar, with_rows
 from pgrepl.expr.arrow.documents import hint
-from pgrepl.expr.arrow.operations import columnar
-from pgrepl.expr.arrow.rows import with_rows
-from pgrepl.expr.context import Context
-from pgrepl.expr.evaluate import Compiled, compile, evaluate
+from pgrepl.expr.arrow.operations import columnar, with_casts
+from pgrepl.expr.arrow.without_session import WorkerContext, check_types, check_without_session, style_fields
+from pgrepl.expr.evaluate.evaluate import Compiled, compile, evaluate
+from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Expr, Var
 from pgrepl.expr.walk import contains_mutable_functions, is_volatile, rewrite, var_attnums, walk
-from pgrepl.expr.without_session import WorkerContext, check_types, check_without_session, style_fields
-from pgrepl.frozen import frozen
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
 from pgrepl.sql.nodes import BoolOp, BoolTestType
 from pgrepl.types import oids
-from pgrepl.types.lake_arrays import Form, storage_type
+from pgrepl.types.lake.arrays import Form, plain_array, storage_type
+from pgrepl.types.lake.forms import form, is_row_type
 from pgrepl.types.style import TextStyle
 
 Test = Callable[[Columns, int], Any]  # (columns, number of rows) → an array of booleans without NULL
@@ -90,8 +94,6 @@ class Value:
     def values(self, forms: Mapping[int, Form], own: Form | None = None) -> Test:
         """The compiled value. It raises PgError or Arrow's error if any row has an error. `own`: the form of the column
         that gets it, which a row type needs."""
-        from pgrepl.types.lake_forms import form, is_row_type
-
         context = _context(self.style)
         if own is None or not is_row_type(self.expr.type):
             own = form(self.expr.type, self.expr.typmod)
@@ -210,17 +212,11 @@ def _conjuncts(expr: Expr) -> list[Expr]:
 
 def _known(lead: Sequence[Columnar], columns: Columns, count: int) -> Any:
     """Whether all leading conditions hold: true, false or NULL for each row."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     found = reduce(pc.and_kleene, (part.run(columns) for part in lead))
     return pa.repeat(found, count) if isinstance(found, pa.Scalar) else found
 
 
 def _tried(lead: Sequence[Columnar], columns: Columns, count: int, exact: Test) -> Any:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     try:
         return pc.fill_null(_known(lead, columns, count), False)
     except pa.ArrowException:  # an error, unless PostgreSQL does not evaluate that part for the row
@@ -230,10 +226,6 @@ def _tried(lead: Sequence[Columnar], columns: Columns, count: int, exact: Test) 
 def _in_turn(lead: Sequence[Columnar], others: Test, columns: Columns, count: int, exact: Test) -> Any:
     """Test the other conditions for the rows where the leading ones are not false; where those are NULL, only to raise
     the errors that PostgreSQL would."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     try:
         known = _known(lead, columns, count)
     except pa.ArrowException:
@@ -252,16 +244,12 @@ def _by_rows(exprs: Sequence[Expr], forms: Mapping[int, Form], context: Context)
     test, rows = _dense(_joined(BoolOp.AND, list(exprs)), forms, context)
 
     def run(columns: Columns, count: int) -> Any:
-        import pyarrow as pa
-
         return pa.array([test(row) is True for row in rows(columns, count)], pa.bool_())
 
     return run
 
 
 def _values_by_rows(expr: Expr, own: Form, forms: Mapping[int, Form], context: Context) -> Test:
-    from pgrepl.types.lake_arrays import plain_array
-
     value, rows = _dense(expr, forms, context)
     return lambda columns, count: plain_array(own.to_array([value(row) for row in rows(columns, count)]))
 
@@ -287,8 +275,6 @@ def _dense(
 
 def _check_kept(found: Any, kind: Any) -> None:
     """Raise NotColumnar if a cast from one Arrow type to the other could change a value without an error."""
-    from pyarrow import types
-
     if found == kind or (types.is_integer(found) and types.is_integer(kind)):
         return
     if types.is_decimal(found) and types.is_decimal(kind) and found.scale == kind.scale:
@@ -297,8 +283,6 @@ def _check_kept(found: Any, kind: Any) -> None:
 
 
 def _in_form(found: Any, own: Form, count: int) -> Any:
-    import pyarrow as pa
-
     kind = storage_type(own.arrow())
     if isinstance(found, pa.Scalar):
         found = pa.repeat(found, count)

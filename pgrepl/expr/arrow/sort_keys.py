@@ -1,4 +1,7 @@
-"""Types whose stored form Arrow does not compare as PostgreSQL does, as columns that it does: the places of an enum's
+"""Texts in the order of their layouts, which are few: `2 days 03:04:05` and `7 days 10:00:00` are `0 days 00:00:00`.
+What is said of a layout need not be asked of each text, and the digits of all texts of one stand in the same places.
+
+Types whose stored form Arrow does not compare as PostgreSQL does, as columns that it does: the places of an enum's
 labels, the span of an interval, the moment of a timetz, the bounds of a range, texts where equal values have equal
 texts.
 
@@ -13,20 +16,104 @@ from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.expr.arrow.layouts import Layout, layouts, require
-from pgrepl.frozen import frozen
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pgrepl.ground.frozen import frozen
 from pgrepl.types import oids
 from pgrepl.types.builtin import range_by_oid
-from pgrepl.types.byte_columns import records
+from pgrepl.types.lake.arrays import content, records
+from pgrepl.types.lake.column_text import written
 from pgrepl.types.style import STORED_STYLE
 from pgrepl.types.user_types import is_enum, labels_of_stored, order_of_labels
-from pgrepl.types.written import written
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    import pyarrow as pa
 
     Numbers = npt.NDArray[Any]
+
+_AS_ZERO = bytes.maketrans(b"123456789", b"0" * 9)
+_ZERO = ord("0")
+_MANY = 64  # layouts, beside one for each eighth text, with which texts are looked at one by one
+
+
+@frozen
+class Layout:
+    """Texts of one layout, which stand in the column's `rows`."""
+
+    text: str
+    rows: Any  # of numpy, to index with
+    data: Numbers
+    starts: Numbers
+
+    def number(self, start: int, stop: int) -> Numbers:
+        """The numbers whose digits are between two places of the texts."""
+        kind = np.int32 if stop - start < 7 else np.int64
+        value = self.data[start:][self.starts].astype(kind)
+        for place in range(start + 1, stop):
+            value *= 10
+            value += self.data[place:][self.starts]
+        value -= _ZERO * int("1" * (stop - start))
+        return value.astype(np.int64, copy=False)
+
+    def fraction(self, found: re.Match[str], group: str, *, zeros: bool = False) -> Any:
+        """Up to six digits behind a point, as millionths. `zeros`: the last one may be 0."""
+        start, stop = found.span(group)
+        if start < 0:
+            return 0
+        value = self.number(start, stop)
+        if not zeros:
+            require(value % 10 != 0)
+        return value * 10 ** (6 - stop + start)
+
+    def counted(self, found: re.Match[str], group: str) -> Any:
+        """A number without zeros before it; 0 where the group is not there."""
+        start, stop = found.span(group)
+        if start < 0:
+            return 0
+        value = self.number(start, stop)
+        if stop - start > 1:
+            require(value >= 10 ** (stop - start - 1))
+        return value
+
+
+def layouts(array: pa.Array) -> Iterator[Layout]:
+    """The layouts of a column of strings; NULLs have none."""
+    texts = array.fill_null("").cast(pa.large_string())
+    count, raw = len(texts), content(texts)
+    if not count:
+        return
+    ends = np.frombuffer(texts.buffers()[1], np.int64, count + 1, texts.offset * 8)
+    ends = ends - ends[0]
+    data = np.frombuffer(raw, np.uint8)
+    zeros = pa.py_buffer(bytes(raw).translate(_AS_ZERO))
+    found = pa.LargeStringArray.from_buffers(count, pa.py_buffer(ends), zeros).dictionary_encode()
+    names = found.dictionary.to_pylist()
+    require(len(names) <= _MANY + count // 8)
+    for name, rows in zip(names, _divided(found.indices.to_numpy(), len(names)), strict=True):
+        starts = ends[:-1][rows]
+        if name:
+            yield Layout(name, rows, data, starts)
+        else:
+            require(len(starts) == array.null_count)
+
+
+def _divided(codes: Numbers, count: int) -> list[Any]:
+    """The rows of each code."""
+    if count == 1:
+        return [slice(None)]
+    order = np.argsort(codes.astype(np.uint16) if count < 1 << 16 else codes, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(codes))[:-1])
+
+
+def require(test: Any) -> None:
+    """Raise Arrow's error unless the test is true, of all texts if it is an array."""
+    if not np.all(test):
+        raise pa.ArrowInvalid("a text that the output function does not write")
+
+
+# --- sort keys --------------------------------------------------------------------------------------------------------
 
 
 @frozen
@@ -59,9 +146,6 @@ def sort_key(typoid: int) -> SortKey | None:
 
 
 def _checked(array: pa.Array, right: pa.Array) -> None:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if pc.all(pc.or_kleene(right, pc.is_null(array))).as_py() is False:
         raise pa.ArrowInvalid("a text that the output function does not write")
 
@@ -74,9 +158,6 @@ def _texts(typoid: int, array: pa.Array) -> pa.Array:
 
 
 def _places(enum: int, array: pa.Array) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     labels, names = order_of_labels(enum), labels_of_stored(enum)
     stored = list(names) or list(labels)
     places = pa.array([labels[names.get(each, each)] for each in stored], pa.int32())
@@ -151,9 +232,6 @@ def _moment(layout: Layout, found: re.Match[str]) -> Numbers:
 
 def _numbers(array: pa.Array, pattern: re.Pattern[str], read: Callable[[Layout, re.Match[str]], Numbers]) -> pa.Array:
     """The texts as numbers, which `read` makes of those of one layout."""
-    import numpy as np
-    import pyarrow as pa
-
     values = np.zeros(len(array), np.int64)
     for layout in layouts(array):
         values[layout.rows] = read(layout, _matched(pattern, layout))
@@ -193,9 +271,6 @@ def _range_pattern(subtype: int) -> re.Pattern[str]:
 
 def _ranges(subtype: int, array: pa.Array) -> pa.Array:
     """Ranges as bytes in their order (range_cmp): the empty one first, then by the lower and the upper bound."""
-    import numpy as np
-    import pyarrow.compute as pc
-
     made = np.zeros(len(array), _ORDER)
     for layout, parts in _parts(subtype, array):
         for name, value in parts.items():
@@ -220,8 +295,6 @@ def _parts(subtype: int, array: pa.Array) -> Iterator[tuple[Layout, dict[str, An
 
 
 def _of_bounds(subtype: int, layout: Layout, found: re.Match[str]) -> dict[str, Any]:
-    import numpy as np
-
     lowest, highest = found["lower"] is None, found["upper"] is None
     begins, ends = found["opening"] == "[", found["closing"] == "]"
     if subtype in _DISCRETE:
@@ -262,8 +335,6 @@ def _bound(subtype: int, layout: Layout, found: re.Match[str], prefix: str) -> N
 
 def _days(year: Numbers, month: Numbers, day: Numbers) -> Numbers:
     """The numbers of days, as if all months had 31."""
-    import numpy as np
-
     require((year >= 1000) & (month >= 1) & (month <= 12) & (day >= 1))
     leap = (month == 2) & (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
     require(day <= np.array(_LENGTHS)[month] + leap)

@@ -1,4 +1,8 @@
-"""Values by columns beyond comparisons and whole numbers: texts, numerics, double precision, CASE.
+"""Timestamps by columns: moved by spans of time that have no days and no months.
+
+Where PostgreSQL may report an error, and for infinity, Arrow's error is raised: rows are then evaluated one by one.
+
+Values by columns beyond comparisons and whole numbers: texts, numerics, double precision, CASE.
 
 A numeric is a decimal whose scale is PostgreSQL's display scale, as long as it has at most 38 digits. Where PostgreSQL
 may report an error, these functions raise Arrow's error; the caller catches it and evaluates row by row.
@@ -8,6 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from pgrepl.expr import tree
 from pgrepl.expr.arrow.compiler import (
@@ -21,11 +29,70 @@ from pgrepl.expr.arrow.compiler import (
     condition,
     stored,
 )
-from pgrepl.expr.arrow.moments import moved
+from pgrepl.expr.walk import functions_used
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray
-from pgrepl.types.lake_arrays import PLAIN_SCALE
+from pgrepl.types.builtin import proc_by_oid
+from pgrepl.types.lake.arrays import PLAIN_SCALE
 from pgrepl.types.names import numeric_precision_scale
+from pgrepl.types.times.dates import MIN_TIMESTAMP, UNIX_EPOCH_USECS
+from pgrepl.types.times.interval import Interval, is_finite
+
+_LEAST = MIN_TIMESTAMP - UNIX_EPOCH_USECS
+_MOST = 1 << 62  # of timestamps and of spans: their sum is a whole number of 64 bits, and a timestamp of a lake
+_FACTOR_FIRST = {"interval_mul": False, "mul_d_interval": True}
+
+
+def moved(args: Sequence[tree.Expr], sign: int) -> Columnar:
+    """A timestamp plus or minus an interval."""
+    value, span = argument(args[0], (oids.TIMESTAMP,)), _microseconds(args[1])
+    add = pc.add if sign > 0 else pc.subtract
+
+    def run(columns: Columns) -> Any:
+        found = add(_within(pc.cast(value.run(columns), pa.int64())), _within(span(columns)))
+        return pc.cast(_within(found), value.type)
+
+    return Columnar(oids.TIMESTAMP, value.type, run)
+
+
+def _within(found: Any) -> Any:
+    least, most = pc.min(found).as_py(), pc.max(found).as_py()
+    if least is not None and (least < _LEAST or most > _MOST):
+        raise pa.ArrowInvalid("a timestamp that may be out of range")
+    return found
+
+
+def _microseconds(node: tree.Expr) -> Run:
+    """An interval that is known, or a multiple of it."""
+    if isinstance(node, tree.Const):
+        known = pa.scalar(_length(node), pa.int64())
+        return lambda columns: known
+    proc = proc_by_oid(next(functions_used(node), 0))
+    if proc is None or proc.src not in _FACTOR_FIRST or not isinstance(node, (tree.OpExpr, tree.FuncExpr)):
+        raise NotColumnar("an interval")
+    one, other = node.args
+    factor, span = (one, other) if _FACTOR_FIRST[proc.src] else (other, one)
+    length, times = float(_length(span)), argument(factor, (oids.FLOAT8,)).run
+
+    def run(columns: Columns) -> Any:
+        product = pc.multiply(times(columns), length)
+        return pc.cast(pc.round(product, round_mode="half_to_even"), pa.int64())
+
+    return run
+
+
+def _length(node: tree.Expr) -> int:
+    span = node.value if isinstance(node, tree.Const) else None
+    if not isinstance(span, Interval) or span.months or span.days or not is_finite(span):
+        raise NotColumnar("an interval of days or months, or one that is not known")
+    return span.usecs
+
+
+__all__ = ["moved"]
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
 
 _TEXTS = (oids.TEXT, oids.VARCHAR)
 _EXACT = 1 << 53  # whole numbers up to this are exact in double precision
@@ -45,9 +112,6 @@ def made(source: str, args: Sequence[tree.Expr]) -> Columnar | None:
 
 def _text(value: Columnar) -> Run:
     """The value as text, as a cast writes it."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     run = value.run
     if value.typoid in _TEXTS:
         return run
@@ -60,9 +124,6 @@ def _text(value: Columnar) -> Run:
 
 
 def _concatenated(args: Sequence[tree.Expr]) -> Columnar:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     one, other = [_text(columnar(arg)) for arg in args]
     return Columnar(
         oids.TEXT, pa.string(), lambda columns: pc.binary_join_element_wise(one(columns), other(columns), "")
@@ -71,8 +132,6 @@ def _concatenated(args: Sequence[tree.Expr]) -> Columnar:
 
 @columnar.register
 def _(node: tree.CoerceViaIO) -> Columnar:
-    import pyarrow as pa
-
     assert node.arg is not None
     arg = columnar(node.arg)
     if node.type not in _TEXTS or arg.typoid == oids.BOOL:  # boolout writes t, a cast true
@@ -80,17 +139,12 @@ def _(node: tree.CoerceViaIO) -> Columnar:
     return Columnar(node.type, pa.string(), _text(arg))
 
 
-def _length(args: Sequence[tree.Expr]) -> Columnar:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+def _values_length(args: Sequence[tree.Expr]) -> Columnar:
     run = argument(args[0], _TEXTS).run
     return Columnar(oids.INT4, pa.int32(), lambda columns: pc.utf8_length(run(columns)))
 
 
 def _like(args: Sequence[tree.Expr], *, negated: bool) -> Columnar:
-    import pyarrow.compute as pc
-
     pattern = args[1].value if isinstance(args[1], tree.Const) else None
     if pattern is None or "\\" in pattern:
         raise NotColumnar("a pattern")
@@ -102,9 +156,6 @@ def _like(args: Sequence[tree.Expr], *, negated: bool) -> Columnar:
 
 def _limited(args: Sequence[tree.Expr]) -> Columnar:
     """A cast to varchar(n). Texts that are too long raise, so that rows are evaluated one by one."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     value = argument(args[0], _TEXTS)
     most = _constant(args[1]) - 4
     run = value.run
@@ -122,9 +173,6 @@ def _limited(args: Sequence[tree.Expr]) -> Columnar:
 def _bits(args: Sequence[tree.Expr], *, varying: bool) -> Columnar:
     """An implicit cast to bit(n) or bit varying(n). Strings of another length raise, so that rows are evaluated one by
     one."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     value, length = argument(args[0], (oids.VARBIT if varying else oids.BIT,)), _constant(args[1])
     if not isinstance(args[2], tree.Const) or args[2].value is not False:
         raise NotColumnar("an explicit cast, which cuts")
@@ -152,9 +200,6 @@ def _numeric(function: str) -> Make:
     """+, - or *, whose result has the same scale in Arrow and in PostgreSQL."""
 
     def make(args: Sequence[tree.Expr]) -> Columnar:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         compute = getattr(pc, function)
         values = [argument(arg, (oids.NUMERIC,)) for arg in args]
         try:
@@ -170,9 +215,6 @@ def _numeric(function: str) -> Make:
 
 def _sized(args: Sequence[tree.Expr]) -> Columnar:
     """A cast to numeric(p, s), which rounds half away from zero."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     precision, scale = numeric_precision_scale(_constant(args[1]))
     value = argument(args[0], (oids.NUMERIC,))
     if precision > 38 or not 0 <= scale <= precision:
@@ -190,8 +232,6 @@ def _sized(args: Sequence[tree.Expr]) -> Columnar:
 def _double(args: Sequence[tree.Expr]) -> Columnar:
     """A numeric as double precision: its digits divided by a power of ten. Where both are exact the result is rounded
     only once, and so correct."""
-    import pyarrow as pa
-
     value = argument(args[0], (oids.NUMERIC,))
     run, scale = value.run, value.type.scale
     if scale > _EXACT_SCALE:
@@ -200,9 +240,6 @@ def _double(args: Sequence[tree.Expr]) -> Columnar:
 
 
 def _quotients(found: Any, scale: int) -> Any:
-    import numpy as np
-    import pyarrow as pa
-
     if isinstance(found, pa.Scalar):
         return pa.scalar(None if not found.is_valid else float(found.as_py()), pa.float64())
     data = found.buffers()[1]
@@ -220,8 +257,6 @@ def _quotients(found: Any, scale: int) -> Any:
 
 def _doubles(function: str) -> Make:
     def make(args: Sequence[tree.Expr]) -> Columnar:
-        import pyarrow as pa
-
         one, other = [argument(arg, (oids.FLOAT8,)).run for arg in args]
         return Columnar(oids.FLOAT8, pa.float64(), lambda columns: _checked(function, one(columns), other(columns)))
 
@@ -231,9 +266,6 @@ def _doubles(function: str) -> Make:
 def _checked(function: str, a: Any, b: Any) -> Any:
     """Compute, and raise if a result may be an overflow, an underflow or a division by zero, so that rows are evaluated
     one by one."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     found = getattr(pc, function)(a, b)
     suspect = pc.any(pc.is_inf(found)).as_py()
     if function in ("multiply", "divide"):
@@ -251,9 +283,6 @@ def _checked(function: str, a: Any, b: Any) -> Any:
 @columnar.register
 def _(node: tree.SubscriptingRef) -> Columnar:
     """An element of an array that is known; NULL outside of its bounds."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     array = node.container.value if isinstance(node.container, tree.Const) else None
     subscripts = [each for each in node.upper if each is not None]
     if node.is_slice or node.assign is not None or not isinstance(array, PgArray) or len(subscripts) != 1:
@@ -276,9 +305,6 @@ def _(node: tree.SubscriptingRef) -> Columnar:
 
 @columnar.register
 def _(node: tree.CaseExpr) -> Columnar:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if node.arg is not None:
         raise NotColumnar("a CASE of a value")
     tests = [condition(when) for when, _ in node.whens]
@@ -299,7 +325,7 @@ def _(node: tree.CaseExpr) -> Columnar:
 
 _MADE: dict[str, Make] = {
     "textcat": _concatenated,
-    "textlen": _length,
+    "textlen": _values_length,
     "textlike": lambda args: _like(args, negated=False),
     "textnlike": lambda args: _like(args, negated=True),
     "varchar": _limited,

@@ -10,47 +10,38 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 
-from pgrepl.expr.context import Context
-from pgrepl.expr.functions.registry import Implementation, missing, source_of
+from pgrepl.expr.functions.registry import Context, Implementation, missing, source_of
 from pgrepl.types.builtin import Proc
 
 FAMILIES = (
     "comparison",
-    "arithmetic",
+    "numbers.arithmetic",
     "strings",
     "text_format",
     "like",
     "pattern",
     "casts",
     "arrays",
-    "date_arithmetic",
-    "intervals",
-    "spans",
-    "datetime",
-    "zones",
-    "date_fields",
-    "numeric",
-    "numeric_powers",
+    "times.date_arithmetic",
+    "times.intervals",
+    "times.datetime",
+    "times.zones",
+    "times.date_fields",
+    "numbers.numeric",
+    "numbers.numeric_powers",
     "misc",
-    "json",
-    "json_changing",
-    "json_making",
-    "math",
-    "random",
+    "documents.json",
+    "documents.json_changing",
+    "documents.json_making",
+    "numbers.math",
     "binary",
-    "ranges",
-    "enums",
+    "containers",
     "network",
-    "sending",
-    "xml",
-    "to_char",
-    "from_char",
-    "number_format",
-    "to_number",
+    "times.date_formats",
+    "numbers.number_format",
+    "numbers.to_number",
     "hashing",
-    "hash_partitions",
-    "jsonpath",
-    "json_populate",
+    "documents.json_populate",
 )
 # names with these prefixes are looked up in the catalog's functions first
 _CATALOG_NAMES = (

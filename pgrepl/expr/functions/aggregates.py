@@ -15,19 +15,22 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Protocol
 
-from pgrepl.errors import PgError, unsupported
 from pgrepl.expr import tree
-from pgrepl.expr.context import Call, Context
-from pgrepl.expr.functions.arithmetic import fit_integer, float_overflow
+from pgrepl.expr.functions.numbers.arithmetic import fit_integer, float_overflow
+from pgrepl.expr.functions.numbers.numeric import numeric_div, unchecked_sum
+from pgrepl.expr.functions.registry import Call, Context
 from pgrepl.expr.functions.statistics import MAKERS
+from pgrepl.expr.functions.times.intervals import interval_div, interval_pl
+from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray, array_of
 from pgrepl.types.builtin import Proc, element_type, proc_by_oid
+from pgrepl.types.input_checks import MAX_BYTES, check_enlarge, size_of
+from pgrepl.types.json import escape_json, sorted_object, to_jsonb
 from pgrepl.types.names import format_type
 from pgrepl.types.numbers import to_float4
 from pgrepl.types.numeric import checked
-from pgrepl.types.row_arrays import array_over
-from pgrepl.types.sizes import MAX_BYTES, check_enlarge, size_of
+from pgrepl.types.user_types import array_over
 from pgrepl.types.values import comparer, hashable
 
 
@@ -116,7 +119,7 @@ class _Ranges:
         self.value: Any = None
 
     def add(self, *values: Any) -> None:
-        from pgrepl.expr.functions.ranges import in_common, joined
+        from pgrepl.expr.functions.containers import in_common, joined
 
         (value,) = values
         if value is None:
@@ -182,9 +185,6 @@ def _checked(value: float, a: float, b: float) -> float:
 
 @aggregate("sum")
 def sum_(call: Call) -> Accumulator:
-    from pgrepl.expr.functions.intervals import interval_pl
-    from pgrepl.expr.functions.numeric import unchecked_sum
-
     argtype = call.argtypes[0]
     if argtype in (oids.INT2, oids.INT4):
         return _Fold(lambda a, b: fit_integer(a + b, 64))
@@ -233,9 +233,6 @@ class _Average:
 
 @aggregate("avg")
 def avg(call: Call) -> Accumulator:
-    from pgrepl.expr.functions.intervals import interval_div, interval_pl
-    from pgrepl.expr.functions.numeric import numeric_div, unchecked_sum
-
     argtype = call.argtypes[0]
     if argtype in oids.INTEGERS:
         return _Average(lambda total, count: numeric_div(Decimal(total), Decimal(count)), operator.add)
@@ -321,7 +318,7 @@ class ArrayAgg:
 
 class _JsonArray:
     def __init__(self, call: Call, *, binary: bool, strict: bool) -> None:
-        from pgrepl.expr.functions.json_making import is_structured
+        from pgrepl.expr.functions.documents.json_making import is_structured
 
         self.call = call
         self.binary = binary
@@ -330,7 +327,7 @@ class _JsonArray:
         self.items: list[Any] | None = None
 
     def add(self, *values: Any) -> None:
-        from pgrepl.expr.functions.json_making import to_json_text, to_jsonb_tree
+        from pgrepl.expr.functions.documents.json_making import to_json_text, to_jsonb_tree
 
         (value,) = values
         if self.items is None:
@@ -341,8 +338,6 @@ class _JsonArray:
         self.items.append(convert(self.call, value, self.call.argtypes[0]))
 
     def result(self) -> Any:
-        from pgrepl.types.json import to_jsonb
-
         if self.items is None:
             return None
         return to_jsonb(self.items) if self.binary else "[" + self.separator.join(self.items) + "]"
@@ -364,7 +359,7 @@ class _JsonObject:
         self.keys: set[Any] = set()
 
     def add(self, *values: Any) -> None:
-        from pgrepl.expr.functions.json_making import object_key, to_json_text, to_jsonb_tree
+        from pgrepl.expr.functions.documents.json_making import object_key, to_json_text, to_jsonb_tree
 
         key, value = values
         if self.pairs is None:
@@ -389,8 +384,6 @@ class _JsonObject:
         return "field name must not be null" if self.binary else "null value not allowed for object key"
 
     def result(self) -> Any:
-        from pgrepl.types.json import escape_json, sorted_object, to_jsonb
-
         if self.pairs is None:
             return None
         if self.binary:
@@ -401,8 +394,6 @@ class _JsonObject:
 
 
 def _quoted(name: str) -> str:
-    from pgrepl.types.json import escape_json
-
     return escape_json(name)
 
 

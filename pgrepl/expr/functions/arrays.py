@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from random import sample
 from typing import Any
 
-from pgrepl.errors import PgError
-from pgrepl.expr.context import Call
-from pgrepl.expr.functions.registry import Family
+from pgrepl.expr.functions.registry import Call, Family
 from pgrepl.expr.functions.strings import joined
-from pgrepl.types import oids, sizes
+from pgrepl.ground.errors import PgError
+from pgrepl.types import input_checks, oids
 from pgrepl.types.arrays import PgArray, array_of, check_bounds, check_dimensions
 from pgrepl.types.builtin import element_type
 from pgrepl.types.text import write_text
@@ -177,7 +177,7 @@ def array_cat(one: PgArray | None, two: PgArray | None) -> PgArray | None:
     if not one.dims or not two.dims:
         return one if not two.dims else two
     n, m = len(one.dims), len(two.dims)
-    sizes.check_items(len(one.items) + len(two.items))
+    input_checks.check_items(len(one.items) + len(two.items))
     items = (*one.items, *two.items)
     if n == m and one.dims[1:] == two.dims[1:] and one.lbounds[1:] == two.lbounds[1:]:
         return PgArray(one.elemtype, (one.dims[0] + two.dims[0], *one.dims[1:]), one.lbounds, items)
@@ -212,11 +212,11 @@ def array_fill(call: Call, value: Any, dims: PgArray | None, lbounds: PgArray | 
     count = 1
     for size in dims.items:
         if size < 0:
-            raise PgError("54000", f"array size exceeds the maximum allowed ({sizes.MAX_ITEMS})")
+            raise PgError("54000", f"array size exceeds the maximum allowed ({input_checks.MAX_ITEMS})")
         count *= size
-    sizes.check_items(count)
+    input_checks.check_items(count)
     if isinstance(value, (str, bytes)):
-        sizes.check_array((sizes.size_of(value) + sizes.HEADER + 3) // 4 * 4 * count)
+        input_checks.check_array((input_checks.size_of(value) + input_checks.HEADER + 3) // 4 * 4 * count)
     elemtype = element_type(call.type)
     if not dims.items or count == 0:
         return empty(elemtype)
@@ -392,15 +392,11 @@ def trim_array(array: PgArray, count: int) -> PgArray:
 
 @implements("array_shuffle")
 def array_shuffle(array: PgArray) -> PgArray:
-    from random import sample
-
     return _rearranged(array, lambda count: sample(range(count), count))
 
 
 @implements("array_sample")
 def array_sample(array: PgArray, count: int) -> PgArray:
-    from random import sample
-
     size = array.dims[0] if array.dims else 0
     if not 0 <= count <= size:
         raise PgError("22023", f"sample size must be between 0 and {size}")

@@ -8,11 +8,11 @@ import operator
 import zlib
 from collections.abc import Callable
 
-from pgrepl.errors import PgError
 from pgrepl.expr.functions.registry import Family
 from pgrepl.expr.functions.strings import btrim, ltrim, rtrim
-from pgrepl.types import sizes
-from pgrepl.types.encodings import (
+from pgrepl.ground.errors import PgError
+from pgrepl.types import input_checks
+from pgrepl.types.input_checks import (
     SQL_ASCII,
     UTF8,
     bytes_to_text,
@@ -21,7 +21,7 @@ from pgrepl.types.encodings import (
     text_to_bytes,
     untranslatable,
 )
-from pgrepl.types.strings import unhex
+from pgrepl.types.plain import read_escaped, unhex
 
 implements = Family()
 
@@ -30,7 +30,7 @@ implements = Family()
 
 @implements("byteacat")
 def byteacat(one: bytes, two: bytes) -> bytes:
-    sizes.check_request(len(one) + len(two) + sizes.HEADER)
+    input_checks.check_request(len(one) + len(two) + input_checks.HEADER)
     return one + two
 
 
@@ -130,7 +130,10 @@ def bytea_reverse(value: bytes) -> bytes:
 @implements("binary_encode")
 def encode(value: bytes, form: str) -> str:
     name = form.lower()
-    if name in ("hex", "escape", "base64") and len(value) * {"hex": 2, "base64": 1.35}.get(name, 1) > sizes.MAX_BYTES:
+    if (
+        name in ("hex", "escape", "base64")
+        and len(value) * {"hex": 2, "base64": 1.35}.get(name, 1) > input_checks.MAX_BYTES
+    ):
         raise PgError("54000", "result of encoding conversion is too large")
     if name == "hex":
         return value.hex()
@@ -156,8 +159,6 @@ def decode(text: str, form: str) -> bytes:
     if name == "base64":
         return _decode_base64(text)
     if name == "escape":
-        from pgrepl.types.strings import read_escaped
-
         return read_escaped(text)
     raise PgError("22023", f'unrecognized encoding: "{form}"')
 

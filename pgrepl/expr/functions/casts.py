@@ -6,16 +6,15 @@ import math
 from decimal import Decimal
 from typing import Any
 
-from pgrepl.errors import PgError
-from pgrepl.expr.context import Call
-from pgrepl.expr.functions.arithmetic import fit_integer, integer_out_of_range
-from pgrepl.expr.functions.registry import Family
+from pgrepl.expr.functions.numbers.arithmetic import fit_integer, integer_out_of_range
+from pgrepl.expr.functions.registry import Call, Family
+from pgrepl.ground.errors import PgError
 from pgrepl.types import oids
-from pgrepl.types.interval import Interval, fit_interval
 from pgrepl.types.numbers import to_float4
 from pgrepl.types.numeric import INFINITY, NAN, NEGATIVE_INFINITY, fit, read_numeric
-from pgrepl.types.strings import fit_bits, truncate_name
+from pgrepl.types.plain import fit_bits, read_char, truncate_name, write_char
 from pgrepl.types.text import read_text
+from pgrepl.types.times.interval import Interval, fit_interval
 
 implements = Family()
 
@@ -217,15 +216,11 @@ def bpchar_text(value: str) -> str:
 
 @implements("char_text", "char_bpchar")
 def char_text(value: str) -> str:
-    from pgrepl.types.strings import write_char
-
     return write_char(value)
 
 
 @implements("text_char")
 def text_char(value: str) -> str:
-    from pgrepl.types.strings import read_char
-
     return read_char(value)
 
 
@@ -294,21 +289,21 @@ def interval_scale(value: Interval, typmod: int) -> Interval:
 
 @implements("time_scale")
 def time_scale(value: int, typmod: int) -> int:
-    from pgrepl.types.datetime import fit_time
+    from pgrepl.types.times.datetime import fit_time
 
     return fit_time(value, typmod)
 
 
 @implements("timetz_scale")
 def timetz_scale(value: Any, typmod: int) -> Any:
-    from pgrepl.types.datetime import TimeTz, fit_time
+    from pgrepl.types.times.datetime import TimeTz, fit_time
 
     return TimeTz(fit_time(value.usecs, typmod), value.zone)
 
 
 @implements("timestamp_scale", "timestamptz_scale")
 def timestamp_scale(value: int, typmod: int) -> int:
-    from pgrepl.types.datetime import fit_timestamp
+    from pgrepl.types.times.datetime import fit_timestamp
 
     return fit_timestamp(value, typmod)
 

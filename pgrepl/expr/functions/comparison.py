@@ -1,4 +1,7 @@
-"""= <> < <= > >= of all types, btree support functions, and the larger or smaller of two values."""
+"""= <> < <= > >= of all types, btree support functions, and the larger or smaller of two values.
+
+Enum functions: enum_first, enum_last, enum_range.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,16 @@ from collections.abc import Callable
 from struct import pack, unpack
 from typing import Any
 
-from pgrepl.expr.context import Call
-from pgrepl.expr.functions.registry import Family
+from pgrepl.expr.functions.registry import Call, Family
+from pgrepl.ground.errors import PgError
 from pgrepl.types import oids
-from pgrepl.types.dates import END_TIMESTAMP, INFINITY, USECS_PER_DAY
+from pgrepl.types.arrays import PgArray, array_of
+from pgrepl.types.builtin import base_type
+from pgrepl.types.names import format_type
+from pgrepl.types.ranges import compare_multiranges, compare_ranges
+from pgrepl.types.text import read_text
+from pgrepl.types.times.dates import END_TIMESTAMP, INFINITY, USECS_PER_DAY
+from pgrepl.types.user_types import described
 from pgrepl.types.values import (
     Compare,
     bpchar_key,
@@ -95,14 +104,10 @@ def _compared(name: str, compare: Compare) -> None:
 
 
 def _ranges(a: Any, b: Any) -> int:
-    from pgrepl.types.ranges import compare_ranges
-
     return compare_ranges(a, b)
 
 
 def _multiranges(a: Any, b: Any) -> int:
-    from pgrepl.types.ranges import compare_multiranges
-
     return compare_multiranges(a, b)
 
 
@@ -184,7 +189,7 @@ def _date_as_timestamp(days: int) -> int:
 
 def _utc(call: Call, local: int) -> int:
     """A timestamp, taken as local time of the session's time zone and converted to UTC."""
-    from pgrepl.expr.functions.datetime import timestamp_to_timestamptz
+    from pgrepl.expr.functions.times.datetime import timestamp_to_timestamptz
 
     return local if abs(local) >= _BEYOND else timestamp_to_timestamptz(call, local)
 
@@ -273,3 +278,47 @@ def enum_larger(call: Call, a: str, b: str) -> str:
 @implements("enum_smaller", context=True)
 def enum_smaller(call: Call, a: str, b: str) -> str:
     return a if comparer(call.argtypes[0])(a, b) < 0 else b
+
+
+# --- enums ------------------------------------------------------------------------------------------------------------
+
+
+def _labels(call: Call) -> tuple[int, list[str]]:
+    """The enum of the first argument, whose value does not count, and its labels in order."""
+    enum = base_type(call.argtypes[0])
+    known = described(enum)
+    if known is None:
+        raise PgError("0A000", "could not determine actual enum type")
+    return enum, [label.name for label in known.labels]
+
+
+def _end(call: Call, place: int) -> str:
+    enum, labels = _labels(call)
+    if not labels:
+        raise PgError("55000", f"enum {format_type(enum)} contains no values")
+    found: str = read_text(labels[place], enum)  # refuses a new label that is not committed
+    return found
+
+
+@implements("enum_first", context=True)
+def enum_first(call: Call, value: str | None) -> str:
+    return _end(call, 0)
+
+
+@implements("enum_last", context=True)
+def enum_last(call: Call, value: str | None) -> str:
+    return _end(call, -1)
+
+
+@implements("enum_range_all", context=True)
+def enum_range_all(call: Call, value: str | None) -> PgArray:
+    return enum_range_bounds(call, None, None)
+
+
+@implements("enum_range_bounds", context=True)
+def enum_range_bounds(call: Call, lower: str | None, upper: str | None) -> PgArray:
+    """The labels from one to another; NULL stands for the first or the last."""
+    enum, labels = _labels(call)
+    first = 0 if lower is None else labels.index(lower)
+    last = len(labels) - 1 if upper is None else labels.index(upper)
+    return array_of(enum, [read_text(label, enum) for label in labels[first : last + 1]])

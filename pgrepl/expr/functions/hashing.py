@@ -11,13 +11,17 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from pgrepl.errors import PgError
-from pgrepl.expr.context import Call
+from pgrepl.expr.analyse.sorting import default_opclass as class_of
 from pgrepl.expr.functions.casts import chartoi4
-from pgrepl.expr.functions.registry import Family, missing
+from pgrepl.expr.functions.registry import Call, Family, missing
+from pgrepl.ground.errors import PgError
 from pgrepl.types.arrays import PgArray
-from pgrepl.types.builtin import amproc, default_opclass, proc_by_oid
-from pgrepl.types.interval import Interval
+from pgrepl.types.builtin import amproc, base_type, default_opclass, element_type, proc_by_oid
+from pgrepl.types.names import format_type
+from pgrepl.types.network import parse_address
+from pgrepl.types.times.interval import Interval
+from pgrepl.types.user_types import described
+from pgrepl.types.values import interval_key
 
 implements = Family()
 
@@ -160,15 +164,11 @@ def _timetz(value: tuple[int, int], seed: int) -> int:
 
 
 def _interval(value: Interval, seed: int) -> int:
-    from pgrepl.types.values import interval_key
-
     span = interval_key(value) & _MASK64
     return hash_int8(span - (1 << 64) if span >> 63 else span, seed)
 
 
 def _inet(value: str, seed: int) -> int:
-    from pgrepl.types.network import parse_address
-
     address = parse_address(value)
     family = 2 if address.version == 4 else 3
     return hash_bytes(bytes([family, address.bits]) + address.number.to_bytes(address.size // 8, "big"), seed)
@@ -240,9 +240,6 @@ def _array(element: int) -> Hash:
 
 def _enum(typoid: int) -> Hash:
     """The hash of a label's OID, as hashenumextended gives it."""
-    from pgrepl.types.builtin import base_type
-    from pgrepl.types.user_types import described
-
     known = described(base_type(typoid))
     oids_of = {} if known is None else {label.name: label.oid for label in known.labels}
     return lambda value, seed: _int4(oids_of[value], seed)
@@ -250,8 +247,6 @@ def _enum(typoid: int) -> Hash:
 
 def type_hash(typoid: int) -> Hash:
     """The seeded hash function of a type's default operator class."""
-    from pgrepl.expr.opclasses import default_opclass as class_of
-
     found = default_opclass(typoid, HASH_METHOD) or class_of(typoid, HASH_METHOD)
     oid = 0 if found is None else amproc(found.family, found.intype, found.intype, EXTENDED)
     return hash_of_function(oid, typoid)
@@ -261,8 +256,6 @@ def hash_of_function(oid: int, typoid: int) -> Hash:
     """A seeded hash function that returns unsigned numbers."""
     proc = proc_by_oid(oid)
     if proc is None:
-        from pgrepl.types.names import format_type
-
         raise PgError("42883", f"could not identify an extended hash function for type {format_type(typoid)}")
     if proc.src == "hashenumextended":
         return _enum(typoid)
@@ -270,8 +263,6 @@ def hash_of_function(oid: int, typoid: int) -> Hash:
     if known is not None:
         return known
     if proc.src == "hash_array_extended":
-        from pgrepl.types.builtin import element_type
-
         return _array(element_type(typoid))
     raise missing(proc)
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from pgrepl.errors import PgError
 from pgrepl.expr.functions.registry import Family
 from pgrepl.expr.functions.strings import lower
+from pgrepl.ground.errors import PgError
 
 implements = Family()
 

@@ -1,23 +1,194 @@
-"""Functions without a family of their own: uuid, boolean, type names, pg_num_nulls, pg_input_is_valid, pg_sleep."""
+"""Random numbers by PostgreSQL's own generator, so that `setseed()` gives the same sequence here.
+
+Functions without a family of their own: uuid, boolean, type names, pg_num_nulls, pg_input_is_valid, pg_sleep.
+
+The send functions of types: the binary form of values (types/binary.py), texts in the encoding of the client.
+
+XML: which texts are documents.
+
+satisfies_hash_partition: the partition of a row in a hash-partitioned table.
+"""
 
 from __future__ import annotations
 
+import math
+import os
 import re
 import secrets
+from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 from uuid import UUID
+from weakref import WeakKeyDictionary
 
-from pgrepl.errors import PgError
-from pgrepl.expr.context import Call
-from pgrepl.expr.functions.registry import Family
-from pgrepl.interrupts import pause
+from pgrepl.catalog.facts.relation import relation
+from pgrepl.catalog.session.session import Session
+from pgrepl.expr.functions.registry import Call, Family
+from pgrepl.expr.partition_hash import hash_of_class, row_hash
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.interrupts import pause
 from pgrepl.types.arrays import PgArray
-from pgrepl.types.interval import Interval
+from pgrepl.types.binary import sender
+from pgrepl.types.builtin import base_type, type_by_name, type_by_oid
 from pgrepl.types.names import format_type
-from pgrepl.types.numeric import read_numeric, write_numeric
+from pgrepl.types.numbers import write_float8
+from pgrepl.types.numeric import EXACT, display_scale, read_numeric, write_numeric
+from pgrepl.types.plain import is_document
+from pgrepl.types.times.interval import Interval
 
 implements = Family()
+
+_MASK = (1 << 64) - 1
+_NBASE = 10_000
+_DIGITS = 4  # decimal digits in one of base 10,000
+
+
+def _rotated(value: int, by: int) -> int:
+    return ((value << by) | (value >> (64 - by))) & _MASK
+
+
+class Xoroshiro:
+    """The xoroshiro128** generator of pg_prng.c."""
+
+    def __init__(self) -> None:
+        self.seeded = False
+        self._one, self._two = (int.from_bytes(os.urandom(8), "little") | 1 for _ in range(2))
+
+    def seed(self, seed: float) -> None:
+        state = int(((1 << 52) - 1) * seed) & _MASK
+        found = []
+        for _ in range(2):  # splitmix64
+            state = (state + 0x9E3779B97F4A7C15) & _MASK
+            value = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+            value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
+            found.append(value ^ (value >> 31))
+        self._one, self._two = found
+        self.seeded = True
+
+    def bits(self) -> int:
+        """The next 64 random bits."""
+        one, mixed = self._one, self._two ^ self._one
+        value = (_rotated(one * 5 & _MASK, 7) * 9) & _MASK
+        self._one = _rotated(one, 24) ^ mixed ^ (mixed << 16 & _MASK)
+        self._two = _rotated(mixed, 37)
+        return value
+
+    def fraction(self) -> float:
+        return math.ldexp(self.bits() >> 12, -52)
+
+    def normal(self) -> float:
+        one, two = 1.0 - self.fraction(), 1.0 - self.fraction()
+        return math.sqrt(-2.0 * math.log(one)) * math.sin(2.0 * math.pi * two)
+
+    def below(self, limit: int) -> int:
+        """A random integer from 0 to the limit, inclusive."""
+        if limit <= 0:
+            return 0
+        shift = 64 - limit.bit_length()
+        while True:
+            value = self.bits() >> shift
+            if value <= limit:
+                return value
+
+
+_of_sessions: WeakKeyDictionary[Session, Xoroshiro] = WeakKeyDictionary()
+_without_session = Xoroshiro()
+
+
+def _generator(call: Call) -> Xoroshiro:
+    if not call.context.has_session:
+        return _without_session
+    found = _of_sessions.get(call.session)
+    if found is None:
+        found = _of_sessions[call.session] = Xoroshiro()
+    return found
+
+
+def is_seeded(session: Session) -> bool:
+    """Whether the session has called setseed()."""
+    found = _of_sessions.get(session)
+    return found is not None and found.seeded
+
+
+@implements("setseed", context=True)
+def setseed(call: Call, seed: float) -> str:
+    if not -1.0 <= seed <= 1.0:
+        shown = write_float8(seed) if math.isnan(seed) or math.isinf(seed) else f"{seed:g}"
+        raise PgError("22023", f"setseed parameter {shown} is out of allowed range [-1,1]")
+    _generator(call).seed(seed)
+    return ""
+
+
+@implements("drandom", context=True)
+def drandom(call: Call) -> float:
+    return _generator(call).fraction()
+
+
+@implements("drandom_normal", context=True)
+def drandom_normal(call: Call, mean: float, deviation: float) -> float:
+    return deviation * _generator(call).normal() + mean
+
+
+def _check_bounds(low: Decimal | int, high: Decimal | int) -> None:
+    if low > high:
+        raise PgError("22023", "lower bound must be less than or equal to upper bound")
+
+
+@implements("int4random", "int8random", context=True)
+def random_between(call: Call, low: int, high: int) -> int:
+    _check_bounds(low, high)
+    return low + _generator(call).below(high - low)
+
+
+@implements("numeric_random", context=True)
+def numeric_random(call: Call, low: Decimal, high: Decimal) -> Decimal:
+    for value, name in ((low, "lower bound"), (high, "upper bound")):
+        if not value.is_finite():
+            raise PgError("22023", f"{name} cannot be {'NaN' if value.is_nan() else 'infinity'}")
+    _check_bounds(low, high)
+    scale = max(display_scale(low), display_scale(high))
+    length = EXACT.subtract(high, low)
+    offset = _random_numeric(_generator(call), length, scale) if length else Decimal(0)
+    return EXACT.quantize(EXACT.add(low, offset), Decimal(1).scaleb(-scale))
+
+
+def _random_numeric(generator: Xoroshiro, length: Decimal, scale: int) -> Decimal:
+    """A random numeric from 0 to the length, by base-10000 digits (random_var)."""
+    behind = -(-scale // _DIGITS)  # base-10000 digits behind the point
+    unit = Decimal(1).scaleb(-behind * _DIGITS)
+    whole = int(EXACT.divide(length, unit))
+    digits: list[int] = []
+    rest = whole
+    while rest:
+        rest, digit = divmod(rest, _NBASE)
+        digits.insert(0, digit)
+    step: int = 10 ** (-scale % _DIGITS)  # the last digit is a multiple of it
+    first = digits[:4]
+    start = 0
+    for digit in first:
+        start = start * _NBASE + digit
+    while True:
+        if len(first) == len(digits) and step != 1:
+            value = generator.below(start // step) * step
+        else:
+            value = generator.below(start)
+        left = len(digits) - len(first) - (step != 1)
+        while left >= 4:
+            four = generator.below(_NBASE**4 - 1)
+            for _ in range(4):  # the lowest digit comes first
+                four, digit = divmod(four, _NBASE)
+                value = value * _NBASE + digit
+            left -= 4
+        while left > 0:
+            value = value * _NBASE + generator.below(_NBASE - 1)
+            left -= 1
+        if len(digits) > len(first) and step != 1:
+            value = value * _NBASE + generator.below(_NBASE // step - 1) * step
+        if value <= whole:
+            return EXACT.multiply(Decimal(value), unit)
+
+
+# --- misc -------------------------------------------------------------------------------------------------------------
 
 
 @implements("gen_random_uuid")
@@ -79,8 +250,6 @@ def pg_typeof(call: Call, value: Any) -> int:
 
 @implements("pg_basetype")
 def pg_basetype(typoid: int) -> int | None:
-    from pgrepl.types.builtin import base_type, type_by_oid
-
     return base_type(typoid) if type_by_oid(typoid) is not None else None
 
 
@@ -90,7 +259,6 @@ def oidvectortypes(vector: PgArray) -> str:
 
 
 def _input_error(call: Call, text: str, name: str) -> PgError | None:
-    from pgrepl.types.builtin import type_by_name
     from pgrepl.types.text import read_text
 
     typmod = -1
@@ -181,3 +349,60 @@ def pg_size_bytes(text: str) -> int:
     if not -(1 << 63) <= size < 1 << 63:
         raise PgError("22003", "bigint out of range")
     return size
+
+
+# --- sending ----------------------------------------------------------------------------------------------------------
+
+
+_SOURCES = """
+    array_send anyarray_send anycompatiblearray_send bit_send boolsend bpcharsend byteasend charsend cidr_send cidsend
+    cstring_send date_send enum_send float4send float8send inet_send int2send int2vectorsend int4send int8send
+    interval_send json_send jsonb_send jsonpath_send macaddr8_send macaddr_send multirange_send namesend numeric_send
+    oidsend oidvectorsend pg_lsn_send pg_node_tree_send pg_snapshot_send range_send record_send regclasssend
+    regcollationsend regconfigsend regdictionarysend regnamespacesend regoperatorsend regopersend regproceduresend
+    regprocsend regrolesend regtypesend textsend tidsend time_send timestamp_send timestamptz_send timetz_send
+    txid_snapshot_send unknownsend uuid_send varbit_send varcharsend void_send xid8send xidsend xml_send
+""".split()
+
+
+@implements(*_SOURCES, context=True)
+def send(call: Call, value: Any) -> bytes:
+    return sender(call.argtypes[0], call.style.encoding)(value)
+
+
+# --- xml --------------------------------------------------------------------------------------------------------------
+
+
+implements("xml_is_well_formed_document")(is_document)
+
+
+# --- hash partitions --------------------------------------------------------------------------------------------------
+
+
+@implements("satisfies_hash_partition", context=True)
+def satisfies_hash_partition(call: Call, parent: int | None, *rest: Any) -> bool | None:
+    """Whether a row with these key values belongs to the partition with this modulus and remainder."""
+    return _satisfies(call, parent, *rest)
+
+
+def _satisfies(call: Call, parent: int | None, modulus: int | None, remainder: int | None, *values: Any) -> bool | None:
+    if parent is None or modulus is None or remainder is None:
+        return None
+    if modulus <= 0:
+        raise PgError("22023", "modulus for hash partition must be an integer value greater than zero")
+    if remainder < 0:
+        raise PgError("22023", "remainder for hash partition must be an integer value greater than or equal to zero")
+    if remainder >= modulus:
+        raise PgError("22023", "remainder for hash partition must be less than modulus")
+    key = call.context.hash_classes(parent)
+    if key is None:
+        name = relation(call.session, parent).name
+        raise PgError("22023", f'"{name}" is not a hash partitioned table')
+    given: Sequence[Any] = tuple(values[0].items) if call.variadic else values
+    if len(given) != len(key):
+        raise PgError(
+            "22023",
+            f"number of partitioning columns ({len(key)}) does not match number of partition keys provided "
+            f"({len(given)})",
+        )
+    return row_hash([hash_of_class(*column) for column in key], given) % modulus == remainder

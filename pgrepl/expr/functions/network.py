@@ -5,8 +5,8 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 
-from pgrepl.errors import PgError
 from pgrepl.expr.functions.registry import Family
+from pgrepl.ground.errors import PgError
 from pgrepl.types.network import Address, address_text, inet_text, parse_address
 
 implements = Family()

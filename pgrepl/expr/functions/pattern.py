@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from pgrepl.errors import PgError
 from pgrepl.expr.functions.registry import Family
 from pgrepl.expr.functions.strings import in_sql_function, joined
-from pgrepl.types import oids, sizes
+from pgrepl.ground.errors import PgError
+from pgrepl.types import input_checks, oids
 from pgrepl.types.arrays import PgArray, array_of
 from pgrepl.types.regex.matching import Found, Regex, compile_regex
 
@@ -196,7 +196,7 @@ def _replace(text: str, pattern: str, new: str, options: str, start: int, number
     parts = _replacement(new)
     regex = compile_regex(pattern, options)
     finder = regex.finder(text)
-    large = len(text) * (len(new) + 1) > sizes.MAX_BYTES
+    large = len(text) * (len(new) + 1) > input_checks.MAX_BYTES
     if finder is not None and not large and number == 0 and start == 1 and len(parts) == 1:
         return finder.sub(new.replace("\\", "\\\\"), text)
     out = []

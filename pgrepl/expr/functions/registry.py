@@ -1,4 +1,6 @@
-"""The register of functions: a module's `Family` maps pg_proc.prosrc to implementations.
+"""The runtime context of expressions: the session, the text style, and what one function call can ask about itself.
+
+The register of functions: a module's `Family` maps pg_proc.prosrc to implementations.
 
     implements = Family()
 
@@ -13,11 +15,107 @@ a row has several columns. Functions that PostgreSQL writes in SQL are keyed by 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from pgrepl.errors import PgError
-from pgrepl.types.builtin import SQL, Proc
+from pgrepl.catalog.facts.routines import routine
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.ground.memory import Meter
+from pgrepl.types.builtin import SQL, Proc, proc_by_oid
 from pgrepl.types.names import format_type
+from pgrepl.types.style import DEFAULT_STYLE, TextStyle
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.expr.tree import Column
+
+
+class Context:
+    """The runtime context of one statement's expressions. Without a session only functions that need no catalog run."""
+
+    def __init__(self, session: Session | None = None, style: TextStyle | None = None) -> None:
+        self._session = session
+        self._style = style
+        self._meter: Meter | None = None
+        self.domain_tests: dict[Any, Any] = {}  # the compiled constraints of domains (domains.py)
+
+    @property
+    def meter(self) -> Meter:
+        """The meter of the memory that the statement's rows use."""
+        if self._meter is None:
+            limit = self._session.settings.value("pgrepl.memory_limit") if self._session is not None else 0
+            self._meter = Meter(int(limit) << 10)
+        return self._meter
+
+    @property
+    def session(self) -> Session:
+        assert self._session is not None, "this expression needs a session"
+        return self._session
+
+    @property
+    def has_session(self) -> bool:
+        return self._session is not None
+
+    def catalog_function(self, source: str) -> tuple[Callable[..., Any], bool] | None:
+        """The implementation of a function that only the catalog can answer, and whether it takes the `Call`."""
+        return None if self._session is None else self._session.hooks.catalog_function(source)
+
+    def proc(self, oid: int) -> Proc | None:
+        """A function by its OID; without a session only built-in ones are known."""
+        return proc_by_oid(oid) if self._session is None else routine(self._session, oid)
+
+    def hash_classes(self, parent: int) -> tuple[tuple[int, int], ...] | None:
+        """Operator classes and types of a hash-partitioned table's key; None: the table is not hash-partitioned."""
+        from pgrepl.expr.catalog_trees import partition_key
+
+        key = partition_key(self.session, parent)
+        if key is None or key.strategy != "h":
+            return None
+        return tuple((column.opclass, column.type) for column in key.columns)
+
+    @property
+    def style(self) -> TextStyle:
+        """The settings that output functions depend on, read when the statement first needs them."""
+        if self._style is None:
+            self._style = DEFAULT_STYLE if self._session is None else self._session.text_style
+        return self._style
+
+    @property
+    def now(self) -> int:
+        """Start of the transaction, microseconds since 2000-01-01."""
+        from pgrepl.types.times.datetime_decoding import current_usecs
+
+        return current_usecs(self.style)
+
+    @property
+    def statement_now(self) -> int:
+        """Start of the statement, in the same unit; that of the transaction on an executor."""
+        return self.now if self._session is None else self._session.transaction.statement_now
+
+
+@frozen
+class Call:
+    """One call of a function: what an implementation may need besides the argument values."""
+
+    context: Context
+    argtypes: tuple[int, ...]  # the actual types, where the declared ones are polymorphic
+    type: int
+    collation: int = 0
+    variadic: bool = False  # the last argument was given as VARIADIC array
+    columns: tuple[Column, ...] | None = None  # of the column definition list in FROM
+    atomic: bool = True  # a procedure must not end the transaction
+
+    @property
+    def session(self) -> Session:
+        return self.context.session
+
+    @property
+    def style(self) -> TextStyle:
+        return self.context.style
+
+
+# --- registry ---------------------------------------------------------------------------------------------------------
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -7,15 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, AnyStr
 
-from pgrepl.errors import PgError
-from pgrepl.expr.context import Call
-from pgrepl.expr.functions.registry import Family
-from pgrepl.types import oids, sizes
+from pgrepl.expr.functions.registry import Call, Family
+from pgrepl.ground.errors import PgError
+from pgrepl.types import input_checks, oids
 from pgrepl.types.text import write_text
 
 implements = Family()
 
-_LARGE = sizes.MAX_BYTES // sizes.CHAR_BYTES  # characters that could be too many bytes
+_LARGE = input_checks.MAX_BYTES // input_checks.CHAR_BYTES  # characters that could be too many bytes
 
 
 def as_text(call: Call, value: Any, typoid: int) -> str:
@@ -30,7 +29,7 @@ def as_text(call: Call, value: Any, typoid: int) -> str:
 @implements("textcat")
 def textcat(one: str, two: str) -> str:
     if len(one) + len(two) > _LARGE:
-        sizes.check_request(sizes.size_of(one) + sizes.size_of(two) + sizes.HEADER)
+        input_checks.check_request(input_checks.size_of(one) + input_checks.size_of(two) + input_checks.HEADER)
     return one + two
 
 
@@ -75,8 +74,8 @@ def joined(texts: list[str], separator: str = "") -> str:
         size = 0
         for number, text in enumerate(texts):
             for each in (separator, text) if number else (text,):
-                more = sizes.size_of(each)
-                sizes.check_enlarge(size, more)
+                more = input_checks.size_of(each)
+                input_checks.check_enlarge(size, more)
                 size += more
     return separator.join(texts)
 
@@ -138,13 +137,13 @@ def initcap(text: str) -> str:
 
 @implements("lpad")
 def lpad(text: str, length: int, fill: str) -> str:
-    sizes.check_length(length * sizes.CHAR_BYTES)
+    input_checks.check_length(length * input_checks.CHAR_BYTES)
     return _padding(text, length, fill) + text[: max(length, 0)]
 
 
 @implements("rpad")
 def rpad(text: str, length: int, fill: str) -> str:
-    sizes.check_length(length * sizes.CHAR_BYTES)
+    input_checks.check_length(length * input_checks.CHAR_BYTES)
     return text[: max(length, 0)] + _padding(text, length, fill)
 
 
@@ -234,8 +233,8 @@ def textpos(text: str, part: str) -> int:
 
 @implements("translate")
 def translate(text: str, old: str, new: str) -> str:
-    if len(text) > _LARGE // sizes.CHAR_BYTES:
-        sizes.check_length(sizes.size_of(text) * sizes.CHAR_BYTES)
+    if len(text) > _LARGE // input_checks.CHAR_BYTES:
+        input_checks.check_length(input_checks.size_of(text) * input_checks.CHAR_BYTES)
     table: dict[int, str | None] = {}
     for position, char in enumerate(old):
         table.setdefault(ord(char), new[position] if position < len(new) else None)
@@ -246,7 +245,9 @@ def translate(text: str, old: str, new: str) -> str:
 def replace_text(text: str, old: str, new: str) -> str:
     if len(text) * (len(new) + 1) > _LARGE and old:
         count = text.count(old)
-        sizes.check_repeated(sizes.size_of(text) - count * sizes.size_of(old), sizes.size_of(new), count)
+        input_checks.check_repeated(
+            input_checks.size_of(text) - count * input_checks.size_of(old), input_checks.size_of(new), count
+        )
     return text.replace(old, new) if old else text
 
 
@@ -271,7 +272,7 @@ def chr_(code: int) -> str:
 @implements("repeat")
 def repeat(text: str, count: int) -> str:
     if count > 0 and len(text) * count > _LARGE:
-        sizes.check_length(len(text.encode()) * count)
+        input_checks.check_length(len(text.encode()) * count)
     return text * max(count, 0)
 
 

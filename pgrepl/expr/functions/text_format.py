@@ -5,13 +5,13 @@ from __future__ import annotations
 import unicodedata
 from typing import Any
 
-from pgrepl.errors import PgError
-from pgrepl.expr.context import Call
-from pgrepl.expr.functions.registry import Family
+from pgrepl.expr.functions.registry import Call, Family
 from pgrepl.expr.functions.strings import as_text, joined
-from pgrepl.sql import quote
-from pgrepl.types import oids, sizes
+from pgrepl.ground.errors import PgError
+from pgrepl.sql import keywords
+from pgrepl.types import input_checks, oids
 from pgrepl.types.arrays import PgArray, array_of
+from pgrepl.types.numbers import read_int4
 from pgrepl.types.text import write_text
 
 implements = Family()
@@ -21,29 +21,29 @@ implements = Family()
 
 @implements("quote_ident")
 def quote_ident(name: str) -> str:
-    return quote.quote_identifier(name)
+    return keywords.quote_identifier(name)
 
 
 @implements("quote_literal")
 def quote_literal(text: str) -> str:
-    if len(text) > sizes.MAX_BYTES >> 3:
-        sizes.check_request(2 * sizes.size_of(text) + 3 + sizes.HEADER)
-    return quote.quote_literal(text)
+    if len(text) > input_checks.MAX_BYTES >> 3:
+        input_checks.check_request(2 * input_checks.size_of(text) + 3 + input_checks.HEADER)
+    return keywords.quote_literal(text)
 
 
 @implements("quote_nullable")
 def quote_nullable(text: str | None) -> str:
-    return "NULL" if text is None else quote.quote_literal(text)
+    return "NULL" if text is None else keywords.quote_literal(text)
 
 
 @implements("quote_literal(anyelement)", context=True)
 def quote_literal_any(call: Call, value: Any) -> str:
-    return quote.quote_literal(as_text(call, value, call.argtypes[0]))
+    return keywords.quote_literal(as_text(call, value, call.argtypes[0]))
 
 
 @implements("quote_nullable(anyelement)", context=True)
 def quote_nullable_any(call: Call, value: Any) -> str:
-    return "NULL" if value is None else quote.quote_literal(as_text(call, value, call.argtypes[0]))
+    return "NULL" if value is None else keywords.quote_literal(as_text(call, value, call.argtypes[0]))
 
 
 @implements("parse_ident")
@@ -204,8 +204,8 @@ class _Specifier:
         text = _converted(kind, *arguments.take(position), arguments.style)
         if width < 0:
             left, width = True, -width
-        if width > sizes.MAX_BYTES >> 1:
-            sizes.check_enlarge(sum(map(sizes.size_of, out)), width - len(text))
+        if width > input_checks.MAX_BYTES >> 1:
+            input_checks.check_enlarge(sum(map(input_checks.size_of, out)), width - len(text))
         out.append(text.ljust(width) if left else text.rjust(width))
         return self.at + 1
 
@@ -216,8 +216,6 @@ class _Specifier:
 
 
 def _width(arguments: _Arguments, position: int) -> int:
-    from pgrepl.types.numbers import read_int4
-
     value, typoid = arguments.take(position)
     if value is None:
         return 0
@@ -234,8 +232,8 @@ def _converted(kind: str, value: Any, typoid: int, style: Any) -> str:
         return "NULL" if kind == "L" else ""
     text = write_text(value, typoid, style)
     if kind == "I":
-        return quote.quote_identifier(text)
-    return quote.quote_literal(text) if kind == "L" else text
+        return keywords.quote_identifier(text)
+    return keywords.quote_literal(text) if kind == "L" else text
 
 
 # ------------------------------------------------------------------------------------------------------------- Unicode

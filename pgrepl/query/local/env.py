@@ -1,14 +1,34 @@
 """The environment of a running expression: the rows joined so far, values computed over a group or a window, and the
-environment of the outer query."""
+environment of the outer query.
+
+A list of rows that is filled while it is read, once for all readers.
+
+The outer queries on whose rows a query depends. Its own rows stay the same as long as the row of the nearest of
+those does, and are kept with that row's `Env`: computed on first use, and dropped with it.
+
+    SELECT id, (WITH c AS (SELECT o.id) SELECT (SELECT id FROM c)) FROM orders o
+                                                ^^^^^^^^^^^^^^^^ names nothing of `orders`, but c does
+
+A level counts environments outwards from the one in which a query runs: 0 is the row for which it runs; None: it
+depends on no row.
+
+Sorting by several keys, each with a type's own order (`types.values`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
 from pgrepl.expr import tree
-from pgrepl.frozen import frozen
+from pgrepl.expr.analyse.sorting import ordering_operator
+from pgrepl.expr.tree import Query, RteKind
+from pgrepl.expr.walk import query_exprs, subqueries, walk
+from pgrepl.ground.frozen import frozen
+from pgrepl.types import oids
+from pgrepl.types.builtin import base_type, operator_by_oid
+from pgrepl.types.values import comparer, order_key
 
 Row = tuple[Any, ...]
 Combination = list[Any]  # the row of each range table entry by its number; None: nothing joined
@@ -53,3 +73,162 @@ class Slot(tree.Typed):
     """A value computed beforehand: env.computed[number]."""
 
     number: int = field(default=0)
+
+
+# --- lazy rows --------------------------------------------------------------------------------------------------------
+
+
+Item = TypeVar("Item")
+
+
+class LazyRows(Generic[Item]):
+    """Rows that are computed on first use and kept for all readers."""
+
+    def __init__(self, source: Iterable[Item]) -> None:
+        self._source = iter(source)
+        self._known: list[Item] = []
+        self._ended = False
+
+    def __iter__(self) -> Iterator[Item]:
+        position = 0
+        while True:
+            if position == len(self._known):
+                if self._ended:
+                    return
+                try:
+                    item = next(self._source)
+                except StopIteration:
+                    self._ended = True
+                    return
+                self._known.append(item)
+            yield self._known[position]
+            position += 1
+
+
+# --- dependence -------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Ctes:
+    """The WITH queries of a query, by name, and the level that each depends on; `outer` has those of the outer
+    query."""
+
+    outer: Ctes | None = None
+    runs: dict[str, Run] = field(default_factory=dict)
+    levels: dict[str, int | None] = field(default_factory=dict)
+
+    def above(self, levelsup: int) -> Ctes:
+        scope = self
+        for _ in range(levelsup):
+            assert scope.outer is not None
+            scope = scope.outer
+        return scope
+
+    def find(self, name: str, levelsup: int) -> Run:
+        return self.above(levelsup).runs[name]
+
+
+def nearest_level(query: Query, ctes: Ctes) -> int | None:
+    """The nearest level that a query depends on; `ctes` are the WITH queries of the query around it."""
+    return min(_levels(query, ctes, 0), default=None)
+
+
+def _levels(query: Query, ctes: Ctes, depth: int) -> Iterator[int]:
+    for entry in query.rtable:
+        if entry.kind is RteKind.CTE and entry.cte is not None and entry.cte_levelsup > depth:
+            up = entry.cte_levelsup - depth - 1
+            needed = ctes.above(up).levels[entry.cte]
+            if needed is not None:
+                yield up + needed
+    for expr in query_exprs(query):
+        for node in walk(expr):
+            if isinstance(node, (tree.Var, tree.Aggref, tree.GroupingFunc)) and node.levelsup > depth:
+                yield node.levelsup - depth - 1
+            elif isinstance(node, tree.SubLink) and node.query is not None:
+                yield from _levels(node.query, ctes, depth + 1)
+    for nested in subqueries(query):
+        yield from _levels(nested, ctes, depth + 1)
+
+
+def times_read(query: Query, name: str, depth: int = 0) -> int:
+    """The number of times that one run of this query reads a WITH query of the query `depth` levels above; 2: perhaps
+    more than once."""
+    times = 0
+    for entry in query.rtable:
+        if entry.kind is RteKind.CTE and entry.cte == name and entry.cte_levelsup == depth:
+            times += 1
+        elif entry.subquery is not None:
+            times += times_read(entry.subquery, name, depth + 1) * (2 if entry.lateral else 1)
+    for cte in query.ctes:
+        times += times_read(cte.query, name, depth + 1) * (2 if cte.recursive else 1)
+    for expr in query_exprs(query):
+        for node in walk(expr):
+            if isinstance(node, tree.SubLink) and node.query is not None:
+                times += times_read(node.query, name, depth + 1) * 2
+    return min(times, 2)
+
+
+def kept(run: Run, level: int | None) -> Run:
+    """The rows of a query that depends on a level, computed once for each environment of that level."""
+    place = object()
+
+    def rows(env: Env) -> Iterable[Row]:
+        memory = env.memory(level)
+        found: LazyRows[Any] | None = memory.get(place)
+        if found is None:
+            found = memory[place] = LazyRows(run(env))
+        return found
+
+    return rows
+
+
+# --- sorting ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SortKey:
+    """One sort key: its value, the < or > operator that sorts it, and the place of NULLs."""
+
+    value: Callable[[Any], Any]
+    sortop: int
+    nulls_first: bool
+    typoid: int  # of the value
+
+    @property
+    def type(self) -> int:
+        """The type whose order the operator has; an enum's is its own."""
+        operator = operator_by_oid(self.sortop)
+        declared = operator.left if operator is not None else 0
+        return base_type(self.typoid) if declared == oids.ANYENUM else declared
+
+    @property
+    def downwards(self) -> bool:
+        found = ordering_operator(self.sortop)
+        return found is not None and found.descending
+
+
+def sort(items: Iterable[Item], keys: Sequence[SortKey]) -> list[Item]:
+    """A stable sort, the last key first."""
+    found = list(items)
+    for key in reversed(keys):
+        value, order = key.value, order_key(key.type)
+        nulls = [item for item in found if value(item) is None]
+        others = [item for item in found if value(item) is not None]
+        if order is None:
+            others.sort(key=value, reverse=key.downwards)
+        else:
+            others.sort(key=lambda item, value=value, order=order: order(value(item)), reverse=key.downwards)  # type: ignore[misc]
+        found = nulls + others if key.nulls_first else others + nulls
+    return found
+
+
+def same_keys(keys: Sequence[SortKey], one: Any, two: Any) -> bool:
+    """Whether neither sorts before the other."""
+    for key in keys:
+        a, b = key.value(one), key.value(two)
+        if a is None or b is None:
+            if a is not b:
+                return False
+        elif comparer(key.type)(a, b):
+            return False
+    return True

@@ -2,28 +2,31 @@
 subqueries (`SubLink`) and the places (`Slot`) where this room puts aggregates, window functions and grouped values.
 
 Methods that need a whole subquery are abstract here: `execute` fills them in.
+
+DISTINCT, ORDER BY, LIMIT over the rows of a query's targets, and the removal of junk columns.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import cached_property
+from itertools import islice
 from typing import Any, Protocol
 
-from pgrepl.errors import unsupported
-from pgrepl.expr import evaluate, tree
-from pgrepl.expr.context import Context
-from pgrepl.expr.range_table import TABLEOID
-from pgrepl.expr.tree import Expr, Query, Rte, RteKind
+from pgrepl.expr import tree
+from pgrepl.expr.analyse.lookup import TABLEOID
+from pgrepl.expr.evaluate import evaluate
+from pgrepl.expr.functions.registry import Context
+from pgrepl.expr.tree import Expr, Query, Rte, RteKind, SortGroup
 from pgrepl.expr.walk import is_volatile, rewrite
-from pgrepl.instrument import Instrumentation
-from pgrepl.query.bounds import Bounds, bounds_of
-from pgrepl.query.columns import fetched, used_columns
-from pgrepl.query.local.dependence import Ctes
-from pgrepl.query.local.env import Compiled, Env, Row, Run, Slot
-from pgrepl.query.tables import SETTLED, is_user_table, system_value
-from pgrepl.types.record import Record
+from pgrepl.ground.errors import PgError, unsupported
+from pgrepl.ground.memory import Instrumentation, counted
+from pgrepl.query.local.env import Compiled, Ctes, Env, Row, Run, Slot, SortKey, same_keys, sort
+from pgrepl.query.reads import Bounds, bounds_of, fetched, used_columns
+from pgrepl.query.shape import SETTLED, is_user_table, system_value
+from pgrepl.types.style import Record
+from pgrepl.types.values import first_of_each, row_hash_form
 
 
 def _is_volatile(query: Query | None) -> bool:
@@ -80,7 +83,7 @@ class Evaluator(ABC):
 
     def node(self, step: Hashable) -> Instrumentation | None:
         """The counter of a step's rows, for EXPLAIN ANALYZE; None: rows are not counted. A step is the set of relations
-        that are joined in it, or a name (statements/explain_plan.py)."""
+        that are joined in it, or a name (statements/explaining/plan.py)."""
         instruments = self.context.session.instruments if self.context.has_session else None
         return None if instruments is None else instruments.of(self.query, step)
 
@@ -277,3 +280,89 @@ def _settled(varno: int, up: int, relid: int, attnum: int) -> Compiled:
         return None if env.rows[varno] is None else value
 
     return column
+
+
+# --- finish -----------------------------------------------------------------------------------------------------------
+
+
+class Finish:
+    """The last steps of a query. Rows have a value for each target, at its place, and perhaps values of the caller
+    behind."""
+
+    def __init__(self, query: Query, evaluator: Evaluator) -> None:
+        place = {t.resno: i for i, t in enumerate(query.targets)}
+        types = {t.resno: t.expr.type for t in query.targets}
+        self._keep = [place[t.resno] for t in query.targets if not t.junk]
+        self._everything = len(self._keep) == len(query.targets)
+        self._order = _keys(query.sort, place, types)
+        self._distinct = None if query.distinct is None else _keys(query.distinct, place, types)
+        # DISTINCT ON keeps the first row in the query's order; DISTINCT goes by a sorted Unique
+        self._distinct_order = self._order if query.distinct_on and self._order else self._distinct
+        self._limit, self._offset = evaluator.compile_optional(query.limit), evaluator.compile_optional(query.offset)
+        self._ties = self._order if query.with_ties else None
+        self._nodes = {step: evaluator.node(step) for step in ("unique", "sort", "limit")}
+
+    def ordered(self, rows: Iterable[Row]) -> Iterable[Row]:
+        """DISTINCT and ORDER BY."""
+        if self._distinct is not None:
+            keys, found = self._distinct, rows
+            rows = counted(self._nodes["unique"], lambda: _unique(sort(found, self._distinct_order or ()), keys))
+        return counted(self._nodes["sort"], lambda: sort(rows, self._order)) if self._order else rows
+
+    def wanted(self, env: Env) -> int | None:
+        """The number of rows that LIMIT and OFFSET need; None: all, or as many as there are ties."""
+        limit, offset = self._limit(env), self._offset(env)
+        return None if limit is None or self._ties else max(limit, 0) + max(offset or 0, 0)
+
+    def limited(self, rows: Iterable[Row], env: Env) -> Iterable[Row]:
+        """Apply LIMIT and OFFSET, and drop junk columns."""
+        offset, limit = self._offset(env), self._limit(env)
+        if offset is not None or limit is not None:
+            found = rows
+            rows = counted(self._nodes["limit"], lambda: _limited(found, offset, limit, self._ties))
+        return rows if self._everything else (tuple([row[i] for i in self._keep]) for row in rows)
+
+
+def _keys(groups: Iterable[SortGroup], place: dict[int, int], types: dict[int, int]) -> list[SortKey]:
+    return [
+        SortKey(lambda row, i=place[g.resno]: row[i], g.sortop, g.nulls_first, types[g.resno])  # type: ignore[misc]
+        for g in groups
+    ]
+
+
+def _unique(rows: Iterable[Row], keys: list[SortKey]) -> list[Row]:
+    form = row_hash_form(key.type for key in keys)
+    return first_of_each(rows, lambda row: form([key.value(row) for key in keys]))
+
+
+def _limited(found: Iterable[Row], offset: Any, limit: Any, ties: list[SortKey] | None) -> Iterable[Row]:
+    """The rows within LIMIT and OFFSET. Rows behind the limit are not computed, except the first that is no tie."""
+    if offset is not None and offset < 0:
+        raise PgError("2201X", "OFFSET must not be negative")
+    if limit is not None and limit < 0:
+        raise PgError("2201W", "LIMIT must not be negative")
+    if limit is None and not offset:
+        return found
+    first = offset or 0
+    if limit is None:
+        return _after(found, first)
+    if not ties or not limit:
+        return islice(found, min(first, MOST), min(first + limit, MOST))
+    return _with_ties(_after(found, first), limit, ties)
+
+
+MOST = 2**63 - 1  # rows that islice can count
+
+
+def _after(found: Iterable[Row], first: int) -> Iterator[Row]:
+    return islice(found, first, None)
+
+
+def _with_ties(rows: Iterable[Row], limit: int, ties: list[SortKey]) -> Iterator[Row]:
+    last: Row = ()
+    for number, row in enumerate(rows):
+        if number >= limit and not same_keys(ties, last, row):
+            return
+        if number < limit:
+            last = row
+        yield row

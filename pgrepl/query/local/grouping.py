@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from pgrepl.expr import evaluate, tree
+from pgrepl.expr import tree
+from pgrepl.expr.evaluate import evaluate
 from pgrepl.expr.tree import Expr, Query
 from pgrepl.expr.walk import lookup, query_exprs, rewrite, walk_deep, with_levels
-from pgrepl.query.local.env import Compiled, Env, Slot
+from pgrepl.query.local.env import Compiled, Env, Slot, SortKey, sort
 from pgrepl.query.local.evaluator import Evaluator
-from pgrepl.query.local.sorting import SortKey, sort
 from pgrepl.query.shape import aggregates, at_home
 from pgrepl.types.values import first_of_each, order_key, row_hash_form
 

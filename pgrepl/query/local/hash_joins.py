@@ -8,11 +8,9 @@ from itertools import chain
 from typing import Any
 
 from pgrepl.expr.tree import Expr
-from pgrepl.query.local.env import Combination, Env
+from pgrepl.query.local.env import Combination, Env, LazyRows
 from pgrepl.query.local.evaluator import Evaluator
-from pgrepl.query.local.join_order import passing
-from pgrepl.query.local.join_plan import Equality, JoinPlan, Keyed, counted_plan, equality, is_changeable
-from pgrepl.query.local.lazy_rows import LazyRows
+from pgrepl.query.local.join_plan import Equality, JoinPlan, Keyed, counted_plan, equality, is_changeable, passing
 from pgrepl.query.local.scans import FEW, READS
 from pgrepl.types.values import as_it_is, hash_form
 

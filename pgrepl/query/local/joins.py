@@ -12,15 +12,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from pgrepl.errors import PgError
 from pgrepl.expr.tree import Expr, Join, Query, RangeRef, Rte, RteKind
 from pgrepl.expr.walk import is_volatile, varnos
-from pgrepl.query.bounds import conjuncts
-from pgrepl.query.local.dependence import nearest_level
-from pgrepl.query.local.env import Combination, Env, Row, Scan
+from pgrepl.ground.errors import PgError
+from pgrepl.query.local.env import Combination, Env, Row, Scan, nearest_level
 from pgrepl.query.local.evaluator import Evaluator
 from pgrepl.query.local.hash_joins import inner_join, merged, outer_join
-from pgrepl.query.local.join_order import next_operand, passing, smallest_operand, usual_rows
 from pgrepl.query.local.join_plan import (
     Condition,
     Equality,
@@ -30,10 +27,15 @@ from pgrepl.query.local.join_plan import (
     equality,
     equality_of,
     is_changeable,
+    next_operand,
+    passing,
     relations_of,
+    smallest_operand,
+    usual_rows,
     varies,
 )
 from pgrepl.query.local.scans import READS, KeyedRows
+from pgrepl.query.reads import conjuncts
 from pgrepl.sql.nodes import JoinType
 from pgrepl.types.values import hash_form
 

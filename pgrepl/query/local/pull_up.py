@@ -15,12 +15,12 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from pgrepl.expr import tree
-from pgrepl.expr.analyze import analyze_query
+from pgrepl.expr.analyse.analyze import analyze_query
 from pgrepl.expr.tree import Expr, Join, Query, RangeRef, Rte, RteKind, SetOperation
 from pgrepl.expr.walk import is_volatile, map_children, map_parts, varnos, walk_deep, with_levels
-from pgrepl.frozen import replace
-from pgrepl.query.bounds import conjuncts
-from pgrepl.query.local.join_removal import Columns, used_columns, without_useless_joins
+from pgrepl.ground.frozen import replace
+from pgrepl.query.local.join_plan import Columns, used_columns, without_useless_joins
+from pgrepl.query.reads import conjuncts
 from pgrepl.query.shape import is_simple
 from pgrepl.query.system import views
 from pgrepl.sql.nodes import BoolOp, JoinType
@@ -28,8 +28,8 @@ from pgrepl.types import oids
 from pgrepl.types.builtin import operator_by_oid, proc_by_oid
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
-    from pgrepl.catalog.system import SystemColumn
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.catalog.store.system import SystemColumn
 
 
 def pulled_up(session: Session, query: Query) -> Query:

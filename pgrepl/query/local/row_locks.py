@@ -16,21 +16,19 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.lock_modes import ROW_MODES, LockKind, RelationMode, RowMode
-from pgrepl.catalog.lock_table import LockRequest
-from pgrepl.catalog.locks import LockNotAvailable, Wait
-from pgrepl.catalog.relation import relation
-from pgrepl.errors import PgError
-from pgrepl.expr.range_table import TABLEOID
+from pgrepl.catalog.facts.relation import relation
+from pgrepl.catalog.locks.lock_table import ROW_MODES, LockKind, LockRequest, RelationMode, RowMode
+from pgrepl.catalog.locks.locks import LockNotAvailable, Wait
+from pgrepl.expr.analyse.lookup import TABLEOID
 from pgrepl.expr.tree import PLACE, Column, Join, PinnedRow, Query, RangeRef, RowMark, Rte, Target, Var
-from pgrepl.frozen import frozen
-from pgrepl.query.shape import is_simple
-from pgrepl.query.tables import is_user_table
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.query.shape import is_simple, is_user_table
 from pgrepl.sql.nodes import JoinType
 from pgrepl.types import oids
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
     from pgrepl.rows.locking import Newer, Standing
 
 Row = tuple[Any, ...]
@@ -210,7 +208,7 @@ class RowLocker:
 
 def pinned_at(session: Session, query: Query, path: Sequence[int], row: PinnedRow | None) -> Query:
     """The query in which a table has this row alone; None: it has none."""
-    from pgrepl.rows.routing import converter
+    from pgrepl.rows.checks_table import converter
 
     varno = path[0]
     entry = query.rtable[varno - 1]

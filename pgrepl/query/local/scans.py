@@ -1,34 +1,76 @@
-"""The rows of one range table entry."""
+"""TABLESAMPLE: which rows of a table are read.
+
+The rows of one range table entry.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, zip_longest
-from typing import Any
+from random import Random
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pgrepl.catalog import store
-from pgrepl.catalog.relation import relation
-from pgrepl.catalog.session import Session
-from pgrepl.catalog.system import SystemRelation
-from pgrepl.catalog.tables import pg_sequence
-from pgrepl.errors import PgError, unsupported
-from pgrepl.expr.analyze import analyze_query
-from pgrepl.expr.casts import is_binary_coercible
+from pgrepl.catalog.facts.relation import relation
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store import store
+from pgrepl.catalog.store.system import SystemRelation
+from pgrepl.catalog.store.tables import pg_sequence
+from pgrepl.expr.analyse.analyze import analyze_query
+from pgrepl.expr.analyse.casts import is_binary_coercible
 from pgrepl.expr.tree import Column, Rte, RteKind
-from pgrepl.instrument import counted
-from pgrepl.query.local.env import Env, Row, Run
+from pgrepl.ground.errors import PgError, unsupported
+from pgrepl.ground.memory import counted
+from pgrepl.query.local.env import Env, LazyRows, Row, Run
 from pgrepl.query.local.evaluator import Evaluator
-from pgrepl.query.local.lazy_rows import LazyRows
 from pgrepl.query.local.pull_up import pulled_up
-from pgrepl.query.local.sampling import Sampling
-from pgrepl.query.serializable import note_reads
+from pgrepl.query.reads import note_reads
+from pgrepl.query.shape import is_user_table, pinned_row, table_rows
 from pgrepl.query.system import views
-from pgrepl.query.tables import is_user_table, pinned_row, table_rows
-from pgrepl.rows.members import members
+from pgrepl.rows.changes import members
 from pgrepl.sql.nodes import SelectStmt
 from pgrepl.types.names import format_type
-from pgrepl.types.record import Record
+from pgrepl.types.style import Record
+
+if TYPE_CHECKING:
+    from pgrepl.expr.tree import TableSample
+
+Item = TypeVar("Item")
+
+
+class Sampling:
+    """TABLESAMPLE of one entry of FROM. Its arguments may depend on rows of outer queries."""
+
+    def __init__(self, sample: TableSample, evaluator: Evaluator) -> None:
+        self._percent = evaluator.compile(sample.args[0])
+        self._repeatable = evaluator.compile_optional(sample.repeatable)
+        self._repeats = sample.repeatable is not None
+        self._seed = Random().getrandbits(31)  # another one for each statement (ExecInitSampleScan)
+
+    def parameters(self, env: Env) -> tuple[float, int]:
+        """The fraction of rows, and the seed."""
+        percent = self._percent(env)
+        if percent is None:
+            raise PgError("2202H", "TABLESAMPLE parameter cannot be null")
+        seed = self._seed
+        if self._repeats:
+            given = self._repeatable(env)
+            if given is None:
+                raise PgError("2202G", "TABLESAMPLE REPEATABLE parameter cannot be null")
+            seed = hash(float(given)) & 0x7FFFFFFF
+        if not 0 <= percent <= 100:
+            raise PgError("2202H", "sample percentage must be between 0 and 100")
+        return float(percent) / 100, seed
+
+    def of(self, rows: Iterable[Item], env: Env) -> Iterator[Item]:
+        """Each row with the same probability."""
+        fraction, seed = self.parameters(env)
+        choose = Random(seed).random
+        return (row for row in rows if choose() < fraction)
+
+
+# --- scans ------------------------------------------------------------------------------------------------------------
+
 
 FEW = 256  # OIDs by which a part of a system catalog is read
 READS = 64  # of parts of it: for more questions all of it is read

@@ -1,27 +1,109 @@
-"""A plain SELECT: FROM and WHERE, groups, windows, targets, DISTINCT, ORDER BY, LIMIT.
+"""Set-returning functions in expressions: ProjectSet.
+
+Functions whose arguments contain no set-returning function run side by side, until the longest has ended; then, for
+each resulting row, the functions that have their values as arguments; and so on. The values are appended to the row's
+computed values.
+
+    SELECT generate_series(1, generate_series(1, 3)), generate_series(1, 2)
+           ^ second            ^ first                ^ first
+
+A plain SELECT: FROM and WHERE, groups, windows, targets, DISTINCT, ORDER BY, LIMIT.
 
 Rows are taken one by one if possible, so that LIMIT ends the steps before it. Targets that ORDER BY does not need are
 computed after it if they are volatile or return sets: `SELECT nextval('s') … ORDER BY a LIMIT 3` takes three numbers,
 in that order (make_sort_input_target).
+
+A query, compiled once and run as often as the query around it needs.
+
+run = compile_query(query, context)
+rows = run(Env([], None))      # tuples of Python values, one for each column
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, TypeGuard
 
+from pgrepl.expr import tree
+from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Expr, Query, SortGroup, Target
-from pgrepl.expr.walk import is_volatile, returns_set, substituted
-from pgrepl.instrument import counted
-from pgrepl.query.local.env import Combination, Env, Row, Run, Slot
-from pgrepl.query.local.evaluator import Evaluator
-from pgrepl.query.local.finish import Finish
-from pgrepl.query.local.target_sets import TargetSets
+from pgrepl.expr.walk import is_volatile, returns_set, rewrite, substituted
+from pgrepl.ground.memory import counted
+from pgrepl.query.local.env import Combination, Compiled, Env, Row, Run, Slot
+from pgrepl.query.local.evaluator import Evaluator, Finish
 from pgrepl.query.shape import uses_groups
 
 if TYPE_CHECKING:
     from pgrepl.query.local.grouping import Grouping
     from pgrepl.query.local.row_locks import RowLocker
+
+SetSource = Callable[[Env], Iterable[Any]]
+
+
+class TargetSets:
+    """The set-returning calls of some expressions; their values begin at slot `first`."""
+
+    def __init__(self, exprs: Iterable[Expr], evaluator: Evaluator, first: int) -> None:
+        self._slots: dict[Expr, Slot] = {}
+        self._rounds: list[list[SetSource]] = []
+        waiting = [expr for expr in exprs if returns_set(expr)]
+        while waiting:
+            ready: list[tree.FuncExpr | tree.OpExpr] = []
+            for expr in waiting:
+                _innermost(expr, ready)
+            for call in ready:
+                number = first + len(self._slots)
+                self._slots[call] = Slot(call.type, typmod=call.typmod, collation=call.collation, number=number)
+            self._rounds.append([evaluator.compile_set(call) for call in ready])
+            waiting = [expr for expr in map(self._with_slots, waiting) if returns_set(expr)]
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def after(self, expr: Expr) -> Expr:
+        """The expression over rows that have the values."""
+        changed = self._with_slots(expr)
+        while changed is not expr:  # a call is known by what it looks like after the round before
+            expr, changed = changed, self._with_slots(changed)
+        return expr
+
+    def _with_slots(self, expr: Expr) -> Expr:
+        return rewrite(expr, lambda node: self._slots.get(node) if _is_call(node) else None)
+
+    def expanded(self, env: Env) -> Iterable[Env]:
+        found: Iterable[Env] = (env,)
+        for sources in self._rounds:
+            found = _round(sources, found)
+        return found
+
+
+def _is_call(node: Expr) -> TypeGuard[tree.FuncExpr | tree.OpExpr]:
+    return isinstance(node, (tree.FuncExpr, tree.OpExpr)) and node.retset
+
+
+def _innermost(expr: Expr, found: list[tree.FuncExpr | tree.OpExpr]) -> None:
+    """Add the calls whose arguments return no sets."""
+
+    def visit(node: Expr) -> Expr | None:
+        if _is_call(node) and not any(map(returns_set, node.args)):
+            if node not in found:
+                found.append(node)
+            return node
+        return None
+
+    rewrite(expr, visit)
+
+
+def _round(sources: Sequence[SetSource], envs: Iterable[Env]) -> Iterator[Env]:
+    for env in envs:
+        for values in zip_longest(*[source(env) for source in sources]):
+            yield Env(env.rows, env.outer, (*env.computed, *values))
+
+
+# --- select -----------------------------------------------------------------------------------------------------------
+
 
 Envs = Iterable[Env]
 
@@ -208,3 +290,51 @@ class _Targets:
 
 def _nothing(env: Env) -> Any:
     return None
+
+
+# --- execute ----------------------------------------------------------------------------------------------------------
+
+
+def compile_query(query: Query, context: Context, *, of_catalogs: bool = False) -> Run:
+    return QueryEvaluator(context, query, of_catalogs=of_catalogs).play()
+
+
+class QueryEvaluator(Evaluator):
+    """An evaluator that can run subqueries."""
+
+    def play(self) -> Run:
+        query = self.query
+        if query.row_marks:
+            return self._locking()
+        return self._compiled(query, None)
+
+    def _compiled(self, query: Query, locker: RowLocker | None) -> Run:
+        if query.ctes:
+            from pgrepl.query.local.with_queries import compile_ctes
+
+            compile_ctes(self)
+        if query.set_operation is not None:
+            from pgrepl.query.local.with_queries import compile_set_operation
+
+            return compile_set_operation(query, self)
+        return compile_select(query, self, locker)
+
+    def _locking(self) -> Run:
+        """A query with FOR UPDATE, or another locking clause."""
+        from pgrepl.query.local.row_locks import RowLocker, with_places
+
+        query, marks = with_places(self.query)
+        shown = tuple(replace(target, junk=False) for target in query.targets)
+
+        def again(other: Query, env: Env) -> Iterable[Row]:
+            return QueryEvaluator(self.context, replace(other, targets=shown), self.around).play()(env)
+
+        if self.context.session.instruments is not None:
+            self.context.session.instruments.stands_for(query, self.query)
+        locker = RowLocker(self.context.session, query, marks, again)
+        return QueryEvaluator(self.context, query, self.around)._compiled(query, locker)
+
+    def sublink(self, link: tree.SubLink) -> Compiled:
+        from pgrepl.query.local.sublinks import compile_sublink
+
+        return compile_sublink(link, self)

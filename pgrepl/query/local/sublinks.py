@@ -7,12 +7,11 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from pgrepl.errors import PgError
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Expr, Query, has_modifying_cte
 from pgrepl.expr.walk import is_volatile, returns_set, rewrite, walk
-from pgrepl.query.local.dependence import kept, nearest_level
-from pgrepl.query.local.env import Compiled, Env, Run, Slot
+from pgrepl.ground.errors import PgError
+from pgrepl.query.local.env import Compiled, Env, Run, Slot, kept, nearest_level
 from pgrepl.query.local.evaluator import Evaluator
 from pgrepl.query.shape import hashable_equalities
 from pgrepl.sql.nodes import SubLinkType

@@ -1,4 +1,6 @@
-"""One query level on its way to SQL: the names of its columns in expressions.
+"""A Spark statement besides its text: frames, parameters, names.
+
+One query level on its way to SQL: the names of its columns in expressions.
 
 A level goes through phases. At first its columns are those of FROM; once it is grouped, they are the keys and
 aggregates of a subquery, and any other column is one that all rows of a group share. Subqueries ask this level for its
@@ -8,20 +10,79 @@ columns in its present phase.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pgrepl.errors import Declined
-from pgrepl.expr import spark as expressions
+from pgrepl.engine import spark
+from pgrepl.expr import exchange as expressions
 from pgrepl.expr import tree
-from pgrepl.expr.spark import Sql
+from pgrepl.expr.exchange import Sql
 from pgrepl.expr.tree import PLACE, Expr, Query, RteKind
 from pgrepl.expr.walk import rewrite
-from pgrepl.frozen import frozen
+from pgrepl.ground.errors import Declined
+from pgrepl.ground.frozen import frozen
 from pgrepl.query.shape import at_home
-from pgrepl.query.spark.job import Job, Text
 from pgrepl.sql.nodes import JoinType
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.expr.functions.registry import Context
+
+PlayApart = Callable[["Session", "Query"], Iterable[tuple[Any, ...]]]
+
+
+@frozen
+class Text:
+    """A query in SQL, and the Spark types of its columns c1 … cn."""
+
+    text: str
+    types: tuple[str, ...]
+
+    def columns(self, alias: str) -> dict[int, Sql]:
+        return {number: Sql(f"{alias}.c{number}", kind) for number, kind in enumerate(self.types, 1)}
+
+
+class Job:
+    """One statement for Spark. `apart` executes a subquery whose rows are needed for the text, by the engine chosen for
+    it; None: only the text is wanted, and nothing is executed for it."""
+
+    def __init__(self, session: Session, context: Context, apart: PlayApart | None) -> None:
+        self.session = session
+        self.context = context
+        self.apart = apart
+        self.statement = expressions.Statement(context)
+        self.frames: dict[str, Callable[[], DataFrame]] = {}  # by the name that stands in braces in the text
+        self.listed: list[str] = []  # the WITH queries so far
+        self._names = 0
+
+    def name(self, letter: str) -> str:
+        """A name that is unique in the statement."""
+        self._names += 1
+        return f"{letter}{self._names}"
+
+    def frame(self, make: Callable[[], DataFrame]) -> str:
+        """The name of a frame in FROM."""
+        name = self.name("f")
+        self.frames[name] = make
+        return f"{{{name}}}"
+
+    def replace_frame(self, named: str, make: Callable[[], DataFrame]) -> None:
+        self.frames[named[1:-1]] = make
+
+    def with_list(self) -> str:
+        """The WITH list, for a separate statement that uses WITH queries of this one."""
+        return f"WITH {', '.join(self.listed)} " if self.listed else ""
+
+    def run(self, text: str) -> DataFrame:
+        session = spark.session()
+        used = {name: make() for name, make in self.frames.items() if f"{{{name}}}" in text}
+        return self.statement.run(session, text, used)
+
+
+# --- level ------------------------------------------------------------------------------------------------------------
 
 
 @frozen

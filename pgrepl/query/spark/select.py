@@ -11,24 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from pgrepl.errors import Declined, PgError
-from pgrepl.expr import spark as expressions
+from pgrepl.expr import exchange as expressions
 from pgrepl.expr import tree
-from pgrepl.expr.spark import Sql
-from pgrepl.expr.spark.sql import form_type
+from pgrepl.expr.exchange import Sql
+from pgrepl.expr.exchange.sql import form_type
 from pgrepl.expr.tree import Query, SortGroup, Target
 from pgrepl.expr.walk import query_exprs, returns_set, rewrite, subqueries, walk, walk_deep
-from pgrepl.frozen import frozen
+from pgrepl.ground.errors import Declined, PgError
+from pgrepl.ground.frozen import frozen
 from pgrepl.query.engine_choice import is_for_spark
+from pgrepl.query.local.env import Env
+from pgrepl.query.local.select import QueryEvaluator
 from pgrepl.query.shape import aggregates, names_outer_with, sees_outside, uses_groups
-from pgrepl.query.spark.job import Job, Text
-from pgrepl.query.spark.level import Level, WithQuery, is_place
-from pgrepl.query.spark.recursive import recursive_query
-from pgrepl.query.spark.series import as_array
-from pgrepl.query.spark.setops import set_operation
-from pgrepl.query.spark.shipped import played, ship
-from pgrepl.query.spark.sources import Sources
-from pgrepl.query.spark.sublinks import condition, sublink
+from pgrepl.query.spark.level import Job, Level, Text, WithQuery, is_place
+from pgrepl.query.spark.setops import condition, played, recursive_query, set_operation, ship, sublink
+from pgrepl.query.spark.sources import Sources, as_array
 from pgrepl.sql.nodes import SubLinkType
 from pgrepl.types import oids
 from pgrepl.types.builtin import proc_by_oid, type_by_oid
@@ -419,9 +416,6 @@ def _constant(level: Level, expr: tree.Expr | None) -> int | None:
     """The value of LIMIT or OFFSET, which depends on no column."""
     if expr is None:
         return None
-    from pgrepl.query.local.env import Env
-    from pgrepl.query.local.execute import QueryEvaluator
-
     for node, up in walk_deep(expr):
         if isinstance(node, tree.Var) and node.levelsup > up:
             raise Declined("a LIMIT that depends on the row")

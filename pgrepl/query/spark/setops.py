@@ -2,21 +2,61 @@
 
 If Spark's equality of the values is PostgreSQL's, Spark's own operations are used. Otherwise the rows of both sides are
 grouped by keys, and counted: `INTERSECT ALL` keeps the smaller number of each, `EXCEPT ALL` the difference.
+
+Subqueries inside expressions.
+
+Spark's IN with a subquery is never NULL. So it is used in conditions alone, where NULL is as good as false. Elsewhere
+true, false and NULL are tested one after the other.
+
+Rows out of Spark: Arrow batches become tuples of Python values.
+
+A result that is known to be small, or that the caller keeps whole, comes in one piece. Any other comes through files
+(lake.spark_result), so that 10 million rows can go to a client's file and are never in memory together.
+
+Rows computed in this process and sent to Spark: system catalogs, functions, queries without any user table.
+
+WITH RECURSIVE, round by round: Spark runs the second term over the last round's rows until a round adds no row.
+
+Between the rounds this process fetches the rows. A recursion over small tables, or under a LIMIT that may have to end
+it, is Declined.
 """
 
 from __future__ import annotations
 
-from pgrepl.expr import spark as expressions
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from pgrepl.engine.choice import choose
+from pgrepl.engine.result_spark import fetched
+from pgrepl.engine.scan_spark import arrow_frame, storage_array
+from pgrepl.engine.spark import pg_errors
+from pgrepl.expr import exchange as expressions
 from pgrepl.expr import tree
-from pgrepl.expr.casts import Context as CastContext
-from pgrepl.expr.coerce import coerce_to_target
-from pgrepl.expr.scope import Scope
-from pgrepl.expr.spark import Sql
-from pgrepl.expr.spark.sql import form_type
-from pgrepl.expr.tree import Column, RangeRef, SetOperation
-from pgrepl.query.spark.job import Text
-from pgrepl.query.spark.level import Level
-from pgrepl.sql.nodes import CoercionForm, SetOp
+from pgrepl.expr.analyse.casts import Context as CastContext
+from pgrepl.expr.analyse.coerce import coerce_to_target
+from pgrepl.expr.analyse.scope import Scope
+from pgrepl.expr.analyse.sorting import check_recursive_union
+from pgrepl.expr.exchange import Sql
+from pgrepl.expr.exchange.sql import form_type
+from pgrepl.expr.functions.registry import Context
+from pgrepl.expr.tree import Column, Cte, Expr, Query, RangeRef, SetOperation
+from pgrepl.expr.walk import walk_deep
+from pgrepl.ground.errors import Declined, PgError
+from pgrepl.lake.read.data_file import RowPlace
+from pgrepl.query.engine_choice import extent_of
+from pgrepl.query.local.env import Env
+from pgrepl.query.local.select import compile_query
+from pgrepl.query.shape import depends, hashable_equalities, sees_outside
+from pgrepl.query.spark.level import Level, Text, WithQuery
+from pgrepl.sql.nodes import BoolOp, CoercionForm, SetOp, SubLinkType
+from pgrepl.types import oids
+from pgrepl.types.lake.forms import form
+from pgrepl.types.values import row_hash_form
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 def set_operation(level: Level) -> Text:
@@ -110,3 +150,270 @@ def _counted(level: Level, part: SetOperation, left: str, right: str) -> str:
     return (
         f"SELECT {listed} FROM ({counted}) AS z LATERAL VIEW explode(sequence(1L, {number})) v AS i WHERE {number} > 0"
     )
+
+
+# --- sublinks ---------------------------------------------------------------------------------------------------------
+
+
+def condition(level: Level, expr: Expr) -> str:
+    """A condition for WHERE, in which NULL counts as false."""
+    if isinstance(expr, tree.BoolExpr):
+        if expr.op is not BoolOp.NOT:
+            word = " AND " if expr.op is BoolOp.AND else " OR "
+            return "(" + word.join(condition(level, arg) for arg in expr.args) + ")"
+        (arg,) = expr.args
+        if isinstance(arg, tree.SubLink):
+            found = _in(level, arg)
+            return f"(NOT {found})" if found is not None else level.form(expr)
+    if isinstance(expr, tree.SubLink):
+        found = _in(level, expr)
+        if found is not None:
+            return found
+    return level.form(expr)
+
+
+def sublink(level: Level, link: tree.SubLink) -> Sql:
+    """A subquery as a value."""
+    if link.query is None:
+        raise Declined("an empty subquery")
+    if link.kind is SubLinkType.EXISTS:
+        return Sql(f"EXISTS ({_text(level, link).text})", "BOOLEAN")
+    if link.kind is SubLinkType.EXPR:
+        text = _text(level, link)
+        return Sql(f"({text.text})", text.types[0])
+    if link.kind is SubLinkType.ARRAY:
+        return _array(level, link)
+    if link.kind in (SubLinkType.ANY, SubLinkType.ALL):
+        return _quantified(level, link)
+    raise Declined("a comparison of rows with a subquery")
+
+
+def _text(level: Level, link: tree.SubLink) -> Text:
+    assert link.query is not None
+    return level.inside(link.query).text()
+
+
+def _array(level: Level, link: tree.SubLink) -> Sql:
+    """ARRAY(SELECT …): the order of its rows is known only once it has been executed."""
+    from pgrepl.query.local.sublinks import array_of_rows
+
+    assert link.query is not None
+    if depends(link.query):
+        raise Declined("an array of a subquery that depends on the row")
+    if level.job.apart is None:
+        return expressions.to_value(tree.Const(link.type), level.names, level.job.statement)
+    value = array_of_rows(link, level.job.apart(level.job.session, link.query))
+    return expressions.to_value(tree.Const(link.type, value=value), level.names, level.job.statement)
+
+
+def _in(level: Level, link: tree.SubLink) -> str | None:
+    """`x IN (…)` for a condition, if the test is a plain equality."""
+    if link.kind is not SubLinkType.ANY or link.test is None:
+        return None
+    pairs = _equalities(link.test)
+    if pairs is None:
+        return None
+    text = _text(level, link)
+    alias = level.job.name("q")
+    names = _with_columns(level, text, alias)
+    own = [level.key(expr) for expr, _ in pairs]
+    other = [expressions.equal_key(level.flat(expr), names, level.job.statement) for _, expr in pairs]
+    columns = ", ".join(f"{key} AS k{n}" for n, key in enumerate(other, 1))
+    left = own[0] if len(own) == 1 else f"({', '.join(own)})"
+    return f"({left} IN (SELECT {columns} FROM ({text.text}) AS {alias}))"
+
+
+def _equalities(test: Expr) -> list[tuple[Expr, Expr]] | None:
+    """The test's pairs of operands, if Spark compares them all as they are."""
+    pairs = hashable_equalities(test)
+    for own, other in pairs or ():
+        if _has_params(own) or (own.type != other.type and not {own.type, other.type} <= oids.INTEGERS):
+            return None
+    return pairs
+
+
+def _has_params(expr: Expr) -> bool:
+    return any(isinstance(node, tree.Param) for node, _ in walk_deep(expr))
+
+
+def _quantified(level: Level, link: tree.SubLink) -> Sql:
+    """op ANY is true if the test is true for some row, else NULL if it is NULL for some, else false; op ALL is its
+    mirror image."""
+    assert link.test is not None
+    text = _text(level, link)
+    alias = level.job.name("q")
+    names = _with_columns(level, text, alias)
+    test = expressions.to_sql(level.flat(link.test), names, level.job.statement)
+    some = f"EXISTS (SELECT 1 FROM ({text.text}) AS {alias} WHERE "
+    pairs = _equalities(link.test)
+    if link.kind is SubLinkType.ANY and pairs is not None and len(pairs) == 1:
+        ((own, other),) = pairs
+        mine = level.form(own)
+        column = expressions.to_sql(level.flat(other), names, level.job.statement)
+        unknown = f"({mine} IS NULL AND {some}true)) OR {some}{column} IS NULL)"
+    else:
+        unknown = f"{some}({test}) IS NULL)"
+    if link.kind is SubLinkType.ANY:
+        return Sql(f"CASE WHEN {some}{test}) THEN true WHEN {unknown} THEN NULL ELSE false END", "BOOLEAN")
+    return Sql(f"CASE WHEN {some}NOT {test}) THEN false WHEN {unknown} THEN NULL ELSE true END", "BOOLEAN")
+
+
+def _with_columns(level: Level, text: Text, alias: str) -> Any:
+    """Names of an expression over this level and a subquery's columns."""
+
+    def names(node: Expr) -> str | Sql | None:
+        if isinstance(node, tree.Param):
+            kind = text.types[node.number - 1]
+            return Sql(f"{alias}.c{node.number}", kind)
+        return level.names(node)
+
+    return names
+
+
+# --- fetch ------------------------------------------------------------------------------------------------------------
+
+
+TOO_LARGE = "the result is too large to be fetched"
+Row = tuple[Any, ...]
+
+
+def batches(frame: DataFrame, columns: Sequence[Column], data_path: str, *, whole: bool = False) -> Iterator[list[Row]]:
+    """The rows of a frame whose columns c1 … cn have the Spark forms of these types."""
+    readers = [_reader(column) for column in columns]
+    for batch in _record_batches(frame, data_path, whole):
+        if batch.num_rows:
+            yield _rows(batch, readers)
+
+
+def _record_batches(frame: DataFrame, data_path: str, whole: bool) -> Iterator[pa.RecordBatch]:
+    pieces = _in_one_piece(frame) if whole else None
+    return fetched(frame, data_path) if pieces is None else iter(pieces)
+
+
+def _in_one_piece(frame: DataFrame) -> list[pa.RecordBatch] | None:
+    """The whole result; None: it is larger than spark.driver.maxResultSize."""
+    try:
+        with pg_errors():
+            found: list[pa.RecordBatch] = frame.toArrow().to_batches()
+            return found
+    except PgError as error:
+        if error.message != TOO_LARGE:
+            raise
+        return None
+
+
+def _reader(column: Column) -> Callable[[Any], list[Any]]:
+    read = form(column.type, column.typmod).from_array
+    return lambda array: _places(array) if _is_place(array) else read(array)
+
+
+def _is_place(array: Any) -> bool:
+    return pa.types.is_struct(array.type) and [field.name for field in array.type] == ["file", "pos", "row"]
+
+
+def _places(array: Any) -> list[Any]:
+    return [None if place is None else RowPlace(**place) for place in array.to_pylist()]
+
+
+def _rows(batch: pa.RecordBatch, readers: Sequence[Callable[[Any], list[Any]]]) -> list[Row]:
+    if not readers:
+        return [()] * batch.num_rows
+    return list(zip(*[read(batch.column(n)) for n, read in enumerate(readers)], strict=True))
+
+
+# --- shipped ----------------------------------------------------------------------------------------------------------
+
+
+def ship(columns: Sequence[Column], numbers: Sequence[int], rows: Iterable[Sequence[Any]]) -> Callable[[], DataFrame]:
+    """Rows of Python values as a frame: the columns of these numbers, counted from 1, as c{number}. The rows are read
+    now; the frame is made when Spark has started."""
+    forms = [form(columns[number - 1].type, columns[number - 1].typmod) for number in numbers]
+    found = list(rows)
+    arrays = [
+        storage_array(kind.to_array([row[number - 1] for row in found]))
+        for number, kind in zip(numbers, forms, strict=True)
+    ]
+    names = [f"c{number}" for number in numbers]
+    types = [kind.spark for kind in forms]
+    if not names:  # the number of rows still matters
+        arrays, names, types = [pa.nulls(len(found), pa.int32())], ["c0"], ["INT"]
+    table = pa.table(arrays, names=names)
+
+    def make() -> DataFrame:
+        return arrow_frame(table, types)
+
+    return make
+
+
+def played(query: Query, context: Context) -> list[tuple[Any, ...]]:
+    """The rows of a query without user tables."""
+    return list(compile_query(query, context)(Env([], None)))
+
+
+# --- recursive --------------------------------------------------------------------------------------------------------
+
+
+_SMALL = 500_000  # a recursive query that reads fewer rows is executed in this process
+
+
+def recursive_query(level: Level, cte: Cte) -> WithQuery:
+    job, operation = level.job, cte.query.set_operation
+    _check(level, cte)
+    assert isinstance(operation, SetOperation)
+    check_recursive_union(job.session, operation)
+    columns = operation.columns
+    types = tuple(form_type(c.type, c.typmod) for c in columns)
+    working = job.frame(ship(columns, _numbers(columns), ()))
+    inner = level.inside(cte.query)
+    first = side(inner, operation.left, columns)
+    level.ctes[cte.name] = WithQuery(working, types)
+    again = side(inner, operation.right, columns)
+    every: list[Row] = []
+    if job.apart is not None:
+        seen: set[Any] | None = None if operation.all else set()
+        found = _fresh(_recursive_rows(level, first, columns), columns, seen)
+        while found:
+            every += found
+            job.replace_frame(working, ship(columns, _numbers(columns), found))
+            found = _fresh(_recursive_rows(level, again, columns), columns, seen)
+    return WithQuery(job.frame(ship(columns, _numbers(columns), every)), types)
+
+
+def _check(level: Level, cte: Cte) -> None:
+    operation = cte.query.set_operation
+    if cte.search is not None or cte.cycle is not None or cte.query.ctes:
+        raise Declined("SEARCH, CYCLE or WITH in a recursive query")
+    if not isinstance(operation, SetOperation) or sees_outside(cte.query):
+        raise Declined("a recursive query that depends on the row")
+    around: Level | None = level
+    while around is not None:
+        if around.query.limit is not None:
+            raise Declined("a recursive query under a LIMIT")
+        around = around.parent
+    session, context = level.job.session, level.job.context
+    if not choose(session, lambda: extent_of(session, cte.query, context), limit=_SMALL).on_spark:
+        raise Declined("a recursive query over few rows")
+
+
+def _numbers(columns: Sequence[Column]) -> list[int]:
+    return list(range(1, len(columns) + 1))
+
+
+def _recursive_rows(level: Level, text: str, columns: Sequence[Column]) -> Iterator[Row]:
+    frame = level.job.run(level.job.with_list() + text)
+    for batch in batches(frame, columns, level.job.session.catalog.data_path, whole=True):
+        yield from batch
+
+
+def _fresh(rows: Iterable[Row], columns: Sequence[Column], seen: set[Any] | None) -> list[Row]:
+    """The new rows; all of them in UNION ALL."""
+    if seen is None:
+        return list(rows)
+    form = row_hash_form(column.type for column in columns)
+    found = []
+    for row in rows:
+        key = form(row)
+        if key not in seen:
+            seen.add(key)
+            found.append(row)
+    return found

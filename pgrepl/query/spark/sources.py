@@ -1,4 +1,7 @@
-"""The entries of FROM in SQL, and the names of their columns."""
+"""Set-returning functions that Spark has: generate_series of whole numbers, and unnest.
+
+The entries of FROM in SQL, and the names of their columns.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +9,106 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from pgrepl.errors import Declined
+from pgrepl.engine.scan_spark import frame
 from pgrepl.expr import tree
-from pgrepl.expr.range_table import SYSTEM_COLUMNS
-from pgrepl.expr.spark import Sql
-from pgrepl.expr.spark.sql import form_type
-from pgrepl.expr.tree import PLACE, Join, Query, RangeRef, Rte, RteKind
-from pgrepl.expr.walk import varnos, walk_deep
+from pgrepl.expr.analyse.lookup import SYSTEM_COLUMNS
+from pgrepl.expr.exchange import Sql
+from pgrepl.expr.exchange.sql import form_type
+from pgrepl.expr.tree import PLACE, Expr, Join, Query, RangeRef, Rte, RteKind
+from pgrepl.expr.walk import returns_set, varnos, walk_deep
+from pgrepl.ground.errors import Declined
 from pgrepl.lake.table import lake_table
-from pgrepl.query.bounds import Bounds, bounds_of
-from pgrepl.query.columns import fetched, used_columns
-from pgrepl.query.engine_choice import is_for_spark
+from pgrepl.query.engine_choice import MANY, is_for_spark, is_whole_series, length_of, series_ends
 from pgrepl.query.local.env import Env
-from pgrepl.query.outside import OutsideRows
-from pgrepl.query.shape import depends, sees_outside
-from pgrepl.query.spark.job import Text
-from pgrepl.query.spark.level import Level
-from pgrepl.query.spark.series import lateral_series, plain_series
-from pgrepl.query.spark.shipped import played, ship
-from pgrepl.query.tables import is_user_table, system_value
-from pgrepl.rows.members import Member, members
+from pgrepl.query.local.select import QueryEvaluator
+from pgrepl.query.reads import Bounds, bounds_of, fetched, used_columns, value_of
+from pgrepl.query.shape import OutsideRows, depends, is_user_table, sees_outside, system_value
+from pgrepl.query.spark.level import Level, Text
+from pgrepl.query.spark.setops import played, ship
+from pgrepl.rows.changes import Member, members
 from pgrepl.sql.nodes import JoinType
-from pgrepl.types.tid import PAGE
+from pgrepl.types import oids
+from pgrepl.types.builtin import proc_by_oid
+from pgrepl.types.lake.forms import PAGE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from pgrepl.lake.bounds import Bound
+    from pgrepl.lake.read.bounds import Bound
+
+
+def plain_series(level: Level, entry: Rte) -> Text | None:
+    """generate_series of constants, as rows that Spark generates; None: a short series, or another function."""
+    if len(entry.functions) != 1 or entry.ordinality:
+        return None
+    function = entry.functions[0]
+    ends = series_ends(function, level.job.context)
+    if ends is None or length_of(*ends) < MANY:
+        return None
+    start, stop, step = ends
+    end = stop + (1 if step > 0 else -1)
+    if not -(2**63) <= end < 2**63:
+        return None
+    kind = form_type(function.type)
+    return Text(f"SELECT CAST(id AS {kind}) AS c1 FROM range({start}, {end}, {step})", (kind,))
+
+
+def lateral_series(level: Level, entry: Rte) -> Text:
+    """A set-returning function whose arguments are columns of the entries before it."""
+    if len(entry.functions) != 1:
+        raise Declined("functions side by side over columns")
+    (function,) = entry.functions
+    array, kind = as_array(level, function)
+    if entry.ordinality:
+        return Text(
+            "SELECT e.value AS c1, CAST(e.place + 1 AS BIGINT) AS c2"
+            f" FROM (SELECT posexplode({array}) AS (place, value)) AS e",
+            (kind, "BIGINT"),
+        )
+    return Text(f"SELECT explode({array}) AS c1", (kind,))
+
+
+def as_array(level: Level, function: Expr) -> tuple[str, str]:
+    """The array of values that a set-returning call returns for one row, and the type of its elements."""
+    if not isinstance(function, tree.FuncExpr):
+        raise Declined("an operator that returns a set")
+    if any(returns_set(arg) for arg in function.args):
+        raise Declined("a set-returning function of another")
+    if not function.retset:
+        kind = form_type(function.type)
+        return f"array({level.form(function)})", kind
+    series = _series(function)
+    if series is not None:
+        kind = form_type(function.type)
+        start, stop, *rest = [level.form(arg) for arg in series.args]
+        step = rest[0] if rest else f"CAST(1 AS {kind})"
+        if rest:
+            constant = value_of(series.args[2], level.job.context)
+            if not constant:
+                raise Declined("generate_series with a step that is not constant")
+            ends = f"{start} <= {stop}" if constant > 0 else f"{start} >= {stop}"
+        else:
+            ends = f"{start} <= {stop}"
+        return f"CASE WHEN {ends} THEN sequence({start}, {stop}, {step}) ELSE CAST(array() AS ARRAY<{kind}>) END", kind
+    proc = proc_by_oid(function.func)
+    if proc is not None and proc.src == "array_unnest":
+        kind = form_type(function.type)
+        return level.form(function.args[0]), kind
+    raise Declined(f"set-returning function {proc.name if proc is not None else function.func} over columns")
+
+
+def _series(expr: Expr) -> tree.FuncExpr | None:
+    if not isinstance(expr, tree.FuncExpr) or expr.type not in (oids.INT4, oids.INT8):
+        return None
+    return expr if is_whole_series(expr) and not any(map(_named, expr.args)) else None
+
+
+def _named(arg: Expr) -> bool:
+    return isinstance(arg, tree.NamedArg)
+
+
+# --- sources ----------------------------------------------------------------------------------------------------------
+
 
 _CTID = -1
 
@@ -139,8 +215,6 @@ class Sources:
     def _member(self, member: Member, attnums: list[int], bounds: Sequence[Bound]) -> DataFrame:
         from pyspark.sql import functions as f
 
-        from pgrepl.lake.scan import frame
-
         table = lake_table(self.job.session, member.relation.oid)
         own = [member.numbers[n] for n in attnums if n > 0]
         places = _CTID in attnums or PLACE in attnums
@@ -164,8 +238,7 @@ class Sources:
     def _sample(self, entry: Rte) -> Callable[[DataFrame], DataFrame]:
         if entry.sample is None:
             return lambda frame: frame
-        from pgrepl.query.local.execute import QueryEvaluator
-        from pgrepl.query.local.sampling import Sampling
+        from pgrepl.query.local.scans import Sampling
 
         parts = (*entry.sample.args, entry.sample.repeatable)
         if any(_refers(part) or _asks(part) for part in parts if part is not None):
@@ -218,7 +291,6 @@ class Sources:
 
     def _played(self, varno: int, entry: Rte, alias: str) -> str:
         """Rows that this process computes."""
-        from pgrepl.query.local.execute import QueryEvaluator
         from pgrepl.query.local.scans import scan
 
         if entry.kind is RteKind.VALUES and any(_refers(value) for row in entry.values for value in row):

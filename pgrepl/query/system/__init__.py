@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.system import SystemColumn, SystemRelation, SystemRelations
-from pgrepl.errors import unsupported
+from pgrepl.catalog.store.system import SystemColumn, SystemRelation, SystemRelations
+from pgrepl.ground.errors import unsupported
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
-    from pgrepl.query.system.forms import Provider
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.query.system.activity import Provider
 
 PUBLIC_READS = ("10=arwdDxtm/10", "=r/10")
 OWNER_ONLY = ("10=arwdDxtm/10",)

@@ -1,21 +1,151 @@
-"""Views of activity: settings, copies, locks, prepared transactions."""
+"""The catalog's stored values as values of a query: lists become arrays, trees their text, moments microseconds.
+
+pg_locks: the locks that transactions hold and wait for (pg_lock_status).
+
+As in PostgreSQL held row locks are not shown; a transaction that waits for a row, or for a key that another transaction
+writes, waits for that transaction's ID.
+
+Views of activity: settings, copies, locks, prepared transactions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog import activity as sessions
-from pgrepl.catalog import copies, parameters, system_settings
-from pgrepl.catalog.classes import ROLE_READ_ALL_SETTINGS
-from pgrepl.catalog.databases import database_name
-from pgrepl.catalog.parameters import Parameter, Value
-from pgrepl.catalog.roles import has_privs_of_role, role_display
-from pgrepl.catalog.session import Session
-from pgrepl.query.system.forms import Provider, Values
-from pgrepl.query.system.locks import locks
+from pgrepl.catalog.facts import activity
+from pgrepl.catalog.facts import activity as sessions
+from pgrepl.catalog.facts.access import database_name
+from pgrepl.catalog.facts.acl import acl_text
+from pgrepl.catalog.facts.roles import has_privs_of_role, role_display
+from pgrepl.catalog.locks.lock_table import MODE_NAMES, TUPLE_MODES, LockKind, RelationMode
+from pgrepl.catalog.locks.locks import AdvisoryKey
+from pgrepl.catalog.session import login, parameters
+from pgrepl.catalog.session.parameters import Parameter, Value
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store.system import ROLE_READ_ALL_SETTINGS, SystemRelation
 from pgrepl.types import oids
-from pgrepl.types.arrays import array_of
+from pgrepl.types.arrays import array_of, vector_of
+from pgrepl.types.builtin import type_by_oid
+from pgrepl.types.lake.forms import ctid
+from pgrepl.types.text import read_text
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.locks.lock_table import Holder, LockTable, Waiter
+
+Values = Mapping[str, Any]
+"""A row before it is brought to the columns of its relation."""
+Provider = Callable[[Session], Iterable[Values]]
+
+
+def _moment(value: Any) -> Any:
+    return read_text(value, oids.TIMESTAMPTZ) if isinstance(value, str) else value
+
+
+def _tree(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+@cache
+def _reader(typid: int) -> Callable[[Any], Any] | None:
+    if typid == oids.TIMESTAMPTZ:
+        return _moment
+    if typid == oids.CHAR:
+        return lambda value: value or "\0"  # a "char" always is one byte
+    if typid == oids.PG_NODE_TREE:
+        return _tree
+    if typid == oids.INT2VECTOR:
+        return lambda value: vector_of(oids.INT2, value)
+    if typid == oids.OIDVECTOR:
+        return lambda value: vector_of(oids.OID, value)
+    kind = type_by_oid(typid)
+    if kind is not None and kind.category == "A" and kind.elem:
+        return lambda value: array_of(kind.elem, value)
+    return None
+
+
+def as_rows(session: Session, relation: SystemRelation, values: Iterable[Values]) -> Iterator[tuple[Any, ...]]:
+    """Values by column name as tuples in the relation's column order."""
+
+    def privileges(stored: Any) -> Any:
+        return array_of(oids.ACLITEM, acl_text(session, stored) or [])
+
+    columns = [
+        (column.name, privileges if column.type == oids.ACLITEM_ARRAY else _reader(column.type))
+        for column in relation.columns
+    ]
+    for value in values:
+        found = []
+        for name, read in columns:
+            item = value.get(name)
+            found.append(item if item is None or read is None else read(item))
+        yield tuple(found)
+
+
+# --- locks ------------------------------------------------------------------------------------------------------------
+
+
+_EPOCH = 946_684_800  # 2000-01-01 in the seconds of time.time()
+
+
+def locks(session: Session) -> Iterator[Values]:
+    own = session.transaction.locks
+    if not own.possible or not own.table.exists():
+        return
+    table = own.table
+    table.remove_dead_holders(None)
+    holders = table.holders()
+    held = table.held()
+    in_transaction = table.with_transaction()
+    for holder in holders.values():
+        if holder.prepared is None and holder.id in in_transaction:
+            yield _lock(holder, "virtualxid", "ExclusiveLock", virtualxid=_virtual(holder), fastpath=True)
+    for number, wanted in held:
+        if wanted.kind is LockKind.RELATION and number in holders:
+            fast = wanted.mode < RelationMode.SHARE_UPDATE_EXCLUSIVE and holders[number].prepared is None
+            where = {"database": holders[number].database, "relation": wanted.object, "fastpath": fast}
+            yield _lock(holders[number], "relation", MODE_NAMES[wanted.mode], **where)
+        elif wanted.kind is LockKind.ADVISORY and number in holders:
+            yield _lock(holders[number], "advisory", MODE_NAMES[wanted.mode], **AdvisoryKey.of(wanted)._asdict())
+    for number in dict.fromkeys(number for number, wanted in held if wanted.kind is not LockKind.ADVISORY):
+        if number in holders:
+            yield _lock(holders[number], "transactionid", "ExclusiveLock", transactionid=holders[number].xid)
+    for waiter in table.waiters():
+        if waiter.holder in holders:
+            yield from _waiting(table, waiter, holders)
+
+
+def _waiting(table: LockTable, waiter: Waiter, holders: dict[int, Holder]) -> Iterator[Values]:
+    wanted, holder = waiter.wanted, holders[waiter.holder]
+    waits = {"granted": False, "waitstart": int((waiter.since - _EPOCH) * 1_000_000)}
+    if wanted.kind is LockKind.ADVISORY:
+        yield _lock(holder, "advisory", MODE_NAMES[wanted.mode], **AdvisoryKey.of(wanted)._asdict(), **waits)
+        return
+    where = {"database": holder.database, "relation": wanted.object}
+    if wanted.kind is LockKind.RELATION:
+        yield _lock(holder, "relation", MODE_NAMES[wanted.mode], **where, **waits)
+        return
+    if wanted.kind is LockKind.ROW:
+        page, item = ctid(wanted.item)
+        yield _lock(holder, "tuple", MODE_NAMES[TUPLE_MODES[wanted.mode]], **where, page=page, tuple=item)
+    blocker = next((other for other, _ in table.blockers(waiter) if other in holders), None)
+    if blocker is not None:
+        yield _lock(holder, "transactionid", "ShareLock", transactionid=holders[blocker].xid, **waits)
+
+
+def _virtual(holder: Holder) -> str:
+    return f"{holder.id}/1"
+
+
+def _lock(holder: Holder, locktype: str, mode: str, **more: Any) -> Values:
+    common = {"virtualtransaction": _virtual(holder), "pid": holder.pid or None, "granted": True, "fastpath": False}
+    return {**common, "locktype": locktype, "mode": mode, **more}
+
+
+# --- activity ---------------------------------------------------------------------------------------------------------
+
 
 _STATS = 3375  # pg_read_all_stats
 
@@ -25,7 +155,7 @@ def _settings(session: Session) -> Iterator[Values]:
     if has_privs_of_role(session, session.role, ROLE_READ_ALL_SETTINGS):
         lines = {
             each.name: {"sourcefile": session.catalog.name, "sourceline": each.line}
-            for each in system_settings.file_settings(session)
+            for each in login.file_settings(session)
             if session.settings.source(each.name) == "configuration file"
         }
     for parameter in parameters.all_parameters():
@@ -46,7 +176,7 @@ def _settings(session: Session) -> Iterator[Values]:
 
 
 def _file_settings(session: Session) -> Iterator[Values]:
-    for each in system_settings.file_settings(session):
+    for each in login.file_settings(session):
         yield {
             "sourcefile": session.catalog.name, "sourceline": each.line, "seqno": each.number, "name": each.name,
             "setting": each.text, "applied": each.error is None, "error": each.error,
@@ -59,7 +189,7 @@ def _limit(parameter: Parameter, value: Value | None) -> str | None:
 
 def _copies(session: Session) -> Iterator[Values]:
     """The copies of subscriptions' tables and those of users."""
-    for row in copies.under_way(session):
+    for row in activity.under_way(session):
         yield {**row._asdict(), "datname": database_name(session, row.datid)}
 
 
@@ -107,7 +237,7 @@ def _shown(session: Session, entry: Mapping[str, Any]) -> Values:
 
 
 def _prepared(session: Session) -> Iterator[Values]:
-    from pgrepl.lake import prepared
+    from pgrepl.lake.commit import prepared
 
     for each in prepared.every(session):
         yield {

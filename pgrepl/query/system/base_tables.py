@@ -11,25 +11,27 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from pgrepl.catalog import classes, comments, store, tables, triggers
-from pgrepl.catalog.bootstrap import SCHEMAS
-from pgrepl.catalog.classes import (
+from pgrepl.catalog.facts import objects, triggers
+from pgrepl.catalog.facts.routines import routine_row, routine_rows
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store import store, system, tables
+from pgrepl.catalog.store.bootstrap import SCHEMAS
+from pgrepl.catalog.store.declarative import SystemRow
+from pgrepl.catalog.store.system import (
     BOOTSTRAP_SUPERUSER,
     CATALOG_NAMESPACE,
     INFORMATION_SCHEMA,
     PLPGSQL_EXTENSION,
     PLPGSQL_FUNCTIONS,
     PLPGSQL_LANGUAGE,
+    namespace_oid,
 )
-from pgrepl.catalog.declarative import SystemRow
-from pgrepl.catalog.routines import routine_row, routine_rows
-from pgrepl.catalog.session import Session
-from pgrepl.catalog.system import namespace_oid
 from pgrepl.expr import stored as stored_trees
-from pgrepl.expr.deparse import expression_text
-from pgrepl.query.system.forms import Provider, Values
+from pgrepl.expr.print.deparse import expression_text
+from pgrepl.query.system.activity import Provider, Values
 from pgrepl.types import builtin
-from pgrepl.types.row_arrays import array_over
+from pgrepl.types.arrays import array_of
+from pgrepl.types.user_types import array_over
 
 HEAP = 2
 Only = Collection[int] | None
@@ -78,7 +80,7 @@ _CLASS: dict[str, Any] = {
 
 
 def _classes(session: Session, only: Only = None) -> Iterator[Values]:
-    from pgrepl.lake.sizes import PAGE, volumes
+    from pgrepl.lake.read.extent import PAGE, volumes
 
     rows = store.rows(session, tables.pg_class, datid=session.database_oid, **_among("oid", only))
     in_lake = [row.table_id for row in rows if row.relkind in "rm" and row.table_id is not None]
@@ -125,7 +127,6 @@ def _missing(session: Session, row: tables.pg_attribute) -> Any:
     if row.attmissingval is None:
         return None
     from pgrepl.lake.table import missing_value
-    from pgrepl.types.arrays import array_of
 
     return array_of(session.type_of(row.atttypid), [missing_value(session, row)])
 
@@ -387,7 +388,7 @@ def _extensions(session: Session) -> Iterator[Values]:
 def _descriptions(session: Session) -> Iterator[Values]:
     for row in store.rows(session, tables.pg_description, datid=session.database_oid):
         yield row._asdict()
-    for (classid, oid), text in comments.OF_INITDB.items():
+    for (classid, oid), text in objects.OF_INITDB.items():
         yield {"objoid": oid, "classoid": classid, "objsubid": 0, "description": text}
 
 
@@ -397,17 +398,17 @@ def _initial_privileges(session: Session) -> Iterator[Values]:
     for oid, (_, _, privileges, _) in SCHEMAS.items():
         if privileges:
             yield {
-                "objoid": oid, "classoid": classes.PG_NAMESPACE, "objsubid": 0, "privtype": "i",
+                "objoid": oid, "classoid": system.PG_NAMESPACE, "objsubid": 0, "privtype": "i",
                 "initprivs": privileges,
             }  # fmt: skip
 
 
 def _depends(session: Session) -> Iterator[Values]:
     yield from stored(tables.pg_depend)(session)
-    members = [(classes.PG_LANGUAGE, PLPGSQL_LANGUAGE), *((classes.PG_PROC, oid) for oid in PLPGSQL_FUNCTIONS)]
+    members = [(system.PG_LANGUAGE, PLPGSQL_LANGUAGE), *((system.PG_PROC, oid) for oid in PLPGSQL_FUNCTIONS)]
     for classid, oid in members:
         yield {
-            "classid": classid, "objid": oid, "objsubid": 0, "refclassid": classes.PG_EXTENSION,
+            "classid": classid, "objid": oid, "objsubid": 0, "refclassid": system.PG_EXTENSION,
             "refobjid": PLPGSQL_EXTENSION, "refobjsubid": 0, "deptype": "e",
         }  # fmt: skip
 

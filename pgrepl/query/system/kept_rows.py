@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import chain
 from typing import Any
 
-from pgrepl.catalog.session import Session
-from pgrepl.catalog.system import SystemRelation
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store.system import SystemRelation
+from pgrepl.query.system.activity import Provider, as_rows
 from pgrepl.query.system.base_tables import KEYED, OWN, SETTLED, Only
-from pgrepl.query.system.forms import Provider, as_rows
 
 Row = tuple[Any, ...]
 _MOST = 20_000  # rows of a catalog that a session keeps

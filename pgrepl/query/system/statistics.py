@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from pgrepl import engine
-from pgrepl.catalog import statistics
-from pgrepl.catalog.classes import CATALOG_NAMESPACE, INFORMATION_SCHEMA, TOAST_NAMESPACE
-from pgrepl.catalog.session import Session
-from pgrepl.catalog.statistics import DATABASE, ENGINE, RELATION, SLOT
-from pgrepl.catalog.store import rows
-from pgrepl.catalog.tables import pg_class, pg_database, pg_index, pg_namespace, pg_replication_slot
-from pgrepl.frozen import frozen
-from pgrepl.query.system.forms import Provider, Values
+from pgrepl.catalog.session import statistics
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.session.statistics import DATABASE, ENGINE, RELATION, SLOT
+from pgrepl.catalog.store.store import rows
+from pgrepl.catalog.store.system import CATALOG_NAMESPACE, INFORMATION_SCHEMA, TOAST_NAMESPACE
+from pgrepl.catalog.store.tables import pg_class, pg_database, pg_index, pg_namespace, pg_replication_slot
+from pgrepl.engine import choice
+from pgrepl.ground.frozen import frozen
+from pgrepl.query.system.activity import Provider, Values
 
 _TABLE_COUNTERS = (
     "seq_scan seq_tup_read n_tup_ins n_tup_upd n_tup_del n_mod_since_analyze n_ins_since_vacuum vacuum_count"
@@ -86,7 +86,7 @@ def _counted(session: Session) -> dict[str, dict[str, Any]]:
 
 
 def _of_tables(wanted: Wanted, session: Session) -> Iterator[Values]:
-    from pgrepl.lake.sizes import RowCounts, row_counts
+    from pgrepl.lake.read.extent import RowCounts, row_counts
 
     counted = _counted(session)
     counts = row_counts(session)
@@ -188,7 +188,7 @@ def _engines(session: Session) -> Iterator[Values]:
     for row in rows(session, pg_database):
         for (database, work), counters in sorted(known.items()):
             for counter, calls in sorted(counters.items()) if database == row.oid else ():
-                used, declined = engine.counted(counter)
+                used, declined = choice.counted(counter)
                 yield {
                     "datid": row.oid, "datname": row.datname, "work": work, "engine": used, "declined": declined,
                     "calls": calls,

@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pgrepl.frozen import frozen
+from pgrepl.ground.frozen import frozen
 from pgrepl.replication.comparison.hashes import PADDING, RowHashes
 from pgrepl.types import oids
 from pgrepl.types.builtin import base_type_and_typmod
-from pgrepl.types.column_text import column_text
-from pgrepl.types.nested_words import bytes_of
+from pgrepl.types.lake.column_text import column_text
+from pgrepl.types.lake.nested_words import bytes_of
 from pgrepl.types.user_types import is_enum
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pgrepl.catalog.relation import Attribute
+    from pgrepl.catalog.facts.relation import Attribute
     from pgrepl.replication.wire.messages import SentColumn
-    from pgrepl.types.lake_arrays import Form
+    from pgrepl.types.lake.arrays import Form
     from pgrepl.types.style import TextStyle
 
 _INT4, _INT8, _BOOL, _FLOAT, _TEXT = "int4", "int8", "bool", "float", "text"

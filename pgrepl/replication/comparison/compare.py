@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import subscription as catalog
-from pgrepl.catalog.relation import Relation, relation
-from pgrepl.catalog.store import rows
-from pgrepl.catalog.tables import pg_subscription, pg_subscription_rel
-from pgrepl.catalog.transaction import reading, statement
-from pgrepl.errors import Declined, PgError
-from pgrepl.interrupts import check_for_interrupts
-from pgrepl.lake.files import last_snapshot
+from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.catalog.session.transaction import reading, statement
+from pgrepl.catalog.store.store import rows
+from pgrepl.catalog.store.tables import pg_subscription, pg_subscription_rel
+from pgrepl.ground.errors import Declined, PgError
+from pgrepl.ground.interrupts import check_for_interrupts
+from pgrepl.lake.read.files import last_snapshot
 from pgrepl.replication.comparison.found import Progress, TableComparison
 from pgrepl.replication.comparison.local_table import LocalTable
 from pgrepl.replication.comparison.progress_file import ProgressFile
@@ -31,12 +31,12 @@ from pgrepl.replication.publisher.comparing import Comparing, Limits, TablesAtLs
 from pgrepl.replication.publisher.protocol import Publisher, PublisherError, not_received
 from pgrepl.replication.subscriber import lease, meeting, state
 from pgrepl.replication.subscriber.context import WorkerContext
-from pgrepl.replication.subscriber.failures import WorkerFailed
+from pgrepl.replication.subscriber.lease import WorkerFailed
 from pgrepl.replication.subscriber.worker import Worker
-from pgrepl.types.lsn import lsn_text
+from pgrepl.types.plain import lsn_text
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
     from pgrepl.replication.publisher.comparing import TableAtLsn
 
 _PAUSE = 0.02  # seconds between two looks at the origin

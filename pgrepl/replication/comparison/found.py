@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.frozen import frozen
+from pgrepl.ground.frozen import frozen
 
 if TYPE_CHECKING:
-    from pgrepl.errors import PgError
+    from pgrepl.ground.errors import PgError
 
 Texts = tuple[str | None, ...]  # of the columns of a row
 KINDS = MISSING, EXTRA, DIFFERENT = "missing", "extra", "different"

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.indexes import identity_or_primary_key
-from pgrepl.catalog.relation import Attribute, Relation
-from pgrepl.expr.partition_order import leaf_partitions
-from pgrepl.lake.bounds import Bound
-from pgrepl.lake.kernels.divide import rows_of
-from pgrepl.lake.snapshot_pins import pin
+from pgrepl.catalog.facts.relation import Attribute, Relation
+from pgrepl.catalog.facts.relation_parts import identity_or_primary_key
+from pgrepl.expr.partition_constraint import leaf_partitions
+from pgrepl.lake.read.bounds import Bound
+from pgrepl.lake.read.extent import rows_of
+from pgrepl.lake.read.local import pin
 from pgrepl.lake.table import LakeTable, lake_table
 from pgrepl.replication.comparison.found import Texts
 from pgrepl.replication.subscriber.apply.progress import Progress
@@ -19,12 +19,12 @@ from pgrepl.replication.subscriber.apply.target import TargetTable
 from pgrepl.replication.wire.messages import SentRelation
 from pgrepl.replication.wire.text import wire_style
 from pgrepl.types.builtin import base_type
-from pgrepl.types.column_text import column_text
+from pgrepl.types.lake.column_text import column_text
 from pgrepl.types.text import writer
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
-    from pgrepl.types.lake_arrays import Form
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.types.lake.arrays import Form
 
 
 @dataclass(frozen=True)

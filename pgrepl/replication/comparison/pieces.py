@@ -13,14 +13,14 @@ import numpy as np
 
 from pgrepl.replication.wire.text import WIRE_STYLE
 from pgrepl.types import oids
-from pgrepl.types.lake_arrays import plain_array
+from pgrepl.types.lake.arrays import plain_array
 from pgrepl.types.text import read_text
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from pgrepl.replication.wire.copy_ranges import KeyRange
-    from pgrepl.types.lake_arrays import Form
+    from pgrepl.replication.publisher.tables import KeyRange
+    from pgrepl.types.lake.arrays import Form
 
     Hashes: TypeAlias = npt.NDArray[np.uint64]
     Numbers: TypeAlias = npt.NDArray[np.int64]

@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.replication.comparison.pieces import KeyPieces
-from pgrepl.replication.wire.copy_ranges import Bound, KeyRange
-from pgrepl.types.lsn import lsn_text
+from pgrepl.replication.publisher.tables import Bound, KeyRange
+from pgrepl.types.plain import lsn_text
 
 if TYPE_CHECKING:
     from pgrepl.replication.comparison.table import Compared

@@ -19,29 +19,27 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog import processes
-from pgrepl.catalog import subscription as catalog
-from pgrepl.catalog.transaction import reading, statement
-from pgrepl.errors import PgError, unsupported
-from pgrepl.frozen import frozen
-from pgrepl.lake.crash_points import crash_point
-from pgrepl.lake.files import last_snapshot
+from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.locks import lock_file
+from pgrepl.catalog.session.transaction import reading, statement
+from pgrepl.ground.errors import PgError, unsupported
+from pgrepl.ground.frozen import frozen
+from pgrepl.lake.read.files import last_snapshot
+from pgrepl.lake.storage import crash_point
 from pgrepl.replication.comparison.compare import Comparer, Comparison, Options, Wanted, moved_meanwhile
 from pgrepl.replication.comparison.found import DIFFERENT, EXTRA, MISSING, Progress, TableComparison
 from pgrepl.replication.comparison.pieces import KeyPieces
 from pgrepl.replication.publisher.comparing import TablesAtLsn
 from pgrepl.replication.publisher.protocol import PublisherError
-from pgrepl.replication.publisher.retained import LOST
+from pgrepl.replication.publisher.senders import LOST
 from pgrepl.replication.subscriber import lease, state
 from pgrepl.replication.subscriber.apply.transactions import step
-from pgrepl.replication.subscriber.copy_progress import CopyProgress
-from pgrepl.replication.subscriber.heartbeat import Heartbeat
-from pgrepl.replication.subscriber.lease import LeaseHeld
+from pgrepl.replication.subscriber.lease import CopyProgress, Heartbeat, LeaseHeld
 from pgrepl.replication.wire.messages import DELETE, INSERT, UPDATE, Message, SentRelation, WireTransaction
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
-    from pgrepl.catalog.tables import pg_subscription
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.catalog.store.tables import pg_subscription
     from pgrepl.replication.comparison.table import Compared
     from pgrepl.replication.log import ServerLog
     from pgrepl.replication.publisher.protocol import Publisher, Slots
@@ -146,7 +144,7 @@ class Repairer(Comparer):
     @contextmanager
     def _leased(self, subscription: pg_subscription) -> Iterator[None]:
         """Keep the subscription's worker away."""
-        session, subid, token = self.session, subscription.oid, processes.new_token()
+        session, subid, token = self.session, subscription.oid, lock_file.new_token()
         try:
             try:
                 with statement(session, writes=True):
@@ -163,7 +161,7 @@ class Repairer(Comparer):
                 with statement(session, writes=True):
                     lease.end(session, subid, lease.APPLY, token)
         finally:
-            processes.retire(token)
+            lock_file.retire(token)
 
     def _check_repairable(self, found: Comparison, table: TableComparison) -> None:
         if table.error is not None:

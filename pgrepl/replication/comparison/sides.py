@@ -4,22 +4,24 @@ or from rows that are read and made into the columns that they become here."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from pgrepl.errors import Declined
+from pgrepl.ground.errors import Declined
 from pgrepl.replication.comparison.columns import HashedColumn, hashed, hashed_as, row_hash_sql, row_hashes
 from pgrepl.replication.comparison.found import Texts
 from pgrepl.replication.comparison.local_table import LocalTable, Portion
 from pgrepl.replication.comparison.pieces import Digests, HashPieces, KeyPieces, Pieces, is_divisible
-from pgrepl.types.column_text import column_text
-from pgrepl.types.lake_arrays import plain_array
+from pgrepl.types.lake.arrays import plain_array
+from pgrepl.types.lake.column_text import column_text
+from pgrepl.types.lake.forms import form
 
 if TYPE_CHECKING:
-    from pgrepl.lake.kernels.copy import KernelSource
+    from pgrepl.engine.run_kernels import KernelSource
     from pgrepl.replication.publisher.comparing import HashingServer, TableAtLsn
 
 Row = tuple[int, Texts]  # a row's hash, and the texts that are sent of it
@@ -168,8 +170,6 @@ def _forms(local: LocalTable) -> list[Any]:
     if found is not None:
         lake, numbers = found
         return [lake.column(number).form for number in numbers]
-    from pgrepl.types.lake_forms import form
-
     return [form(attribute.type, attribute.typmod) for attribute in local.attributes]
 
 
@@ -177,9 +177,9 @@ class _Source:
     """A table of a publisher's lake, whose columns become those of the table here in kernels."""
 
     def __init__(self, local: LocalTable, table: TableAtLsn, source: KernelSource) -> None:
-        from pgrepl.lake.kernels.part import forms_of
-        from pgrepl.lake.kernels.row_maker import RowMaker
-        from pgrepl.replication.subscriber.copy_columns import made_column
+        from pgrepl.engine.copy_rows import RowMaker
+        from pgrepl.lake.read.part import forms_of
+        from pgrepl.replication.subscriber.copying.columns import made_column
 
         found = local.lake_columns()
         if found is None:
@@ -230,6 +230,4 @@ class _Source:
 
 
 def _from(column: Any, source: int) -> Any:
-    from dataclasses import replace
-
     return replace(column, source=source, not_null=False)

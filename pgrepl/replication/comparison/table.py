@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pgrepl import interrupts
-from pgrepl.interrupts import JoinedThread
+from pgrepl.ground import interrupts
+from pgrepl.ground.interrupts import JoinedThread
 from pgrepl.replication.comparison.columns import new_seed, row_hashes
 from pgrepl.replication.comparison.differences import LocalRows, paired, unmatched
 from pgrepl.replication.comparison.found import DIFFERENT, EXTRA, MISSING, Progress, TableComparison

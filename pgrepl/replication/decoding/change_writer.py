@@ -12,19 +12,19 @@ from contextlib import contextmanager, suppress
 from threading import Event
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import processes
-from pgrepl.errors import PgError, Report
-from pgrepl.replication.formats.sink_owner import SinkOwner
+from pgrepl.catalog.locks import lock_file
+from pgrepl.ground.errors import PgError, Report
 from pgrepl.replication.formats.sinks import Sink
+from pgrepl.replication.formats.written import SinkOwner
 from pgrepl.replication.publisher import slots
 from pgrepl.replication.publisher.lake.publisher import LakePublisher
 from pgrepl.replication.publisher.lake.transactions import published_since
 from pgrepl.replication.publisher.protocol import PublisherError, StreamRequest
 from pgrepl.replication.publisher.senders import WalSender
-from pgrepl.types.lsn import lsn_text
+from pgrepl.types.plain import lsn_text
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 PORTION = 1 << 26  # bytes that are written between two flushes, about
 _PASSING = ("53", "55", "57", "58")  # no place, in use, cancelled, not written
@@ -50,7 +50,7 @@ class ChangeWriter:
             is_new = self._publisher.stream.lag(self._slot) is None
             if is_new:
                 self._create(since)
-            self._token = processes.new_token()
+            self._token = lock_file.new_token()
             statement = f'START_REPLICATION SLOT "{self._slot}" LOGICAL {lsn_text(since or 0)}'
             self._publisher.slots.occupy(self._slot, WalSender(self._token, "pgrepl changes", statement))
             position = self._publisher.stream.start(self._slot, 0)
@@ -170,7 +170,7 @@ class ChangeWriter:
     def _leave(self) -> None:
         token, self._token = self._token, ""
         if token:
-            processes.retire(token)
+            lock_file.retire(token)
             self._publisher.slots.leave(self._slot, token)
 
 

@@ -2,29 +2,38 @@
 
 The functions of slots read it from the beginning each time; a walsender keeps one for its connection, so that each
 relation is described once.
+
+pg_logical_slot_peek_changes, pg_logical_slot_get_changes and their binary variants (logicalfuncs.c).
+
+Only committed changes are returned, as in PostgreSQL: they are read apart from the caller's transaction. What
+get_changes returns is confirmed at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pgrepl import engine
-from pgrepl.catalog import tables
-from pgrepl.errors import PgError
-from pgrepl.replication.decoding.all_changes import decoded
-from pgrepl.replication.decoding.plugin_options import Given, protocol_options, text_options
+from pgrepl.catalog.session import statistics
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.catalog.store import tables
+from pgrepl.engine import choice
+from pgrepl.expr.functions.registry import Family
+from pgrepl.ground.errors import PgError
+from pgrepl.replication.decoding.text import Given, decoded, protocol_options, text_options
 from pgrepl.replication.decoding.text import lines as text_lines
 from pgrepl.replication.publisher import slots
-from pgrepl.types.encodings import UTF8, of_client
-from pgrepl.types.lsn import lsn_text
+from pgrepl.replication.publisher.lake.transactions import changed_rows
+from pgrepl.replication.publisher.standby_slots import sendable_lsn
+from pgrepl.types.input_checks import UTF8, of_client
+from pgrepl.types.plain import lsn_text
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.expr.functions.registry import Call
     from pgrepl.replication.wire.batch import WireBatch
-    from pgrepl.replication.wire.pgoutput_write import Encoder
-    from pgrepl.replication.wire.pgoutput_write_columns import MessageColumn
+    from pgrepl.replication.wire.pgoutput_write import Encoder, MessageColumn
     from pgrepl.types.style import TextStyle
 
 Line = tuple[int, int, bytes]  # lsn, xid, data
@@ -74,10 +83,10 @@ class SlotDecoder:
         yield from self.portions(start, end, two_phase_at)
 
     def _columns(self, batch: WireBatch) -> Iterator[MessageColumn]:
-        from pgrepl.replication.wire.pgoutput_write_columns import message_columns
+        from pgrepl.replication.wire.pgoutput_write import message_columns
 
         assert self._encoder is not None
-        engine.done(self._session, "changes sent", engine.Engine.COLUMNS)
+        choice.done(self._session, "changes sent", choice.Engine.COLUMNS)
         try:
             yield from message_columns(self._encoder, batch)
         finally:
@@ -85,7 +94,6 @@ class SlotDecoder:
 
     def _batches(self, start: int, end: int, while_read: While) -> Iterator[tuple[WireBatch | None, int]]:
         """As lake_batches; nothing if no change is sent by columns."""
-        from pgrepl.replication.publisher.lake.size import changed_rows
         from pgrepl.replication.publisher.lake.stream_columns import lake_batches
 
         session = self._session
@@ -112,7 +120,7 @@ class SlotDecoder:
             yield found
 
     def _is_worth(self, rows: int) -> bool:
-        return self._encoding == UTF8 and engine.choose_sent(self._session, rows).engine is not engine.Engine.LOCAL
+        return self._encoding == UTF8 and choice.choose_sent(self._session, rows).engine is not choice.Engine.LOCAL
 
     def portions(self, start: int, end: int, two_phase_at: int | None) -> Iterator[Portion]:
         if self._encoder is not None:
@@ -151,3 +159,121 @@ def callback(row: tables.pg_replication_slot, what: str, lsn: int = 0) -> Iterat
         where = f", associated LSN {lsn_text(lsn)}" if lsn else ""
         context = f'slot "{row.slot_name}", output plugin "{row.plugin}", in the {what} callback{where}'
         raise error.with_context(context) from error
+
+
+# --- functions --------------------------------------------------------------------------------------------------------
+
+
+implements = Family()
+
+_Found = list[tuple[int, int, Any]]
+_TRIES = 5
+
+
+@implements("pg_logical_slot_peek_changes", context=True)
+def peek_changes(call: Call, name: str | None, lsn: int | None, count: int | None, options: Any) -> _Found:
+    return _read(call, name, lsn, count, options, "pg_logical_slot_peek_changes")
+
+
+@implements("pg_logical_slot_get_changes", context=True)
+def get_changes(call: Call, name: str | None, lsn: int | None, count: int | None, options: Any) -> _Found:
+    return _get(call, name, lsn, count, options, "pg_logical_slot_get_changes")
+
+
+@implements("pg_logical_slot_peek_binary_changes", context=True)
+def peek_binary_changes(call: Call, name: str | None, lsn: int | None, count: int | None, options: Any) -> _Found:
+    return _read(call, name, lsn, count, options, None)
+
+
+@implements("pg_logical_slot_get_binary_changes", context=True)
+def get_binary_changes(call: Call, name: str | None, lsn: int | None, count: int | None, options: Any) -> _Found:
+    return _get(call, name, lsn, count, options, None)
+
+
+def _read(
+    call: Call, name: str | None, lsn: int | None, count: int | None, options: Any, function: str | None
+) -> _Found:
+    """`function`: the name of the function that returns text."""
+    given = _checked(call.session, name, options)
+    assert name is not None
+    return _decoded(call, name, lsn, count, given, function)[0]
+
+
+def _get(
+    call: Call, name: str | None, lsn: int | None, count: int | None, options: Any, function: str | None
+) -> _Found:
+    given = _checked(call.session, name, options)
+    assert name is not None
+    for _ in range(_TRIES):
+        found, start, reached = _decoded(call, name, lsn, count, given, function)
+        with slots.at_once(call.session) as there:
+            if slots.acquire(there, name).confirmed_flush_lsn == start:  # no other call has got them
+                slots.confirm(there, name, reached)
+                return found
+    raise PgError("55006", f'replication slot "{name}" is being used by others')
+
+
+def _checked(session: Session, name: str | None, options: Any) -> Given:
+    slots.check_slot_permissions(session)
+    slots.check_decoding_requirements(session)
+    if name is None:
+        raise PgError("22004", "slot name must not be null")
+    if options is None:
+        raise PgError("22004", "options array must not be null")
+    return _pairs(options)
+
+
+def _pairs(options: Any) -> Given:
+    if len(options.dims) > 1:
+        raise PgError("0A000", "array must be one-dimensional")
+    words: Sequence[str | None] = list(options.items)
+    if None in words:
+        raise PgError("0A000", "array must not contain nulls")
+    if len(words) % 2:
+        raise PgError("0A000", "array must have even number of elements")
+    return list(zip(words[::2], words[1::2], strict=True))  # type: ignore[arg-type]
+
+
+def _decoded(
+    call: Call, name: str, upto: int | None, count: int | None, given: Given, function: str | None
+) -> tuple[_Found, int, int]:
+    """The lines, and the LSNs between which they are complete."""
+    found: _Found = []
+    session = call.session
+    apart = session.elsewhere(session.database_oid, session.role, apart=True)
+    try:
+        with reading(apart):
+            row = slots.acquire(apart, name)
+            slots.check_decodable(apart, row)
+            start = row.confirmed_flush_lsn or 0
+            end, held_back = sendable_lsn(apart, row)
+            if held_back is not None:
+                session.report(held_back)
+            if upto:
+                end = max(start, min(end, upto))
+            decoder = _decoder(call, apart, row, given, function)
+            if decoder.asks_two_phase:
+                row = slots.enable_two_phase(session, row, start)
+            for next_lsn, lines in decoder.portions(start, end, slots.two_phase_at(row)):
+                portion = list(lines)
+                found += portion if function is None else [(lsn, xid, data.decode()) for lsn, xid, data in portion]
+                size = sum(len(data) for _, _, data in portion)
+                statistics.count(session, statistics.SLOT, name, total_txns=1, total_bytes=size)
+                if count and len(found) >= count:
+                    return found, start, next_lsn
+    finally:
+        apart.close()
+    return found, start, end
+
+
+def _decoder(
+    call: Call, apart: Session, row: tables.pg_replication_slot, given: Given, function: str | None
+) -> SlotDecoder:
+    decoder = SlotDecoder(apart, row, given, call.style, call.session)
+    if decoder.is_binary and function is not None:
+        raise PgError(
+            "0A000",
+            f'logical decoding output plugin "{row.plugin}" produces binary output, '
+            f'but function "{function}(name,pg_lsn,integer,text[])" expects textual data',
+        )
+    return decoder

@@ -1,18 +1,272 @@
-"""Changes as text, in the words of PostgreSQL's plugin test_decoding."""
+"""The options of output plugins, from the functions' array of names and values in turn.
+
+All changes of a database's transactions, decoded without a publication.
+
+All tables, all columns, all operations are shown. Of an old row the replica identity is known, as in PostgreSQL's
+WAL.
+
+Changes as text, in the words of PostgreSQL's plugin test_decoding.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from pgrepl.catalog.relation import Relation
-from pgrepl.lake.history import COMMIT, PREPARE, ROLLBACK, LogicalMessage
-from pgrepl.replication.decoding.all_changes import DecodedChange, DecodedTransaction, Row
-from pgrepl.replication.decoding.plugin_options import TextOptions
-from pgrepl.sql.quote import quote_identifier, quote_literal, quote_qualified
+from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.catalog.session.parameter_lists import split_identifiers
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.lake.changes.changes import RowChange, Snapshot, in_order
+from pgrepl.lake.changes.history import COMMIT, PREPARE, ROLLBACK, LogicalMessage, TwoPhase
+from pgrepl.replication.publisher.lake.transactions import (
+    Changed,
+    LakeTransaction,
+    class_row,
+    is_plain,
+    phases,
+    prepared_changes,
+    read,
+    read_changes,
+)
+from pgrepl.replication.publisher.plan import ReplicaIdentity
+from pgrepl.sql.keywords import quote_identifier, quote_literal, quote_qualified
+from pgrepl.sql.location import get_boolean, get_streaming
+from pgrepl.sql.nodes import DefElem
 from pgrepl.types import oids
 from pgrepl.types.names import format_type
+from pgrepl.types.numbers import parse_bool
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import write_text
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session.session import Session
+
+Given = Sequence[tuple[str, str]]
+_OLDEST_VERSION = 1  # of the protocol
+_WITH_TWO_PHASE = 3
+_NEWEST_VERSION = 4
+
+
+@dataclass
+class TextOptions:
+    """The options of test_decoding."""
+
+    include_xids: bool = True
+    include_timestamp: bool = False
+    skip_empty_xacts: bool = False
+    only_local: bool = False
+    force_binary: bool = False
+    include_rewrites: bool = False  # no effect: rewrites of tables are not decoded
+    stream_changes: bool = False  # no effect: a transaction is decoded only after its commit
+
+
+def text_options(given: Given) -> TextOptions:
+    """Read the options of test_decoding (pg_decode_startup)."""
+    options = TextOptions()
+    for name, value in given:
+        attribute = name.replace("-", "_")
+        if "_" in name or not hasattr(options, attribute):
+            raise PgError("22023", f'option "{name}" = "{value}" is unknown')
+        flag = parse_bool(value)
+        if flag is None:
+            raise PgError("22023", f'could not parse value "{value}" for parameter "{name}"')
+        setattr(options, attribute, flag)
+    return options
+
+
+@frozen
+class ProtocolOptions:
+    """The options of pgoutput."""
+
+    publications: tuple[str, ...]
+    local_only: bool
+    messages: bool
+    two_phase: bool
+    binary: bool  # values in their types' binary format
+
+
+def protocol_options(given: Given) -> ProtocolOptions:
+    """Read and check the options of pgoutput (parse_output_parameters, pgoutput_startup). `streaming` allows large
+    transactions to be sent before their end; the protocol leaves it to the publisher, and here none is."""
+    seen: dict[str, str] = {}
+    flags = dict.fromkeys(("binary", "messages", "two_phase"), False)
+    publications: list[str] | None = None
+    streaming = "f"
+    for name, value in given:
+        if name not in ("proto_version", "publication_names", "binary", "messages", "streaming", "two_phase", "origin"):
+            raise PgError("XX000", f"unrecognized pgoutput option: {name}")
+        if name in seen:
+            raise PgError("42601", "conflicting or redundant options")
+        seen[name] = value
+        if name == "proto_version":
+            _check_number(value)
+        elif name == "publication_names":
+            publications = split_identifiers(value)
+            if publications is None:
+                raise PgError("42602", "invalid publication_names syntax")
+        elif name == "origin":
+            if value.lower() not in ("none", "any"):
+                raise PgError("22023", f'unrecognized origin value: "{value}"')
+        elif name == "streaming":
+            streaming = get_streaming(DefElem(name, value))
+        else:
+            flags[name] = get_boolean(DefElem(name, value))
+    for required in ("proto_version", "publication_names"):
+        if required not in seen:
+            raise PgError("22023", f'option "{required}" missing')
+    version = int(seen["proto_version"])
+    _check_version(version)
+    _check_streaming(version, streaming)
+    if flags["two_phase"] and version < _WITH_TWO_PHASE:
+        raise PgError(
+            "22023",
+            f"requested proto_version={version} does not support two-phase commit, need {_WITH_TWO_PHASE} or higher",
+        )
+    local_only = seen.get("origin", "any").lower() == "none"
+    return ProtocolOptions(
+        tuple(publications or ()), local_only, flags["messages"], flags["two_phase"], flags["binary"]
+    )
+
+
+def _check_number(value: str) -> None:
+    if not value.isascii() or not value.strip().isdigit():
+        raise PgError("22023", "invalid proto_version")
+    if int(value) > 0xFFFF_FFFF:
+        raise PgError("22023", f'proto_version "{value}" out of range')
+
+
+def _check_streaming(version: int, streaming: str) -> None:
+    how, least = ("parallel streaming", 4) if streaming == "p" else ("streaming", 2)
+    if version < least and streaming != "f":
+        raise PgError("22023", f"requested proto_version={version} does not support {how}, need {least} or higher")
+
+
+def _check_version(version: int) -> None:
+    sent = f"client sent proto_version={version} but server only supports protocol"
+    if version > _NEWEST_VERSION:
+        raise PgError("0A000", f"{sent} {_NEWEST_VERSION} or lower")
+    if version < _OLDEST_VERSION:
+        raise PgError("0A000", f"{sent} {_OLDEST_VERSION} or higher")
+
+
+# --- all changes ------------------------------------------------------------------------------------------------------
+
+
+Row = tuple[object, ...]
+
+
+@frozen
+class DecodedTable:
+    """A table as of a change."""
+
+    relation: Relation
+    identity: ReplicaIdentity
+
+
+@frozen
+class DecodedChange:
+    """One change, or with `truncated` a TRUNCATE of tables, or a logical message."""
+
+    lsn: int
+    table: DecodedTable | None = None
+    change: RowChange | None = None
+    truncated: tuple[Relation, ...] = ()
+    cascade: bool = False
+    restart_identity: bool = False
+    emitted: LogicalMessage | None = None
+
+
+@frozen
+class DecodedTransaction:
+    xid: int
+    first_lsn: int
+    end_lsn: int
+    committed_at: int
+    changes: tuple[DecodedChange, ...]
+    phase: TwoPhase | None = None  # None: it is committed
+
+
+def decoded(
+    session: Session, start: int, end: int, *, local_only: bool, two_phase_at: int | None = None
+) -> Iterator[DecodedTransaction]:
+    """The transactions that finish at `start` or later and before `end`, empty ones included."""
+    found, _ = read(session, start, end)
+    known = _Tables(session)
+    changed = read_changes(session, [s for transaction in found for s in transaction.snapshots], known.has)
+    for transaction in found:
+        last, said = transaction.last, transaction.two_phase
+        if local_only and last.origin:
+            continue
+        if not is_plain(transaction, two_phase_at, filters=True):
+            yield from _in_phases(session, transaction, two_phase_at)
+        elif transaction.is_of(session.database_oid, known.has) and (said is None or said.statements):
+            parts = [part for each in transaction.snapshots for part in _of_snapshot(session, each, changed, known)]
+            yield DecodedTransaction(transaction.xid, transaction.first, last.id + 1, last.time, tuple(parts))
+
+
+def _in_phases(
+    session: Session, transaction: LakeTransaction, two_phase_at: int | None
+) -> Iterator[DecodedTransaction]:
+    """The phases of a prepared transaction: PREPARE with its changes, and how it ended."""
+    last, said = transaction.last, transaction.two_phase
+    assert said is not None
+    for kind in phases(session, transaction, two_phase_at, filters=True):
+        phase = replace(said, kind=kind)
+        if kind != PREPARE:
+            yield DecodedTransaction(said.xid, last.id, last.id + 1, last.time, (), phase)
+            continue
+        with prepared_changes(session, said, at_prepare=said.kind == PREPARE) as (there, found):
+            known = _Tables(there)
+            changed = read_changes(there, found, known.has)
+            parts = [part for member in found for part in _of_snapshot(there, member, changed, known)]
+        parts = [replace(part, lsn=said.xid) for part in parts]
+        yield DecodedTransaction(said.xid, said.xid, said.xid + 1, said.prepared_at, tuple(parts), phase)
+
+
+class _Tables:
+    """The tables of the session's database, as of each change."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._known: dict[tuple[int, int], DecodedTable | None] = {}
+
+    def at(self, stretch: int, oid: int) -> DecodedTable | None:
+        key = (stretch, oid)
+        if key not in self._known:
+            past = self._session.at(stretch)
+            row = class_row(past, oid)
+            table = relation(past, oid) if row is not None and row.relpersistence == "p" else None
+            self._known[key] = None if table is None else DecodedTable(table, ReplicaIdentity.of(past, table))
+        return self._known[key]
+
+    def has(self, stretch: int, oid: int) -> bool:
+        return self.at(stretch, oid) is not None
+
+
+def _of_snapshot(session: Session, snapshot: Snapshot, changed: Changed, known: _Tables) -> Iterator[DecodedChange]:
+    for message in snapshot.emitted:
+        if message.database == session.database_oid:
+            yield DecodedChange(snapshot.id, emitted=message)
+    emptied = [known.at(snapshot.stretch, table) for table in snapshot.truncated]
+    relations = tuple([table.relation for table in emptied if table is not None])
+    if relations:
+        yield DecodedChange(
+            snapshot.id,
+            truncated=relations,
+            cascade=snapshot.cascade,
+            restart_identity=snapshot.restart_identity,
+        )
+    here = {oid: changed.get((snapshot.id, oid), ()) for oid in snapshot.tables}
+    for oid, change in in_order(snapshot, here):
+        table = known.at(snapshot.stretch, oid)
+        if table is not None:
+            yield DecodedChange(snapshot.id, table, change)
+
+
+# --- text -------------------------------------------------------------------------------------------------------------
+
 
 _BARE = frozenset(
     (oids.INT2, oids.INT4, oids.INT8, oids.OID, oids.FLOAT4, oids.FLOAT8, oids.NUMERIC)

@@ -9,10 +9,10 @@ from uuid import UUID
 from pgrepl.replication.formats.json_text import Number, array_text, json_text
 from pgrepl.types import oids
 from pgrepl.types.builtin import base_type, element_type
-from pgrepl.types.dates import INFINITY, UNIX_EPOCH_DAYS, UNIX_EPOCH_USECS, USECS_PER_DAY
-from pgrepl.types.lake_foreign import read_parquet_interval
-from pgrepl.types.nested_texts import nested_texts
+from pgrepl.types.lake.foreign import read_parquet_interval
+from pgrepl.types.lake.nested_words import nested_texts
 from pgrepl.types.text import write_text
+from pgrepl.types.times.dates import INFINITY, UNIX_EPOCH_DAYS, UNIX_EPOCH_USECS, USECS_PER_DAY
 from pgrepl.types.user_types import composite_type
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from pgrepl.frozen import frozen
+from pgrepl.ground.frozen import frozen
 from pgrepl.replication.formats.arrow_text import text_column
 from pgrepl.replication.formats.debezium import READ, SNAPSHOT, Columns, DebeziumRecords, EventSource
 from pgrepl.replication.formats.debezium_values import (
@@ -29,11 +29,18 @@ from pgrepl.replication.formats.debezium_values import (
     day,
     zoned,
 )
-from pgrepl.replication.formats.event import NO_TIME, BadRecord, ChangeEvent, EventBlock, RecordPlace, TableEvents
+from pgrepl.replication.formats.event import (
+    NO_TIME,
+    BadRecord,
+    ChangeEvent,
+    EventBlock,
+    RecordPlace,
+    TableEvents,
+    UnknownTable,
+    first_then_ahead,
+)
 from pgrepl.replication.formats.json_columns import Column, Group, JsonBlock
-from pgrepl.replication.formats.json_text import read_json
-from pgrepl.replication.formats.opening import read_line
-from pgrepl.replication.formats.parallel import UnknownTable, first_then_ahead
+from pgrepl.replication.formats.json_text import read_json, read_line
 from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE
 from pgrepl.types.names import numeric_precision_scale
 

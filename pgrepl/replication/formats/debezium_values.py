@@ -13,15 +13,15 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pgrepl.errors import PgError
-from pgrepl.frozen import frozen
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
 from pgrepl.replication.formats.json_text import Number, array_text, value_text
 from pgrepl.types import oids
 from pgrepl.types.builtin import element_type
-from pgrepl.types.dates import INFINITY, UNIX_EPOCH_DAYS, UNIX_EPOCH_USECS
-from pgrepl.types.interval import Interval
 from pgrepl.types.names import numeric_precision_scale
 from pgrepl.types.text import write_text
+from pgrepl.types.times.dates import INFINITY, UNIX_EPOCH_DAYS, UNIX_EPOCH_USECS
+from pgrepl.types.times.interval import Interval
 
 Convert = Callable[[Any], "str | None"]
 

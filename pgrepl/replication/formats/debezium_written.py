@@ -1,4 +1,10 @@
-"""The writer of Debezium's events: the envelope of its connector for PostgreSQL, with or without schemas.
+"""Values as Debezium's connector for PostgreSQL encodes them, and the schemas of their fields: the inverse of
+debezium_values.py.
+
+What its forms cannot hold is written as PostgreSQL's text: an array with other lower bounds, a varbit, whose length
+they lose, an infinite interval.
+
+The writer of Debezium's events: the envelope of its connector for PostgreSQL, with or without schemas.
 
 Values are encoded as by a connector with decimal.handling.mode = string, interval.handling.mode = string, and the
 defaults otherwise. Unlike a connector's, an UPDATE that changes the key is one event, with the old key as `before`.
@@ -6,12 +12,15 @@ defaults otherwise. Unlike a connector's, an UPDATE that changes the key is one 
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pgrepl import __version__
-from pgrepl.replication.formats.debezium_encode import FieldType, encode, field_type
+from pgrepl.replication.formats.debezium_values import INFINITE, INFINITE_DAYS, interval_text
+from pgrepl.replication.formats.json_text import Number
 from pgrepl.replication.formats.written import (
     SourceFacts,
     check_phase,
@@ -27,10 +36,149 @@ from pgrepl.replication.wire.messages import (
     UNCHANGED,
     UPDATE,
     Row,
+    SentColumn,
     SentRelation,
     TruncateMessage,
     WireTransaction,
 )
+from pgrepl.types import oids
+from pgrepl.types.arrays import PgArray
+from pgrepl.types.builtin import base_type_and_typmod, element_type
+from pgrepl.types.style import TextStyle
+from pgrepl.types.text import write_text
+from pgrepl.types.times.dates import INFINITY, UNIX_EPOCH_DAYS, UNIX_EPOCH_USECS
+from pgrepl.types.times.interval import is_finite
+
+FieldType = Mapping[str, Any]
+
+PLACEHOLDER = "__debezium_unavailable_value"
+_MILLIS_DIGITS = 3
+_INTEGERS = {oids.INT2: "int16", oids.INT4: "int32", oids.INT8: "int64", oids.OID: "int64"}
+_FLOATS = {oids.FLOAT4: "float", oids.FLOAT8: "double"}
+_NUMBER = re.compile(r"-?\d[\d.]*(e[+-]?\d+)?\Z")
+_TEXTS = {
+    oids.JSON: "io.debezium.data.Json",
+    oids.JSONB: "io.debezium.data.Json",
+    oids.UUID: "io.debezium.data.Uuid",
+    oids.XML: "io.debezium.data.Xml",
+    oids.TIMESTAMPTZ: "io.debezium.time.ZonedTimestamp",
+    oids.TIMETZ: "io.debezium.time.ZonedTime",
+    oids.INTERVAL: "io.debezium.time.Interval",
+}
+_INFINITE_ZONED = {INFINITY: "+294247-01-10T04:00:25.2Z", -INFINITY: "-290308-12-21T19:59:27.6Z"}
+_BC = re.compile(r"(\d{4,})-(.*) BC\Z")
+_OFFSET = re.compile(r"([+-]\d\d)(:\d\d)?(:\d\d)?\Z")
+
+
+def _has_millis(typmod: int) -> bool:
+    return 0 <= typmod <= _MILLIS_DIGITS
+
+
+def field_type(typoid: int, typmod: int) -> FieldType:
+    """The schema of a column's field."""
+    typoid, typmod = base_type_and_typmod(typoid, typmod)
+    element = element_type(typoid)
+    if element:
+        return {"type": "array", "items": {**field_type(element, typmod), "optional": True}}
+    if typoid in _INTEGERS:
+        return {"type": _INTEGERS[typoid]}
+    if typoid in _FLOATS:
+        return {"type": _FLOATS[typoid]}
+    if typoid == oids.BOOL or (typoid == oids.BIT and typmod == 1):
+        return {"type": "boolean"}
+    if typoid == oids.BYTEA:
+        return {"type": "bytes"}
+    if typoid == oids.BIT:
+        return {"type": "bytes", "name": "io.debezium.data.Bits", "version": 1, "parameters": {"length": str(typmod)}}
+    if typoid == oids.DATE:
+        return {"type": "int32", "name": "io.debezium.time.Date", "version": 1}
+    if typoid == oids.TIME:
+        return {"type": "int32" if _has_millis(typmod) else "int64", "version": 1,
+                "name": f"io.debezium.time.{'Time' if _has_millis(typmod) else 'MicroTime'}"}  # fmt: skip
+    if typoid == oids.TIMESTAMP:
+        name = "Timestamp" if _has_millis(typmod) else "MicroTimestamp"
+        return {"type": "int64", "name": f"io.debezium.time.{name}", "version": 1}
+    if typoid in _TEXTS:
+        return {"type": "string", "name": _TEXTS[typoid], "version": 1}
+    return {"type": "string"}
+
+
+def encode(value: Any, column: SentColumn, style: TextStyle, *, is_unchanged: bool) -> Any:
+    """A value for JSON. `is_unchanged`: it was not sent."""
+    if is_unchanged:
+        return PLACEHOLDER
+    return None if value is None else _encoded(value, column.type, column.typmod, style)
+
+
+def _encoded(value: Any, typoid: int, typmod: int, style: TextStyle) -> Any:
+    typoid, typmod = base_type_and_typmod(typoid, typmod)
+    if isinstance(value, PgArray) and element_type(typoid):
+        return _array(value, typoid, typmod, style)
+    if typoid == oids.BOOL:
+        return bool(value)
+    if typoid == oids.BYTEA:
+        return base64.b64encode(value).decode()
+    if typoid == oids.DATE:
+        return INFINITE_DAYS.get(value, value - UNIX_EPOCH_DAYS)
+    if typoid == oids.TIME:
+        return value // 1000 if _has_millis(typmod) else value
+    if typoid == oids.TIMESTAMP:
+        if abs(value) == INFINITY:
+            return next(number for number, infinity in INFINITE.items() if infinity == value)
+        usecs = value - UNIX_EPOCH_USECS
+        return usecs // 1000 if _has_millis(typmod) else usecs
+    if typoid == oids.INTERVAL:
+        return interval_text(value) if is_finite(value) else write_text(value, typoid, style)
+    text = write_text(value, typoid, style)
+    if typoid in _INTEGERS or (typoid in _FLOATS and _NUMBER.match(text)):
+        return Number(text)
+    if typoid == oids.BIT:
+        return text == "1" if typmod == 1 else _bits(text)
+    if typoid == oids.VARBIT:
+        return f"B'{text}'"
+    if typoid == oids.TIMESTAMPTZ:
+        return _INFINITE_ZONED.get(value) or _zoned(text)
+    if typoid == oids.TIMETZ:
+        return _offset(text)
+    return text
+
+
+def _array(value: PgArray, typoid: int, typmod: int, style: TextStyle) -> Any:
+    """Nested lists; a text where there are other lower bounds."""
+    if any(lower != 1 for lower in value.lbounds):
+        return write_text(value, typoid, style)
+    items = [None if item is None else _encoded(item, value.elemtype, typmod, style) for item in value.items]
+    for size in reversed(value.dims[1:]):
+        items = [items[start : start + size] for start in range(0, len(items), size)]
+    return items
+
+
+def _bits(text: str) -> str:
+    """Bits as bytes, the last bits first."""
+    return base64.b64encode(int(text, 2).to_bytes((len(text) + 7) // 8, "little")).decode()
+
+
+def _zoned(text: str) -> str:
+    """PostgreSQL's ISO text of a moment in UTC as ISO 8601."""
+    before_christ = _BC.match(text)
+    if before_christ is not None:
+        year = 1 - int(before_christ[1])
+        text = f"{'-' if year else ''}{abs(year):04}-{before_christ[2]}"
+    elif text.index("-") > 4:
+        text = f"+{text}"
+    return _offset(text.replace(" ", "T", 1))
+
+
+def _offset(text: str) -> str:
+    found = _OFFSET.search(text)
+    if found is None:
+        return text
+    shown = f"{found[1]}{found[2] or ':00'}{found[3] or ''}"
+    return text[: found.start()] + ("Z" if shown == "+00:00" else shown)
+
+
+# --- debezium written -------------------------------------------------------------------------------------------------
+
 
 _OPS = {INSERT: "c", UPDATE: "u", DELETE: "d"}
 _TRUNCATE = "t"

@@ -6,15 +6,25 @@ call `next()` again, and gets the events behind that record.
 
 Where a format says where transactions begin and end, the reader yields BEGIN and COMMIT too. Between them all row
 events belong to that transaction. Where it does not, events have an `xid` or nothing, and the caller decides.
+
+The events of a block, one by one.
+
+Blocks of a file are decoded by all cores, and come in the file's order.
 """
 
 from __future__ import annotations
 
+import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeAlias
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeAlias, TypeVar
 
-from pgrepl.errors import PgError
-from pgrepl.frozen import frozen
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.ground.threads import ThreadPool
+from pgrepl.lake.threads import slots
+from pgrepl.replication.wire import batch
 from pgrepl.replication.wire.messages import DELETE, INSERT, TRUNCATE, UPDATE
 
 if TYPE_CHECKING:
@@ -148,3 +158,110 @@ class Reader(Protocol):
     def some_lines(self, file: BinaryIO, name: str) -> Blocks:
         """The events of some lines of a divisible file, numbered from 1."""
         ...
+
+
+# --- blocks -----------------------------------------------------------------------------------------------------------
+
+
+_KINDS = {batch.INSERT: INSERT, batch.UPDATE: UPDATE, batch.DELETE: DELETE}
+
+
+def one_by_one(found: Iterator[EventBlock | ChangeEvent | BadRecord]) -> Iterator[ChangeEvent | BadRecord]:
+    for each in found:
+        if isinstance(each, EventBlock):
+            yield from events_in(each)
+        else:
+            yield each
+
+
+def events_in(block: EventBlock) -> Iterator[ChangeEvent]:
+    xid = [None] * block.count if block.xid is None else block.xid.to_pylist()
+    lsn = [-1] * block.count if block.lsn is None else block.lsn.tolist()
+    at = [NO_TIME] * block.count if block.at is None else block.at.tolist()
+    snapshot = [False] * block.count if block.snapshot is None else block.snapshot.tolist()
+    rows: list[Any] = [None] * block.count
+    for table in block.tables:
+        for place, row in zip(table.places.tolist(), _rows(table), strict=True):
+            rows[place] = row
+    for place, number in enumerate(block.number.tolist()):
+        schema, name, kind, new, old = rows[place]
+        yield ChangeEvent(
+            kind, schema, name, new, old, xid[place], lsn[place] if lsn[place] >= 0 else None,
+            at[place] if at[place] != NO_TIME else None, RecordPlace(block.file, number), snapshot[place],
+        )  # fmt: skip
+
+
+def _rows(table: TableEvents) -> Iterator[tuple[Any, ...]]:
+    new = {name: array.to_pylist() for name, array in table.new.items()}
+    old = {name: array.to_pylist() for name, array in table.old.items()}
+    unsent = {name: flags.tolist() for name, flags in table.unsent.items()}
+    unsent_old = {name: flags.tolist() for name, flags in (table.unsent_old or {}).items()}
+    has_old = table.has_old.tolist()
+    for at, code in enumerate(table.op.tolist()):
+        kind = _KINDS[code]
+        row = before = None
+        if kind != DELETE:
+            row = {name: values[at] for name, values in new.items() if not (name in unsent and unsent[name][at])}
+        if has_old[at]:
+            before = {
+                name: values[at] for name, values in old.items() if not (name in unsent_old and unsent_old[name][at])
+            }
+        yield table.schema, table.table, kind, row, before
+
+
+# --- parallel ---------------------------------------------------------------------------------------------------------
+
+
+Item = TypeVar("Item")
+Made = TypeVar("Made")
+
+
+def first_then_ahead(function: Callable[[Item], Made], items: Iterator[Item]) -> Iterator[Made]:
+    """The results of `function` for each item, in their order: for the first here, for the others in threads, which are
+    ahead by one item for each core. numpy and Arrow do the work, without Python's lock. What fails in `items` is raised
+    after all that came before."""
+    for item in items:
+        yield function(item)
+        break
+    ahead: deque[Future[Made]] = deque()
+    problem: Exception | None = None
+    with ThreadPool(slots(), "pgrepl-decode") as threads:
+        try:
+            while True:
+                try:
+                    ahead.append(threads.submit(function, next(items)))
+                except StopIteration:
+                    break
+                except Exception as error:
+                    problem = error
+                    break
+                if len(ahead) > slots():
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+        finally:
+            for each in ahead:
+                each.cancel()
+    if problem is not None:
+        raise problem
+
+
+class UnknownTable(Exception):
+    """The error in another thread than the session's, which alone may ask for the table's types."""
+
+
+class KnownTypes:
+    """The types of tables' columns: the thread that made this asks for them, all threads have the answers."""
+
+    def __init__(self, types: ColumnTypes) -> None:
+        self._types = types
+        self._known: dict[tuple[str | None, str | None], Mapping[str, tuple[int, int]] | None] = {}
+        self._owner = threading.get_ident()
+
+    def __call__(self, schema: str | None, table: str | None) -> Mapping[str, tuple[int, int]] | None:
+        key = (schema, table)
+        if key not in self._known:
+            if threading.get_ident() != self._owner:
+                raise UnknownTable
+            self._known[key] = self._types(schema, table)
+        return self._known[key]

@@ -1,19 +1,32 @@
 """pgrepl's own JSON lines: `{"op": "update", "schema": …, "table": …, "xid": …, "lsn": …, "at": …, "new": {…},
-"old": {…}}`. Values are PostgreSQL's text, as strings, or null; so nothing is lost on the way."""
+"old": {…}}`. Values are PostgreSQL's text, as strings, or null; so nothing is lost on the way.
+
+The writer of pgrepl's own JSON lines. Values are PostgreSQL's text; a transaction stands between `begin` and
+`commit`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.replication.formats.event import BEGIN, COMMIT, BadRecord, ChangeEvent, ColumnTypes, RecordPlace
 from pgrepl.replication.formats.json_text import events, value_text
-from pgrepl.replication.wire.messages import DELETE, INSERT, OPERATIONS, TRUNCATE, UPDATE
+from pgrepl.replication.formats.written import SourceFacts, check_phase, json_line, old_places, parsed, texts
+from pgrepl.replication.wire.messages import (
+    DELETE,
+    INSERT,
+    OPERATIONS,
+    TRUNCATE,
+    UPDATE,
+    TruncateMessage,
+    WireTransaction,
+)
 from pgrepl.types import oids
-from pgrepl.types.dates import UNIX_EPOCH_USECS
-from pgrepl.types.lsn import parse_lsn
-from pgrepl.types.text import read_text
+from pgrepl.types.plain import lsn_text, parse_lsn
+from pgrepl.types.text import read_text, write_text
+from pgrepl.types.times.dates import UNIX_EPOCH_USECS
 
 KINDS = (*OPERATIONS, BEGIN, COMMIT)
 
@@ -58,3 +71,40 @@ def _row(record: Mapping[str, Any], name: str, types: Mapping[str, tuple[int, in
     if not isinstance(row, dict):
         raise ValueError(f'"{name}" is no object')
     return {column: value_text(value, types.get(column, (0, -1))[0]) for column, value in row.items()}
+
+
+# --- jsonl written ----------------------------------------------------------------------------------------------------
+
+
+class JsonLinesWriter:
+    def __init__(self, context: SourceFacts) -> None:
+        self._style = context.style
+
+    def lines(self, transaction: WireTransaction) -> Iterator[bytes]:
+        check_phase(transaction)
+        xid, lsn = str(transaction.xid), lsn_text(transaction.finish_lsn)
+        about = {"xid": xid, "lsn": lsn, "at": write_text(transaction.committed_at, oids.TIMESTAMPTZ, self._style)}
+        yield json_line({"op": BEGIN, **about})
+        for message in transaction.messages:
+            if isinstance(message, TruncateMessage):
+                for relation in message.relations:
+                    names = {"schema": relation.schema, "table": relation.name}
+                    yield json_line({"op": TRUNCATE, **names, "xid": xid, "lsn": lsn})
+                continue
+            relation = message.relation
+            line: dict[str, Any] = {"op": message.operation, "schema": relation.schema, "table": relation.name}
+            line |= {"xid": xid, "lsn": lsn}
+            if message.old is not None:
+                known = {relation.columns[at].name for at in old_places(message)}
+                old = texts(relation, message.old, self._style)
+                line["old"] = {name: text for name, text in old if name in known}
+            if message.new is not None:
+                line["new"] = dict(texts(relation, message.new, self._style))
+            yield json_line(line)
+        yield json_line({"op": COMMIT, **about})
+
+    def position(self, line: bytes) -> int | None:
+        try:
+            return parse_lsn(str(parsed(line).get("lsn")))
+        except PgError:
+            return None

@@ -15,9 +15,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO
 
-from pgrepl.errors import PgError
-from pgrepl.frozen import frozen
-from pgrepl.replication.formats.blocks import events_in
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
 from pgrepl.replication.formats.event import (
     NO_TIME,
     BadRecord,
@@ -26,17 +25,17 @@ from pgrepl.replication.formats.event import (
     EventBlock,
     RecordPlace,
     TableEvents,
+    events_in,
 )
-from pgrepl.replication.formats.json_text import INVALID
-from pgrepl.replication.formats.opening import decompressed
+from pgrepl.replication.formats.json_text import INVALID, decompressed
 from pgrepl.replication.formats.rows import CsvOptions, RowBatch, part_of, row_batches, with_columns, without_bad
 from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE
 from pgrepl.replication.wire.messages import TRUNCATE
 from pgrepl.replication.wire.pgoutput import TRUNCATE_TYPE
 from pgrepl.types import oids
-from pgrepl.types.dates import UNIX_EPOCH_USECS
-from pgrepl.types.lsn import parse_lsn
+from pgrepl.types.plain import parse_lsn
 from pgrepl.types.text import read_text
+from pgrepl.types.times.dates import UNIX_EPOCH_USECS
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,4 +1,7 @@
-"""The formats by name, and their options."""
+"""The formats by name, and their options.
+
+The writers of lines, by the names of their formats.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,13 @@ from dataclasses import replace
 from functools import partial
 from typing import BinaryIO
 
-from pgrepl.errors import PgError
-from pgrepl.frozen import frozen
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.replication.formats import feeds, plugins
+from pgrepl.replication.formats.debezium import DebeziumRecords, MaxwellRecords
+from pgrepl.replication.formats.debezium_columns import DebeziumBlocks
+from pgrepl.replication.formats.debezium_values import modes_of
+from pgrepl.replication.formats.debezium_written import DebeziumWriter
 from pgrepl.replication.formats.event import (
     BadRecord,
     Blocks,
@@ -16,8 +24,15 @@ from pgrepl.replication.formats.event import (
     ColumnTypes,
     EventBlock,
     Events,
+    KnownTypes,
     Reader,
+    one_by_one,
 )
+from pgrepl.replication.formats.jsonl import JsonLinesRecords, JsonLinesWriter
+from pgrepl.replication.formats.plain import PlainBlocks, dms_blocks, roles_of
+from pgrepl.replication.formats.rows import csv_options
+from pgrepl.replication.formats.wal2json import Wal2jsonRecords, Wal2jsonWriter
+from pgrepl.replication.formats.written import LineWriter, SourceFacts
 
 _Found = Iterator["ChangeEvent | BadRecord"]
 _FoundBlocks = Iterator["EventBlock | ChangeEvent | BadRecord"]
@@ -85,9 +100,6 @@ def reader(name: str, options: Mapping[str, str] | None = None, types: ColumnTyp
 
 
 def _debezium(_: str, options: Mapping[str, str], types: ColumnTypes | None) -> Reader:
-    from pgrepl.replication.formats.debezium import DebeziumRecords
-    from pgrepl.replication.formats.debezium_values import modes_of
-
     modes, prefix = modes_of(options), options.get("add_fields_prefix", "__")
     if not prefix:
         raise PgError("22023", 'option "add_fields_prefix" must not be empty')
@@ -96,9 +108,6 @@ def _debezium(_: str, options: Mapping[str, str], types: ColumnTypes | None) -> 
         return DebeziumRecords(modes, types, prefix).events(file, name)
 
     def blocks(file: BinaryIO, name: str) -> _FoundBlocks:
-        from pgrepl.replication.formats.debezium_columns import DebeziumBlocks
-        from pgrepl.replication.formats.parallel import KnownTypes
-
         known = None if types is None else KnownTypes(types)
         return DebeziumBlocks(lambda: DebeziumRecords(modes, known, prefix)).blocks(file, name)
 
@@ -110,42 +119,28 @@ def _is_object(start: bytes) -> bool:
 
 
 def _wal2json(_: str, options: Mapping[str, str], types: ColumnTypes | None) -> Reader:
-    from pgrepl.replication.formats.wal2json import Wal2jsonRecords
-
     made = Wal2jsonRecords(types)
     return _Reader(made.events, None, made.lines, made.has_lines)
 
 
 def _test_decoding(_: str, options: Mapping[str, str], types: ColumnTypes | None) -> Reader:
-    from pgrepl.replication.formats import test_decoding
-
-    return _Reader(test_decoding.events)
+    return _Reader(plugins.test_decoding_events)
 
 
 def _pgoutput(_: str, options: Mapping[str, str], types: ColumnTypes | None) -> Reader:
-    from pgrepl.replication.formats import pgoutput_file
-
-    return _Reader(pgoutput_file.events)
+    return _Reader(plugins.pgoutput_events)
 
 
 def _maxwell(_: str, options: Mapping[str, str], types: ColumnTypes | None) -> Reader:
-    from pgrepl.replication.formats.maxwell import MaxwellRecords
-
     events = MaxwellRecords(types).events
     return _Reader(events, None, events, _is_object)
 
 
 def _by_columns(found: Callable[[BinaryIO, str], _FoundBlocks]) -> _Reader:
-    from pgrepl.replication.formats.blocks import one_by_one
-
     return _Reader(lambda file, name: one_by_one(found(file, name)), found)
 
 
 def _plain(kind: str, options: Mapping[str, str], types: ColumnTypes | None) -> Reader:
-    from pgrepl.replication.formats.jsonl import JsonLinesRecords
-    from pgrepl.replication.formats.plain import PlainBlocks, roles_of
-    from pgrepl.replication.formats.rows import csv_options
-
     if kind == "jsonl" and not options:
         events = JsonLinesRecords(types).events
         return _Reader(events, None, events, _is_object)
@@ -155,17 +150,11 @@ def _plain(kind: str, options: Mapping[str, str], types: ColumnTypes | None) -> 
 
 
 def _dms(_: str, options: Mapping[str, str], types: ColumnTypes | None) -> Reader:
-    from pgrepl.replication.formats.plain import dms_blocks, roles_of
-    from pgrepl.replication.formats.rows import csv_options
-
     csv = csv_options({"null": _DMS_NULL, **options})
     return _by_columns(partial(dms_blocks, roles_of(options), csv, types))
 
 
 def _feed(kind: str, options: Mapping[str, str], types: ColumnTypes | None) -> Reader:
-    from pgrepl.replication.formats import feeds
-    from pgrepl.replication.formats.rows import csv_options
-
     feed = feeds.DELTA if kind == "delta" else feeds.DUCKLAKE
     return _by_columns(partial(feeds.feed_blocks, feed, csv_options(options), types))
 
@@ -183,3 +172,14 @@ _READERS: dict[str, Callable[[str, Mapping[str, str], ColumnTypes | None], Reade
     "csv": _plain,
     "parquet": _plain,
 }
+
+
+# --- writers ----------------------------------------------------------------------------------------------------------
+
+
+def line_writer(name: str, context: SourceFacts) -> LineWriter:
+    if name == "debezium":
+        return DebeziumWriter(context)
+    if name == "wal2json":
+        return Wal2jsonWriter(context)
+    return JsonLinesWriter(context)

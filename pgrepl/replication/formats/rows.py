@@ -6,16 +6,17 @@ A batch has the file's columns by name. What is to be taken as an old row is kep
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from pgrepl.errors import PgError
-from pgrepl.frozen import frozen
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
 from pgrepl.replication.formats.arrow_text import interval_texts, text_column
 from pgrepl.replication.formats.event import BadRecord, RecordPlace
-from pgrepl.replication.formats.json_text import INVALID, json_problem, objects, read_json, value_text
-from pgrepl.replication.formats.opening import decompressed
+from pgrepl.replication.formats.json_text import INVALID, decompressed, json_problem, objects, read_json, value_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -417,9 +418,6 @@ class _Watched:
 
 def _header(file: BinaryIO, name: str, options: CsvOptions) -> list[str]:
     """The names in the first line, which is read."""
-    import csv
-    import io
-
     line = b""
     while True:
         more = file.readline(_CSV_BLOCK)

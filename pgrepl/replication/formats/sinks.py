@@ -16,11 +16,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 from urllib.parse import quote
 
-from pgrepl.catalog import disk
-from pgrepl.errors import PgError
-from pgrepl.frozen import frozen
-from pgrepl.replication.formats.sink_owner import Mark, SinkOwner, locked, read_mark, write_mark
-from pgrepl.replication.formats.written import LineWriter, check_phase, old_places
+from pgrepl.catalog.store import files
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.replication.formats.written import (
+    LineWriter,
+    Mark,
+    SinkOwner,
+    check_phase,
+    locked,
+    old_places,
+    read_mark,
+    write_mark,
+)
 from pgrepl.replication.wire.messages import (
     TRUNCATE,
     UNCHANGED,
@@ -30,13 +38,13 @@ from pgrepl.replication.wire.messages import (
     TruncateMessage,
     WireTransaction,
 )
-from pgrepl.types.dates import UNIX_EPOCH_USECS
-from pgrepl.types.lsn import lsn_text
+from pgrepl.types.plain import lsn_text
+from pgrepl.types.times.dates import UNIX_EPOCH_USECS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pgrepl.writing.copy.parquet_writer import ParquetColumn
+    from pgrepl.writing.copy.writer import ParquetColumn
 
 _LOOK = 1 << 20
 _ROWS = 50_000  # of a table, that are held in memory
@@ -250,7 +258,7 @@ class ParquetSink:
         for file in done:
             os.replace(file.part, file.path)
         for folder in {file.path.parent for file in done}:
-            disk.sync_folder(folder)
+            files.sync_folder(folder)
 
     def abandon(self) -> None:
         for file in [*self._closed, *self._open.values()]:
@@ -316,7 +324,7 @@ class _Waiting:
 
 class _TableFile:
     def __init__(self, relation: SentRelation, path: Path, owner: SinkOwner | None) -> None:
-        from pgrepl.writing.copy.parquet_writer import parquet_columns
+        from pgrepl.writing.copy.writer import parquet_columns
 
         self._relation = relation
         self.path, self.part = path, path.with_name(path.name + _PART)

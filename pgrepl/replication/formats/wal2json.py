@@ -2,6 +2,11 @@
 
 A transaction of version 1 may be larger than memory: its changes are read one by one, wherever the lines end, so that
 pretty-print and write-in-chunks make no difference. A bytea comes as hexadecimal digits, without `\\x`.
+
+The writer of wal2json's format version 2, with XIDs, timestamps and LSNs.
+
+A special number (NaN, Infinity), for which wal2json writes null, is written as a string, as wal2json writes numbers
+with numeric-data-types-as-string. The LSN of all lines is that of the commit.
 """
 
 from __future__ import annotations
@@ -12,16 +17,37 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.replication.formats.event import BEGIN, COMMIT, BadRecord, ChangeEvent, ColumnTypes, RecordPlace
-from pgrepl.replication.formats.json_text import INVALID, INVALID_BYTES, events, json_problem, raw_json, value_text
-from pgrepl.replication.formats.opening import MAX_RECORD, decompressed
-from pgrepl.replication.wire.messages import DELETE, INSERT, TRUNCATE, UPDATE
+from pgrepl.replication.formats.json_text import (
+    INVALID,
+    INVALID_BYTES,
+    MAX_RECORD,
+    Number,
+    decompressed,
+    events,
+    json_problem,
+    raw_json,
+    value_text,
+)
+from pgrepl.replication.formats.written import SourceFacts, check_phase, json_line, old_places, parsed
+from pgrepl.replication.wire.messages import (
+    DELETE,
+    INSERT,
+    TRUNCATE,
+    UNCHANGED,
+    UPDATE,
+    Message,
+    TruncateMessage,
+    WireTransaction,
+)
+from pgrepl.replication.wire.messages import Row as SentRow
 from pgrepl.types import oids
-from pgrepl.types.dates import UNIX_EPOCH_USECS
-from pgrepl.types.encoding import invalid_utf8, not_text
-from pgrepl.types.lsn import parse_lsn
-from pgrepl.types.text import read_text
+from pgrepl.types.input_checks import invalid_utf8, not_text
+from pgrepl.types.names import format_type
+from pgrepl.types.plain import lsn_text, parse_lsn
+from pgrepl.types.text import read_text, write_text
+from pgrepl.types.times.dates import UNIX_EPOCH_USECS
 
 _OBJECT = re.compile(r"^\s*(?:null\s*)*\{", re.MULTILINE)
 _NAME = re.compile(r'\s*,?\s*"(\w+)"\s*:\s*')
@@ -345,3 +371,72 @@ def _check_utf8(text: str, found: Any) -> None:
     problem = invalid_utf8(text)
     if problem is not None:
         raise InvalidText(problem.message, found)
+
+
+# --- wal2json written -------------------------------------------------------------------------------------------------
+
+
+_LETTERS = {INSERT: "I", UPDATE: "U", DELETE: "D"}
+_NUMBERS = frozenset({oids.INT2, oids.INT4, oids.INT8, oids.OID, oids.FLOAT4, oids.FLOAT8, oids.NUMERIC})
+_NUMBER = re.compile(r"-?\d[\d.]*(e[+-]?\d+)?\Z")
+
+
+class Wal2jsonWriter:
+    def __init__(self, context: SourceFacts) -> None:
+        self._style = context.style
+
+    def lines(self, transaction: WireTransaction) -> Iterator[bytes]:
+        check_phase(transaction)
+        lsn = lsn_text(transaction.finish_lsn)
+        about = {
+            "xid": transaction.xid,
+            "timestamp": write_text(transaction.committed_at, oids.TIMESTAMPTZ, self._style),
+            "lsn": lsn,
+            "nextlsn": lsn_text(transaction.end_lsn),
+        }
+        yield json_line({"action": "B", **about})
+        del about["nextlsn"]
+        for message in transaction.messages:
+            if isinstance(message, TruncateMessage):
+                for relation in message.relations:
+                    yield json_line({"action": "T", **about, "schema": relation.schema, "table": relation.name})
+                continue
+            yield json_line(self._change(message, about))
+        yield json_line({"action": "C", **about, "nextlsn": lsn_text(transaction.end_lsn)})
+
+    def _change(self, message: Message, about: dict[str, Any]) -> dict[str, Any]:
+        relation = message.relation
+        line = {"action": _LETTERS[message.operation], **about, "schema": relation.schema, "table": relation.name}
+        if message.new is not None:
+            line["columns"] = self._columns(message, message.new, range(len(relation.columns)))
+        if message.old is not None:
+            line["identity"] = self._columns(message, message.old, old_places(message))
+        elif message.new is not None and message.operation == UPDATE:
+            keys = [at for at, column in enumerate(relation.columns) if column.is_key]
+            line["identity"] = self._columns(message, message.new, keys)
+        return line
+
+    def _columns(self, message: Message, row: SentRow, places: Sequence[int]) -> list[dict[str, Any]]:
+        found = []
+        for at in places:
+            column, value = message.relation.columns[at], row[at]
+            if value is not UNCHANGED:
+                kind = format_type(column.sent_as, column.typmod)
+                found.append({"name": column.name, "type": kind, "value": self._value(value, column.type)})
+        return found
+
+    def _value(self, value: Any, typoid: int) -> Any:
+        if value is None:
+            return None
+        text = write_text(value, typoid, self._style)
+        if typoid in _NUMBERS:
+            return Number(text) if _NUMBER.match(text) else text
+        if typoid == oids.BOOL:
+            return text == "t"
+        return text[2:] if typoid == oids.BYTEA else text
+
+    def position(self, line: bytes) -> int | None:
+        try:
+            return parse_lsn(str(parsed(line).get("lsn")))
+        except PgError:
+            return None

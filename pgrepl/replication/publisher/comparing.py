@@ -7,12 +7,12 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from pgrepl.frozen import frozen
+from pgrepl.ground.frozen import frozen
 from pgrepl.replication.wire.messages import SentRelation
 
 if TYPE_CHECKING:
-    from pgrepl.lake.kernels.copy import KernelSource
-    from pgrepl.replication.wire.copy_ranges import KeyRange
+    from pgrepl.engine.run_kernels import KernelSource
+    from pgrepl.replication.publisher.tables import KeyRange
 
 
 @frozen

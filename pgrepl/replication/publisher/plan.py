@@ -1,4 +1,9 @@
-"""The plan for one table as of one snapshot: which of its changes are sent, under which name and filter.
+"""Replica identity: the old row of an UPDATE or DELETE in the publisher's WAL (ExtractReplicaIdentity).
+
+For a deleted row, and for an updated one whose key has changed, that is the key; with REPLICA IDENTITY FULL it is the
+whole row. The rule stands here once, for single rows and for whole columns.
+
+The plan for one table as of one snapshot: which of its changes are sent, under which name and filter.
 
 The rules are those of get_rel_sync_entry, pgoutput_row_filter_init and pgoutput_column_list_init:
 
@@ -10,31 +15,94 @@ The rules are those of get_rel_sync_entry, pgoutput_row_filter_init and pgoutput
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog import tables
-from pgrepl.catalog.inheritance import partition_ancestors
-from pgrepl.catalog.publication import (
+from pgrepl.catalog.facts.publication import (
     is_named,
     is_publishable,
     member_schema,
     publication_or_none,
     topmost_ancestor,
 )
-from pgrepl.catalog.relation import Attribute, Relation, relation, relation_or_none
-from pgrepl.catalog.store import one
-from pgrepl.errors import PgError
+from pgrepl.catalog.facts.relation import Attribute, Relation, relation, relation_or_none
+from pgrepl.catalog.facts.relation_parts import identity_key_columns, partition_ancestors
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.store import one
 from pgrepl.expr.rowfilter import check_replica_identity
 from pgrepl.expr.stored import from_json
 from pgrepl.expr.tree import Expr
-from pgrepl.frozen import frozen
-from pgrepl.replication.publisher.identity import ReplicaIdentity
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
 from pgrepl.replication.wire.messages import DELETE, INSERT, TRUNCATE, UPDATE
-from pgrepl.rows.routing import column_places
+from pgrepl.rows.checks_table import column_places
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from pgrepl.catalog.session.session import Session
+
+    Flags = npt.NDArray[Any]
+
+Row = tuple[Any, ...]
+
+
+@frozen
+class ReplicaIdentity:
+    """`whole`: REPLICA IDENTITY FULL. `columns`: the numbers of the identity index's columns."""
+
+    whole: bool
+    columns: frozenset[int]
+
+    @classmethod
+    def of(cls, session: Session, table: Relation) -> ReplicaIdentity:
+        return cls(table.replident == "f", identity_key_columns(session, table))
+
+    def covers(self, number: int) -> bool:
+        """Whether the old value of a column is logged."""
+        return self.whole or number in self.columns
+
+    def image(self, old: Row, new: Row | None) -> Row | None:
+        """The old row as it is logged, with NULL in columns that are not covered; None: no old row is logged. `new`:
+        the new row of an UPDATE."""
+        if self.whole:
+            return old
+        if not self.columns or (new is not None and not self._is_changed(old, new)):
+            return None
+        return tuple([value if number in self.columns else None for number, value in enumerate(old, 1)])
+
+    def _is_changed(self, old: Row, new: Row) -> bool:
+        return any(old[number - 1] != new[number - 1] for number in self.columns)
+
+    def have_image(self, deleted: Flags, updated: Flags, has_changed: Callable[[Flags], Flags]) -> Flags:
+        """A mask of the changes for which an old row is logged. `has_changed` says whether the key of an updated row
+        has changed."""
+        if self.whole:
+            return deleted | updated
+        if not self.columns:
+            return deleted & False
+        return deleted | has_changed(updated) if updated.any() else deleted
+
+
+def differing(olds: Iterable[pa.Array], news: Iterable[pa.Array], count: int) -> Flags:
+    """A mask of the keys that differ, by the columns of `count` old and new ones."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    found = np.zeros(count, np.bool_)
+    for old, new in zip(olds, news, strict=True):
+        if old.equals(new):
+            continue
+        differs = pc.fill_null(pc.not_equal(old, new), True).to_numpy(zero_copy_only=False)
+        if old.null_count and new.null_count:
+            nothing = pc.and_(pc.is_null(old), pc.is_null(new)).to_numpy(zero_copy_only=False)
+            differs = differs & ~nothing
+        found |= differs
+    return found
+
+
+# --- plan -------------------------------------------------------------------------------------------------------------
 
 
 @frozen

@@ -17,20 +17,24 @@ from dataclasses import dataclass
 from threading import Event
 from typing import TYPE_CHECKING, Protocol
 
-from pgrepl.errors import PgError
-from pgrepl.replication.publisher.definition import RemoteAttribute, RemoteDefinition
-from pgrepl.replication.publisher.retained import Retained, SlotProbe
-from pgrepl.replication.publisher.senders import WalSender
-from pgrepl.replication.publisher.table_copy import TableCopy, Undivided, WantedRanges
+from pgrepl.ground.errors import PgError
+from pgrepl.replication.publisher.senders import Retained, SlotProbe, WalSender
+from pgrepl.replication.publisher.tables import (
+    KeyRange,
+    RemoteAttribute,
+    RemoteDefinition,
+    TableCopy,
+    Undivided,
+    WantedRanges,
+)
 from pgrepl.replication.wire.batch import WireBatch
-from pgrepl.replication.wire.copy_ranges import KeyRange
 from pgrepl.replication.wire.messages import WireTransaction
-from pgrepl.types.lsn import lsn_text
+from pgrepl.types.plain import lsn_text
 
 if TYPE_CHECKING:
-    from pgrepl.catalog import tables
-    from pgrepl.catalog.session import Session
-    from pgrepl.engine import Choice
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.catalog.store import tables
+    from pgrepl.engine.choice import Choice
     from pgrepl.replication.publisher.comparing import Comparing
 
 

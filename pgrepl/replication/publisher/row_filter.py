@@ -1,4 +1,6 @@
-"""The message that a change becomes: pgoutput_change and pgoutput_truncate.
+"""The row filters of several publications as one test: a row passes if one of them is true.
+
+The message that a change becomes: pgoutput_change and pgoutput_truncate.
 
 A change is sent if its operation is published. Row filters may turn an UPDATE into an INSERT or a DELETE, or filter any
 change out; SENT says which, for single rows and for whole columns alike. identity.py has the old rows.
@@ -6,13 +8,15 @@ change out; SENT says which, for single rows and for whole columns alike. identi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.expr.context import Context
+from pgrepl.expr.evaluate import evaluate
+from pgrepl.expr.functions.registry import Context
+from pgrepl.expr.tree import Expr
+from pgrepl.expr.walk import map_attnums
 from pgrepl.replication.publisher.plan import SendPlan
-from pgrepl.replication.publisher.row_filter_exprs import any_true
 from pgrepl.replication.wire.batch import CODES
 from pgrepl.replication.wire.messages import (
     DELETE,
@@ -25,17 +29,54 @@ from pgrepl.replication.wire.messages import (
     SentRelation,
     TruncateMessage,
 )
-from pgrepl.rows.routing import converter
-from pgrepl.types.lake_arrays import plain_array
+from pgrepl.rows.checks_table import converter
+from pgrepl.types.lake.arrays import plain_array
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
+    from pgrepl.catalog.session.session import Session
     from pgrepl.expr.arrow.program import Program
-    from pgrepl.types.lake_arrays import Form
+    from pgrepl.types.lake.arrays import Form
 
     Numbers = npt.NDArray[Any]
+
+Test = Callable[[tuple[Any, ...]], bool]
+
+
+def any_true(exprs: Sequence[Expr], context: Context) -> Test:
+    """Whether a row passes; without a filter every row does."""
+    tests = [evaluate.compile(expr, context) for expr in exprs]
+    if not tests:
+        return lambda row: True
+    if len(tests) == 1:
+        only = tests[0]
+        return lambda row: only(row) is True
+    return lambda row: any(test(row) is True for test in tests)
+
+
+def by_columns(session: Session, plan: SendPlan) -> dict[str, Program]:
+    """The row filters that ask no session, by operation. What Arrow does not evaluate as PostgreSQL does, the evaluator
+    evaluates row by row."""
+    from pgrepl.expr.arrow.program import any_is_true, program_of
+
+    found = {}
+    own = {n: attnum for n, attnum in enumerate(plan.from_attnums, 1) if attnum}
+    for operation, exprs in plan.filters.items():
+        program = program_of(map_attnums(any_is_true(exprs), own), Context(session))
+        if program is not None:
+            found[operation] = program
+    return found
+
+
+def are_columnar(programs: Iterable[Program]) -> bool:
+    """Whether Arrow evaluates all of the conditions."""
+    return all(program.is_columnar for program in programs)
+
+
+# --- row filter -------------------------------------------------------------------------------------------------------
+
 
 # The operation that is sent for a change whose operation is published (pgoutput_row_filter). A row without a filter
 # passes; None: either. A case that is not listed is not sent.

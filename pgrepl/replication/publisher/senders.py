@@ -1,4 +1,13 @@
-"""The walsenders of slots: PostgreSQL's WAL senders.
+"""What a publisher keeps for a slot, what makes it keep that, and what has become of the slot.
+
+A server keeps its WAL from the slot's restart point on. That moves behind what the subscriber has confirmed, but not
+past the beginning of a transaction that has written and is open:
+
+    restart point ── held by open transactions ── confirmed ── not confirmed by the subscriber ── end of the WAL
+
+A lake keeps the snapshots behind the slot, and the files that only they have.
+
+The walsenders of slots: PostgreSQL's WAL senders.
 
 A worker enters itself in the publisher's catalog while it works, with its position. A slot is active while that worker
 is alive.
@@ -7,18 +16,90 @@ is alive.
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from pgrepl.catalog import processes, statistics, tables
-from pgrepl.catalog.numbering import current_lsn
-from pgrepl.catalog.store import delete, insert, one, update
-from pgrepl.catalog.sync_rep import is_alive, walsenders
-from pgrepl.errors import PgError
-from pgrepl.frozen import frozen
-from pgrepl.types.lsn import lsn_text
+from pgrepl.catalog.locks import lock_file
+from pgrepl.catalog.session import statistics
+from pgrepl.catalog.session.numbering import current_lsn
+from pgrepl.catalog.session.sync_rep import is_alive, walsenders
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.store import delete, insert, one, update
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.types.plain import lsn_text
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
+
+LOST = "lost"  # the wal_status of a slot that cannot be read from any more
+_WHY = {  # by pg_replication_slots.invalidation_reason
+    "wal_removed": "The server had to keep more WAL for the slot than max_slot_wal_keep_size, and has removed it.",
+    "idle_timeout": "The slot has not been read from for longer than the server's idle_replication_slot_timeout.",
+    "rows_removed": "The server, a standby, has removed rows of system catalogs that the slot needs.",
+    "wal_level_insufficient": "The primary of the server has a wal_level that is lower than logical.",
+}
+_UNKNOWN = "The server has removed what the slot had to keep, or invalidated it."
+
+
+def why_invalid(reason: str | None) -> str:
+    """Why a slot is lost, in a sentence."""
+    return _WHY.get(reason or "", _UNKNOWN)
+
+
+@frozen
+class OpenTransaction:
+    """A transaction that has written and is open; so long as it is, the restart points of slots stay before it."""
+
+    seconds: float  # since it began
+    pid: int | None  # of its process; None: it is prepared
+    gid: str | None = None  # of a prepared one
+    database: str | None = None
+    user: str | None = None
+    application: str | None = None
+    state: str | None = None
+
+    @property
+    def name(self) -> str:
+        return f"process {self.pid}" if self.gid is None else f'prepared transaction "{self.gid}"'
+
+
+@frozen
+class Retained:
+    """What a publisher keeps for a slot. Of a lake only `size`, `seconds`, `snapshots` and `is_oldest` have a
+    meaning."""
+
+    size: int  # bytes of WAL; of a lake, of files
+    seconds: float | None = None  # for so long at least; None: nobody may know
+    unconfirmed: int = 0  # bytes of the WAL that the subscriber has not confirmed
+    status: str | None = None  # pg_replication_slots.wal_status
+    left: int | None = None  # safe_wal_size: bytes that may be written before the slot is in danger; None: any number
+    limit: int | None = None  # max_slot_wal_keep_size in bytes; None: there is none
+    invalid: str | None = None  # invalidation_reason, where the server knows it
+    transaction: OpenTransaction | None = None  # the oldest; None: there is none, or the role may not see it
+    sees_all: bool = True  # whether the role may see the transactions of others
+    spills: int = 0  # transactions that the server has spilled to its disk for the slot
+    spilled: int = 0  # their bytes
+    idle: float | None = None  # seconds since the slot was read from; None: it is read from
+    idle_limit: float | None = None  # idle_replication_slot_timeout in seconds; None: there is none
+    snapshots: int | None = None  # of a lake
+    is_oldest: bool = False  # no other slot keeps more
+
+
+class SlotProbe(Protocol):
+    """Asks what a slot retains over a connection of its own, from another thread than the publisher's."""
+
+    def look(self) -> Retained | None:
+        """None: there is no such slot."""
+        ...
+
+    def interrupt(self) -> None:
+        """End a look with an error; called from another thread."""
+        ...
+
+    def close(self) -> None: ...
+
+
+# --- senders ----------------------------------------------------------------------------------------------------------
 
 
 @frozen
@@ -107,9 +188,9 @@ def occupy(session: Session, slot: tables.pg_replication_slot, sender: WalSender
         tables.pgrepl_walsender,
         slot_name=slot.slot_name,
         token=sender.token,
-        pid=processes.worker_pid(),
-        host=processes.machine(),
-        beat=processes.now(),
+        pid=lock_file.worker_pid(),
+        host=lock_file.machine(),
+        beat=lock_file.now(),
         usesysid=sender.role,
         application_name=sender.application_name,
         backend_start=now,
@@ -120,7 +201,7 @@ def occupy(session: Session, slot: tables.pg_replication_slot, sender: WalSender
         replay_lsn=slot.confirmed_flush_lsn,
         reply_time=now,
     )
-    update(session, tables.pg_replication_slot, {"slot_name": slot.slot_name}, active_pid=processes.worker_pid())
+    update(session, tables.pg_replication_slot, {"slot_name": slot.slot_name}, active_pid=lock_file.worker_pid())
 
 
 def leave(session: Session, name: str, token: str) -> None:
@@ -158,5 +239,5 @@ def confirmed(session: Session, name: str, lsn: int, current: int, positions: Po
         replay_lsn=at.applied,
         state="streaming" if caught_up else "catchup",
         reply_time=statistics.now(),
-        beat=processes.now(),
+        beat=lock_file.now(),
     )

@@ -13,20 +13,21 @@ from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import statistics, tables
-from pgrepl.catalog.identifiers import check_slot_name
-from pgrepl.catalog.numbering import current_lsn
-from pgrepl.catalog.processes import is_alive
-from pgrepl.catalog.recovery import in_recovery
-from pgrepl.catalog.roles import has_attribute
-from pgrepl.catalog.store import delete, insert, one, rows, update
-from pgrepl.errors import PgError, unsupported
+from pgrepl.catalog.facts.roles import has_attribute
+from pgrepl.catalog.locks.lock_file import is_alive
+from pgrepl.catalog.session import statistics
+from pgrepl.catalog.session.context import in_recovery
+from pgrepl.catalog.session.numbering import current_lsn
+from pgrepl.catalog.session.parameter_lists import check_slot_name
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.store import delete, insert, one, rows, update
+from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.replication.publisher import senders
 from pgrepl.replication.publisher.senders import WalSender
-from pgrepl.types.lsn import lsn_text
+from pgrepl.types.plain import lsn_text
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 PLUGIN = "pgoutput"
 TEXT_PLUGIN = "test_decoding"

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import tables
-from pgrepl.catalog.numbering import current_lsn
-from pgrepl.catalog.store import one, update
-from pgrepl.errors import PgError, Report
+from pgrepl.catalog.session.numbering import current_lsn
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.store import one, update
+from pgrepl.ground.errors import PgError, Report
 from pgrepl.replication.publisher.slots import check_new_slot, insert_slot, slot_or_none
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 
 def create_physical_slot(session: Session, name: str, *, reserve: bool) -> tables.pg_replication_slot:

@@ -6,7 +6,7 @@
 
 A standby has the primary's snapshots under the primary's numbers, so LSNs mean the same in both, and the slots of the
 subscriptions that have `failover = true`, as they stood at those snapshots. A subscription that is pointed at the
-promoted standby goes on where it was. Until then the standby is read-only (catalog/recovery.py).
+promoted standby goes on where it was. Until then the standby is read-only (catalog/session/context.py).
 
 Synchronizing is three steps, of which only the second is seen by others: files come first, under names that nothing
 refers to yet; then one transaction of SQLite puts the new catalog in the place of the old one; then files go that

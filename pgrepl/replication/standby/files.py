@@ -2,30 +2,53 @@
 
 Files are written once and never changed, so on one file system a hard link is as good as a copy. Files that the primary
 has outside its own folder (those that other writers registered in the lake) get a name in `elsewhere/`.
+
+The standby's next catalog, prepared aside: a copy of the primary's with the standby's own paths, slots and
+settings.
+
+The copy is SQLite's online backup: one moment of the primary, without blocking writers there. In it paths are those of
+the standby, the slots are those that fail over, and the settings are the standby's. It replaces the present catalog in
+one transaction of SQLite, by a backup in the other direction: readers of the standby keep their snapshot.
+
+The primary of a standby: `primary_conninfo`, as PostgreSQL's standbys have it.
+
+The string names the primary's folder (`host=/folder`), or its catalog file if that is not called catalog.db.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import secrets
 import shutil
-from collections.abc import Collection, Mapping
+import sqlite3
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import disk, sql
-from pgrepl.catalog.data_folder import MARK
-from pgrepl.catalog.transaction import reading
-from pgrepl.errors import PgError
-from pgrepl.frozen import frozen
+from pgrepl.catalog.session.context import is_standby
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.catalog.store import bootstrap, files, sql
+from pgrepl.catalog.store import files as disk
+from pgrepl.catalog.store.bootstrap import Settings
+from pgrepl.catalog.store.connection import CatalogConnection
+from pgrepl.catalog.store.files import MARK
+from pgrepl.catalog.store.opening import open_catalog, place_file, sqlite_catalog
+from pgrepl.catalog.store.system import BOOTSTRAP_SUPERUSER
+from pgrepl.ground.errors import PgError, unsupported
+from pgrepl.ground.frozen import frozen
+from pgrepl.lake import sql as lake_sql
 from pgrepl.lake import storage
-from pgrepl.lake.crash_points import crash_point
-from pgrepl.lake.expire import known_files, named_files, sizes_by_path
-from pgrepl.lake.snapshot_pins import FOLDER as PINS_FOLDER
-from pgrepl.lake.snapshot_pins import oldest_pin
+from pgrepl.lake.read.local import FOLDER as PINS_FOLDER
+from pgrepl.lake.read.local import oldest_pin
+from pgrepl.lake.storage import crash_point
+from pgrepl.lake.upkeep.expire import forget_removed, known_files, named_files, sizes_by_path
+from pgrepl.replication.conninfo import check_conninfo
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.connection import CatalogConnection
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 _ELSEWHERE = "elsewhere/"
 _UNFINISHED = ".part"
@@ -126,3 +149,160 @@ def sweep(standby: Session, data_path: str, needed: Collection[str]) -> int:
             crash_point("standby.removed")
             removed += 1
     return removed
+
+
+# --- draft ------------------------------------------------------------------------------------------------------------
+
+
+_LOCK_TIMEOUT = 30.0
+
+
+def draft_prefix(catalog: Path) -> str:
+    return f".{catalog.name}.standby."
+
+
+def remove_drafts(catalog: Path) -> None:
+    """Remove the drafts of runs that were killed."""
+    for left in catalog.parent.glob(f"{draft_prefix(catalog)}*"):
+        left.unlink(missing_ok=True)
+
+
+@contextmanager
+def drafted(primary: Session, catalog: Path) -> Iterator[Session]:
+    """A session, in no transaction, on a copy of the primary's catalog beside the standby's."""
+    path = catalog.with_name(f"{draft_prefix(catalog)}{secrets.token_hex(4)}")
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    try:
+        copy = sqlite_catalog(path, str(catalog))
+        copy.data_path = primary.catalog.data_path  # until the paths are moved
+        _back_up(primary.link, path)
+        draft = primary.elsewhere(0, BOOTSTRAP_SUPERUSER, catalog=copy)
+        forget_removed(draft)
+        draft.link.execute(lake_sql.DELETE_SCHEDULED)  # they are the primary's to remove
+        try:
+            yield draft
+        finally:
+            draft.close()
+            copy.close()
+    finally:
+        for end in ("", "-wal", "-shm", "-journal"):
+            Path(f"{path}{end}").unlink(missing_ok=True)
+
+
+@contextmanager
+def complete(
+    primary: Session, catalog: Path, place: PathMapping, *, link: bool, tries: int
+) -> Iterator[tuple[Session, Fetched, set[str]]]:
+    """A draft with all files that it names: the fetched ones, and all names. A file that does not exist any more means
+    that the draft is out of date, since VACUUM took it away meanwhile: another is made."""
+    remove_drafts(catalog)
+    with ExitStack() as made:
+        for tries_left in reversed(range(tries)):
+            draft = made.enter_context(drafted(primary, catalog))
+            wanted = wanted_files(draft, place)
+            try:
+                got = fetch(wanted, link=link)
+                break
+            except PgError as problem:
+                if problem.sqlstate != "58P01" or not tries_left:
+                    raise
+                made.close()
+        yield draft, got, set(wanted)
+
+
+def make_standby(draft: Session, place: PathMapping, settings: Settings) -> None:
+    """Change the copy where a standby differs from the primary."""
+    link = draft.link
+    link.begin(write=True)
+    move_paths(link, place)
+    bootstrap.forget_processes(link)
+    bootstrap.keep_synced_slots(link, datetime.now(timezone.utc).isoformat())
+    bootstrap.change_settings(link, settings)
+    link.commit()
+
+
+def with_settings(settings: Settings, **changed: str) -> list[tuple[str, str]]:
+    return [*((name, value) for name, value in settings if name not in changed), *changed.items()]
+
+
+def publish_new(draft: Session, catalog: Path) -> None:
+    """Make the draft the catalog of a new standby."""
+    path = draft.catalog.path
+    assert path is not None
+    target = path.with_name(path.name + ".new")
+    with closing(sqlite3.connect(target)) as copy:
+        os.chmod(target, 0o600)
+        draft.link.driver.backup(copy)
+    files.sync(target)
+    place_file(target, catalog)
+    target.unlink(missing_ok=True)
+    files.sync(catalog.parent)
+
+
+def publish(draft: Session, catalog: Path) -> None:
+    """Replace the present catalog by the draft, at once for all readers."""
+    try:
+        with closing(sqlite3.connect(catalog, timeout=_LOCK_TIMEOUT)) as live:
+            live.execute("PRAGMA synchronous = FULL")
+            draft.link.driver.backup(live)
+    except sqlite3.Error as problem:
+        raise draft.catalog.failure(problem) from problem
+
+
+def _back_up(link: CatalogConnection, path: Path) -> None:
+    try:
+        with closing(sqlite3.connect(path)) as copy:
+            copy.execute("PRAGMA synchronous = OFF")  # a draft may be lost in a crash
+            link.driver.backup(copy)
+        link.flush()  # the primary must not lose commits that the standby has
+    except sqlite3.Error as problem:
+        raise PgError("58030", f'catalog "{link.catalog.name}" could not be copied: {problem}') from problem
+
+
+# --- primary ----------------------------------------------------------------------------------------------------------
+
+
+def conninfo_of(primary: Session) -> str:
+    """The connection string of the primary."""
+    path = catalog_file(primary)
+    host = path.parent if path.name == "catalog.db" else path
+    quoted = str(host).replace("\\", "\\\\").replace("'", "\\'")
+    return f"host='{quoted}' dbname=postgres"
+
+
+def catalog_file(session: Session) -> Path:
+    path = session.catalog.path
+    if path is None:
+        raise unsupported("a standby of a catalog on a database server")
+    return path.resolve()
+
+
+@contextmanager
+def on_primary(standby: Session) -> Iterator[Session]:
+    """A session in the primary, as the bootstrap superuser: a user who may read its files may follow it."""
+    conninfo = str(standby.settings.get("primary_conninfo"))
+    if not conninfo:
+        raise PgError("22023", 'replication slot synchronization requires "primary_conninfo" to be set')
+    host = check_conninfo(conninfo, False).get("host", "")
+    file = Path(host, "catalog.db") if Path(host).is_dir() else Path(host)
+    if not host.startswith("/") or not file.is_file():
+        raise PgError("08006", f'could not connect to the primary server: there is no catalog in "{host}"')
+    try:
+        catalog = open_catalog(file)
+    except PgError as problem:
+        raise PgError("08006", f"could not connect to the primary server: {problem.message}") from problem
+    try:
+        session = standby.elsewhere(0, BOOTSTRAP_SUPERUSER, catalog=catalog)
+        try:
+            check_primary(session)
+            yield session
+        finally:
+            session.close()
+    finally:
+        catalog.close()
+
+
+def check_primary(session: Session) -> None:
+    """Raise unless the session's catalog is a primary's (validate_remote_info)."""
+    if is_standby(session.link):
+        raise PgError("0A000", "cannot synchronize replication slots from a standby server")

@@ -1,34 +1,135 @@
-"""Making a standby, bringing it up to date, promoting it."""
+"""Synchronizes the slots of a standby with the primary's, between two synchronizations (slotsync.c).
+
+Only a slot that needs nothing beyond the standby's last snapshot is synchronized: one whose subscriber is past it would
+miss changes after a failover.
+
+Making a standby, bringing it up to date, promoting it.
+
+The SQL functions of a standby: pg_sync_replication_slots (slotsync.c) and pg_promote.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import copied, tables
-from pgrepl.catalog.recovery import STANDBY, require_recovery
-from pgrepl.catalog.roles import is_superuser
-from pgrepl.catalog.store import delete
-from pgrepl.catalog.transaction import reading
-from pgrepl.errors import PgError
-from pgrepl.frozen import frozen
+from pgrepl.catalog.facts.roles import is_superuser
+from pgrepl.catalog.session.context import STANDBY, in_recovery, require_recovery
+from pgrepl.catalog.session.numbering import current_lsn
+from pgrepl.catalog.session.transaction import reading, statement
+from pgrepl.catalog.store import bootstrap, tables
+from pgrepl.catalog.store.store import delete, insert, rows, update
+from pgrepl.expr.functions.registry import Family
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
 from pgrepl.lake import sql
-from pgrepl.lake.crash_points import crash_point
-from pgrepl.lake.expire import known_files
-from pgrepl.lake.owner import claim
-from pgrepl.replication.publisher.slots import at_once, slot_or_none
-from pgrepl.replication.publisher.standby_slots import create_physical_slot, move_physical_slot
-from pgrepl.replication.standby import draft as drafts
-from pgrepl.replication.standby.files import Fetched, PathMapping, sweep
-from pgrepl.replication.standby.primary import catalog_file, check_primary, conninfo_of, on_primary
+from pgrepl.lake.storage import claim, crash_point
+from pgrepl.lake.upkeep.expire import known_files
+from pgrepl.replication.conninfo import check_conninfo
+from pgrepl.replication.publisher.slots import at_once, check_slot_permissions, slot_or_none
+from pgrepl.replication.publisher.standby_slots import create_physical_slot, move_physical_slot, standby_slot
+from pgrepl.replication.standby import files as drafts
+from pgrepl.replication.standby.files import (
+    Fetched,
+    PathMapping,
+    catalog_file,
+    check_primary,
+    conninfo_of,
+    on_primary,
+    sweep,
+)
+from pgrepl.types.plain import lsn_text
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.expr.functions.registry import Call
+
+_FOLLOWED = (
+    "plugin",
+    "datoid",
+    "restart_lsn",
+    "confirmed_flush_lsn",
+    "catalog_snapshot",
+    "two_phase",
+    "two_phase_at",
+    "failover",
+)
+_LOST = ("invalidation_reason", "wal_status")
+_REQUIRES = "replication slot synchronization requires"
+
+
+def synchronize_slots(standby: Session) -> None:
+    """Synchronize all failover slots (SyncReplicationSlots)."""
+    if not in_recovery(standby):
+        raise PgError("55000", "replication slots can only be synchronized to a standby server")
+    _check_settings(standby)
+    with on_primary(standby) as primary, reading(primary):
+        standby_slot(primary, standby.settings.get("primary_slot_name"))
+        remote = {row.slot_name: row for row in rows(primary, tables.pg_replication_slot, failover=True)}
+    apart = standby.elsewhere(standby.database_oid, standby.role, apart=True)
+    apart.replays = True
+    with closing(apart), statement(apart, writes=True):
+        for row in rows(apart, tables.pg_replication_slot, synced=True):
+            if _is_obsolete(row, remote.get(row.slot_name)):
+                delete(apart, tables.pg_replication_slot, slot_name=row.slot_name)
+        for row in remote.values():
+            _synchronize(apart, row)
+
+
+def _check_settings(standby: Session) -> None:
+    """Raise unless the settings say how to follow the primary (ValidateSlotSyncParams)."""
+    settings = standby.settings
+    conninfo = settings.get("primary_conninfo")
+    for is_met, what in (
+        (settings.get("wal_level") == "logical", '"wal_level" >= "logical"'),
+        (settings.get("primary_slot_name"), '"primary_slot_name" to be set'),
+        (settings.value("hot_standby_feedback"), '"hot_standby_feedback" to be enabled'),
+        (conninfo, '"primary_conninfo" to be set'),
+        (check_conninfo(conninfo, False).get("dbname"), '"dbname" to be specified in "primary_conninfo"'),
+    ):
+        if not is_met:
+            raise PgError("22023", f"{_REQUIRES} {what}")
+
+
+def _is_obsolete(own: tables.pg_replication_slot, remote: tables.pg_replication_slot | None) -> bool:
+    """Whether a synchronized slot goes, maybe to be made anew (local_sync_slot_required)."""
+    return remote is None or bool(own.invalidation_reason and not remote.invalidation_reason)
+
+
+def _synchronize(standby: Session, remote: tables.pg_replication_slot) -> None:
+    """Create or update one slot (synchronize_one_slot)."""
+    name, reached = remote.slot_name, current_lsn(standby)
+    confirmed = remote.confirmed_flush_lsn or 0
+    if confirmed > reached:
+        raise PgError(
+            "55000",
+            f"skipping slot synchronization because the received slot sync LSN {lsn_text(confirmed)} "
+            f'for slot "{name}" is ahead of the standby position {lsn_text(reached)}',
+        )
+    own = slot_or_none(standby, name)
+    now = datetime.now(timezone.utc).isoformat()
+    if own is None:
+        if not remote.invalidation_reason:
+            values = {**remote._asdict(), "synced": True, "active_pid": None, "inactive_since": now}
+            insert(standby, tables.pg_replication_slot, **values)
+        return
+    if not own.synced:
+        raise PgError(
+            "55000",
+            f'exiting from slot synchronization because same name slot "{name}" already exists on the standby',
+        )
+    followed = {column: getattr(remote, column) for column in (_LOST if remote.invalidation_reason else _FOLLOWED)}
+    update(standby, tables.pg_replication_slot, {"slot_name": name}, **followed, inactive_since=now)
+
+
+# --- synchronize ------------------------------------------------------------------------------------------------------
+
 
 FILES = "pgrepl.standby_files"  # a setting of the standby: link or copy
 _TRIES = 3  # the primary may VACUUM a file away between its catalog's copy and the file's
@@ -57,7 +158,7 @@ def create(primary: Session, folder: Path, *, slot: str | None, link: bool) -> S
         if slot is not None and slot_or_none(primary, slot) is None:
             with at_once(primary) as apart:
                 create_physical_slot(apart, slot, reserve=True)
-        settings = copied.settings(primary.link)
+        settings = bootstrap.settings(primary.link)
     catalog = folder.resolve() / "catalog.db"
     if catalog.exists():
         raise PgError("42710", f'catalog "{catalog}" already exists')
@@ -96,7 +197,7 @@ def synchronize(standby: Session) -> Synchronized:
         with reading(standby):  # it may have been promoted a moment ago
             require_recovery(standby)
             before = known_files(standby)
-            settings = copied.settings(standby.link)
+            settings = bootstrap.settings(standby.link)
         link = dict(settings).get(FILES) != "copy"
         with reading(primary):  # what other writers have defined in the lake is adopted there, not here
             place = PathMapping(primary.catalog.data_path, place_here)
@@ -132,7 +233,7 @@ def promote(standby: Session) -> int:
 
 @contextmanager
 def _drafted(
-    primary: Session, catalog: Path, place: PathMapping, settings: copied.Settings, *, link: bool
+    primary: Session, catalog: Path, place: PathMapping, settings: bootstrap.Settings, *, link: bool
 ) -> Iterator[tuple[Session, Fetched, set[str]]]:
     """A copy of the primary's catalog made the standby's, with all files that it names: the fetched ones, and all
     names."""
@@ -146,7 +247,7 @@ def _drafted(
 def _told(draft: Session, got: Fetched, removed: int) -> Synchronized:
     link = draft.link
     lsn = int(link.execute(sql.LAST_SNAPSHOT)[0][0]) + 1
-    return Synchronized(lsn, tuple(copied.synced_slots(link)), got.files, got.bytes, removed)
+    return Synchronized(lsn, tuple(bootstrap.synced_slots(link)), got.files, got.bytes, removed)
 
 
 def _report_position(primary: Session, slot: str | None, lsn: int) -> None:
@@ -178,3 +279,27 @@ def _alone(data_path: str) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+# --- functions --------------------------------------------------------------------------------------------------------
+
+
+implements = Family()
+
+VOID = ""
+
+
+@implements("pg_sync_replication_slots", context=True)
+def sync_replication_slots(call: Call) -> str:
+    check_slot_permissions(call.session)
+    synchronize_slots(call.session)
+    return VOID
+
+
+@implements("pg_promote", context=True)
+def pg_promote(call: Call, wait: bool, wait_seconds: int) -> bool:
+    """The promotion is done at once, so that `wait` has no effect."""
+    if wait_seconds <= 0:
+        raise PgError("22003", '"wait_seconds" must not be negative or zero')
+    promote(call.session)
+    return True

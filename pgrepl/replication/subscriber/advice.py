@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from pgrepl.frozen import frozen
-from pgrepl.sql.quote import quote_identifier, quote_literal
+from pgrepl.ground.frozen import frozen
+from pgrepl.sql.keywords import quote_identifier, quote_literal
 
 SKIP_LOSES = "Or skip the transaction: all of its changes, to all tables, are then missing here."
 _UNKNOWN = "the table"

@@ -20,10 +20,10 @@ from dataclasses import replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
-from pgrepl.errors import PgError
-from pgrepl.frozen import frozen
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
 from pgrepl.replication.publisher.protocol import ColumnsFollow, PublisherError, not_received
-from pgrepl.replication.subscriber.outcome import Applied, Streamed
+from pgrepl.replication.subscriber.lease import Applied, Streamed
 from pgrepl.replication.wire.messages import WireTransaction
 
 if TYPE_CHECKING:

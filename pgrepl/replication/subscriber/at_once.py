@@ -13,30 +13,29 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pgrepl.catalog import subscription as catalog
-from pgrepl.catalog import tables
-from pgrepl.catalog.numbering import current_lsn
-from pgrepl.catalog.sequence_positions import take_back_moves
-from pgrepl.catalog.sql import OTHERS_AT_WORK
-from pgrepl.catalog.store import one, remember
-from pgrepl.catalog.transaction import DimensionsNeeded
-from pgrepl.errors import PgError, Report
+from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.facts.sequences import take_back_moves
+from pgrepl.catalog.session.numbering import current_lsn
+from pgrepl.catalog.session.transaction import DimensionsNeeded
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.sql import OTHERS_AT_WORK
+from pgrepl.catalog.store.store import one, remember
+from pgrepl.ground.errors import PgError, Report
 from pgrepl.lake import sql
-from pgrepl.lake.commit import LockedByOthers
-from pgrepl.lake.crash_points import crash_point
+from pgrepl.lake.commit.commit import LockedByOthers
+from pgrepl.lake.storage import crash_point
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.origins import origin_or_none
 from pgrepl.replication.publisher import slots
 from pgrepl.replication.subscriber import apply_loop as loop
-from pgrepl.replication.subscriber import same_server, state
+from pgrepl.replication.subscriber import connection, state
 from pgrepl.replication.subscriber.apply.triggers import TriggeredTables
 from pgrepl.replication.subscriber.context import WorkerContext
-from pgrepl.replication.subscriber.failures import WorkerFailed
-from pgrepl.replication.subscriber.outcome import Applied, Streamed
+from pgrepl.replication.subscriber.lease import Applied, Streamed, WorkerFailed
 from pgrepl.replication.subscriber.streaming import following_of
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
     from pgrepl.replication.publisher.protocol import ChangesWithin, Publisher
     from pgrepl.replication.wire.messages import WireTransaction
 
@@ -153,7 +152,7 @@ class _Batch:
         """The transactions, if a worker could begin now (see attach) and they are few."""
         session, subid, seen = self._session, self._context.subid, self.seen
         asks = seen.subscription.subschemachanges == catalog.TABLES  # there may be new tables without changes
-        if asks or seen.at.end <= seen.at.start or not same_server.is_known(session, subid):
+        if asks or seen.at.end <= seen.at.start or not connection.is_known(session, subid):
             raise _OutOfTheOrdinary
         own, workers, reading, senders, errors, kept = session.link.execute(
             _OTHERS, (subid, subid, seen.slot.slot_name, subid, seen.at.start - 1)

@@ -1,25 +1,39 @@
 """A worker attaches to its subscription, and is the only one until it detaches (logicalrep_worker_attach): it holds the
 lease, and its slot at the publisher is active.
+
+A round of a worker: its result, and what its success or failure leaves in the catalog and the log.
+
+An error belongs to the main stream or to the copy of one table, which has a worker of its own in PostgreSQL.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
+from dataclasses import dataclass, field
 
-from pgrepl.catalog import processes, tables
-from pgrepl.catalog import subscription as catalog
-from pgrepl.catalog.roles import is_superuser
-from pgrepl.catalog.transaction import reading, statement
-from pgrepl.errors import PgError
-from pgrepl.replication.libpq.conninfo import parse_conninfo
+from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.facts.roles import is_superuser
+from pgrepl.catalog.locks import lock_file
+from pgrepl.catalog.session.transaction import reading, statement
+from pgrepl.catalog.store import tables
+from pgrepl.ground.errors import PgError
+from pgrepl.replication.conninfo import parse_conninfo
 from pgrepl.replication.publisher.protocol import ChangeStream, Publisher, PublisherError, not_started
 from pgrepl.replication.publisher.senders import StreamOptions, WalSender
-from pgrepl.replication.subscriber import lease, same_server, state
+from pgrepl.replication.subscriber import conflicts, connection, lease, state
+from pgrepl.replication.subscriber.conflicts import Rejected
 from pgrepl.replication.subscriber.context import WorkerContext
-from pgrepl.replication.subscriber.copy_progress import CopyProgress
-from pgrepl.replication.subscriber.failures import SubscriptionChanged, WorkerFailed, asking
-from pgrepl.replication.subscriber.heartbeat import Heartbeat
-from pgrepl.replication.subscriber.lease import HeldLease, LeaseHeld
+from pgrepl.replication.subscriber.lease import (
+    CopyProgress,
+    Heartbeat,
+    HeldLease,
+    LeaseHeld,
+    SubscriptionChanged,
+    WorkerFailed,
+    asking,
+)
+from pgrepl.replication.subscriber.state import remember
 
 
 def check_free(context: WorkerContext) -> None:
@@ -32,7 +46,7 @@ def check_free(context: WorkerContext) -> None:
 
 def attach(context: WorkerContext) -> tuple[HeldLease, Publisher]:
     """Become the subscription's worker; LeaseHeld if there is another."""
-    session, token = context.session, processes.new_token()
+    session, token = context.session, lock_file.new_token()
     try:
         with context.transaction() as subscription:
             context.settings.admit(session, subscription)
@@ -44,10 +58,10 @@ def attach(context: WorkerContext) -> tuple[HeldLease, Publisher]:
                 lease.take(session, context.subid, token)
             except PgError as error:
                 raise WorkerFailed(error, began=False) from None
-            if publisher.shares_catalog and same_server.is_unknown(session, context.subid):
+            if publisher.shares_catalog and connection.is_unknown(session, context.subid):
                 _catch_up_with_slot(context, publisher.stream, subscription)
             with asking():
-                same_server.remember(session, context.subid, publisher)
+                connection.remember(session, context.subid, publisher)
             if publisher.shares_catalog:
                 _occupy_own(context, publisher, subscription, token)
             of_superuser = is_superuser(session, subscription.subowner)
@@ -55,7 +69,7 @@ def attach(context: WorkerContext) -> tuple[HeldLease, Publisher]:
         if not publisher.shares_catalog:
             _occupy_own(context, publisher, subscription, token)
     except BaseException:
-        processes.retire(token)
+        lock_file.retire(token)
         detach(context, occupied=False)
         raise
     context.copies = CopyProgress(context.observer)
@@ -115,7 +129,7 @@ def detach(context: WorkerContext, *, occupied: bool = True) -> None:
     if context.heartbeat is not None:
         context.heartbeat.stop()
         context.heartbeat = None
-    processes.retire(held.token)
+    lock_file.retire(held.token)
     publisher, slot = context.connection.opened, catalog.slot_of(held.subscription)
     slots = None if publisher is None else publisher.slots
     within = context.session if publisher is not None and publisher.shares_catalog else None
@@ -126,3 +140,74 @@ def detach(context: WorkerContext, *, occupied: bool = True) -> None:
         lease.end(context.session, context.subid, lease.APPLY, held.token)
         if slots is not None and within is not None:
             slots.leave(slot, held.token, within)
+
+
+# --- round ------------------------------------------------------------------------------------------------------------
+
+
+CANCELLED = "57014"
+
+
+@dataclass
+class Round:
+    """The result of a round."""
+
+    transactions: int = 0
+    changes: int = 0
+    passed: int = 0  # changes among these that were skipped, or that the copies of their tables have
+    rows_copied: int = 0
+    tables_copied: list[str] = field(default_factory=list)
+    error: PgError | None = None
+    stands: bool = False  # the main stream cannot go on, because of an error
+    lsn: int = 0  # all changes before it are applied
+    restarts: bool = False  # the subscription was altered: its worker must restart
+
+
+def succeeds(context: WorkerContext, relid: int) -> None:
+    """Remove the stored error of the worker of the main stream or of a table."""
+    session = context.session
+    with reading(session):
+        stopped = any(row.relid == relid for row in state.stored_errors(session, context.subid))
+    if stopped:
+        with context.transaction():
+            session.transaction.require_write()
+            state.forget_errors(session, context.subid, relid)
+
+
+def fails(context: WorkerContext, done: Round, failure: WorkerFailed, relid: int = lease.APPLY) -> None:
+    """Log and count an error that ends a worker, and perhaps disable the subscription. An apply worker that could not
+    even connect counts no error."""
+    context.check_stopped()  # an error that the stop has caused is not reported
+    if not failure.began and _is_over(context):
+        raise SubscriptionChanged
+    done.error = done.error or failure.error
+    done.stands = done.stands or relid == lease.APPLY
+    if failure.error.sqlstate == CANCELLED:  # cancelled by the user: no error of the subscription
+        return
+    if isinstance(failure.error, Rejected):
+        conflicts.count(context.session, context.subid, Counter([failure.error.kind]))
+        if failure.error.told is not None:
+            context.log.report(failure.error.told.report)
+    context.log.error(failure.error)
+    store_error(context, relid, failure.error, counts=relid != lease.APPLY or failure.began)
+
+
+def _is_over(context: WorkerContext) -> bool:
+    """Is the subscription dropped or disabled? DROP SUBSCRIPTION drops the slot first: its commit is waited for."""
+    with statement(context.session, writes=True):
+        subscription = context.subscription()
+    return subscription is None or not subscription.subenabled
+
+
+def store_error(context: WorkerContext, relid: int, error: PgError, *, counts: bool) -> None:
+    with context.transaction() as subscription:
+        context.session.transaction.require_write()
+        if context.subscription() is None:
+            raise SubscriptionChanged
+        if relid != lease.APPLY:
+            lease.end(context.session, subscription.oid, relid, context.token)
+        if isinstance(error, Rejected) and error.told is not None:
+            conflicts.keep_rejected(context.session, subscription.oid, error.told)
+        told = remember(context.session, subscription, relid, error, counts=counts)
+    for report in told:
+        context.log.report(report)

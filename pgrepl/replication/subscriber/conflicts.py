@@ -18,30 +18,31 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog import statistics, tables
-from pgrepl.catalog.indexes import identity_or_primary_key
-from pgrepl.catalog.relation import Relation
-from pgrepl.catalog.sql import LAST_CONFLICT, PRUNE_CONFLICTS
-from pgrepl.catalog.store import delete, insert_many, rows, update
-from pgrepl.errors import Declined, PgError, Report
-from pgrepl.expr.context import Call, Context
-from pgrepl.expr.functions.json_making import to_jsonb_tree
-from pgrepl.expr.index_info import index_info
-from pgrepl.frozen import frozen
+from pgrepl.catalog.facts.relation import Relation
+from pgrepl.catalog.facts.relation_parts import identity_or_primary_key
+from pgrepl.catalog.session import statistics
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.sql import LAST_CONFLICT, PRUNE_CONFLICTS
+from pgrepl.catalog.store.store import delete, insert_many, rows, update
+from pgrepl.expr.catalog_trees import index_info
+from pgrepl.expr.functions.documents.json_making import to_jsonb_tree
+from pgrepl.expr.functions.registry import Call, Context
+from pgrepl.ground.errors import Declined, PgError, Report
+from pgrepl.ground.frozen import frozen
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.subscriber.apply.progress import Progress
 from pgrepl.replication.subscriber.apply.target import TargetTable
-from pgrepl.replication.subscriber.outcome import CONFLICTS
+from pgrepl.replication.subscriber.lease import CONFLICTS
 from pgrepl.replication.subscriber.row_origins import RowOrigin
-from pgrepl.replication.wire.binary_values import as_text
 from pgrepl.replication.wire.messages import DELETE, INSERT, UNCHANGED, Message, TruncateMessage, WireTransaction
-from pgrepl.rows.checks_text import index_key, row_text
+from pgrepl.replication.wire.values import as_text
+from pgrepl.rows.foreign_key import index_key, row_text
 from pgrepl.types import oids
-from pgrepl.types.json import sorted_object, to_jsonb
-from pgrepl.types.text import write_text
+from pgrepl.types.json import jsonb_tree, sorted_object, to_jsonb
+from pgrepl.types.text import reader, write_text
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
     from pgrepl.rows.unique import UniqueIndex
 
 Row = Sequence[Any]
@@ -380,9 +381,6 @@ class Decisions:
 
 def _mended(session: Session, message: Message, text: str) -> Message:
     """The message with the values of a jsonb object."""
-    from pgrepl.types.json import jsonb_tree
-    from pgrepl.types.text import reader
-
     values = jsonb_tree(text)
     assert message.new is not None
     new = list(message.new)

@@ -1,4 +1,15 @@
-"""Connects to the publisher that a connection string names: finds the instance or the server, and admits the role, as
+"""Whether a subscription's publisher is still the server that it was.
+
+Another server may have a slot of the same name, and a log that reaches as far. The subscription would then go on with
+it, and silently lose the changes in between. Therefore the system identifier of the server, or of the publishing
+instance, is stored with the subscription, and compared when a worker connects. A standby has the identifier of its
+primary, promoted or not. After pg_upgrade, which keeps the slot under another identifier, setting slot_name anew
+accepts the new server.
+
+Subscriptions to instances that were made before format 5 have no identifier yet (UNKNOWN); the slots of those within
+one instance moved further than their origins.
+
+Connects to the publisher that a connection string names: finds the instance or the server, and admits the role, as
 libpq and the server would.
 
 `localhost` or no host, no port, and a database that exists here: this instance (with the usual port, too, if no server
@@ -17,28 +28,82 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import system_settings, tables
-from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
-from pgrepl.catalog.databases import database_or_none
-from pgrepl.catalog.login import admit_to_database, admit_user, apply_stored_settings
-from pgrepl.catalog.passwords import verify_password
-from pgrepl.catalog.roles import has_attribute, role_or_none
-from pgrepl.catalog.transaction import reading
-from pgrepl.errors import PgError
-from pgrepl.replication.libpq.conninfo import FILES, check_conninfo
-from pgrepl.replication.libpq.endpoints import DEFAULT_PORT, ConnectionFailure, Endpoint, check_port, endpoints, only
-from pgrepl.replication.libpq.session_options import apply_options
+from pgrepl.catalog.facts.access import database_or_none
+from pgrepl.catalog.facts.passwords import verify_password
+from pgrepl.catalog.facts.roles import has_attribute, role_or_none
+from pgrepl.catalog.session import login
+from pgrepl.catalog.session.login import admit_to_database, admit_user, apply_stored_settings
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.opening import open_catalog
+from pgrepl.catalog.store.store import delete, insert, one, update
+from pgrepl.catalog.store.system import BOOTSTRAP_SUPERUSER
+from pgrepl.ground.errors import PgError
+from pgrepl.replication.conninfo import FILES, apply_options, check_conninfo
+from pgrepl.replication.endpoints import DEFAULT_PORT, ConnectionFailure, Endpoint, check_port, endpoints, only
 from pgrepl.replication.publisher.lake.publisher import LakePublisher
 from pgrepl.replication.publisher.postgres.connecting import to_server
 from pgrepl.replication.publisher.postgres.link import Unreachable
 from pgrepl.replication.publisher.protocol import Publisher, server_text
+from pgrepl.types.oids import TIMESTAMPTZ
+from pgrepl.types.style import TextStyle
+from pgrepl.types.text import read_text
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
-    from pgrepl.replication.publisher.files.given import GivenBatch
-    from pgrepl.replication.publisher.files.options import FilesOptions
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.replication.publisher.files.listing import FilesOptions
+    from pgrepl.replication.publisher.files.memory import GivenBatch
     from pgrepl.replication.publisher.files.publisher import FilesPublisher
     from pgrepl.replication.publisher.postgres.publisher import PostgresPublisher
+
+UNKNOWN = ""  # in place of an identifier; catalog/store/bootstrap.py writes it
+
+
+def remember(session: Session, subid: int, publisher: Publisher) -> None:
+    """Store the publisher's identifier with the subscription, if it has none; in a write transaction."""
+    known = one(session, tables.pgrepl_publisher, subid=subid)
+    if known is None:
+        insert(session, tables.pgrepl_publisher, subid=subid, system_identifier=publisher.system_identifier)
+    elif known.system_identifier == UNKNOWN:
+        update(session, tables.pgrepl_publisher, {"subid": subid}, system_identifier=publisher.system_identifier)
+
+
+def is_known(session: Session, subid: int) -> bool:
+    """Has a worker stored the publisher's identifier?"""
+    known = one(session, tables.pgrepl_publisher, subid=subid)
+    return known is not None and known.system_identifier != UNKNOWN
+
+
+def is_unknown(session: Session, subid: int) -> bool:
+    """Was the subscription made before format 5, and has no worker connected since?"""
+    return one(session, tables.pgrepl_publisher, subid=subid, system_identifier=UNKNOWN) is not None
+
+
+def forget(session: Session, subid: int) -> None:
+    """Remove the identifier: the next worker accepts any server."""
+    delete(session, tables.pgrepl_publisher, subid=subid)
+
+
+def check(session: Session, subscription: tables.pg_subscription, publisher: Publisher) -> None:
+    """Raise if the publisher's identifier differs from the stored one."""
+    before = one(session, tables.pgrepl_publisher, subid=subscription.oid)
+    if before is None:
+        return
+    identifier = publisher.system_identifier
+    if before.system_identifier in (UNKNOWN, identifier):
+        return
+    raise PgError(
+        "55000",
+        f'the publisher of subscription "{subscription.subname}" is another server than before',
+        detail=f"The server's identifier is {identifier}, that of the server whose changes are applied here is "
+        f"{before.system_identifier}.",
+        hint="Drop the subscription, empty its tables and create it again; or, if the slot goes on there from where it "
+        "was, as after pg_upgrade, name it anew with ALTER SUBSCRIPTION ... SET (slot_name = ...).",
+    )
+
+
+# --- connection -------------------------------------------------------------------------------------------------------
+
 
 DEFAULT_USER = "postgres"
 _UNFIT = {"read-only": "session is not read-only", "standby": "server is not in hot standby mode"}
@@ -109,7 +174,7 @@ def connect(
 def files_options(session: Session, options: Mapping[str, str]) -> FilesOptions:
     """The options of a connection string for files of changes, or an error. Nothing is read for it."""
     from pgrepl.replication.formats import registry
-    from pgrepl.replication.publisher.files.options import FilesOptions
+    from pgrepl.replication.publisher.files.listing import FilesOptions
 
     is_here = all(endpoint.is_local and not _is_server(endpoint) for endpoint in endpoints(options))
     if "service" in options or not is_here:
@@ -269,8 +334,6 @@ def _enter_database(session: Session, wish: _Wish, options: Mapping[str, str], a
 
 
 def _enter(session: Session, file: Path, wish: _Wish, options: Mapping[str, str]) -> Publisher:
-    from pgrepl.catalog.opening import open_catalog
-
     catalog = open_catalog(file)
     outside = session.elsewhere(0, BOOTSTRAP_SUPERUSER, catalog=catalog)
     try:
@@ -278,7 +341,7 @@ def _enter(session: Session, file: Path, wish: _Wish, options: Mapping[str, str]
             role, database, used_password = _admit(outside, wish, options)
         there = outside.elsewhere(database, role, apart=True)
         with reading(there):
-            system_settings.start(there)
+            login.start(there)
             apply_stored_settings(there, role, database)
             apply_options(there, options.get("options", ""))
     except BaseException:
@@ -330,10 +393,6 @@ def _check_password(role: tables.pg_authid | None, wish: _Wish) -> None:
 def _expired(valid_until: str | None) -> bool:
     if valid_until is None:
         return False
-    from pgrepl.types.oids import TIMESTAMPTZ
-    from pgrepl.types.style import TextStyle
-    from pgrepl.types.text import read_text
-
     passed = datetime.now(timezone.utc) - datetime(2000, 1, 1, tzinfo=timezone.utc)
     end: int = read_text(valid_until, TIMESTAMPTZ, -1, TextStyle(timezone="UTC"))
     return end < passed // timedelta(microseconds=1)

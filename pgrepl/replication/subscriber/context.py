@@ -1,4 +1,9 @@
-"""The context of a worker: a session of its own, its subscription as it is now, and the connection to the publisher.
+"""The settings of a worker's session: those of its owner and database, of the command that it works for, and of all
+workers (InitializeLogRepWorker).
+
+The connection of a worker to its publisher, kept while the subscription's connection string stays the same.
+
+The context of a worker: a session of its own, its subscription as it is now, and the connection to the publisher.
 
 A worker holds the subscription's lease, and its slot at the publisher is active (attach.py). It reads first, from the
 publisher and from its own tables, without locks. The result is written in one short transaction that begins with
@@ -10,26 +15,154 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from threading import Event
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import tables
-from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
-from pgrepl.catalog.store import one
-from pgrepl.catalog.transaction import reading, statement
+from pgrepl.catalog.facts.roles import is_superuser, role_name
+from pgrepl.catalog.session.login import admit, apply_stored_settings
+from pgrepl.catalog.session.settings import Settings
+from pgrepl.catalog.session.transaction import reading, statement
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.store import one
+from pgrepl.catalog.store.system import BOOTSTRAP_SUPERUSER
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.replication.endpoints import ConnectionFailure
 from pgrepl.replication.log import LogOf, ServerLog
-from pgrepl.replication.subscriber import lease, state
-from pgrepl.replication.subscriber.copy_progress import CopyProgress
-from pgrepl.replication.subscriber.failures import SubscriptionChanged, WorkerStopped
-from pgrepl.replication.subscriber.heartbeat import Heartbeat
-from pgrepl.replication.subscriber.kept_connection import KeptConnection
-from pgrepl.replication.subscriber.lease import HeldLease
-from pgrepl.replication.subscriber.observer import Observer
-from pgrepl.replication.subscriber.worker_settings import WorkerSettings
+from pgrepl.replication.publisher.protocol import Publisher, PublisherError
+from pgrepl.replication.subscriber import connection, lease, state
+from pgrepl.replication.subscriber.connection import connect
+from pgrepl.replication.subscriber.lease import (
+    CopyProgress,
+    Heartbeat,
+    HeldLease,
+    Observer,
+    SubscriptionChanged,
+    WorkerFailed,
+    WorkerStopped,
+    asking,
+)
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
-    from pgrepl.replication.publisher.files.given import GivenBatch
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.replication.publisher.files.memory import GivenBatch
+
+_OF_WORKERS = (
+    ("search_path", ""),
+    ("session_replication_role", "replica"),
+    ("client_min_messages", "debug5"),  # messages go to the log, which filters by log_min_messages
+)
+
+
+@frozen
+class WorkerSettings:
+    """The settings that a worker has been started with."""
+
+    command: Settings
+    patience: float | None  # the seconds that it waits for the catalog's write lock, if not the usual ones
+
+    def begin(self, session: Session) -> None:
+        """Apply them before the subscription is known."""
+        session.settings.take_command(self.command)
+        if self.patience is not None:
+            session.settings.set_default("lock_timeout", f"{int(self.patience * 1000)}ms", complain=False)
+
+    def admit(self, session: Session, subscription: tables.pg_subscription) -> None:
+        """Connect as the subscription's owner, who needs the usual privileges (InitializeApplyWorker), with the present
+        settings."""
+        try:
+            admit(session, role_name(session, subscription.subowner), session.database.name)
+        except PgError as error:
+            raise WorkerFailed(error, began=False) from None
+        session.authenticated_user = subscription.subowner
+        session.act_as(BOOTSTRAP_SUPERUSER)  # for the worker's own reads and writes
+        session.settings.forget_stored()
+        apply_stored_settings(session, subscription.subowner, session.database_oid)
+        self.begin(session)
+        for name, value in (*_OF_WORKERS, ("synchronous_commit", subscription.subsynccommit)):
+            session.settings.set_default(name, value, complain=False, source="override")
+
+
+# --- kept connection --------------------------------------------------------------------------------------------------
+
+
+class KeptConnection:
+    """The connection, or the lack of one. Another thread may call `interrupt`, `give_up` and `wake`."""
+
+    def __init__(self, session: Session, subid: int, given: GivenBatch | None) -> None:
+        """`session`: the worker's. `given`: see connect."""
+        self.opened: Publisher | None = None
+        self._session = session
+        self._subid = subid
+        self._given = given
+        self._opened_as: tuple[str, bool] | None = None
+
+    def publisher(self, subscription: tables.pg_subscription) -> Publisher:
+        """The publisher of the subscription, connected if it is not yet."""
+        found = self.opened_for(subscription, self._session) or self._connect(subscription)
+        found.choose_as(self._session)
+        return found
+
+    def opened_for(self, subscription: tables.pg_subscription, session: Session) -> Publisher | None:
+        """The open connection, if it is the one that the subscription, as the session sees it, wants."""
+        opened = self.opened
+        if opened is not None and _wanted(subscription, session) == self._opened_as and opened.is_open:
+            return opened
+        return None
+
+    def _connect(self, subscription: tables.pg_subscription) -> Publisher:
+        session, wanted = self._session, _wanted(subscription, self._session)
+        self.close()
+        try:
+            self.opened = publisher = connect(
+                session, wanted[0], must_use_password=wanted[1], apart=True, subid=self._subid, given=self._given
+            )
+            with asking():
+                connection.check(session, subscription, publisher)
+        except ConnectionFailure as failure:
+            failed = PgError("08006", f"could not connect to the publisher: {failure}")
+            raise WorkerFailed(failed, began=False) from None
+        except PgError as error:
+            self.close()
+            raise WorkerFailed(error, began=False) from error
+        self._opened_as = wanted
+        return publisher
+
+    def wait(self, lsn: int, seconds: float, over: Event) -> bool:
+        """See ChangeStream.wait. An error of the publisher is met again by what is asked next."""
+        opened = self.opened
+        if opened is None or not opened.is_open:
+            over.wait(seconds)
+            return True
+        try:
+            return opened.stream.wait(lsn, seconds, over)
+        except PublisherError:
+            return True
+
+    def wake(self) -> None:
+        if (opened := self.opened) is not None:
+            opened.stream.wake()
+
+    def interrupt(self) -> None:
+        if (opened := self.opened) is not None:
+            opened.interrupt()
+
+    def close(self) -> None:
+        opened, self.opened = self.opened, None
+        if opened is not None:
+            with suppress(PgError, PublisherError):
+                opened.close()
+
+
+def _wanted(subscription: tables.pg_subscription, session: Session) -> tuple[str, bool]:
+    """The connection string, and whether the connection must use a password."""
+    required = subscription.subpasswordrequired and not is_superuser(session, subscription.subowner)
+    return subscription.subconninfo, bool(required)
+
+
+# --- context ----------------------------------------------------------------------------------------------------------
+
 
 REMEMBERED = 100_000  # transactions; one that commits becomes visible long before so many have followed it
 

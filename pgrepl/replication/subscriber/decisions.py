@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog import tables
-from pgrepl.catalog.roles import has_privs_of_role, is_superuser
-from pgrepl.catalog.store import one, rows, update
-from pgrepl.catalog.transaction import reading, statement
-from pgrepl.errors import PgError
+from pgrepl.catalog.facts.roles import has_privs_of_role, is_superuser
+from pgrepl.catalog.session.transaction import reading, statement
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.store import one, rows, update
+from pgrepl.ground.errors import PgError
 from pgrepl.replication.subscriber.conflicts import (
     DISCARDED,
     DISCARDING,
@@ -19,15 +19,15 @@ from pgrepl.replication.subscriber.conflicts import (
     SKIPPED,
     STOPPED,
 )
-from pgrepl.sql.quote import quote_identifier, quote_qualified
+from pgrepl.sql.keywords import quote_identifier, quote_qualified
 from pgrepl.types import oids
 from pgrepl.types.json import jsonb_tree, sorted_object, to_jsonb
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pgrepl.catalog.session import Parameter, Session
-    from pgrepl.catalog.tables import pgrepl_conflict
+    from pgrepl.catalog.session.session import Parameter, Session
+    from pgrepl.catalog.store.tables import pgrepl_conflict
     from pgrepl.query.result import Result
 
     Kept = tuple[str, pgrepl_conflict]  # the subscription's name, and the conflict

@@ -14,23 +14,23 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import tables
-from pgrepl.catalog.recovery import in_recovery
-from pgrepl.catalog.roles import has_privs_of_role, is_superuser
-from pgrepl.catalog.store import rows
-from pgrepl.catalog.transaction import reading
-from pgrepl.errors import PgError
-from pgrepl.frozen import frozen
-from pgrepl.lake import spill_folders
+from pgrepl.catalog.facts.roles import has_privs_of_role, is_superuser
+from pgrepl.catalog.session.context import in_recovery
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.store import rows
+from pgrepl.engine import spark_options
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
 from pgrepl.replication.log import ServerLog
+from pgrepl.replication.subscriber.attach import Round
 from pgrepl.replication.subscriber.follower import Follower
-from pgrepl.replication.subscriber.observer import Observer
-from pgrepl.replication.subscriber.round import Round
+from pgrepl.replication.subscriber.lease import Observer
 from pgrepl.replication.subscriber.worker import Worker
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
-    from pgrepl.replication.publisher.files.given import GivenBatch
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.replication.publisher.files.memory import GivenBatch
 
 _PATIENCE = 2.0  # seconds for all workers to end
 _GRACE = 1.0  # seconds for a worker whose subscription was dropped
@@ -71,7 +71,7 @@ class Launcher:
         self._keeps_leases = keeps_leases
         self._workers: dict[int, Worker] = {}
         self._followers: dict[int, Follower] = {}
-        spill_folders.clean()
+        spark_options.clean()
 
     def close(self) -> None:
         """Stop all workers and release their leases; unfinished work is rolled back."""

@@ -1,24 +1,142 @@
-"""The lease of a subscription: one worker at a time.
+"""The outcome of a batch, for the apply worker's log, its statistics and its observer.
+
+The observer of a worker: it is called for each table and batch, to show progress to a user.
+
+The progress of a worker's copies and of those that the workers of its tables do, counted in any thread: for the
+observer, and for pg_stat_progress_copy, to which the heartbeat writes it.
+
+The lease of a subscription: one worker at a time.
 
 A lease is a row of the subscriber's catalog. A worker takes it, and cannot while its holder is alive; a commit of a
 worker that has lost its lease fails. Beside it each table that is being copied has a row, for pg_stat_subscription.
+
+What ends a worker's work: an error of the subscription, a change of it, or a stop.
+
+The heartbeat of a worker: a thread that updates the worker's rows in the catalog with the progress of its copies.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import copies, processes, statistics, tables
-from pgrepl.catalog.copies import Copying
-from pgrepl.catalog.roles import is_superuser
-from pgrepl.catalog.store import delete, insert, one, rows, update
-from pgrepl.errors import PgError
+from pgrepl.catalog.facts import activity
+from pgrepl.catalog.facts.activity import Copying
+from pgrepl.catalog.facts.roles import is_superuser
+from pgrepl.catalog.locks import lock_file
+from pgrepl.catalog.session import statistics
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.store import delete, insert, one, rows, update
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.replication.publisher.protocol import PublisherError, not_received
 from pgrepl.replication.subscriber import meeting
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.facts.relation import Relation
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.replication.publisher.tables import CountRows
+
+# the kinds of conflicts that PostgreSQL 18 counts (ConflictType)
+CONFLICTS = (
+    "insert_exists", "update_origin_differs", "update_exists", "update_missing", "delete_origin_differs",
+    "delete_missing", "multiple_unique_conflicts",
+)  # fmt: skip
+
+
+@frozen
+class Applied:
+    """The number of applied transactions and changes, and the end of the last of them."""
+
+    transactions: int
+    changes: int
+    end_lsn: int
+    error: PgError | None = None  # of the transaction that comes next
+    passed: int = 0  # changes among these that were skipped, or that the copies of their tables have
+
+    def failed(self, error: PgError) -> Applied:
+        return replace(self, error=error)
+
+
+@frozen
+class Streamed:
+    """A batch from `start` on: `upto` is the requested end, `reached` the end of this batch."""
+
+    start: int
+    upto: int
+    reached: int
+    applied: Applied
+
+    @property
+    def finished(self) -> bool:
+        return self.applied.error is not None or self.reached >= self.upto
+
+
+# --- observer ---------------------------------------------------------------------------------------------------------
+
+
+class Observer:
+    """An observer that shows nothing; others override its methods."""
+
+    def copying(self, subscription: str, table: str) -> None:
+        """The copy of a table begins."""
+
+    def rows(self, subscription: str, table: str, copying: Copying) -> None:
+        """The copy's rows are about to come, or more of them have come. Called in any thread."""
+
+    def copied(self, subscription: str, table: str, count: int) -> None:
+        """The copy is done, with so many rows."""
+
+    def applying(self, subscription: str) -> None:
+        """The worker is about to ask for a batch."""
+
+    def applied(self, subscription: str, start: int, streamed: Streamed) -> None:
+        """A batch has been applied; the first of the run began at `start`."""
+
+
+# --- copy progress ----------------------------------------------------------------------------------------------------
+
+
+class CopyProgress:
+    """The copies under one lease."""
+
+    def __init__(self, observer: Observer) -> None:
+        self.copying: dict[int, Copying] = {}  # by table
+        self._observer = observer
+
+    def begins(
+        self, subscription: str, table: Relation, rows: int | None, pieces: tuple[int, int] | None = None
+    ) -> CountRows:
+        """A function to count rows and bytes of a table's copy. `rows` is the table's number of rows, if known.
+        `pieces`: of a table that is copied in pieces those that are copied, and all; their rows are counted
+        together."""
+        copying = Copying(table.oid, tuples_total=rows)
+        if pieces is not None:
+            copying = self.copying.get(table.oid, copying)
+            copying.count_pieces(*pieces)
+        self.copying[table.oid] = copying
+        name = table.qualified_name
+        self._observer.rows(subscription, name, copying)
+
+        def count_rows(tuples: int, size: int) -> None:
+            copying.add(tuples, size)
+            self._observer.rows(subscription, name, copying)
+
+        return count_rows
+
+    def pieces_copied(self, relid: int, done: int, total: int) -> None:
+        if relid in self.copying:
+            self.copying[relid].count_pieces(done, total)
+
+    def ended(self, relid: int) -> None:
+        self.copying.pop(relid, None)
+
+
+# --- lease ------------------------------------------------------------------------------------------------------------
+
 
 APPLY = 0  # in place of a table: the worker of the main stream
 
@@ -66,7 +184,7 @@ def holder(session: Session, subid: int) -> tables.pgrepl_worker | None:
 
 
 def is_alive(row: tables.pgrepl_worker) -> bool:
-    return processes.is_at_work(row.pid, row.host, row.token, row.beat)
+    return lock_file.is_at_work(row.pid, row.host, row.token, row.beat)
 
 
 def take(session: Session, subid: int, token: str) -> None:
@@ -95,10 +213,10 @@ def begin(session: Session, subid: int, relid: int, token: str) -> None:
         subid=subid,
         relid=relid,
         token=token,
-        pid=processes.worker_pid(),
-        host=processes.machine(),
+        pid=lock_file.worker_pid(),
+        host=lock_file.machine(),
         since=statistics.now(),
-        beat=processes.now(),
+        beat=lock_file.now(),
         received_lsn=0,
         last_msg_send_time=None,
         last_msg_receipt_time=None,
@@ -111,10 +229,10 @@ def end(session: Session, subid: int, relid: int, token: str) -> None:
     """Remove the row of a table's worker; that of the main stream is removed with those of all tables."""
     if relid == APPLY:
         delete(session, tables.pgrepl_worker, subid=subid, token=token)
-        copies.ended(session, token)
+        activity.ended(session, token)
     else:
         delete(session, tables.pgrepl_worker, subid=subid, relid=relid, token=token)
-        copies.ended(session, token, relid)
+        activity.ended(session, token, relid)
 
 
 def is_held(session: Session, subid: int, token: str) -> bool:
@@ -134,19 +252,105 @@ def received(session: Session, subid: int, token: str, lsn: int, *, sent: str | 
         last_msg_receipt_time=moment,
         latest_end_lsn=lsn,
         latest_end_time=sent or moment,
-        beat=processes.now(),
+        beat=lock_file.now(),
     )
 
 
 def beat(session: Session, token: str, copying: Iterable[Copying]) -> None:
     """Enter a heartbeat, with the progress of copies."""
-    update(session, tables.pgrepl_worker, {"token": token}, beat=processes.now())
+    update(session, tables.pgrepl_worker, {"token": token}, beat=lock_file.now())
     for each in copying:
         if one(session, tables.pgrepl_worker, token=token, relid=each.relid) is not None:  # it has not ended meanwhile
-            copies.report(session, token, each)
+            activity.report(session, token, each)
 
 
 def workers(session: Session, subid: int) -> list[tables.pgrepl_worker]:
     """The living workers of a subscription, that of the main stream first."""
     listed = [row for row in rows(session, tables.pgrepl_worker, subid=subid) if is_alive(row)]
     return sorted(listed, key=lambda row: row.relid)
+
+
+# --- failures ---------------------------------------------------------------------------------------------------------
+
+
+class SubscriptionChanged(Exception):
+    """The subscription was altered, disabled or dropped since its messages were read."""
+
+
+class WorkerFailed(Exception):
+    """The worker ends by an error of the subscription; pg_stat_subscription_stats counts it if the worker `began`."""
+
+    def __init__(self, error: PgError, *, began: bool = True) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.began = began
+
+
+class WorkerStopped(BaseException):
+    """The worker has been stopped (WorkerContext.stop)."""
+
+
+@contextmanager
+def working() -> Iterator[None]:
+    """Work that ends the worker if it fails: a PgError becomes WorkerFailed."""
+    try:
+        yield
+    except PgError as error:
+        raise WorkerFailed(error) from error
+
+
+@contextmanager
+def asking() -> Iterator[None]:
+    """A question to the publisher, whose PublisherError becomes WorkerFailed."""
+    try:
+        yield
+    except PublisherError as error:
+        raise WorkerFailed(not_received(error)) from None
+
+
+# --- heartbeat --------------------------------------------------------------------------------------------------------
+
+
+WHILE_COPYING = 1.0  # seconds
+_PATIENCE = 1.0  # seconds to wait for the catalog's lock; the next sign of life comes anyway
+
+
+class Heartbeat:
+    """Beats from now on until it is stopped."""
+
+    def __init__(self, session: Session, token: str, copies: CopyProgress) -> None:
+        self._copies = copies
+        self._session = session
+        self._place = session.database_oid, session.role
+        self._token = token
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="pgrepl-heartbeat", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def _run(self) -> None:
+        waited = 0.0
+        while not self._stopped.wait(WHILE_COPYING):
+            waited += WHILE_COPYING
+            if self._copies.copying or waited >= lock_file.SIGN_OF_LIFE:
+                waited = 0.0
+                self._beat()
+
+    def _beat(self) -> None:
+        try:
+            session = self._session.elsewhere(*self._place, apart=True)
+        except PgError:
+            return
+        try:
+            session.settings.set_default("lock_timeout", f"{int(_PATIENCE * 1000)}ms", complain=False)
+            session.transaction.waits_for_disk = False
+            session.transaction.numbering.is_heartbeat = True
+            session.transaction.begin_statement(writes=True)
+            beat(session, self._token, list(self._copies.copying.values()))
+            session.transaction.end_statement()
+        except PgError:
+            pass
+        finally:
+            session.close()

@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import processes, tables
-from pgrepl.catalog.store import delete, insert, rows, update
-from pgrepl.catalog.transaction import statement
+from pgrepl.catalog.locks import lock_file
+from pgrepl.catalog.session.transaction import statement
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.store import delete, insert, rows, update
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 PAUSE = 0.02  # seconds
 
@@ -40,7 +41,7 @@ def forget_ended(session: Session, subid: int) -> None:
 
 
 def _goes_on(row: tables.pgrepl_meeting) -> bool:
-    return processes.is_at_work(row.pid, row.host, row.token, row.beat)
+    return lock_file.is_at_work(row.pid, row.host, row.token, row.beat)
 
 
 class Meeting:
@@ -53,7 +54,7 @@ class Meeting:
         """Have the worker go on up to this LSN."""
         with statement(self._session, writes=True):
             key = {"subid": self._subid, "token": self._token}
-            update(self._session, tables.pgrepl_meeting, key, lsn=lsn, beat=processes.now())
+            update(self._session, tables.pgrepl_meeting, key, lsn=lsn, beat=lock_file.now())
 
     def is_on(self, session: Session) -> bool:
         """Whether it is still there, as a transaction sees it."""
@@ -62,7 +63,7 @@ class Meeting:
 
 @contextmanager
 def call(session: Session, subid: int) -> Iterator[Meeting]:
-    token = processes.new_token()
+    token = lock_file.new_token()
     with statement(session, writes=True):
         forget_ended(session, subid)
         insert(
@@ -70,9 +71,9 @@ def call(session: Session, subid: int) -> Iterator[Meeting]:
             tables.pgrepl_meeting,
             subid=subid,
             token=token,
-            pid=processes.worker_pid(),
-            host=processes.machine(),
-            beat=processes.now(),
+            pid=lock_file.worker_pid(),
+            host=lock_file.machine(),
+            beat=lock_file.now(),
             lsn=None,
         )
     try:
@@ -82,4 +83,4 @@ def call(session: Session, subid: int) -> Iterator[Meeting]:
             with statement(session, writes=True):
                 delete(session, tables.pgrepl_meeting, subid=subid, token=token)
         finally:
-            processes.retire(token)
+            lock_file.retire(token)

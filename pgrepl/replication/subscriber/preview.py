@@ -7,24 +7,24 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import subscription as catalog
-from pgrepl.catalog.relation import Relation, find_relation, relation
-from pgrepl.engine import BYTES_IN_ROW, Choice, Engine, choose_batch, choose_copy, choose_of_batch
-from pgrepl.errors import PgError
+from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.facts.relation import Relation, find_relation, relation
+from pgrepl.engine.choice import BYTES_IN_ROW, Choice, Engine, choose_batch, choose_copy, choose_of_batch
+from pgrepl.ground.errors import PgError
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.publisher.protocol import Published, Publisher, PublisherError, not_received, not_started
 from pgrepl.replication.subscriber import state
 from pgrepl.replication.subscriber.apply.triggers import has_triggers
 from pgrepl.replication.subscriber.apply_loop import BATCH
 from pgrepl.replication.subscriber.context import WorkerContext
-from pgrepl.replication.subscriber.failures import WorkerFailed, asking
+from pgrepl.replication.subscriber.lease import WorkerFailed, asking
 from pgrepl.replication.wire.messages import TruncateMessage
 from pgrepl.sql.nodes.expr import RangeVar
 
 if TYPE_CHECKING:
-    from pgrepl.catalog import tables
-    from pgrepl.catalog.session import Session
-    from pgrepl.replication.publisher.files.given import GivenBatch
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.catalog.store import tables
+    from pgrepl.replication.publisher.files.memory import GivenBatch
 
 
 @dataclass

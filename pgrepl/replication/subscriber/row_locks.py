@@ -6,10 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from pgrepl.catalog.lock_table import LockRequest
-from pgrepl.catalog.transaction import DimensionsNeeded, LockNeeded, statement
-from pgrepl.errors import PgError
-from pgrepl.lake.commit import LockedByOthers
+from pgrepl.catalog.locks.lock_table import LockRequest
+from pgrepl.catalog.session.transaction import DimensionsNeeded, LockNeeded, statement
+from pgrepl.ground.errors import PgError
+from pgrepl.lake.commit.commit import LockedByOthers
 from pgrepl.replication.subscriber.context import WorkerContext
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ def despite_locks(context: WorkerContext, action: Callable[[], T]) -> T:
 
 def _keep_dimensions(context: WorkerContext, needed: DimensionsNeeded) -> None:
     """Have a column keep arrays of several dimensions, in a transaction of its own."""
-    from pgrepl.writing.rewrite.dimensions import keep_as_text
+    from pgrepl.writing.rewrite import keep_as_text
 
     try:
         with statement(context.session, writes=True):

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pgrepl.frozen import frozen
-from pgrepl.lake.history import snapshots
-from pgrepl.lake.table_rows import table_rows
+from pgrepl.ground.frozen import frozen
+from pgrepl.lake.changes.history import snapshots
+from pgrepl.lake.read.extent import table_rows
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
-    from pgrepl.lake.ctid import RowPlace
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.lake.read.data_file import RowPlace
     from pgrepl.lake.table import LakeTable
 
 

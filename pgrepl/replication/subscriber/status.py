@@ -8,30 +8,31 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog import copies, tables
-from pgrepl.catalog import subscription as catalog
-from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER
-from pgrepl.catalog.login import apply_stored_settings
-from pgrepl.catalog.relation import relation_or_none
-from pgrepl.catalog.roles import has_privs_of_role, is_superuser, role_or_none
-from pgrepl.catalog.store import one, rows
-from pgrepl.catalog.transaction import reading
-from pgrepl.errors import PgError
-from pgrepl.frozen import frozen
-from pgrepl.replication.libpq.conninfo import FILES, parse_conninfo
-from pgrepl.replication.libpq.endpoints import ConnectionFailure
+from pgrepl.catalog.facts import activity
+from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.facts.relation import relation_or_none
+from pgrepl.catalog.facts.roles import has_privs_of_role, is_superuser, role_or_none
+from pgrepl.catalog.session.login import apply_stored_settings
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.store import one, rows
+from pgrepl.catalog.store.system import BOOTSTRAP_SUPERUSER
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.replication.conninfo import FILES, parse_conninfo
+from pgrepl.replication.endpoints import ConnectionFailure
 from pgrepl.replication.origins import origin_or_none
 from pgrepl.replication.publisher.protocol import Backlog, PublisherError, SlotLag, server_text, slot_is_ahead
-from pgrepl.replication.publisher.retained import LOST, Retained, why_invalid
+from pgrepl.replication.publisher.senders import LOST, Retained, why_invalid
 from pgrepl.replication.subscriber import lease, state
 from pgrepl.replication.subscriber.connection import connect
+from pgrepl.replication.subscriber.copying.ranges import copy_ranges
 from pgrepl.replication.subscriber.dangers import Danger, dangers, limits
-from pgrepl.replication.subscriber.ranges import copy_ranges
-from pgrepl.replication.subscriber.stopped import Stop, stop_of
-from pgrepl.types.lsn import lsn_text
+from pgrepl.replication.subscriber.state import Stop, stop_of
+from pgrepl.types.plain import lsn_text
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 _EPOCH = 946684800  # 2000-01-01 in seconds since 1970
 
@@ -301,7 +302,7 @@ def _status(session: Session, row: tables.pg_subscription, database: str) -> Sta
 def _copies(session: Session, subid: int) -> dict[int, CopyStatus]:
     """The running copies, and those in pieces that are to go on, by table."""
     pieces = {relid: found.progress for relid, found in copy_ranges(session, subid).items()}
-    running = {row.relid: row for row in copies.under_way(session) if row.datid == session.database_oid}
+    running = {row.relid: row for row in activity.under_way(session) if row.datid == session.database_oid}
     found = {relid: CopyStatus(pieces=done) for relid, done in pieces.items()}
     for relid, (current, _) in state.table_states(session, subid).items():
         row = running.get(relid) if current == catalog.DATASYNC else None

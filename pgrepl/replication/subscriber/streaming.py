@@ -13,18 +13,18 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog import statistics, tables
-from pgrepl.catalog import subscription as catalog
-from pgrepl.lake.crash_points import crash_point
+from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.session import statistics
+from pgrepl.catalog.store import tables
+from pgrepl.lake.storage import crash_point
 from pgrepl.replication.publisher.protocol import ChangeStream, Publisher, PublisherError, StreamRequest, not_started
 from pgrepl.replication.subscriber import apply_loop as loop
 from pgrepl.replication.subscriber import lease, meeting, state
 from pgrepl.replication.subscriber.apply.columns.stage import commit_batch, receive
 from pgrepl.replication.subscriber.apply.triggers import TriggeredTables
-from pgrepl.replication.subscriber.apply.two_phase import prepared_of
+from pgrepl.replication.subscriber.apply.write import prepared_of
 from pgrepl.replication.subscriber.context import REMEMBERED, WorkerContext
-from pgrepl.replication.subscriber.failures import WorkerFailed, asking, working
-from pgrepl.replication.subscriber.outcome import Applied, Streamed
+from pgrepl.replication.subscriber.lease import Applied, Streamed, WorkerFailed, asking, working
 from pgrepl.replication.wire.batch import WireBatch
 
 if TYPE_CHECKING:

@@ -17,39 +17,46 @@ from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import statistics
-from pgrepl.catalog import subscription as catalog
-from pgrepl.catalog.relation import Relation, relation
-from pgrepl.catalog.transaction import reading
-from pgrepl.errors import PgError
-from pgrepl.lake import spark
-from pgrepl.lake.crash_points import crash_point
+from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.catalog.session import statistics
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.engine import spark
+from pgrepl.ground.errors import PgError
+from pgrepl.lake.storage import crash_point
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.publisher.protocol import PublisherError, not_started
 from pgrepl.replication.subscriber import lease, state
 from pgrepl.replication.subscriber.at_once import catch_up_at_once
-from pgrepl.replication.subscriber.attach import attach, check_free, detach
-from pgrepl.replication.subscriber.context import WorkerContext
-from pgrepl.replication.subscriber.copy import (
-    copy_again,
-    copy_table,
-    divide_tables,
-    forget_slot,
-    tables_in,
+from pgrepl.replication.subscriber.attach import (
+    CANCELLED,
+    Round,
+    attach,
+    check_free,
+    detach,
+    fails,
+    store_error,
+    succeeds,
 )
-from pgrepl.replication.subscriber.failures import SubscriptionChanged, WorkerFailed, asking, working
-from pgrepl.replication.subscriber.lease import LeaseHeld
-from pgrepl.replication.subscriber.observer import Observer
-from pgrepl.replication.subscriber.outcome import Streamed
-from pgrepl.replication.subscriber.round import CANCELLED, Round, fails, store_error, succeeds
+from pgrepl.replication.subscriber.context import WorkerContext
+from pgrepl.replication.subscriber.copying.copy import copy_again, copy_table, divide_tables, forget_slot, tables_in
+from pgrepl.replication.subscriber.dangers import PublisherWatch
+from pgrepl.replication.subscriber.lease import (
+    LeaseHeld,
+    Observer,
+    Streamed,
+    SubscriptionChanged,
+    WorkerFailed,
+    asking,
+    working,
+)
 from pgrepl.replication.subscriber.row_locks import despite_locks
 from pgrepl.replication.subscriber.streaming import enable_two_phase, missing_before, stream_batch
 from pgrepl.replication.subscriber.table_workers import copy_together, shared_out
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
-    from pgrepl.replication.publisher.files.given import GivenBatch
-    from pgrepl.replication.subscriber.publisher_watch import PublisherWatch
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.replication.publisher.files.memory import GivenBatch
 
 _LOOK = 1.0  # seconds
 _POLL = 0.05  # seconds between two checks whether another worker has finished
@@ -76,8 +83,6 @@ class Worker:
         self.context = WorkerContext(session, subid, log, observer, patience=patience, given=given)
         self._watch: PublisherWatch | None = None
         if keeps_lease or warns:
-            from pgrepl.replication.subscriber.publisher_watch import PublisherWatch
-
             self._watch = PublisherWatch(self.context.session, self.context.log)
         self.session = self.context.session
         self._subid = subid
@@ -441,7 +446,7 @@ class Worker:
         with self.context.transaction() as subscription:
             if subscription.subschemachanges != catalog.TABLES:
                 return
-            from pgrepl.replication.subscriber.schema_changes import new_tables
+            from pgrepl.replication.subscriber.schema_changes import follow
 
             publisher = self.context.connection.publisher(subscription)
             with asking():
@@ -450,10 +455,10 @@ class Worker:
                 return
             subscribed = state.table_states(self.session, self._subid)
             with asking(), working():
-                found = new_tables.missing(self.session, subscription, publisher.catalog, subscribed)
+                found = follow.missing(self.session, subscription, publisher.catalog, subscribed)
             if found:
                 self.context.lock(subscription, state.position(self.session, self._subid))
                 with self.session.acting_as(subscription.subowner), working():
-                    new_tables.add(self.session, subscription, publisher.copies, found, self.log)
+                    follow.add(self.session, subscription, publisher.copies, found, self.log)
         self._asked_at = end
         crash_point("schema.added")

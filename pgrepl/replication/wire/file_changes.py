@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from pgrepl.frozen import frozen
-from pgrepl.lake.changes_side import stretches
+from pgrepl.ground.frozen import frozen
+from pgrepl.lake.changes.side import stretches
 from pgrepl.replication.wire.batch import DELETE, FIRST_STORED, UPDATE, Kept, RelationChanges
 from pgrepl.replication.wire.message_files import MessageFile, read_numbers
 from pgrepl.replication.wire.messages import SentRelation
-from pgrepl.types.lake_arrays import plain_array
+from pgrepl.types.lake.arrays import plain_array
 
 if TYPE_CHECKING:
     import pyarrow as pa

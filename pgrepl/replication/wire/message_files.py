@@ -17,20 +17,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from pgrepl.errors import PgError
-from pgrepl.frozen import frozen
-from pgrepl.lake import spill_folders, storage
-from pgrepl.lake.spark_result import result_folder
+from pgrepl.engine import spark_options
+from pgrepl.engine.result_spark import result_folder
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.lake import storage
 from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE
 from pgrepl.replication.wire.messages import MESSAGE_BYTES, SentColumn, SentRelation
 from pgrepl.types import oids
-from pgrepl.types.lake_arrays import plain_array
-from pgrepl.types.lake_forms import form
+from pgrepl.types.lake.arrays import plain_array
+from pgrepl.types.lake.forms import form
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 Numbers = npt.NDArray[Any]
 
@@ -73,7 +74,7 @@ class MessageFolder:
         if shared:
             return f"{self.shared()}{relation.relid}"
         if self._own is None:
-            self._own = spill_folders.make(spill_folders.CHANGES)
+            self._own = spark_options.make(spark_options.CHANGES)
             self._stack.callback(shutil.rmtree, self._own, ignore_errors=True)
         return f"{self._own}/{relation.relid}"
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pgrepl.frozen import frozen
+from pgrepl.ground.frozen import frozen
 
 if TYPE_CHECKING:
-    from pgrepl.lake.history import LogicalMessage
+    from pgrepl.lake.changes.history import LogicalMessage
     from pgrepl.lake.table import LakeColumn
-    from pgrepl.types.lake_arrays import Form
+    from pgrepl.types.lake.arrays import Form
 
 Row = tuple[Any, ...]
 
@@ -37,7 +37,7 @@ class SentColumn:
     @property
     def form(self) -> Form:
         """The form of values in columns."""
-        from pgrepl.types.lake_forms import form
+        from pgrepl.types.lake.forms import form
 
         return form(self.type, self.typmod) if self.kept is None else self.kept.form
 

@@ -1,4 +1,8 @@
-"""The layout of pgoutput's messages, protocol versions 1 and 3 (proto.c): their letters, fields, offsets and flags.
+"""The messages of both-ways COPY between a walsender and its receiver: data and keepalives, and the receiver's status.
+
+Each begins with its letter: XLogData `w`, keepalive `k`, standby status update `r` (protocol-replication).
+
+The layout of pgoutput's messages, protocol versions 1 and 3 (proto.c): their letters, fields, offsets and flags.
 
     B begin · C commit · O origin · R relation · Y type · I insert · U update · D delete · T truncate · M message
     b begin prepare · P prepare · K commit prepared · r rollback prepared
@@ -8,8 +12,24 @@ The modules pgoutput_read, pgoutput_write and pgoutput_columns use it.
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from struct import Struct
 from typing import Any
+
+DATA_TYPE, KEEPALIVE_TYPE = b"wk"
+DATA = Struct("!cQQq")  # start of WAL, end of WAL, time; then the data
+KEEPALIVE = Struct("!cQqb")  # end of WAL, time, whether the receiver shall answer
+STATUS = Struct("!cQQQqb")  # written, flushed, applied, time, whether the sender shall answer
+_EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
+
+
+def now() -> int:
+    """The present time in microseconds since 2000-01-01 UTC."""
+    return int((datetime.now(timezone.utc) - _EPOCH).total_seconds() * 1_000_000)
+
+
+# --- pgoutput ---------------------------------------------------------------------------------------------------------
+
 
 BEGIN_TYPE, COMMIT_TYPE, ORIGIN_TYPE, RELATION_TYPE, MESSAGE_TYPE = b"BCORM"
 INSERT_TYPE, UPDATE_TYPE, DELETE_TYPE, TRUNCATE_TYPE, TYPE_TYPE = b"IUDTY"

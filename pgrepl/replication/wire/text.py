@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pgrepl.types.style import TextStyle
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 _GREENWICH = ("GMT", "UTC", "Etc/UTC")
 

@@ -14,8 +14,13 @@ from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakKeyDictionary
 
-from pgrepl.catalog import activity
-from pgrepl.errors import PgError
+from pgrepl.backend import HOOKS
+from pgrepl.catalog.facts import activity
+from pgrepl.catalog.session import login
+from pgrepl.catalog.session.session import Session, SessionIdentity
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.catalog.store.opening import open_catalog
+from pgrepl.ground.errors import PgError
 from pgrepl.server.channel import ConnectionLost
 from pgrepl.server.http import Answer, HttpServer, Limits, Request
 from pgrepl.server.iceberg.routes import METHODS, Routes, complaint
@@ -23,7 +28,6 @@ from pgrepl.server.iceberg.routes import METHODS, Routes, complaint
 if TYPE_CHECKING:
     import ssl
 
-    from pgrepl.catalog.session import Session
     from pgrepl.replication.log import ServerLog
     from pgrepl.server.settings import ServerSettings
 
@@ -114,16 +118,10 @@ class Desk:
 
 def open_outside(catalog: str, settings: ServerSettings) -> Session:
     """A session that has entered no database."""
-    from pgrepl.backend import HOOKS
-    from pgrepl.catalog import system_settings
-    from pgrepl.catalog.opening import open_catalog
-    from pgrepl.catalog.session import Session, SessionIdentity
-    from pgrepl.catalog.transaction import reading
-
     opened = open_catalog(catalog, folder=str(settings.folder))
     session = Session(HOOKS, opened, SessionIdentity(database=_ANY_DATABASE))
     with reading(session):
-        system_settings.start(session)
+        login.start(session)
     for name, text in settings.given.items():
         session.settings.set_by_system(name, text)  # which sessions elsewhere take over
     return session

@@ -15,19 +15,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote, unquote
 
-from pgrepl.catalog.login import admit_user
-from pgrepl.catalog.transaction import reading
-from pgrepl.errors import PgError
+from pgrepl.catalog.session.login import admit_user
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.ground.errors import PgError
 from pgrepl.iceberg import tables
 from pgrepl.iceberg.metadata import state_of, table_metadata
 from pgrepl.iceberg.place import Place, place_of
-from pgrepl.lake.snapshot_pins import promise
+from pgrepl.lake.read.local import promise
 from pgrepl.server.http import Answer, Request
-from pgrepl.server.iceberg.access import Access, BadGrant, Unauthorized, Visitor
-from pgrepl.server.iceberg.storage import Storage
+from pgrepl.server.iceberg.access import Access, BadGrant, Storage, Unauthorized, Visitor
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
     from pgrepl.iceberg.tables import Described, Namespace
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE")

@@ -5,26 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.context import Block
-from pgrepl.catalog.numbering import current_lsn
-from pgrepl.catalog.roles import has_attribute
-from pgrepl.catalog.subscription import system_identifier
-from pgrepl.catalog.transaction import is_read_only, reading
-from pgrepl.errors import PgError
+from pgrepl.catalog.facts.roles import has_attribute
+from pgrepl.catalog.facts.subscription import system_identifier
+from pgrepl.catalog.session.context import Block
+from pgrepl.catalog.session.numbering import current_lsn
+from pgrepl.catalog.session.transaction import aborted, is_read_only, reading
+from pgrepl.ground.errors import PgError
 from pgrepl.query.result import ResultColumn
 from pgrepl.replication.publisher import slots
-from pgrepl.server import rows
+from pgrepl.server import messages
 from pgrepl.server.backend_loop import Backend
 from pgrepl.server.replication import grammar
 from pgrepl.server.replication.grammar import Command
-from pgrepl.sql.def_elem import get_boolean, get_string
+from pgrepl.server.replication.sender import Sender
+from pgrepl.sql.location import get_boolean, get_string
 from pgrepl.sql.nodes import DefElem, VariableShowStmt
 from pgrepl.statements.settings import execute_show
 from pgrepl.types import oids
-from pgrepl.types.lsn import lsn_text
+from pgrepl.types.plain import lsn_text
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 _TIMELINE = 1
 # options, and for which kind of slot
@@ -61,8 +62,6 @@ class ReplicationCommands:
         self._session.query = text
         self._backend.log.command(text)
         if self._session.transaction.block is Block.ABORTED:
-            from pgrepl.catalog.transaction import aborted
-
             raise aborted()
         command = grammar.parse(text, self._session.report)
         if self._session.on_command is not None:
@@ -88,8 +87,6 @@ class ReplicationCommands:
             case "READ_REPLICATION_SLOT":
                 self._read(command)
             case "START_REPLICATION":
-                from pgrepl.server.replication.sender import Sender
-
                 Sender(self._backend).start(command)
             case _:
                 raise PgError("0A000", f"{command.name} is not supported")
@@ -99,8 +96,8 @@ class ReplicationCommands:
         """Send rows; the command's tag follows by itself."""
         made = tuple(ResultColumn(name, typoid) for name, typoid in columns)
         channel, encode = self._backend.channel, self._backend.encode
-        channel.send(b"T", rows.description(made, (), encode))
-        encoder = rows.RowEncoder(made, (), self._session.text_style, encode)
+        channel.send(b"T", messages.description(made, (), encode))
+        encoder = messages.RowEncoder(made, (), self._session.text_style, encode)
         for message in encoder.messages(answered):
             channel.send_raw(message)
 
@@ -176,7 +173,7 @@ class ReplicationCommands:
     def _exported(self, snapshot: int) -> str:
         """The name under which other sessions may use the slot's snapshot, until the next command of the connection
         (SnapBuildExportSnapshot)."""
-        from pgrepl.query.system.functions.snapshots import export
+        from pgrepl.query.system.functions.activity import export
 
         session = self._session
         self._exporting = exporting = session.elsewhere(session.database_oid, session.role, apart=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from pgrepl.errors import PgError
-from pgrepl.sql.names import OnNotice, fold, truncate
+from pgrepl.ground.errors import PgError
+from pgrepl.sql.keywords import OnNotice, fold, truncate
 from pgrepl.sql.nodes import DefElem
 
 COMMANDS = frozenset(

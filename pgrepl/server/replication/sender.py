@@ -13,23 +13,25 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NoReturn
 
-from pgrepl.catalog import processes, statistics
-from pgrepl.catalog.sync_rep import names_now
-from pgrepl.catalog.transaction import reading
-from pgrepl.errors import PgError, Report
-from pgrepl.interrupts import JoinedThread
+from pgrepl.catalog.locks import lock_file
+from pgrepl.catalog.session import statistics
+from pgrepl.catalog.session.sync_rep import names_now
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.ground.errors import PgError, Report
+from pgrepl.ground.interrupts import JoinedThread
 from pgrepl.replication.decoding.stream import Line, SlotDecoder
 from pgrepl.replication.publisher import senders, slots
 from pgrepl.replication.publisher.senders import Positions, WalSender
 from pgrepl.replication.publisher.standby_slots import sendable_lsn
-from pgrepl.replication.wire import walsender
+from pgrepl.replication.wire import pgoutput
 from pgrepl.server.backend_loop import Backend, SenderDone
 from pgrepl.server.channel import LARGE_MESSAGE, Body, ConnectionLost
 from pgrepl.server.replication.grammar import Command
+from pgrepl.types.lake.arrays import content, joined, records
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
-    from pgrepl.replication.wire.pgoutput_write_columns import MessageColumn
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.replication.wire.pgoutput_write import MessageColumn
 
 # a message of COPY with a change in it, as numpy writes it
 _FRAME = [("message", "u1"), ("length", ">u4"), ("kind", "u1"), ("start", ">u8"), ("end", ">u8"), ("sent", ">i8")]
@@ -47,7 +49,7 @@ class Sender:
         session = backend.session
         # apart from the client's session, whose transaction may be open
         self._session: Session = session.elsewhere(session.database_oid, session.role, apart=True)
-        self._token = processes.new_token()
+        self._token = lock_file.new_token()
         self._slot = ""
         self._sent = 0  # all before it was sent
         self._told = 0  # the position that the subscriber knows
@@ -82,7 +84,7 @@ class Sender:
             self._channel.send(b"c")
             self._backend.complete("COPY 0")  # libpqrcv_endstreaming expects it before the command's own tag
         finally:
-            processes.retire(self._token)
+            lock_file.retire(self._token)
             self._session.close()
 
     def _refuse_physical(self, command: Command) -> NoReturn:
@@ -185,13 +187,10 @@ class Sender:
         import numpy as np
         import pyarrow.compute as pc
 
-        from pgrepl.types.byte_columns import joined, records
-        from pgrepl.types.lake_arrays import content
-
         sizes = pc.binary_length(column.data).to_numpy()
         heads = np.zeros(len(sizes), _FRAME)
-        heads["message"], heads["length"] = ord("d"), sizes + walsender.DATA.size + 4
-        heads["kind"], heads["start"], heads["end"], heads["sent"] = ord("w"), column.lsn, column.lsn, walsender.now()
+        heads["message"], heads["length"] = ord("d"), sizes + pgoutput.DATA.size + 4
+        heads["kind"], heads["start"], heads["end"], heads["sent"] = ord("w"), column.lsn, column.lsn, pgoutput.now()
         count, size = column.transactions, int(sizes.sum())
         self._channel.send_raw(content(joined([records(heads), column.data])))
         statistics.count(self._session, statistics.SLOT, self._slot, total_txns=count, total_bytes=size)
@@ -200,10 +199,10 @@ class Sender:
             self._listen(0)
 
     def _send(self, lsn: int, data: bytes) -> None:
-        self._channel.send(b"d", walsender.DATA.pack(b"w", lsn, lsn, walsender.now()) + data)
+        self._channel.send(b"d", pgoutput.DATA.pack(b"w", lsn, lsn, pgoutput.now()) + data)
 
     def _keepalive(self, *, ask: bool) -> None:
-        self._channel.send(b"d", walsender.KEEPALIVE.pack(b"k", self._sent, walsender.now(), ask))
+        self._channel.send(b"d", pgoutput.KEEPALIVE.pack(b"k", self._sent, pgoutput.now(), ask))
         self._channel.flush()
         self._asked = self._asked or ask
 

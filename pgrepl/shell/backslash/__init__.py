@@ -9,33 +9,30 @@ from __future__ import annotations
 from importlib import import_module
 
 from pgrepl.api.opened import internal_error
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.shell.backslash.command import COMMANDS, BackslashCommand, Loop, Run, RunFile
-from pgrepl.shell.conditional import Branch
-from pgrepl.shell.lexer import Lexer
-from pgrepl.shell.outcome import Outcome
+from pgrepl.shell.scripts.lexer import Lexer
+from pgrepl.shell.scripts.slash_lexer import Argument, Branch, Outcome
 from pgrepl.shell.shell import Shell
-from pgrepl.shell.slash_lexer import Argument
 
 MODULES = {
-    "applying": ("apply", "sync"),
-    "branches": ("if", "elif", "else", "endif"),
-    "connecting": ("c", "connect", "conninfo", "encoding", "password", "restrict", "unrestrict"),
+    "connecting": ("apply", "sync", "c", "connect", "conninfo", "encoding", "password", "restrict", "unrestrict"),
+    "scripting": (
+        "if", "elif", "else", "endif", "!", "cd", "echo", "i", "include", "include_relative", "ir", "o", "out",
+        "qecho", "s", "warn", "getenv", "prompt", "set", "setenv", "timing", "unset",
+    ),
     "describing": ("l", "list", "l+", "list+", "z", "zS"),
-    "files": ("!", "cd", "echo", "i", "include", "include_relative", "ir", "o", "out", "qecho", "s", "warn"),
     "formatting": ("C", "H", "T", "a", "f", "html", "pset", "t", "x"),
     "helping": ("?", "copyright", "errverbose", "h", "help", "q", "quit"),
     "queries": (
         "bind", "crosstabview", "e", "edit", "g", "gdesc", "gexec", "gset", "gx", "p", "print", "r", "reset", "w",
         "watch", "write",
     ),
-    "routines": ("ef", "sf", "sf+"),
-    "views": ("ev", "sv", "sv+"),
-    "values": ("getenv", "prompt", "set", "setenv", "timing", "unset"),
+    "definitions": ("ef", "sf", "sf+", "ev", "sv", "sv+"),
 }  # fmt: skip
 
 _MODULE_OF = {name: module for module, names in MODULES.items() for name in names}
-_BRANCHING = MODULES["branches"]
+_BRANCHING = ("if", "elif", "else", "endif")
 
 
 def handle_slash(shell: Shell, lexer: Lexer, loop: Loop | None, run_file: RunFile) -> Outcome:
@@ -67,7 +64,7 @@ def _run(command: BackslashCommand) -> Outcome:
         shell.warning(f"\\{name} command ignored; use \\endif or Ctrl-C to exit current \\if block")
     module = "describing" if name.startswith("d") else _MODULE_OF.get(name)
     if name.startswith("lo_"):
-        module, name = "refused", "lo_"
+        module, name = "describing", "lo_"
     if name.lower() == "copy":
         module, name = "copying", "copy"
     if module is None:

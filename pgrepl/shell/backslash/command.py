@@ -7,13 +7,13 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from pgrepl.frozen import frozen
-from pgrepl.shell.lexer import Lexer, QueryBuffer
+from pgrepl.ground.frozen import frozen
+from pgrepl.shell.scripts.lexer import Lexer, QueryBuffer
+from pgrepl.shell.scripts.slash_lexer import Argument, SlashLexer, UnterminatedQuote, Word
 from pgrepl.shell.shell import Shell
-from pgrepl.shell.slash_lexer import Argument, SlashLexer, UnterminatedQuote, Word
 
 if TYPE_CHECKING:
-    from pgrepl.shell.outcome import Outcome
+    from pgrepl.shell.scripts.slash_lexer import Outcome
 
 
 class HasHistory(Protocol):

@@ -1,16 +1,27 @@
-r"""`\c \conninfo \encoding \password \restrict \unrestrict`."""
+r"""`\c \conninfo \encoding \password \restrict \unrestrict`.
+
+`\apply \sync`: the subscriptions of the database catch up now, with AUTOAPPLY off, too.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
+from pgrepl.shell import shell as interrupt
 from pgrepl.shell.backslash.command import BackslashCommand, command
 from pgrepl.shell.connection import ConnectFailure, Connection, ConnectTarget, at_host, from_conninfo, is_conninfo
-from pgrepl.shell.execute import NOT_CONNECTED, run_hidden, run_secret
-from pgrepl.shell.shell import quote_literal
-from pgrepl.shell.slash_lexer import Argument
+from pgrepl.shell.scripts.execute import NOT_CONNECTED, run_hidden, run_secret
+from pgrepl.shell.scripts.results import remember_error
+from pgrepl.shell.scripts.slash_lexer import Argument
+from pgrepl.shell.shell import Shell, quote_literal
 from pgrepl.shell.variables import parse_bool
+
+if TYPE_CHECKING:
+    from pgrepl.replication.subscriber.attach import Round
+    from pgrepl.replication.subscriber.worker import Worker
 
 _REUSE = "-reuse-previous="
 
@@ -134,7 +145,7 @@ def _set_encoding(connection: Connection, name: str) -> bool:
 
 @command("password")
 def password(c: BackslashCommand) -> bool:
-    from pgrepl.catalog.passwords import encrypt_password
+    from pgrepl.catalog.facts.passwords import encrypt_password
 
     shell = c.shell
     user = c.word(Argument.SQL_IDENTIFIER, semicolon=True)
@@ -181,3 +192,59 @@ def unrestrict(c: BackslashCommand) -> bool:
         return False
     c.shell.restrict_key = None
     return True
+
+
+# --- applying ---------------------------------------------------------------------------------------------------------
+
+
+@command("apply")
+def apply(c: BackslashCommand) -> bool:
+    return _work(c.shell, c.name, c.words(semicolon=True), lambda worker: worker.round(wait=True))
+
+
+@command("sync")
+def sync(c: BackslashCommand) -> bool:
+    return _work(c.shell, c.name, c.words(semicolon=True), lambda worker: worker.synchronize(wait=True))
+
+
+def _work(shell: Shell, name: str, names: Sequence[str], work: Callable[[Worker], Round]) -> bool:
+    if shell.connection is None:
+        shell.error(NOT_CONNECTED)
+        return False
+    if shell.connection.status != "idle":
+        shell.error(f"\\{name} cannot be used in a transaction block")
+        return False
+    try:
+        with interrupt.stops_waiting():
+            errors = _rounds(shell, names, work)
+    except KeyboardInterrupt:
+        errors = [interrupt.cancelled()]
+    except PgError as problem:
+        errors = [problem]
+    for error in errors:
+        remember_error(shell, error, "")
+        shell.on_notice(error.report)
+    return not errors
+
+
+def _rounds(shell: Shell, names: Sequence[str], work: Callable[[Worker], Round]) -> list[PgError]:
+    from pgrepl.api.rounds import applied_of
+    from pgrepl.replication.log import log_beside
+    from pgrepl.replication.subscriber.launcher import Launcher
+    from pgrepl.shell.progress import ProgressLines
+
+    assert shell.connection is not None
+    session, database = shell.connection.session, shell.connection.database
+    shell.stdout.flush()
+    lines = ProgressLines(shell.say)
+    launcher = Launcher(session, log_beside(session), names=names, observer=lines)
+    errors = []
+    try:
+        for subscription in launcher.subscriptions():
+            done = work(launcher.worker(subscription))
+            lines.summary(applied_of(database, subscription.name, done))
+            if done.error is not None:
+                errors.append(done.error)
+    finally:
+        launcher.close()
+    return errors

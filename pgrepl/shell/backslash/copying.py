@@ -14,15 +14,14 @@ import stat
 import subprocess
 from typing import IO, cast
 
-from pgrepl.frozen import frozen
+from pgrepl.ground.frozen import frozen
 from pgrepl.shell.backslash.command import BackslashCommand, command, expand_tilde
-from pgrepl.shell.copydata import command_source
-from pgrepl.shell.execute import send_query
-from pgrepl.shell.input import CopySource, standard_input
+from pgrepl.shell.scripts.execute import send_query
+from pgrepl.shell.scripts.results import command_source
+from pgrepl.shell.scripts.slash_lexer import Argument
 from pgrepl.shell.shell import Shell
-from pgrepl.shell.slash_lexer import Argument
-from pgrepl.shell.streams import PipeStream, Stream
-from pgrepl.writing.copy.programs import exit_reason
+from pgrepl.shell.streams import CopySource, PipeStream, Stream, standard_input
+from pgrepl.writing.copy.endpoints import exit_reason
 
 _SPACE = " \t\n\r"
 

@@ -1,15 +1,17 @@
-r"""`\d` and its family, `\l`, `\z`: reads the arguments for `shell.describe`."""
+r"""`\d` and its family, `\l`, `\z`: reads the arguments for `shell.describe`.
+
+psql's commands for large objects: there are none to list, and the others are refused by name.
+"""
 
 from __future__ import annotations
 
+from pgrepl.shell import describe as describing
 from pgrepl.shell.backslash.command import BackslashCommand, command
-from pgrepl.shell.outcome import Outcome
+from pgrepl.shell.scripts.slash_lexer import Outcome
 
 
 @command("describe")
 def describe(c: BackslashCommand) -> Outcome:
-    from pgrepl.shell import describe as describing
-
     patterns = []
     first = c.word(semicolon=True)
     if first is not None:
@@ -28,3 +30,23 @@ def _more_patterns(c: BackslashCommand) -> list[str]:
         second = c.word(semicolon=True)
         return [second] if second is not None else []
     return []
+
+
+# --- refused ----------------------------------------------------------------------------------------------------------
+
+
+_LARGE_OBJECTS = ("lo_export", "lo_import", "lo_unlink")
+
+
+@command("lo_")
+def large_object(c: BackslashCommand) -> Outcome:
+    c.word(semicolon=True)
+    c.word(semicolon=True)
+    if c.name in ("lo_list", "lo_list+"):
+        from pgrepl.shell import describe
+
+        return Outcome.NEXT if describe.run(c.shell, c.name.replace("lo_list", "dl"), ()) else Outcome.FAILED
+    if c.name not in _LARGE_OBJECTS:
+        return Outcome.UNKNOWN
+    c.shell.error(f"\\{c.name} is not supported")
+    return Outcome.FAILED

@@ -1,15 +1,85 @@
-r"""`\g` and its family, `\watch`, and the query buffer: `\e \p \r \w`."""
+r"""`\watch`: repeats a query until a count, too few rows, an error or Ctrl-C.
+
+`\g` and its family, `\watch`, and the query buffer: `\e \p \r \w`.
+"""
 
 from __future__ import annotations
 
+import os
 import re
+import time
+from dataclasses import dataclass, replace
 
+from pgrepl.shell import shell as interrupt
+from pgrepl.shell import streams
 from pgrepl.shell.backslash.command import BackslashCommand, command, expand_tilde
-from pgrepl.shell.outcome import Outcome
-from pgrepl.shell.pset import set_option
-from pgrepl.shell.slash_lexer import Argument
+from pgrepl.shell.backslash.definitions import edit_query
+from pgrepl.shell.backslash.formatting import set_option
+from pgrepl.shell.scripts.execute import watch_query
+from pgrepl.shell.scripts.slash_lexer import Argument, Outcome
+from pgrepl.shell.shell import Shell
 from pgrepl.shell.streams import PipeStream, open_output
-from pgrepl.writing.copy.programs import exit_reason
+from pgrepl.writing.copy.endpoints import exit_reason
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    interval: float = 2.0
+    count: int = 0  # 0: without end
+    min_rows: int = 0
+
+
+def watch_query_buffer(shell: Shell, query: str, watch: Watch) -> bool:
+    if not query:
+        shell.error("\\watch cannot be used with an empty query")
+        return False
+    milliseconds = int(watch.interval * 1000)
+    pager = _pager(shell)
+    options = shell.options if pager is not None else replace(shell.options, pager=0)
+    title = "" if options.title is None else options.title + "\t"
+    left = watch.count
+    status = 0
+    due = time.monotonic()
+    while True:
+        now = time.strftime("%c")
+        headed = replace(options, title=f"{title}{now} (every {milliseconds / 1000.0:g}s)\n")
+        status = watch_query(shell, query, headed, pager, watch.min_rows)
+        if status <= 0:
+            break
+        left -= 1
+        if left == 0 or (pager is not None and pager.error is not None):
+            break
+        due += milliseconds / 1000.0
+        if not _sleep(shell, due):
+            break
+    if pager is not None:
+        pager.close()
+    else:
+        shell.stdout.write("\n")
+        shell.stdout.flush()
+    return status >= 0
+
+
+def _pager(shell: Shell) -> PipeStream | None:
+    """The program of PSQL_WATCH_PAGER; other pagers cannot show a stream of results."""
+    program = os.environ.get("PSQL_WATCH_PAGER", "")
+    if not program.strip(" \t\r\n") or not shell.options.pager or not streams.both_terminals():
+        return None
+    shell.stdout.flush()
+    return PipeStream(program)
+
+
+def _sleep(shell: Shell, until: float) -> bool:
+    """Wait for the next round; False if Ctrl-C came first."""
+    try:
+        with interrupt.stops_waiting():
+            time.sleep(max(until - time.monotonic(), 0))
+    except KeyboardInterrupt:
+        return False
+    return not shell.cancelled
+
+
+# --- queries ----------------------------------------------------------------------------------------------------------
 
 
 @command("g", "gx", always=True)
@@ -146,8 +216,6 @@ def write(c: BackslashCommand) -> bool:
 
 @command("e", "edit")
 def edit(c: BackslashCommand) -> Outcome:
-    from pgrepl.shell.editor import edit_query
-
     shell, loop = c.shell, c.loop
     if loop is None:
         shell.error("no query buffer")
@@ -183,7 +251,6 @@ def edit(c: BackslashCommand) -> Outcome:
 
 @command("watch")
 def watch(c: BackslashCommand) -> bool:
-    from pgrepl.shell.watch import Watch, watch_query_buffer
 
     settings = _watch_settings(c)
     ok = False

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from pgrepl.errors import PgError
-from pgrepl.shell.lost import check_connection
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.ground.errors import PgError
+from pgrepl.shell.shell import check_connection
 
 if TYPE_CHECKING:
     from pgrepl.shell.shell import Shell
@@ -40,8 +41,6 @@ def run(shell: Shell, command: str, args: Sequence[str | None]) -> bool | None:
         return False
     if not _echo(shell, command, args[0] if args else None):
         return True
-    from pgrepl.catalog.transaction import reading
-
     try:
         connection.check_open()
         with reading(connection.session):
@@ -76,7 +75,7 @@ def _find(command: str) -> Describe | None:
     verbose, system = "+" in command, "S" in command
     word = command.replace("+", "").replace("S", "")
     if word in ("l", "list"):
-        from pgrepl.shell.describe.databases import list_databases
+        from pgrepl.shell.describe.roles import list_databases
 
         return lambda shell, args: list_databases(shell, _first(args), verbose)
     if word == "z":
@@ -88,7 +87,7 @@ def _find(command: str) -> Describe | None:
         return lambda shell, args: _describe(shell, _first(args), verbose, system)
     kind = _without_others(kind)
     if set(kind) <= RELATION_LETTERS:
-        from pgrepl.shell.describe.relations import list_relations
+        from pgrepl.shell.describe.relation import list_relations
 
         return lambda shell, args: list_relations(shell, kind, _first(args), verbose, system)
     return _other(kind, verbose, system)
@@ -108,7 +107,7 @@ def _without_others(kind: str) -> str:
 
 def _other(kind: str, verbose: bool, system: bool) -> Describe | None:
     if kind == "n":
-        from pgrepl.shell.describe.databases import list_schemas
+        from pgrepl.shell.describe.roles import list_schemas
 
         return lambda shell, args: list_schemas(shell, _first(args), verbose, system)
     if kind[:1] == "f" and set(kind[1:]) <= _FUNCTION_KINDS:
@@ -116,11 +115,11 @@ def _other(kind: str, verbose: bool, system: bool) -> Describe | None:
 
         return lambda shell, args: list_functions(shell, kind[1:], args, verbose, system)
     if kind == "T":
-        from pgrepl.shell.describe.types import list_types
+        from pgrepl.shell.describe.functions import list_types
 
         return lambda shell, args: list_types(shell, _first(args), verbose, system)
     if kind == "D":
-        from pgrepl.shell.describe.types import list_domains
+        from pgrepl.shell.describe.functions import list_domains
 
         return lambda shell, args: list_domains(shell, _first(args), verbose, system)
     if kind in ("u", "g"):
@@ -128,7 +127,7 @@ def _other(kind: str, verbose: bool, system: bool) -> Describe | None:
 
         return lambda shell, args: list_roles(shell, _first(args), verbose, system)
     if kind == "config":
-        from pgrepl.shell.describe.settings import list_parameters
+        from pgrepl.shell.describe.roles import list_parameters
 
         return lambda shell, args: list_parameters(shell, _first(args), verbose)
     if kind == "rg":
@@ -140,11 +139,11 @@ def _other(kind: str, verbose: bool, system: bool) -> Describe | None:
 
         return lambda shell, args: list_settings(shell, _first(args), args[1] if len(args) > 1 else None)
     if kind == "p":
-        from pgrepl.shell.describe.privileges import list_privileges
+        from pgrepl.shell.describe.roles import list_privileges
 
         return lambda shell, args: list_privileges(shell, _first(args), system)
     if kind == "dp":
-        from pgrepl.shell.describe.privileges import list_default_privileges
+        from pgrepl.shell.describe.roles import list_default_privileges
 
         return lambda shell, args: list_default_privileges(shell, _first(args))
     if kind == "Rp":
@@ -166,7 +165,7 @@ def _other(kind: str, verbose: bool, system: bool) -> Describe | None:
 def _describe(shell: Shell, pattern: str | None, verbose: bool, system: bool) -> bool:
     r"""`\d NAME`; without a pattern the same as `\dtvsE`."""
     if pattern is None:
-        from pgrepl.shell.describe.relations import list_relations
+        from pgrepl.shell.describe.relation import list_relations
 
         return list_relations(shell, "tvmsE", None, verbose, system)
     from pgrepl.shell.describe.relation import describe_relations

@@ -8,11 +8,17 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.session import Session
-from pgrepl.expr.analyze import analyze_query
+from pgrepl.catalog.session.session import Session
+from pgrepl.expr.analyse.analyze import analyze_query
 from pgrepl.query.run import play
-from pgrepl.shell.describe.listing import print_listing, read_pattern, read_type_pattern, session_of
-from pgrepl.shell.describe.patterns import NamePattern, parse_pattern
+from pgrepl.shell.describe.listing import (
+    NamePattern,
+    parse_pattern,
+    print_listing,
+    read_pattern,
+    read_type_pattern,
+    session_of,
+)
 from pgrepl.shell.shell import quote_literal
 from pgrepl.sql.nodes import SelectStmt
 from pgrepl.sql.parser import parse

@@ -1,23 +1,32 @@
-r"""`\df`: functions and procedures."""
+r"""`\df`: functions and procedures.
+
+`\dT` and `\dD`: data types and domains.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER, PG_PROC
-from pgrepl.catalog.comments import comment_on
-from pgrepl.catalog.roles import role_display
-from pgrepl.catalog.routines import LANGUAGE_NAMES, as_proc, routine_row, routine_rows, routines_named
-from pgrepl.catalog.session import Session
-from pgrepl.expr.calls import is_visible
-from pgrepl.expr.routine_text import arguments_text, result_text
-from pgrepl.expr.typefacts import type_text
-from pgrepl.shell.describe.listing import print_listing, read_pattern, read_type_pattern, session_of
-from pgrepl.shell.describe.patterns import NamePattern
-from pgrepl.shell.describe.privileges import shown_acl
+from pgrepl.catalog.facts.namespace import search_path
+from pgrepl.catalog.facts.objects import comment_on
+from pgrepl.catalog.facts.roles import role_display
+from pgrepl.catalog.facts.routines import LANGUAGE_NAMES, as_proc, routine_row, routine_rows, routines_named
+from pgrepl.catalog.facts.user_types import UserTypeRow, domain_constraints, type_is_visible, type_rows
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store.system import BOOTSTRAP_SUPERUSER, PG_PROC, PG_TYPE
+from pgrepl.expr import stored
+from pgrepl.expr.analyse.calls import is_visible
+from pgrepl.expr.analyse.casts import collation_name
+from pgrepl.expr.analyse.lookup import type_text
+from pgrepl.expr.print.definitions import constraint_definition
+from pgrepl.expr.print.deparse import expression_text
+from pgrepl.expr.print.routine_text import arguments_text, result_text
+from pgrepl.shell.describe.listing import NamePattern, print_listing, read_pattern, read_type_pattern, session_of
+from pgrepl.shell.describe.roles import shown_acl
 from pgrepl.types import builtin
-from pgrepl.types.builtin import Proc
+from pgrepl.types.builtin import PgType, Proc, type_by_oid
+from pgrepl.types.user_types import described
 
 if TYPE_CHECKING:
     from pgrepl.shell.shell import Shell
@@ -112,3 +121,120 @@ def _row(session: Session, proc: Proc, verbose: bool) -> list[str | None]:
             comment_on(session, PG_PROC, proc.oid),
         ]
     return cells
+
+
+# --- types ------------------------------------------------------------------------------------------------------------
+
+
+_SYSTEM_SCHEMAS = {"pg_catalog": 11, "information_schema": 13134}
+
+
+class _Listed(NamedTuple):
+    oid: int
+    type: PgType
+    row: UserTypeRow | None
+    name: str
+
+
+def list_types(shell: Shell, text: str | None, verbose: bool, system: bool) -> bool:
+    r"""`\dT`: all types but arrays and the row types of tables."""
+    pattern = read_type_pattern(shell, text)
+    if isinstance(pattern, bool):
+        return False
+    session = session_of(shell)
+    headers = ["Schema", "Name"]
+    if verbose:
+        headers += ["Internal name", "Size", "Elements", "Owner", "Access privileges"]
+    with_arrays = text is not None and "[]" in text
+    listed = []
+    for each in _matching_types(session, pattern, text is not None or system):
+        if not (_is_array(each.type) and not with_arrays) and not (each.row is None and each.type.relid):
+            listed.append(_cells(session, each, verbose))
+    listed.sort(key=lambda cells: (cells[0] or "", cells[1] or ""))
+    return print_listing(shell, "List of data types", [*headers, "Description"], listed)
+
+
+def _cells(session: Session, each: _Listed, verbose: bool) -> list[str | None]:
+    cells: list[str | None] = [each.type.schema, each.name]
+    if verbose:
+        known = described(each.oid)
+        size = "tuple" if each.type.relid else "var" if each.type.len < 0 else str(each.type.len)
+        labels = () if known is None else known.labels
+        owner = BOOTSTRAP_SUPERUSER if each.row is None else each.row.typowner
+        cells += [each.type.name, size, "\n".join(label.name for label in labels), role_display(session, owner)]
+        cells.append(None if each.row is None else shown_acl(session, each.row.typacl))
+    return [*cells, comment_on(session, PG_TYPE, int(each.oid))]
+
+
+def list_domains(shell: Shell, text: str | None, verbose: bool, system: bool) -> bool:
+    r"""`\dD`."""
+    pattern = read_pattern(shell, text, qualified=True)
+    if isinstance(pattern, bool):
+        return False
+    session = session_of(shell)
+    headers = ["Schema", "Name", "Type", "Collation", "Nullable", "Default", "Check"]
+    if verbose:
+        headers += ["Access privileges", "Description"]
+    listed = [
+        _domain_cells(session, each, verbose)
+        for each in _matching_types(session, pattern, text is not None or system)
+        if each.type.typtype == "d"
+    ]
+    listed.sort(key=lambda cells: (cells[0] or "", cells[1] or ""))
+    return print_listing(shell, "List of domains", headers, listed)
+
+
+def _domain_cells(session: Session, each: _Listed, verbose: bool) -> list[str | None]:
+    domain, row = each.type, each.row
+    base = type_by_oid(domain.basetype)
+    collation = None
+    if base is not None and domain.collation != base.collation:
+        collation = collation_name(domain.collation)
+    default, checks = None, []
+    if row is not None:
+        if row.typdefaultbin is not None:
+            default = expression_text(session, stored.from_json(row.typdefaultbin, session))
+        found = [c for c in domain_constraints(session, row.oid) if c.contype == "c"]
+        checks = [constraint_definition(session, c.oid, True) or "" for c in found]
+    cells: list[str | None] = [
+        domain.schema, domain.name, type_text(session, domain.basetype, domain.typmod), collation,
+        "not null" if domain.notnull else None, default, " ".join(checks),
+    ]  # fmt: skip
+    if verbose:
+        cells += [None if row is None else shown_acl(session, row.typacl), comment_on(session, PG_TYPE, int(each.oid))]
+    return cells
+
+
+def _is_array(kind: PgType) -> bool:
+    element = type_by_oid(kind.elem)
+    return element is not None and element.array == kind.oid
+
+
+def _matching_types(session: Session, pattern: NamePattern | None, with_system: bool) -> list[_Listed]:
+    """The types of a pattern, by their name in pg_type or as format_type prints it; without a schema in the pattern,
+    visible ones."""
+    candidates: list[_Listed] = []
+    for row in type_rows(session):
+        oid = session.type_of(row.oid)
+        kind = type_by_oid(oid)
+        assert kind is not None
+        candidates.append(_Listed(oid, kind, row, type_text(session, oid)))
+    if with_system:
+        candidates += [_Listed(kind.oid, kind, None, type_text(session, kind.oid)) for kind in builtin.types]
+    schema = None if pattern is None else pattern.schema
+    chosen = []
+    for each in candidates:
+        if pattern is not None and not (pattern.name.matches(each.type.name) or pattern.name.matches(each.name)):
+            continue
+        if schema is not None and not schema.matches(each.type.schema):
+            continue
+        if schema is None and not _is_visible(session, each):
+            continue
+        chosen.append(each)
+    return chosen
+
+
+def _is_visible(session: Session, each: _Listed) -> bool:
+    if each.row is not None:
+        return type_is_visible(session, each.row)
+    return _SYSTEM_SCHEMAS[each.type.schema] in search_path(session)

@@ -6,7 +6,7 @@ The describe commands themselves use the catalog's look-ups; the queries are for
 from __future__ import annotations
 
 from pgrepl.shell.describe import catalog_lists
-from pgrepl.shell.describe.patterns import BadPattern, PatternPart, parse_pattern
+from pgrepl.shell.describe.listing import BadPattern, PatternPart, parse_pattern
 from pgrepl.shell.describe.publications import FLAGS
 from pgrepl.shell.describe.subscriptions import COLUMNS, MORE
 from pgrepl.shell.shell import quote_literal

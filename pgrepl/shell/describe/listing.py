@@ -1,18 +1,183 @@
-"""Reading a pattern and printing rows (psql's printQuery), for all describe commands."""
+r"""Name patterns of backslash commands: `\d sal*.o?der*`, `\dt "Mixed"`, as psql's patternToSQLRegex reads them.
+
+Outside double quotes letters are folded, `*` and `?` stand for any characters and one character, and the rest is a
+regular expression; a dot separates schema and name. A pattern without special characters is an exact name, which the
+catalog finds by an index.
+
+The relations that a pattern matches.
+
+Reading a pattern and printing rows (psql's printQuery), for all describe commands.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Container, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.session import Session
-from pgrepl.shell.describe.patterns import BadPattern, NamePattern, parse_pattern
-from pgrepl.shell.table import TableContent, result_table
+from pgrepl.catalog.facts.namespace import schema_or_none
+from pgrepl.catalog.facts.relation import Relation, relation, relation_is_visible, relations_named
+from pgrepl.catalog.session.session import Session
+from pgrepl.ground.errors import PgError
+from pgrepl.shell.formats.table import TableContent, result_table
 from pgrepl.types import oids
+from pgrepl.types.input_checks import is_valid_utf8
 
 if TYPE_CHECKING:
     from pgrepl.shell.shell import Shell
+
+SPECIAL = set("|*+?()[]{}.^$\\")
+
+
+@dataclass(frozen=True)
+class PatternPart:
+    """One name of a pattern; `literal` if it is an exact name."""
+
+    regex: str
+    literal: str | None
+
+    def matches(self, name: str) -> bool:
+        if self.literal is not None:
+            return name == self.literal
+        from pgrepl.types.regex.matching import compile_regex
+
+        return compile_regex(self.regex, "").matches(name)
+
+
+@dataclass(frozen=True)
+class NamePattern:
+    text: str
+    name: PatternPart
+    schema: PatternPart | None = None
+
+
+class BadPattern(Exception):
+    """A pattern that is not valid, with psql's message."""
+
+
+def parse_pattern(text: str | None, *, qualified: bool = False, dots: int = 0, database: str) -> NamePattern | None:
+    """The pattern; None: there is no text. `qualified`: the objects have schemas. In a name that psql
+    does not split it allows fewer than `dots` dots; with as many it takes the name for one in another database.
+    """
+    if text is None:
+        return None
+    if not is_valid_utf8(text):
+        # libpq replaces bytes that are no character by these two, so that the server refuses the query
+        raise PgError("22021", 'invalid byte sequence for encoding "UTF8": 0xc0 0x20')
+    parts, found = _split(text, 3 if qualified else 1)
+    if found > (2 if qualified else dots):
+        raise BadPattern(f"improper qualified name (too many dotted names): {text}")
+    if (len(parts) == 3 and parts[0].literal != database) or (dots and found == dots):
+        raise BadPattern(f"cross-database references are not implemented: {text}")
+    schema = parts[-2] if len(parts) > 1 else None
+    return NamePattern(text, parts[-1], schema)
+
+
+def _split(text: str, most: int) -> tuple[list[PatternPart], int]:
+    pieces: list[list[str]] = [[]]
+    literals: list[list[str] | None] = [[]]
+    dots, quoted, i = 0, False, 0
+    while i < len(text):
+        char = text[i]
+        piece, literal = pieces[-1], literals[-1]
+        if char == '"':
+            if quoted and text[i + 1 : i + 2] == '"':
+                piece.append('"')
+                if literal is not None:
+                    literal.append('"')
+                i += 1
+            else:
+                quoted = not quoted
+        elif not quoted and char == "*":
+            piece.append(".*")
+            literals[-1] = None
+        elif not quoted and char == "?":
+            piece.append(".")
+            literals[-1] = None
+        elif not quoted and char == ".":
+            dots += 1
+            if len(pieces) < most:
+                pieces.append([])
+                literals.append([])
+            else:
+                piece.append(".")
+                literals[-1] = None
+        elif char == "$":
+            piece.append("\\$")  # a character of names here, not an anchor
+            if literal is not None:
+                literal.append("$")
+        else:
+            shown = char if quoted else char.lower() if char.isascii() else char
+            if quoted and char in SPECIAL:
+                piece.append("\\" + char)
+                if literal is not None:
+                    literal.append(char)
+            elif char == "[" and text[i + 1 : i + 2] == "]":
+                piece.append("\\[")  # the brackets of an array type
+                if literal is not None:
+                    literal.append("[")
+            else:
+                piece.append(shown)
+                if char in SPECIAL:
+                    literals[-1] = None
+                elif literal is not None:
+                    literal.append(shown)
+        i += 1
+    made = [
+        PatternPart(f"^({''.join(piece)})$", None if literal is None else "".join(literal))
+        for piece, literal in zip(pieces, literals, strict=True)
+    ]
+    return made, dots
+
+
+# --- matching ---------------------------------------------------------------------------------------------------------
+
+
+def matching_relations(session: Session, pattern: NamePattern | None, kinds: Container[str]) -> list[Relation]:
+    """The matching relations by schema and name. Without a schema in the pattern, or without a pattern, only visible
+    ones."""
+    found = [relation(session, oid) for oid, kind in _candidates(session, pattern) if kind in kinds or kind == "?"]
+    chosen = []
+    for one in found:
+        if one.kind not in kinds:
+            continue
+        if pattern is not None:
+            if not pattern.name.matches(one.name):
+                continue
+            if pattern.schema is not None and not pattern.schema.matches(one.schema):
+                continue
+        if (pattern is None or pattern.schema is None) and not relation_is_visible(session, one):
+            continue
+        chosen.append(one)
+    return sorted(chosen, key=lambda r: (r.schema, r.name))
+
+
+def _candidates(session: Session, pattern: NamePattern | None) -> list[tuple[int, str]]:
+    """(OID, kind) of the relations that may match, by name if the pattern is an exact name."""
+    namespace = None
+    name = pattern.name.literal if pattern is not None else None
+    schema = pattern.schema.literal if pattern is not None and pattern.schema is not None else None
+    if schema is not None:
+        namespace = schema_or_none(session, schema)
+        if namespace is None:
+            return []
+    listed = relations_named(session, name, namespace.oid if namespace is not None else None)
+    found = [(row.oid, row.relkind) for row in listed]
+    if _may_be_system(pattern):
+        found += [(r.oid, r.kind) for r in session.system_relations()]
+    return found
+
+
+def _may_be_system(pattern: NamePattern | None) -> bool:
+    """Can the pattern match a system relation? If not, their long list is not read."""
+    if pattern is None:
+        return True
+    if pattern.schema is not None:
+        return pattern.schema.matches("pg_catalog") or pattern.schema.matches("information_schema")
+    return pattern.name.literal is None or pattern.name.literal.startswith("pg_")
+
+
+# --- listing ----------------------------------------------------------------------------------------------------------
 
 
 def session_of(shell: Shell) -> Session:

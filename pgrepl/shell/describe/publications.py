@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.publication_facts import (
+from pgrepl.catalog.facts.publication import (
     MemberTable,
     PublicationFacts,
     member_schemas,
     member_tables,
     publication_facts,
 )
-from pgrepl.catalog.roles import role_display
-from pgrepl.catalog.session import Session
-from pgrepl.shell.describe.listing import print_description, print_listing, read_pattern, session_of, yes
-from pgrepl.shell.describe.patterns import NamePattern
+from pgrepl.catalog.facts.roles import role_display
+from pgrepl.catalog.session.session import Session
+from pgrepl.shell.describe.listing import NamePattern, print_description, print_listing, read_pattern, session_of, yes
 
 if TYPE_CHECKING:
     from pgrepl.shell.shell import Shell
@@ -94,7 +93,7 @@ def member_clauses(session: Session, member: MemberTable) -> str:
     if member.columns is not None:
         text += f" ({', '.join(member.columns)})"
     if member.filter is not None:
-        from pgrepl.expr.deparse import stored_expression_text
+        from pgrepl.expr.print.deparse import stored_expression_text
 
         text += f" WHERE {stored_expression_text(session, member.filter, member.table.oid)}"
     return text

@@ -1,21 +1,162 @@
-r"""`\du`, `\dg`, `\drg` and `\drds`."""
+r"""`\dp` and `\z`: privileges on tables, views and sequences; `\ddp`: default privileges; the text of access lists.
+
+`\l` and `\dn`.
+
+`\du`, `\dg`, `\drg` and `\drds`.
+
+`\dconfig`: configuration parameters and their values.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.classes import PG_AUTHID
-from pgrepl.catalog.comments import shared_comment_on
-from pgrepl.catalog.databases import database_name
-from pgrepl.catalog.roles import memberships, role_display, roles, settings_of_roles
-from pgrepl.shell.describe.listing import print_description, print_listing, read_pattern, session_of
+from pgrepl.catalog.facts.access import database_name, databases
+from pgrepl.catalog.facts.acl import acl_text
+from pgrepl.catalog.facts.namespace import schema_name, schema_or_none, schemas
+from pgrepl.catalog.facts.objects import comment_on, shared_comment_on
+from pgrepl.catalog.facts.privileges import default_entries
+from pgrepl.catalog.facts.publication import publications_of_schema
+from pgrepl.catalog.facts.relation import Relation
+from pgrepl.catalog.facts.roles import memberships, role_display, roles, settings_of_roles
+from pgrepl.catalog.session import parameters
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store.system import PG_AUTHID, PG_DATABASE, PG_NAMESPACE
+from pgrepl.expr.functions.misc import pg_size_pretty
+from pgrepl.query.system.functions.sizes import database_size
+from pgrepl.shell.describe.listing import matching_relations, print_description, print_listing, read_pattern, session_of
+from pgrepl.types.input_checks import NAMES
 from pgrepl.types.oids import TIMESTAMPTZ
 from pgrepl.types.text import read_text, write_text
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.roles import Role
+    from pgrepl.catalog.facts.roles import Role
     from pgrepl.shell.shell import Shell
     from pgrepl.types.style import TextStyle
+
+KINDS = {
+    "r": "table", "v": "view", "m": "materialized view", "S": "sequence", "f": "foreign table",
+    "p": "partitioned table",
+}  # fmt: skip
+
+
+def shown_acl(session: Session, stored: Sequence[str] | None) -> str | None:
+    """The list with one item a line (printACLColumn)."""
+    items = acl_text(session, stored)
+    if items is None:
+        return None
+    return "\n".join(items) if items else "(none)"
+
+
+def list_privileges(shell: Shell, text: str | None, system: bool) -> bool:
+    pattern = read_pattern(shell, text, qualified=True)
+    if isinstance(pattern, bool):
+        return False
+    session = session_of(shell)
+    hidden = () if system or pattern is not None else ("pg_catalog", "information_schema")
+    listed = [
+        [r.schema, r.name, KINDS[r.kind], shown_acl(session, r.acl), _column_acls(session, r), ""]
+        for r in matching_relations(session, pattern, KINDS)
+        if r.schema not in hidden
+    ]
+    headers = ("Schema", "Name", "Type", "Access privileges", "Column privileges", "Policies")
+    return print_listing(shell, "Access privileges", headers, listed)
+
+
+_DEFAULTS = {"r": "table", "S": "sequence", "f": "function", "T": "type", "n": "schema"}
+
+
+def list_default_privileges(shell: Shell, text: str | None) -> bool:
+    """The pattern is that of a schema or an owner (listDefaultACLs)."""
+    pattern = read_pattern(shell, text, dots=2)
+    if isinstance(pattern, bool):
+        return False
+    session = session_of(shell)
+    listed: list[list[str | None]] = []
+    for entry in default_entries(session):
+        owner = role_display(session, entry.defaclrole)
+        schema = schema_name(session, entry.defaclnamespace) if entry.defaclnamespace else None
+        if pattern is None or any(pattern.name.matches(name) for name in (owner, schema) if name is not None):
+            listed.append([owner, schema, _DEFAULTS[entry.defaclobjtype], shown_acl(session, entry.defaclacl)])
+    listed.sort(key=lambda cells: (cells[0], cells[1] is None, cells[1] or "", cells[2]))
+    headers = ("Owner", "Schema", "Type", "Access privileges")
+    return print_listing(shell, "Default access privileges", headers, listed)
+
+
+def _column_acls(session: Session, found: Relation) -> str:
+    lines = []
+    for column in found.columns:
+        items = acl_text(session, column.acl)
+        if items is not None:
+            lines.append(f"{column.name}:\n  " + "\n  ".join(items))
+    return "\n".join(lines)
+
+
+# --- databases --------------------------------------------------------------------------------------------------------
+
+
+PROVIDERS = {"b": "builtin", "c": "libc", "i": "icu"}
+
+
+def list_databases(shell: Shell, text: str | None, verbose: bool) -> bool:
+    pattern = read_pattern(shell, text)
+    if isinstance(pattern, bool):
+        return False
+    session = session_of(shell)
+    listed = []
+    for row in databases(session):
+        if pattern is not None and not pattern.name.matches(row.datname):
+            continue
+        cells = [
+            row.datname, role_display(session, row.datdba), NAMES[row.encoding], PROVIDERS[row.datlocprovider],
+            row.datcollate, row.datctype, None, None, shown_acl(session, row.datacl),
+        ]  # fmt: skip
+        if verbose:
+            cells += [
+                pg_size_pretty(database_size(session, row.oid)),
+                "pg_default",
+                shared_comment_on(session, PG_DATABASE, row.oid),
+            ]
+        listed.append(cells)
+    headers = [
+        "Name", "Owner", "Encoding", "Locale Provider", "Collate", "Ctype", "Locale", "ICU Rules", "Access privileges",
+    ]  # fmt: skip
+    return print_listing(
+        shell, "List of databases", headers + (["Size", "Tablespace", "Description"] if verbose else []), listed
+    )
+
+
+def list_schemas(shell: Shell, text: str | None, verbose: bool, system: bool) -> bool:
+    pattern = read_pattern(shell, text, dots=1)
+    if isinstance(pattern, bool):
+        return False
+    session = session_of(shell)
+    listed = []
+    for row in schemas(session):
+        if pattern is not None and not pattern.name.matches(row.nspname):
+            continue
+        if pattern is None and not system and (row.nspname.startswith("pg_") or row.nspname == "information_schema"):
+            continue
+        cells: list[str | None] = [row.nspname, role_display(session, row.nspowner)]
+        if verbose:
+            cells += [shown_acl(session, row.nspacl), comment_on(session, PG_NAMESPACE, row.oid)]
+        listed.append(cells)
+    headers = ("Name", "Owner", "Access privileges", "Description")[: 4 if verbose else 2]
+    footers = _publications(session, text) if text is not None else None
+    return print_listing(shell, "List of schemas", headers, listed, footers=footers)
+
+
+def _publications(session: Session, schema: str) -> list[str] | None:
+    """The lines of publications FOR TABLES IN SCHEMA of this schema."""
+    row = schema_or_none(session, schema)
+    if row is None:
+        return None
+    names = publications_of_schema(session, row.oid)
+    return ["Publications:", *(f'    "{name}"' for name in sorted(names))] if names else None
+
+
+# --- roles ------------------------------------------------------------------------------------------------------------
 
 
 def list_roles(shell: Shell, text: str | None, verbose: bool, system: bool) -> bool:
@@ -97,3 +238,31 @@ def _no_settings(role: str | None, database: str | None) -> str:
     if role is not None:
         return f'Did not find any settings for role "{role}".'
     return "Did not find any settings."
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+
+def list_parameters(shell: Shell, text: str | None, verbose: bool) -> bool:
+    """List the parameters; without a pattern those that do not have their default."""
+    pattern = read_pattern(shell, text)
+    if isinstance(pattern, bool):
+        return False
+    settings = session_of(shell).settings
+    listed = []
+    for parameter in sorted(parameters.all_parameters(), key=lambda p: p.name):
+        if not settings.may_examine(parameter.name):
+            continue
+        if pattern is not None:
+            if not pattern.name.matches(parameter.name.lower()):
+                continue
+        elif (
+            settings.source(parameter.name) == "default"
+            or parameters.raw(parameter, settings.value(parameter.name)) == parameter.boot
+        ):
+            continue
+        cells: list[str | None] = [parameter.name, settings.get(parameter.name)]
+        listed.append(cells + ([parameter.vartype, parameter.context, None] if verbose else []))
+    headers = ("Parameter", "Value", "Type", "Context", "Access privileges")[: 5 if verbose else 2]
+    title = "List of configuration parameters" if text is not None else "List of non-default configuration parameters"
+    return print_listing(shell, title, headers, listed)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.roles import is_superuser, role_display
-from pgrepl.catalog.session import Session
-from pgrepl.catalog.subscription_facts import SubscriptionFacts, subscription_facts
-from pgrepl.errors import PgError
+from pgrepl.catalog.facts.roles import is_superuser, role_display
+from pgrepl.catalog.facts.subscription_facts import SubscriptionFacts, subscription_facts
+from pgrepl.catalog.session.session import Session
+from pgrepl.ground.errors import PgError
 from pgrepl.shell.describe.listing import print_listing, read_pattern, session_of, yes
 from pgrepl.types import oids
 from pgrepl.types.arrays import array_of
-from pgrepl.types.lsn import lsn_text
+from pgrepl.types.plain import lsn_text
 from pgrepl.types.text import write_text
 
 if TYPE_CHECKING:

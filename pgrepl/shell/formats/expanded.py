@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 
-from pgrepl.shell.formats.aligned import Lines
-from pgrepl.shell.linestyle import HorizontalRule, LineStyle, line_style
-from pgrepl.shell.table import PrintOptions, TableContent
-from pgrepl.shell.width import display_lines, take_columns
+from pgrepl.shell.formats.aligned import HorizontalRule, Lines, LineStyle, line_style
+from pgrepl.shell.formats.table import PrintOptions, TableContent, display_lines, take_columns
 
 
 def expanded(table: TableContent, options: PrintOptions, columns: int) -> str:

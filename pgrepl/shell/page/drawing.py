@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from pgrepl.shell.commands.subcommand import many
+from pgrepl.shell.formats.table import char_width
 from pgrepl.shell.page.words import STATES, amount, escaped, state_of, time_text
-from pgrepl.shell.subcommand import many
-from pgrepl.shell.width import char_width
 
 if TYPE_CHECKING:
     from pgrepl.api.overview import Overview, SubscriptionFacts

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 from pgrepl import __version__
 from pgrepl.api.overview_history import DAY, HOUR, MINUTE, TEN_MINUTES
-from pgrepl.catalog.subscription import DATASYNC, INIT, READY
+from pgrepl.catalog.facts.subscription import DATASYNC, INIT, READY
+from pgrepl.shell.commands.standing import applied_text, behind_text, copy_text, has_left, problems, wal_text
+from pgrepl.shell.commands.subcommand import many
 from pgrepl.shell.page.drawing import curve, graph
 from pgrepl.shell.page.words import STATES, amount, escaped, moment, named, size, state_of, time_text
-from pgrepl.shell.standing import applied_text, behind_text, copy_text, has_left, problems, wal_text
-from pgrepl.shell.subcommand import many
 
 if TYPE_CHECKING:
     from pgrepl.api.overview import DatabaseFacts, Overview, SlotFacts, SubscriptionFacts, TableFacts
     from pgrepl.api.overview_history import History
     from pgrepl.replication.subscriber.status import Status, TableStatus
-    from pgrepl.shell.standing import Line
+    from pgrepl.shell.commands.standing import Line
 
 _DATA = Path(__file__).with_name("data")
 _MOST = 500  # tables of a database that are listed

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import time
 from html import escape
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.subscription import DATASYNC, INIT
+from pgrepl.catalog.facts.subscription import DATASYNC, INIT
 
 if TYPE_CHECKING:
     from pgrepl.api.overview import SubscriptionFacts
@@ -78,6 +79,4 @@ def time_text(seconds: float) -> str:
 
 
 def moment(at: float) -> str:
-    import time
-
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at))

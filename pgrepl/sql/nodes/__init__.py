@@ -10,21 +10,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pgrepl.sql.nodes.define import *  # noqa: F403
-    from pgrepl.sql.nodes.dml import *  # noqa: F403
     from pgrepl.sql.nodes.expr import *  # noqa: F403
     from pgrepl.sql.nodes.json import *  # noqa: F403
     from pgrepl.sql.nodes.kinds import *  # noqa: F403
-    from pgrepl.sql.nodes.publication import *  # noqa: F403
-    from pgrepl.sql.nodes.role import *  # noqa: F403
-    from pgrepl.sql.nodes.routine import *  # noqa: F403
-    from pgrepl.sql.nodes.select import *  # noqa: F403
-    from pgrepl.sql.nodes.session import *  # noqa: F403
-    from pgrepl.sql.nodes.subscription import *  # noqa: F403
-    from pgrepl.sql.nodes.table import *  # noqa: F403
-    from pgrepl.sql.nodes.trigger import *  # noqa: F403
-    from pgrepl.sql.nodes.type import *  # noqa: F403
-    from pgrepl.sql.nodes.utility import *  # noqa: F403
+    from pgrepl.sql.nodes.publication import *  # noqa: F403  # noqa: F403  # noqa: F403
+    from pgrepl.sql.nodes.routine import *  # noqa: F403  # noqa: F403  # noqa: F403
+    from pgrepl.sql.nodes.select import *  # noqa: F403  # noqa: F403
+    from pgrepl.sql.nodes.table import *  # noqa: F403  # noqa: F403
+    from pgrepl.sql.nodes.utility import *  # noqa: F403  # noqa: F403
 
 _FAMILIES = (
     "kinds",
@@ -33,15 +26,8 @@ _FAMILIES = (
     "json",
     "utility",
     "publication",
-    "subscription",
-    "role",
-    "dml",
     "table",
     "routine",
-    "trigger",
-    "type",
-    "define",
-    "session",
 )
 
 

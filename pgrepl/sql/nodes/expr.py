@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from enum import Enum
 
-from pgrepl.frozen import frozen
+from pgrepl.ground.frozen import frozen
 from pgrepl.sql.nodes.kinds import BoolOp, BoolTestType, CoercionForm, NullTestType
 
 

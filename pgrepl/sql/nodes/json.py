@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from pgrepl.frozen import frozen
+from pgrepl.ground.frozen import frozen
 from pgrepl.sql.nodes.expr import Alias, Expr, Node, SortBy, SqlJsonExpr, TypeName, WindowDef
 
 

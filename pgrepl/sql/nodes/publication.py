@@ -1,12 +1,17 @@
-"""CREATE and ALTER PUBLICATION."""
+"""CREATE and ALTER PUBLICATION.
+
+CREATE, ALTER and DROP SUBSCRIPTION.
+
+Roles and privileges.
+"""
 
 from __future__ import annotations
 
 from enum import Enum
 
-from pgrepl.frozen import frozen
+from pgrepl.ground.frozen import frozen
 from pgrepl.sql.nodes.expr import Expr, Node, RangeVar, Statement
-from pgrepl.sql.nodes.utility import DefElem
+from pgrepl.sql.nodes.utility import DefElem, ObjectType, RoleSpec, VariableSetStmt
 
 
 @frozen
@@ -59,4 +64,136 @@ class AlterPublicationStmt(Statement):
 __all__ = [
     "AlterPublicationAction", "AlterPublicationStmt", "CreatePublicationStmt", "PublicationObj", "PublicationObjKind",
     "PublicationTable",
+]  # fmt: skip
+
+
+# --- subscription -----------------------------------------------------------------------------------------------------
+
+
+@frozen
+class CreateSubscriptionStmt(Statement):
+    name: str
+    conninfo: str
+    publications: tuple[str, ...]
+    options: tuple[DefElem, ...] = ()
+
+
+class AlterSubscriptionKind(Enum):
+    OPTIONS = "options"
+    CONNECTION = "connection"
+    SET_PUBLICATION = "set publication"
+    ADD_PUBLICATION = "add publication"
+    DROP_PUBLICATION = "drop publication"
+    REFRESH = "refresh"
+    ENABLED = "enabled"  # options holds one DefElem("enabled", True/False)
+    SKIP = "skip"
+
+
+@frozen
+class AlterSubscriptionStmt(Statement):
+    kind: AlterSubscriptionKind
+    name: str
+    conninfo: str | None = None
+    publications: tuple[str, ...] = ()
+    options: tuple[DefElem, ...] = ()
+
+
+@frozen
+class DropSubscriptionStmt(Statement):
+    name: str
+    missing_ok: bool = False
+    cascade: bool = False
+
+
+__all__ = ["AlterSubscriptionKind", "AlterSubscriptionStmt", "CreateSubscriptionStmt", "DropSubscriptionStmt"]
+
+
+# --- role -------------------------------------------------------------------------------------------------------------
+
+
+@frozen
+class CreateRoleStmt(Statement):
+    """CREATE ROLE | USER | GROUP. Options as gram.y names them: superuser, canlogin, isreplication, bypassrls,
+    createdb, createrole, inherit, connectionlimit, validUntil, password, addroleto, rolemembers, adminmembers, sysid.
+    """
+
+    kind: str  # ROLE, USER, GROUP
+    name: str
+    options: tuple[DefElem, ...] = ()
+    location: int = -1
+
+
+@frozen
+class AlterRoleStmt(Statement):
+    role: RoleSpec
+    options: tuple[DefElem, ...] = ()
+    action: int = 1  # ALTER GROUP g ADD USER: +1, DROP USER: -1
+
+
+@frozen
+class AlterRoleSetStmt(Statement):
+    role: RoleSpec | None  # None: ALL
+    database: str | None
+    setting: VariableSetStmt
+
+
+@frozen
+class DropRoleStmt(Statement):
+    roles: tuple[RoleSpec, ...]
+    missing_ok: bool = False
+
+
+@frozen
+class GrantRoleStmt(Statement):
+    is_grant: bool
+    granted: tuple[tuple[str, tuple[str, ...], int], ...]  # (role name, column list, location), as AccessPriv
+    grantees: tuple[RoleSpec, ...]
+    options: tuple[DefElem, ...] = ()  # admin, inherit, set
+    grantor: RoleSpec | None = None
+    cascade: bool = False
+
+
+@frozen
+class AccessPriv(Node):
+    name: str | None  # None: ALL [PRIVILEGES] (columns)
+    columns: tuple[str, ...] = ()
+
+
+@frozen
+class GrantStmt(Statement):
+    is_grant: bool
+    target: str  # object, all_in_schema, defaults (of ALTER DEFAULT PRIVILEGES)
+    kind: ObjectType
+    objects: tuple[tuple[str, ...], ...]
+    privileges: tuple[AccessPriv, ...]  # (): ALL
+    grantees: tuple[RoleSpec, ...]
+    grant_option: bool = False
+    grantor: RoleSpec | None = None
+    cascade: bool = False
+    routines: tuple[Node, ...] = ()  # of FUNCTION, PROCEDURE, ROUTINE: RoutineNames
+
+
+@frozen
+class AlterDefaultPrivilegesStmt(Statement):
+    """The options, as gram.y names them: schemas (a tuple of names) and roles (a tuple of RoleSpecs)."""
+
+    options: tuple[DefElem, ...]
+    action: GrantStmt
+
+
+@frozen
+class ReassignOwnedStmt(Statement):
+    roles: tuple[RoleSpec, ...]
+    new_role: RoleSpec
+
+
+@frozen
+class DropOwnedStmt(Statement):
+    roles: tuple[RoleSpec, ...]
+    cascade: bool = False
+
+
+__all__ = [
+    "AccessPriv", "AlterDefaultPrivilegesStmt", "AlterRoleSetStmt", "AlterRoleStmt", "CreateRoleStmt",
+    "DropOwnedStmt", "DropRoleStmt", "GrantRoleStmt", "GrantStmt", "ReassignOwnedStmt",
 ]  # fmt: skip

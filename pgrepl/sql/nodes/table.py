@@ -1,10 +1,13 @@
-"""CREATE TABLE, ALTER TABLE, indexes, views and sequences."""
+"""CREATE TABLE, ALTER TABLE, indexes, views and sequences.
+
+CREATE, ALTER and DROP of types and domains.
+"""
 
 from __future__ import annotations
 
 from enum import Enum
 
-from pgrepl.frozen import frozen
+from pgrepl.ground.frozen import frozen
 from pgrepl.sql.nodes.expr import Expr, Node, NullsOrder, RangeVar, SortDir, Statement, TypeName
 from pgrepl.sql.nodes.select import SelectStmt
 from pgrepl.sql.nodes.utility import DefElem, ObjectType, RoleSpec
@@ -22,7 +25,7 @@ class ConstrType(Enum):
     EXCLUSION = "exclude"
     FOREIGN = "foreign key"
     # Words behind a column's constraint, as they stand there (the value is what messages about them say). They are
-    # joined to the constraint before them, or refused, by pgrepl.sql.constraints.transform_constraint_attrs.
+    # joined to the constraint before them, or refused, by pgrepl.sql.location.transform_constraint_attrs.
     ATTR_DEFERRABLE = "DEFERRABLE"
     ATTR_NOT_DEFERRABLE = "NOT DEFERRABLE"
     ATTR_DEFERRED = "INITIALLY DEFERRED"
@@ -279,4 +282,82 @@ __all__ = [
     "AlterSeqStmt", "AlterTableCmd", "AlterTableKind", "AlterTableStmt", "ColumnDef", "ConstrType", "Constraint",
     "CreateSeqStmt", "CreateStmt", "CreateTableAsStmt", "IndexElem", "IndexStmt", "PartitionBoundSpec", "PartitionElem",
     "PartitionSpec", "RefreshMatViewStmt", "TableLikeClause", "ViewStmt",
+]  # fmt: skip
+
+
+# --- type -------------------------------------------------------------------------------------------------------------
+
+
+@frozen
+class CreateEnumStmt(Statement):
+    name: RangeVar
+    labels: tuple[str, ...]
+
+
+@frozen
+class CompositeTypeStmt(Statement):
+    relation: RangeVar
+    columns: tuple[ColumnDef, ...]
+
+
+@frozen
+class CreateRangeStmt(Statement):
+    name: RangeVar
+    options: tuple[DefElem, ...]
+
+
+@frozen
+class AlterEnumStmt(Statement):
+    """ADD VALUE label [BEFORE | AFTER neighbor]; with `old_label`, RENAME VALUE."""
+
+    name: tuple[str, ...]
+    label: str
+    old_label: str | None = None
+    neighbor: str | None = None
+    after: bool = True
+    if_not_exists: bool = False
+
+
+@frozen
+class CreateDomainStmt(Statement):
+    name: RangeVar
+    type_name: TypeName
+    collation: tuple[str, ...] = ()
+    collation_location: int = -1
+    constraints: tuple[Constraint, ...] = ()
+
+
+class AlterDomainKind(Enum):
+    SET_DEFAULT = "SET DEFAULT"  # expr, or None for DROP DEFAULT
+    DROP_NOT_NULL = "DROP NOT NULL"
+    SET_NOT_NULL = "SET NOT NULL"
+    ADD_CONSTRAINT = "ADD CONSTRAINT"
+    DROP_CONSTRAINT = "DROP CONSTRAINT"
+    VALIDATE_CONSTRAINT = "VALIDATE CONSTRAINT"
+
+
+@frozen
+class AlterDomainStmt(Statement):
+    name: tuple[str, ...]
+    kind: AlterDomainKind
+    expr: Expr | None = None
+    constraint: Constraint | None = None
+    constraint_name: str | None = None
+    missing_ok: bool = False
+    cascade: bool = False
+
+
+@frozen
+class DropTypeStmt(Statement):
+    """DROP TYPE or DROP DOMAIN."""
+
+    kind: ObjectType
+    types: tuple[TypeName, ...]
+    missing_ok: bool = False
+    cascade: bool = False
+
+
+__all__ = [
+    "AlterDomainKind", "AlterDomainStmt", "AlterEnumStmt", "CompositeTypeStmt", "CreateDomainStmt", "CreateEnumStmt",
+    "CreateRangeStmt", "DropTypeStmt",
 ]  # fmt: skip

@@ -7,27 +7,31 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.namespace import QUALIFIED
-from pgrepl.errors import PgError
-from pgrepl.statements.comparison.columns import anew, changed_columns, gone_columns
-from pgrepl.statements.comparison.default_privileges import KIND as DEFAULT_PRIVILEGES
-from pgrepl.statements.comparison.default_privileges import default_privilege_definitions
-from pgrepl.statements.comparison.definition import Definition, Fact, Key, Phase
-from pgrepl.statements.comparison.operators import collation_definitions, operator_definitions
+from pgrepl.catalog.facts.namespace import QUALIFIED
+from pgrepl.ground.errors import PgError
+from pgrepl.sql.keywords import quote_identifier
+from pgrepl.statements.comparison.definition import Definition, Fact, Key, Phase, anew, changed_columns, gone_columns
 from pgrepl.statements.comparison.relations import placed_parts, relation_definitions, schema_definitions
-from pgrepl.statements.comparison.replication import publication_definitions, subscription_definitions
-from pgrepl.statements.comparison.routines import routine_definitions
-from pgrepl.statements.comparison.shared import role_definitions
-from pgrepl.statements.comparison.types import (
+from pgrepl.statements.comparison.routines import (
     can_be_added,
     changed_attributes,
+    collation_definitions,
     gone_attributes,
     new_labels,
+    operator_definitions,
+    routine_definitions,
     type_definitions,
+)
+from pgrepl.statements.comparison.shared import KIND as DEFAULT_PRIVILEGES
+from pgrepl.statements.comparison.shared import (
+    default_privilege_definitions,
+    publication_definitions,
+    role_definitions,
+    subscription_definitions,
 )
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 VIEWS = ("view", "materialized view")
 KINDS = (
@@ -250,8 +254,6 @@ def _parts_of_type(work: _Work, before: Definition, after: Definition) -> None:
 
 
 def _quoted(name: str) -> str:
-    from pgrepl.sql.quote import quote_identifier
-
     return quote_identifier(name)
 
 

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from pgrepl.catalog.transaction import reading
-from pgrepl.errors import PgError
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.ground.errors import PgError
 from pgrepl.query.result import Result
+from pgrepl.sql.keywords import quote_identifier, quote_qualified
 from pgrepl.sql.nodes import (
     AlterDefaultPrivilegesStmt,
     CompositeTypeStmt,
@@ -30,16 +31,15 @@ from pgrepl.sql.nodes import (
     Statement,
     ViewStmt,
 )
-from pgrepl.sql.quote import quote_identifier, quote_qualified
 from pgrepl.sql.tags import command_tag
 from pgrepl.statements.comparison.changes import Definitions
-from pgrepl.statements.comparison.default_privileges import KIND, named
 from pgrepl.statements.comparison.definition import Key
-from pgrepl.statements.rehearsal.execute import Rehearsal
+from pgrepl.statements.comparison.shared import KIND, named
+from pgrepl.statements.rehearse import Rehearsal
 from pgrepl.statements.run import run
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 _STEERING = frozenset(
     ("SelectStmt", "TransactionStmt", "VariableSetStmt", "VariableShowStmt", "DiscardStmt", "ConstraintsSetStmt")

@@ -1,13 +1,25 @@
-"""An object, as far as it is compared: facts, each with the statements that make it and take it back."""
+"""An object, as far as it is compared: facts, each with the statements that make it and take it back.
+
+The statements that bring a table's columns to what they are to be.
+
+The facts that objects of all kinds have: a comment, and privileges.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pgrepl.frozen import frozen
+from pgrepl.catalog.facts.acl import ObjectKind, default_acl, parse_acl
+from pgrepl.ground.frozen import frozen
+from pgrepl.sql.keywords import quote_identifier, quote_literal
+from pgrepl.statements.dump import naming
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session.session import Session
 
 Key: TypeAlias = "tuple[str, str]"  # the kind and the name of an object
 
@@ -86,3 +98,110 @@ class Definition:
     @property
     def key(self) -> Key:
         return self.kind, self.name
+
+
+# --- columns ----------------------------------------------------------------------------------------------------------
+
+
+Columns = Mapping[str, ColumnFacts]
+Steps = Iterator[tuple[float, str]]
+
+
+def changed_columns(table: str, have: Columns, wanted: Columns) -> Steps:
+    """The statements for columns that both have, and for new ones. An inherited column's type changes with its
+    parent's."""
+    for name, column in wanted.items():
+        before = have.get(name)
+        if before is None:
+            if not column.inherited:
+                identity = f" {column.identity_clause}" if column.identity else ""
+                yield Phase.COLUMNS, f"ALTER TABLE {table} ADD COLUMN {column.definition}{identity};"
+        elif before != column:
+            yield from _changed(f"ALTER TABLE {table} ALTER COLUMN {quote_identifier(name)}", name, before, column)
+
+
+def gone_columns(table: str, have: Columns, wanted: Columns) -> Steps:
+    for name, column in have.items():
+        if name not in wanted and not column.inherited:
+            yield Phase.DROPS, f"ALTER TABLE {table} DROP COLUMN {quote_identifier(name)};"
+
+
+def anew(table: str, have: Columns, wanted: Columns) -> list[str]:
+    """Columns that only dropping and adding them can change: a plain column does not become a generated one."""
+    return [
+        name
+        for name, column in wanted.items()
+        if (before := have.get(name)) is not None and column.generated and not before.generated
+    ]
+
+
+def _changed(alter: str, name: str, before: ColumnFacts, after: ColumnFacts) -> Steps:
+    if after.generated and not before.generated:
+        return  # see `anew`
+    new_default = before.default != after.default or before.generated != after.generated
+    new_type = before.type != after.type and not after.inherited
+    if before.generated and not after.generated:
+        yield Phase.COLUMNS, f"{alter} DROP EXPRESSION;"
+    elif before.default is not None and not before.generated and new_default and (new_type or after.default is None):
+        yield Phase.COLUMNS, f"{alter} DROP DEFAULT;"
+    if before.identity and not after.identity:
+        yield Phase.REMOVALS, f"{alter} DROP IDENTITY;"
+    if new_type:
+        plain = after.type.partition(" COLLATE ")[0]
+        yield Phase.COLUMNS, f"{alter} TYPE {after.type} USING {quote_identifier(name)}::{plain};"
+    if after.generated and new_default:
+        yield Phase.COLUMNS, f"{alter} SET EXPRESSION AS ({after.default});"
+    elif after.default is not None and not after.generated and (new_default or new_type):
+        yield Phase.COLUMNS, f"{alter} SET DEFAULT {after.default};"
+    if before.notnull != after.notnull:
+        yield Phase.COLUMNS, f"{alter} {'SET' if after.notnull else 'DROP'} NOT NULL;"
+    if after.identity and not before.identity:
+        yield Phase.COLUMNS + 0.6, f"{alter} ADD {after.identity_clause};"
+    elif after.identity:
+        if before.identity != after.identity:
+            yield Phase.COLUMNS, f"{alter} SET GENERATED {'ALWAYS' if after.identity == 'a' else 'BY DEFAULT'};"
+        if before.identity_options != after.identity_options:
+            words = after.identity_options.replace("START WITH", "SET START WITH").replace(
+                " INCREMENT", " SET INCREMENT"
+            )
+            for word in ("NO MINVALUE", "MINVALUE", "NO MAXVALUE", "MAXVALUE", "CACHE", "NO CYCLE", "CYCLE"):
+                words = re.sub(rf"(?<!SET)(?<!NO) {word}", f" SET {word}", words)
+            yield Phase.COLUMNS, f"{alter} {words};"
+
+
+# --- facts ------------------------------------------------------------------------------------------------------------
+
+
+def comment_fact(words: str, text: str | None, phase: float = Phase.ATTRIBUTES) -> dict[str, Fact]:
+    if text is None:
+        return {}
+    made, undone = f"COMMENT ON {words} IS {quote_literal(text)};", f"COMMENT ON {words} IS NULL;"
+    return {f"comment on {words}": Fact(phase, (made,), (undone,))}
+
+
+def privilege_facts(
+    session: Session,
+    words: str,
+    kind: ObjectKind,
+    owner: int,
+    stored: Any,
+    column: str | None = None,
+    *,
+    phase: float = Phase.ATTRIBUTES,
+) -> dict[str, Fact]:
+    """All privileges are one fact: those that there are go, before others are granted."""
+    made = tuple(naming.privileges(session, words, kind, owner, stored, column))
+    if not made:
+        return {}
+    usual = {item.grantee for item in default_acl(kind, owner)}
+    of_column = "" if column is None else f" ({column})"
+    items = parse_acl(stored) or ()
+    given = [item.grantee for item in items if item.grantee not in usual]
+    more = {item.grantee for item in items if item.grantee in usual and item.options}
+    undone = [f"REVOKE ALL{of_column} ON {words} FROM {naming.role(session, each)};" for each in dict.fromkeys(given)]
+    undone += [
+        f"REVOKE GRANT OPTION FOR ALL{of_column} ON {words} FROM {naming.role(session, each)};" for each in sorted(more)
+    ]
+    undone += [f"GRANT ALL{of_column} ON {words} TO {naming.role(session, each)};" for each in sorted(usual)]
+    fact = Fact(phase, made, tuple(undone), anew=True, undone_in=phase - 0.5)  # before the owner changes
+    return {f"privileges {words} {column or ''}": fact}

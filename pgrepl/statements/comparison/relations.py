@@ -6,25 +6,21 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.acl import ObjectKind
-from pgrepl.catalog.classes import PG_CLASS, PG_CONSTRAINT, PG_NAMESPACE, PG_TRIGGER
-from pgrepl.catalog.comments import comment_on
-from pgrepl.catalog.inheritance import parents
-from pgrepl.catalog.namespace import schemas
-from pgrepl.catalog.relation import Attribute, Relation, relation
-from pgrepl.catalog.store import one, rows
-from pgrepl.catalog.tables import pg_constraint, pg_index, pg_inherits, pg_sequence
-from pgrepl.catalog.triggers import triggers_of
-from pgrepl.expr.definitions import options_text, partition_key_definition, view_definition
-from pgrepl.expr.trigger_definition import trigger_definition
-from pgrepl.expr.type_definition import collate_clause
-from pgrepl.sql.quote import quote_identifier
-from pgrepl.statements.comparison.definition import ColumnFacts, Definition, Fact, Phase
-from pgrepl.statements.comparison.facts import comment_fact, privilege_facts
-from pgrepl.statements.comparison.operators import used_by_view
-from pgrepl.statements.comparison.routines import called_by_view
+from pgrepl.catalog.facts.acl import ObjectKind
+from pgrepl.catalog.facts.namespace import schemas
+from pgrepl.catalog.facts.objects import comment_on
+from pgrepl.catalog.facts.relation import Attribute, Relation, relation
+from pgrepl.catalog.facts.relation_parts import parents
+from pgrepl.catalog.facts.triggers import triggers_of
+from pgrepl.catalog.store.store import one, rows
+from pgrepl.catalog.store.system import PG_CLASS, PG_CONSTRAINT, PG_NAMESPACE, PG_TRIGGER
+from pgrepl.catalog.store.tables import pg_constraint, pg_index, pg_inherits, pg_sequence
+from pgrepl.expr.print.definitions import collate_clause, options_text, partition_key_definition, view_definition
+from pgrepl.expr.print.routine_text import trigger_definition
+from pgrepl.sql.keywords import quote_identifier
+from pgrepl.statements.comparison.definition import ColumnFacts, Definition, Fact, Phase, comment_fact, privilege_facts
+from pgrepl.statements.comparison.routines import called_by_view, used_by_view
 from pgrepl.statements.dump import naming
-from pgrepl.statements.dump.routines import RoutineParts
 from pgrepl.statements.dump.schema import (
     KINDS,
     WORDS,
@@ -37,19 +33,23 @@ from pgrepl.statements.dump.schema import (
     relation_parts,
     schema_parts,
 )
-from pgrepl.statements.dump.sequence import (
+from pgrepl.statements.dump.table import (
+    RoutineParts,
+    column_definition,
+    column_settings,
+    default_of,
+    enabled,
     identity_clause,
     identity_sequence,
     is_owned,
+    is_printed,
     sequence_options,
     sequence_owner,
 )
-from pgrepl.statements.dump.table import column_definition, column_settings, default_of, is_printed
-from pgrepl.statements.dump.trigger import enabled
 from pgrepl.types.names import format_type
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 _KINDS = {"r": "table", "p": "table", "v": "view", "m": "materialized view", "S": "sequence"}
 _REPLICA_IDENTITY = {"d": "DEFAULT", "f": "FULL", "n": "NOTHING"}

@@ -1,26 +1,58 @@
-"""The definitions of functions and procedures."""
+"""The definitions of functions and procedures.
+
+The definitions of operators and collations. But for owner and comment they are fixed: another one is made anew.
+
+The definitions of enums, domains and composite types, and the statements that alter them.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.acl import ObjectKind
-from pgrepl.catalog.classes import PG_PROC
-from pgrepl.catalog.comments import comment_on
-from pgrepl.catalog.routines import as_proc, routine_row, written_routines
-from pgrepl.catalog.store import rows
-from pgrepl.catalog.tables import pg_depend, pg_proc, pg_rewrite
-from pgrepl.expr.routine_text import arguments_text, definition, result_text, signature_text
-from pgrepl.expr.typefacts import type_text
-from pgrepl.sql.quote import quote_qualified
-from pgrepl.statements.comparison.definition import Definition, Fact, Phase
-from pgrepl.statements.comparison.facts import comment_fact, privilege_facts
+from pgrepl.catalog.facts.acl import ObjectKind
+from pgrepl.catalog.facts.objects import comment_on
+from pgrepl.catalog.facts.relation import relation
+from pgrepl.catalog.facts.routines import (
+    as_proc,
+    collation_rows,
+    operator_row,
+    operator_rows,
+    qualified_collation,
+    routine_row,
+    written_routines,
+)
+from pgrepl.catalog.facts.user_types import labels_of
+from pgrepl.catalog.store.store import rows
+from pgrepl.catalog.store.system import PG_CLASS, PG_COLLATION, PG_CONSTRAINT, PG_OPERATOR, PG_PROC, PG_TYPE
+from pgrepl.catalog.store.tables import pg_depend, pg_proc, pg_rewrite, pg_type
+from pgrepl.expr.analyse.lookup import type_text
+from pgrepl.expr.print.definitions import (
+    add_check,
+    attribute_definitions,
+    base_of_domain,
+    calls_routines,
+    checks_of,
+    create_type,
+    default_of_domain,
+    type_definition_name,
+)
+from pgrepl.expr.print.routine_text import (
+    arguments_text,
+    create_operator,
+    definition,
+    result_text,
+    signature,
+    signature_text,
+)
+from pgrepl.sql.keywords import quote_identifier, quote_literal, quote_qualified
+from pgrepl.statements.comparison.definition import Definition, Fact, Phase, comment_fact, privilege_facts
 from pgrepl.statements.dump import naming
+from pgrepl.statements.dump.naming import create_collation, own_types
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 
 def routine_definitions(session: Session, placed: Iterable[tuple[int, float, str]]) -> Iterator[Definition]:
@@ -62,3 +94,165 @@ def called_by_view(session: Session, relid: int) -> Iterator[str]:
             row = routine_row(session, depend.refobjid)
             if row is not None:
                 yield routine_name(session, row)
+
+
+# --- operators --------------------------------------------------------------------------------------------------------
+
+
+def operator_definitions(session: Session, placed: Iterable[tuple[int, float, str]]) -> Iterator[Definition]:
+    """`placed`: see placed_parts."""
+    made: dict[int, list[tuple[float, str]]] = defaultdict(list)
+    for oid, phase, text in placed:
+        made[oid].append((phase, text))
+    for row in operator_rows(session):
+        if not row.oprcode:
+            continue  # a shell comes with the operator that names it
+        words = f"OPERATOR {signature(session, row)}"
+        facts = {
+            "owner": Fact(Phase.ATTRIBUTES, (naming.owner(session, words, row.oprowner),)),
+            **comment_fact(words, comment_on(session, PG_OPERATOR, row.oid)),
+        }
+        steps = made[row.oid] + [(Phase.ATTRIBUTES, text) for fact in facts.values() for text in fact.made]
+        described = Definition("operator", signature(session, row), steps, words, facts)
+        described.fixed = {"definition": create_operator(session, row)}
+        function = routine_row(session, row.oprcode)
+        if function is not None:
+            remade = tuple(text for _, text in steps)
+            described.holds = {routine_name(session, function): (f"DROP {words};", remade)}
+        yield described
+
+
+def collation_definitions(session: Session) -> Iterator[Definition]:
+    for row in collation_rows(session):
+        name, made = qualified_collation(session, row.oid), create_collation(session, row)
+        words = f"COLLATION {name}"
+        facts = {
+            "owner": Fact(Phase.TYPES + 0.9, (naming.owner(session, words, row.collowner),)),
+            **comment_fact(words, comment_on(session, PG_COLLATION, row.oid), Phase.TYPES + 0.9),
+        }
+        steps = [(float(Phase.TYPES), made)]
+        steps += [(fact.phase, text) for fact in facts.values() for text in fact.made]
+        described = Definition("collation", name, steps, words, facts)
+        described.fixed = {"definition": made}
+        yield described
+
+
+def used_by_view(session: Session, relid: int) -> Iterator[str]:
+    """The user's operators in a view."""
+    for rule in rows(session, pg_rewrite, ev_class=relid):
+        for depend in rows(session, pg_depend, objid=rule.oid, refclassid=PG_OPERATOR):
+            row = operator_row(session, depend.refobjid)
+            if row is not None:
+                yield signature(session, row)
+
+
+# --- types ------------------------------------------------------------------------------------------------------------
+
+
+_ALTERED = Phase.TYPES + 0.4
+_CHECKED = Phase.TYPES + 0.8  # when the functions of constraints are there
+_ABOUT = Phase.TYPES + 0.9
+
+
+def type_definitions(session: Session) -> Iterator[Definition]:
+    found = own_types(session)
+    for place, row in enumerate(found):
+        name = type_definition_name(session, row)
+        words = f"{'DOMAIN' if row.typtype == 'd' else 'TYPE'} {name}"
+        described = Definition("type", name, [], words)
+        about = dict(_about(session, row, words))
+        steps: list[tuple[float, str]] = [(Phase.TYPES + place / len(found) / 4, create_type(session, row))]
+        described.fixed = {"kind": row.typtype}
+        if row.typtype == "e":
+            described.labels = tuple([label.enumlabel for label in labels_of(session, row.oid)])
+        elif row.typtype == "r":
+            described.fixed = {"definition": create_type(session, row)}
+        elif row.typtype == "c":
+            parts = attribute_definitions(session, row)
+            described.attributes = {each: text.strip() for each, text in parts.items()}
+        else:
+            described.fixed = {"kind": "d", "base type": base_of_domain(session, row)}
+            described.facts = dict(_domain_facts(session, row))
+            for check in checks_of(session, row):
+                if not check.convalidated or calls_routines(session, check):
+                    steps.append((_CHECKED, add_check(session, name, check)))
+        described.facts |= about
+        steps += [(_ABOUT, text) for fact in about.values() for text in fact.made]
+        described.made = steps
+        yield described
+
+
+def _domain_facts(session: Session, row: pg_type) -> Iterator[tuple[str, Fact]]:
+    name = type_definition_name(session, row)
+    default = default_of_domain(session, row)
+    if default is not None:
+        undone = (f"ALTER DOMAIN {name} DROP DEFAULT;",)
+        yield "default", Fact(_ALTERED, (f"ALTER DOMAIN {name} SET DEFAULT {default};",), undone)
+    if row.typnotnull:
+        undone = (f"ALTER DOMAIN {name} DROP NOT NULL;",)
+        yield "not null", Fact(_ALTERED, (f"ALTER DOMAIN {name} SET NOT NULL;",), undone)
+    for check in checks_of(session, row):
+        shown = quote_identifier(check.conname)
+        undone = (f"ALTER DOMAIN {name} DROP CONSTRAINT {shown};",)
+        made = (add_check(session, name, check),)
+        fact = Fact(_CHECKED, made, undone, anew=True, is_object=True, undone_in=_ALTERED)
+        yield f"constraint {shown}", fact
+
+
+def _about(session: Session, row: pg_type, words: str) -> Iterator[tuple[str, Fact]]:
+    name = type_definition_name(session, row)
+    yield "owner", Fact(_ABOUT, (naming.owner(session, words, row.typowner),))
+    yield from comment_fact(words, comment_on(session, PG_TYPE, row.oid), _ABOUT).items()
+    if row.typtype == "d":
+        for check in checks_of(session, row):
+            shown = f"CONSTRAINT {quote_identifier(check.conname)} ON DOMAIN {name}"
+            yield from comment_fact(shown, comment_on(session, PG_CONSTRAINT, check.oid), _ABOUT).items()
+    if row.typrelid:
+        for column in relation(session, row.typrelid).columns:
+            shown = f"COLUMN {name}.{quote_identifier(column.name)}"
+            text = comment_on(session, PG_CLASS, row.typrelid, column.num)
+            yield from comment_fact(shown, text, _ABOUT).items()
+    granted = f"TYPE {name}"
+    yield from privilege_facts(session, granted, ObjectKind.TYPE, row.typowner, row.typacl, phase=_ABOUT).items()
+
+
+# --- altering ---------------------------------------------------------------------------------------------------------
+
+
+def can_be_added(before: tuple[str, ...], after: tuple[str, ...]) -> bool:
+    """Are the labels before among those after, in their order? None can be dropped or moved; a renamed one is not told
+    from one that is dropped and another that is added."""
+    left = iter(after)
+    return all(label in left for label in before)
+
+
+def new_labels(name: str, before: tuple[str, ...], after: tuple[str, ...]) -> Iterator[tuple[float, str]]:
+    """ALTER TYPE … ADD VALUE, each at its place."""
+    there = set(before)
+    for number, label in enumerate(after):
+        if label in there:
+            continue
+        following = next((each for each in after[number + 1 :] if each in there), None)
+        if number:
+            place = f" AFTER {quote_literal(after[number - 1])}" if following is not None else ""
+        else:
+            place = "" if following is None else f" BEFORE {quote_literal(following)}"
+        there.add(label)
+        yield _ALTERED, f"ALTER TYPE {name} ADD VALUE {quote_literal(label)}{place};"
+
+
+def changed_attributes(name: str, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[tuple[float, str]]:
+    """Attributes that are new, or get another type."""
+    for attribute, text in after.items():
+        if attribute not in before:
+            yield _ALTERED, f"ALTER TYPE {name} ADD ATTRIBUTE {text};"
+        elif before[attribute] != text:
+            shown = quote_identifier(attribute)
+            kind = text.removeprefix(f"{shown} ")
+            yield _ALTERED, f"ALTER TYPE {name} ALTER ATTRIBUTE {shown} TYPE {kind};"
+
+
+def gone_attributes(name: str, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[tuple[float, str]]:
+    for attribute in before:
+        if attribute not in after:
+            yield _ALTERED, f"ALTER TYPE {name} DROP ATTRIBUTE {quote_identifier(attribute)};"

@@ -1,23 +1,81 @@
-"""The definitions of roles: attributes, memberships, settings. Passwords cannot be compared: a role keeps its own."""
+"""The definitions of default privileges: one for each role, schema and kind of objects.
+
+The definitions of roles: attributes, memberships, settings. Passwords cannot be compared: a role keeps its own.
+
+The definitions of publications and subscriptions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.classes import PG_AUTHID
-from pgrepl.catalog.comments import shared_comment_on
-from pgrepl.catalog.databases import database_name
-from pgrepl.catalog.roles import memberships, role_name, settings_of_roles
-from pgrepl.sql.quote import quote_identifier, quote_literal
-from pgrepl.statements.comparison.definition import Definition, Fact, Phase
-from pgrepl.statements.comparison.facts import comment_fact
+from pgrepl.catalog.facts.access import database_name
+from pgrepl.catalog.facts.acl import parse_acl, store_acl
+from pgrepl.catalog.facts.objects import comment_on, shared_comment_on
+from pgrepl.catalog.facts.privileges import KINDS, OBJECT_TYPES, built_in, default_entries
+from pgrepl.catalog.facts.publication import (
+    MemberTable,
+    PublicationFacts,
+    member_schemas,
+    member_tables,
+    publication_facts,
+)
+from pgrepl.catalog.facts.roles import memberships, role_name, settings_of_roles
+from pgrepl.catalog.facts.subscription_facts import SubscriptionFacts, subscription_facts
+from pgrepl.catalog.store.system import PG_AUTHID, PG_PUBLICATION, PG_SUBSCRIPTION
+from pgrepl.expr.print.deparse import stored_expression_text
+from pgrepl.sql.keywords import quote_identifier, quote_literal
+from pgrepl.statements.comparison.definition import Definition, Fact, Phase, comment_fact
+from pgrepl.statements.dump import naming
+from pgrepl.statements.dump.naming import WORDS, changed_by, whose
 from pgrepl.statements.dump.shared import membership, own_roles, role_attributes, role_settings
+from pgrepl.statements.roles.grant import KINDS_OF_OBJECTS
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
-    from pgrepl.catalog.tables import pg_authid
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.catalog.store.tables import pg_authid
+    from pgrepl.sql.nodes import AlterDefaultPrivilegesStmt, RoleSpec
+
+KIND = "default privileges"  # the name of the one fact, too
+_BEFORE, _BEHIND = 0.5, Phase.SUBSCRIPTIONS + 0.5  # objects that are made meanwhile have privileges of their own
+
+
+def default_privilege_definitions(session: Session) -> Iterator[Definition]:
+    for entry in default_entries(session):
+        kind = KINDS[entry.defaclobjtype]
+        usual = store_acl(built_in(kind, entry.defaclrole, entry.defaclnamespace))
+        words, start = WORDS[entry.defaclobjtype], whose(session, entry)
+        now = parse_acl(entry.defaclacl) or ()
+        undone = naming.acl_changes(session, words, entry.defaclrole, now, usual)
+        made = tuple(changed_by(session, entry))
+        alter = f"ALTER DEFAULT PRIVILEGES {start}"
+        fact = Fact(_BEHIND, made, tuple(f"{alter} {text}" for text in undone), anew=True, undone_in=_BEFORE)
+        name = f"{start} ON {words}"
+        yield Definition(KIND, name, [(_BEHIND, text) for text in made], f"{KIND} {name}", {KIND: fact})
+
+
+def named(stmt: AlterDefaultPrivilegesStmt, session: Session) -> Iterator[str]:
+    """The names of what a statement changes."""
+    given = {option.name: option.value for option in stmt.options}
+    roles, schemas = given.get("roles"), given.get("schemas")
+    words = WORDS[OBJECT_TYPES[KINDS_OF_OBJECTS[stmt.action.kind]]]
+    for role in roles if isinstance(roles, tuple) else (None,):
+        start = f"FOR ROLE {quote_identifier(_name(session, role))}"
+        for schema in schemas if isinstance(schemas, tuple) else (None,):
+            place = "" if schema is None else f" IN SCHEMA {quote_identifier(str(schema))}"
+            yield f"{start}{place} ON {words}"
+
+
+def _name(session: Session, role: RoleSpec | None) -> str:
+    if role is not None and role.name is not None:
+        return role.name
+    is_session_user = role is not None and role.word == "session_user"
+    return role_name(session, session.user if is_session_user else session.role)
+
+
+# --- shared -----------------------------------------------------------------------------------------------------------
 
 
 def role_definitions(session: Session) -> Iterator[Definition]:
@@ -69,3 +127,126 @@ def _settings(session: Session, role: pg_authid) -> Iterator[tuple[str, Fact]]:
             before, _, setting = text.partition(" SET ")
             name = setting.partition(" TO ")[0]
             yield f"{before} {name}", Fact(Phase.ROLES, (text,), (f"{before} RESET {name};",))
+
+
+# --- replication ------------------------------------------------------------------------------------------------------
+
+
+def publication_definitions(session: Session) -> Iterator[Definition]:
+    for each in publication_facts(session):
+        name = quote_identifier(each.name)
+        words = f"PUBLICATION {name}"
+        members = _members(session, each)
+        options = f"publish = '{', '.join(each.operations)}', publish_via_partition_root = {str(each.via_root).lower()}"
+        for_what = " FOR ALL TABLES" if each.all_tables else f" FOR {', '.join(members.values())}" if members else ""
+        made = [f"CREATE {words}{for_what} WITH ({options});", naming.owner(session, words, each.owner)]
+        facts = {
+            "options": Fact(Phase.PUBLICATIONS, (f"ALTER {words} SET ({options});",)),
+            "owner": Fact(Phase.PUBLICATIONS, (made[1],)),
+            **comment_fact(words, comment_on(session, PG_PUBLICATION, each.oid), Phase.PUBLICATIONS),
+        }
+        made += [text for key, fact in facts.items() if key.startswith("comment") for text in fact.made]
+        if members:  # all at once, so that no change of a table goes unpublished between two statements
+            changed, gone = ", ".join(sorted(members.values())), ", ".join(members)
+            facts["members"] = Fact(
+                Phase.PUBLICATIONS,
+                (f"ALTER {words} SET {changed};",),
+                (f"ALTER {words} DROP {gone};",),
+                compared=tuple(sorted(_members(session, each, by_name=True).values())),
+            )
+        fixed = {"FOR ALL TABLES": "yes" if each.all_tables else "no"}
+        steps: list[tuple[float, str]] = [(Phase.PUBLICATIONS, text) for text in made]
+        described = Definition("publication", name, steps, words, facts, fixed=fixed)
+        for key, text in members.items():
+            if text != key:  # a column list or a row filter keeps its columns as they are
+                table = key.removeprefix("TABLE ONLY ")
+                described.holds[table] = (f"ALTER {words} DROP {key};", facts["members"].made)
+        yield described
+
+
+def _members(session: Session, publication: PublicationFacts, *, by_name: bool = False) -> dict[str, str]:
+    """The clauses that drop and add each member of a publication. `by_name`: column lists in the order of the names, as
+    the columns of the tables that are compared may have another."""
+    found = {}
+    for member in member_tables(session, publication):
+        words = f"TABLE ONLY {naming.qualified(member.table)}"
+        found[words] = words + _restrictions(session, member, by_name)
+    for schema in member_schemas(session, publication):
+        words = f"TABLES IN SCHEMA {quote_identifier(schema)}"
+        found[words] = words
+    return found
+
+
+def _restrictions(session: Session, member: MemberTable, by_name: bool) -> str:
+    columns = member.columns
+    if columns is not None and by_name:
+        columns = tuple(sorted(columns))
+    text = f" ({', '.join(map(quote_identifier, columns))})" if columns is not None else ""
+    if member.filter is not None:
+        text += f" WHERE ({stored_expression_text(session, member.filter, member.table.oid)})"
+    return text
+
+
+def subscription_definitions(session: Session, typed: Mapping[str, str]) -> Iterator[Definition]:
+    """`typed`: the statements that have made them, where that is known."""
+    for each in subscription_facts(session):
+        name = quote_identifier(each.name)
+        words = f"SUBSCRIPTION {name}"
+        options = _options(each)
+        listed = ", ".join(map(quote_identifier, each.publications))
+        usual = {"slot_name": quote_literal(each.name), **_USUAL}
+        given = [f"{option} = {value}" for option, value in options.items() if value != usual[option]]
+        given += ["two_phase = on"] if each.two_phase != "d" else []
+        given += [] if each.enabled else ["enabled = false"]
+        with_given = f" WITH ({', '.join(given)})" if given else ""
+        made = typed.get(each.name) or (
+            f"CREATE {words} CONNECTION {quote_literal(each.conninfo)} PUBLICATION {listed}{with_given};"
+        )
+        facts = {
+            "owner": Fact(Phase.SUBSCRIPTIONS, (naming.owner(session, words, each.owner),)),
+            "connection": Fact(Phase.SUBSCRIPTIONS, (f"ALTER {words} CONNECTION {quote_literal(each.conninfo)};",)),
+            **{
+                option: Fact(Phase.SUBSCRIPTIONS, (f"ALTER {words} SET ({option} = {value});",))
+                for option, value in options.items()
+            },
+            "enabled": Fact(Phase.SUBSCRIPTIONS, (f"ALTER {words} {'ENABLE' if each.enabled else 'DISABLE'};",)),
+            "publications": Fact(Phase.SUBSCRIPTIONS, (_set_publications(words, each),)),
+            **comment_fact(words, comment_on(session, PG_SUBSCRIPTION, each.oid), Phase.SUBSCRIPTIONS),
+        }
+        statements = [made, *facts["owner"].made]
+        statements += [text for key, fact in facts.items() if key.startswith("comment") for text in fact.made]
+        fixed = {"two_phase": "on" if each.two_phase != "d" else "off"}
+        steps: list[tuple[float, str]] = [(Phase.SUBSCRIPTIONS, text) for text in statements]
+        yield Definition("subscription", name, steps, words, facts, fixed=fixed)
+
+
+_USUAL = {
+    "binary": "false", "streaming": "off", "synchronous_commit": "'off'", "disable_on_error": "false",
+    "password_required": "true", "run_as_owner": "false", "origin": "any", "failover": "false",
+    "schema_changes": "none", "conflict_log": "false",
+}  # fmt: skip
+
+
+def _options(each: SubscriptionFacts) -> dict[str, str]:
+    def word(value: bool) -> str:
+        return "true" if value else "false"
+
+    return {
+        "slot_name": "NONE" if each.slot is None else quote_literal(each.slot),
+        "binary": word(each.binary),
+        "streaming": each.streaming,
+        "synchronous_commit": quote_literal(each.synchronous_commit),
+        "disable_on_error": word(each.disable_on_error),
+        "password_required": word(each.password_required),
+        "run_as_owner": word(each.run_as_owner),
+        "origin": each.origin.lower(),
+        "failover": word(each.failover),
+        "schema_changes": each.schema_changes,
+        "conflict_log": word(each.conflict_log),
+    }
+
+
+def _set_publications(words: str, each: SubscriptionFacts) -> str:
+    """A disabled subscription is not refreshed."""
+    listed = ", ".join(sorted(map(quote_identifier, each.publications)))
+    return f"ALTER {words} SET PUBLICATION {listed}{'' if each.enabled else ' WITH (refresh = false)'};"

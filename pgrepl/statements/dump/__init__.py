@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgrepl.catalog.namespace import QUALIFIED
-from pgrepl.catalog.session import Session
-from pgrepl.statements.dump.replication import dump_publications, dump_subscriptions
+from pgrepl.catalog.facts.namespace import QUALIFIED
+from pgrepl.catalog.session.session import Session
 from pgrepl.statements.dump.schema import dump_schema
-from pgrepl.statements.dump.shared import dump_shared
+from pgrepl.statements.dump.shared import dump_publications, dump_shared, dump_subscriptions
 
 
 def dump(session: Session, *, schema: bool, publications: bool, subscriptions: bool) -> Iterator[str]:

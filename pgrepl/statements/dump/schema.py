@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgrepl.catalog.acl import ObjectKind
-from pgrepl.catalog.classes import FIRST_NORMAL_OID, PG_CLASS, PG_CONSTRAINT, PG_NAMESPACE
-from pgrepl.catalog.inheritance import partition_ancestors
-from pgrepl.catalog.namespace import schemas
-from pgrepl.catalog.relation import Relation, relation
-from pgrepl.catalog.session import Session
-from pgrepl.catalog.store import one, rows
-from pgrepl.catalog.tables import (
+from pgrepl.catalog.facts.acl import ObjectKind
+from pgrepl.catalog.facts.namespace import schemas
+from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.catalog.facts.relation_parts import partition_ancestors
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store.store import one, rows
+from pgrepl.catalog.store.system import FIRST_NORMAL_OID, PG_CLASS, PG_CONSTRAINT, PG_NAMESPACE
+from pgrepl.catalog.store.tables import (
     pg_class,
     pg_constraint,
     pg_depend,
@@ -25,22 +25,26 @@ from pgrepl.catalog.tables import (
     pg_namespace,
     pg_rewrite,
 )
-from pgrepl.expr.definitions import (
+from pgrepl.expr.print.definitions import (
     constraint_definition,
     index_definition,
     options_text,
     partition_bound_text,
     view_definition,
 )
-from pgrepl.sql.quote import quote_identifier
+from pgrepl.sql.keywords import quote_identifier
 from pgrepl.statements.dump import naming
-from pgrepl.statements.dump.collations import collation_parts
-from pgrepl.statements.dump.default_privileges import default_privileges
-from pgrepl.statements.dump.routines import RoutineParts
-from pgrepl.statements.dump.sequence import create_sequence, identity, is_owned, sequence_owner
-from pgrepl.statements.dump.table import column_settings, create_table
-from pgrepl.statements.dump.trigger import triggers
-from pgrepl.statements.dump.types import late_checks, type_parts
+from pgrepl.statements.dump.naming import collation_parts, default_privileges, late_checks, type_parts
+from pgrepl.statements.dump.table import (
+    RoutineParts,
+    column_settings,
+    create_sequence,
+    create_table,
+    identity,
+    is_owned,
+    sequence_owner,
+    triggers,
+)
 
 WORDS = {"r": "TABLE", "p": "TABLE", "v": "VIEW", "m": "MATERIALIZED VIEW", "S": "SEQUENCE"}
 KINDS = {kind: ObjectKind.SEQUENCE if kind == "S" else ObjectKind.TABLE for kind in WORDS}

@@ -1,28 +1,38 @@
 """Objects that all databases share, in a dump: roles and their memberships, databases, settings (pg_dumpall
---globals-only)."""
+--globals-only).
+
+Publications and subscriptions of a dump.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from pgrepl.catalog import system_settings, tables
-from pgrepl.catalog.acl import ObjectKind
-from pgrepl.catalog.bootstrap import INITIAL_ACL, INITIAL_COMMENTS
-from pgrepl.catalog.classes import BOOTSTRAP_SUPERUSER, FIRST_NORMAL_OID, PG_AUTHID, PG_DATABASE
-from pgrepl.catalog.comments import shared_comment_on
-from pgrepl.catalog.databases import database_name, databases
-from pgrepl.catalog.parameters import LIST_QUOTE
-from pgrepl.catalog.recovery import STANDBY
-from pgrepl.catalog.roles import is_superuser, memberships, role_name, roles, settings_of_roles
-from pgrepl.errors import PgError
-from pgrepl.sql.quote import quote_identifier, quote_literal
+from pgrepl.catalog.facts.access import database_name, databases
+from pgrepl.catalog.facts.acl import ObjectKind
+from pgrepl.catalog.facts.objects import shared_comment_on
+from pgrepl.catalog.facts.publication import PublicationFacts, member_schemas, member_tables, publication_facts
+from pgrepl.catalog.facts.roles import is_superuser, memberships, role_name, roles, settings_of_roles
+from pgrepl.catalog.facts.subscription_facts import SubscriptionFacts, subscription_facts
+from pgrepl.catalog.session import login
+from pgrepl.catalog.session.context import STANDBY
+from pgrepl.catalog.session.parameters import LIST_QUOTE
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.system import (
+    BOOTSTRAP_SUPERUSER,
+    FIRST_NORMAL_OID,
+    PG_AUTHID,
+    PG_DATABASE,
+    PG_PUBLICATION,
+    PG_SUBSCRIPTION,
+)
+from pgrepl.expr.print.deparse import stored_expression_text
+from pgrepl.ground.errors import PgError
+from pgrepl.sql.keywords import quote_identifier, quote_literal
 from pgrepl.statements.dump import naming
-from pgrepl.types.encodings import NAMES
-
-if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+from pgrepl.types.input_checks import NAMES
 
 _TEMPLATES = ("template0", "template1")
 _ALWAYS_THERE = ("postgres", *_TEMPLATES)
@@ -48,7 +58,7 @@ def dump_shared(session: Session, *, passwords: bool = True) -> Iterator[str]:
     yield from dump_roles(session, passwords=passwords)
     yield from _databases(session)
     yield from _settings_of_roles(session)
-    for name, value in system_settings.stored(session):
+    for name, value in login.stored(session):
         if name not in _NOT_SETTINGS:
             yield f"ALTER SYSTEM SET {quote_identifier(name)} = {setting_value(name, value)};"
 
@@ -115,6 +125,8 @@ def _in_order(grants: list[tables.pg_auth_members]) -> Iterator[tables.pg_auth_m
 
 
 def _databases(session: Session) -> Iterator[str]:
+    from pgrepl.catalog.store.bootstrap import INITIAL_ACL, INITIAL_COMMENTS
+
     for row in databases(session):
         name = quote_identifier(row.datname)
         if row.datname not in _ALWAYS_THERE:
@@ -182,3 +194,76 @@ def setting_value(name: str, value: str) -> str:
         items.append(found[2] if found[1] is None else found[1].replace('""', '"'))
         at = found.end()
     return ", ".join(map(quote_literal, items))
+
+
+# --- replication ------------------------------------------------------------------------------------------------------
+
+
+def dump_publications(session: Session) -> Iterator[str]:
+    for publication in publication_facts(session):
+        name = quote_identifier(publication.name)
+        text = f"CREATE PUBLICATION {name}{' FOR ALL TABLES' if publication.all_tables else ''}"
+        text += f" WITH (publish = '{', '.join(publication.operations)}'"
+        text += ", publish_via_partition_root = true" if publication.via_root else ""
+        yield text + ");"
+        yield naming.owner(session, f"PUBLICATION {name}", publication.owner)
+        yield from _members(session, name, publication)
+        yield from naming.comment(session, f"PUBLICATION {name}", PG_PUBLICATION, publication.oid)
+
+
+def _members(session: Session, name: str, publication: PublicationFacts) -> Iterator[str]:
+    for schema in member_schemas(session, publication):
+        yield f"ALTER PUBLICATION {name} ADD TABLES IN SCHEMA {quote_identifier(schema)};"
+    for member in member_tables(session, publication):
+        text = f"ALTER PUBLICATION {name} ADD TABLE ONLY {naming.qualified(member.table)}"
+        if member.columns is not None:
+            text += f" ({', '.join(map(quote_identifier, member.columns))})"
+        if member.filter is not None:
+            text += f" WHERE ({stored_expression_text(session, member.filter, member.table.oid)})"
+        yield text + ";"
+
+
+def dump_subscriptions(session: Session) -> Iterator[str]:
+    """Only a superuser may read the connection strings."""
+    found = subscription_facts(session)
+    if not is_superuser(session):
+        if found:
+            session.notice("WARNING", "subscriptions not dumped because current user is not a superuser")
+        return
+    for each in found:
+        name = quote_identifier(each.name)
+        publications = ", ".join(map(quote_identifier, each.publications))
+        yield (
+            f"CREATE SUBSCRIPTION {name} CONNECTION {quote_literal(each.conninfo)} PUBLICATION {publications}"
+            f" WITH ({', '.join(_options(each))});"
+        )
+        yield naming.owner(session, f"SUBSCRIPTION {name}", each.owner)
+        yield from naming.comment(session, f"SUBSCRIPTION {name}", PG_SUBSCRIPTION, each.oid)
+
+
+def _options(subscription: SubscriptionFacts) -> Iterator[str]:
+    """In the order of pg_dump's dumpSubscription; options with default values are left out."""
+    yield "connect = false"
+    yield f"slot_name = {'NONE' if subscription.slot is None else quote_literal(subscription.slot)}"
+    if subscription.binary:
+        yield "binary = true"
+    if subscription.streaming != "off":
+        yield f"streaming = {subscription.streaming}"
+    if subscription.two_phase != "d":
+        yield "two_phase = on"
+    if subscription.disable_on_error:
+        yield "disable_on_error = true"
+    if not subscription.password_required:
+        yield "password_required = false"
+    if subscription.run_as_owner:
+        yield "run_as_owner = true"
+    if subscription.failover:
+        yield "failover = true"
+    if subscription.synchronous_commit != "off":
+        yield f"synchronous_commit = {quote_identifier(subscription.synchronous_commit)}"
+    if subscription.origin.lower() != "any":
+        yield f"origin = {subscription.origin}"
+    if subscription.schema_changes != "none":
+        yield f"schema_changes = {subscription.schema_changes}"
+    if subscription.conflict_log:
+        yield "conflict_log = true"

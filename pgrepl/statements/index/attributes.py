@@ -1,24 +1,151 @@
-"""The columns and expressions of an index: numbers, types, collations, operator classes, order (ComputeIndexAttrs)."""
+"""Access methods and operator classes: the order or equality of an index, a partition key or a foreign key.
+
+The specification of a new index, from CREATE INDEX, a constraint or the index of a partition's parent.
+
+The columns and expressions of an index: numbers, types, collations, operator classes, order (ComputeIndexAttrs).
+
+An index like another one, for a partition or for CREATE TABLE LIKE (PostgreSQL's generateClonedIndexStmt).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
-from pgrepl.catalog.relation import Relation
-from pgrepl.catalog.session import Session
-from pgrepl.errors import PgError
-from pgrepl.expr import typefacts
-from pgrepl.expr.inline import is_immutable
+from pgrepl.catalog.facts.namespace import explicit_schema
+from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.catalog.facts.relation_parts import constraint_of_index, constraint_row
+from pgrepl.catalog.session.session import Session
+from pgrepl.expr.analyse import lookup
+from pgrepl.expr.analyse.casts import comparing_collation, is_binary_coercible
+from pgrepl.expr.analyse.sorting import default_opclass
+from pgrepl.expr.catalog_trees import IndexInfo, index_info, mapped
+from pgrepl.expr.rewrite.inline import is_immutable
 from pgrepl.expr.tree import CollateExpr, Expr, Var
-from pgrepl.expr.typenames import comparing_collation
-from pgrepl.sql.nodes import NullsOrder, SortDir
-from pgrepl.sql.quote import quote_identifier
-from pgrepl.statements.index.opclass import ABILITIES, resolve_opclass
-from pgrepl.statements.index.spec import IndexKey, IndexSpec
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.sql.keywords import quote_identifier
+from pgrepl.sql.nodes import DefElem, NullsOrder, SortDir
 from pgrepl.statements.table import storage
 from pgrepl.statements.table.columns import SYSTEM_COLUMNS, check_type
 from pgrepl.types import oids
-from pgrepl.types.builtin import AccessMethod, opclass_by_oid
+from pgrepl.types.builtin import AccessMethod, OpClass, access_method_by_name, access_methods, opclass_by_oid, opclasses
+from pgrepl.types.names import format_type
+
+
+@frozen
+class Abilities:
+    """The abilities of an access method, as in its IndexAmRoutine."""
+
+    order: bool = False
+    unique: bool = False
+    multicolumn: bool = False
+    include: bool = False
+
+
+ABILITIES = {
+    "btree": Abilities(order=True, unique=True, multicolumn=True, include=True),
+    "hash": Abilities(),
+    "gist": Abilities(multicolumn=True, include=True),
+    "gin": Abilities(multicolumn=True),
+    "spgist": Abilities(include=True),
+    "brin": Abilities(multicolumn=True),
+}
+
+
+def index_access_method(name: str) -> AccessMethod:
+    found = access_method_by_name(name)
+    if found is None:
+        raise PgError("42704", f'access method "{name}" does not exist')
+    if found.type != "i":
+        raise PgError("55000", f'access method "{name}" is not of type INDEX')
+    return found
+
+
+@lru_cache(maxsize=512)
+def default_opclass_oid(type_: int, method: int) -> int:
+    """The operator class a type has by default; 0: none."""
+    found = default_opclass(type_, method)
+    return found.oid if found is not None else 0
+
+
+def resolve_opclass(session: Session, names: tuple[str, ...], type_: int, method: AccessMethod) -> int:
+    """The named operator class, or the default one, as ResolveOpClass does."""
+    if not names:
+        oid = default_opclass_oid(type_, method.oid)
+        if not oid:
+            raise PgError(
+                "42704",
+                f'data type {format_type(type_)} has no default operator class for access method "{method.name}"',
+                hint="You must specify an operator class for the index or define a default operator class for the "
+                "data type.",
+            )
+        return oid
+    opclass = find_opclass(session, names, method)
+    if not is_binary_coercible(type_, opclass.intype):
+        raise PgError("42804", f'operator class "{".".join(names)}" does not accept data type {format_type(type_)}')
+    return opclass.oid
+
+
+def find_opclass(session: Session, names: tuple[str, ...], method: AccessMethod) -> OpClass:
+    if len(names) > 1:
+        explicit_schema(session, names[-2])
+    if len(names) == 1 or (len(names) == 2 and names[0] == "pg_catalog"):
+        for opclass in opclasses:
+            if opclass.method == method.oid and opclass.name == names[-1]:
+                return opclass
+    raise PgError("42704", f'operator class "{".".join(names)}" does not exist for access method "{method.name}"')
+
+
+# --- spec -------------------------------------------------------------------------------------------------------------
+
+
+@frozen
+class IndexKey:
+    """A column by name, or an expression."""
+
+    name: str | None = None
+    typed: Expr | None = None
+    column_name: str | None = None  # what the index's column is called, if that is decided
+    collation: tuple[str, ...] = ()
+    collation_oid: int = 0  # of a copied index, instead of a name
+    opclass: tuple[str, ...] = ()
+    opclass_oid: int = 0  # likewise
+    opclass_options: tuple[DefElem, ...] = ()
+    dir: SortDir = SortDir.DEFAULT
+    nulls: NullsOrder = NullsOrder.DEFAULT
+
+
+@frozen
+class IndexSpec:
+    name: str | None
+    keys: tuple[IndexKey, ...]
+    including: tuple[IndexKey, ...] = ()
+    method: str = "btree"
+    unique: bool = False
+    primary: bool = False
+    constraint: bool = False
+    deferrable: bool = False
+    initially_deferred: bool = False
+    nulls_not_distinct: bool = False
+    typed_where: Expr | None = None
+    options: tuple[DefElem, ...] = ()
+    tablespace: str | None = None
+    recurse: bool = True
+    if_not_exists: bool = False
+    concurrently: bool = False
+    existing: int = 0  # ADD CONSTRAINT … USING INDEX
+    comment: str | None = None
+
+    def same_as(self, other: IndexSpec) -> bool:
+        """Whether one index can serve both constraints."""
+        return replace(self, name=None, primary=False, unique=True, options=(), tablespace=None) == replace(
+            other, name=None, primary=False, unique=True, options=(), tablespace=None
+        )
+
+
+# --- attributes -------------------------------------------------------------------------------------------------------
+
 
 DESC, NULLS_FIRST = 1, 2  # bits of indoption
 
@@ -111,7 +238,7 @@ def _add_key(session: Session, key: IndexKey, found: IndexColumns, method: Acces
         collation = key.collation_oid
     elif key.collation:
         collation = comparing_collation(session, key.collation)
-    if typefacts.is_collatable(type_):
+    if lookup.is_collatable(type_):
         if not collation:
             raise PgError(
                 "42P22",
@@ -119,7 +246,7 @@ def _add_key(session: Session, key: IndexKey, found: IndexColumns, method: Acces
                 hint="Use the COLLATE clause to set the collation explicitly.",
             )
     elif collation:
-        raise PgError("42804", f"collations are not supported by type {typefacts.type_text(session, type_)}")
+        raise PgError("42804", f"collations are not supported by type {lookup.type_text(session, type_)}")
     found.collations.append(collation)
     opclass = key.opclass_oid or resolve_opclass(session, key.opclass, type_, method)
     found.opclasses.append(opclass)
@@ -166,5 +293,79 @@ def _stored_type(opclass: int, type_: int, method: AccessMethod) -> int:
     if found is None or not found.keytype:
         return type_
     if found.keytype == oids.ANYELEMENT and found.intype == oids.ANYARRAY:
-        return typefacts.base_element(type_)
+        return lookup.base_element(type_)
     return found.keytype
+
+
+# --- clone ------------------------------------------------------------------------------------------------------------
+
+
+CLONE_DESC, CLONE_NULLS_FIRST = 1, 2
+
+
+def cloned_spec(
+    session: Session, index: int, numbers: dict[int, int], *, comment: str | None = None
+) -> tuple[IndexSpec, int]:
+    """The spec of such an index of another table, and the constraint of the source, 0 if it has none. `numbers` are the
+    other table's columns for those of the source's table."""
+    info = index_info(session, index)
+    constraint = constraint_of_index(session, index)
+    row = constraint_row(session, constraint) if constraint else None
+    detail = f'Index "{info.name}" contains a whole-row table reference.'
+    keys = _keys(session, info, numbers, detail)
+    method = access_methods.get(info.method)
+    spec = IndexSpec(
+        name=None,
+        keys=keys[: info.key_count],
+        including=keys[info.key_count :],
+        method=method.name if method is not None else "btree",
+        unique=info.unique,
+        primary=info.primary,
+        constraint=bool(constraint),
+        deferrable=bool(row.condeferrable) if row is not None else False,
+        initially_deferred=bool(row.condeferred) if row is not None else False,
+        nulls_not_distinct=info.nulls_not_distinct,
+        typed_where=None if info.predicate is None else mapped(info.predicate, numbers, detail),
+        options=tuple(_option(text) for text in info.options),
+        comment=comment,
+    )
+    return spec, constraint
+
+
+def _option(text: str) -> DefElem:
+    name, _, value = text.partition("=")
+    return DefElem(name, value)
+
+
+def _keys(session: Session, info: IndexInfo, numbers: dict[int, int], detail: str) -> tuple[IndexKey, ...]:
+    source = relation(session, info.table)
+    own = relation(session, info.oid)
+    exprs = iter(info.exprs)
+    keys: list[IndexKey] = []
+    for place, attnum in enumerate(info.columns):
+        name: str | None = None
+        typed: Expr | None = None
+        if attnum:
+            attribute = source.attribute_by_number(attnum)
+            assert attribute is not None
+            name = attribute.name
+        else:
+            typed = mapped(next(exprs), numbers, detail)
+        if place >= info.key_count:
+            keys.append(IndexKey(name=name, column_name=info.column_names[place]))
+            continue
+        descending = bool(info.ordering[place] & CLONE_DESC)
+        first = bool(info.ordering[place] & CLONE_NULLS_FIRST)
+        keys.append(
+            IndexKey(
+                name=name,
+                typed=typed,
+                column_name=info.column_names[place],
+                collation_oid=info.collations[place],
+                opclass_oid=info.opclasses[place],
+                opclass_options=tuple(_option(text) for text in own.attributes[place].options or ()),
+                dir=SortDir.DESC if descending else SortDir.DEFAULT,
+                nulls=NullsOrder.DEFAULT if descending == first else NullsOrder.FIRST if first else NullsOrder.LAST,
+            )
+        )
+    return tuple(keys)

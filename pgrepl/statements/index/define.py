@@ -1,46 +1,68 @@
-"""Making an index: PostgreSQL's DefineIndex and index_create, one index for each partition included."""
+"""Whose rights and which search path the functions of indexes and materialized views run with.
+
+Making an index: PostgreSQL's DefineIndex and index_create, one index for each partition included.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
-from pgrepl.catalog import store
-from pgrepl.catalog.acl import ObjectKind, check_privilege
-from pgrepl.catalog.classes import PG_CLASS, ObjectAddress
-from pgrepl.catalog.comments import put_comment
-from pgrepl.catalog.constraint import constraint_of_index, constraint_row
-from pgrepl.catalog.indexes import primary_key
-from pgrepl.catalog.namespace import schema_row
-from pgrepl.catalog.relation import Relation, relation
-from pgrepl.catalog.relkind import not_supported
-from pgrepl.catalog.session import Session
-from pgrepl.catalog.tables import pg_index
-from pgrepl.errors import PgError
-from pgrepl.expr.attmap import attnum_map
-from pgrepl.expr.index_info import IndexInfo, index_info, index_infos, same_index
-from pgrepl.expr.inline import is_immutable
-from pgrepl.expr.opclasses import equality_operator
-from pgrepl.expr.partition import partition_key
-from pgrepl.expr.partition_order import partition_desc
+from pgrepl.catalog.facts.acl import ObjectKind, check_privilege
+from pgrepl.catalog.facts.namespace import schema_row
+from pgrepl.catalog.facts.objects import put_comment
+from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.catalog.facts.relation_parts import constraint_of_index, constraint_row, not_supported, primary_key
+from pgrepl.catalog.session.context import RESTRICTED_OPERATION
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store import store
+from pgrepl.catalog.store.system import PG_CLASS, ObjectAddress
+from pgrepl.catalog.store.tables import pg_index
+from pgrepl.expr.analyse.sorting import equality_operator
+from pgrepl.expr.catalog_trees import IndexInfo, attnum_map, index_info, index_infos, partition_key, same_index
+from pgrepl.expr.partition_constraint import partition_desc
+from pgrepl.expr.rewrite.inline import is_immutable
 from pgrepl.expr.walk import var_attnums
+from pgrepl.ground.errors import PgError
 from pgrepl.rows.requirements import Indexed, Unique
-from pgrepl.statements.index.attributes import IndexColumns, index_columns
-from pgrepl.statements.index.clone import cloned_spec
-from pgrepl.statements.index.opclass import ABILITIES, index_access_method
-from pgrepl.statements.index.partition import attach_index
-from pgrepl.statements.index.spec import IndexKey, IndexSpec
-from pgrepl.statements.index.store import IndexOrigin, store_index
-from pgrepl.statements.maintenance import maintaining
+from pgrepl.statements.index.attributes import (
+    ABILITIES,
+    IndexColumns,
+    IndexKey,
+    IndexSpec,
+    cloned_spec,
+    index_access_method,
+    index_columns,
+)
+from pgrepl.statements.index.store import IndexOrigin, attach_index, store_index
 from pgrepl.statements.table import storage
-from pgrepl.statements.table.access import check_tablespace
-from pgrepl.statements.table.inherit import has_parent
-from pgrepl.statements.table.names import choose_column_names, choose_relation_name, name_addition
+from pgrepl.statements.table.names import (
+    check_tablespace,
+    choose_column_names,
+    choose_relation_name,
+    has_parent,
+    name_addition,
+)
 from pgrepl.types.builtin import AccessMethod
-from pgrepl.writing.rewrite.phase3 import require
+from pgrepl.writing.phase3 import require
 
-if TYPE_CHECKING:
-    from pgrepl.statements.index.store import IndexOrigin
+_SAFE_SEARCH_PATH = "pg_catalog, pg_temp"  # GUC_SAFE_SEARCH_PATH
+
+
+@contextmanager
+def maintaining(session: Session, owner: int) -> Iterator[None]:
+    """Work with the rights of a relation's owner and a safe search path (RestrictSearchPath)."""
+    settings = session.settings
+    before = settings.begin()
+    settings.set("search_path", _SAFE_SEARCH_PATH, local=True)
+    try:
+        with session.acting_as(owner, RESTRICTED_OPERATION):
+            yield
+    finally:
+        settings.restore(before)
+
+
+# --- define -----------------------------------------------------------------------------------------------------------
 
 
 MAX_INDEX_COLUMNS = 32

@@ -1,29 +1,99 @@
-"""A new index in the system tables, with its constraint, as index_create makes them."""
+"""ADD CONSTRAINT … USING INDEX: whether an index can become a PRIMARY KEY or UNIQUE constraint.
+
+A new index in the system tables, with its constraint, as index_create makes them.
+
+Indexes of partitioned tables: for each of them every partition has one, found or created, and attached to it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NoReturn
 
-from pgrepl.catalog import store
-from pgrepl.catalog.classes import PG_CLASS, PG_CONSTRAINT, ObjectAddress
-from pgrepl.catalog.depend import Dependency, record_dependencies, record_dependency
-from pgrepl.catalog.relation import Relation, oid_in_schema, relation
-from pgrepl.catalog.session import Session
-from pgrepl.catalog.tables import pg_attribute, pg_class, pg_index, pg_inherits
-from pgrepl.errors import PgError
+from pgrepl.catalog.facts.depend import Dependency, forget_dependencies, record_dependencies, record_dependency
+from pgrepl.catalog.facts.relation import Relation, oid_in_schema, relation
+from pgrepl.catalog.facts.relation_parts import children, constraint_of_index, index_row
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store import store
+from pgrepl.catalog.store.system import PG_CLASS, PG_CONSTRAINT, ObjectAddress
+from pgrepl.catalog.store.tables import pg_attribute, pg_class, pg_index, pg_inherits
 from pgrepl.expr import stored
-from pgrepl.frozen import frozen
+from pgrepl.expr.analyse.sorting import BTREE
+from pgrepl.expr.catalog_trees import IndexInfo, index_info, index_infos
+from pgrepl.expr.partition_constraint import partition_desc
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
 from pgrepl.rows.requirements import Unique
+from pgrepl.sql.nodes import Constraint
 from pgrepl.statements.dependencies import record_collations, record_expression_dependencies
-from pgrepl.statements.index.attributes import IndexColumns
-from pgrepl.statements.index.spec import IndexSpec
+from pgrepl.statements.index.attributes import IndexColumns, IndexSpec, default_opclass_oid
 from pgrepl.statements.table.columns import attribute_values, column_of_type, type_storage
-from pgrepl.statements.table.constraints import already_exists, store_constraint
+from pgrepl.statements.table.constraints import already_exists, set_parent_constraint, store_constraint
 from pgrepl.statements.table.heap import insert_class
-from pgrepl.statements.table.inherit import set_has_subclass
-from pgrepl.statements.table.names import constraint_on
+from pgrepl.statements.table.names import constraint_on, partition_parent, set_has_subclass
 from pgrepl.types.builtin import AccessMethod
+
+_NOT_SUCH = "Cannot create a primary key or unique constraint using such an index."
+
+
+def usable_for_constraint(
+    session: Session, rel: Relation, constraint: Constraint
+) -> tuple[int, tuple[str, ...], tuple[str, ...]]:
+    """The index, its key columns and its INCLUDE columns, as transformIndexConstraint checks them."""
+    name = constraint.using_index
+    where = constraint.location
+
+    def refuse(sqlstate: str, message: str, detail: str | None = None) -> NoReturn:
+        raise PgError(sqlstate, message, detail=detail, location=where)
+
+    oid = oid_in_schema(session, rel.namespace, name or "")
+    if oid is None:
+        refuse("42704", f'index "{name}" does not exist')
+    if relation(session, oid).kind not in ("i", "I"):
+        raise PgError("42809", f'"{name}" is not an index')
+    if constraint_of_index(session, oid):
+        refuse("55000", f'index "{name}" is already associated with a constraint')
+    info = index_info(session, oid)
+    if info.table != rel.oid:
+        refuse("55000", f'index "{name}" does not belong to table "{rel.name}"')
+    if not info.valid:
+        refuse("55000", f'index "{name}" is not valid')
+    if not info.unique:
+        refuse("42809", f'"{name}" is not a unique index', _NOT_SUCH)
+    if info.exprs:
+        refuse("42809", f'index "{name}" contains expressions', _NOT_SUCH)
+    if info.predicate is not None:
+        refuse("42809", f'"{name}" is a partial index', _NOT_SUCH)
+    if not info.immediate and not constraint.deferrable:
+        refuse(
+            "42809",
+            f'"{name}" is a deferrable index',
+            "Cannot create a non-deferrable constraint using a deferrable index.",
+        )
+    if info.method != BTREE:
+        refuse("42809", f'index "{name}" is not a btree')
+    columns: list[str] = []
+    for place, attnum in enumerate(info.columns):
+        attribute = rel.attribute_by_number(attnum)
+        assert attribute is not None
+        if place < info.key_count and not _default_order(info, place, attribute.type, attribute.collation):
+            refuse(
+                "42809", f'index "{name}" column number {place + 1} does not have default sorting behavior', _NOT_SUCH
+            )
+        columns.append(attribute.name)
+    return oid, tuple(columns[: info.key_count]), tuple(columns[info.key_count :])
+
+
+def _default_order(info: IndexInfo, place: int, type_: int, collation: int) -> bool:
+    return (
+        info.opclasses[place] == default_opclass_oid(type_, info.method)
+        and info.collations[place] == collation
+        and info.ordering[place] == 0
+    )
+
+
+# --- store ------------------------------------------------------------------------------------------------------------
 
 
 @frozen
@@ -183,3 +253,49 @@ def index_constraint(
         record_dependency(session, self, ObjectAddress(PG_CONSTRAINT, parent), Dependency.PARTITION_PRI)
         record_dependency(session, self, ObjectAddress(PG_CLASS, rel.oid), Dependency.PARTITION_SEC)
     return constraint
+
+
+# --- partition --------------------------------------------------------------------------------------------------------
+
+
+def attach_index(session: Session, index: IndexInfo, parent: IndexInfo, constraint: int) -> None:
+    """Attach an index, and its constraint if the parent's has one, to the parent's index."""
+    set_parent_index(session, index, parent.oid)
+    if constraint:
+        own = constraint_of_index(session, index.oid)
+        set_parent_constraint(session, own, constraint, index.table)
+
+
+def set_parent_index(session: Session, index: IndexInfo, parent: int) -> None:
+    """As IndexSetParentIndex does; parent 0 detaches the index."""
+    self = ObjectAddress(PG_CLASS, index.oid)
+    store.update(session, pg_class, {"oid": index.oid}, relispartition=bool(parent))
+    if parent:
+        store.insert(session, pg_inherits, inhrelid=index.oid, inhparent=parent, inhseqno=1, inhdetachpending=False)
+        set_has_subclass(session, relation(session, parent))
+        tie_to_parent(session, index.oid, parent, index.table)
+        return
+    store.delete(session, pg_inherits, inhrelid=index.oid)
+    forget_dependencies(session, self, refclassid=PG_CLASS, kind=Dependency.PARTITION_PRI)
+    forget_dependencies(session, self, refclassid=PG_CLASS, kind=Dependency.PARTITION_SEC)
+
+
+def validate_partitioned(session: Session, index: int) -> None:
+    """A partitioned index is valid once every partition has its part, as validatePartitionedIndex does."""
+    row = index_row(session, index)
+    assert row is not None
+    parts = [index_row(session, child) for child in children(session, index)]
+    valid = sum(part is not None and bool(part.indisvalid) for part in parts)
+    if valid != len(partition_desc(session, row.indrelid).oids):
+        return
+    store.update(session, pg_index, {"indexrelid": index}, indisvalid=True)
+    if relation(session, index).is_partition:
+        validate_partitioned(session, partition_parent(session, index))
+
+
+def partition_index(session: Session, partition: int, parent_index: int) -> int:
+    """The partition's part of an index, 0 if it has none (index_get_partition)."""
+    for info in index_infos(session, partition):
+        if info.is_partition and partition_parent(session, info.oid) == parent_index:
+            return info.oid
+    return 0

@@ -4,40 +4,43 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog import store
-from pgrepl.catalog.acl import ObjectKind, check_owner
-from pgrepl.catalog.default_privileges import user_default_acl
-from pgrepl.catalog.namespace import TEMPORARY, schema_for_creation
-from pgrepl.catalog.roles import is_superuser
-from pgrepl.catalog.routines import LANGUAGE_NAMES, SQL_LANGUAGE, routine_row
-from pgrepl.catalog.tables import pg_proc
-from pgrepl.errors import PgError
-from pgrepl.expr import lookup, stored
-from pgrepl.expr.candidates import MAX_ARGUMENTS
-from pgrepl.expr.sql_variables import input_names
+from pgrepl.catalog.facts.acl import ObjectKind, check_owner
+from pgrepl.catalog.facts.namespace import TEMPORARY, schema_for_creation
+from pgrepl.catalog.facts.privileges import user_default_acl
+from pgrepl.catalog.facts.roles import is_superuser
+from pgrepl.catalog.facts.routines import LANGUAGE_NAMES, SQL_LANGUAGE, routine_row
+from pgrepl.catalog.store import store
+from pgrepl.catalog.store.tables import pg_proc
+from pgrepl.expr import stored
+from pgrepl.expr.analyse import lookup
+from pgrepl.expr.analyse.lookup import type_text
+from pgrepl.expr.analyse.operators import MAX_ARGUMENTS
+from pgrepl.expr.rewrite.sql_variables import input_names
+from pgrepl.ground.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import CreateFunctionStmt
-from pgrepl.statements.routine.languages import language_of, language_oid
-from pgrepl.statements.routine.options import RoutineOptions, read_options, with_settings
+from pgrepl.statements.routine.alter import RoutineOptions, read_options, with_settings
+from pgrepl.statements.routine.call import language_of, language_oid
 from pgrepl.statements.routine.parameters import (
     Parameters,
     check_internal,
     check_polymorphic,
+    check_replaceable,
     interpret,
+    record_uses,
     result_type,
+    stored_body,
 )
-from pgrepl.statements.routine.replacing import check_replaceable
-from pgrepl.statements.routine.uses import record_uses
 from pgrepl.types import oids
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 
 def create_function(stmt: CreateFunctionStmt, session: Session) -> Result:
     schema, name = lookup.split_name(session, stmt.name)
     if schema == TEMPORARY:
-        from pgrepl.statements.temporary import require_temporary_schema
+        from pgrepl.statements.deletion import require_temporary_schema
 
         namespace = require_temporary_schema(session)
     else:
@@ -79,8 +82,6 @@ def create_function(stmt: CreateFunctionStmt, session: Session) -> Result:
         "proconfig": with_settings(session, None, options.settings),
     }
     if stmt.body is not None:
-        from pgrepl.statements.routine.standard_body import stored_body
-
         inputs = input_names(parameters.names, parameters.modes, len(parameters.types))
         values["prosqlbody"] = stored_body(session, name, inputs, parameters.types, stmt.body)
     _store(session, stmt, values)
@@ -119,8 +120,6 @@ def _result(session: Session, stmt: CreateFunctionStmt, parameters: Parameters) 
         return parameters.result, False
     result, retset = result_type(session, stmt.return_type)
     if parameters.result and result != parameters.result:
-        from pgrepl.expr.typefacts import type_text
-
         text = type_text(session, parameters.result)
         raise PgError("42P13", f"function result type must be {text} because of OUT parameters")
     return result, retset

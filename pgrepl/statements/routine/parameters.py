@@ -1,27 +1,48 @@
-"""The parameters and the result type of a new routine (interpret_function_parameter_list, compute_return_type)."""
+"""The parameters and the result type of a new routine (interpret_function_parameter_list, compute_return_type).
+
+The properties of a routine that CREATE OR REPLACE must leave as they are: callers rely on them (ProcedureCreate).
+
+RETURN and BEGIN ATOMIC: a body that is analysed when the routine is made, and stored as trees (interpret_AS_clause).
+
+What it uses is known: a table cannot be dropped without it, and may be renamed.
+
+The objects that a routine depends on: its schema, the types of its parameters, what its defaults and its standard
+body use.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from pgrepl.errors import PgError
-from pgrepl.expr import typefacts
-from pgrepl.expr.analyze import transform
-from pgrepl.expr.coerce import coerce_to_specific
-from pgrepl.expr.collate import assign_collations
-from pgrepl.expr.kinds import ExprKind
-from pgrepl.expr.scope import Scope
-from pgrepl.expr.tree import Expr
-from pgrepl.expr.typenames import type_name_text, type_of_name_or_none
+from pgrepl.catalog.facts.depend import forget_dependencies, record_dependency
+from pgrepl.catalog.facts.relation import without_transition_tables
+from pgrepl.catalog.store.system import PG_CLASS, PG_NAMESPACE, PG_PROC, ObjectAddress
+from pgrepl.expr import stored
+from pgrepl.expr.analyse import lookup
+from pgrepl.expr.analyse.analyze import analyze_modifying, analyze_query, transform
+from pgrepl.expr.analyse.casts import type_name_text, type_of_name_or_none
+from pgrepl.expr.analyse.coerce import coerce_to_specific
+from pgrepl.expr.analyse.collate import assign_collations
+from pgrepl.expr.analyse.kinds import ExprKind
+from pgrepl.expr.analyse.scope import Scope
+from pgrepl.expr.analyse.targets import body_of
+from pgrepl.expr.catalog_names import text_of
+from pgrepl.expr.dml_tree import query_of, with_literals
+from pgrepl.expr.rewrite.sql_variables import SqlVariables, analysing
+from pgrepl.expr.tree import Expr, Query, has_modifying_cte
 from pgrepl.expr.walk import has_vars
-from pgrepl.frozen import frozen
-from pgrepl.sql.nodes import FunctionParameter, TypeName
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.sql.nodes import MODIFYING, FunctionParameter, ResTarget, ReturnStmt, SelectStmt, Statement, TypeName
+from pgrepl.sql.tags import command_tag
+from pgrepl.statements.dependencies import record_expressions, record_query_parts, record_types
 from pgrepl.types import oids
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.catalog.store.tables import pg_proc
+    from pgrepl.expr.dml_tree import Modify
 
 _VARIADIC_ELEMENTS = {
     oids.ANYARRAY: oids.ANYELEMENT,
@@ -63,7 +84,7 @@ def interpret(session: Session, parameters: Sequence[FunctionParameter], *, is_p
         if mode in "obt":
             outputs.append(typoid)
         if mode == "v":
-            variadic = _VARIADIC_ELEMENTS.get(typoid) or typefacts.element(typoid)
+            variadic = _VARIADIC_ELEMENTS.get(typoid) or lookup.element(typoid)
             if not variadic:
                 raise PgError("42P13", "VARIADIC parameter must be an array")
         _check_name(parameters[: len(every)], parameter, mode)
@@ -135,14 +156,14 @@ def result_type(session: Session, name: TypeName) -> tuple[int, bool]:
 
 def check_polymorphic(session: Session, result: int, inputs: Sequence[int]) -> None:
     """A polymorphic result needs an input that decides its type (check_valid_polymorphic_signature)."""
-    if result not in typefacts.POLYMORPHIC or any(typoid in _DECIDED_BY[result] for typoid in inputs):
+    if result not in lookup.POLYMORPHIC or any(typoid in _DECIDED_BY[result] for typoid in inputs):
         return
-    needed = [typefacts.type_text(session, typoid) for typoid in _DECIDED_BY[result]]
+    needed = [lookup.type_text(session, typoid) for typoid in _DECIDED_BY[result]]
     listed = f"{needed[0]} or {needed[1]}" if len(needed) == 2 else f"{', '.join(needed[:-1])}, or {needed[-1]}"
     raise PgError(
         "42P13",
         "cannot determine result data type",
-        detail=f"A result of type {typefacts.type_text(session, result)} requires at least one input of type {listed}.",
+        detail=f"A result of type {lookup.type_text(session, result)} requires at least one input of type {listed}.",
     )
 
 
@@ -169,3 +190,120 @@ _DECIDED_BY = {
     **dict.fromkeys(_FAMILY_2[:3], _FAMILY_2),
     **dict.fromkeys(_FAMILY_2[3:], _FAMILY_2[3:]),
 }
+
+
+# --- replacing --------------------------------------------------------------------------------------------------------
+
+
+_KINDS = {"f": "a function", "p": "a procedure"}
+
+
+def check_replaceable(session: Session, old: pg_proc, new: pg_proc) -> None:
+    if old.prokind != new.prokind:
+        raise PgError("42809", "cannot change routine kind", detail=f'"{old.proname}" is {_KINDS[old.prokind]}.')
+    drop = "DROP PROCEDURE" if old.prokind == "p" else "DROP FUNCTION"
+    hint = f"Use {drop} {text_of(session, oids.REGPROCEDURE, old.oid)} first."
+    if old.prorettype != new.prorettype or old.proretset != new.proretset:
+        message = "cannot change return type of existing function"
+        if old.prokind == "p":
+            message = "cannot change whether a procedure has output parameters"
+        raise PgError("42P13", message, hint=hint)
+    if new.prorettype == oids.RECORD and _outputs(old) != _outputs(new):
+        raise PgError(
+            "42P13",
+            "cannot change return type of existing function",
+            detail="Row type defined by OUT parameters is different.",
+            hint=hint,
+        )
+    for before, after in zip(_input_names(old), _input_names(new), strict=True):
+        if before and before != after:
+            raise PgError("42P13", f'cannot change name of input parameter "{before}"', hint=hint)
+    _check_defaults(session, old, new, hint)
+
+
+def outputs_of(routine: pg_proc) -> list[tuple[str, int]]:
+    """Names and types of the output parameters."""
+    modes, types = routine.proargmodes or (), routine.proallargtypes or ()
+    names = routine.proargnames or [""] * len(types)
+    return [(name, typoid) for mode, typoid, name in zip(modes, types, names, strict=True) if mode in ("o", "b", "t")]
+
+
+def _outputs(routine: pg_proc) -> list[tuple[str, int]]:
+    """As build_function_result_tupdesc_d names them; a single one makes no row, unless it is a procedure's."""
+    found = [(name or f"column{number}", typoid) for number, (name, typoid) in enumerate(outputs_of(routine), 1)]
+    return found if len(found) > 1 or routine.prokind == "p" else []
+
+
+def _input_names(routine: pg_proc) -> list[str]:
+    names = routine.proargnames
+    if names is None:
+        return [""] * int(routine.pronargs)
+    modes = routine.proargmodes or ["i"] * len(names)
+    return [name for name, mode in zip(names, modes, strict=True) if mode in ("i", "b", "v")]
+
+
+def _check_defaults(session: Session, old: pg_proc, new: pg_proc, hint: str) -> None:
+    before, after = old.proargdefaults or [], new.proargdefaults or []
+    if len(before) > len(after):
+        raise PgError("42P13", "cannot remove parameter defaults from existing function", hint=hint)
+    for one, other in zip(before, after[len(after) - len(before) :], strict=True):
+        if stored.from_json(one, session).type != stored.from_json(other, session).type:
+            raise PgError("42P13", "cannot change data type of existing parameter default value", hint=hint)
+
+
+# --- standard body ----------------------------------------------------------------------------------------------------
+
+
+def stored_body(
+    session: Session,
+    function: str,
+    names: Sequence[str],
+    types: Sequence[int],
+    body: ReturnStmt | tuple[Statement, ...],
+) -> dict[str, Any]:
+    """The body as it is stored (expr/analyse/targets.py: body_of)."""
+    if any(typoid in lookup.POLYMORPHIC for typoid in types):
+        raise PgError("0A000", "SQL function with unquoted function body cannot have polymorphic arguments")
+    statements = body if isinstance(body, tuple) else (body,)
+    with without_transition_tables(session), analysing(session, SqlVariables(session, function, names, types)):
+        trees = [stored.to_json(_analyzed(session, stmt)) for stmt in statements]
+    return {
+        "return": not isinstance(body, tuple),
+        "returns": [number for number, stmt in enumerate(statements) if isinstance(stmt, ReturnStmt)],
+        "statements": trees,
+    }
+
+
+def _analyzed(session: Session, stmt: Statement) -> Query | Modify:
+    if isinstance(stmt, ReturnStmt):
+        return analyze_query(session, SelectStmt(targets=(ResTarget(stmt.value, location=stmt.location),)))
+    if isinstance(stmt, SelectStmt) and stmt.into is None:
+        query = analyze_query(session, stmt)
+        if not has_modifying_cte(query.ctes):
+            return query
+    elif isinstance(stmt, MODIFYING):
+        modify = with_literals(analyze_modifying(session, stmt))
+        if not has_modifying_cte(modify.ctes):
+            return modify
+    raise PgError("0A000", f"{command_tag(stmt)} is not yet supported in unquoted SQL function body")
+
+
+# --- uses -------------------------------------------------------------------------------------------------------------
+
+
+def record_uses(session: Session, routine: pg_proc, *, replaced: bool) -> None:
+    self = ObjectAddress(PG_PROC, routine.oid)
+    if replaced:
+        forget_dependencies(session, self)
+    record_dependency(session, self, ObjectAddress(PG_NAMESPACE, routine.pronamespace))
+    record_types(session, self, [routine.prorettype, *(routine.proallargtypes or routine.proargtypes)])
+    if routine.prosqlbody is not None:
+        parts = body_of(session, routine.prosqlbody)
+        changing = [part for part in parts if not isinstance(part, Query)]
+        record_query_parts(
+            session,
+            self,
+            [part if isinstance(part, Query) else query_of(part) for part in parts],
+            [ObjectAddress(PG_CLASS, part.relid, number) for part in changing for number in part.named],
+        )
+    record_expressions(session, self, [stored.from_json(data, session) for data in routine.proargdefaults or ()])

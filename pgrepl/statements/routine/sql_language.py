@@ -1,45 +1,131 @@
-"""Functions in SQL: their statements are analysed when the function starts, and run one by one (functions.c)."""
+"""The result of a function in SQL: whether its last statement fits, and how a row becomes the result
+(check_sql_fn_retval).
+
+Functions in SQL: their statements are analysed when the function starts, and run one by one (functions.c).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.errors import PgError
-from pgrepl.expr import typefacts
-from pgrepl.expr.analyze import analyze_modifying, analyze_query
-from pgrepl.expr.context import Context
-from pgrepl.expr.evaluate import compile
-from pgrepl.expr.routines import body_of
-from pgrepl.expr.sql_variables import SqlVariables, analysing, input_names
-from pgrepl.expr.substitute import with_values
-from pgrepl.expr.tree import Column, Query, has_modifying_cte
+from pgrepl.expr.analyse import lookup
+from pgrepl.expr.analyse.analyze import analyze_modifying, analyze_query
+from pgrepl.expr.analyse.casts import Context as CastContext
+from pgrepl.expr.analyse.coerce import coerce_to_target
+from pgrepl.expr.analyse.collate import assign_collations
+from pgrepl.expr.analyse.scope import Scope
+from pgrepl.expr.analyse.targets import body_of
+from pgrepl.expr.dml_tree import with_values
+from pgrepl.expr.evaluate.evaluate import compile
+from pgrepl.expr.functions.registry import Context
+from pgrepl.expr.print.routine_text import row_of
+from pgrepl.expr.rewrite.sql_variables import SqlVariables, analysing, input_names
+from pgrepl.expr.tree import Column, Expr, Query, Var, has_modifying_cte
 from pgrepl.expr.walk import calls_routines
-from pgrepl.interrupts import check_for_interrupts
-from pgrepl.query import permissions
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.interrupts import check_for_interrupts
+from pgrepl.query import run
 from pgrepl.query.rowset import passing_rows
 from pgrepl.query.shape import writing_tag
-from pgrepl.sql.nodes import (
-    MODIFYING,
-    AnalyzedStmt,
-    SelectStmt,
-    Statement,
-    TransactionStmt,
-)
+from pgrepl.sql.nodes import MODIFYING, AnalyzedStmt, CoercionForm, SelectStmt, Statement, TransactionStmt
 from pgrepl.sql.parser import parse
 from pgrepl.sql.tags import command_tag
-from pgrepl.statements.routine.errors import transposed
-from pgrepl.statements.routine.sql_result import Shape, shape_of
+from pgrepl.statements.routine.plpgsql_language import transposed
 from pgrepl.types import oids
 from pgrepl.types.builtin import type_by_oid
+from pgrepl.types.style import Record
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
-    from pgrepl.catalog.tables import pg_proc
-    from pgrepl.expr.context import Call
-    from pgrepl.expr.dml.plan import Modify
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.catalog.store.tables import pg_proc
+    from pgrepl.expr.dml_tree import Modify
+    from pgrepl.expr.functions.registry import Call
+
+Shape = Callable[[tuple[Any, ...]], Any]
+_SCALARS = "bderm"  # pg_type.typtype
+
+
+def shape_of(
+    session: Session,
+    routine: pg_proc,
+    result: int,
+    argtypes: Sequence[int],
+    columns: Sequence[Column] | None,
+    defined: Sequence[Column] | None,
+) -> Shape:
+    """The function that makes the result of a row of the last statement, whose columns are given; None: it returns no
+    rows. `defined`: the columns of the call's column definition list."""
+    if result == oids.VOID:
+        return lambda row: None
+    declared = lookup.type_text(session, routine.prorettype)
+    if columns is None:
+        raise _mismatch(declared, "Function's final statement must be SELECT or INSERT/UPDATE/DELETE/MERGE RETURNING.")
+    kind = type_by_oid(result)
+    if not lookup.is_row(result) and kind is not None and kind.typtype in _SCALARS:
+        return _scalar(session, result, columns, declared)
+    if not lookup.is_row(result):
+        text = lookup.type_text(session, result)
+        raise PgError("42P13", f"return type {text} is not supported for SQL functions")
+    if len(columns) == 1 and routine.prokind != "p":
+        whole = _cast(session, columns[0], 1, result, -1)
+        if whole is not None:
+            return whole
+    row = row_of(session, routine, argtypes) or defined
+    if row is None:
+        types, names = [c.type for c in columns], [c.name for c in columns]
+        return lambda values: Record(values, types, names)
+    return _row(session, row, columns, declared)
+
+
+def _scalar(session: Session, result: int, columns: Sequence[Column], declared: str) -> Shape:
+    if len(columns) != 1:
+        raise _mismatch(declared, "Final statement must return exactly one column.")
+    cast = _cast(session, columns[0], 1, result, -1)
+    if cast is None:
+        raise _mismatch(declared, f"Actual return type is {lookup.type_text(session, columns[0].type)}.")
+    return cast
+
+
+def _row(session: Session, row: Sequence[Column], columns: Sequence[Column], declared: str) -> Shape:
+    wanted = [column for column in row if not column.dropped]
+    casts: list[Shape] = []
+    for number, column in enumerate(columns, 1):
+        if number > len(wanted):
+            raise _mismatch(declared, "Final statement returns too many columns.")
+        target = wanted[number - 1]
+        cast = _cast(session, column, number, target.type, target.typmod)
+        if cast is None:
+            given, asked = lookup.type_text(session, column.type), lookup.type_text(session, target.type)
+            raise _mismatch(declared, f"Final statement returns {given} instead of {asked} at column {number}.")
+        casts.append(cast)
+    if len(columns) < len(wanted):
+        raise _mismatch(declared, "Final statement returns too few columns.")
+    types, names = [c.type for c in wanted], [c.name for c in wanted]
+    return lambda values: Record([cast(values) for cast in casts], types, names)
+
+
+def _cast(session: Session, column: Column, number: int, target: int, typmod: int) -> Shape | None:
+    """The function that casts a column of a row; None: there is no assignment cast."""
+    var: Expr = Var(column.type, typmod=column.typmod, collation=column.collation, attnum=number)
+    typed = coerce_to_target(
+        Scope(session), var, column.type, target, typmod, CastContext.ASSIGNMENT, CoercionForm.IMPLICIT_CAST, -1
+    )
+    if typed is None:
+        return None
+    if typed is var:
+        place = number - 1
+        return lambda row: row[place]
+    return compile(assign_collations(typed), Context(session))
+
+
+def _mismatch(declared: str, detail: str) -> PgError:
+    return PgError("42P13", f"return type mismatch in function declared to return {declared}", detail=detail)
+
+
+# --- sql language -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +159,7 @@ class SqlLanguage:
             return
         with transposed(session, routine.prosrc, f'SQL function "{routine.proname}"'):
             statements = _statements(session, routine)
-            if not any(typoid in typefacts.POLYMORPHIC for typoid in routine.proargtypes):
+            if not any(typoid in lookup.POLYMORPHIC for typoid in routine.proargtypes):
                 _planned(session, routine, statements, routine.proargtypes, routine.prorettype)
 
     def call(self, session: Session, routine: pg_proc, args: Sequence[Any], call: Call) -> Any:
@@ -108,14 +194,14 @@ SQL = SqlLanguage()
 
 def _check_types(session: Session, routine: pg_proc) -> None:
     result = type_by_oid(routine.prorettype)
-    allowed = (oids.RECORD, oids.VOID, *typefacts.POLYMORPHIC)
+    allowed = (oids.RECORD, oids.VOID, *lookup.POLYMORPHIC)
     if result is not None and result.typtype == "p" and routine.prorettype not in allowed:
-        text = typefacts.type_text(session, routine.prorettype)
+        text = lookup.type_text(session, routine.prorettype)
         raise PgError("42P13", f"SQL functions cannot return type {text}")
     for typoid in routine.proargtypes:
         kind = type_by_oid(typoid)
-        if kind is not None and kind.typtype == "p" and typoid not in typefacts.POLYMORPHIC:
-            text = typefacts.type_text(session, typoid)
+        if kind is not None and kind.typtype == "p" and typoid not in lookup.POLYMORPHIC:
+            text = lookup.type_text(session, typoid)
             raise PgError("42P13", f"SQL functions cannot have arguments of type {text}")
 
 
@@ -239,8 +325,8 @@ def _run(session: Session, step: _Step, variables: SqlVariables) -> Iterator[tup
     query = with_values(step.query, variables.value)
     if step.is_plain:
         context = Context(session)
-        permissions.check_functions(session, query)
+        run.check_functions(session, query)
         return iter((tuple([compile(target.expr, context)(()) for target in query.targets]),))
-    permissions.check(session, query)
-    permissions.check_functions(session, query)
+    run.check(session, query)
+    run.check_functions(session, query)
     return iter(passing_rows(session, query))

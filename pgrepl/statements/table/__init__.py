@@ -2,5 +2,5 @@
 
 A statement is first transformed (`clauses`, as parse_utilcmd.c does) into plain lists of the objects to create before,
 with and after the table (`context`); then rows of the system tables are written (`heap`). Existing rows are checked by
-`pgrepl.writing.rewrite`.
+`pgrepl.writing`.
 """

@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NoReturn
 
-from pgrepl.catalog import store
-from pgrepl.catalog.relation import Relation, relation
-from pgrepl.catalog.session import Session
-from pgrepl.catalog.tables import pg_class, pg_partitioned_table
-from pgrepl.errors import PgError
-from pgrepl.expr import typefacts
-from pgrepl.expr.analyze import transform
-from pgrepl.expr.casts import Context
-from pgrepl.expr.coerce import coerce_to_target
-from pgrepl.expr.collate import assign_collations
-from pgrepl.expr.context import Context as EvaluationContext
-from pgrepl.expr.deparse import expression_text
-from pgrepl.expr.evaluate import evaluate
-from pgrepl.expr.kinds import ExprKind
-from pgrepl.expr.partition import (
+from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store import store
+from pgrepl.catalog.store.tables import pg_class, pg_partitioned_table
+from pgrepl.expr.analyse import lookup
+from pgrepl.expr.analyse.analyze import transform
+from pgrepl.expr.analyse.casts import Context
+from pgrepl.expr.analyse.coerce import coerce_to_target
+from pgrepl.expr.analyse.collate import assign_collations
+from pgrepl.expr.analyse.kinds import ExprKind
+from pgrepl.expr.analyse.scope import Scope, scope_of_relation
+from pgrepl.expr.catalog_trees import (
     MAXVALUE,
     MINVALUE,
     VALUE,
@@ -31,9 +28,12 @@ from pgrepl.expr.partition import (
     partition_key,
     range_text,
 )
-from pgrepl.expr.partition_order import PartitionDesc, compare_range, comparisons, partition_desc
-from pgrepl.expr.scope import Scope, scope_of_relation
+from pgrepl.expr.evaluate.evaluate import evaluate
+from pgrepl.expr.functions.registry import Context as EvaluationContext
+from pgrepl.expr.partition_constraint import PartitionDesc, compare_range, comparisons, partition_desc
+from pgrepl.expr.print.deparse import expression_text
 from pgrepl.expr.tree import Const
+from pgrepl.ground.errors import PgError
 from pgrepl.sql.location import expr_location
 from pgrepl.sql.nodes import CoercionForm, ColumnRef, Expr, PartitionBoundSpec
 
@@ -116,7 +116,7 @@ def _value(scope: Scope, raw: Expr, name: str, column: KeyColumn) -> Const:
     )
     location = expr_location(raw)
     if typed is None:
-        type_ = typefacts.type_text(scope.session, column.type)
+        type_ = lookup.type_text(scope.session, column.type)
         raise PgError("42804", f'specified value cannot be cast to type {type_} for column "{name}"', location=location)
     if isinstance(typed, Const):
         value = typed.value

@@ -1,4 +1,6 @@
-"""The elements between the parentheses of CREATE TABLE, or behind ADD in ALTER TABLE, transformed.
+"""CREATE TABLE (LIKE other): columns at once, defaults, CHECKs and indexes once the table exists.
+
+The elements between the parentheses of CREATE TABLE, or behind ADD in ALTER TABLE, transformed.
 
 Columns and their constraints are collected in plain lists (PostgreSQL's CreateStmtContext): objects to create before
 the table (sequences), parts of it (columns, CHECKs), and objects to add afterwards (indexes, LIKE, foreign keys).
@@ -9,10 +11,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pgrepl.catalog.relation import find_relation
-from pgrepl.errors import PgError, unsupported
-from pgrepl.expr.typenames import type_of_name
-from pgrepl.sql.constraints import transform_constraint_attrs
+from pgrepl.catalog.facts.acl import check_table_privilege
+from pgrepl.catalog.facts.objects import comment_on, put_comment
+from pgrepl.catalog.facts.relation import Relation, find_relation, relation
+from pgrepl.catalog.facts.relation_parts import constraint_named, constraints_of, not_supported
+from pgrepl.catalog.facts.sequences import identity_sequence
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store.system import PG_CLASS, PG_CONSTRAINT, ObjectAddress
+from pgrepl.expr import stored
+from pgrepl.expr.analyse.casts import type_of_name
+from pgrepl.expr.catalog_trees import attnum_map, defaults_of, index_infos, mapped
+from pgrepl.ground.errors import PgError, unsupported
+from pgrepl.sql.keywords import quote_qualified
+from pgrepl.sql.location import transform_constraint_attrs
 from pgrepl.sql.nodes import (
     AConst,
     AConstKind,
@@ -24,12 +35,132 @@ from pgrepl.sql.nodes import (
     TypeCast,
     TypeName,
 )
-from pgrepl.sql.quote import quote_qualified
-from pgrepl.statements.index.existing import usable_for_constraint
-from pgrepl.statements.index.spec import IndexKey, IndexSpec
-from pgrepl.statements.table.columns import SYSTEM_COLUMNS, NewColumn, new_column
-from pgrepl.statements.table.context import Clauses, ColumnSequence, add_sequence
-from pgrepl.statements.table.like import add_like
+from pgrepl.statements.index.attributes import IndexKey, IndexSpec, cloned_spec
+from pgrepl.statements.index.define import define_index
+from pgrepl.statements.index.store import usable_for_constraint
+from pgrepl.statements.table.columns import SYSTEM_COLUMNS, NewColumn, column_of_type, new_column
+from pgrepl.statements.table.constraints import (
+    Check,
+    Clauses,
+    ColumnComment,
+    ColumnSequence,
+    Like,
+    add_checks,
+    add_sequence,
+)
+from pgrepl.statements.table.heap import remove_default, store_default
+
+
+def add_like(clauses: Clauses, clause: TableLikeClause) -> None:
+    """The columns, with NOT NULL and, if they are included, identity, storage and comments
+    (transformTableLikeClause)."""
+    session, options = clauses.session, clause.options
+    try:
+        source = find_relation(session, clause.relation)
+        if source.kind not in ("r", "v", "m", "c", "f", "p"):
+            raise PgError(
+                "42809", f'relation "{source.name}" is invalid in LIKE clause', detail=not_supported(source.kind)
+            )
+    except PgError as error:
+        raise error.at(clause.relation.location) from None
+    check_table_privilege(session, source, "SELECT")
+    for attribute in source.columns:
+        column = column_of_type(
+            attribute.name,
+            attribute.type,
+            attribute.typmod,
+            attribute.collation,
+            ndims=attribute.ndims,
+            not_null=attribute.notnull,
+        )
+        clauses.columns.append(column)
+        if attribute.has_default and attribute.generated and "generated" in options:
+            column.generated = attribute.generated
+        if attribute.identity and "identity" in options:
+            from pgrepl.statements.sequence import as_options, sequence_of
+
+            like = sequence_of(session, identity_sequence(session, source.oid, attribute.num))
+            add_sequence(clauses, column, None, as_options(like), identity=True)
+            column.identity = attribute.identity
+        if "storage" in options:
+            column.storage = attribute.storage
+        if "compression" in options:
+            column.compression = attribute.compression
+        if "comments" in options:
+            text = comment_on(session, PG_CLASS, source.oid, attribute.num)
+            if text is not None:
+                clauses.comments.append(ColumnComment(attribute.name, text))
+    if options & {"defaults", "generated", "constraints", "indexes", "statistics"}:
+        clauses.likes.append(Like(source.oid, options))
+
+
+def expand_like(session: Session, table: int, like: Like) -> None:
+    """Defaults, CHECKs and indexes, once the columns have their numbers (expandTableLikeClause)."""
+    source, rel = relation(session, like.relation), relation(session, table)
+    numbers = attnum_map(rel, source)
+    if like.options & {"defaults", "generated"}:
+        _copy_defaults(session, source, rel, numbers, like.options)
+    if "constraints" in like.options:
+        _copy_checks(session, source, rel, numbers, with_comments="comments" in like.options)
+    if "indexes" in like.options:
+        _copy_indexes(session, source, table, numbers, with_comments="comments" in like.options)
+
+
+def _copy_defaults(
+    session: Session, source: Relation, rel: Relation, numbers: dict[int, int], options: frozenset[str]
+) -> None:
+    defaults = defaults_of(session, source.oid)
+    for attribute in source.columns:
+        wanted = "generated" if attribute.generated else "defaults"
+        if attribute.num not in defaults or wanted not in options:
+            continue
+        detail = (
+            f'Generation expression for column "{attribute.name}" contains a whole-row reference to table '
+            f'"{source.name}".'
+        )
+        expr = mapped(defaults[attribute.num], numbers, detail)
+        number = numbers[attribute.num]
+        remove_default(session, rel.oid, number)
+        store_default(session, rel.oid, number, expr, attribute.generated)
+
+
+def _copy_checks(
+    session: Session, source: Relation, rel: Relation, numbers: dict[int, int], *, with_comments: bool
+) -> None:
+    comments: list[tuple[str, str]] = []
+    checks: list[Check] = []
+    for row in constraints_of(session, source.oid, "c"):
+        detail = f'Constraint "{row.conname}" contains a whole-row reference to table "{source.name}".'
+        expr = mapped(stored.from_json(row.conbin, session), numbers, detail)
+        checks.append(Check(row.conname, expr, no_inherit=bool(row.connoinherit)))
+        text = comment_on(session, PG_CONSTRAINT, row.oid) if with_comments else None
+        if text is not None:
+            comments.append((row.conname, text))
+    for check in checks:
+        add_checks(session, relation(session, rel.oid), [check], merge=False)
+    for name, text in comments:
+        made = constraint_named(session, rel.oid, name)
+        if made is not None:
+            put_comment(session, ObjectAddress(PG_CONSTRAINT, made.oid), text)
+
+
+def _copy_indexes(
+    session: Session, source: Relation, table: int, numbers: dict[int, int], *, with_comments: bool
+) -> None:
+    for info in index_infos(session, source.oid):
+        text = comment_on(session, PG_CLASS, info.oid) if with_comments else None
+        spec, _ = cloned_spec(session, info.oid, numbers, comment=text)
+        define_index(session, table, spec, alter_table=True)
+
+
+def comment_column(session: Session, table: int, comment: ColumnComment) -> None:
+    attribute = relation(session, table).attribute(comment.column)
+    if attribute is not None:
+        put_comment(session, ObjectAddress(PG_CLASS, table, attribute.num), comment.text)
+
+
+# --- clauses ----------------------------------------------------------------------------------------------------------
+
 
 _SERIAL = {
     "smallserial": "int2",

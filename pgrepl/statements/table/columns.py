@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pgrepl.catalog.relation import Relation
-from pgrepl.catalog.session import Session
-from pgrepl.catalog.user_types import check_usage
-from pgrepl.errors import PgError, unsupported
-from pgrepl.expr import lookup, typefacts
+from pgrepl.catalog.facts.relation import Relation
+from pgrepl.catalog.facts.user_types import check_usage
+from pgrepl.catalog.session.session import Session
+from pgrepl.expr.analyse import lookup
+from pgrepl.expr.analyse.casts import column_collation, type_of_name
 from pgrepl.expr.tree import Expr as TypedExpr
-from pgrepl.expr.typenames import column_collation, type_of_name
+from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.sql.nodes import ColumnDef, Expr, TypeName
 from pgrepl.types.builtin import type_by_oid
 from pgrepl.types.oids import FIRST_USER_OID
-from pgrepl.types.row_arrays import RowArray
+from pgrepl.types.user_types import RowArray
 
 MAX_COLUMNS = 1600
 SYSTEM_COLUMNS = {"tableoid": -6, "cmax": -5, "xmax": -4, "cmin": -3, "xmin": -2, "ctid": -1}
@@ -113,7 +113,7 @@ def storage_of(session: Session, type_: int, name: str) -> str:
     if storage is None:
         raise PgError("22023", f'invalid storage type "{name}"')
     if storage != "p" and type_storage(type_) == "p":
-        raise PgError("0A000", f"column data type {typefacts.type_text(session, type_)} can only have storage PLAIN")
+        raise PgError("0A000", f"column data type {lookup.type_text(session, type_)} can only have storage PLAIN")
     return storage
 
 
@@ -122,7 +122,7 @@ def compression_of(session: Session, type_: int, name: str) -> str:
     if name == "default":
         return ""
     if type_storage(type_) == "p":
-        raise PgError("0A000", f"column data type {typefacts.type_text(session, type_)} does not support compression")
+        raise PgError("0A000", f"column data type {lookup.type_text(session, type_)} does not support compression")
     method = _COMPRESSIONS.get(name.lower())
     if method is None:
         raise PgError("22023", f'invalid compression method "{name}"')
@@ -179,30 +179,28 @@ def check_type(
     if found is None or (found.typtype == "c" and found.relid):
         _check_row_type(session, type_, rowtypes, partition_key=partition_key)
     elif found.typtype == "p":
-        raise PgError("42P16", f"{what} has pseudo-type {typefacts.type_text(session, type_)}")
+        raise PgError("42P16", f"{what} has pseudo-type {lookup.type_text(session, type_)}")
     elif found.typtype == "d":
         check_type(session, name, found.basetype, collation, rowtypes=rowtypes, partition_key=partition_key)
     elif stored and isinstance(type_, RowArray):
-        raise unsupported(f"a column of type {typefacts.type_text(session, type_)}")
-    elif typefacts.element(type_):
-        check_type(session, name, typefacts.element(type_), collation, rowtypes=rowtypes, partition_key=partition_key)
-    if not collation and typefacts.is_collatable(type_):
+        raise unsupported(f"a column of type {lookup.type_text(session, type_)}")
+    elif lookup.element(type_):
+        check_type(session, name, lookup.element(type_), collation, rowtypes=rowtypes, partition_key=partition_key)
+    if not collation and lookup.is_collatable(type_):
         raise PgError(
             "42P16",
-            f"no collation was derived for {what} with collatable type {typefacts.type_text(session, type_)}",
+            f"no collation was derived for {what} with collatable type {lookup.type_text(session, type_)}",
             hint="Use the COLLATE clause to set the collation explicitly.",
         )
 
 
 def _check_row_type(session: Session, type_: int, rowtypes: tuple[int, ...], *, partition_key: bool) -> None:
     """A table's row type as a column: its columns must have allowed types, and it must not contain itself."""
-    element = typefacts.element(type_)
+    element = lookup.element(type_)
     if element:
         type_ = element
     if type_ in rowtypes:
-        raise PgError(
-            "42P16", f"composite type {typefacts.type_text(session, type_)} cannot be made a member of itself"
-        )
+        raise PgError("42P16", f"composite type {lookup.type_text(session, type_)} cannot be made a member of itself")
     for attribute in lookup.row_attributes(session, type_):
         if not attribute.dropped:
             check_type(session, attribute.name, attribute.type, attribute.collation, rowtypes=(*rowtypes, type_))

@@ -1,30 +1,130 @@
-"""Rows of pg_constraint: stored, merged with those of parents, tied to those of partitioned tables."""
+"""The lists into which CREATE TABLE, and ADD in ALTER TABLE, are transformed (CreateStmtContext): objects to create
+before the table (sequences), parts of it (columns, CHECKs), objects to add afterwards (indexes, LIKE, foreign keys).
+
+Rows of pg_constraint: stored, merged with those of parents, tied to those of partitioned tables.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
-from pgrepl.catalog import store
-from pgrepl.catalog.classes import PG_CLASS, PG_CONSTRAINT, ObjectAddress
-from pgrepl.catalog.constraint import constraint_named, constraint_row
-from pgrepl.catalog.depend import Dependency, forget_dependencies, record_dependencies, record_dependency
-from pgrepl.catalog.relation import Relation
-from pgrepl.catalog.session import Session
-from pgrepl.catalog.tables import pg_class, pg_constraint
-from pgrepl.errors import PgError
+from pgrepl.catalog.facts.depend import Dependency, forget_dependencies, record_dependencies, record_dependency
+from pgrepl.catalog.facts.namespace import schema_name
+from pgrepl.catalog.facts.relation import Relation
+from pgrepl.catalog.facts.relation_parts import constraint_named, constraint_row
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store import store
+from pgrepl.catalog.store.system import PG_CLASS, PG_CONSTRAINT, ObjectAddress
+from pgrepl.catalog.store.tables import pg_class, pg_constraint
 from pgrepl.expr import stored
-from pgrepl.expr.analyze import transform
-from pgrepl.expr.coerce import coerce_to_boolean
-from pgrepl.expr.collate import assign_collations
-from pgrepl.expr.kinds import ExprKind
-from pgrepl.expr.scope import scope_of_relation
+from pgrepl.expr.analyse.analyze import transform
+from pgrepl.expr.analyse.coerce import coerce_to_boolean
+from pgrepl.expr.analyse.collate import assign_collations
+from pgrepl.expr.analyse.kinds import ExprKind
+from pgrepl.expr.analyse.scope import scope_of_relation
 from pgrepl.expr.tree import Expr, Var
 from pgrepl.expr.walk import walk
-from pgrepl.frozen import frozen
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
 from pgrepl.sql import nodes
+from pgrepl.sql.location import conflicting, get_qualified_name
+from pgrepl.sql.nodes import Constraint, DefElem, RangeVar, TypeName
 from pgrepl.statements.dependencies import record_expression_dependencies
-from pgrepl.statements.table.columns import SYSTEM_NAMES
-from pgrepl.statements.table.names import choose_constraint_name
+from pgrepl.statements.index.attributes import IndexSpec
+from pgrepl.statements.table.columns import SYSTEM_NAMES, NewColumn
+from pgrepl.statements.table.names import choose_constraint_name, choose_relation_name
+
+
+@dataclass(slots=True)
+class ColumnSequence:
+    """The sequence of a serial or identity column: created before the table, owned by the column afterwards."""
+
+    schema: str
+    name: str
+    options: tuple[DefElem, ...]
+    identity: bool
+    column: str
+    persistence: str
+    owner: int  # 0: the current role
+    oid: int = 0
+
+
+@dataclass(slots=True)
+class ColumnComment:
+    """A comment that LIKE … INCLUDING COMMENTS carries over."""
+
+    column: str
+    text: str
+
+
+@dataclass(slots=True)
+class Like:
+    relation: int
+    options: frozenset[str]
+
+
+@dataclass(slots=True)
+class Clauses:
+    session: Session
+    table: str
+    namespace: int
+    persistence: str
+    parents: tuple[RangeVar, ...] = ()
+    is_partition: bool = False
+    rel: Relation | None = None  # the table that is altered
+    columns: list[NewColumn] = field(default_factory=list)
+    checks: list[Constraint] = field(default_factory=list)
+    foreign_keys: list[Constraint] = field(default_factory=list)
+    index_constraints: list[Constraint] = field(default_factory=list)
+    likes: list[Like] = field(default_factory=list)
+    sequences: list[ColumnSequence] = field(default_factory=list)
+    comments: list[ColumnComment] = field(default_factory=list)
+    indexes: list[IndexSpec] = field(default_factory=list)
+    set_not_null: list[str] = field(default_factory=list)
+
+
+def add_sequence(
+    clauses: Clauses, column: NewColumn, type_: TypeName | None, options: Sequence[DefElem], *, identity: bool
+) -> ColumnSequence:
+    """Plan the sequence of a serial or identity column, as generateSerialExtraStmts does."""
+    session = clauses.session
+    named: DefElem | None = None
+    logged: DefElem | None = None
+    rest: list[DefElem] = []
+    for option in options:
+        if option.name == "sequence_name":
+            if named is not None:
+                conflicting(option)
+            named = option
+        elif option.name in ("logged", "unlogged"):
+            if logged is not None:
+                conflicting(option)
+            logged = option
+        else:
+            rest.append(option)
+    if named is not None:
+        parts = get_qualified_name(named)
+        schema = parts[-2] if len(parts) > 1 else schema_name(session, clauses.namespace)
+        name = parts[-1]
+    else:
+        schema = schema_name(session, clauses.namespace)
+        name = choose_relation_name(session, clauses.table, column.name, "seq", clauses.namespace)
+    persistence = clauses.persistence
+    if logged is not None:
+        if persistence == "t":
+            raise PgError("42P16", "cannot set logged status of a temporary sequence", location=logged.location)
+        persistence = "p" if logged.name == "logged" else "u"
+    if type_ is not None:
+        rest.insert(0, DefElem("as", type_))
+    sequence = ColumnSequence(
+        schema, name, tuple(rest), identity, column.name, persistence, clauses.rel.owner if clauses.rel else 0
+    )
+    clauses.sequences.append(sequence)
+    return sequence
+
+
+# --- constraints ------------------------------------------------------------------------------------------------------
 
 
 @frozen

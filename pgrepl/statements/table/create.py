@@ -5,25 +5,26 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.relation import Relation, find_relation, oid_in_schema, relation
-from pgrepl.catalog.session import Session
-from pgrepl.errors import PgError, unsupported
+from pgrepl.catalog.facts.relation import Relation, find_relation, oid_in_schema, relation
+from pgrepl.catalog.session.session import Session
+from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.query.result import Result
+from pgrepl.rows.requirements import DefaultPartition
 from pgrepl.sql.nodes import CreateStmt, CreateTableAsStmt, ObjectType
-from pgrepl.statements.table.access import check_tablespace, chosen_access_method
-from pgrepl.statements.table.clauses import add_elements, make_indexes
+from pgrepl.statements.deletion import drop_on_commit, empty_on_commit
+from pgrepl.statements.index.define import define_index
+from pgrepl.statements.table.clauses import add_elements, comment_column, expand_like, make_indexes
 from pgrepl.statements.table.columns import (
     NewColumn,
     finish,
     refuse_duplicates,
 )
-from pgrepl.statements.table.constraints import Check, add_checks, cook_check
-from pgrepl.statements.table.context import Clauses
-from pgrepl.statements.table.creation import creation_schema
+from pgrepl.statements.table.constraints import Check, Clauses, add_checks, cook_check
 from pgrepl.statements.table.heap import create_relation
-from pgrepl.statements.table.inherit import store_inheritance
 from pgrepl.statements.table.merge import Merger
+from pgrepl.statements.table.names import check_tablespace, chosen_access_method, creation_schema, store_inheritance
 from pgrepl.statements.table.storage import table_options
+from pgrepl.writing.phase3 import require
 
 if TYPE_CHECKING:
     from pgrepl.sql.nodes import PartitionBoundSpec, PartitionSpec
@@ -137,15 +138,11 @@ def define_columns(
 
 def _at_commit(session: Session, table: int, action: str | None) -> None:
     if action in ("DROP", "DELETE ROWS"):
-        from pgrepl.statements.temporary import drop_on_commit, empty_on_commit
-
         (drop_on_commit if action == "DROP" else empty_on_commit)(session, table)
 
 
 def _store_bound(session: Session, table: int, parent: Relation, spec: PartitionBoundSpec) -> None:
-    from pgrepl.rows.requirements import DefaultPartition
     from pgrepl.statements.table.bounds import check_bound, store_bound, transform_bound
-    from pgrepl.writing.rewrite.phase3 import require
 
     if parent.kind != "p":
         raise PgError("42P17", f'"{parent.name}" is not partitioned')
@@ -170,13 +167,9 @@ def _complete(session: Session, table: int, clauses: Clauses) -> None:
 
         set_not_null(session, table, clauses.set_not_null)
     if clauses.indexes:
-        from pgrepl.statements.index.define import define_index
-
         for spec in clauses.indexes:
             define_index(session, table, spec)
     if clauses.likes:
-        from pgrepl.statements.table.like import expand_like
-
         for like in clauses.likes:
             expand_like(session, table, like)
     if clauses.foreign_keys:
@@ -189,6 +182,4 @@ def _complete(session: Session, table: int, clauses: Clauses) -> None:
         for sequence in clauses.sequences:
             own_sequence(session, sequence, relation(session, table))
     for comment in clauses.comments:
-        from pgrepl.statements.table.like import comment_column
-
         comment_column(session, table, comment)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pgrepl.catalog.acl import check_relation_owner
-from pgrepl.catalog.constraint import constraints_of
-from pgrepl.catalog.relation import Attribute, Relation
-from pgrepl.catalog.session import Session
-from pgrepl.errors import PgError
-from pgrepl.expr import stored, typefacts
-from pgrepl.expr.attmap import mapped
-from pgrepl.expr.defaults import defaults_of
+from pgrepl.catalog.facts.acl import check_relation_owner
+from pgrepl.catalog.facts.relation import Attribute, Relation
+from pgrepl.catalog.facts.relation_parts import constraints_of
+from pgrepl.catalog.session.session import Session
+from pgrepl.expr import stored
+from pgrepl.expr.analyse import lookup
+from pgrepl.expr.analyse.casts import collation_name
+from pgrepl.expr.catalog_trees import defaults_of, mapped
 from pgrepl.expr.tree import Expr
-from pgrepl.expr.typenames import collation_name
+from pgrepl.ground.errors import PgError
 from pgrepl.statements.table.columns import (
     MAX_COLUMNS,
     NewColumn,
@@ -176,8 +176,8 @@ class Merger:
 
     def _same_type(self, what: str, one: NewColumn, two: NewColumn) -> None:
         if (one.type, one.typmod) != (two.type, two.typmod):
-            first = typefacts.type_text(self.session, one.type, one.typmod)
-            second = typefacts.type_text(self.session, two.type, two.typmod)
+            first = lookup.type_text(self.session, one.type, one.typmod)
+            second = lookup.type_text(self.session, two.type, two.typmod)
             raise PgError("42804", f"{what} has a type conflict", detail=f"{first} versus {second}")
 
     def _add_options(self, option: NewColumn) -> None:

@@ -1,16 +1,16 @@
 """Storage parameters: `WITH (fillfactor = 70)`, `ALTER TABLE … SET (…)`, of tables, indexes, views and columns.
 
 pgrepl keeps them as PostgreSQL does (reloptions: a list of `name=value`) and shows them; autovacuum reads its own. The
-namespace `iceberg`, which PostgreSQL lacks, has how the table looks to readers of Iceberg (iceberg/options.py).
+namespace `iceberg`, which PostgreSQL lacks, has how the table looks to readers of Iceberg (iceberg/tables.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pgrepl.errors import PgError
-from pgrepl.frozen import frozen
-from pgrepl.sql.def_elem import get_boolean, get_string
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.sql.location import get_boolean, get_string
 from pgrepl.sql.nodes import DefElem
 from pgrepl.types.numbers import parse_bool
 

@@ -1,32 +1,56 @@
-"""ALTER TYPE and ALTER DOMAIN … RENAME TO, OWNER TO, SET SCHEMA and RENAME CONSTRAINT."""
+"""ALTER TYPE and ALTER DOMAIN … RENAME TO, OWNER TO, SET SCHEMA and RENAME CONSTRAINT.
+
+DROP TYPE and DROP DOMAIN.
+
+CREATE TYPE … AS (…): a composite type is a relation without rows, and its row type (DefineCompositeType).
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import tables
-from pgrepl.catalog.acl import ObjectKind, check_privilege
-from pgrepl.catalog.aclchange import with_new_owner
-from pgrepl.catalog.classes import PG_TYPE, ObjectAddress
-from pgrepl.catalog.namespace import schema_for_creation, schema_name, schema_row
-from pgrepl.catalog.roles import check_can_set_role, is_superuser, resolve_role
-from pgrepl.catalog.row_types import rowtype_relation
-from pgrepl.catalog.store import one, update
-from pgrepl.catalog.user_types import is_type_name_taken, type_display_name, type_row
-from pgrepl.errors import PgError
-from pgrepl.expr.typefacts import multirange_range, type_text
+from pgrepl.catalog.facts.acl import ObjectKind, check_privilege, is_owner
+from pgrepl.catalog.facts.depend import Dependency, record_dependency
+from pgrepl.catalog.facts.namespace import schema_for_creation, schema_name, schema_or_none, schema_row
+from pgrepl.catalog.facts.objects import describe_object
+from pgrepl.catalog.facts.privileges import with_new_owner
+from pgrepl.catalog.facts.relation import relation
+from pgrepl.catalog.facts.roles import check_can_set_role, is_superuser, resolve_role
+from pgrepl.catalog.facts.user_types import is_type_name_taken, rowtype_relation, type_display_name, type_row
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.store import one, update
+from pgrepl.catalog.store.system import BOOTSTRAP_SUPERUSER, PG_CLASS, PG_TYPE, ObjectAddress
+from pgrepl.expr.analyse.casts import type_name_text, type_of_name_or_none
+from pgrepl.expr.analyse.lookup import multirange_range, type_text
+from pgrepl.ground.errors import PgError
 from pgrepl.query.result import Result
-from pgrepl.sql.nodes import AlterObjectSchemaStmt, AlterOwnerStmt, ObjectType, RangeVar, RenameStmt
+from pgrepl.sql.nodes import (
+    AlterObjectSchemaStmt,
+    AlterOwnerStmt,
+    CompositeTypeStmt,
+    DropTypeStmt,
+    ObjectType,
+    RangeVar,
+    RenameStmt,
+    TypeName,
+)
 from pgrepl.sql.tags import command_tag
-from pgrepl.statements.in_schema import check_may_move, depend_on_schema
-from pgrepl.statements.type.create import array_type_name, check_name_is_free
-from pgrepl.statements.type.domain_constraints import domain_constraint
-from pgrepl.statements.type.names import check_type_owner, domain_of_parts, type_of_parts
-from pgrepl.types.builtin import element_type
-from pgrepl.types.row_arrays import RowArray
+from pgrepl.statements.deletion import check_may_move, depend_on_schema, drop_objects
+from pgrepl.statements.table.columns import NewColumn, finish, refuse_duplicates, set_type
+from pgrepl.statements.table.heap import (
+    array_type_name,
+    check_name_is_free,
+    create_relation,
+    insert_type,
+    namespace_of_new,
+)
+from pgrepl.statements.type.domain import check_type_owner, domain_constraint, domain_of_parts, type_of_parts
+from pgrepl.types.builtin import element_type, type_by_oid
+from pgrepl.types.user_types import RowArray
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 
 def _parts(name: RangeVar | None) -> tuple[str, ...]:
@@ -155,3 +179,82 @@ def _move(session: Session, row: tables.pg_type, namespace: int) -> None:
     if row.typarray:
         name = array_type_name(session, namespace, row.typname)
         update(session, tables.pg_type, {"oid": row.typarray}, typnamespace=namespace, typname=name)
+
+
+# --- drop -------------------------------------------------------------------------------------------------------------
+
+
+def drop_types(stmt: DropTypeStmt, session: Session) -> Result:
+    """As RemoveObjects does for types and domains."""
+    refused: list[PgError] = []
+    doomed = [oid for name in stmt.types if (oid := _found(session, stmt, name, refused))]
+    if refused:
+        raise refused[0]
+    addresses = list(dict.fromkeys(ObjectAddress(PG_TYPE, int(oid)) for oid in doomed))
+    drop_objects(session, addresses, cascade=stmt.cascade)
+    return Result(f"DROP {stmt.kind.value.upper()}")
+
+
+def _found(session: Session, stmt: DropTypeStmt, name: TypeName, refused: list[PgError]) -> int:
+    """`refused` takes the error of a type that another object requires, which comes after those of all names."""
+    if stmt.missing_ok and len(name.names) > 1 and schema_or_none(session, name.names[-2]) is None:
+        session.notice("NOTICE", f'schema "{name.names[-2]}" does not exist, skipping')
+        return 0
+    oid = type_of_name_or_none(session, name)
+    if oid is None:
+        if not stmt.missing_ok:
+            raise PgError("42704", f'type "{type_name_text(name)}" does not exist')
+        session.notice("NOTICE", f'type "{type_name_text(name)}" does not exist, skipping')
+        return 0
+    kind = type_by_oid(oid)
+    if stmt.kind is ObjectType.DOMAIN and (kind is None or kind.typtype != "d"):
+        raise PgError("42809", f'"{type_name_text(name)}" is not a domain')
+    row = type_row(session, oid)
+    if row is not None:
+        owner, namespace = row.typowner, row.typnamespace
+    else:
+        row_type = element_type(oid) if isinstance(oid, RowArray) else oid
+        table = rowtype_relation(session, row_type)
+        text = type_text(session, oid)
+        if row_type != oid:
+            refused.append(_required(text, f"type {type_text(session, row_type)}"))
+        elif table is not None and not table.is_system:
+            refused.append(_required(text, describe_object(session, ObjectAddress(PG_CLASS, table.oid))))
+        owner = BOOTSTRAP_SUPERUSER if table is None else table.owner
+        namespace = 0 if table is None else table.namespace
+    schema = schema_row(session, namespace)
+    if not is_owner(session, owner) and (schema is None or not is_owner(session, schema.nspowner)):
+        raise PgError("42501", f"must be owner of type {type_text(session, oid)}")
+    return oid
+
+
+def _required(text: str, whole: str) -> PgError:
+    return PgError(
+        "2BP01", f"cannot drop type {text} because {whole} requires it", hint=f"You can drop {whole} instead."
+    )
+
+
+# --- composite --------------------------------------------------------------------------------------------------------
+
+
+def create_composite_type(stmt: CompositeTypeStmt, session: Session) -> Result:
+    name = stmt.relation.name
+    namespace = namespace_of_new(session, stmt.relation)
+    check_name_is_free(session, namespace, name)
+    columns = []
+    for definition in stmt.columns:
+        column = NewColumn(definition.name)
+        assert definition.type_name is not None
+        try:
+            set_type(session, column, definition.type_name, definition.collation)
+        except PgError as error:
+            error.report = replace(error.report, position=None)  # the statement's text is not known there
+            raise
+        columns.append(column)
+    refuse_duplicates(columns)
+    finish(session, columns)
+    oid = create_relation(session, name, namespace, "c", columns)
+    row_type = relation(session, oid).type
+    insert_type(session, namespace, name, oid=row_type, typtype="c", typrelid=oid)
+    record_dependency(session, ObjectAddress(PG_CLASS, oid), ObjectAddress(PG_TYPE, row_type), Dependency.INTERNAL)
+    return Result("CREATE TYPE")

@@ -1,40 +1,201 @@
-"""CREATE DOMAIN and ALTER DOMAIN (typecmds.c)."""
+"""Look-up of types that a statement names, and who may change them.
+
+The columns that use a type, which a change of the type would have to rewrite.
+
+The columns of a domain's type, whose values a new constraint must hold for (get_rels_with_domain).
+
+The constraints of a domain in pg_constraint.
+
+CREATE DOMAIN and ALTER DOMAIN (typecmds.c).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import tables
-from pgrepl.catalog.classes import PG_CONSTRAINT, PG_NAMESPACE, PG_TYPE, ObjectAddress
-from pgrepl.catalog.depend import Dependency, forget_dependencies, record_dependency
-from pgrepl.catalog.store import one, update
-from pgrepl.catalog.user_types import check_usage, type_display_name, type_row
-from pgrepl.errors import PgError, unsupported
+from pgrepl.catalog.facts.acl import is_owner
+from pgrepl.catalog.facts.depend import Dependency, dependents_of, forget_dependencies, record_dependency
+from pgrepl.catalog.facts.relation import relation
+from pgrepl.catalog.facts.user_types import check_usage, type_display_name, type_row
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.store import insert, new_oid, one, update
+from pgrepl.catalog.store.system import PG_CLASS, PG_CONSTRAINT, PG_NAMESPACE, PG_TYPE, ObjectAddress
 from pgrepl.expr import stored
-from pgrepl.expr.analyze import transform
-from pgrepl.expr.collate import assign_collations
-from pgrepl.expr.kinds import ExprKind
-from pgrepl.expr.scope import Scope
-from pgrepl.expr.tree import Const, Expr
-from pgrepl.expr.typefacts import is_row_of_table
-from pgrepl.expr.typenames import column_collation, type_name_text, type_of_name
+from pgrepl.expr.analyse.analyze import transform
+from pgrepl.expr.analyse.casts import column_collation, type_name_text, type_of_name
+from pgrepl.expr.analyse.coerce import coerce_to_boolean
+from pgrepl.expr.analyse.collate import assign_collations
+from pgrepl.expr.analyse.kinds import ExprKind
+from pgrepl.expr.analyse.lookup import is_row_of_table, type_text
+from pgrepl.expr.analyse.scope import Scope
+from pgrepl.expr.evaluate.compiler import domain_value
+from pgrepl.expr.tree import CoerceToDomainValue, Const, Expr
+from pgrepl.expr.walk import rewrite
+from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.query.result import Result
+from pgrepl.rows.requirements import DomainHolds, column
 from pgrepl.sql import nodes
-from pgrepl.sql.nodes import AlterDomainKind, AlterDomainStmt, Constraint, ConstrType, CreateDomainStmt
+from pgrepl.sql.nodes import AlterDomainKind, AlterDomainStmt, Constraint, ConstrType, CreateDomainStmt, TypeName
 from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.dependencies import record_expressions, record_types
-from pgrepl.statements.table.defaults import coerce_default
-from pgrepl.statements.type.create import check_name_is_free, insert_type, namespace_of_new
-from pgrepl.statements.type.domain_columns import check_columns
-from pgrepl.statements.type.domain_constraints import add_check, add_not_null, cooked_check
-from pgrepl.statements.type.names import domain_of_parts
+from pgrepl.statements.table.heap import check_name_is_free, coerce_default, insert_type, namespace_of_new
+from pgrepl.statements.table.names import choose_constraint_name
 from pgrepl.types.builtin import type_by_oid
-from pgrepl.types.row_arrays import RowArray
+from pgrepl.types.user_types import RowArray
+from pgrepl.writing.phase3 import require
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
+
+
+def type_of_parts(session: Session, parts: Sequence[str]) -> int:
+    """The type of a qualified name."""
+    return type_of_name(session, TypeName(tuple(parts)))[0]
+
+
+def domain_of_parts(session: Session, parts: Sequence[str]) -> tables.pg_type:
+    """The domain of a qualified name, which the role must own (checkDomainOwner)."""
+    oid = type_of_parts(session, parts)
+    return _own_domain(session, oid, type_text(session, oid))
+
+
+def domain_as_written(session: Session, name: TypeName) -> tables.pg_type:
+    """The domain that a statement about any object names, such as COMMENT (get_object_address_type)."""
+    return _own_domain(session, type_of_name(session, replace(name, location=-1))[0], f'"{type_name_text(name)}"')
+
+
+def _own_domain(session: Session, oid: int, text: str) -> tables.pg_type:
+    row = type_row(session, oid)
+    if row is None or row.typtype != "d":
+        raise PgError("42809", f"{text} is not a domain")
+    check_type_owner(session, row)
+    return row
+
+
+def check_type_owner(session: Session, row: tables.pg_type) -> None:
+    if not is_owner(session, row.typowner):
+        raise PgError("42501", f"must be owner of type {type_display_name(session, row)}")
+
+
+# --- users ------------------------------------------------------------------------------------------------------------
+
+
+def refuse_users(session: Session, typoid: int, name: str) -> None:
+    """No column of a table may be of the type, or of an array or row type that contains it
+    (find_composite_type_dependencies)."""
+    for row in dependents_of(session, ObjectAddress(PG_TYPE, typoid)):
+        if row.classid == PG_TYPE:
+            refuse_users(session, row.objid, name)
+        elif row.classid == PG_CLASS and row.objsubid > 0:
+            found = relation(session, row.objid)
+            if found.kind in "rmp":
+                attribute = found.attributes[row.objsubid - 1].name
+                message = f'cannot alter type "{name}" because column "{found.name}.{attribute}" uses it'
+                raise PgError("0A000", message)
+            if found.type:
+                refuse_users(session, found.type, name)
+
+
+# --- domain columns ---------------------------------------------------------------------------------------------------
+
+
+def check_columns(session: Session, domain: tables.pg_type, condition: Expr | None) -> None:
+    """Raise PostgreSQL's error unless the condition over VALUE holds for all values in columns of the domain and of
+    domains over it; None: NOT NULL."""
+    found: dict[int, set[int]] = {}
+    for relid, attnum in _columns(session, domain):
+        found.setdefault(relid, set()).add(attnum)
+    for relid, attnums in found.items():
+        rel = relation(session, relid)
+        require(session, DomainHolds(relid, tuple([(n, _about(condition, column(rel, n))) for n in sorted(attnums)])))
+
+
+def _about(condition: Expr | None, var: Expr) -> Expr | None:
+    return None if condition is None else rewrite(condition, partial(_instead_of_value, var))
+
+
+def _instead_of_value(var: Expr, node: Expr) -> Expr | None:
+    return var if isinstance(node, CoerceToDomainValue) else None
+
+
+def _columns(session: Session, domain: tables.pg_type) -> Iterator[tuple[int, int]]:
+    name = type_display_name(session, domain)
+    for row in dependents_of(session, ObjectAddress(PG_TYPE, domain.oid)):
+        if row.classid == PG_TYPE:
+            other = type_row(session, row.objid)
+            if other is not None and other.typtype == "d":
+                yield from _columns(session, other)
+            else:
+                refuse_users(session, row.objid, name)
+        elif row.classid == PG_CLASS and row.objsubid > 0:
+            found = relation(session, row.objid)
+            if found.type:
+                refuse_users(session, found.type, name)
+            if found.kind in "rm":
+                yield row.objid, row.objsubid
+
+
+# --- domain constraints -----------------------------------------------------------------------------------------------
+
+
+def add_check(session: Session, domain: tables.pg_type, constraint: Constraint) -> Expr:
+    """As domainAddCheckConstraint; returns the analysed condition over VALUE."""
+    name = _name(session, domain, constraint.name, "check")
+    base = session.type_of(domain.typbasetype)
+    scope = Scope(session, domain_value=domain_value(base, domain.typtypmod, domain.typcollation))
+    assert constraint.expr is not None
+    raw = transform(scope, constraint.expr, ExprKind.DOMAIN_CHECK)
+    expr: Expr = assign_collations(coerce_to_boolean(scope, raw, "CHECK"))
+    oid = _store(session, domain, name, "c", stored.to_json(expr), valid=not constraint.skip_validation)
+    record_expressions(session, ObjectAddress(PG_CONSTRAINT, oid), [expr])
+    return expr
+
+
+def add_not_null(session: Session, domain: tables.pg_type, name: str | None) -> None:
+    """As domainAddNotNullConstraint."""
+    _store(session, domain, _name(session, domain, name, "not_null"), "n", None)
+
+
+def cooked_check(session: Session, row: tables.pg_constraint) -> Expr:
+    expr: Expr = stored.from_json(row.conbin, session)
+    return expr
+
+
+def domain_constraint(session: Session, domain: tables.pg_type, name: str) -> tables.pg_constraint:
+    """As get_domain_constraint_oid."""
+    row = one(session, tables.pg_constraint, contypid=domain.oid, conname=name)
+    if row is None:
+        shown = type_display_name(session, domain)
+        raise PgError("42704", f'constraint "{name}" for domain {shown} does not exist')
+    return row
+
+
+def _name(session: Session, domain: tables.pg_type, name: str | None, label: str) -> str:
+    if name is None:
+        return choose_constraint_name(session, domain.typname, None, label, domain.typnamespace)
+    if one(session, tables.pg_constraint, contypid=domain.oid, conname=name) is not None:
+        raise PgError("42710", f'constraint "{name}" for domain "{domain.typname}" already exists')
+    return name
+
+
+def _store(session: Session, domain: tables.pg_type, name: str, kind: str, expr: object, *, valid: bool = True) -> int:
+    oid = new_oid(session)
+    insert(
+        session, tables.pg_constraint, datid=session.database_oid, oid=oid, conname=name,
+        connamespace=domain.typnamespace, contype=kind, condeferrable=False, condeferred=False, convalidated=valid,
+        conrelid=0, contypid=domain.oid, conindid=0, conparentid=0, confrelid=0, confupdtype=" ", confdeltype=" ",
+        confmatchtype=" ", conislocal=True, coninhcount=0, connoinherit=False, conkey=None, confkey=None,
+        confdelsetcols=None, conbin=expr,
+    )  # fmt: skip
+    record_dependency(session, ObjectAddress(PG_CONSTRAINT, oid), ObjectAddress(PG_TYPE, domain.oid), Dependency.AUTO)
+    return oid
+
+
+# --- domain -----------------------------------------------------------------------------------------------------------
+
 
 _ALTER = Result("ALTER DOMAIN")
 _REFUSED = {

@@ -1,22 +1,43 @@
-"""CREATE TYPE … AS ENUM, and ALTER TYPE … ADD VALUE and RENAME VALUE (pg_enum.c)."""
+"""CREATE TYPE … AS ENUM, and ALTER TYPE … ADD VALUE and RENAME VALUE (pg_enum.c).
+
+CREATE TYPE … AS RANGE, with its multirange type (DefineRange).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from struct import pack, unpack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog import tables
-from pgrepl.catalog.store import insert, insert_many, new_oid, update
-from pgrepl.catalog.user_types import labels_of, type_row
-from pgrepl.errors import PgError
+from pgrepl.catalog.facts.acl import check_execute
+from pgrepl.catalog.facts.depend import Dependency, record_dependency
+from pgrepl.catalog.facts.namespace import schema_for_creation
+from pgrepl.catalog.facts.routines import INTERNAL_LANGUAGE, is_user_routine, routine_row
+from pgrepl.catalog.facts.user_types import is_type_name_taken, labels_of, type_row
+from pgrepl.catalog.store import store, tables
+from pgrepl.catalog.store.store import insert, insert_many, new_oid, update
+from pgrepl.catalog.store.system import BOOTSTRAP_SUPERUSER, PG_NAMESPACE, PG_PROC, PG_TYPE, ObjectAddress
+from pgrepl.catalog.store.tables import pg_proc, pg_range
+from pgrepl.expr.analyse import lookup
+from pgrepl.expr.analyse.calls import procs_named
+from pgrepl.expr.analyse.casts import comparing_collation, type_name_text, type_of_name
+from pgrepl.expr.analyse.lookup import type_text
+from pgrepl.expr.analyse.scope import Scope
+from pgrepl.expr.analyse.sorting import BTREE, default_opclass
+from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.query.result import Result
-from pgrepl.sql.nodes import AlterEnumStmt, CreateEnumStmt
-from pgrepl.statements.type.create import check_name_is_free, insert_type, namespace_of_new
-from pgrepl.statements.type.names import check_type_owner, type_of_parts
+from pgrepl.sql.location import conflicting, get_qualified_name, get_type_name
+from pgrepl.sql.nodes import AlterEnumStmt, CreateEnumStmt, CreateRangeStmt, DefElem
+from pgrepl.statements.dependencies import record_collations, record_functions, record_types
+from pgrepl.statements.index.attributes import index_access_method, resolve_opclass
+from pgrepl.statements.table.heap import check_name_is_free, insert_type, namespace_of_new
+from pgrepl.statements.type.domain import check_type_owner, type_of_parts
+from pgrepl.types import builtin, oids
+from pgrepl.types.builtin import type_by_oid
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 
 def create_enum(stmt: CreateEnumStmt, session: Session) -> Result:
@@ -53,8 +74,6 @@ def alter_enum(stmt: AlterEnumStmt, session: Session) -> Result:
     oid = type_of_parts(session, stmt.name)
     row = type_row(session, oid)
     if row is None or row.typtype != "e":
-        from pgrepl.expr.typefacts import type_text
-
         raise PgError("42809", f"{type_text(session, oid)} is not an enum")
     check_type_owner(session, row)
     if stmt.old_label is None:
@@ -123,3 +142,184 @@ def _rename(session: Session, enum: tables.pg_type, old: str, new: str) -> None:
     if any(label.enumlabel == new for label in labels):
         raise PgError("42710", f'enum label "{new}" already exists')
     update(session, tables.pg_enum, {"oid": found.oid}, enumlabel=new)
+
+
+# --- range ------------------------------------------------------------------------------------------------------------
+
+
+_READERS = {
+    "subtype": get_type_name, "subtype_opclass": get_qualified_name, "collation": get_qualified_name,
+    "canonical": get_qualified_name, "subtype_diff": get_qualified_name, "multirange_type_name": get_qualified_name,
+}  # fmt: skip
+_MOST_BYTES = 63  # of a name
+
+
+def create_range(stmt: CreateRangeStmt, session: Session) -> Result:
+    name = stmt.name.name
+    namespace = namespace_of_new(session, stmt.name)
+    check_name_is_free(session, namespace, name)
+    given = _read(stmt.options)
+    if "subtype" not in given:
+        raise PgError("42601", 'type attribute "subtype" is required')
+    subtype = type_of_name(session, replace(given["subtype"], location=-1))[0]
+    if lookup.is_row_of_table(subtype):
+        raise unsupported(f"a range over the row type {type_name_text(given['subtype'])}")
+    kind = type_by_oid(subtype)
+    if kind is not None and kind.typtype == "p":
+        raise PgError("42804", f"range subtype cannot be {lookup.type_text(session, subtype)}")
+    opclass = _opclass(session, given.get("subtype_opclass"), subtype)
+    collation = _collation(session, given.get("collation"), subtype)
+    if "canonical" in given:
+        raise PgError(
+            "42P17",
+            "cannot specify a canonical function without a pre-created shell type",
+            hint="Create the type as a shell type, then create its canonicalization function, then do a full CREATE"
+            " TYPE.",
+        )
+    difference = _difference(session, given["subtype_diff"], subtype) if "subtype_diff" in given else 0
+    multirange = _multirange_name(session, given.get("multirange_type_name"), namespace, name)
+    _store(session, (namespace, name), multirange, subtype, opclass, collation, difference)
+    return Result("CREATE TYPE")
+
+
+def _read(options: tuple[DefElem, ...]) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    for option in options:
+        if option.name not in _READERS:
+            raise PgError("42601", f'type attribute "{option.name}" not recognized')
+        if option.name in given:
+            conflicting(option)
+        given[option.name] = _READERS[option.name](option)
+    return given
+
+
+def _opclass(session: Session, name: tuple[str, ...] | None, subtype: int) -> int:
+    """As findRangeSubOpclass does. Classes that order otherwise than the type does are refused."""
+    usual = default_opclass(subtype, BTREE)
+    if name is None:
+        if usual is None:
+            raise PgError(
+                "42704",
+                f"data type {lookup.type_text(session, subtype)} has no default operator class for access method"
+                ' "btree"',
+                hint="You must specify an operator class for the range type or define a default operator class for the"
+                " subtype.",
+            )
+        return usual.oid
+    found = resolve_opclass(session, name, subtype, index_access_method("btree"))
+    known = builtin.opclass_by_oid(found)
+    if known is not None and (usual is None or found != usual.oid) and not known.name.endswith("_pattern_ops"):
+        raise unsupported(f"a range with the operator class {known.name}")
+    return found
+
+
+def _collation(session: Session, name: tuple[str, ...] | None, subtype: int) -> int:
+    own = lookup.collation(subtype)
+    if name is None:
+        return own
+    found = comparing_collation(session, name)
+    if not own:
+        raise PgError("42809", "range collation specified but subtype does not support collation")
+    return found
+
+
+def _difference(session: Session, name: tuple[str, ...], subtype: int) -> int:
+    """As findRangeSubtypeDiffFunction does. Only GiST indexes would call it."""
+    procs = procs_named(Scope(session), name)
+    found = next((p for p in procs if p.argtypes == (subtype, subtype) and p.kind != "p"), None)
+    text = lookup.type_text(session, subtype)
+    shown = f"{'.'.join(name)}({text}, {text})"
+    if found is None:
+        raise PgError("42883", f"function {shown} does not exist")
+    if found.rettype != oids.FLOAT8:
+        raise PgError("42P17", f"range subtype diff function {shown} must return type double precision")
+    if found.volatile != "i":
+        raise PgError("42P17", f"range subtype diff function {shown} must be immutable")
+    if is_user_routine(found.oid):
+        row = routine_row(session, found.oid)
+        assert row is not None
+        check_execute(session, row)
+    return found.oid
+
+
+def _multirange_name(session: Session, name: tuple[str, ...] | None, namespace: int, of: str) -> tuple[int, str]:
+    """The schema and name of the multirange type, given or made from the range's (makeMultirangeTypeName)."""
+    if name is not None:
+        schema, bare = lookup.split_name(session, name)
+        found = schema_for_creation(session, schema)
+        check_name_is_free(session, found, bare)
+        return found, bare
+    before, word, after = of.partition("range")
+    made = f"{before}multirange{after}" if word else f"{_cut(of, 'multirange')}_multirange"
+    made = made.encode()[:_MOST_BYTES].decode(errors="ignore")
+    if is_type_name_taken(session, namespace, made):
+        raise PgError(
+            "42710",
+            f'type "{made}" already exists',
+            detail=f'Failed while creating a multirange type for type "{of}".',
+            hint='You can manually specify a multirange type name using the "multirange_type_name" attribute.',
+        )
+    return namespace, made
+
+
+def _cut(name: str, suffix: str) -> str:
+    return name.encode()[: _MOST_BYTES - 1 - len(suffix)].decode(errors="ignore")
+
+
+def _store(
+    session: Session,
+    name: tuple[int, str],
+    multirange_name: tuple[int, str],
+    subtype: int,
+    opclass: int,
+    collation: int,
+    difference: int,
+) -> None:
+    oid, multirange = store.new_oid(session), store.new_oid(session)
+    cast = store.new_oid(session)
+    store.insert(
+        session, pg_range, rngtypid=oid, rngsubtype=int(subtype), rngmultitypid=multirange, rngcollation=int(collation),
+        rngsubopc=opclass, rngcanonical=0, rngsubdiff=difference, rngcast=cast, rngcastfunc=0,
+    )  # fmt: skip
+    insert_type(session, *name, oid=oid, typtype="r")
+    insert_type(session, *multirange_name, oid=multirange, typtype="m")
+    self = ObjectAddress(PG_TYPE, oid)
+    record_types(session, self, [subtype])
+    record_collations(session, self, [collation])
+    record_functions(session, self, [difference])
+    record_dependency(session, ObjectAddress(PG_TYPE, multirange), self, Dependency.INTERNAL)
+    array = lookup.array_over(session.type_of(oid))
+    _constructor(session, name, oid, (subtype, subtype), "range_constructor2")
+    _constructor(session, name, oid, (subtype, subtype, oids.TEXT), "range_constructor3")
+    _constructor(session, multirange_name, multirange, (), "multirange_constructor0", strict=True)
+    one = _constructor(session, multirange_name, multirange, (oid,), "multirange_constructor1", strict=True)
+    store.update(session, pg_range, {"rngtypid": oid}, rngcastfunc=one)
+    _constructor(session, multirange_name, multirange, (array,), "multirange_constructor2", strict=True, variadic=oid)
+
+
+def _constructor(
+    session: Session,
+    name: tuple[int, str],
+    result: int,
+    types: Sequence[int],
+    source: str,
+    *,
+    strict: bool = False,
+    variadic: int = 0,
+) -> int:
+    """As makeRangeConstructors and makeMultirangeConstructors do: functions that go with the type."""
+    namespace, bare = name
+    oid = store.new_oid(session)
+    store.insert(
+        session, pg_proc, datid=session.database_oid, oid=oid, proname=bare, pronamespace=namespace,
+        proowner=BOOTSTRAP_SUPERUSER, prolang=INTERNAL_LANGUAGE, procost=1.0, prorows=0.0, provariadic=variadic,
+        prokind="f", prosecdef=False, proleakproof=False, proisstrict=strict, proretset=False, provolatile="i",
+        proparallel="s", pronargs=len(types), prorettype=result, proargtypes=list(map(int, types)),
+        proallargtypes=list(map(int, types)) if variadic else None, proargmodes=["v"] if variadic else None,
+        proargnames=None, proargdefaults=None, prosrc=source, prosqlbody=None, proconfig=None, proacl=None,
+    )  # fmt: skip
+    self = ObjectAddress(PG_PROC, oid)
+    record_dependency(session, self, ObjectAddress(PG_NAMESPACE, namespace))
+    record_types(session, self, [result, *types])
+    record_dependency(session, self, ObjectAddress(PG_TYPE, result), Dependency.INTERNAL)
+    return oid

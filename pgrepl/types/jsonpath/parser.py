@@ -5,11 +5,20 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NoReturn
 
-from pgrepl.errors import PgError
-from pgrepl.types.depth import stack_depth_exceeded
-from pgrepl.types.errors import invalid_text
-from pgrepl.types.jsonpath.items import COMPARISONS, LAST_LEVEL, Item, Path, chained, parts, steps
-from pgrepl.types.jsonpath.scanner import KEYWORDS, JsonPathScanner, fail
+from pgrepl.ground.errors import PgError
+from pgrepl.types.input_checks import invalid_text, stack_depth_exceeded
+from pgrepl.types.jsonpath.scanner import (
+    COMPARISONS,
+    KEYWORDS,
+    LAST_LEVEL,
+    Item,
+    JsonPathScanner,
+    Path,
+    chained,
+    fail,
+    parts,
+    steps,
+)
 from pgrepl.types.numbers import read_int4
 from pgrepl.types.numeric import read_numeric
 from pgrepl.types.regex.matching import compile_regex

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from pgrepl.interrupts import check_for_interrupts
+from pgrepl.ground.interrupts import check_for_interrupts
+from pgrepl.types.regex.charsets import Node
 from pgrepl.types.regex.parser import CAPTURES, REFERS, SubRegex
-from pgrepl.types.regex.syntax import Node
 
 Span = tuple[int, int]
 NOWHERE = (-1, -1)

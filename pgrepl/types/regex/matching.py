@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TypeAlias
 
-from pgrepl.types.regex.dfa import Dfa, Facts
+from pgrepl.types.regex.automata import Alphabet, Dfa, Facts
+from pgrepl.types.regex.charsets import Node, reverse
 from pgrepl.types.regex.dissect import NOWHERE, Dissection, Span
 from pgrepl.types.regex.native import native
-from pgrepl.types.regex.nfa import Alphabet
 from pgrepl.types.regex.parser import SubRegex, parse
 from pgrepl.types.regex.scanner import TOO_COMPLEX, invalid
-from pgrepl.types.regex.syntax import Node, reverse
 
 _TRIES = 16  # beginnings that are tried one by one before all of a text are computed
 

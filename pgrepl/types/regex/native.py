@@ -11,11 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from pgrepl.frozen import frozen
+from pgrepl.ground.frozen import frozen
 from pgrepl.types.regex import charsets
-from pgrepl.types.regex.charsets import CharSet
+from pgrepl.types.regex.charsets import Alternatives, Chars, CharSet, Neighbour, Node, Repeat, Sequence
 from pgrepl.types.regex.parser import MIXED, SHORTER, Pattern, SubRegex
-from pgrepl.types.regex.syntax import Alternatives, Chars, Neighbour, Node, Repeat, Sequence
 
 _MOST_WAYS = 200_000  # ways that may be tried in one text
 _MOST_NODES = 200

@@ -9,7 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pgrepl.types.regex import charsets
-from pgrepl.types.regex.charsets import CharSet
+from pgrepl.types.regex.charsets import (
+    EMPTY,
+    Alternatives,
+    Chars,
+    CharSet,
+    Lookaround,
+    Neighbour,
+    Node,
+    Repeat,
+    sequence,
+    without_constraints,
+)
+from pgrepl.types.regex.charsets import Look as LookNode
 from pgrepl.types.regex.scanner import (
     BAD_BOUND,
     BAD_OPERAND,
@@ -20,18 +32,6 @@ from pgrepl.types.regex.scanner import (
     RegexScanner,
     invalid,
 )
-from pgrepl.types.regex.syntax import (
-    EMPTY,
-    Alternatives,
-    Chars,
-    Lookaround,
-    Neighbour,
-    Node,
-    Repeat,
-    sequence,
-    without_constraints,
-)
-from pgrepl.types.regex.syntax import Look as LookNode
 
 MAX_BOUND = 255
 

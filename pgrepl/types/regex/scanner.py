@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.types.regex.charsets import CLASSES
 
 MAX_CHAR = 0x7FFFFFFE  # the largest code of an escape; codes that are no characters match nothing

@@ -6,23 +6,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from pgrepl import engine
-from pgrepl.catalog.inheritance import inheritors
-from pgrepl.catalog.lock_modes import RelationMode
-from pgrepl.catalog.transaction import DimensionsNeeded, require_writable
-from pgrepl.errors import Declined, PgError
+from pgrepl.catalog.facts.relation_parts import inheritors
+from pgrepl.catalog.locks.lock_table import RelationMode
+from pgrepl.catalog.session.transaction import DimensionsNeeded, require_writable
+from pgrepl.engine import choice as engine
+from pgrepl.ground.errors import Declined, PgError
 from pgrepl.query.result import Result
 from pgrepl.rows.locking import lock_tables, others_hold_locks
-from pgrepl.rows.trigger_data import TriggerEvent
-from pgrepl.rows.triggers import refuse_triggers
-from pgrepl.types.encodings import codec
-from pgrepl.writing.copy.copy_options import CopyOptions, copy_options
+from pgrepl.rows.triggers import TriggerEvent, refuse_triggers
+from pgrepl.types.input_checks import codec
+from pgrepl.writing.copy import load_spark
+from pgrepl.writing.copy.copy_options import CopyOptions, check_freeze, check_target, copy_options
 from pgrepl.writing.copy.endpoints import Incoming, check_place, incoming
-from pgrepl.writing.copy.relations import check_freeze, check_target
+from pgrepl.writing.copy.load_rows import load
+from pgrepl.writing.copy.source import BinarySource, TextSource
 from pgrepl.writing.copy.target import CopyTarget, find_target, one_by_one, with_options
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
     from pgrepl.sql.nodes import CopyStmt
     from pgrepl.writing.copy.source import RowSource
 
@@ -46,7 +47,7 @@ def copy_from(stmt: CopyStmt, session: Session) -> Result:
             try:
                 done = _finished(session, prepared, source)
             except DimensionsNeeded as needed:
-                from pgrepl.writing.rewrite.dimensions import check_unchanged, keep_as_text
+                from pgrepl.writing.rewrite import check_unchanged, keep_as_text
 
                 check_unchanged(session, needed, begun)
                 keep_as_text(session, needed)
@@ -100,14 +101,10 @@ def _parquet(session: Session, stmt: CopyStmt, name: str, shown: str | None = No
 
 
 def _binary(session: Session, data: Incoming) -> Opening:
-    from pgrepl.writing.copy.binary_source import BinarySource
-
     return lambda target, options: BinarySource(session, target, data)
 
 
 def _text(session: Session, stmt: CopyStmt, data: Incoming) -> Opening:
-    from pgrepl.writing.copy.source import TextSource
-
     from_client = stmt.filename is None
     return lambda target, options: TextSource(session, target, options, data, from_client=from_client)
 
@@ -127,8 +124,6 @@ def _finished(session: Session, prepared: _Prepared, opening: Opening) -> Result
         if count is None:
             choice = _choice(session, source, by_kernels=False)
     if count is None and choice.on_spark:
-        from pgrepl.writing.copy import load_spark
-
         try:
             count = load_spark.load(session, lambda: opening(*prepared.now()))
         except Declined as reason:
@@ -136,8 +131,6 @@ def _finished(session: Session, prepared: _Prepared, opening: Opening) -> Result
         else:
             engine.done(session, "COPY", engine.Engine.SPARK)
     if count is None:
-        from pgrepl.writing.copy.load_rows import load
-
         _take_locks(session, target)
         target, options = prepared.now()
         count = load(session, opening(target, options), one_by_one=one_by_one(target, options))

@@ -1,16 +1,33 @@
 """The options of COPY: allowed values and combinations, and defaults (ProcessCopyOptions).
 
 `FORMAT parquet` is pgrepl's own: such files know their columns and types, so hardly any other option fits it.
+
+The columns that COPY copies, and those that an option names.
+
+The relation that COPY names: finding it, and whether it is of a kind that can be copied.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
 
-from pgrepl.errors import PgError
-from pgrepl.frozen import frozen
-from pgrepl.sql.def_elem import conflicting, get_boolean, get_string
+from pgrepl.catalog.facts.relation import Attribute, Relation, find_relation
+from pgrepl.catalog.store.store import one
+from pgrepl.catalog.store.tables import pg_class
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.lake import sql
+from pgrepl.rows.triggers import TriggerEvent, has_instead_trigger
+from pgrepl.sql.location import conflicting, get_boolean, get_string
 from pgrepl.sql.nodes import AStar, DefElem
+from pgrepl.types.input_checks import encoding_name
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.sql.nodes import RangeVar
 
 Format = Literal["text", "csv", "binary", "parquet"]
 Header = Literal["false", "true", "match"]
@@ -109,8 +126,6 @@ def _columns(option: DefElem, is_from: bool) -> Names:
 
 
 def _encoding(option: DefElem, is_from: bool) -> str:
-    from pgrepl.types.encodings import encoding_name
-
     found = encoding_name(get_string(option))
     if found is None:
         raise PgError(
@@ -238,3 +253,106 @@ def _check_contained(mark: str, options: CopyOptions, name: str, sqlstate: str) 
         raise PgError(sqlstate, f"COPY delimiter character must not appear in the {name} specification")
     if options.csv and options.quote in mark:
         raise PgError(sqlstate, f"CSV quote character must not appear in the {name} specification")
+
+
+# --- columns ----------------------------------------------------------------------------------------------------------
+
+
+def copied_columns(found: Relation, names: Sequence[str]) -> list[Attribute]:
+    """The columns in the list, or all; generated ones are neither copied out nor in (CopyGetAttnums)."""
+    if not names:
+        return [a for a in found.columns if not a.generated]
+    _check(names, found, ())
+    by_name = {a.name: a for a in found.columns}
+    return [by_name[name] for name in names]
+
+
+def forced(option: str, names: Names, copied: Sequence[str], found: Relation | None) -> list[bool]:
+    """For each copied column, whether the option (FORCE_QUOTE and its like) names it."""
+    if names == "*":
+        return [True] * len(copied)
+    _check(names, found, copied)
+    for name in names:
+        if name not in copied:
+            raise PgError("42P10", f'{option} column "{name}" not referenced by COPY')
+    return [name in names for name in copied]
+
+
+def _check(names: Sequence[str], found: Relation | None, columns: Sequence[str]) -> None:
+    """Each name must be a column of the relation or one of `columns` (those of a query), and occur once."""
+    for number, name in enumerate(names):
+        attribute = found.attribute(name) if found is not None else None
+        if attribute is not None and attribute.generated:
+            raise PgError(
+                "42P10", f'column "{name}" is a generated column', detail="Generated columns cannot be used in COPY."
+            )
+        if attribute is None and name not in columns:
+            of_relation = f' of relation "{found.name}"' if found is not None else ""
+            raise PgError("42703", f'column "{name}"{of_relation} does not exist')
+        if name in names[:number]:
+            raise PgError("42701", f'column "{name}" specified more than once')
+
+
+# --- relations --------------------------------------------------------------------------------------------------------
+
+
+_WORDS = {"v": "view", "m": "materialized view", "f": "foreign table", "S": "sequence", "p": "partitioned table"}
+
+
+def open_relation(session: Session, name: RangeVar) -> Relation:
+    """As table_openrv: without a place in the text, and no index."""
+    found = find_relation(session, replace(name, location=-1))
+    if found.kind in ("i", "I"):
+        raise PgError(
+            "42809",
+            f'cannot open relation "{found.name}"',
+            detail="This operation is not supported for "
+            + ("indexes." if found.kind == "i" else "partitioned indexes."),
+        )
+    return found
+
+
+def check_source(found: Relation) -> None:
+    """COPY TO reads tables only."""
+    if found.kind == "r":
+        return
+    what = f'{_WORDS.get(found.kind, "non-table relation")} "{found.name}"'
+    hint = "Try the COPY (SELECT ...) TO variant." if found.kind in "vmfp" else None
+    raise PgError("42809", f"cannot copy from {what}", hint=hint)
+
+
+def check_target(session: Session, found: Relation) -> None:
+    """COPY FROM fills tables only; a partitioned one hands its rows on, as do INSTEAD OF triggers of a view."""
+    if found.kind in ("r", "p", "f"):
+        return
+    if found.kind == "v" and has_instead_trigger(session, found.oid, TriggerEvent.INSERT):
+        return
+    what = f'{_WORDS.get(found.kind, "non-table relation")} "{found.name}"'
+    hint = "To enable copying to a view, provide an INSTEAD OF INSERT trigger." if found.kind == "v" else None
+    raise PgError("42809", f"cannot copy to {what}", hint=hint)
+
+
+def check_freeze(session: Session, found: Relation) -> None:
+    """FREEZE is for tables that no other transaction can have seen yet."""
+    if found.kind == "p":
+        raise PgError("0A000", "cannot perform COPY FREEZE on a partitioned table")
+    if not _is_new(session, found):
+        raise PgError(
+            "55000",
+            "cannot perform COPY FREEZE because the table was not created or truncated in the current subtransaction",
+        )
+
+
+def _is_new(session: Session, found: Relation) -> bool:
+    """Whether this transaction created or truncated the table."""
+    first = session.transaction.numbering.first_snapshot
+    if first is None:
+        return False
+    link = session.link
+    row = one(session, pg_class, oid=found.oid)
+    assert row is not None
+    begun = link.execute(sql.TABLE_BEGUN, (row.table_id,))[0][0]
+    if begun is None or int(begun) >= first:
+        return True
+    noted = [json.loads(extra or "{}") for (extra,) in link.execute(sql.EXTRA_INFO_FROM, (first,))]
+    return any(found.oid in extra.get("truncate", {}).get("tables", ()) for extra in noted)

@@ -6,20 +6,20 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pgrepl import engine
-from pgrepl.ahead import ahead
-from pgrepl.catalog.relation import Relation
-from pgrepl.catalog.row_types import row_type
-from pgrepl.errors import Declined, PgError
-from pgrepl.expr import folding
-from pgrepl.expr.analyze import analyze_query
-from pgrepl.expr.context import Context
-from pgrepl.expr.rewrite import expand_views
+from pgrepl.catalog.facts.relation import Relation
+from pgrepl.catalog.facts.user_types import row_type
+from pgrepl.engine import choice as engine
+from pgrepl.expr.analyse.analyze import analyze_query
+from pgrepl.expr.analyse.lookup import base_and_typmod
+from pgrepl.expr.functions.registry import Context
+from pgrepl.expr.rewrite import folding
+from pgrepl.expr.rewrite.views import expand_views
 from pgrepl.expr.tree import Query
-from pgrepl.expr.typefacts import base_and_typmod
-from pgrepl.frozen import frozen
-from pgrepl.interrupts import check_for_interrupts
-from pgrepl.query import permissions
+from pgrepl.ground.errors import Declined, PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.ground.interrupts import check_for_interrupts
+from pgrepl.ground.threads import ahead
+from pgrepl.query import run
 from pgrepl.query.engine_choice import extent_of
 from pgrepl.query.result import Result
 from pgrepl.query.rowset import PassingRows, SparkRows, passing_rows
@@ -37,17 +37,22 @@ from pgrepl.sql.nodes import (
     Statement,
     UpdateStmt,
 )
-from pgrepl.types.encodings import text_to_bytes
+from pgrepl.types.input_checks import text_to_bytes
 from pgrepl.types.text import read_text
-from pgrepl.writing.copy.columns import copied_columns, forced
-from pgrepl.writing.copy.copy_options import CopyOptions, copy_options
+from pgrepl.writing.copy.copy_options import (
+    CopyOptions,
+    check_source,
+    copied_columns,
+    copy_options,
+    forced,
+    open_relation,
+)
 from pgrepl.writing.copy.endpoints import check_place, outgoing
-from pgrepl.writing.copy.relations import check_source, open_relation
-from pgrepl.writing.copy.writer import LineWriter
+from pgrepl.writing.copy.writer import LineWriter, parquet_columns, write_file, write_folder
 from pgrepl.writing.run import modify_rows
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 TextRow = Sequence["str | None"]
 
@@ -119,7 +124,7 @@ def _whole_columns(session: Session, source: CopyToSource) -> Iterator[list[Any]
 
 
 def _texts(session: Session, rows: TableColumns, wanted: Sequence[int], types: Sequence[int]) -> Iterator[list[Any]]:
-    from pgrepl.types.column_text import column_text
+    from pgrepl.types.lake.column_text import column_text
 
     style = session.text_style
     columns = list(zip(wanted, types, strict=True))
@@ -147,7 +152,7 @@ def _table(session: Session, stmt: CopyStmt) -> CopyToSource:
     columns = copied_columns(found, stmt.columns)
     targets = tuple(ResTarget(ColumnRef((column.name,))) for column in columns)
     query = analyze_query(session, SelectStmt(targets, from_=(RangeVar(found.name, found.schema, inh=False),)))
-    permissions.check_named(session, query, session.role)
+    run.check_named(session, query, session.role)
     check_source(found)
     return _of_query(query, tuple(column.name for column in columns), found)
 
@@ -162,8 +167,8 @@ def _query(session: Session, stmt: Statement) -> CopyToSource:
             raise PgError("0A000", "COPY (SELECT INTO) is not supported")
         query = analyze_query(session, stmt)
         folding.check(session, query)
-        permissions.check(session, query)
-        permissions.check_functions(session, query)
+        run.check(session, query)
+        run.check_functions(session, query)
         return _of_query(query, tuple(column.name for column in query.columns))
     if not isinstance(stmt, InsertStmt | UpdateStmt | DeleteStmt | MergeStmt) or not stmt.returning:
         raise PgError("0A000", "COPY query must have a RETURNING clause")
@@ -190,7 +195,7 @@ def _batches(session: Session, source: CopyToSource) -> Iterator[Sequence[TextRo
 def _binary(session: Session, stmt: CopyStmt, source: CopyToSource) -> int:
     """Write a file of binary rows; returns their number. A client gets the header with what follows it, as
     PostgreSQL's row buffer sends it."""
-    from pgrepl.writing.copy.binary_file import HEADER, TRAILER, row_writer
+    from pgrepl.writing.copy.reader import HEADER, TRAILER, row_writer
 
     count, head = 0, HEADER
     with outgoing(session, stmt, binary=True, columns=len(source.names)) as place:
@@ -209,8 +214,6 @@ def _binary(session: Session, stmt: CopyStmt, source: CopyToSource) -> int:
 
 def _parquet(session: Session, stmt: CopyStmt, source: CopyToSource) -> int:
     """Write a Parquet file or a folder of them; returns the number of rows."""
-    from pgrepl.writing.copy.parquet_writer import parquet_columns, write_file, write_folder
-
     columns = parquet_columns(source.names, source.types, partial(row_type, session))
     name = stmt.filename
     if name is not None and not stmt.program and name.endswith("/"):

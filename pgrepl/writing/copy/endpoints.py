@@ -1,4 +1,6 @@
-"""The ends of COPY's data: files, programs and the client, and the roles that may use them.
+"""Programs that COPY and the shell run: the reason for a failure.
+
+The ends of COPY's data: files, programs and the client, and the roles that may use them.
 
 The errors are those of BeginCopyFrom and BeginCopyTo. "The server" is this process: its working folder is where a
 relative name of COPY FROM begins.
@@ -6,8 +8,10 @@ relative name of COPY FROM begins.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import tempfile
@@ -16,16 +20,35 @@ from contextlib import contextmanager, suppress
 from io import BytesIO
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from pgrepl.errors import PgError
-from pgrepl.types.lake_arrays import content
-from pgrepl.writing.copy.programs import program_failed
+from pgrepl.catalog.facts.roles import has_privs_of_role, role_by_name
+from pgrepl.ground.errors import PgError
+from pgrepl.types.lake.arrays import content
 
 if TYPE_CHECKING:
     from io import BufferedReader
 
-    from pgrepl.catalog.client import CopyClient, CopySink
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.context import CopyClient, CopySink
+    from pgrepl.catalog.session.session import Session
     from pgrepl.sql.nodes import CopyStmt
+
+
+def exit_reason(status: int) -> str:
+    """As wait_result_to_str: why a shell command did not end with 0; a signal is negative."""
+    if status == 126:
+        return "command not executable"
+    if status == 127:
+        return "command not found"
+    if status > 0:
+        return f"child process exited with exit code {status}"
+    return f"child process was terminated by signal {-status}: {signal.strsignal(-status)}"
+
+
+def program_failed(command: str, status: int) -> PgError:
+    return PgError("38000", f'program "{command}" failed', detail=exit_reason(status))
+
+
+# --- endpoints --------------------------------------------------------------------------------------------------------
+
 
 PIECE = 1 << 20  # bytes read at a time
 _IN_MEMORY = 16 << 20  # of what a client or program sends; more goes to a temporary file
@@ -55,8 +78,6 @@ def check_place(session: Session, stmt: CopyStmt) -> None:
 
 
 def _may(session: Session, role: str) -> bool:
-    from pgrepl.catalog.roles import has_privs_of_role, role_by_name
-
     return has_privs_of_role(session, session.role, int(role_by_name(session, role).oid))
 
 
@@ -68,8 +89,6 @@ def client(session: Session, direction: str) -> CopyClient:
 
 def file_error(action: str, error: OSError, *, hint: str | None = None) -> PgError:
     """An error with the SQLSTATE that errcode_for_file_access gives."""
-    import errno
-
     sqlstates = {
         errno.EPERM: "42501", errno.EACCES: "42501", errno.EROFS: "42501", errno.ENOENT: "58P01",
         errno.EEXIST: "58P02", errno.ENOTDIR: "42809", errno.EISDIR: "42809", errno.ENOTEMPTY: "42809",

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.writing.copy.copy_options import CopyOptions
 
 

@@ -9,11 +9,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pgrepl import interrupts
-from pgrepl.engine import Choice
-from pgrepl.errors import Declined, PgError
+from pgrepl.engine import spark
+from pgrepl.engine.choice import Choice
+from pgrepl.engine.copy_rows import KernelColumn
+from pgrepl.engine.run_kernels import KernelTarget, WrongRow, copy
+from pgrepl.ground import interrupts
+from pgrepl.ground.errors import Declined, PgError
 from pgrepl.rows.changes import ModifyKind
-from pgrepl.rows.checks_columns import check_program, columns_of, default_column
+from pgrepl.rows.checks_columns import check_program, columns_of, default_column, keys_differ, whole_keys
 from pgrepl.rows.checks_spark import SparkChanges, check_fits
 from pgrepl.rows.checks_table import table_rules
 from pgrepl.rows.foreign_key import keys_of
@@ -22,9 +25,8 @@ from pgrepl.rows.unique import unique_indexes
 from pgrepl.writing.copy import load_spark
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.relation import Attribute
-    from pgrepl.catalog.session import Session
-    from pgrepl.lake.kernels.copy import KernelTarget
+    from pgrepl.catalog.facts.relation import Attribute
+    from pgrepl.catalog.session.session import Session
     from pgrepl.lake.table import LakeColumn
     from pgrepl.writing.copy.source import RowSource
     from pgrepl.writing.copy.target import CopyTarget
@@ -36,10 +38,6 @@ def load(session: Session, open_source: Callable[[], RowSource], choice: Choice)
 
 
 def _stage(session: Session, source: RowSource, *, on_spark: bool) -> SparkChanges:
-    from pgrepl.lake import spark
-    from pgrepl.lake.kernels.copy import WrongRow, copy
-    from pgrepl.rows.unique_columns import keys_differ
-
     target = source.target
     rel = target.relation
     if rel.kind != "r" or keys_of(session, rel.oid):
@@ -67,10 +65,6 @@ def _stage(session: Session, source: RowSource, *, on_spark: bool) -> SparkChang
 
 
 def _target(session: Session, target: CopyTarget, staged: StagedRows, longest: dict[int, int | None]) -> KernelTarget:
-    from pgrepl.lake.kernels.copy import KernelTarget
-    from pgrepl.lake.kernels.row_maker import KernelColumn
-    from pgrepl.rows.unique_columns import whole_keys
-
     rel = target.relation
     rules = table_rules(session, rel)
     places = {attnum: place for place, attnum in enumerate(longest, 1)}

@@ -12,19 +12,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.rows.changes import ModifiedRow, ModifyKind
 from pgrepl.rows.checks import prepare
 from pgrepl.rows.foreign import fire_triggers
-from pgrepl.rows.instead import fire_instead
-from pgrepl.rows.trigger_data import TriggerEvent
-from pgrepl.rows.trigger_events import before_statement
-from pgrepl.rows.triggers import inserts_one_by_one
+from pgrepl.rows.trigger_events import before_statement, fire_instead
+from pgrepl.rows.triggers import TriggerEvent, inserts_one_by_one
 from pgrepl.rows.write import write_changes
 from pgrepl.writing.copy.reader import is_placed, placed
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
     from pgrepl.writing.copy.source import RowSource
 
 # When PostgreSQL empties its buffer of rows (MAX_BUFFERED_TUPLES, MAX_BUFFERED_BYTES)

@@ -1,24 +1,204 @@
-"""The Parquet files that COPY FROM names: one, all in a folder, or those that a pattern matches; and their columns.
+"""The PostgreSQL types of a Parquet file's columns, and how each engine reads them.
+
+Every type that DuckLake knows is one of PostgreSQL's; nested values other than lists of scalars are jsonb. For columns
+of composite types, and of arrays whose elements a file has as text, they are texts that the type's input function
+reads.
+
+The Parquet files that COPY FROM names: one, all in a folder, or those that a pattern matches; and their columns.
 
 Files whose columns are the same are read together. A path with a scheme (`s3://…`) is looked up in that store.
 """
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.errors import PgError
-from pgrepl.frozen import frozen
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.ground.threads import ThreadPool
 from pgrepl.lake import storage
-from pgrepl.thread_pool import ThreadPool
+from pgrepl.types import oids
+from pgrepl.types.builtin import base_type, element_type, type_by_oid
+from pgrepl.types.input_checks import invalid_bytes
+from pgrepl.types.lake.arrays import Form
+from pgrepl.types.lake.foreign import Field
+from pgrepl.types.lake.nested_words import nested_texts
+from pgrepl.types.lake.structs import read_form
+from pgrepl.types.text import write_text
 from pgrepl.writing.copy.endpoints import file_error
-from pgrepl.writing.copy.parquet_types import CopyFileColumn, file_column
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     import pyarrow.parquet as pq
+
+    from pgrepl.types.lake.foreign import Nested
+    from pgrepl.types.lake.nested_words import RowTypes
+
+
+@frozen
+class CopyFileColumn:
+    """A column of a file. Spark reads it with the type `spark` (empty: not at all), and the SQL `made` turns that value
+    into one of the type `shipped`."""
+
+    name: str
+    lake: str  # DuckLake's type
+    fields: tuple[Nested, ...] = ()
+    spark: str = ""
+    made: str = "{0}"
+    shipped: int = 0
+    json: bool = False  # it is JSON in text
+    target: int = 0  # the type whose input function reads the texts of its lists and structs; 0: they are none
+
+    @property
+    def typmod(self) -> int:
+        return -1 if self.target else self.form.typmod
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether its values are texts, or have some in them."""
+        return self.lake in ("varchar", "json", "list", "map", "struct")
+
+    @property
+    def form(self) -> Form:
+        return read_form(self.lake, self.fields)
+
+
+def file_column(path: str, file: pq.ParquetFile, number: int) -> CopyFileColumn:
+    field = file.schema_arrow.field(number)
+    int96 = _is_int96(file, field.name)
+    found = _lake_type("timestamptz" if int96 else field.type)
+    if found is None:
+        raise PgError(
+            "0A000", f'column "{field.name}" of file "{path}" is of type {field.type}, which is not supported'
+        )
+    lake, fields = found
+    form = read_form(lake, fields)
+    spark, made, shipped = form.spark, "{0}", form.typoid
+    if str(field.type) == "null":
+        spark, made = "", "CAST(NULL AS STRING)"
+    elif not int96 and str(field.type).startswith("timestamp[ns"):
+        # Spark reads nanoseconds as whole numbers or not at all
+        spark = "BIGINT"
+        made = f"CAST(timestamp_micros(({{0}} - pmod({{0}}, 1000)) div 1000) AS {form.spark})"
+    nested = form.typoid == oids.JSONB and lake != "json"
+    if nested:
+        made, shipped = "to_json({0}, map('ignoreNullFields', 'false'))", oids.TEXT
+    return CopyFileColumn(field.name, lake, fields, spark, made, shipped, nested)
+
+
+def as_type(column: CopyFileColumn, typoid: int, row_types: RowTypes) -> CopyFileColumn:
+    """The column for a column of the table: sixteen bytes are a uuid where one is wanted."""
+    if _by_text(column.lake, column.fields, typoid, row_types):
+        return replace(column, shipped=oids.TEXT, json=False, target=typoid)
+    if typoid != oids.UUID or column.lake != "blob":
+        return column
+    form = read_form("uuid")
+    return CopyFileColumn(column.name, "uuid", (), form.spark, "{0}", form.typoid)
+
+
+def _by_text(lake: str, fields: tuple[Nested, ...], typoid: int, row_types: RowTypes) -> bool:
+    typoid = base_type(typoid)
+    if lake == "struct":
+        return row_types(typoid) is not None
+    element = element_type(typoid)
+    if lake != "list" or not element:
+        return False
+    inside, kind = fields[0], type_by_oid(element)
+    if inside.type == "varchar":
+        return kind is None or kind.category != "S" or element == oids.CHAR
+    return (inside.type == "blob" and element == oids.UUID) or _by_text(inside.type, inside.fields, element, row_types)
+
+
+def values(column: CopyFileColumn, array: pa.Array, row_types: RowTypes) -> list[Any]:
+    """A column of a file as Python values."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if column.target:
+        return list(nested_texts(array, column.target, row_types, lambda inside, to: _texts(inside, to, row_types)))
+    if pa.types.is_dictionary(array.type):
+        array = array.cast(array.type.value_type)
+    if pa.types.is_timestamp(array.type) and array.type.unit == "ns":
+        array = pc.floor_temporal(array, unit="microsecond").cast(pa.timestamp("us", array.type.tz))
+    try:
+        return column.form.from_array(array)
+    except UnicodeDecodeError as problem:
+        raise invalid_bytes(problem.object, problem.start) from None
+
+
+def _texts(array: pa.Array, typoid: int, row_types: RowTypes) -> list[str | None]:
+    lake, fields = _lake_type(array.type) or ("varchar", ())  # `file_column` has refused what is none
+    column = as_type(CopyFileColumn("", lake, fields), typoid, row_types)
+    form = column.form
+    return [None if value is None else write_text(value, form.typoid) for value in values(column, array, row_types)]
+
+
+def _is_int96(file: pq.ParquetFile, name: str) -> bool:
+    """Spark's and Hive's old form of timestamps, which are in UTC."""
+    for number in range(len(file.schema)):
+        column = file.schema.column(number)
+        if column.path == name:
+            return bool(column.physical_type == "INT96")
+    return False
+
+
+_NAMES = {
+    "bool": "boolean", "int8": "int8", "int16": "int16", "int32": "int32", "int64": "int64", "uint8": "uint8",
+    "uint16": "uint16", "uint32": "uint32", "uint64": "uint64", "float": "float32", "double": "float64",
+    "string": "varchar", "large_string": "varchar", "string_view": "varchar", "binary": "blob",
+    "large_binary": "blob", "binary_view": "blob", "date32[day]": "date", "date64[ms]": "date",
+    "time32[s]": "time", "time32[ms]": "time", "time64[us]": "time", "null": "varchar",
+    "timestamptz": "timestamptz",
+}  # fmt: skip
+_TIMESTAMPS = {"s": "timestamp_s", "ms": "timestamp_ms", "us": "timestamp", "ns": "timestamp"}
+
+
+def _lake_type(kind: pa.DataType | str) -> tuple[str, tuple[Nested, ...]] | None:
+    """DuckLake's name of an Arrow type, None if it has none."""
+    import pyarrow as pa
+
+    if str(kind) in _NAMES:
+        return _NAMES[str(kind)], ()
+    assert not isinstance(kind, str)
+    if isinstance(kind, pa.BaseExtensionType):
+        name = {"arrow.uuid": "uuid", "arrow.json": "json"}.get(kind.extension_name)
+        return (name, ()) if name is not None else _lake_type(kind.storage_type)
+    if pa.types.is_dictionary(kind):
+        return _lake_type(kind.value_type)
+    if pa.types.is_fixed_size_binary(kind):
+        return "blob", ()
+    if pa.types.is_decimal(kind):
+        return (f"decimal({kind.precision},{kind.scale})", ()) if 0 <= kind.scale <= kind.precision <= 38 else None
+    if pa.types.is_timestamp(kind):
+        return (_TIMESTAMPS[kind.unit] if kind.tz is None else "timestamptz"), ()
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return _nested("list", [kind.value_field])
+    if pa.types.is_map(kind):
+        return _nested("map", [kind.key_field, kind.item_field])
+    if pa.types.is_struct(kind):
+        return _nested("struct", [kind.field(n) for n in range(kind.num_fields)])
+    return None
+
+
+def _nested(lake: str, fields: list[Any]) -> tuple[str, tuple[Nested, ...]] | None:
+    inner = []
+    for field in fields:
+        # where there are only NULLs, Parquet has them as whole numbers
+        found = ("int32", ()) if str(field.type) == "null" else _lake_type(field.type)
+        if found is None:
+            return None
+        inner.append(Field(field.name, *found))
+    return lake, tuple(inner)
+
+
+# --- parquet files ----------------------------------------------------------------------------------------------------
+
 
 _AT_A_TIME = 8
 _PATTERN = re.compile(r"[*?\[]")
@@ -106,8 +286,6 @@ def _local(name: str) -> list[str]:
                 "You may want a client-side facility such as psql's \\copy."
             )
             raise file_error(f'could not open file "{name}" for reading', error, hint=hint) from error
-    import glob
-
     found: list[str] = []
     for path in sorted(glob.glob(name, recursive=True)):
         found += sorted(_in_folder(path)) if os.path.isdir(path) else [os.path.abspath(path)]
@@ -124,8 +302,6 @@ def _in_folder(folder: str) -> Iterator[str]:
 
 
 def _remote(name: str) -> list[str]:
-    from fnmatch import fnmatchcase
-
     from pyarrow import fs
 
     system, inside = storage.file_system(name)

@@ -11,39 +11,39 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from pgrepl.catalog.relation import Attribute
-from pgrepl.catalog.row_types import row_type
-from pgrepl.errors import Declined, PgError
-from pgrepl.expr.casts import Context as CastContext
-from pgrepl.expr.coerce import IMPLICIT_CAST, coerce_to_target
-from pgrepl.expr.context import Context
-from pgrepl.expr.evaluate import compile
-from pgrepl.expr.scope import Scope
-from pgrepl.expr.spark.sql import raised
+from pgrepl.catalog.facts.relation import Attribute
+from pgrepl.catalog.facts.user_types import row_type
+from pgrepl.expr.analyse.casts import Context as CastContext
+from pgrepl.expr.analyse.coerce import IMPLICIT_CAST, coerce_to_target
+from pgrepl.expr.analyse.scope import Scope
+from pgrepl.expr.evaluate.evaluate import compile
+from pgrepl.expr.exchange.sql import raised
+from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Column, Expr, Query, Var
-from pgrepl.lake.files import Extent
-from pgrepl.query.outside import OutsideRows
+from pgrepl.ground.errors import Declined, PgError
+from pgrepl.lake.read.files import Extent
+from pgrepl.lake.table import lake_table
+from pgrepl.query.shape import OutsideRows
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray
 from pgrepl.types.builtin import type_by_oid
-from pgrepl.types.encoding import nul
+from pgrepl.types.input_checks import nul
 from pgrepl.types.names import format_type
-from pgrepl.writing.copy.file_query import file_query
-from pgrepl.writing.copy.parquet_files import ParquetGroup, opened, total_rows
-from pgrepl.writing.copy.parquet_types import CopyFileColumn, as_type, values
+from pgrepl.writing.copy.parquet_files import CopyFileColumn, ParquetGroup, as_type, opened, total_rows, values
 from pgrepl.writing.copy.reader import placed
 from pgrepl.writing.copy.source import Row, RowSource
 from pgrepl.writing.copy.target import CopyTarget
+from pgrepl.writing.copy.text_columns import file_query
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from pgrepl.catalog.session import Session
-    from pgrepl.lake.kernels.copy import ForeignSource
-    from pgrepl.lake.kernels.part import PartRows
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.engine.run_kernels import ForeignSource
+    from pgrepl.lake.read.part import PartRows
     from pgrepl.lake.table import LakeTable
-    from pgrepl.types.lake_foreign import Nested
+    from pgrepl.types.lake.foreign import Nested
 
 _BATCH = 16384  # rows read at a time
 
@@ -78,9 +78,8 @@ class ParquetSource(RowSource):
 
     @contextmanager
     def kernel_source(self) -> Iterator[tuple[ForeignSource, dict[int, int | None]]]:
-        from pgrepl.lake.kernels.copy import ForeignSource
-        from pgrepl.lake.kernels.part import ForeignRows
-        from pgrepl.lake.table import lake_table
+        from pgrepl.engine.run_kernels import ForeignSource
+        from pgrepl.lake.read.part import ForeignRows
 
         if self.target.where is not None or self._shown is not None or len(self._parts) > 1:
             raise Declined("its WHERE condition, or files that differ")
@@ -254,10 +253,10 @@ class _FileRows(OutsideRows):
         from pyspark.sql import functions as F
         from pyspark.sql.types import LongType, StructField, StructType
 
-        from pgrepl.lake import spark
-        from pgrepl.lake.object_store_cache import readable
-        from pgrepl.lake.scan import spark_path
-        from pgrepl.lake.spark_types import spark_type
+        from pgrepl.engine import spark
+        from pgrepl.engine.object_store_cache import readable
+        from pgrepl.engine.scan_spark import spark_path
+        from pgrepl.engine.spark_types import spark_type
 
         session = spark.session()
         wanted = [(number, self._part.columns[number - 1]) for number in numbers]

@@ -2,6 +2,8 @@
 
 A source of text reads lines, one of Parquet files reads rows; both give whole rows of the table, with its defaults,
 that satisfy WHERE. `RowSource` is their interface.
+
+The rows of a binary file, as COPY FROM reads them.
 """
 
 from __future__ import annotations
@@ -11,27 +13,33 @@ import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.errors import Declined, PgError
-from pgrepl.expr.context import Context
-from pgrepl.expr.evaluate import compile
-from pgrepl.lake.files import Extent
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pgrepl.engine import spark_options
+from pgrepl.engine.run_kernels import ForeignSource
+from pgrepl.expr.evaluate.evaluate import compile
+from pgrepl.expr.functions.registry import Context
+from pgrepl.ground.errors import Declined, PgError
+from pgrepl.lake.read.files import Extent
+from pgrepl.lake.read.part import PORTION, ForeignRows
+from pgrepl.lake.table import lake_table
 from pgrepl.rows.checks_table import own
+from pgrepl.types.binary import check_function
 from pgrepl.types.builtin import base_type
-from pgrepl.types.encodings import text_to_bytes
+from pgrepl.types.input_checks import text_to_bytes
 from pgrepl.writing.copy.copy_options import CopyOptions
-from pgrepl.writing.copy.encoding import decoded
-from pgrepl.writing.copy.reader import CopyReader, placed
+from pgrepl.writing.copy.fields import decoded
+from pgrepl.writing.copy.reader import BinaryFileReader, CopyReader, placed
 from pgrepl.writing.copy.target import CopyTarget, default_values
+from pgrepl.writing.copy.text_columns import is_plain, tables, tables_of_lines, typed_files
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
     from pgrepl.expr.tree import Query
-    from pgrepl.lake.kernels.copy import ForeignSource
-    from pgrepl.writing.copy.binary_file import BinaryFileReader
     from pgrepl.writing.copy.endpoints import Incoming
 
 Row = tuple[Any, ...]  # by attribute number
@@ -180,16 +188,12 @@ class TextSource(RowSource):
         return kernel_files(self.session, self.target, self._tables())
 
     def _tables(self) -> Iterator[pa.Table]:
-        from pgrepl.writing.copy.text_columns import is_plain, tables, tables_of_lines
-
         if is_plain(self.session, self.target, self.options):
             return tables(self.session, self.target, self.options, self.data)
         return tables_of_lines(self.session, self.target, self.anew()._reader.fields())
 
     @contextmanager
     def queries(self) -> Iterator[list[Query]]:
-        from pgrepl.writing.copy.typed_files import typed_files
-
         with typed_files(self.session, self.target, self.options, self.data) as query:
             yield [] if query is None else [query]
 
@@ -238,19 +242,12 @@ def kernel_files(
     session: Session, target: CopyTarget, portions: Iterator[pa.Table]
 ) -> Iterator[tuple[ForeignSource, dict[int, int | None]]]:
     """A temporary Parquet file of the portions for kernels over Arrow, as `RowSource.kernel_source` gives it."""
-    import pyarrow.parquet as pq
-
-    from pgrepl.lake import spill_folders
-    from pgrepl.lake.kernels.copy import ForeignSource
-    from pgrepl.lake.kernels.part import PORTION, ForeignRows
-    from pgrepl.lake.table import lake_table
-
     table = lake_table(session, target.relation.oid)
     columns = target.copy_columns()
     kept = [table.column(number) for number in target.attnums]
     if any(each.row is None and each.form.typoid != base_type(c.type) for each, c in zip(kept, columns, strict=True)):
         raise Declined("the type of a column")
-    folder = spill_folders.make(spill_folders.FILES)
+    folder = spark_options.make(spark_options.FILES)
     try:
         path = os.path.join(folder, "rows.parquet")
         groups: list[int] = []
@@ -272,3 +269,75 @@ def kernel_files(
         yield ForeignSource(table, tuple(target.attnums), tuple(found)), dict.fromkeys(target.attnums)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+# --- binary source ----------------------------------------------------------------------------------------------------
+
+
+_PORTION = 32768  # rows made to columns at a time
+_SAMPLE = 1000  # rows whose size tells how many there are
+
+
+class BinarySource(RowSource):
+    """Rows of fields in the binary format of their types."""
+
+    def __init__(self, session: Session, target: CopyTarget, data: Incoming) -> None:
+        super().__init__(session, target)
+        self.data = data
+        for column in target.relation.columns:
+            check_function(column.type, "input")
+        self._reader = BinaryFileReader(target.relation.name, target.copy_columns(), data, session.text_style)
+
+    def anew(self) -> BinarySource:
+        return BinarySource(self.session, self.target, self.data)
+
+    def extent(self, rows: int) -> Extent:
+        """The first rows tell the size of a row."""
+        size = sum(map(len, self.data.pieces()))
+        reader = BinaryFileReader(
+            self.target.relation.name, self.target.copy_columns(), self.data.pieces(), self.session.text_style
+        )
+        try:
+            count = sum(1 for _ in islice(reader.rows(), _SAMPLE))
+        except PgError:  # it is reported when the row is copied
+            count = reader.number
+        return Extent(count if count < _SAMPLE else size * count // max(reader.position, 1), size)
+
+    @property
+    def is_columnar(self) -> bool:
+        return self.target.where is None
+
+    def kernel_source(self) -> AbstractContextManager[tuple[ForeignSource, dict[int, int | None]]]:
+        return kernel_files(self.session, self.target, self.anew()._tables())
+
+    def _tables(self) -> Iterator[pa.Table]:
+        from pgrepl.engine.scan_spark import storage_array
+
+        table = lake_table(self.session, self.target.relation.oid)
+        columns = self.target.columns
+        forms, names = [table.column(a.num).form for a in columns], [a.name for a in columns]
+        rows = self._reader.rows()
+        while portion := list(islice(rows, _PORTION)):
+            arrays = [storage_array(f.to_array([row[n] for row in portion])) for n, f in enumerate(forms)]
+            yield pa.table(arrays, names=names)
+
+    @contextmanager
+    def queries(self) -> Iterator[list[Query]]:
+        yield []
+
+    def _read(self) -> Iterator[Row]:
+        return self._completed(self._reader)
+
+    @property
+    def number(self) -> int:
+        return self._reader.number
+
+    @property
+    def size(self) -> int:
+        return 0  # PostgreSQL does not count the bytes of binary rows (line_buf)
+
+    def place(self, number: int | None = None) -> str:
+        return self._reader.context(number)
+
+    def text_of(self, number: int) -> str:
+        return self._reader.context(number)

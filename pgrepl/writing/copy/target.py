@@ -9,26 +9,24 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog import acl
-from pgrepl.catalog.relation import Attribute, Relation
-from pgrepl.errors import PgError
-from pgrepl.expr.analyze import analyze_where
-from pgrepl.expr.collate import assign_collations
-from pgrepl.expr.context import Context
-from pgrepl.expr.defaults import column_default
-from pgrepl.expr.evaluate import compile
-from pgrepl.expr.kinds import ExprKind
-from pgrepl.expr.scope import scope_of_relation
+from pgrepl.catalog.facts import acl
+from pgrepl.catalog.facts.relation import Attribute, Relation
+from pgrepl.expr.analyse.analyze import analyze_where
+from pgrepl.expr.analyse.collate import assign_collations
+from pgrepl.expr.analyse.kinds import ExprKind
+from pgrepl.expr.analyse.scope import scope_of_relation
+from pgrepl.expr.catalog_trees import column_default
+from pgrepl.expr.evaluate.evaluate import compile
+from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Expr
 from pgrepl.expr.walk import functions_used, var_attnums, volatilities, walk
-from pgrepl.frozen import frozen
-from pgrepl.writing.copy.columns import copied_columns, forced
-from pgrepl.writing.copy.copy_options import CopyOptions
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.writing.copy.copy_options import CopyOptions, copied_columns, forced, open_relation
 from pgrepl.writing.copy.reader import CopyColumn
-from pgrepl.writing.copy.relations import open_relation
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
     from pgrepl.sql.nodes import CopyStmt
 
 _NEXTVAL = 1574

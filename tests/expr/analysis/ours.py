@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 
-from pgrepl.catalog.session import Session
-from pgrepl.errors import PgError, Report
+from pgrepl.catalog.session.session import Session
 from pgrepl.expr import stored
-from pgrepl.expr.analyze import analyze_query
-from pgrepl.expr.deparse import query_text
-from pgrepl.expr.printer import type_with_typmod
+from pgrepl.expr.analyse.analyze import analyze_query
+from pgrepl.expr.print.deparse import query_text
+from pgrepl.expr.print.printer import type_with_typmod
+from pgrepl.ground.errors import PgError, Report
 from pgrepl.sql.nodes import SelectStmt
 from pgrepl.sql.parser import parse
 from pgrepl.statements.run import run

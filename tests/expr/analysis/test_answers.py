@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.opening import open_catalog
-from pgrepl.catalog.session import Session
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store.opening import open_catalog
 from pgrepl.statements.run import run
 from tests.expr.analysis import ours
 from tests.expr.analysis.answers import SCHEMA, read

@@ -10,10 +10,10 @@ import pytest
 
 from pgrepl.expr.arrow.documents import hint
 from pgrepl.expr.arrow.program import program_of
-from pgrepl.expr.context import Context
-from pgrepl.expr.evaluate import compile
-from pgrepl.types.lake_arrays import plain_array
-from pgrepl.types.lake_forms import form
+from pgrepl.expr.evaluate.evaluate import compile
+from pgrepl.expr.functions.registry import Context
+from pgrepl.types.lake.arrays import plain_array
+from pgrepl.types.lake.forms import form
 from pgrepl.types.text import read_text
 from tests.expr.conftest import Place
 

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from pgrepl.expr.arrow.compiler import with_rows
 from pgrepl.expr.arrow.program import divided, program_of
-from pgrepl.expr.arrow.rows import with_rows
-from pgrepl.expr.context import Context
-from pgrepl.expr.evaluate import compile
-from pgrepl.types.lake_arrays import plain_array
-from pgrepl.types.lake_forms import form, is_row_type
-from pgrepl.types.lake_structs import file_form, kept_form
+from pgrepl.expr.evaluate.evaluate import compile
+from pgrepl.expr.functions.registry import Context
+from pgrepl.types.lake.arrays import plain_array
+from pgrepl.types.lake.forms import form, is_row_type
+from pgrepl.types.lake.structs import file_form, kept_form
 from pgrepl.types.text import read_text
 from tests.expr.conftest import Place
 

@@ -10,19 +10,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pgrepl.errors import PgError
 from pgrepl.expr import tree
 from pgrepl.expr.arrow.compiler import NotColumnar
 from pgrepl.expr.arrow.operations import columnar
 from pgrepl.expr.arrow.program import Program, any_is_true, divided, none_is_false, program_of, value_of
-from pgrepl.expr.context import Context
-from pgrepl.expr.evaluate import compile
+from pgrepl.expr.evaluate.evaluate import compile
+from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Expr
+from pgrepl.ground.errors import PgError
 from pgrepl.types import oids
 from pgrepl.types.builtin import operator, operators
-from pgrepl.types.dates import END_TIMESTAMP, INFINITY, MIN_TIMESTAMP
-from pgrepl.types.lake_arrays import plain_array, storage_type
-from pgrepl.types.lake_forms import form
+from pgrepl.types.lake.arrays import plain_array, storage_type
+from pgrepl.types.lake.forms import form
+from pgrepl.types.times.dates import END_TIMESTAMP, INFINITY, MIN_TIMESTAMP
 from tests.expr.conftest import Place
 from tests.expr.spark import expressions as made
 

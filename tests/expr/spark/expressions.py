@@ -10,22 +10,21 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from pgrepl.errors import PgError
 from pgrepl.expr import tree
-from pgrepl.expr.context import Context
-from pgrepl.expr.evaluate import compile
+from pgrepl.expr.evaluate.evaluate import compile
+from pgrepl.expr.exchange import Sql, Statement, to_sql
+from pgrepl.expr.exchange.arithmetic import NATIVE
 from pgrepl.expr.functions import own
-from pgrepl.expr.functions.registry import source_of
-from pgrepl.expr.spark import Sql, Statement, to_sql
-from pgrepl.expr.spark.functions import NATIVE
+from pgrepl.expr.functions.registry import Context, source_of
+from pgrepl.ground.errors import PgError
 from pgrepl.sql.nodes import BoolOp, BoolTestType, NullTestType
 from pgrepl.types import oids
 from pgrepl.types.arrays import array_of
 from pgrepl.types.builtin import Operator, Proc, array_type, casts, operator, operators, proc_by_oid, procs
-from pgrepl.types.dates import INFINITY
-from pgrepl.types.interval import INFINITE, MINUS_INFINITE, Interval
 from pgrepl.types.json import Jsonb
-from pgrepl.types.lake_forms import form
+from pgrepl.types.lake.forms import form
+from pgrepl.types.times.dates import INFINITY
+from pgrepl.types.times.interval import INFINITE, MINUS_INFINITE, Interval
 from tests.lake.spark_rows import HAS_TIME
 
 NAN, INF = math.nan, math.inf

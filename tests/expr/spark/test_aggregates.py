@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pgrepl.errors import PgError
+from pgrepl.engine.spark import pg_error
 from pgrepl.expr import tree
-from pgrepl.expr.context import Context
-from pgrepl.expr.evaluate import compile
+from pgrepl.expr.evaluate.evaluate import compile
+from pgrepl.expr.exchange import Statement, aggregate, over, to_form, window_function
+from pgrepl.expr.exchange.sql import calls_python
+from pgrepl.expr.exchange.worker import accumulate
 from pgrepl.expr.functions.aggregates import _MAKERS
-from pgrepl.expr.spark import Statement, aggregate, over, to_form, window_function
-from pgrepl.expr.spark.accumulate import accumulate
-from pgrepl.expr.spark.sql import calls_python
-from pgrepl.lake.spark import pg_error
+from pgrepl.expr.functions.registry import Context
+from pgrepl.ground.errors import PgError
 from pgrepl.types import oids
 from pgrepl.types.builtin import Proc, aggregates, array_type, operator, proc_by_oid
-from pgrepl.types.lake_forms import form
+from pgrepl.types.lake.forms import form
 from pgrepl.types.values import comparer
 from tests.expr.spark import expressions as made
 from tests.expr.spark.expressions import COLUMNS, VALUES, Fails, comparable

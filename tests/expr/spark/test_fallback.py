@@ -7,13 +7,13 @@ from uuid import UUID
 
 import pytest
 
+from pgrepl.engine.spark import pg_error
 from pgrepl.expr import tree
-from pgrepl.expr.context import Context
-from pgrepl.expr.spark import Statement, to_sql
-from pgrepl.lake.spark import pg_error
+from pgrepl.expr.exchange import Statement, to_sql
+from pgrepl.expr.functions.registry import Context
 from pgrepl.types import oids
 from pgrepl.types.builtin import array_type
-from pgrepl.types.lake_forms import form
+from pgrepl.types.lake.forms import form
 from tests.expr.spark.expressions import Fails, expected
 from tests.harness.dose import dose
 

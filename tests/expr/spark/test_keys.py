@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pgrepl.expr import tree
-from pgrepl.expr.spark import Statement, equal_key, over, sort_item
-from pgrepl.expr.spark.order_bytes import order_bytes
+from pgrepl.expr.exchange import Statement, equal_key, over, sort_item
+from pgrepl.expr.exchange.sql import order_bytes
 from pgrepl.types import oids
 from pgrepl.types.arrays import array_of
 from pgrepl.types.builtin import array_type, operator
-from pgrepl.types.lake_forms import form
+from pgrepl.types.lake.forms import form
 from pgrepl.types.text import read_text
 from pgrepl.types.values import comparer
 from tests.expr.spark import expressions as made

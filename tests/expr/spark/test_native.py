@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pgrepl.expr.context import Context
-from pgrepl.expr.spark import Statement, to_sql
-from pgrepl.expr.spark.sql import calls_python
+from pgrepl.engine.spark import pg_error
+from pgrepl.expr.exchange import Statement, to_sql
+from pgrepl.expr.exchange.sql import calls_python
+from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.walk import walk
-from pgrepl.lake.spark import pg_error
 from pgrepl.types import oids
 from pgrepl.types.style import TextStyle
 from tests.expr.spark import expressions as made

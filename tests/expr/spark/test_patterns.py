@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pgrepl.expr import tree
-from pgrepl.expr.context import Context
-from pgrepl.expr.evaluate import compile
-from pgrepl.expr.spark import Statement, to_sql
-from pgrepl.expr.spark.sql import calls_python
+from pgrepl.expr.evaluate.evaluate import compile
+from pgrepl.expr.exchange import Statement, to_sql
+from pgrepl.expr.exchange.sql import calls_python
+from pgrepl.expr.functions.registry import Context
 from pgrepl.types import oids
 from pgrepl.types.builtin import operator
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pgrepl.expr.context import Context
-from pgrepl.expr.spark import Statement
+from pgrepl.expr.exchange import Statement
+from pgrepl.expr.functions.registry import Context
 from pgrepl.types.style import TextStyle
 from tests.expr.spark import expressions as made
 from tests.lake.spark_rows import HAS_TIME

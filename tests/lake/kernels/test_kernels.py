@@ -13,19 +13,20 @@ from typing import Any
 
 import pytest
 
-from pgrepl.errors import Declined, PgError
+from pgrepl.engine import job
+from pgrepl.engine import on_spark as shipping
+from pgrepl.engine.copy_rows import CopyPart, KernelColumn, copy_rows
+from pgrepl.engine.run_kernels import KernelSource, KernelTarget, WrongRow, copy
+from pgrepl.engine.spark_errors import from_spark
+from pgrepl.engine.task import done, packed
 from pgrepl.expr import tree
 from pgrepl.expr.arrow.program import Program
-from pgrepl.lake import file_writer
-from pgrepl.lake.data_file import DataFile
-from pgrepl.lake.kernels import here, job, shipping
-from pgrepl.lake.kernels.copy import KernelSource, KernelTarget, WrongRow, copy
-from pgrepl.lake.kernels.copy_rows import CopyPart, copy_rows
-from pgrepl.lake.kernels.divide import divide, rows_of
-from pgrepl.lake.kernels.part import CatalogRows, FileRows, PartRows, PartWatch
-from pgrepl.lake.kernels.row_maker import KernelColumn
-from pgrepl.lake.kernels.task import done, packed
-from pgrepl.lake.spark_errors import from_spark
+from pgrepl.ground.errors import Declined, PgError
+from pgrepl.lake import threads
+from pgrepl.lake.read.data_file import DataFile
+from pgrepl.lake.read.extent import divide, rows_of
+from pgrepl.lake.read.part import CatalogRows, FileRows, PartRows, PartWatch
+from pgrepl.lake.write import file_writer
 from pgrepl.types import oids
 from pgrepl.types.builtin import operator
 from tests.lake.conftest import Lake
@@ -99,13 +100,13 @@ def test_a_task_that_is_done_twice_and_one_that_comes_late_leave_nothing(lake: L
     table = lake.table("t")
     with job.job_folder(table) as folder:
         wanted = part(lake, folder)
-        first, second = (copy_rows(wanted, here._Watch(None)) for _ in range(2))
+        first, second = (copy_rows(wanted, threads._Watch(None)) for _ in range(2))
         assert len(files(lake)) == 3
         taken = job.take(table, folder, second.files)
     assert first.files[0].name != second.files[0].name
     assert files(lake) == [taken[0].name]
     with pytest.raises(PgError, match="could not write file"):
-        copy_rows(wanted, here._Watch(None))
+        copy_rows(wanted, threads._Watch(None))
     assert files(lake) == [taken[0].name]
 
 
@@ -123,7 +124,7 @@ def test_a_part_that_nobody_waits_for_ends(lake: Lake) -> None:
             raise PgError("57P01", "terminating")
 
     with pytest.raises(PgError, match="terminating"):
-        here.play(lake.session, [1, 2, 3], kernel, check)
+        threads.play(lake.session, [1, 2, 3], kernel, check)
 
 
 @pytest.mark.slow
@@ -140,7 +141,7 @@ def test_an_executor_needs_numpy_and_pyarrow_alone(lake: Lake, tmp_path: Path) -
             "    def find_spec(self, name, path=None, target=None):\n"
             "        if name in ('sqlalchemy', 'click', 'lark', 'pyspark', 'pandas'): raise ModuleNotFoundError(name)\n"
             "sys.meta_path.insert(0, No())\n"
-            "from pgrepl.lake.kernels.task import done\n"
+            "from pgrepl.engine.task import done\n"
             "answer = pickle.loads(done(open('task', 'rb').read(), open('shared', 'rb').read()))\n"
             "import pgrepl; print('.zip' in pgrepl.__file__, answer[0], answer[1].files[0].record_count)\n"
         )
@@ -236,7 +237,7 @@ def test_row_groups_of_a_file_are_read_together(lake: Lake) -> None:
 def test_a_column_that_a_file_keeps_otherwise_is_not_for_the_kernel(lake: Lake, tmp_path: Path) -> None:
     import pyarrow as pa
 
-    from pgrepl.lake.kernels.part import in_form
+    from pgrepl.lake.read.part import in_form
 
     column = lake.table("s").column(1)
     assert in_form(pa.array([1, 2], pa.int8()), column).type == pa.int32()

@@ -8,9 +8,9 @@ import sys
 SCRIPT = """
 import sys
 import pyarrow
-from pgrepl.internals import pandas
-pandas.hide("pgrepl", "pyarrow")
-scope = {"__name__": "pgrepl.lake.task", "pyarrow": pyarrow}
+from pgrepl.internals import pyarrow as hidden
+hidden.hide("pgrepl", "pyarrow")
+scope = {"__name__": "pgrepl.engine.task", "pyarrow": pyarrow}
 exec("pyarrow.array([1]).to_numpy()", scope)
 print("pandas" in sys.modules)
 import pandas

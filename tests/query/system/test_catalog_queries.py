@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from pgrepl.expr.analyze import analyze_query
+from pgrepl.expr.analyse.analyze import analyze_query
 from pgrepl.query import rowset
-from pgrepl.query.local.join_order import usual_rows
+from pgrepl.query.local.join_plan import usual_rows
 from pgrepl.sql.parser import parse
 from tests.harness.played import Instance
 from tests.query.catalog_queries import queries, schema

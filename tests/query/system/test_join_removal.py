@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.expr.analyze import analyze_query
+from pgrepl.expr.analyse.analyze import analyze_query
 from pgrepl.query.local.pull_up import pulled_up
 from pgrepl.sql.nodes import SelectStmt
 from pgrepl.sql.parser import parse

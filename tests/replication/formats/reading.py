@@ -9,8 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pgrepl.replication.formats.blocks import events_in
-from pgrepl.replication.formats.event import BadRecord, ChangeEvent, ColumnTypes, EventBlock
+from pgrepl.replication.formats.event import BadRecord, ChangeEvent, ColumnTypes, EventBlock, events_in
 from pgrepl.replication.formats.registry import reader
 
 _FRACTION = re.compile(r"(?<=^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\.\d+")

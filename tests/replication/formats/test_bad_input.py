@@ -8,8 +8,8 @@ import json
 
 import pytest
 
-from pgrepl.errors import PgError
-from pgrepl.replication.formats.opening import decompressed
+from pgrepl.ground.errors import PgError
+from pgrepl.replication.formats.json_text import decompressed
 from pgrepl.replication.formats.registry import reader
 from pgrepl.replication.wire.messages import INSERT
 from tests.replication.formats.reading import FILE, changes

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from pgrepl.replication.formats.opening import open_file
+from pgrepl.replication.formats.json_text import open_file
 from pgrepl.replication.formats.registry import reader
 from pgrepl.replication.wire.messages import INSERT
 from tests.harness.dose import dose

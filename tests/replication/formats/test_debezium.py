@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.replication.formats.registry import reader
 from pgrepl.replication.wire.messages import DELETE, INSERT, TRUNCATE, UPDATE
 from pgrepl.types import oids

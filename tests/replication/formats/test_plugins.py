@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.replication.formats.event import BEGIN, COMMIT
 from pgrepl.replication.wire.messages import DELETE, INSERT, TRUNCATE, UPDATE
 from pgrepl.types import oids

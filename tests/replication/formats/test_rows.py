@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.replication.formats.event import BEGIN, COMMIT
-from pgrepl.replication.formats.opening import open_file
+from pgrepl.replication.formats.json_text import open_file
 from pgrepl.replication.formats.registry import FORMATS, reader
 from pgrepl.replication.wire.messages import DELETE, INSERT, UPDATE
 from pgrepl.types import oids

@@ -18,15 +18,14 @@ from typing import Any
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.relation import find_relation
-from pgrepl.catalog.transaction import reading
-from pgrepl.errors import PgError
+from pgrepl.catalog.facts.relation import find_relation
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.ground.errors import PgError
 from pgrepl.replication.decoding.change_writer import ChangeWriter
 from pgrepl.replication.formats.event import BEGIN, COMMIT, ChangeEvent
-from pgrepl.replication.formats.opening import open_file
-from pgrepl.replication.formats.registry import reader
+from pgrepl.replication.formats.json_text import open_file
+from pgrepl.replication.formats.registry import line_writer, reader
 from pgrepl.replication.formats.sinks import LineSink, ParquetSink, Sink
-from pgrepl.replication.formats.writers import line_writer
 from pgrepl.replication.formats.written import LineWriter, SourceFacts
 from pgrepl.replication.wire.messages import DELETE, INSERT, TRUNCATE, UPDATE, WireTransaction
 from pgrepl.replication.wire.text import WIRE_STYLE
@@ -156,7 +155,7 @@ class Written:
 
 
 def _one_by_one(blocks: Any) -> list[Any]:
-    from pgrepl.replication.formats.blocks import events_in
+    from pgrepl.replication.formats.event import events_in
 
     return [event for each in blocks for event in ([each] if isinstance(each, ChangeEvent) else events_in(each))]
 
@@ -280,7 +279,7 @@ def _broken_off(written: Written, monkeypatch: pytest.MonkeyPatch, slot: str | N
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("pgrepl.replication.publisher.lake.change_stream.LakeChangeStream.confirm", killed)
+        patch.setattr("pgrepl.replication.publisher.lake.publisher.LakeChangeStream.confirm", killed)
         with pytest.raises(KeyboardInterrupt):
             written.run(slot=slot)
 

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.types import oids
-from pgrepl.types.column_values import values_of
-from pgrepl.types.lake_forms import form
+from pgrepl.types.lake.column_values import values_of
+from pgrepl.types.lake.forms import form
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import write_text
-from pgrepl.writing.copy import blocks as module
-from pgrepl.writing.copy.blocks import Splitter, Unusual, blocks, header_end
+from pgrepl.writing.copy import text_columns as module
 from pgrepl.writing.copy.copy_options import CopyOptions
-from pgrepl.writing.copy.encoding import decoded
+from pgrepl.writing.copy.fields import decoded
 from pgrepl.writing.copy.reader import CopyColumn, CopyReader
+from pgrepl.writing.copy.text_columns import Splitter, Unusual, blocks, header_end
 
 TEXT = CopyOptions()
 CSV = CopyOptions("csv", delimiter=",", null="", quote='"', escape='"')

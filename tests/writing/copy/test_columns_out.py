@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pgrepl
-from pgrepl.errors import Declined
+from pgrepl.ground.errors import Declined
 from pgrepl.types import oids
-from pgrepl.types.column_text import column_text
-from pgrepl.types.dates import INFINITY
-from pgrepl.types.lake_arrays import content
-from pgrepl.types.lake_forms import form
+from pgrepl.types.lake.arrays import content
+from pgrepl.types.lake.column_text import column_text
+from pgrepl.types.lake.forms import form
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import read_text, write_text
+from pgrepl.types.times.dates import INFINITY
 from pgrepl.writing.copy import copy_to
 from pgrepl.writing.copy.copy_options import CopyOptions
 from pgrepl.writing.copy.writer import LineWriter

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.errors import PgError
-from pgrepl.types.encodings import text_to_bytes as encoded
-from pgrepl.writing.copy.encoding import decoded
+from pgrepl.ground.errors import PgError
+from pgrepl.types.input_checks import text_to_bytes as encoded
+from pgrepl.writing.copy.fields import decoded
 
 
 def text_of(raw: bytes, encoding: str, piece: int = 1) -> tuple[str, str | None]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.writing.copy.copy_options import CopyOptions
 from pgrepl.writing.copy.fields import DEFAULT, splitter
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.writing.copy.copy_options import CopyOptions
 from pgrepl.writing.copy.lines import CopyLines
 

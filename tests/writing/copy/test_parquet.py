@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pgrepl import engine as engines
-from pgrepl.errors import PgError
+from pgrepl.engine import choice as engines
+from pgrepl.ground.errors import PgError
 from pgrepl.statements.run import run
 from tests.harness.dose import dose
 from tests.harness.engines import on_engines

@@ -6,17 +6,17 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from pgrepl.catalog.relation import Relation, find_relation, relation
-from pgrepl.catalog.session import Session
-from pgrepl.errors import PgError
-from pgrepl.expr.definitions import constraint_definition
-from pgrepl.expr.deparse import expression_text
-from pgrepl.expr.partition import bound_text
+from pgrepl.catalog.facts.relation import Relation, find_relation, relation
+from pgrepl.catalog.session.session import Session
+from pgrepl.expr.catalog_trees import bound_text
+from pgrepl.expr.print.definitions import constraint_definition
+from pgrepl.expr.print.deparse import expression_text
+from pgrepl.ground.errors import PgError
 from pgrepl.query.rowset import LocalRows, SparkRows
 from pgrepl.rows import requirements
-from pgrepl.rows.queries import Run
+from pgrepl.rows.requirements import Run
 from pgrepl.sql.nodes import RangeVar
-from pgrepl.writing.rewrite.values import NewColumnValue
+from pgrepl.writing.rows_spark import NewColumnValue
 from tests.harness.played import Instance
 
 
@@ -72,8 +72,8 @@ def _words(session: Session, requirement: requirements.Requirement) -> str:
 def phase3(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
     asked = Asked()
     monkeypatch.setattr("pgrepl.rows.validate.validate", asked.validate)
-    monkeypatch.setattr("pgrepl.writing.rewrite.rewrite.rewrite", asked.rewrite)
-    monkeypatch.setattr("pgrepl.statements.table.create_as.append", asked.append)
+    monkeypatch.setattr("pgrepl.writing.rewrite.rewrite", asked.rewrite)
+    monkeypatch.setattr("pgrepl.statements.view.append", asked.append)
     yield asked
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pgrepl.catalog.relation import find_relation, range_var
-from pgrepl.lake import local
-from pgrepl.lake.changes import RowChange, changes
+from pgrepl.catalog.facts.relation import find_relation, range_var
+from pgrepl.lake.changes.changes import RowChange, changes
+from pgrepl.lake.read import local
 from pgrepl.lake.table import lake_table
 from tests.harness.played import Instance
 from tests.lake import duck

@@ -14,25 +14,25 @@ if TYPE_CHECKING:
 
 def families() -> Iterator[Family]:
     """All families. Each is imported only when the iteration reaches it."""
-    from pgrepl.query.system.functions import sequences
+    from pgrepl.query.system.functions import relations
 
-    yield sequences.implements
+    yield relations.implements
 
-    from pgrepl.query.system.functions import locks
+    from pgrepl.query.system.functions import activity
 
-    yield locks.implements
+    yield activity.implements
 
     from pgrepl.query.system.functions import names
 
     yield names.implements
 
-    from pgrepl.query.system.functions import information_schema
+    from pgrepl.query.system.functions import definitions
 
-    yield information_schema.implements
+    yield definitions.implements
 
-    from pgrepl.query.system.functions import notifications
+    from pgrepl.query.system.functions import activity
 
-    yield notifications.implements
+    yield activity.implements
 
     from pgrepl.query.system.functions import privileges
 
@@ -42,30 +42,30 @@ def families() -> Iterator[Family]:
 
     yield definitions.implements
 
-    from pgrepl.query.system.functions import routines
+    from pgrepl.query.system.functions import definitions
 
-    yield routines.implements
+    yield definitions.implements
 
-    from pgrepl.query.system.functions import snapshots
+    from pgrepl.query.system.functions import activity
 
-    yield snapshots.implements
+    yield activity.implements
 
     from pgrepl.query.system.functions import state
 
     yield state.implements
 
-    from pgrepl.query.system.functions import statistics
+    from pgrepl.query.system.functions import activity
 
-    yield statistics.implements
+    yield activity.implements
 
-    from pgrepl.query.system.functions import structure
+    from pgrepl.query.system.functions import relations
 
-    yield structure.implements
+    yield relations.implements
 
-    from pgrepl.query.system.functions import transactions
+    from pgrepl.query.system.functions import activity
 
-    yield transactions.implements
+    yield activity.implements
 
-    from pgrepl.query.system.functions import initdb
+    from pgrepl.query.system.functions import definitions
 
-    yield initdb.implements
+    yield definitions.implements

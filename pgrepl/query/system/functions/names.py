@@ -1,22 +1,26 @@
-"""Names: current_user, current_schemas, pg_get_userbyid, format_type, visibility, to_regclass and the like."""
+"""Names given as text to functions: 'sales.orders', 'pg_class'.
+
+Names: current_user, current_schemas, pg_get_userbyid, format_type, visibility, to_regclass and the like.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from pgrepl.catalog import collations, operators
-from pgrepl.catalog.namespace import current_schemas, is_temporary, schema_row, temporary_schema
-from pgrepl.catalog.relation import relation_is_visible, relation_or_none
-from pgrepl.catalog.roles import role_display, role_row
-from pgrepl.catalog.routines import routine
-from pgrepl.catalog.row_types import rowtype_relation
-from pgrepl.errors import PgError
-from pgrepl.expr import lookup, typefacts
-from pgrepl.expr.calls import is_visible
-from pgrepl.expr.context import Call
-from pgrepl.expr.functions.registry import Family
-from pgrepl.expr.lookup import read_value
-from pgrepl.expr.typenames import find_type
+from pgrepl.catalog.facts import routines
+from pgrepl.catalog.facts.namespace import current_schemas, is_temporary, schema_row, temporary_schema
+from pgrepl.catalog.facts.relation import Relation, find_relation, range_var, relation_is_visible, relation_or_none
+from pgrepl.catalog.facts.roles import role_display, role_row
+from pgrepl.catalog.facts.routines import routine
+from pgrepl.catalog.facts.user_types import rowtype_relation
+from pgrepl.catalog.session.parameter_lists import split_identifiers
+from pgrepl.catalog.session.session import Session
+from pgrepl.expr.analyse import lookup
+from pgrepl.expr.analyse.calls import is_visible
+from pgrepl.expr.analyse.casts import find_type
+from pgrepl.expr.analyse.lookup import read_value
+from pgrepl.expr.functions.registry import Call, Family
+from pgrepl.ground.errors import PgError
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray, array_of
 from pgrepl.types.builtin import (
@@ -30,8 +34,26 @@ from pgrepl.types.builtin import (
     ts_templates,
     type_by_oid,
 )
-from pgrepl.types.encodings import NAMES, encoding_name, width
+from pgrepl.types.input_checks import NAMES, encoding_name, width
 from pgrepl.types.names import format_type as type_name
+
+
+def relation_named(session: Session, text: str) -> Relation:
+    """The relation that a text names (textToQualifiedNameList, RangeVarGetRelid)."""
+    parts = split_identifiers(text, ".")
+    if not parts:
+        raise PgError("42602", "invalid name syntax")
+    return find_relation(session, range_var(parts))
+
+
+def system_table(session: Session, name: str) -> int | None:
+    """The OID of a system catalog in pg_catalog; None: there is none of this name."""
+    found = session.system_relations().by_name("pg_catalog", name)
+    return None if found is None else found.oid
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
 
 implements = Family()
 
@@ -150,13 +172,13 @@ _in_pg_catalog("pg_ts_config_is_visible", ts_configs)
 
 @implements("pg_operator_is_visible", context=True)
 def pg_operator_is_visible(call: Call, oid: int) -> bool | None:
-    found = operators.operator(call.session, oid)
-    return None if found is None else operators.is_visible(call.session, found)
+    found = routines.operator(call.session, oid)
+    return None if found is None else routines.is_operator_visible(call.session, found)
 
 
 @implements("pg_collation_is_visible", context=True)
 def pg_collation_is_visible(call: Call, oid: int) -> bool | None:
-    return collations.is_visible(call.session, oid)
+    return routines.is_collation_visible(call.session, oid)
 
 
 @implements("get_current_ts_config", context=True)
@@ -167,10 +189,10 @@ def get_current_ts_config(call: Call) -> int:
 @implements("pg_collation_for", context=True)
 def pg_collation_for(call: Call, value: Any) -> str | None:
     typoid = call.argtypes[0]
-    if not typefacts.is_collatable(typoid) and typoid != oids.UNKNOWN:
-        text = typefacts.type_text(call.session, typoid)
+    if not lookup.is_collatable(typoid) and typoid != oids.UNKNOWN:
+        text = lookup.type_text(call.session, typoid)
         raise PgError("42804", f"collations are not supported by type {text}")
-    return collations.collation_text(call.session, call.collation) if call.collation else None
+    return routines.collation_text(call.session, call.collation) if call.collation else None
 
 
 # --- to_reg…: NULL instead of an error ------------------------------------------------------------------------------

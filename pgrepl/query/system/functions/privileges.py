@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
-from pgrepl.catalog import acl
-from pgrepl.catalog.acl import BIT, ObjectKind
-from pgrepl.catalog.namespace import schema_by_name, schema_row
-from pgrepl.catalog.relation import Relation, relation_or_none
-from pgrepl.catalog.roles import (
+from pgrepl.catalog.facts import acl
+from pgrepl.catalog.facts.access import is_active
+from pgrepl.catalog.facts.acl import BIT, ObjectKind
+from pgrepl.catalog.facts.namespace import schema_by_name, schema_row
+from pgrepl.catalog.facts.relation import Relation, relation_or_none
+from pgrepl.catalog.facts.roles import (
     has_privs_of_role,
     is_admin_of_role,
     is_member_of_role,
@@ -22,19 +23,17 @@ from pgrepl.catalog.roles import (
     member_can_set_role,
     role_by_name,
 )
-from pgrepl.catalog.routines import routine_row
-from pgrepl.catalog.row_security import is_active
-from pgrepl.catalog.row_types import rowtype_relation
-from pgrepl.catalog.session import Session
-from pgrepl.catalog.store import one
-from pgrepl.catalog.tables import pg_database
-from pgrepl.catalog.user_types import type_row
-from pgrepl.errors import PgError
-from pgrepl.expr.context import Call
-from pgrepl.expr.functions.registry import Family
-from pgrepl.query.permissions import is_public
-from pgrepl.query.system.names import relation_named
+from pgrepl.catalog.facts.routines import routine_row
+from pgrepl.catalog.facts.user_types import rowtype_relation, type_row
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store.store import one
+from pgrepl.catalog.store.tables import pg_database
+from pgrepl.expr.functions.registry import Call, Family
+from pgrepl.ground.errors import PgError
+from pgrepl.query.run import is_public
+from pgrepl.query.system.functions.names import relation_named
 from pgrepl.types import oids
+from pgrepl.types.arrays import array_of
 from pgrepl.types.builtin import proc_by_oid, type_by_oid
 
 implements = Family()
@@ -283,8 +282,6 @@ _OF_OTHERS = {"L": "rw", "t": "C", "F": "U", "S": "U", "p": "sA"}
 
 @implements("acldefault_sql", context=True)
 def acldefault(call: Call, kind: str, owner: int) -> Any:
-    from pgrepl.types.arrays import array_of
-
     if kind in _OF_OTHERS:
         name = acl.item_text(call.session, acl.AclItem(owner, owner, 0)).partition("=")[0]
         return array_of(oids.ACLITEM, [f"{name}={_OF_OTHERS[kind]}/{name}"])

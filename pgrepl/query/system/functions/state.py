@@ -8,25 +8,25 @@ from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from pgrepl import interrupts
-from pgrepl.catalog import activity, system_settings
-from pgrepl.catalog.numbering import current_lsn
-from pgrepl.catalog.processes import STARTED
-from pgrepl.catalog.recovery import control_functions_refused, in_recovery, require_recovery
-from pgrepl.catalog.relation import relation_or_none
-from pgrepl.catalog.roles import has_privs_of_role, is_superuser
-from pgrepl.catalog.store import one
-from pgrepl.catalog.tables import pg_database, pg_sequence, pgrepl_instance
-from pgrepl.errors import PgError
-from pgrepl.expr.context import Call
-from pgrepl.expr.functions.registry import Family
-from pgrepl.lake.history import snapshots
-from pgrepl.query.system import sizes
-from pgrepl.types.dates import UNIX_EPOCH_USECS, USECS_PER_SEC
-from pgrepl.types.datetime_decoding import current_usecs
+from pgrepl.catalog.facts import activity
+from pgrepl.catalog.facts.relation import relation_or_none
+from pgrepl.catalog.facts.roles import has_privs_of_role, is_superuser
+from pgrepl.catalog.locks.lock_file import STARTED
+from pgrepl.catalog.session import login
+from pgrepl.catalog.session.context import control_functions_refused, in_recovery, require_recovery
+from pgrepl.catalog.session.numbering import current_lsn
+from pgrepl.catalog.store.store import one
+from pgrepl.catalog.store.tables import pg_database, pg_sequence, pgrepl_instance
+from pgrepl.expr.functions.registry import Call, Family
+from pgrepl.ground import interrupts
+from pgrepl.ground.errors import PgError
+from pgrepl.lake.changes.history import snapshots
+from pgrepl.query.system.functions import sizes
+from pgrepl.types.times.dates import UNIX_EPOCH_USECS, USECS_PER_SEC
+from pgrepl.types.times.datetime_decoding import current_usecs
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 implements = Family()
 
@@ -162,7 +162,7 @@ def pg_conf_load_time(call: Call) -> int:
 
 @implements("pg_reload_conf", context=True)
 def pg_reload_conf(call: Call) -> bool:
-    system_settings.reload(call.session)
+    login.reload(call.session)
     if call.session.reload_others is not None:
         call.session.reload_others()
     return True

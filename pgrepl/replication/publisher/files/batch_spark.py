@@ -16,27 +16,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from pgrepl.errors import Declined, PgError
-from pgrepl.lake import spark
-from pgrepl.lake.kernels import job
-from pgrepl.lake.kernels.part import Shared
-from pgrepl.lake.kernels.task import NoWatch
+from pgrepl.engine import job, spark
+from pgrepl.engine.task import NoWatch
+from pgrepl.ground.errors import Declined, PgError
+from pgrepl.lake.read.part import Shared
 from pgrepl.replication.formats.event import BEGIN, ChangeEvent, RecordPlace
-from pgrepl.replication.publisher.files.cursor import EndOfFile
-from pgrepl.replication.publisher.files.decided import check_owner
+from pgrepl.replication.publisher.files.columns import check_owner
+from pgrepl.replication.publisher.files.cursor import EndOfFile, Rejects
 from pgrepl.replication.publisher.files.declared import Declarations
-from pgrepl.replication.publisher.files.described import DescribedName, Name, NotByTasks, described
 from pgrepl.replication.publisher.files.divided import SIZE, DividedFiles
 from pgrepl.replication.publisher.files.file_part import (
+    DescribedName,
     FilePart,
     HowToRead,
+    Name,
+    NotByTasks,
     PartsToRead,
     ReadPart,
     columns_of,
+    described,
     read_parts,
 )
 from pgrepl.replication.publisher.files.memory import NumberedFile, ReadFile
-from pgrepl.replication.publisher.files.rejects import Rejects
 from pgrepl.replication.publisher.files.stream import end_of_stream
 from pgrepl.replication.publisher.files.transactions import Boundaries, Ended, Step
 from pgrepl.replication.wire.batch import Transactions, WireBatch
@@ -45,7 +46,7 @@ from pgrepl.replication.wire.message_files import MessageFile, MessageFolder
 from pgrepl.replication.wire.messages import SentRelation, TruncateMessage
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
     from pgrepl.replication.formats.event import ColumnTypes
 
 Numbers = npt.NDArray[Any]

@@ -7,22 +7,22 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from pgrepl.catalog.subscription import origin_name
-from pgrepl.catalog.transaction import reading
-from pgrepl.engine import Choice, Engine, choose_files, declined, done
-from pgrepl.errors import Declined, PgError
+from pgrepl.catalog.facts.subscription import origin_name
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.engine.choice import Choice, Engine, choose_files, declined, done
+from pgrepl.ground.errors import Declined, PgError
 from pgrepl.replication.formats import registry
 from pgrepl.replication.origins import origin_or_none
 from pgrepl.replication.publisher.files import memory
-from pgrepl.replication.publisher.files.cursor import Cursor
+from pgrepl.replication.publisher.files.batch_spark import SparkReading
+from pgrepl.replication.publisher.files.cursor import Cursor, Rejects
 from pgrepl.replication.publisher.files.declared import Declarations, NotSendable
-from pgrepl.replication.publisher.files.given import GivenBatch
-from pgrepl.replication.publisher.files.listing import listed, order_of
-from pgrepl.replication.publisher.files.memory import NumberedFile, ReadFile, file_of, first_lsn, numbered
-from pgrepl.replication.publisher.files.options import STANDARD_INPUT, FilesOptions
-from pgrepl.replication.publisher.files.rejects import Rejects
+from pgrepl.replication.publisher.files.divided import DividedFiles
+from pgrepl.replication.publisher.files.file_part import HowToRead, NotByTasks
+from pgrepl.replication.publisher.files.listing import STANDARD_INPUT, FilesOptions, listed, order_of
+from pgrepl.replication.publisher.files.memory import GivenBatch, NumberedFile, ReadFile, file_of, first_lsn, numbered
 from pgrepl.replication.publisher.files.source import check
-from pgrepl.replication.publisher.files.stream import FileStream
+from pgrepl.replication.publisher.files.stream import BatchReading, FileStream
 from pgrepl.replication.publisher.protocol import (
     ChangeFiles,
     ChangeStream,
@@ -33,10 +33,8 @@ from pgrepl.replication.publisher.protocol import (
 )
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
     from pgrepl.replication.formats.event import Reader
-    from pgrepl.replication.publisher.files.batch import BatchReading
-    from pgrepl.replication.publisher.files.batch_spark import SparkReading
     from pgrepl.replication.wire.batch import WireBatch
     from pgrepl.replication.wire.messages import WireTransaction
 
@@ -199,9 +197,6 @@ class FilesChangeStream(ChangeStream, ChangeFiles):
             self._decline()
         if start >= end or self._left > 0 or self._bytes(start) < least * BYTES_OF_CHANGE:
             return None
-        from pgrepl.replication.publisher.files.batch_spark import SparkReading
-        from pgrepl.replication.publisher.files.described import NotByTasks
-
         with self._asked() as session:
             declared = self._declare(session, wanted.publications)
             try:
@@ -228,9 +223,6 @@ class FilesChangeStream(ChangeStream, ChangeFiles):
 
     def _by_columns(self, session: Session, start: int) -> BatchReading | SparkReading:
         """The reading that goes on at an LSN, or a new one."""
-        from pgrepl.replication.publisher.files.batch import BatchReading
-        from pgrepl.replication.publisher.files.batch_spark import SparkReading
-
         found = self._reading
         if isinstance(found, BatchReading) or (isinstance(found, SparkReading) and not self._is_read_here):
             if not found.is_over and found.position == start and self._is_current():
@@ -250,10 +242,6 @@ class FilesChangeStream(ChangeStream, ChangeFiles):
             return self._choose(session, start)
 
     def _spark_reading(self, session: Session, start: int) -> SparkReading:
-        from pgrepl.replication.publisher.files.batch_spark import SparkReading
-        from pgrepl.replication.publisher.files.divided import DividedFiles
-        from pgrepl.replication.publisher.files.file_part import HowToRead
-
         self._stop_reading()
         options, is_closed = self._options, self._is_closed
         divided = DividedFiles(self._files, self._reader(session), is_closed=is_closed, is_sorted=options.is_sorted)

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.indexes import identity_key_columns
-from pgrepl.catalog.inheritance import inheritors
-from pgrepl.catalog.relation import Attribute, Relation, find_relation, relation
-from pgrepl.errors import PgError
+from pgrepl.catalog.facts.relation import Attribute, Relation, find_relation, relation
+from pgrepl.catalog.facts.relation_parts import identity_key_columns, inheritors
+from pgrepl.ground.errors import PgError
 from pgrepl.replication.formats.event import BadRecord, ChangeEvent, RecordPlace
 from pgrepl.replication.publisher.plan import SendPlan, check_sendable, send_plan
 from pgrepl.replication.publisher.row_filter import TableMessages, truncated
@@ -27,14 +26,14 @@ from pgrepl.replication.wire.messages import (
     TruncateMessage,
 )
 from pgrepl.replication.wire.text import WIRE_STYLE
-from pgrepl.rows.routing import Router
+from pgrepl.rows.checks_table import Router
 from pgrepl.sql.nodes.expr import RangeVar
 from pgrepl.types.builtin import base_type_and_typmod
-from pgrepl.types.encoding import nul
+from pgrepl.types.input_checks import nul
 from pgrepl.types.text import Reader, reader
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
     from pgrepl.types.style import TextStyle
 
 Row = tuple[Any, ...]

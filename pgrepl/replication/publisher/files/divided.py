@@ -11,11 +11,11 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pgrepl.frozen import frozen
+from pgrepl.ground.frozen import frozen
 from pgrepl.lake import storage
-from pgrepl.replication.publisher.files.checksums import combined
 from pgrepl.replication.publisher.files.file_part import FilePart, ReadPart
 from pgrepl.replication.publisher.files.memory import NumberedFile, ReadFile, file_of
+from pgrepl.replication.publisher.files.source import combined
 
 if TYPE_CHECKING:
     from pgrepl.replication.formats.event import Reader

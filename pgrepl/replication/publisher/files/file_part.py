@@ -1,4 +1,6 @@
-"""The kernel that reads files of changes, or the lines of a range of bytes of one: a task of Spark's.
+"""The tables that records name, as plain data: kernels decide records by it without a session.
+
+The kernel that reads files of changes, or the lines of a range of bytes of one: a task of Spark's.
 
 It decides records as batch.py does, writes messages to files, and answers what the driver needs to know of
 transactions. Those that begin and end within a part are answered as columns. The part does not know whether its first
@@ -10,20 +12,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from pgrepl.errors import Declined, PgError
-from pgrepl.frozen import frozen
+from pgrepl.ground.errors import Declined, PgError
+from pgrepl.ground.frozen import frozen
 from pgrepl.lake import storage
 from pgrepl.replication.formats import registry
 from pgrepl.replication.formats.event import BadRecord, Blocks, ChangeEvent, Events, RecordPlace
+from pgrepl.replication.publisher.files.columns import DecidedMessages, TableColumns
 from pgrepl.replication.publisher.files.cursor import Cursor, EndOfFile, Located
-from pgrepl.replication.publisher.files.decided import DecidedMessages
-from pgrepl.replication.publisher.files.declared import NotSendable
-from pgrepl.replication.publisher.files.described import DescribedName, Name, NamedTables
+from pgrepl.replication.publisher.files.declared import Declarations, NotSendable
 from pgrepl.replication.publisher.files.listing import ListedFile
 from pgrepl.replication.publisher.files.memory import NumberedFile
-from pgrepl.replication.publisher.files.numbered_block import NumberedBlock, gathered
 from pgrepl.replication.publisher.files.source import LineRange, OpenedFile, OpenSource
-from pgrepl.replication.publisher.files.transactions import Boundaries, Step
+from pgrepl.replication.publisher.files.transactions import Boundaries, NumberedBlock, Step, gathered
 from pgrepl.replication.wire.batch import BatchTransaction
 from pgrepl.replication.wire.message_files import MessageFile
 from pgrepl.replication.wire.messages import SentRelation
@@ -34,10 +34,75 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from pgrepl.lake.kernels.part import PartWatch, Shared
-    from pgrepl.replication.formats.event import Reader
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.lake.read.part import PartWatch, Shared
+    from pgrepl.replication.formats.event import ColumnTypes, Reader
 
     Numbers = npt.NDArray[np.int64]
+
+Name = tuple["str | None", "str | None"]  # schema and table, as records have them
+Types = Mapping[str, tuple[int, int]]
+
+
+class NotByTasks(Exception):
+    """Tasks of Spark cannot read the files; the message says why. This process reads them."""
+
+
+@frozen
+class DescribedName:
+    """`types`: for the format's reader; None: there is no such table. `columns`: of the table; without it its records
+    are wrong (`error`) or declined."""
+
+    types: Types | None
+    columns: TableColumns | None = None
+    error: PgError | None = None
+    declined: str = ""
+
+
+def described(session: Session, declared: Declarations, types: ColumnTypes, name: Name) -> DescribedName:
+    try:
+        columns = TableColumns(declared, declared.table(*name), session)
+    except Declined as reason:
+        return DescribedName(types(*name), declined=str(reason))
+    except NotSendable as problem:
+        return DescribedName(types(*name), declined=problem.error.message)
+    except PgError as error:
+        return DescribedName(types(*name), error=error)
+    if not columns.is_portable:
+        raise NotByTasks("values whose types ask the catalog")
+    return DescribedName(types(*name), columns)
+
+
+class NamedTables:
+    """The tables of a task's records. `unknown`: names that records have and the task was not told about."""
+
+    def __init__(self, known: Mapping[Name, DescribedName]) -> None:
+        self._known = known
+        self.unknown: set[Name] = set()
+
+    def types(self, schema: str | None, table: str | None) -> Types | None:
+        """See formats.event.ColumnTypes."""
+        found = self._known.get((schema, table))
+        if found is None:
+            self.unknown.add((schema, table))
+            return None
+        return found.types
+
+    def columns(self, schema: str | None, table: str | None) -> TableColumns | None:
+        """The columns of a table; None: the name is not known."""
+        found = self._known.get((schema, table))
+        if found is None:
+            self.unknown.add((schema, table))
+            return None
+        if found.columns is not None:
+            return found.columns
+        if found.error is not None:
+            raise found.error
+        raise Declined(found.declined)
+
+
+# --- file part --------------------------------------------------------------------------------------------------------
+
 
 _UNSEEN = ("58P01", "42501")  # no such file, permission denied
 

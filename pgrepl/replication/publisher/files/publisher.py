@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from pgrepl.replication.publisher.definition import RemoteAttribute
 from pgrepl.replication.publisher.files.change_stream import FilesChangeStream, reading_files
-from pgrepl.replication.publisher.files.given import GivenBatch
-from pgrepl.replication.publisher.files.options import FilesOptions
+from pgrepl.replication.publisher.files.listing import FilesOptions
+from pgrepl.replication.publisher.files.memory import GivenBatch
 from pgrepl.replication.publisher.lake.catalog import LakeCatalog
 from pgrepl.replication.publisher.lake.publisher import LakePublisher
 from pgrepl.replication.publisher.lake.schema import attributes
 from pgrepl.replication.publisher.protocol import Publisher
+from pgrepl.replication.publisher.tables import RemoteAttribute
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 
 class DeclaringCatalog(LakeCatalog):

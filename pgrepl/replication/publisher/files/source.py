@@ -1,4 +1,7 @@
-"""One file of changes, opened: a checksum of the bytes that were read, and whether the last line is complete."""
+"""Checksums of parts put together: the CRC-32 of two stretches of bytes from those of each (zlib's crc32_combine).
+
+One file of changes, opened: a checksum of the bytes that were read, and whether the last line is complete.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,50 @@ import zlib
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
-from pgrepl.errors import PgError
+from pgrepl.ground.errors import PgError
 from pgrepl.lake import storage
-from pgrepl.replication.formats.opening import MAX_RECORD, decompressed
+from pgrepl.replication.formats.json_text import MAX_RECORD, decompressed
 from pgrepl.replication.publisher.files.listing import ListedFile
 from pgrepl.replication.publisher.files.memory import NumberedFile, ReadFile, changed
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+_POLYNOMIAL = 0xEDB88320
+
+
+def combined(first: int, second: int, size: int) -> int:
+    """The checksum of bytes with the checksum `first`, and behind them `size` bytes with the checksum `second`.
+
+    >>> import zlib
+    >>> combined(zlib.crc32(b"first"), zlib.crc32(b"second"), 6) == zlib.crc32(b"firstsecond")
+    True
+    """
+    one_bit = [_POLYNOMIAL, *[1 << n for n in range(31)]]  # what a zero bit behind does, a column for each bit
+    operator = _squared(_squared(_squared(one_bit)))  # a byte
+    while size:
+        if size & 1:
+            first = _applied(operator, first)
+        operator = _squared(operator)
+        size >>= 1
+    return first ^ second
+
+
+def _applied(matrix: list[int], vector: int) -> int:
+    """The product over bits."""
+    found = 0
+    for n in range(32):
+        if vector >> n & 1:
+            found ^= matrix[n]
+    return found
+
+
+def _squared(matrix: list[int]) -> list[int]:
+    return [_applied(matrix, column) for column in matrix]
+
+
+# --- source -----------------------------------------------------------------------------------------------------------
+
 
 _PIECE = 1 << 20
 _AHEAD = 1 << 16

@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.inheritance import inheritors
-from pgrepl.catalog.publication import publication_or_none, published_tables
-from pgrepl.catalog.relation import relation
-from pgrepl.lake.history import snapshots
-from pgrepl.replication.publisher.lake.size import rows_in_files
-from pgrepl.replication.publisher.lake.stream import ChangeError, MessageStream
-from pgrepl.replication.publisher.lake.transactions import wanted
+from pgrepl.catalog.facts.publication import publication_or_none, published_tables
+from pgrepl.catalog.facts.relation import relation
+from pgrepl.catalog.facts.relation_parts import inheritors
+from pgrepl.lake.changes.history import snapshots
+from pgrepl.replication.publisher.lake.transactions import rows_in_files, wanted
 from pgrepl.replication.publisher.protocol import Backlog
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 COUNTED = 20_000  # rows in files
 
@@ -50,6 +48,8 @@ def _published(session: Session, names: Sequence[str]) -> set[int]:
 
 
 def _counted(session: Session, names: Sequence[str], start: int, end: int, local_only: bool) -> Backlog | None:
+    from pgrepl.replication.publisher.lake.stream import ChangeError, MessageStream
+
     count = changes = 0
     since = None
     try:

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import tables
-from pgrepl.catalog.inheritance import inheritors, partition_ancestors
-from pgrepl.catalog.publication import publications as known_publications
-from pgrepl.catalog.publication import published_tables
-from pgrepl.catalog.relation import find_relation, relation, relation_or_none
-from pgrepl.catalog.store import rows
-from pgrepl.replication.publisher.definition import RemoteAttribute, RemoteDefinition
+from pgrepl.catalog.facts.publication import publications as known_publications
+from pgrepl.catalog.facts.publication import published_tables
+from pgrepl.catalog.facts.relation import find_relation, relation, relation_or_none
+from pgrepl.catalog.facts.relation_parts import inheritors, partition_ancestors
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.store import rows
 from pgrepl.replication.publisher.lake.connection import LakeConnection
 from pgrepl.replication.publisher.lake.copies import copyable
 from pgrepl.replication.publisher.protocol import Published, PublisherCatalog, RemoteTable
+from pgrepl.replication.publisher.tables import RemoteAttribute, RemoteDefinition
+from pgrepl.replication.wire.messages import OPERATIONS
 from pgrepl.sql.nodes.expr import RangeVar
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 
 class LakeCatalog(PublisherCatalog):
@@ -39,9 +40,8 @@ class LakeCatalog(PublisherCatalog):
             return list(found)
 
     def published_as(self, schema: str, name: str, publications: Sequence[str]) -> Published | None:
-        from pgrepl.expr.deparse import expression_text
+        from pgrepl.expr.print.deparse import expression_text
         from pgrepl.replication.publisher.plan import send_plan
-        from pgrepl.replication.wire.messages import OPERATIONS
 
         with self._connection.asked() as session:
             table = find_relation(session, RangeVar(name, schema), missing_ok=True)

@@ -6,22 +6,22 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.indexes import identity_key_columns
-from pgrepl.catalog.row_security import hides_rows
-from pgrepl.errors import Declined
-from pgrepl.lake.snapshot_pins import pin
+from pgrepl.catalog.facts.access import hides_rows
+from pgrepl.catalog.facts.relation_parts import identity_key_columns
+from pgrepl.ground.errors import Declined
+from pgrepl.lake.read.local import pin
 from pgrepl.replication.publisher.comparing import Comparing, Limits, TableAtLsn, TablesAtLsn
 from pgrepl.replication.publisher.lake.copies import copyable
+from pgrepl.replication.publisher.lake.copy import LakeRows, copied_rows, copy_plan, has_dimensions
 from pgrepl.replication.wire.messages import SentColumn, SentRelation
 from pgrepl.replication.wire.text import wire_style
 from pgrepl.types.oids import TEXT
 from pgrepl.types.text import writer
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
-    from pgrepl.lake.kernels.copy import KernelSource
-    from pgrepl.replication.publisher.lake.connection import LakeConnection
-    from pgrepl.replication.publisher.lake.slots import LakeSlots
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.engine.run_kernels import KernelSource
+    from pgrepl.replication.publisher.lake.connection import LakeConnection, LakeSlots
 
 
 class LakeComparing(Comparing):
@@ -58,9 +58,6 @@ class LakeTableAtLsn(TableAtLsn):
     server = None
 
     def __init__(self, session: Session, schema: str, name: str, publications: Sequence[str], snapshot: int) -> None:
-        from pgrepl.replication.publisher.lake.copy_plan import copy_plan
-        from pgrepl.replication.publisher.lake.copy_spark import LakeRows
-
         self._session, self._snapshot = session, snapshot
         self._plan = plan = copy_plan(session, schema, name, publications)
         table, taken = plan.table, set(plan.columns)
@@ -77,8 +74,6 @@ class LakeTableAtLsn(TableAtLsn):
         self.estimate = self._rows.estimate
 
     def sources(self) -> list[KernelSource]:
-        from pgrepl.replication.publisher.lake.copy import has_dimensions
-
         if self._hidden:
             return []
         if has_dimensions(self._session, self._plan.table):
@@ -86,8 +81,6 @@ class LakeTableAtLsn(TableAtLsn):
         return self._rows.sources()
 
     def texts(self) -> Iterator[tuple[str | None, ...]]:
-        from pgrepl.replication.publisher.lake.copy import copied_rows
-
         if self._hidden:
             return
         style = wire_style(self._session)

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
-from pgrepl.catalog.inheritance import inheritors
-from pgrepl.catalog.relation import find_relation, relation
+from pgrepl.catalog.facts.relation import find_relation, relation
+from pgrepl.catalog.facts.relation_parts import inheritors
 from pgrepl.replication.publisher.lake.connection import LakeConnection
 from pgrepl.replication.publisher.protocol import TableCopies
-from pgrepl.replication.publisher.table_copy import TableCopy
+from pgrepl.replication.publisher.tables import TableCopy
 from pgrepl.replication.wire.messages import Row
 from pgrepl.sql.nodes.expr import RangeVar
 
@@ -42,7 +42,7 @@ class LakeCopies(TableCopies):
 
     def rows_in(self, names: Iterable[tuple[str, str]]) -> int:
         """Reads no file."""
-        from pgrepl.lake.files import estimate
+        from pgrepl.lake.read.files import estimate
         from pgrepl.lake.table import lake_table
 
         count = 0
@@ -59,7 +59,7 @@ class LakeCopies(TableCopies):
 @contextmanager
 def copyable() -> Iterator[None]:
     """A subscriber raises what is wrong with a table for itself."""
-    from pgrepl.replication.publisher.lake.copy_plan import Uncopyable
+    from pgrepl.replication.publisher.lake.copy import Uncopyable
 
     try:
         yield

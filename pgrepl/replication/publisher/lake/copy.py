@@ -1,31 +1,186 @@
-"""The rows of a published table at one snapshot, for the initial copy (copy_table), and the number of these.
+"""The columns and rows of a table that an initial copy takes, by the publisher's present catalog
+(fetch_remote_table_info).
+
+Filters are ORed whatever the publications publish, and void when one of them has none; only published columns are
+sent.
+
+The published rows of a lake's table for kernels over Arrow, or as a DataFrame: copy_plan.py's plan.
+
+The rows of a published table at one snapshot, for the initial copy (copy_table), and the number of these.
 
 Of a partitioned table they are the rows of all leaves.
+
+The copies of a lake's tables: their rows, and the number of these.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.numbering import current_lsn
-from pgrepl.catalog.relation import Relation
-from pgrepl.catalog.row_security import hides_rows
-from pgrepl.engine import choose_job
-from pgrepl.expr.context import Context
-from pgrepl.expr.partition_order import leaf_partitions
-from pgrepl.lake import local
-from pgrepl.lake.files import data_files, last_snapshot
+from pgrepl.catalog.facts.access import hides_rows
+from pgrepl.catalog.facts.acl import has_column_privilege, has_table_privilege, permission_denied
+from pgrepl.catalog.facts.publication import PublishedTable, publication_or_none, published_table
+from pgrepl.catalog.facts.relation import Relation, find_relation
+from pgrepl.catalog.session.numbering import current_lsn
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.engine.choice import choose_job
+from pgrepl.expr.functions.registry import Context
+from pgrepl.expr.partition_constraint import leaf_partitions
+from pgrepl.expr.stored import from_json
+from pgrepl.expr.tree import Expr
+from pgrepl.expr.walk import var_attnums
+from pgrepl.ground.errors import Declined, PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.lake.read import local
+from pgrepl.lake.read.files import data_files, estimate, last_snapshot
 from pgrepl.lake.table import LakeTable, lake_table
-from pgrepl.replication.publisher.lake.copy_plan import CopyPlan, copy_plan
-from pgrepl.replication.publisher.lake.copy_spark import LakeRows
-from pgrepl.replication.publisher.row_filter_exprs import any_true
-from pgrepl.replication.publisher.table_copy import TableCopy
+from pgrepl.replication.publisher.tables import TableCopy
 from pgrepl.replication.wire.messages import Row, SentColumn, SentRelation
-from pgrepl.rows.routing import converter
+from pgrepl.rows.checks_table import converter
+from pgrepl.sql.nodes.expr import RangeVar
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pyspark.sql import DataFrame
+
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.engine.run_kernels import KernelSource
+
+
+class Uncopyable(Exception):
+    """The error that a subscriber raises for a publisher's answer; the publisher itself raises none."""
+
+    def __init__(self, error: PgError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+@frozen
+class CopyPlan:
+    """The columns and rows of a table to copy."""
+
+    table: Relation
+    columns: tuple[int, ...]  # numbers of the table's columns
+    filters: tuple[Expr, ...]  # any of them; none: all rows
+
+
+def copy_plan(session: Session, schema: str, name: str, publications: Sequence[str]) -> CopyPlan:
+    """The plan by the present catalog, with the privileges of the connection's role."""
+    plan = published_plan(session, schema, name, publications)
+    _check_readable(session, plan)
+    return plan
+
+
+def published_plan(session: Session, schema: str, name: str, publications: Sequence[str]) -> CopyPlan:
+    """The plan of a copy, whether the role may read the table or not."""
+    found = find_relation(session, RangeVar(name, schema), missing_ok=True)
+    if found is None:
+        raise Uncopyable(PgError("42P01", f'table "{schema}.{name}" not found on publisher'))
+    published: list[PublishedTable] = []
+    for publication in publications:
+        if publication_or_none(session, publication) is not None:
+            table = published_table(session, publication, found)
+            published += [] if table is None else [table]
+    lists = {frozenset(table.attrs) for table in published}
+    if len(lists) > 1:
+        text = f'cannot use different column lists for table "{schema}.{name}" in different publications'
+        raise Uncopyable(PgError("0A000", text))
+    attrs = next(iter(lists)) if lists else frozenset(c.num for c in found.columns if not c.generated)
+    quals = [table.qual for table in published]
+    filters = () if None in quals else tuple([from_json(qual, session) for qual in quals])
+    return CopyPlan(found, tuple([c.num for c in found.columns if c.num in attrs]), filters)
+
+
+def _check_readable(session: Session, plan: CopyPlan) -> None:
+    if has_table_privilege(session, plan.table, "SELECT"):
+        return
+    needed = set(plan.columns).union(*(var_attnums(expr) for expr in plan.filters))
+    if not all(has_column_privilege(session, plan.table, attnum, "SELECT") for attnum in needed if attnum > 0):
+        raise permission_denied(plan.table)
+
+
+# --- copy spark -------------------------------------------------------------------------------------------------------
+
+
+class LakeRows:
+    """The rows to copy of a table, or of the leaves of a partitioned one, at the snapshot at which this is made
+    (protocol.LakeSources, wire.batch.SparkCopyRows)."""
+
+    def __init__(self, session: Session, plan: CopyPlan, snapshot: int | None = None) -> None:
+        self._session = session
+        self._plan = plan
+        self._snapshot = last_snapshot(session) if snapshot is None else snapshot
+
+    @property
+    def estimate(self) -> int:
+        with reading(self._session):
+            return sum(estimate(self._session, table) for table in self.lake_tables())
+
+    def lake_tables(self) -> list[LakeTable]:
+        return [lake_table(self._session, leaf.oid) for leaf in self._leaves()]
+
+    def sources(self) -> list[KernelSource]:
+        return [source for source, _ in self.sources_with_numbers()]
+
+    def sources_with_numbers(self) -> list[tuple[KernelSource, dict[int, int]]]:
+        """The sources, each with the numbers that the plan's columns have there."""
+        with reading(self._session):
+            return [self._source(leaf) for leaf in self._leaves()]
+
+    def _source(self, leaf: Relation) -> tuple[KernelSource, dict[int, int]]:
+        from pgrepl.engine.run_kernels import KernelSource
+        from pgrepl.expr.arrow.program import any_is_true, program_of
+        from pgrepl.expr.walk import map_attnums
+        from pgrepl.query.reads import filter_bounds
+
+        plan, session = self._plan, self._session
+        numbers = {column.name: column.num for column in leaf.columns}
+        own = {column.num: numbers[column.name] for column in plan.table.columns}
+        condition = None
+        if plan.filters:
+            condition = program_of(map_attnums(any_is_true(plan.filters), own), Context(session))
+            if condition is None:
+                raise Declined("the row filter")
+        table = lake_table(session, leaf.oid, self._snapshot)
+        bounds = () if condition is None else filter_bounds(condition.expr, Context(session))
+        columns = tuple([own[n] for n in plan.columns])
+        return KernelSource(session, table, self._snapshot, columns, condition, bounds), own
+
+    def frame(self) -> DataFrame:
+        with reading(self._session):
+            frames = [self._of_leaf(leaf) for leaf in self._leaves()]
+        return reduce(lambda all_rows, more: all_rows.unionAll(more), frames)
+
+    def _leaves(self) -> list[Relation]:
+        table = self._plan.table
+        found = leaf_partitions(self._session, table.oid) if table.kind == "p" else [table]
+        return [leaf for leaf in found if leaf.kind == "r"]
+
+    def _of_leaf(self, leaf: Relation) -> DataFrame:
+        from pgrepl.engine import scan_spark, spark
+        from pgrepl.expr.exchange import Statement, to_sql
+        from pgrepl.rows.checks_table_spark import column_names
+
+        plan, session = self._plan, self._session
+        numbers = {column.name: column.num for column in leaf.columns}
+        read = set(plan.columns).union(*(var_attnums(expr) for expr in plan.filters))
+        named = {column.num: numbers[column.name] for column in plan.table.columns if column.num in read}
+        rows = scan_spark.frame(
+            session, lake_table(session, leaf.oid, self._snapshot), sorted(set(named.values())), self._snapshot
+        )
+        if named != {number: number for number in named}:
+            rows = rows.selectExpr(*[f"c{own} AS c{number}" for number, own in named.items()])
+        statement = Statement(Context(session))
+        sent = ", ".join(f"c{number} AS s{place}" for place, number in enumerate(plan.columns))
+        text = f"SELECT {sent or '1 AS one'} FROM {{f}}"
+        if plan.filters:
+            tests = [f"({to_sql(expr, column_names, statement)}) IS TRUE" for expr in plan.filters]
+            text += f" WHERE {' OR '.join(tests)}"
+        return statement.run(spark.session(), text, {"f": rows})
+
+
+# --- copy -------------------------------------------------------------------------------------------------------------
 
 
 def published_copy(session: Session, schema: str, name: str, publications: Sequence[str]) -> TableCopy:
@@ -52,6 +207,8 @@ def has_dimensions(session: Session, table: Relation) -> bool:
 
 def copied_rows(session: Session, plan: CopyPlan, snapshot: int | None = None) -> Iterator[Row]:
     """The rows, one by one, as of a snapshot (None: as the running transaction sees them)."""
+    from pgrepl.replication.publisher.row_filter import any_true
+
     passes = any_true(plan.filters, Context())
     places = [number - 1 for number in plan.columns]
     for row in table_rows(session, plan.table, snapshot):
@@ -88,8 +245,8 @@ def published_count(session: Session, schema: str, name: str, publications: Sequ
 
 def count_rows(session: Session, table: LakeTable) -> int:
     """The rows of a table in the running transaction; reads delete files, but no data file."""
-    from pgrepl.lake import inlined
-    from pgrepl.lake.deleted_rows import deleted_positions
+    from pgrepl.lake.read import inlined
+    from pgrepl.lake.write.delete_files import deleted_positions
 
     at = last_snapshot(session)
     in_files = sum(

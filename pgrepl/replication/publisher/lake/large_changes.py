@@ -10,20 +10,28 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.lake.changes import RowChange, changes_at
-from pgrepl.lake.changes_frame import ChangesFrame
-from pgrepl.lake.changes_rows import ChangedRows
+import numpy as np
+import pyarrow as pa
+
+from pgrepl.engine.changes_rows import ChangedRows
+from pgrepl.engine.changes_spark import ChangesFrame
+from pgrepl.lake.changes.changes import RowChange, changes_at
 from pgrepl.lake.table import LakeTable
-from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE
+from pgrepl.replication.wire.batch import DELETE as BATCH_DELETE
+from pgrepl.replication.wire.batch import INSERT
+from pgrepl.replication.wire.batch import UPDATE as BATCH_UPDATE
 from pgrepl.replication.wire.file_changes import FileChanges, MessageFiles
 from pgrepl.replication.wire.message_files import Decoded, MessageFolder, MessageWriter, most_held
-from pgrepl.replication.wire.messages import SentColumn, SentRelation
+from pgrepl.replication.wire.messages import (
+    SentColumn,
+    SentRelation,
+)
 from pgrepl.types import oids
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
     Numbers = npt.NDArray[Any]
 
@@ -57,25 +65,20 @@ def _whole_rows(table: LakeTable) -> SentRelation:
 
 
 def _decoded(frame: ChangesFrame) -> Decoded:
-    import numpy as np
-    import pyarrow as pa
-
     sides = []
     for which, new in ((frame.has_new, True), (frame.has_old, False)):
         at = np.flatnonzero(which)
         columns = frame.pick([column.attnum for column in frame.table.columns], at, new=new)
         sides.append([pa.array(frame.row_id[at]), *columns])
-    op = np.where(frame.has_new, np.where(frame.has_old, UPDATE, INSERT), DELETE).astype(np.uint8)
+    op = np.where(frame.has_new, np.where(frame.has_old, BATCH_UPDATE, INSERT), BATCH_DELETE).astype(np.uint8)
     return Decoded(op, frame.has_old, sides[0], dict(enumerate(sides[1])), {})
 
 
 def _row_changes(table: LakeTable, snapshot: int, portion: FileChanges) -> Iterator[RowChange]:
-    import numpy as np
-
     width = max((column.attnum for column in table.columns), default=0)
     rows: list[dict[int, tuple[Any, ...]]] = []
     row_ids = np.zeros(portion.count, np.int64)
-    for which, old in ((portion.op != DELETE, False), (portion.has_old, True)):
+    for which, old in ((portion.op != BATCH_DELETE, False), (portion.has_old, True)):
         at = np.flatnonzero(which)
         own, *arrays = portion.pick(range(len(table.columns) + 1), at, old=old)
         row_ids[at] = own.to_numpy()

@@ -8,29 +8,42 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pgrepl.errors import PgError
-from pgrepl.lake.changes import RowChange, Snapshot, in_order
-from pgrepl.lake.history import PREPARE
-from pgrepl.replication.publisher.lake.size import changed_rows
+from pgrepl.ground.errors import PgError
+from pgrepl.lake.changes.changes import RowChange, Snapshot, in_order
+from pgrepl.lake.changes.history import PREPARE
 from pgrepl.replication.publisher.lake.transactions import (
     LakeTransaction,
+    changed_rows,
     changed_tables,
     class_row,
+    is_plain,
+    phases,
+    prepared_changes,
     read,
     read_changes,
     wanted,
 )
-from pgrepl.replication.publisher.lake.two_phase import is_plain, phases, prepared_changes
 from pgrepl.replication.publisher.plan import SendPlan, check_sendable, send_plan
 from pgrepl.replication.publisher.row_filter import TableMessages, truncated
 from pgrepl.replication.wire import messages
-from pgrepl.replication.wire.messages import DELETE, UPDATE, Emitted, Message, Phase, TruncateMessage, WireTransaction
+from pgrepl.replication.wire.messages import (
+    DELETE,
+    UPDATE,
+    Emitted,
+    Message,
+    Phase,
+    TruncateMessage,
+    WireTransaction,
+)
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    import numpy.typing as npt
 
+    from pgrepl.catalog.session.session import Session
+
+    Numbers = npt.NDArray[Any]
 
 _MORE, _MOST = 2, 512  # times as many snapshots in the next portion, up to so many
 

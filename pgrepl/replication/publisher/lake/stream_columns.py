@@ -3,24 +3,42 @@
 A batch ends before changes under other definitions, and when it is large enough. Changes that need more memory than
 logical_decoding_work_mem are decided in parts, by ranges of row ids, and kept in files. If something cannot be decided
 by columns there is no batch, and the transactions are sent message by message (stream.py).
+
+The changes that are sent of one table between two LSNs, in ranges of row ids that tasks read by themselves.
+
+A stretch of transactions with the same definitions is one plan. It is read in ranges if its row filters need no
+session. Otherwise it is read message by message (stream.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.engine import choose_parts, has_cluster, is_warm
-from pgrepl.errors import PgError
-from pgrepl.frozen import frozen
-from pgrepl.lake.history import Snapshot
-from pgrepl.lake.kernels.task import NoWatch
-from pgrepl.replication.publisher.lake.range_part import RangeToRead, read_range
-from pgrepl.replication.publisher.lake.size import rows_by_snapshot
-from pgrepl.replication.publisher.lake.table_changes import RANK_BITS, LakeChanges, TableChanges
-from pgrepl.replication.publisher.lake.transactions import LakeTransaction, changed_tables, class_row, read, wanted
+from pgrepl.engine.choice import choose_parts, has_cluster, is_warm
+from pgrepl.engine.task import NoWatch
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.lake.changes.history import Snapshot
+from pgrepl.replication.publisher.lake.table_changes import (
+    RANK_BITS,
+    LakeChanges,
+    RangeToRead,
+    TableChanges,
+    decode,
+    read_range,
+)
+from pgrepl.replication.publisher.lake.transactions import (
+    LakeTransaction,
+    changed_tables,
+    class_row,
+    read,
+    rows_by_snapshot,
+    wanted,
+)
 from pgrepl.replication.publisher.plan import SendPlan, check_sendable, send_plan
 from pgrepl.replication.publisher.protocol import is_met_again
 from pgrepl.replication.publisher.row_filter import truncated
@@ -32,8 +50,9 @@ from pgrepl.replication.wire.messages import SentRelation, TruncateMessage
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from pgrepl.catalog.session import Session
-    from pgrepl.lake.changes_rows import RowIds
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.engine.changes_rows import RowIds
+    from pgrepl.replication.wire.message_files import Decoded
 
     Numbers = npt.NDArray[Any]
 
@@ -225,8 +244,8 @@ class _Found:
     def _in_files(self, source: TableChanges, ranges: Sequence[RowIds]) -> MessageFiles | None:
         """Read the ranges in threads of this process or in tasks of Spark; in this thread, if row filters ask the
         session or Spark SQL. Threads read while Spark starts on this machine: their rows are applied by its tasks."""
-        from pgrepl.lake import spark
-        from pgrepl.lake.kernels.job import play_apart
+        from pgrepl.engine import spark
+        from pgrepl.engine.job import play_apart
 
         relation = source.relation
         on_spark = len(ranges) > 1 and source.is_portable and choose_parts(self._session, source.count).on_spark
@@ -275,7 +294,7 @@ def _ranks(snapshot: Snapshot, table: int) -> dict[int, int]:
 
 
 def _follow_one_another(sources: Sequence[TableChanges], snapshots: Sequence[Snapshot]) -> None:
-    """Give the changes of several tables one order, as `in_order` of lake/changes.py does."""
+    """Give the changes of several tables one order, as `in_order` of lake/changes/changes.py does."""
     by_table = {source.plan.table.oid: source for source in sources}
     begins: dict[int, dict[int, tuple[int, int]]] = {table: {} for table in by_table}
     of_all = sum(source.rows.behind for source in sources)
@@ -319,3 +338,80 @@ def numbered(transaction: LakeTransaction, base: int) -> BatchTransaction:
     last = transaction.last
     first_seq, last_seq = (transaction.first - base) << RANK_BITS, ((last.id - base + 1) << RANK_BITS) - 1
     return BatchTransaction(last.id, last.id, last.id + 1, last.time, last.origin, first_seq, last_seq, last.origin_lsn)
+
+
+# --- stream ranges ----------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class SentStretch:
+    """Transactions with the same definitions. `ranges` is None if they must be read message by message; `truncates` are
+    the transactions that empty the table, with the sequence numbers at which they do."""
+
+    transactions: list[BatchTransaction]
+    first: int  # the snapshot at which sequence numbers begin
+    ranges: list[SentRange] | None
+    truncates: list[tuple[int, BatchTransaction]]
+
+
+@frozen
+class SentRange:
+    """Changes to read in a task. `refused` are the errors for operations that PostgreSQL would not have let happen."""
+
+    source: TableChanges
+    ids: RowIds
+    refused: dict[str, PgError]
+
+    def read(self) -> tuple[Numbers, Decoded]:
+        """Sequence numbers, counted from the stretch's first snapshot, and the changes that are sent."""
+        source = self.source.alone()
+        changes = LakeChanges(source, self.ids)
+        for operation in sorted(source.made):
+            if operation in self.refused:
+                raise self.refused[operation]
+        return changes.seq, decode(changes)
+
+
+def stretches(session: Session, publications: Sequence[str], table: int, start: int, end: int) -> Iterator[SentStretch]:
+    """The transactions that finish at `start` or later and before `end`; `table` is the one that is sent."""
+    found, _ = read(session, start, end)
+    group: list[LakeTransaction] = []
+    for transaction in found:
+        if group and any(s.stretch != group[0].snapshots[0].stretch for s in transaction.snapshots):
+            yield _stretch(session, publications, table, group)
+            group = []
+        group.append(transaction)
+    if group:
+        yield _stretch(session, publications, table, group)
+
+
+def _stretch(
+    session: Session, publications: Sequence[str], table: int, group: Sequence[LakeTransaction]
+) -> SentStretch:
+    base = group[0].first
+    plans = Plans(session, publications, group[0].snapshots[0].stretch)
+    transactions = [numbered(each, base) for each in group]
+    snapshots = [snapshot for each in group for snapshot in each.snapshots]
+    made = SentStretch(transactions, base, [], [])
+    if len({s.stretch for s in snapshots}) > 1 or any(each.two_phase is not None for each in group):
+        made.ranges = None
+        return made
+    changed = sorted({oid for s in snapshots for oid in changed_tables(s)})
+    sent = [plan for oid in changed if (plan := plans.of(oid)) is not None and plan.sent_as.oid == table]
+    for seq, message in truncate_messages(plans, snapshots, base):
+        if any(relation.relid == table for relation in message.relations):
+            made.truncates.append((seq, next(t for t in transactions if t.first_seq <= seq <= t.last_seq)))
+    sources = table_changes(session, sent, snapshots, base) if sent else []
+    made.ranges = []
+    for source in sources:
+        if not source.is_sure or not source.is_portable or source.relation != sources[0].relation:
+            made.ranges = None
+            return made
+        refused = {}
+        for operation in sorted(source.plan.operations & {"update", "delete"}):
+            try:
+                check_sendable(plans.past, source.plan, operation)
+            except PgError as error:
+                refused[operation] = error
+        made.ranges += [SentRange(source, ids, refused) for ids in source.ranges()]
+    return made

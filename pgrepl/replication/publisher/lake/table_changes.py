@@ -3,44 +3,42 @@
 Changes come as columns; operations, identities and images are decided with numpy, row filters by Arrow. What Arrow
 cannot evaluate Spark SQL does, where it is worth a job, and answers a boolean for each row; otherwise, and in a kernel
 (range_part.py), the evaluator, row by row. Rows are read when the subscriber picks them.
+
+The kernel that reads the changes of a table's rows with some row ids, and writes them as messages to a file.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.engine import changes_held, choose_job
-from pgrepl.expr.context import Context
+from pgrepl.engine.changes_rows import ALL, ChangedRows, RowIds
+from pgrepl.engine.changes_spark import LEFT_OUT, ChangesFrame
+from pgrepl.engine.choice import changes_held, choose_job
+from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.walk import var_attnums
-from pgrepl.lake.changes_frame import LEFT_OUT, ChangesFrame
-from pgrepl.lake.changes_rows import ALL, ChangedRows, RowIds
-from pgrepl.replication.publisher.identity import differing
-from pgrepl.replication.publisher.plan import SendPlan
-from pgrepl.replication.publisher.row_filter import describe, passing, sent_of
-from pgrepl.replication.publisher.row_filter_exprs import are_columnar, by_columns
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.lake.storage import uuid7
+from pgrepl.replication.publisher.plan import SendPlan, differing
+from pgrepl.replication.publisher.row_filter import are_columnar, by_columns, describe, passing, sent_of
 from pgrepl.replication.wire import messages as operations
-from pgrepl.replication.wire.batch import (
-    AT,
-    CODES,
-    DELETE,
-    UPDATE,
-    Kept,
-)
-from pgrepl.replication.wire.key_values import is_equal_as_kept
-from pgrepl.replication.wire.message_files import most_held
-from pgrepl.rows.routing_spark import column_names
+from pgrepl.replication.wire.batch import AT, CODES, DELETE, UPDATE, Kept, is_equal_as_kept
+from pgrepl.replication.wire.message_files import Decoded, MessageFile, MessageWriter, most_held
+from pgrepl.rows.checks_table_spark import column_names
 from pgrepl.types import oids
-from pgrepl.types.lake_arrays import plain_array
-from pgrepl.types.lake_forms import is_row_type
+from pgrepl.types.lake.arrays import plain_array
+from pgrepl.types.lake.forms import form, is_row_type
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.lake.read.part import PartWatch
     from pgrepl.replication.wire.messages import SentRelation
 
     Numbers = npt.NDArray[Any]
@@ -152,8 +150,6 @@ class LakeChanges:
 
     def until(self, seq: int) -> LakeChanges:
         """The messages before a sequence number."""
-        import copy
-
         part = copy.copy(self)
         end = int(self.seq.searchsorted(seq))
         part._events, part.op, part.has_old = self._events[:end], self.op[:end], self.has_old[:end]
@@ -233,7 +229,7 @@ class LakeChanges:
         return found
 
     def _ask_spark(self, into: Numbers, op: Numbers, chosen: Numbers, wanted: Sequence[str], *, new: bool) -> None:
-        from pgrepl.lake import spark
+        from pgrepl.engine import spark
 
         rows = self._filter_rows(chosen, wanted, new=new)
         tests = ", ".join(f"{self._test(each)} AS f{CODES[each]}" for each in wanted)
@@ -245,7 +241,7 @@ class LakeChanges:
             into[at[mine]] = told[f"f{CODES[each]}"].to_numpy()[mine]
 
     def _test(self, operation: str) -> str:
-        from pgrepl.expr.spark import to_sql
+        from pgrepl.expr.exchange import to_sql
 
         tests = [f"({to_sql(expr, column_names, self._statement)}) IS TRUE" for expr in self.plan.filters[operation]]
         return f"({' OR '.join(tests)})"
@@ -255,9 +251,8 @@ class LakeChanges:
         import numpy as np
         import pyarrow as pa
 
-        from pgrepl.expr.spark import Statement
-        from pgrepl.lake.scan import arrow_frame, storage_array
-        from pgrepl.types.lake_forms import form
+        from pgrepl.engine.scan_spark import arrow_frame, storage_array
+        from pgrepl.expr.exchange import Statement
 
         plan = self.plan
         self._statement = Statement(Context(self._session))
@@ -306,3 +301,63 @@ class LakeChanges:
 
     def _sent(self, places: Sequence[int]) -> list[int]:
         return [self._numbers[place] for place in places if self._numbers[place]]
+
+
+# --- range part -------------------------------------------------------------------------------------------------------
+
+
+@frozen
+class RangeToRead:
+    """`path`: the prefix of the files' names. `last_seqs`: the last sequence number of each transaction."""
+
+    source: TableChanges
+    ids: RowIds
+    path: str
+    last_seqs: Numbers
+
+
+@frozen
+class ReadRange:
+    """`sends`: the places of the transactions that have messages. `made`: UPDATE and DELETE, if there are such changes,
+    sent or not. `is_sure`: see TableChanges."""
+
+    files: tuple[MessageFile, ...]
+    sends: Numbers
+    made: frozenset[str]
+    is_sure: bool
+
+
+def read_range(task: RangeToRead, watch: PartWatch) -> ReadRange:
+    import numpy as np
+
+    watch.check()
+    source = task.source.alone()
+    nothing = np.empty(0, np.int64)
+    try:
+        changes = LakeChanges(source, task.ids)
+        decoded = decode(changes) if changes.count and source.is_sure else None
+    except PgError as error:
+        if error.is_of_machine:
+            raise
+        return ReadRange((), nothing, frozenset(), is_sure=False)  # messages before the failed filter must be sent
+    if decoded is None:
+        return ReadRange((), nothing, frozenset(source.made), source.is_sure)
+    writer = MessageWriter(source.relation, f"{task.path}.{uuid7()}", 1)
+    try:
+        writer.write(changes.seq, decoded)
+        files = writer.close()
+    except BaseException:
+        writer.abandon()
+        raise
+    sends = np.unique(np.searchsorted(task.last_seqs, changes.seq))
+    return ReadRange(files, sends, frozenset(source.made), is_sure=True)
+
+
+def decode(found: LakeChanges) -> Decoded:
+    import numpy as np
+
+    places = range(len(found.relation.columns))
+    keys = [place for place in places if found.relation.columns[place].is_key]
+    olds = found.pick(keys, np.flatnonzero(found.has_old), old=True)
+    news = found.pick(places, np.flatnonzero(found.op != DELETE))
+    return Decoded(found.op, found.has_old, news, dict(zip(keys, olds, strict=True)), {})

@@ -13,21 +13,21 @@ from itertools import pairwise
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.errors import PgError
-from pgrepl.replication.libpq.endpoints import ConnectionFailure
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.threads import ThreadPool
+from pgrepl.replication.endpoints import ConnectionFailure
 from pgrepl.replication.publisher.comparing import Comparing, HashedPiece, Limits, Pace, TableAtLsn, TablesAtLsn
-from pgrepl.replication.publisher.postgres import key_ranges, published, slots, tables
+from pgrepl.replication.publisher.postgres import copies, published, slots
 from pgrepl.replication.publisher.postgres.copy_ranges import enter_snapshot
 from pgrepl.replication.publisher.protocol import PublisherError
-from pgrepl.replication.publisher.table_copy import Undivided
-from pgrepl.thread_pool import ThreadPool
+from pgrepl.replication.publisher.tables import Undivided
 
 if TYPE_CHECKING:
-    from pgrepl.lake.kernels.copy import KernelSource
+    from pgrepl.engine.run_kernels import KernelSource
     from pgrepl.replication.publisher.postgres.connection import ServerConnection
     from pgrepl.replication.publisher.postgres.link import Link
     from pgrepl.replication.publisher.postgres.published import PublishedColumn, PublishedRows
-    from pgrepl.replication.wire.copy_ranges import KeyRange
+    from pgrepl.replication.publisher.tables import KeyRange
 
 Answer = list[tuple[str | None, ...]]
 
@@ -104,10 +104,10 @@ class ServerTable(TableAtLsn):
         self._link = link = of.links[0]
         self._rows = published.published_rows(link, schema, name, publications)
         self._schema, self._name = schema, name
-        self.relation = self.sent = tables.copied_relation(self._rows, schema, name)
+        self.relation = self.sent = published.copied_relation(self._rows, schema, name)
         link.rows(f"{self._selected(None)} LIMIT 0")  # so that the server raises its errors before any row is read
         self.estimate = _estimate(link, self._rows)
-        found = key_ranges.key_of(link, self._rows)
+        found = copies.key_of(link, self._rows)
         self._key: tuple[PublishedColumn, ...] = () if isinstance(found, Undivided) else found
         self.key = published.key_names(link, self._rows)
         self.server: ServerTable | None = self if _hashes_as_we_do(link) else None
@@ -116,7 +116,7 @@ class ServerTable(TableAtLsn):
         return []
 
     def texts(self) -> Iterator[tuple[str | None, ...]]:
-        return self._counted(tables.copied_rows(self._link, self._selected(None), len(self._rows.columns)))
+        return self._counted(published.copied_rows(self._link, self._selected(None), len(self._rows.columns)))
 
     def _counted(self, rows: Iterator[Any]) -> Iterator[Any]:
         for number, row in enumerate(rows, 1):
@@ -133,11 +133,11 @@ class ServerTable(TableAtLsn):
         count = self.estimate // size
         if tuple(column.name for column in self._key) != tuple(key):
             return None
-        if count < 2 or not key_ranges.is_in_order(self._link, self._rows, self._key):
+        if count < 2 or not copies.is_in_order(self._link, self._rows, self._key):
             return None
         is_whole = self._rows.kind == "p"
         table = f"{'' if is_whole else 'ONLY '}{self.identifier(self._schema)}.{self.identifier(self._name)}"
-        divide = key_ranges.divide if is_whole else key_ranges.divide_by_pages
+        divide = copies.divide if is_whole else copies.divide_by_pages
         return divide(self._link, table, self._rows, self._key, count)
 
     def digests_of_ranges(self, hash: str, wanted: Sequence[tuple[int, KeyRange]]) -> Iterator[HashedPiece]:
@@ -210,14 +210,14 @@ class ServerTable(TableAtLsn):
     def _hashed_rows(self, hash: str, condition: str) -> Iterator[tuple[int, tuple[str | None, ...]]]:
         names = [self.identifier(column.name) for column in self._rows.columns]
         query = self._selected(condition, [hash, *names])
-        for found, *row in self._counted(tables.copied_rows(self._link, query, 1 + len(names))):
+        for found, *row in self._counted(published.copied_rows(self._link, query, 1 + len(names))):
             yield int(found), tuple(row)
 
     def _condition(self, wanted: Sequence[KeyRange]) -> str:
-        return " OR ".join(f"({key_ranges.condition(self._link, self._key, each)})" for each in wanted)
+        return " OR ".join(f"({copies.condition(self._link, self._key, each)})" for each in wanted)
 
     def _selected(self, condition: str | None, expressions: Sequence[str] | None = None) -> str:
-        query = tables.selection(self._link, self._rows, self._schema, self._name, expressions)
+        query = published.selection(self._link, self._rows, self._schema, self._name, expressions)
         if condition is None:
             return query
         return f"{query} {'AND' if self._rows.condition is not None else 'WHERE'} ({condition})"

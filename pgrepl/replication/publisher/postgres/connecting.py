@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from pgrepl.replication.publisher.postgres.link import Link
+
 if TYPE_CHECKING:
-    from pgrepl.replication.publisher.postgres.link import Link
     from pgrepl.replication.publisher.postgres.publisher import PostgresPublisher
 
 APPLICATION = "pgrepl"
@@ -25,7 +26,6 @@ def to_server(
 ) -> PostgresPublisher:
     """An open connection; ConnectionFailure with libpq's words. `patience`: see Link; `interval`: see Feedback;
     `heartbeat`: the seconds without a change after which a follower writes a message."""
-    from pgrepl.replication.publisher.postgres.link import Link
     from pgrepl.replication.publisher.postgres.publisher import PostgresPublisher
 
     return PostgresPublisher(Link(options, APPLICATION, patience=patience), data_path, interval, heartbeat)
@@ -33,6 +33,4 @@ def to_server(
 
 def link_to(options: Mapping[str, str]) -> Link:
     """A connection for queries alone, which needs no REPLICATION privilege."""
-    from pgrepl.replication.publisher.postgres.link import Link
-
     return Link(options, APPLICATION, replication=False)

@@ -16,47 +16,48 @@ from itertools import chain
 from threading import Event
 from typing import TYPE_CHECKING, TypeVar
 
-from pgrepl.catalog.relation import Attribute, Relation
-from pgrepl.engine import BYTES_IN_ROW, declined
-from pgrepl.errors import Declined, PgError
+from pgrepl.catalog.facts.relation import Attribute, Relation
+from pgrepl.engine.choice import BYTES_IN_ROW, declined
+from pgrepl.engine.copy_rows import KernelColumn, RowMaker
+from pgrepl.ground.errors import Declined, PgError
+from pgrepl.ground.processes import Workers, WorkersLost
+from pgrepl.ground.threads import ThreadPool
 from pgrepl.lake import storage
-from pgrepl.lake.files import estimate, last_snapshot
-from pgrepl.lake.kernels.row_maker import KernelColumn, RowMaker
+from pgrepl.lake.read.files import estimate, last_snapshot
 from pgrepl.lake.table import LakeColumn, LakeTable, lake_table
-from pgrepl.processes import Workers, WorkersLost
-from pgrepl.replication.libpq.endpoints import ConnectionFailure
+from pgrepl.replication.endpoints import ConnectionFailure
 from pgrepl.replication.publisher.postgres import published
-from pgrepl.replication.publisher.postgres.copy_binary import expression, is_binary
-from pgrepl.replication.publisher.postgres.copy_csv import CopiedColumn, CsvReader
 from pgrepl.replication.publisher.postgres.copy_ranges import (
     Chunk,
+    CopiedColumn,
+    CsvReader,
     PagesPart,
     chunks,
     copy_in_process,
     copy_pages,
     enter_snapshot,
+    expression,
     files_of,
+    is_binary,
     reader_of,
     write,
 )
 from pgrepl.replication.publisher.postgres.copy_workers import are_worth_it, readers
 from pgrepl.replication.publisher.postgres.link import Link
-from pgrepl.replication.publisher.postgres.published import PublishedRows
-from pgrepl.replication.publisher.postgres.tables import selection
+from pgrepl.replication.publisher.postgres.published import PublishedRows, selection
 from pgrepl.replication.publisher.protocol import PublisherError
-from pgrepl.replication.publisher.table_copy import BeginCount, CountRows
+from pgrepl.replication.publisher.tables import BeginCount, CountRows
 from pgrepl.replication.wire.text import checking_style, reads_as_written
 from pgrepl.rows.checks_columns import check_program, columns_of
 from pgrepl.rows.checks_table import table_rules
 from pgrepl.rows.unique import unique_indexes
-from pgrepl.thread_pool import ThreadPool
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
     from pgrepl.expr.arrow.program import Program
-    from pgrepl.lake.data_file import NewFile
+    from pgrepl.lake.read.data_file import NewFile
     from pgrepl.rows.staged import StagedRows
 
     BeginWorkers = Callable[[Callable[[], int]], Workers | None]  # ServerConnection.workers
@@ -214,8 +215,8 @@ class ServerRows:
 
     def _by_tasks(self, session: Session, table: LakeTable, parts: MakeParts, count_rows: CountRows) -> list[NewFile]:
         """The files, written by Spark's executors."""
-        from pgrepl.lake.kernels import job
-        from pgrepl.lake.stage_progress import counting_writes
+        from pgrepl.engine import job
+        from pgrepl.engine.job import counting_writes
 
         count = min(job.slots(on_spark=True), self._connections_left()) if self._rows.kind == "r" else 1
         with job.job_folder(table) as folder, counting_writes(session, count_rows):
@@ -228,7 +229,7 @@ class ServerRows:
         self, workers: Workers, table: LakeTable, parts: MakeParts, count_rows: CountRows, check: Callable[[], None]
     ) -> list[NewFile]:
         """The files, written by processes of this machine."""
-        from pgrepl.lake.kernels import job
+        from pgrepl.engine import job
 
         with job.job_folder(table) as folder:
             answers = workers.play(copy_in_process, parts(len(workers), folder), count_rows, check)
@@ -250,9 +251,9 @@ class ServerRows:
         """The rows as columns s0 … sn of text."""
         from pyspark.sql.types import StringType, StructField, StructType
 
-        from pgrepl.lake import spark
-        from pgrepl.lake.scan import spark_path
-        from pgrepl.lake.spark_result import result_folder
+        from pgrepl.engine import spark
+        from pgrepl.engine.result_spark import result_folder
+        from pgrepl.engine.scan_spark import spark_path
 
         folder = self._kept.enter_context(result_folder(self._data_path))
         reader = CsvReader(self.names, [])

@@ -1,4 +1,15 @@
-"""The copy of a range of a table's pages: read by COPY, decoded by columns, and written as a data file, in a thread of
+"""The rows of COPY … (FORMAT csv) as columns of a lake table.
+
+Arrow reads the types that it reads exactly as PostgreSQL writes them: whole numbers, floats, bounded decimals, dates,
+times, texts. Values that it refuses (infinity, years before Christ, 24:00:00), and all other types, are read value by
+value by the column's input function, which may raise an error.
+
+The rows of COPY … (FORMAT binary) as columns of a lake table: less work than text on both sides.
+
+Numbers, texts, dates and times are read from their binary form; values of other types are cast to text by the server.
+A table with a type whose cast to text may differ from its output function, as users can make theirs, comes as CSV.
+
+The copy of a range of a table's pages: read by COPY, decoded by columns, and written as a data file, in a thread of
 this process or in a task of Spark.
 """
 
@@ -8,25 +19,214 @@ from collections.abc import Iterator, Sequence
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.errors import Declined, PgError
-from pgrepl.expr.without_session import WorkerContext
-from pgrepl.frozen import frozen
-from pgrepl.lake.kernels.row_maker import RowMaker
-from pgrepl.replication.publisher.postgres.copy_binary import BinaryChunkReader
-from pgrepl.replication.publisher.postgres.copy_csv import CopiedColumn, CsvReader
+import numpy as np
+import numpy.typing as npt
+
+from pgrepl.catalog.facts.relation import Attribute
+from pgrepl.engine.copy_rows import RowMaker
+from pgrepl.expr.arrow.without_session import WorkerContext
+from pgrepl.ground.errors import Declined, PgError
+from pgrepl.ground.frozen import frozen
 from pgrepl.replication.publisher.postgres.copy_rows import binary_rows
 from pgrepl.replication.publisher.postgres.link import Link
-from pgrepl.replication.publisher.table_copy import CountRows
+from pgrepl.replication.publisher.postgres.published import PublishedColumn
+from pgrepl.replication.publisher.tables import CountRows
+from pgrepl.replication.wire.binary_columns import NUMBERS, native_numbers, number_array
+from pgrepl.replication.wire.pgoutput_read import Bytes, Numbers, integers, text_array
 from pgrepl.replication.wire.text import WIRE_STYLE
-from pgrepl.types.lake_arrays import plain_array
+from pgrepl.replication.wire.values import TEXTS
+from pgrepl.types import oids
+from pgrepl.types.lake.arrays import Form, plain_array
+from pgrepl.types.lake.column_values import values_of
+from pgrepl.types.style import TextStyle
+from pgrepl.types.text import writer
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.relation import Attribute
-    from pgrepl.lake.data_file import NewFile
-    from pgrepl.lake.kernels.part import PartWatch
-    from pgrepl.lake.kernels.row_maker import KernelColumn, KernelCondition
+    import pyarrow as pa
+
+    from pgrepl.engine.copy_rows import KernelColumn, KernelCondition
+    from pgrepl.lake.read.data_file import NewFile
+    from pgrepl.lake.read.part import PartWatch
     from pgrepl.lake.table import LakeTable
-    from pgrepl.replication.publisher.postgres.published import PublishedColumn
+
+_READ_BY_ARROW = oids.INTEGERS | {
+    oids.BOOL, oids.FLOAT4, oids.FLOAT8, oids.NUMERIC, oids.DATE, oids.TIME, oids.TIMESTAMP, oids.TIMESTAMPTZ,
+    oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.JSON, oids.JSONB,
+}  # fmt: skip
+
+
+class CopiedColumn:
+    """One column of the table here, and the publisher's column that fills it."""
+
+    def __init__(self, sent: PublishedColumn | None, local: Attribute, form: Form, style: TextStyle) -> None:
+        """`style`: that of the wire, with what checks domains."""
+        import pyarrow as pa
+
+        self._style = style
+        self.sent = sent
+        self.local = local
+        self.form = form
+        self.same = same = sent is None or (sent.type, sent.typmod) == (local.type, local.typmod)
+        whole = sent is not None and sent.type in oids.INTEGERS and local.type in oids.INTEGERS
+        self.by_arrow = (same and sent is not None and local.type in _READ_BY_ARROW) or whole
+        self.csv_type = form.arrow() if self.by_arrow else pa.string()
+
+    def read(self, texts: pa.Array) -> pa.Array:
+        """The texts as the column's input function reads them."""
+        return values_of(texts, self.local.type, self.local.typmod, self._style, self.form)
+
+
+class CsvReader:
+    """Reads chunks of whole rows."""
+
+    def __init__(self, names: Sequence[str], columns: Sequence[CopiedColumn]) -> None:
+        """`names`: the columns as they are sent; `columns`: those of the table, in its order."""
+        self.names = [f"s{number}" for number in range(len(names))]
+        self._number = {name: number for number, name in enumerate(names)}
+        self._columns = columns
+
+    def arrays(self, chunk: bytes, at: Any = None) -> tuple[list[Any], int]:
+        """The rows of a chunk as the table's columns, and their number."""
+        import pyarrow as pa
+
+        sent = [column for column in self._columns if column.sent is not None]
+        try:
+            read = self._read(chunk, {self._name(column): column.csv_type for column in sent})
+            exact = True
+        except pa.ArrowInvalid:
+            read = self._read(chunk, {})
+            exact = False
+        made: list[Any] = []
+        for column in self._columns:
+            if column.sent is None:
+                made.append(pa.nulls(read.num_rows, column.form.arrow()))
+                continue
+            array = read.column(self._name(column)).combine_chunks()
+            plain = column.by_arrow and (exact or array.type == column.csv_type)
+            made.append(array if plain else column.read(array))
+        return made, read.num_rows
+
+    def texts(self, chunk: bytes) -> pa.Table:
+        """The rows of a chunk as columns s0 … sn of text."""
+        return self._read(chunk, {})
+
+    def _name(self, column: CopiedColumn) -> str:
+        assert column.sent is not None
+        return self.names[self._number[column.sent.name]]
+
+    def _read(self, chunk: bytes, types: dict[str, Any]) -> pa.Table:
+        import pyarrow as pa
+        from pyarrow import csv
+
+        return csv.read_csv(
+            pa.BufferReader(chunk),
+            csv.ReadOptions(column_names=self.names, block_size=len(chunk) + 16, use_threads=False),
+            csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+            csv.ConvertOptions(
+                column_types={name: types.get(name, pa.string()) for name in self.names},
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+                true_values=["t"],
+                false_values=["f"],
+            ),
+        )
+
+
+# --- copy binary ------------------------------------------------------------------------------------------------------
+
+
+_NATIVE = frozenset((*NUMBERS, *TEXTS, oids.BOOL, oids.JSONB))
+_OWN_CAST = frozenset((oids.INET, oids.CIDR, oids.XML, oids.NAME, oids.CHAR))  # to text
+
+
+def is_binary(columns: Sequence[CopiedColumn]) -> bool:
+    types = [column.sent.type for column in columns if column.sent is not None]
+    return all(typoid not in _OWN_CAST and typoid < oids.FIRST_USER_OID for typoid in types)
+
+
+def expression(typoid: int, identifier: str) -> str:
+    """The expression of a column in the query that the server runs."""
+    return identifier if typoid in _NATIVE else f"{identifier}::text"
+
+
+class BinaryChunkReader:
+    """Reads chunks of rows of COPY's binary format."""
+
+    def __init__(self, names: Sequence[str], columns: Sequence[CopiedColumn]) -> None:
+        """Parameters as for CsvReader."""
+        by_name = {column.sent.name: column for column in columns if column.sent is not None}
+        self._sent = [by_name[name] for name in names]
+        self._columns = columns
+
+    def arrays(self, data: bytes, at: Any) -> tuple[list[pa.Array], int]:
+        """The rows that begin at these places, as the table's columns, and their number."""
+        import pyarrow as pa
+
+        raw: Bytes = np.frombuffer(data, np.uint8)
+        at = at + 2  # the number of columns
+        made: dict[int, pa.Array] = {}
+        for column in self._sent:
+            length = integers(raw, at, ">i4")
+            present = length >= 0
+            length = np.maximum(length, 0)
+            made[id(column)] = _array(column, raw, at + 4, length, present)
+            at = at + 4 + length
+        count = len(at)
+        return [pa.nulls(count, c.form.arrow()) if c.sent is None else made[id(c)] for c in self._columns], count
+
+
+def _array(
+    column: CopiedColumn, raw: Bytes, start: Numbers, length: Numbers, present: npt.NDArray[np.bool_]
+) -> pa.Array:
+    import pyarrow as pa
+
+    assert column.sent is not None
+    typoid = column.sent.type
+    if typoid in NUMBERS:
+        return _numbers(column, typoid, native_numbers(raw, start, typoid), present)
+    if typoid == oids.BOOL:
+        texts = pa.array(raw[start] != 0, mask=~present)
+        return texts if column.by_arrow else column.read(pa.array(_letters(texts), pa.string()))
+    if typoid == oids.JSONB:  # a version comes first
+        start, length = start + 1, np.maximum(length - 1, 0)
+    texts = text_array(raw, start, length, present)
+    if not column.by_arrow:
+        return column.read(texts)
+    if texts.type == column.csv_type:
+        return texts
+    try:
+        return texts.cast(column.csv_type)
+    except pa.ArrowInvalid:
+        return column.read(texts)
+
+
+def _letters(values: pa.Array) -> list[str | None]:
+    return [None if value is None else "t" if value else "f" for value in values.to_pylist()]
+
+
+def _numbers(column: CopiedColumn, typoid: int, values: npt.NDArray[Any], present: npt.NDArray[np.bool_]) -> pa.Array:
+    if not column.by_arrow:
+        return _through_text(column, typoid, values, present)
+    found = number_array(typoid, values, present, column.csv_type)
+    if found is not None:
+        return found
+    return column.form.to_array([v if p else None for v, p in zip(values.tolist(), present.tolist(), strict=True)])
+
+
+def _through_text(
+    column: CopiedColumn, typoid: int, values: npt.NDArray[Any], present: npt.NDArray[np.bool_]
+) -> pa.Array:
+    """A column of another type here reads the text of the publisher's type."""
+    import pyarrow as pa
+
+    write = writer(typoid)
+    texts = [write(v, WIRE_STYLE) if p else None for v, p in zip(values.tolist(), present.tolist(), strict=True)]
+    return column.read(pa.array(texts, pa.string()))
+
+
+# --- copy ranges ------------------------------------------------------------------------------------------------------
+
 
 Chunk = tuple[bytes, Any]  # whole rows, and the places where they begin (None: CSV)
 Reader = CsvReader | BinaryChunkReader
@@ -70,7 +270,7 @@ def copy_pages(part: PagesPart, watch: PartWatch) -> CopiedPages:
 
 def copy_in_process(part: PagesPart, watch: PartWatch) -> CopiedPages:
     """A kernel, for a process that has one range after the other, and keeps its connection."""
-    from pgrepl.lake.kernels.task import keep_memory
+    from pgrepl.engine.task import keep_memory
 
     keep_memory()
     link = _kept.pop(part.options, None)
@@ -152,7 +352,7 @@ def write(
     folder: str | None = None,
 ) -> NewFile | None:
     """Write a data file, and append it to `made`; None: there are no rows. `folder`: see DataFileWriter."""
-    from pgrepl.lake.file_writer import DataFileWriter
+    from pgrepl.lake.write.file_writer import DataFileWriter
 
     writer: DataFileWriter | None = None
     try:

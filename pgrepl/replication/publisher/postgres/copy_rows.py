@@ -2,6 +2,14 @@
 
 libpq gives one row a call, which takes longer than the server takes for a row. So the command is sent, and its answer
 read, through the socket of a connection whose libpq has nothing to do; an encrypted connection goes through libpq.
+
+Transactions from a slot: `pg_logical_slot_peek_binary_changes` inside COPY, for previews and for reading ahead.
+
+A worker's changes are streamed (stream.py), since the server decodes again for each peek.
+
+The server gives whole transactions, everything again from the slot's confirmed position, and stops behind the
+transaction that makes the number of messages full. It decodes without streaming, so that an aborted transaction is
+never seen.
 """
 
 from __future__ import annotations
@@ -9,15 +17,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from time import sleep
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.protocol import PublisherError
-from pgrepl.replication.wire.pgoutput_columns import PADDING, Bytes, Numbers, integers
-
-if TYPE_CHECKING:
-    from pgrepl.replication.publisher.postgres.link import Link
+from pgrepl.replication.wire.pgoutput_read import PADDING, Bytes, Numbers, integers
+from pgrepl.types.plain import lsn_text
 
 HEADER = 19  # bytes of the binary format before the first row
 COUNT = 2  # bytes of a row's number of columns
@@ -210,3 +216,46 @@ def _error(body: bytes) -> PublisherError:
     texts = {field[:1].decode(): field[1:].decode("utf-8", "replace") for field in body.split(b"\0") if field}
     message = "".join(label + texts[key] for key, label in _FIELDS if key in texts)
     return PublisherError(texts.get("C", "08006"), message)
+
+
+# --- changes ----------------------------------------------------------------------------------------------------------
+
+
+_ROW = COUNT + 4  # bytes before a row's only field
+PORTION = 2 << 20  # bytes that are decoded together
+_ORIGINS = 160000
+
+
+def changes_of(
+    link: Link,
+    slot: str,
+    publications: Sequence[str],
+    upto: int,
+    limit: int,
+    *,
+    local_only: bool,
+    two_phase: bool = False,
+    binary: bool = False,
+    consume: bool = False,
+) -> str:
+    """The COPY that sends the messages of everything committed before an LSN; `consume`: the slot moves behind them."""
+    names = link.literal(link.identifiers(publications))
+    options = ["'proto_version'", "'3'" if two_phase else "'1'", "'publication_names'", names]
+    if two_phase:
+        options += ["'two_phase'", "'on'"]
+    if binary:
+        options += ["'binary'", "'true'"]
+    if link.version >= _ORIGINS:
+        options += ["'origin'", "'none'" if local_only else "'any'"]
+    verb = "get" if consume else "peek"
+    return (
+        f"COPY (SELECT data FROM pg_catalog.pg_logical_slot_{verb}_binary_changes({link.literal(slot)}, "
+        f"{link.literal(lsn_text(upto))}, {limit}, {', '.join(options)})) TO STDOUT (FORMAT binary)"
+    )
+
+
+def portions(link: Link, command: str) -> Iterator[tuple[bytes, Numbers]]:
+    """Some messages in one buffer, with padding behind it, and the place where each begins; its length stands before
+    it."""
+    for data, at in binary_rows(link, command, PORTION):
+        yield data, at + _ROW

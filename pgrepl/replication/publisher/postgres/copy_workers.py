@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from pgrepl import processes
-from pgrepl.catalog import tables
-from pgrepl.catalog.store import rows
-from pgrepl.catalog.transaction import reading
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.store import rows
+from pgrepl.ground import processes
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
-    from pgrepl.processes import Workers
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.ground.processes import Workers
 
 _WORTH = 4  # times the size of a range: a table that is worth their start
 _RANGE = 64 << 20  # bytes, if tables are copied as a whole
@@ -54,6 +54,6 @@ def load() -> None:
     import pyarrow.compute
     import pyarrow.parquet  # noqa: F401
 
-    from pgrepl.lake import file_writer  # noqa: F401
-    from pgrepl.lake.kernels import task  # noqa: F401
+    from pgrepl.engine import task  # noqa: F401
+    from pgrepl.lake.write import file_writer  # noqa: F401
     from pgrepl.replication.publisher.postgres import copy_ranges  # noqa: F401

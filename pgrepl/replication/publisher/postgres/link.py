@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.errors import PgError
-from pgrepl.interrupts import JoinedThread
-from pgrepl.replication.libpq.endpoints import ConnectionFailure
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.interrupts import JoinedThread
+from pgrepl.replication.endpoints import ConnectionFailure
 from pgrepl.replication.publisher.protocol import PublisherError
 
 if TYPE_CHECKING:

@@ -16,6 +16,10 @@ A lane holds at most one ready piece and one that it is receiving.
 Each request decodes again from its slot's restart point, which the server moves now and then, and not while a
 transaction that has written is open. A server that streams sends each message by itself, which costs it three times as
 much: reading ahead leaves off, and the rest is streamed, once it has decoded twice as much again as it has sent.
+
+Reads a slot's changes between two LSNs, piece by piece, each message once.
+
+Many changes are read ahead (prefetch.py). Who only looks at a slot, and has no worker there, peeks piece by piece.
 """
 
 from __future__ import annotations
@@ -25,15 +29,15 @@ from functools import partial
 from queue import Empty, Full, Queue
 from threading import Event
 
-from pgrepl.frozen import frozen
-from pgrepl.interrupts import JoinedThread
-from pgrepl.replication.libpq.endpoints import ConnectionFailure
+from pgrepl.ground.frozen import frozen
+from pgrepl.ground.interrupts import JoinedThread
+from pgrepl.ground.threads import ThreadPool
+from pgrepl.replication.endpoints import ConnectionFailure
 from pgrepl.replication.publisher.postgres import slots
-from pgrepl.replication.publisher.postgres.changes import changes_of
+from pgrepl.replication.publisher.postgres.copy_rows import changes_of
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.pieces import Piece, pieces
 from pgrepl.replication.publisher.protocol import PublisherError
-from pgrepl.thread_pool import ThreadPool
 
 MESSAGES = 1_000_000  # messages of a piece; a larger transaction is one piece
 FIRST_MESSAGES = 250_000  # messages of the first request, for which the worker has to wait; then twice as many …
@@ -264,3 +268,66 @@ class Prefetch:
                 left = lane.ready.get_nowait()
                 if isinstance(left, Piece):
                     left.close()
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+_MORE = 4  # times as many messages, if all that came are applied already
+
+
+class Reading:
+    """One reading of a slot, which hands out its pieces in order."""
+
+    def __init__(self, link: Link, wanted: ReadRequest, start: int, prefetch: Prefetch | None) -> None:
+        self.wanted = wanted
+        self._link = link
+        self._position = start
+        self._piece: Piece | None = None
+        self._prefetch = prefetch
+
+    @property
+    def is_prefetched(self) -> bool:
+        """Whether the changes are read ahead, from copies of the slot."""
+        return self._prefetch is not None
+
+    def covers(self, wanted: ReadRequest, start: int) -> bool:
+        """Whether this reading has the requested changes from `start` on."""
+        begin = self._position if self._piece is None else self._piece.begin
+        return wanted == self.wanted and begin <= start
+
+    def piece(self, start: int) -> Piece | None:
+        """The first piece that reaches beyond `start`; None: there is nothing more."""
+        while self._piece is None or self._piece.reached <= start:
+            if self._position >= self.wanted.end:
+                return None
+            if self._piece is not None:
+                self._piece.close()
+                self._piece = None
+            self._piece = self._next()
+            self._piece.begin = self._position
+            self._position = self._piece.reached = max(self._piece.reached, self._position)
+        return self._piece
+
+    def _next(self) -> Piece:
+        if self._prefetch is not None:
+            return self._prefetch.piece()
+        limit = MESSAGES
+        while True:  # the slot sends all changes again that have not been confirmed
+            command = self.wanted.command(self._link, self.wanted.slot, limit, consume=False)
+            (piece,) = pieces(self._link, command, self._position, self.wanted.end, limit)
+            if piece.reached > self._position:
+                return piece
+            piece.close()
+            limit *= _MORE
+
+    def interrupt(self) -> None:
+        if self._prefetch is not None:
+            self._prefetch.interrupt()
+
+    def close(self) -> None:
+        if self._piece is not None:
+            self._piece.close()
+            self._piece = None
+        if self._prefetch is not None:
+            self._prefetch.close()

@@ -8,17 +8,31 @@ here. The server's slot stands at C, which is confirmed after our commit:
     C > L   another reader has consumed the slot, and the changes in between are lost: stop
 
 A new subscription has no L yet and begins at C.
+
+What a server keeps for a slot (publisher/retained.py), by one query.
+
+Transactions of other roles, and since when WAL is kept, are told to roles with pg_monitor only.
+
+What a receiver tells the walsender, and when (XLogWalRcvSendReply, LogicalRepApplyLoop). No I/O: times come in, and
+a message to be sent goes out.
+
+written   everything before it has been received
+flushed   everything before it is committed here, and on disk; the server may forget it
+
+A flushed position is told at once, a written one after a moment; both again after wal_receiver_status_interval. A
+server that is silent for half of wal_receiver_timeout is asked for an answer, one that is silent for all of it is lost.
 """
 
 from __future__ import annotations
 
 import time
 
-from pgrepl.frozen import frozen
+from pgrepl.ground.frozen import frozen
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.protocol import PublisherError, SlotLag, refused, slot_is_ahead
-from pgrepl.replication.publisher.retained import why_invalid
-from pgrepl.types.lsn import lsn_text, parse_lsn
+from pgrepl.replication.publisher.senders import OpenTransaction, Retained, why_invalid
+from pgrepl.replication.wire import pgoutput
+from pgrepl.types.plain import lsn_text, parse_lsn
 
 FLUSHED = "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_flush_lsn() END"
 OPTIONS_IN_PARENTHESES = 150000
@@ -189,3 +203,158 @@ def bring_restart_forward(link: Link, name: str) -> None:
     may = "pg_catalog.has_function_privilege('pg_catalog.pg_log_standby_snapshot()', 'EXECUTE')"
     if link.version >= 160000 and link.value(f"SELECT {may} AND NOT pg_catalog.pg_is_in_recovery()") == "t":
         link.rows("SELECT pg_catalog.pg_log_standby_snapshot()")
+
+
+# --- retained ---------------------------------------------------------------------------------------------------------
+
+
+_IDLE = 170000  # the release that knows inactive_since
+
+_OLDEST = (
+    "SELECT * FROM (SELECT backend_xid AS xid, pid, NULL AS gid, xact_start AS began, datname, usename, "
+    "application_name, state FROM pg_catalog.pg_stat_activity WHERE backend_xid IS NOT NULL UNION ALL "
+    "SELECT transaction, NULL, gid, prepared, database, owner, NULL, 'prepared' FROM pg_catalog.pg_prepared_xacts) x "
+    "ORDER BY pg_catalog.age(xid) DESC LIMIT 1"
+)
+_QUERY = (
+    "SELECT s.wal_status, {flushed}, s.restart_lsn, s.confirmed_flush_lsn, s.safe_wal_size, "
+    "pg_catalog.pg_size_bytes(pg_catalog.current_setting('max_slot_wal_keep_size')), {reason}, {idle}, extract(epoch "
+    "FROM pg_catalog.current_setting('idle_replication_slot_timeout', true)::pg_catalog.interval), "
+    "st.spill_txns, st.spill_bytes, pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE'), "
+    "pg_catalog.has_function_privilege('pg_catalog.pg_ls_waldir()', 'EXECUTE') AND NOT pg_catalog.pg_is_in_recovery(), "
+    "extract(epoch FROM pg_catalog.clock_timestamp() - t.began), t.pid, t.gid, t.datname, t.usename, "
+    "t.application_name, t.state FROM pg_catalog.pg_replication_slots s "
+    "LEFT JOIN pg_catalog.pg_stat_replication_slots st ON st.slot_name = s.slot_name "
+    f"LEFT JOIN LATERAL ({_OLDEST}) t ON true WHERE s.slot_name = {{slot}}"
+)
+
+
+class ServerProbe:
+    """A SlotProbe: a connection that is opened by the first look, and again after it was lost."""
+
+    def __init__(self, link: Link, slot: str) -> None:
+        self._place, self._patience = link.same_place(), link.patience
+        self._slot = slot
+        self._link: Link | None = None
+
+    def look(self) -> Retained | None:
+        if self._link is None or not self._link.is_open:
+            self._link = Link(self._place, "", replication=False, patience=self._patience)
+        return retained(self._link, self._slot)
+
+    def interrupt(self) -> None:
+        link = self._link
+        if link is not None:
+            link.interrupt()
+
+    def close(self) -> None:
+        if self._link is not None:
+            self._link.close()
+
+
+def retained(link: Link, slot: str) -> Retained | None:
+    idle_for = "extract(epoch FROM pg_catalog.clock_timestamp() - s.inactive_since)"
+    asked = _QUERY.format(
+        flushed=FLUSHED,
+        slot=link.literal(slot),
+        reason="s.invalidation_reason" if link.version >= REASONS else "NULL",
+        idle=idle_for if link.version >= _IDLE else "NULL",
+    )
+    listed = link.rows(asked)
+    if not listed:
+        return None
+    status, end, restart, confirmed, left, limit, reason, idle, idle_limit, spills, spilled = listed[0][:11]
+    sees_all, sees_files = (value == "t" for value in listed[0][11:13])
+    at = parse_lsn(end or "0/0")
+    size = at - parse_lsn(restart) if restart else 0
+    return Retained(
+        size,
+        _since(link, restart, at) if sees_files and restart else None,
+        at - parse_lsn(confirmed) if confirmed and restart else 0,
+        status,
+        None if left is None else int(left),
+        int(limit) if limit is not None and int(limit) >= 0 else None,
+        reason,
+        _transaction(listed[0][13:]),
+        sees_all,
+        int(spills or 0),
+        int(spilled or 0),
+        None if idle is None else float(idle),
+        float(idle_limit) if idle_limit and float(idle_limit) else None,
+    )
+
+
+def _transaction(values: tuple[str | None, ...]) -> OpenTransaction | None:
+    seconds, pid, gid, database, user, application, state = values
+    if seconds is None:
+        return None
+    return OpenTransaction(float(seconds), int(pid) if pid else None, gid, database, user, application, state)
+
+
+def _since(link: Link, restart: str, end: int) -> float | None:
+    """The seconds since the file with the restart point was last written; 0: it is the one that is written now."""
+    found = link.rows(
+        "SELECT extract(epoch FROM pg_catalog.clock_timestamp() - modification) FROM pg_catalog.pg_ls_waldir() "
+        f"WHERE name = pg_catalog.pg_walfile_name({link.literal(restart)}) AND name <> pg_catalog.pg_walfile_name("
+        f"{link.literal(lsn_text(end))})"
+    )
+    return max(0.0, float(found[0][0] or 0)) if found else 0.0
+
+
+# --- feedback ---------------------------------------------------------------------------------------------------------
+
+
+TIMED_OUT = "terminating logical replication worker due to timeout"
+_MOMENT = 0.005  # seconds after which a written position is told
+
+
+class Feedback:
+    """The positions of one stream, and the moments of its last messages."""
+
+    def __init__(self, start: int, interval: float, timeout: float | None, now: float) -> None:
+        """`interval`, `timeout`: seconds; 0 or None: none."""
+        self.written = self.flushed = start
+        self._interval = interval
+        self._timeout = timeout or 0.0
+        self._heard_at = self._told_at = now
+        self._told = 0, 0
+        self._asked = True  # the server waits for an answer; and it is told at first where the receiver stands
+        self._asks = False  # the server was asked for an answer
+
+    def hear(self, now: float) -> None:
+        """Note that something has come from the server."""
+        self._heard_at, self._asks = now, False
+
+    def answer(self) -> None:
+        """Note that the server asks for an answer."""
+        self._asked = True
+
+    def due(self, now: float) -> bytes | None:
+        """The message to be sent now; an error if the server has been silent for too long."""
+        silent = now - self._heard_at
+        if self._timeout and silent >= self._timeout:
+            raise PublisherError("08006", TIMED_OUT)
+        asks = bool(self._timeout) and not self._asks and silent >= self._timeout / 2
+        if not (self._asked or asks or now >= self._next(now)):
+            return None
+        self._told, self._told_at, self._asked = (self.written, self.flushed), now, False
+        self._asks = self._asks or asks
+        return pgoutput.STATUS.pack(b"r", self.written, self.flushed, self.flushed, pgoutput.now(), asks)
+
+    def wait(self, now: float) -> float:
+        """The seconds until something may be due."""
+        if self._asked:
+            return 0.0
+        moments = [self._next(now)]
+        if self._timeout:
+            moments.append(self._heard_at + self._timeout / (1 if self._asks else 2))
+        return max(0.0, min(moments) - now)
+
+    def _next(self, now: float) -> float:
+        """When the positions are to be told."""
+        written, flushed = self._told
+        if self.flushed > flushed:
+            return now
+        if self.written > written:
+            return self._told_at + _MOMENT
+        return self._told_at + self._interval if self._interval else now + 3600.0

@@ -20,20 +20,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pgrepl.interrupts import JoinedThread
-from pgrepl.replication.publisher.postgres.feedback import Feedback
-from pgrepl.replication.publisher.postgres.in_progress import ABORT, COMMIT, PREPARE, STOP, InProgress
+from pgrepl.ground.interrupts import JoinedThread
+from pgrepl.ground.threads import ThreadPool
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.pieces import Piece, Taking
+from pgrepl.replication.publisher.postgres.slots import Feedback
+from pgrepl.replication.publisher.postgres.spool import ABORT, COMMIT, PREPARE, STOP, InProgress
 from pgrepl.replication.publisher.protocol import PublisherError
-from pgrepl.replication.wire import pgoutput, walsender
-from pgrepl.replication.wire.pgoutput_columns import PADDING, Numbers
-from pgrepl.thread_pool import ThreadPool
+from pgrepl.replication.wire import pgoutput
+from pgrepl.replication.wire.pgoutput_read import PADDING, Numbers
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn
 
-_HEAD = walsender.DATA.size  # bytes before pgoutput's message
+_HEAD = pgoutput.DATA.size  # bytes before pgoutput's message
 _LENGTH = 4  # bytes before a message, for its length
 _PORTION = 2 << 20  # bytes that are decoded together
 _MESSAGES = 1_000_000  # messages of a piece; a larger transaction is one piece
@@ -275,19 +275,19 @@ class Stream:
         """Read the messages that libpq has, from this one on: 0, or less at the end of the stream."""
         get, held = self._conn.get_copy_data, self._held
         while size > 0:
-            if message[0] == walsender.DATA_TYPE:
+            if message[0] == pgoutput.DATA_TYPE:
                 held.append(message)
                 self._size += size
                 if message[_HEAD] in _ENDS:
                     self._whole = len(held)
                     self._whole_to = int.from_bytes(message[1:9], "big")
-            elif message[0] == walsender.KEEPALIVE_TYPE:
+            elif message[0] == pgoutput.KEEPALIVE_TYPE:
                 self._keepalive(bytes(message))
             size, message = get(1)
         return size
 
     def _keepalive(self, message: bytes) -> None:
-        _, end, _, asks = walsender.KEEPALIVE.unpack(message)
+        _, end, _, asks = pgoutput.KEEPALIVE.unpack(message)
         with self._changed:
             if asks:
                 self._feedback.answer()

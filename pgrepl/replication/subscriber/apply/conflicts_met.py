@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from pgrepl.catalog.relation import Relation
-from pgrepl.errors import PgError, Report
+from pgrepl.catalog.facts.relation import Relation
+from pgrepl.ground.errors import PgError, Report
 from pgrepl.lake.table import lake_table
-from pgrepl.replication.subscriber.apply.journal import LiveRow
 from pgrepl.replication.subscriber.apply.overlay import Overlay
-from pgrepl.replication.subscriber.apply.progress import Progress
+from pgrepl.replication.subscriber.apply.progress import LiveRow, Progress
 from pgrepl.replication.subscriber.apply.target import TargetTable
 from pgrepl.replication.subscriber.conflicts import (
     DELETE_DIFFERS,
@@ -29,8 +28,8 @@ from pgrepl.replication.subscriber.row_origins import NOBODYS, Foreign, foreign_
 from pgrepl.replication.wire.messages import DELETE, Message, Row
 
 if TYPE_CHECKING:
-    from pgrepl.catalog import tables
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.catalog.store import tables
 
 
 class _Leaf(Protocol):

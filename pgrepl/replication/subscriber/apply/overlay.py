@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.relation import Relation
-from pgrepl.catalog.statistics import count_index_scans
-from pgrepl.errors import PgError
-from pgrepl.expr.opclasses import sort_operators
+from pgrepl.catalog.facts.relation import Relation
+from pgrepl.catalog.session.statistics import count_index_scans
+from pgrepl.expr.analyse.sorting import sort_operators
 from pgrepl.expr.rowfilter import check_replica_identity
-from pgrepl.frozen import frozen
-from pgrepl.lake import local
-from pgrepl.lake.bounds import Bound
-from pgrepl.lake.ctid import RowPlace
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.lake.read import local
+from pgrepl.lake.read.bounds import Bound
+from pgrepl.lake.read.data_file import RowPlace
 from pgrepl.lake.table import lake_table
-from pgrepl.replication.subscriber.apply.journal import Changed, Journal, LiveRow
+from pgrepl.replication.subscriber.apply.progress import Changed, Journal, LiveRow
 from pgrepl.replication.subscriber.apply.target import SearchKey
 from pgrepl.replication.wire.messages import Row
 from pgrepl.rows.checks_table import TableChecks
@@ -30,7 +30,7 @@ from pgrepl.types.names import format_type
 from pgrepl.types.values import hash_form
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 
 @frozen

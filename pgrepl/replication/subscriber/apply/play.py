@@ -9,19 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.relation import Relation
-from pgrepl.catalog.sequences import restart_sequences
-from pgrepl.catalog.subscription import NO_SCHEMA, TABLES
-from pgrepl.errors import PgError
+from pgrepl.catalog.facts.relation import Relation
+from pgrepl.catalog.facts.sequences import restart_sequences
+from pgrepl.catalog.facts.subscription import NO_SCHEMA, TABLES
+from pgrepl.ground.errors import PgError
 from pgrepl.replication.subscriber.apply.conflicts_met import ConflictsMet
-from pgrepl.replication.subscriber.apply.journal import Emptied, Journal, LiveRow
 from pgrepl.replication.subscriber.apply.overlay import Overlay
-from pgrepl.replication.subscriber.apply.progress import Progress
-from pgrepl.replication.subscriber.apply.roles import acting_for, check_target_privilege
+from pgrepl.replication.subscriber.apply.progress import Emptied, Journal, LiveRow, Progress
 from pgrepl.replication.subscriber.apply.target import SearchKey, TargetTable, identity_of, target_or_none
-from pgrepl.replication.subscriber.apply.truncate_targets import emptied_by
+from pgrepl.replication.subscriber.apply.triggers import acting_for, check_target_privilege, emptied_by
 from pgrepl.replication.subscriber.conflicts import Decisions
-from pgrepl.replication.subscriber.ranges import CopyRanges
+from pgrepl.replication.subscriber.copying.ranges import CopyRanges
 from pgrepl.replication.wire.messages import (
     INSERT,
     TRUNCATE,
@@ -35,14 +33,13 @@ from pgrepl.replication.wire.messages import (
 )
 from pgrepl.rows.changes import ModifiedRow
 from pgrepl.rows.checks import modified_by_trigger
+from pgrepl.rows.checks_table import Router, column_places, converter
 from pgrepl.rows.foreign import fire_of_row, truncate_tables
-from pgrepl.rows.routing import Router, column_places, converter
-from pgrepl.rows.trigger_data import TriggerEvent
-from pgrepl.rows.triggers import relation_triggers
+from pgrepl.rows.triggers import TriggerEvent, relation_triggers
 
 if TYPE_CHECKING:
-    from pgrepl.catalog import tables
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.catalog.store import tables
 
 _UNIQUE_VIOLATION = "23505"
 Applies = Callable[[int, int], bool]  # table, finish LSN: are its changes to be applied, as its copy lacks them?

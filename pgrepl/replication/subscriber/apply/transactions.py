@@ -19,27 +19,29 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
-from pgrepl.catalog import subscription as catalog
-from pgrepl.catalog import tables
-from pgrepl.errors import PgError, unsupported
-from pgrepl.frozen import frozen
-from pgrepl.lake.crash_points import crash_point
-from pgrepl.lake.history import PREPARE
+from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.store import tables
+from pgrepl.ground.errors import PgError, unsupported
+from pgrepl.ground.frozen import frozen
+from pgrepl.lake.changes.history import PREPARE
+from pgrepl.lake.storage import crash_point
 from pgrepl.replication.log import ServerLog
-from pgrepl.replication.subscriber import conflicts, ranges, state
+from pgrepl.replication.subscriber import conflicts, state
+from pgrepl.replication.subscriber.apply import write as two_phase
 from pgrepl.replication.subscriber.apply.play import Player
 from pgrepl.replication.subscriber.apply.progress import Progress
 from pgrepl.replication.subscriber.apply.triggers import AppliedOrigin, TriggeredTables, calling
 from pgrepl.replication.subscriber.apply.write import write
 from pgrepl.replication.subscriber.conflicts import Missed
-from pgrepl.replication.subscriber.outcome import Applied
+from pgrepl.replication.subscriber.copying import ranges
+from pgrepl.replication.subscriber.lease import Applied
 from pgrepl.replication.wire import messages as wire
 from pgrepl.replication.wire.messages import Message, SentRelation, TruncateMessage, WireTransaction
 from pgrepl.replication.wire.messages import Row as Values
-from pgrepl.types.lsn import lsn_text
+from pgrepl.types.plain import lsn_text
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
 
 
 class Follow(Protocol):
@@ -176,8 +178,6 @@ def apply_phases(
 def _apply_phase(
     session: Session, subscription: tables.pg_subscription, transaction: WireTransaction, log: ServerLog
 ) -> Applied:
-    from pgrepl.replication.subscriber.apply import two_phase
-
     phase = transaction.phase
     assert phase is not None
     progress = Progress(catalog.origin_name(subscription.oid))

@@ -1,4 +1,8 @@
-"""Triggers that are enabled for replicas, where transactions are applied: which tables have some, and the run of them.
+"""The role that applies changes: the table's owner, or with run_as_owner the subscription's owner.
+
+The tables that a TRUNCATE of the publisher empties here (apply_handle_truncate).
+
+Triggers that are enabled for replicas, where transactions are applied: which tables have some, and the run of them.
 
 Such a transaction is applied with the write lock, change by change, each with its triggers. What is applied to rows in
 memory is written before a function that a trigger calls reads or writes the same tables (Session.settle).
@@ -7,20 +11,74 @@ memory is written before a function that a trigger calls reads or writes the sam
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.inheritance import inheritors
-from pgrepl.catalog.relation import relation
-from pgrepl.catalog.session import Session
-from pgrepl.catalog.triggers import INSERT, constraint_triggers, is_enabled, triggers_of
+from pgrepl.catalog.facts.access import is_active
+from pgrepl.catalog.facts.acl import check_table_privilege
+from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.catalog.facts.relation_parts import inheritors
+from pgrepl.catalog.facts.roles import member_can_set_role, role_name
+from pgrepl.catalog.facts.sequences import check_sequences_owner
+from pgrepl.catalog.facts.triggers import INSERT, constraint_triggers, is_enabled, triggers_of
+from pgrepl.catalog.session.context import RESTRICTED_OPERATION
+from pgrepl.catalog.session.session import Session
+from pgrepl.ground.errors import PgError
 from pgrepl.replication.subscriber.apply.target import target_or_none
 from pgrepl.replication.wire.messages import SentRelation, TruncateMessage, WireTransaction
+from pgrepl.rows.in_use import refuse_referenced
 from pgrepl.rows.triggers import enabled_triggers
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Unsettled
+    from pgrepl.catalog.session.session import Unsettled
+    from pgrepl.catalog.store import tables
+
+_AS_IT_IS = nullcontext()
+
+
+def acting_for(session: Session, subscription: tables.pg_subscription, table: Relation) -> AbstractContextManager[None]:
+    """Act as the role that applies changes to the table. The subscription's owner must be able to SET ROLE to the
+    table's owner (SwitchToUntrustedUser)."""
+    if subscription.subrunasowner or session.role == table.owner:
+        return _AS_IT_IS
+    if not member_can_set_role(session, session.role, table.owner):
+        ours, theirs = role_name(session, session.role), role_name(session, table.owner)
+        raise PgError("42501", f'role "{ours}" cannot SET ROLE to "{theirs}"')
+    return session.acting_as(table.owner, RESTRICTED_OPERATION)
+
+
+def check_target_privilege(session: Session, table: Relation, privilege: str) -> None:
+    """Check the current role's privilege, and that row-level security is not active (TargetPrivilegesCheck)."""
+    check_table_privilege(session, table, privilege)
+    if is_active(session, table):
+        raise PgError(
+            "0A000",
+            f'user "{role_name(session, session.role)}" cannot replicate into relation with row-level security '
+            f'enabled: "{table.name}"',
+        )
+
+
+# --- truncate targets -------------------------------------------------------------------------------------------------
+
+
+def emptied_by(session: Session, targets: Iterable[Relation], *, restart_identity: bool) -> list[Relation]:
+    """These tables with their partitions, each once, after all checks. It never cascades further than at the
+    publisher."""
+    emptied: dict[int, Relation] = {}
+    for target in targets:
+        for oid in inheritors(session, target.oid) if target.kind == "p" else [target.oid]:
+            if oid not in emptied:
+                table = relation(session, oid)
+                check_target_privilege(session, table, "TRUNCATE")
+                emptied[oid] = table
+    refuse_referenced(session, list(emptied))
+    if restart_identity:
+        check_sequences_owner(session, list(emptied))
+    return list(emptied.values())
+
+
+# --- triggers ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)

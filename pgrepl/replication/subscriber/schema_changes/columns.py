@@ -1,29 +1,196 @@
-"""The statements that give a table here the columns that its publisher describes.
+"""The types that columns of the publisher need are made here, as far as none of their names is here.
+
+The columns that a subscribed table had at its publisher when it was followed last.
+
+The numbers (attnum), at the publisher, of the columns that the stream describes.
+
+A lake sends the numbers. A server does not: it tells the numbers that columns have now, which may be some ALTER TABLEs
+later than the stream. Columns are described in the order of their numbers, so that they are aligned with those of the
+table: by their present names, by the names under which they were followed last, and between these by their types.
+
+The statements that give a table here the columns that its publisher describes.
 
 A column is dropped if it was fed before, and the publisher has dropped it; one that has only left the publications'
 column lists stays. It is renamed, and gets another type, if it had the publisher's old name and type: what has been
 declared otherwise here stays as it is, and so does a column that somebody has added, renamed or dropped here already.
+
+Carries out statements that define, for a worker that holds the catalog's write lock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.relation import Attribute, Relation
-from pgrepl.frozen import frozen
-from pgrepl.replication.publisher.definition import RemoteAttribute, RemoteDefinition, RemoteType, type_here
-from pgrepl.replication.subscriber.schema_changes.attnums import attnums
-from pgrepl.replication.subscriber.schema_changes.known import KnownColumn, KnownTable
-from pgrepl.replication.subscriber.schema_changes.types import missing_types
+from pgrepl.catalog.facts.namespace import schema_or_none
+from pgrepl.catalog.facts.relation import Attribute, Relation
+from pgrepl.catalog.session.transaction import LockNeeded
+from pgrepl.catalog.store import store, tables
+from pgrepl.expr.analyse.lookup import type_in_schema_named
+from pgrepl.ground.frozen import frozen
+from pgrepl.lake.commit.commit import LockedByOthers
+from pgrepl.replication.log import ServerLog
+from pgrepl.replication.publisher.tables import RemoteAttribute, RemoteDefinition, RemoteType, type_here
 from pgrepl.replication.wire.messages import SentColumn, SentRelation
-from pgrepl.sql.quote import quote_identifier, quote_literal, quote_qualified
+from pgrepl.sql.keywords import quote_identifier, quote_literal, quote_qualified
 from pgrepl.types.names import format_type
 from pgrepl.types.user_types import UserType
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
+
+
+def missing_types(session: Session, types: Iterable[RemoteType]) -> Iterator[str]:
+    """The statements that make what is not here; each is to be run before the next is asked for."""
+    for each in types:
+        if schema_or_none(session, each.schema) is None:
+            yield f"CREATE SCHEMA {quote_identifier(each.schema)};"
+        elif type_in_schema_named(session, each.schema, each.name):
+            continue
+        yield from each.made
+
+
+# --- known ------------------------------------------------------------------------------------------------------------
+
+
+@frozen
+class KnownColumn:
+    num: int  # 0: not known
+    name: str
+    type: int
+    typmod: int
+    here: str  # the type that takes its values here
+    is_sent: bool  # not sent: it has left the publications' column lists
+
+
+@frozen
+class KnownTable:
+    """`is_settled`: the table here has these columns. Before that they are only known."""
+
+    relid: int  # the publisher's; 0: not known
+    columns: tuple[KnownColumn, ...]
+    is_settled: bool
+
+    def is_as(self, sent: SentRelation) -> bool:
+        """Is the table here as the stream describes it?"""
+        if not self.is_settled or self.relid != sent.relid:
+            return False
+        ours = [column for column in self.columns if column.is_sent]
+        return len(ours) == len(sent.columns) and all(
+            (one.name, one.type, one.typmod) == (other.name, other.sent_as, other.sent_typmod)
+            and (one.num == other.attnum or not other.attnum)
+            for one, other in zip(ours, sent.columns, strict=True)
+        )
+
+
+def known_table(session: Session, subid: int, relid: int) -> KnownTable | None:
+    """The table as it is known at its publisher; None: nothing is known yet."""
+    row = store.one(session, tables.pgrepl_subscription_schema, srsubid=subid, srrelid=relid)
+    if row is None:
+        return None
+    columns = tuple([KnownColumn(*values) for values in row.remote_columns])
+    return KnownTable(row.remote_relid, columns, bool(row.is_settled))
+
+
+def remember(session: Session, subid: int, relid: int, known: KnownTable) -> None:
+    store.delete(session, tables.pgrepl_subscription_schema, srsubid=subid, srrelid=relid)
+    store.insert(
+        session,
+        tables.pgrepl_subscription_schema,
+        srsubid=subid,
+        srrelid=relid,
+        remote_relid=known.relid,
+        remote_columns=_stored(known.columns),
+        is_settled=known.is_settled,
+    )
+
+
+def _stored(columns: Sequence[KnownColumn]) -> list[list[object]]:
+    return [[each.num, each.name, each.type, each.typmod, each.here, each.is_sent] for each in columns]
+
+
+# --- attnums ----------------------------------------------------------------------------------------------------------
+
+
+_NAMED, _KNOWN, _ADDED = 100, 3, 2  # for an equal name, the type that it was followed with, a new column
+_LEFT_OUT, _IMPOSSIBLE = -20, -(1 << 30)
+
+
+def attnums(
+    columns: Sequence[SentColumn], known: Mapping[int, KnownColumn], present: Sequence[RemoteAttribute]
+) -> list[int]:
+    """The number of each column; 0: it cannot be told. `known`: as followed last, by number."""
+    if all(column.attnum for column in columns):
+        return [column.attnum for column in columns]
+    found = _by_name(columns, known, present)
+    return found if found is not None else _aligned(columns, known, present)
+
+
+def _by_name(
+    columns: Sequence[SentColumn], known: Mapping[int, KnownColumn], present: Sequence[RemoteAttribute]
+) -> list[int] | None:
+    """The usual case: all columns have their present names, and those that were followed kept theirs."""
+    numbers = {each.name: each.num for each in present if not each.dropped}
+    found = [numbers.get(column.name, 0) for column in columns]
+    if 0 in found or found != sorted(found):
+        return None
+    before = {column.name: column.num for column in known.values() if column.is_sent}
+    is_sure = all(before.get(column.name, number) == number for column, number in zip(columns, found, strict=True))
+    return found if is_sure else None
+
+
+def _aligned(
+    columns: Sequence[SentColumn], known: Mapping[int, KnownColumn], present: Sequence[RemoteAttribute]
+) -> list[int]:
+    """The numbers that rise from column to column and agree best with what is known, the lowest of several. If the
+    table is gone, columns keep the numbers of their names."""
+    if len(present) < len(columns):
+        before = {column.name: column.num for column in known.values()}
+        return [before.get(column.name, 0) for column in columns]
+    width, count = len(present), len(columns)
+    best = [[0] * (width + 1)]  # best[n][m]: n columns among the first m attributes
+    passing = [[_passed(each, known, is_behind=number == count) for each in present] for number in range(count + 1)]
+    for place in range(width):
+        best[0][place + 1] = best[0][place] + passing[0][place]
+    for number, column in enumerate(columns, 1):
+        row = [_IMPOSSIBLE] * (width + 1)
+        for place in range(number - 1, width):
+            taken = best[number - 1][place] + _agreement(column, present[place], known)
+            row[place + 1] = max(taken, row[place] + passing[number][place])
+        best.append(row)
+    found = [0] * count
+    place = width
+    for number in range(count, 0, -1):
+        while best[number][place] == best[number][place - 1] + passing[number][place - 1]:
+            place -= 1
+        found[number - 1] = place
+        place -= 1
+    return found
+
+
+def _passed(attribute: RemoteAttribute, known: Mapping[int, KnownColumn], *, is_behind: bool) -> int:
+    """For an attribute that is not described. One that is there now was there already, if one behind it was: unless a
+    column list leaves it out. `is_behind`: none behind it is described."""
+    if attribute.dropped:
+        return 0
+    before = known.get(attribute.num)
+    return _LEFT_OUT if not is_behind or (before is not None and before.is_sent) else 0
+
+
+def _agreement(column: SentColumn, attribute: RemoteAttribute, known: Mapping[int, KnownColumn]) -> int:
+    before = known.get(attribute.num)
+    if before is None and attribute.dropped:
+        return _ADDED  # and dropped since
+    score = 0
+    if not attribute.dropped:
+        score += 1 + _NAMED * (attribute.name == column.name) + (attribute.type == column.sent_as)
+    if before is not None:
+        score += 1 + _NAMED * (before.name == column.name) + _KNOWN * (before.type == column.sent_as)
+    return score
+
+
+# --- columns ----------------------------------------------------------------------------------------------------------
 
 
 @frozen
@@ -200,3 +367,21 @@ def _type_name(column: Attribute) -> str:
         return quote_qualified(row.schema, row.name)
 
     return format_type(column.type, column.typmod, of_user)
+
+
+# --- define -----------------------------------------------------------------------------------------------------------
+
+
+def define(session: Session, subscription: tables.pg_subscription, statements: Iterable[str], log: ServerLog) -> None:
+    """Carry out statements, which the log names. LockedByOthers: others use the table."""
+    for statement in statements:
+        try:
+            session.define([statement])
+        except LockNeeded as needed:
+            raise LockedByOthers(needed.wanted) from None
+        worker = f'logical replication worker for subscription "{subscription.subname}"'
+        log.log(f"{worker} follows its publisher: {_on_one_line(statement)}")
+
+
+def _on_one_line(statement: str) -> str:
+    return " ".join(line.strip() for line in statement.rstrip(";").splitlines())

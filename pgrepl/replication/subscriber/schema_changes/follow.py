@@ -1,4 +1,8 @@
-"""Follows the publisher's definitions in the order of its stream.
+"""Tables that are newly published are made here and added to the subscription (schema_changes = tables).
+
+What ALTER SUBSCRIPTION … REFRESH PUBLICATION does, with tables made that are not there; none is ever removed.
+
+Follows the publisher's definitions in the order of its stream.
 
 Before the first transaction with a new description of a relation is applied, the table here gets the columns that are
 described, in a commit of its own: what came before is applied already, and a worker that is killed behind the commit
@@ -8,35 +12,103 @@ commit, portion by portion, with the change between them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog import subscription as catalog
-from pgrepl.catalog import tables
-from pgrepl.catalog.inheritance import partition_root
-from pgrepl.catalog.relation import Relation, find_relation
-from pgrepl.errors import PgError, unsupported
-from pgrepl.frozen import frozen
-from pgrepl.lake.crash_points import crash_point
+from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.facts.namespace import schema_or_none
+from pgrepl.catalog.facts.relation import Relation, find_relation
+from pgrepl.catalog.facts.relation_parts import partition_root
+from pgrepl.catalog.store import tables
+from pgrepl.ground.errors import PgError, unsupported
+from pgrepl.ground.frozen import frozen
+from pgrepl.lake.storage import crash_point
 from pgrepl.replication.log import ServerLog
-from pgrepl.replication.publisher.definition import RemoteAttribute
-from pgrepl.replication.publisher.protocol import Publisher
+from pgrepl.replication.publisher.protocol import Publisher, PublisherCatalog, TableCopies
+from pgrepl.replication.publisher.tables import RemoteAttribute, RemoteDefinition, definition_of
 from pgrepl.replication.subscriber import state
 from pgrepl.replication.subscriber.apply.progress import Progress
-from pgrepl.replication.subscriber.apply.roles import acting_for
 from pgrepl.replication.subscriber.apply.target import target_or_none
-from pgrepl.replication.subscriber.schema_changes import columns, new_tables
-from pgrepl.replication.subscriber.schema_changes.define import define
-from pgrepl.replication.subscriber.schema_changes.known import known_table, remember
-from pgrepl.replication.subscriber.schema_changes.types import missing_types
+from pgrepl.replication.subscriber.apply.triggers import acting_for
+from pgrepl.replication.subscriber.schema_changes import columns
+from pgrepl.replication.subscriber.schema_changes.columns import define, defined, known_table, missing_types, remember
 from pgrepl.replication.wire.batch import WireBatch
 from pgrepl.replication.wire.messages import Message, SentRelation, TruncateMessage, WireTransaction
+from pgrepl.sql.keywords import quote_identifier
 from pgrepl.sql.nodes.expr import RangeVar
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
+
+
+@frozen
+class NewTable:
+    """A published table that the subscription does not have; `made`: what it consists of."""
+
+    schema: str
+    name: str
+    made: tuple[RemoteDefinition, ...]
+
+
+def missing(
+    session: Session, subscription: tables.pg_subscription, publisher: PublisherCatalog, subscribed: Collection[int]
+) -> list[NewTable]:
+    """Ask the publisher for the published tables that are not subscribed."""
+    names = subscription.subpublications
+    found = []
+    for schema, name in dict.fromkeys((each.schema, each.name) for each in publisher.published_tables(names)):
+        here = find_relation(session, RangeVar(name, schema), missing_ok=True)
+        if here is None or here.oid not in subscribed:
+            made = publisher.definitions(schema, name, names)
+            if made:
+                found.append(NewTable(schema, name, tuple(made)))
+    return found
+
+
+def add(
+    session: Session,
+    subscription: tables.pg_subscription,
+    copies: TableCopies | None,
+    found: Sequence[NewTable],
+    log: ServerLog,
+) -> None:
+    """Make them as far as they are not here, and add them; holding the write lock, as the subscription's owner."""
+    for each in found:
+        try:
+            _add(session, subscription, copies, each, log)
+        except PgError as error:
+            context = f'adding table "{each.schema}.{each.name}" to subscription "{subscription.subname}"'
+            error.report = replace(error.report, context=context, position=None)
+            raise
+
+
+def _add(
+    session: Session, subscription: tables.pg_subscription, copies: TableCopies | None, new: NewTable, log: ServerLog
+) -> None:
+    for definition in new.made:
+        if find_relation(session, RangeVar(definition.name, definition.schema), missing_ok=True) is not None:
+            continue
+        if schema_or_none(session, definition.schema) is None:
+            define(session, subscription, [f"CREATE SCHEMA {quote_identifier(definition.schema)}"], log)
+        define(session, subscription, missing_types(session, definition.types), log)
+        define(session, subscription, definition.statements(comments=False), log)
+    table = find_relation(session, RangeVar(new.name, new.schema))
+    catalog.check_subscription_relkind(table)
+    if any(row.srrelid == table.oid for row in catalog.subscription_relations(session, subscription.oid)):
+        return
+    state = catalog.READY if copies is None else catalog.INIT
+    catalog.add_subscription_relation(session, subscription.oid, table.oid, state)
+    if state == catalog.READY:
+        own = definition_of(new.made, new.schema, new.name)
+        assert own is not None
+        remember(session, subscription.oid, table.oid, defined(own))
+    worker = f'logical replication worker for subscription "{subscription.subname}"'
+    log.log(f'{worker} adds table "{table.qualified_name}"')
+
+
+# --- follow -----------------------------------------------------------------------------------------------------------
 
 
 @frozen
@@ -159,10 +231,10 @@ class Following:
             with self._explained(news.relations[0], news.xid, news.finish_lsn):
                 raise unsupported("a prepared transaction that changes the columns of a table between its rows")
 
-    def ask(self, news: NewRelations) -> list[new_tables.NewTable]:
+    def ask(self, news: NewRelations) -> list[NewTable]:
         """Ask the publisher for what is needed to follow; without the write lock. The tables that are to be added."""
         if news.has_tables:
-            found = new_tables.missing(self._session, self._subscription, self._publisher.catalog, self._states)
+            found = missing(self._session, self._subscription, self._publisher.catalog, self._states)
             named = {(table.schema, table.name) for table in found}
             self._unpublished.update(sent.relid for sent in news.relations if (sent.schema, sent.name) not in named)
             return found
@@ -184,10 +256,10 @@ class Following:
         known = known_table(session, self._subscription.oid, table.oid)
         return columns.followed(table, partition_root(session, table), sent, known, self._present[sent.relid])
 
-    def follow_all(self, news: NewRelations, found: Sequence[new_tables.NewTable]) -> None:
+    def follow_all(self, news: NewRelations, found: Sequence[NewTable]) -> None:
         """Follow in a commit of its own, holding the write lock: tables first, and columns when they are there."""
         if news.has_tables:
-            new_tables.add(self._session, self._subscription, self._publisher.copies, found, self._log)
+            add(self._session, self._subscription, self._publisher.copies, found, self._log)
         else:
             for sent in news.relations:
                 self.follow(sent, news.xid, news.finish_lsn)

@@ -4,5 +4,5 @@
    steps in the passes of each table that it changes (`work`).
 2. The passes run, one after the other over all tables: objects are dropped before others are added, types change before
    indexes are rebuilt. A step may leave further steps in later passes.
-3. The rows are checked, and new values are written (`pgrepl.writing.rewrite.phase3`).
+3. The rows are checked, and new values are written (`pgrepl.writing.phase3`).
 """

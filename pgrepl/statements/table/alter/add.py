@@ -6,28 +6,35 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from pgrepl.catalog import store
-from pgrepl.catalog.classes import PG_CLASS, ObjectAddress
-from pgrepl.catalog.inheritance import children
-from pgrepl.catalog.relation import Relation, relation
-from pgrepl.catalog.session import Session
-from pgrepl.catalog.tables import pg_attribute, pg_class
-from pgrepl.errors import PgError
-from pgrepl.expr.defaults import default_of, domain_default, null_of
-from pgrepl.expr.index_info import index_info
+from pgrepl.catalog.facts.depend import Dependency, forget_dependencies
+from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.catalog.facts.relation_parts import children
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store import store
+from pgrepl.catalog.store.system import PG_CLASS, ObjectAddress
+from pgrepl.catalog.store.tables import pg_attribute, pg_class, pg_index
+from pgrepl.expr.analyse.casts import collation_name
+from pgrepl.expr.catalog_trees import default_of, domain_default, index_info, null_of
 from pgrepl.expr.tree import Expr, NextValueExpr
-from pgrepl.expr.typenames import collation_name
+from pgrepl.ground.errors import PgError
 from pgrepl.rows.requirements import CheckHolds
 from pgrepl.sql.nodes import AlterTableCmd, Constraint, ConstrType
 from pgrepl.statements.dependencies import record_column_dependencies
-from pgrepl.statements.index.attributes import IndexColumns
+from pgrepl.statements.index.attributes import IndexColumns, IndexSpec
 from pgrepl.statements.index.define import check_primary_key, define_index
-from pgrepl.statements.index.spec import IndexSpec
 from pgrepl.statements.index.store import index_constraint
 from pgrepl.statements.sequence import create_column_sequence, own_sequence
 from pgrepl.statements.table.alter.attributes import prepare_set_not_null
-from pgrepl.statements.table.alter.targets import COMPOSITE, FOREIGN, TABLE, VIEW, check_target
-from pgrepl.statements.table.alter.work import AlteredTable, Pass, WorkQueue
+from pgrepl.statements.table.alter.work import (
+    COMPOSITE,
+    FOREIGN,
+    TABLE,
+    VIEW,
+    AlteredTable,
+    Pass,
+    WorkQueue,
+    check_target,
+)
 from pgrepl.statements.table.clauses import add_column, add_constraint, make_indexes
 from pgrepl.statements.table.columns import (
     MAX_COLUMNS,
@@ -38,14 +45,12 @@ from pgrepl.statements.table.columns import (
     name_is_free,
     too_many_columns,
 )
-from pgrepl.statements.table.constraints import Check, add_checks, cook_check
-from pgrepl.statements.table.context import Clauses
-from pgrepl.statements.table.defaults import cook_default, store_default
+from pgrepl.statements.table.constraints import Check, Clauses, add_checks, cook_check
 from pgrepl.statements.table.foreign import add_foreign_key
-from pgrepl.statements.table.position import unplaced
-from pgrepl.statements.table.rename import rename_relation
+from pgrepl.statements.table.heap import cook_default, store_default
+from pgrepl.statements.table.relations import rename_relation, unplaced
 from pgrepl.types.user_types import constrained
-from pgrepl.writing.rewrite.values import NewColumnValue
+from pgrepl.writing.rows_spark import NewColumnValue
 
 
 def _clauses(session: Session, rel: Relation) -> Clauses:
@@ -240,9 +245,6 @@ def _use_index(session: Session, rel: Relation, spec: IndexSpec) -> None:
         columns = IndexColumns(attnums=list(info.columns))
         checked = replace(spec, nulls_not_distinct=info.nulls_not_distinct)
         check_primary_key(session, rel, checked, columns, True)
-    from pgrepl.catalog.depend import Dependency, forget_dependencies
-    from pgrepl.catalog.tables import pg_index
-
     self = ObjectAddress(PG_CLASS, info.oid)
     forget_dependencies(session, self, refclassid=PG_CLASS, kind=Dependency.AUTO)
     index_constraint(session, rel, info.oid, spec, info.columns, name)

@@ -1,35 +1,125 @@
-"""ALTER COLUMN: NOT NULL, DEFAULT, generation expressions."""
+"""Dependents of a column whose type or expression changes: indexes and constraints are noted for rebuilding, others are
+refused (RememberAllDependentForRebuilding).
+
+ALTER COLUMN: NOT NULL, DEFAULT, generation expressions.
+"""
 
 from __future__ import annotations
 
 from functools import partial
 
-from pgrepl.catalog import store
-from pgrepl.catalog.classes import PG_ATTRDEF, ObjectAddress
-from pgrepl.catalog.depend import forget_dependencies
-from pgrepl.catalog.indexes import indexes
-from pgrepl.catalog.inheritance import children
-from pgrepl.catalog.relation import Relation, relation
-from pgrepl.catalog.session import Session
-from pgrepl.catalog.tables import pg_attrdef, pg_attribute
-from pgrepl.errors import PgError
-from pgrepl.expr.defaults import default_of
+from pgrepl.catalog.facts.depend import dependents_of, forget_dependencies
+from pgrepl.catalog.facts.objects import describe_object
+from pgrepl.catalog.facts.relation import Attribute, Relation, relation
+from pgrepl.catalog.facts.relation_parts import children, constraint_of_index, constraint_row, indexes
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store import store
+from pgrepl.catalog.store.system import (
+    PG_ATTRDEF,
+    PG_CLASS,
+    PG_CONSTRAINT,
+    PG_PROC,
+    PG_PUBLICATION_REL,
+    PG_REWRITE,
+    PG_TRIGGER,
+    ObjectAddress,
+)
+from pgrepl.catalog.store.tables import pg_attrdef, pg_attribute
+from pgrepl.expr.catalog_trees import default_of, index_info
+from pgrepl.expr.print.definitions import constraint_definition, index_definition
+from pgrepl.ground.errors import PgError
 from pgrepl.sql.nodes import AlterTableCmd, Expr
-from pgrepl.statements.table.alter.dependents import remember_dependents
-from pgrepl.statements.table.alter.targets import (
+from pgrepl.statements.table.alter.work import (
     FOREIGN,
     TABLE,
     VIEW,
+    AlteredTable,
+    Pass,
+    WorkQueue,
     check_target,
     column_of,
     for_children,
     missing_column,
 )
-from pgrepl.statements.table.alter.work import AlteredTable, Pass, WorkQueue
-from pgrepl.statements.table.defaults import cook_default, remove_default, store_default
-from pgrepl.statements.table.inherit import partition_parent
-from pgrepl.statements.table.position import unplaced
-from pgrepl.writing.rewrite.values import NewColumnValue
+from pgrepl.statements.table.heap import cook_default, remove_default, store_default
+from pgrepl.statements.table.names import partition_parent
+from pgrepl.statements.table.relations import unplaced
+from pgrepl.writing.rows_spark import NewColumnValue
+
+_USERS = {
+    PG_PROC: "by a function or procedure",
+    PG_REWRITE: "by a view or rule",
+    PG_PUBLICATION_REL: "by a publication WHERE clause",
+    PG_TRIGGER: "in a trigger definition",
+}
+
+
+def remember_dependents(
+    work: WorkQueue, altered: AlteredTable, rel: Relation, attribute: Attribute, *, type_changes: bool
+) -> None:
+    """Note the dependents to rebuild; refuse those that cannot be."""
+    session = work.session
+    column = ObjectAddress(PG_CLASS, rel.oid, attribute.num)
+    for row in dependents_of(session, column):
+        address = ObjectAddress(row.classid, row.objid, row.objsubid)
+        if address.classid == PG_CLASS:
+            if relation(session, address.objid).kind in ("i", "I"):
+                _remember_index(session, altered, address.objid)
+        elif address.classid == PG_CONSTRAINT:
+            _remember_constraint(session, altered, address.objid)
+        elif type_changes:
+            _refuse(session, address, column, attribute.name)
+
+
+def _refuse(session: Session, address: ObjectAddress, column: ObjectAddress, name: str) -> None:
+    if address.classid == PG_ATTRDEF:
+        default = store.one(session, pg_attrdef, oid=address.objid)
+        if default is None or (default.adrelid, default.adnum) == (column.objid, column.subid):
+            return
+        other = relation(session, default.adrelid).attribute_by_number(default.adnum)
+        assert other is not None
+        raise PgError(
+            "0A000",
+            "cannot alter type of a column used by a generated column",
+            detail=f'Column "{name}" is used by generated column "{other.name}".',
+        )
+    user = _USERS.get(address.classid)
+    if user is not None:
+        raise PgError(
+            "0A000",
+            f"cannot alter type of a column used {user}",
+            detail=f'{describe_object(session, address)} depends on column "{name}"',
+        )
+
+
+def _remember_constraint(session: Session, altered: AlteredTable, oid: int) -> None:
+    """Its definition is taken before any type changes."""
+    if oid in altered.changed_constraints:
+        return
+    altered.changed_constraints[oid] = constraint_definition(session, oid) or ""
+    row = constraint_row(session, oid)
+    if row.contype in ("p", "u"):
+        _remember_marks(session, altered, row.conindid)
+
+
+def _remember_index(session: Session, altered: AlteredTable, oid: int) -> None:
+    constraint = constraint_of_index(session, oid)
+    if constraint:
+        _remember_constraint(session, altered, constraint)
+    elif oid not in altered.changed_indexes:
+        altered.changed_indexes[oid] = index_definition(session, oid) or ""
+        _remember_marks(session, altered, oid)
+
+
+def _remember_marks(session: Session, altered: AlteredTable, index: int) -> None:
+    info = index_info(session, index)
+    if info.replident:
+        altered.replica_identity_index = info.name
+    if info.clustered:
+        altered.clustered_index = info.name
+
+
+# --- attributes -------------------------------------------------------------------------------------------------------
 
 
 def set_attribute(session: Session, relid: int, attnum: int, **values: object) -> None:

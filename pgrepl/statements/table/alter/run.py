@@ -4,75 +4,66 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pgrepl.catalog.relation import Relation, relation
-from pgrepl.catalog.session import Session
-from pgrepl.catalog.transaction import require_no_block
-from pgrepl.errors import unsupported
+from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.session.transaction import require_no_block
+from pgrepl.ground.errors import unsupported
 from pgrepl.query.result import Result
 from pgrepl.rows.in_use import check_not_in_use
 from pgrepl.rows.requirements import KeysExist, NotNull
 from pgrepl.sql.nodes import AlterTableCmd, AlterTableKind, AlterTableStmt, Constraint
 from pgrepl.sql.tags import command_tag
-from pgrepl.statements.table.alter import (
-    access,
-    add,
-    attributes,
-    cluster,
-    constraint,
-    drop,
-    identity,
-    inherit,
-    persistence,
-    replica,
-    table_options,
-)
+from pgrepl.statements.table.alter import add, attributes, options, partition, rebuild
 from pgrepl.statements.table.alter import partition as partitions
+from pgrepl.statements.table.alter import work as access
+from pgrepl.statements.table.alter import work as cluster
+from pgrepl.statements.table.alter import work as constraint
+from pgrepl.statements.table.alter import work as persistence
+from pgrepl.statements.table.alter import work as replica
 from pgrepl.statements.table.alter.rebuild import schedule_rebuilding
-from pgrepl.statements.table.alter.row_type import refuse_used_row_type
-from pgrepl.statements.table.alter.type import prepare_type
+from pgrepl.statements.table.alter.type import prepare_type, refuse_used_row_type
 from pgrepl.statements.table.alter.work import Pass, WorkQueue
-from pgrepl.statements.table.permissions import check_alterable
-from pgrepl.statements.table.position import named_relation, named_relation_or_none
-from pgrepl.statements.trigger.change import prepare_enable
-from pgrepl.writing.rewrite.phase3 import require, rewrite
+from pgrepl.statements.table.alter_trigger import prepare_enable
+from pgrepl.statements.table.relations import check_alterable, named_relation, named_relation_or_none
+from pgrepl.writing.phase3 import require, rewrite
 
 Prepare = Callable[[WorkQueue, Relation, AlterTableCmd, bool, bool], None]
 
 K = AlterTableKind
 _PREPARE: dict[AlterTableKind, Prepare] = {
     K.ADD_COLUMN: add.prepare_add_column,
-    K.DROP_COLUMN: drop.prepare_drop_column,
+    K.DROP_COLUMN: rebuild.prepare_drop_column,
     K.ALTER_TYPE: prepare_type,
     K.SET_DEFAULT: attributes.prepare_default,
     K.SET_NOT_NULL: attributes.prepare_set_not_null_command,
     K.DROP_NOT_NULL: attributes.prepare_drop_not_null,
     K.SET_EXPRESSION: attributes.prepare_set_expression,
     K.DROP_EXPRESSION: attributes.prepare_drop_expression,
-    K.ADD_IDENTITY: identity.prepare_identity,
-    K.SET_IDENTITY: identity.prepare_identity,
-    K.DROP_IDENTITY: identity.prepare_identity,
-    K.SET_STATISTICS: table_options.prepare_statistics,
-    K.SET_STORAGE: table_options.prepare_storage,
-    K.SET_COMPRESSION: table_options.prepare_compression,
-    K.SET_OPTIONS: table_options.prepare_column_options,
-    K.RESET_OPTIONS: table_options.prepare_column_options,
+    K.ADD_IDENTITY: options.prepare_identity,
+    K.SET_IDENTITY: options.prepare_identity,
+    K.DROP_IDENTITY: options.prepare_identity,
+    K.SET_STATISTICS: options.prepare_statistics,
+    K.SET_STORAGE: options.prepare_storage,
+    K.SET_COMPRESSION: options.prepare_compression,
+    K.SET_OPTIONS: options.prepare_column_options,
+    K.RESET_OPTIONS: options.prepare_column_options,
     K.ADD_CONSTRAINT: add.prepare_add_constraint,
     K.ALTER_CONSTRAINT: constraint.prepare_alter_constraint,
     K.VALIDATE_CONSTRAINT: constraint.prepare_validate,
-    K.DROP_CONSTRAINT: drop.prepare_drop_constraint,
+    K.DROP_CONSTRAINT: rebuild.prepare_drop_constraint,
     K.REPLICA_IDENTITY: replica.prepare_replica_identity,
     K.ATTACH_PARTITION: partitions.prepare_attach,
     K.DETACH_PARTITION: partitions.prepare_detach,
     K.DETACH_FINALIZE: partitions.prepare_detach_finalize,
-    K.INHERIT: inherit.prepare_inherit,
-    K.NO_INHERIT: inherit.prepare_no_inherit,
-    K.OWNER: table_options.prepare_owner,
-    K.ENABLE_RLS: table_options.prepare_row_security,
-    K.DISABLE_RLS: table_options.prepare_row_security,
-    K.FORCE_RLS: table_options.prepare_row_security,
-    K.NO_FORCE_RLS: table_options.prepare_row_security,
-    K.SET_RELOPTIONS: table_options.prepare_storage_parameters,
-    K.RESET_RELOPTIONS: table_options.prepare_storage_parameters,
+    K.INHERIT: partition.prepare_inherit,
+    K.NO_INHERIT: partition.prepare_no_inherit,
+    K.OWNER: options.prepare_owner,
+    K.ENABLE_RLS: options.prepare_row_security,
+    K.DISABLE_RLS: options.prepare_row_security,
+    K.FORCE_RLS: options.prepare_row_security,
+    K.NO_FORCE_RLS: options.prepare_row_security,
+    K.SET_RELOPTIONS: options.prepare_storage_parameters,
+    K.RESET_RELOPTIONS: options.prepare_storage_parameters,
     K.CLUSTER_ON: cluster.prepare_cluster,
     K.DROP_CLUSTER: cluster.prepare_cluster,
     K.SET_LOGGED: persistence.prepare_persistence,
@@ -92,7 +83,7 @@ _PREPARE: dict[AlterTableKind, Prepare] = {
         ),
         prepare_enable,
     ),
-    K.DROP_OIDS: table_options.prepare_nothing,
+    K.DROP_OIDS: options.prepare_nothing,
 }
 
 

@@ -1,45 +1,78 @@
-"""ALTER COLUMN … SET DATA TYPE: the column, its default, and the objects that depend on its old type."""
+"""A table whose row type is the type of another table's column cannot change its rows.
+
+ALTER COLUMN … SET DATA TYPE: the column, its default, and the objects that depend on its old type.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
 
-from pgrepl.catalog import store
-from pgrepl.catalog.classes import PG_ATTRDEF, PG_CLASS, ObjectAddress
-from pgrepl.catalog.depend import forget_dependencies
-from pgrepl.catalog.inheritance import children
-from pgrepl.catalog.relation import Attribute, Relation, relation
-from pgrepl.catalog.session import Session
-from pgrepl.catalog.tables import pg_attrdef
-from pgrepl.errors import PgError
-from pgrepl.expr import typefacts
-from pgrepl.expr.analyze import transform
-from pgrepl.expr.attmap import attnum_map, mapped
-from pgrepl.expr.casts import Context
-from pgrepl.expr.coerce import coerce_to_target
-from pgrepl.expr.collate import assign_collations
-from pgrepl.expr.defaults import default_of
-from pgrepl.expr.kinds import ExprKind
-from pgrepl.expr.scope import scope_of_relation
+from pgrepl.catalog.facts.depend import dependents_of, forget_dependencies
+from pgrepl.catalog.facts.relation import Attribute, Relation, relation
+from pgrepl.catalog.facts.relation_parts import children
+from pgrepl.catalog.facts.sequences import identity_sequence
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store import store
+from pgrepl.catalog.store.system import PG_ATTRDEF, PG_CLASS, PG_TYPE, ObjectAddress
+from pgrepl.catalog.store.tables import pg_attrdef
+from pgrepl.expr.analyse import lookup
+from pgrepl.expr.analyse.analyze import transform
+from pgrepl.expr.analyse.casts import Context
+from pgrepl.expr.analyse.coerce import coerce_to_target
+from pgrepl.expr.analyse.collate import assign_collations
+from pgrepl.expr.analyse.kinds import ExprKind
+from pgrepl.expr.analyse.scope import scope_of_relation
+from pgrepl.expr.catalog_trees import attnum_map, default_of, mapped
 from pgrepl.expr.tree import Expr, Var
 from pgrepl.expr.walk import without_implicit_casts
-from pgrepl.rows.array_columns import SEVERAL
+from pgrepl.ground.errors import PgError
+from pgrepl.rows.checks_table import SEVERAL
+from pgrepl.sql.keywords import quote_identifier
 from pgrepl.sql.nodes import AlterSeqStmt, AlterTableCmd, CoercionForm, DefElem, RangeVar
-from pgrepl.sql.quote import quote_identifier
 from pgrepl.statements.dependencies import record_column_dependencies
 from pgrepl.statements.sequence import change_sequence
-from pgrepl.statements.table.alter.attributes import set_attribute
-from pgrepl.statements.table.alter.dependents import remember_dependents
-from pgrepl.statements.table.alter.row_type import refuse_used_row_type
-from pgrepl.statements.table.alter.targets import COMPOSITE, FOREIGN, TABLE, check_target, column_of, missing_column
-from pgrepl.statements.table.alter.work import AlteredTable, Pass, WorkQueue
+from pgrepl.statements.table.alter.attributes import remember_dependents, set_attribute
+from pgrepl.statements.table.alter.work import (
+    COMPOSITE,
+    FOREIGN,
+    TABLE,
+    AlteredTable,
+    Pass,
+    WorkQueue,
+    check_target,
+    column_of,
+    missing_column,
+)
 from pgrepl.statements.table.columns import SYSTEM_COLUMNS, NewColumn, check_type, set_type, type_storage
-from pgrepl.statements.table.defaults import remove_default, store_default
-from pgrepl.statements.table.inherit import inheritors_with_parents
+from pgrepl.statements.table.heap import remove_default, store_default
+from pgrepl.statements.table.names import inheritors_with_parents
 from pgrepl.statements.table.partition import key_columns
-from pgrepl.statements.type.users import refuse_users
-from pgrepl.writing.rewrite.values import NewColumnValue
+from pgrepl.statements.type.domain import refuse_users
+from pgrepl.writing.rows_spark import NewColumnValue
+
+
+def refuse_used_row_type(session: Session, rel: Relation, row_type: int = 0) -> None:
+    """As find_composite_type_dependencies does. Views of the type, or of views of it, count if a table has a column of
+    theirs."""
+    row_type = row_type or rel.type
+    for row in dependents_of(session, ObjectAddress(PG_TYPE, row_type)):
+        if row.classid != PG_CLASS:
+            continue
+        user = relation(session, row.objid)
+        attribute = next((a for a in user.columns if a.num == row.objsubid or a.type == row_type), None)
+        if attribute is None:
+            continue
+        if user.kind in "rmp":
+            raise PgError(
+                "0A000",
+                f'cannot alter table "{rel.name}" because column "{user.name}.{attribute.name}" uses its row type',
+            )
+        if user.type:
+            refuse_used_row_type(session, rel, user.type)
+
+
+# --- type -------------------------------------------------------------------------------------------------------------
 
 
 def prepare_type(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
@@ -90,8 +123,6 @@ def _prepare(
 
 def _change_identity_type(session: Session, rel: Relation, cmd: AlterTableCmd) -> None:
     """Change the sequence of an identity column to the column's new type."""
-    from pgrepl.catalog.sequences import identity_sequence
-
     if rel.is_partition:
         return
     name = cmd.name or ""
@@ -133,14 +164,14 @@ def _converted(session: Session, rel: Relation, attribute: Attribute, target: Ne
     )
     if typed is not None:
         return assign_collations(typed)
-    type_ = typefacts.type_text(session, target.type)
+    type_ = lookup.type_text(session, target.type)
     if using is not None:
         raise PgError(
             "42804",
             f'result of USING clause for column "{attribute.name}" cannot be cast automatically to type {type_}',
             hint="You might need to add an explicit cast.",
         )
-    full = typefacts.type_text(session, target.type, target.typmod)
+    full = lookup.type_text(session, target.type, target.typmod)
     raise PgError(
         "42804",
         f'column "{attribute.name}" cannot be cast automatically to type {type_}',
@@ -219,5 +250,5 @@ def _converted_default(session: Session, rel: Relation, attribute: Attribute, ta
     if typed is not None:
         return assign_collations(typed)
     what = "generation expression" if attribute.generated else "default"
-    type_ = typefacts.type_text(session, target.type)
+    type_ = lookup.type_text(session, target.type)
     raise PgError("42804", f'{what} for column "{attribute.name}" cannot be cast automatically to type {type_}')

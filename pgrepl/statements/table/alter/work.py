@@ -1,15 +1,101 @@
-"""The work queue of ALTER TABLE (wqueue): the steps to take for each table, pass by pass."""
+"""The relations that an action of ALTER TABLE may change: by kind and owner, but no system catalogs.
+
+The work queue of ALTER TABLE (wqueue): the steps to take for each table, pass by pass.
+
+SET TABLESPACE and SET ACCESS METHOD: there is one of each, so these only refuse names that do not exist.
+
+CLUSTER ON and SET WITHOUT CLUSTER: the index that CLUSTER would order the table by.
+
+SET LOGGED and SET UNLOGGED of tables and sequences.
+
+REPLICA IDENTITY: what identifies a row that is updated or deleted.
+
+ALTER CONSTRAINT (whether a foreign key can be deferred) and VALIDATE CONSTRAINT.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum, auto
+from functools import partial
 
-from pgrepl.catalog.relation import Relation, relation
-from pgrepl.catalog.session import Session
-from pgrepl.rows.requirements import Requirement, Unique
-from pgrepl.writing.rewrite.values import NewColumnValue
+from pgrepl.catalog.facts.acl import check_relation_owner
+from pgrepl.catalog.facts.publication import relation_publications
+from pgrepl.catalog.facts.relation import Attribute, Relation, oid_in_schema, relation
+from pgrepl.catalog.facts.relation_parts import constraint_named, constraint_row, indexes, inheritors, not_supported
+from pgrepl.catalog.facts.sequences import new_relfilenumber, sequences_of
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store import store
+from pgrepl.catalog.store.tables import pg_class, pg_constraint, pg_index
+from pgrepl.expr import stored
+from pgrepl.expr.catalog_trees import IndexInfo, index_info
+from pgrepl.ground.errors import PgError
+from pgrepl.rows.requirements import CheckHolds, KeysExist, Requirement, Unique
+from pgrepl.sql.nodes import AlterTableCmd, AlterTableKind, Constraint
+from pgrepl.statements.table.columns import SYSTEM_COLUMNS
+from pgrepl.statements.table.constraints import does_not_exist, update_constraint
+from pgrepl.statements.table.names import HEAP, check_tablespace, table_access_method
+from pgrepl.statements.table.relations import refuse_catalog
+from pgrepl.writing.rows_spark import NewColumnValue
+
+TABLE = "rp"
+VIEW = "v"
+MATVIEW = "m"
+INDEX = "i"
+PARTITIONED_INDEX = "I"
+SEQUENCE = "S"
+FOREIGN = "f"
+COMPOSITE = "c"
+
+
+def check_target(session: Session, action: str, rel: Relation, kinds: str) -> None:
+    """As ATSimplePermissions does; `kinds` are relkinds."""
+    if rel.kind not in kinds:
+        raise PgError(
+            "42809",
+            f'ALTER action {action} cannot be performed on relation "{rel.name}"',
+            detail=not_supported(rel.kind),
+        )
+    check_relation_owner(session, rel)
+    refuse_catalog(rel, rel.name)
+
+
+def for_children(session: Session, rel: Relation, action: Callable[[Relation], None]) -> None:
+    """Apply an action to all relations that inherit from this one, at any depth (ATSimpleRecursion)."""
+    if rel.has_subclass:
+        for oid in inheritors(session, rel.oid)[1:]:
+            action(relation(session, oid))
+
+
+def column_of(rel: Relation, name: str, *, verb: str = "alter") -> Attribute:
+    """The column of this name; system columns cannot be changed."""
+    found = rel.attribute(name)
+    if found is None:
+        if name in SYSTEM_COLUMNS:
+            raise PgError("0A000", f'cannot {verb} system column "{name}"')
+        raise missing_column(rel, name)
+    return found
+
+
+def missing_column(rel: Relation, name: str) -> PgError:
+    return PgError("42703", f'column "{name}" of relation "{rel.name}" does not exist')
+
+
+def index_of(session: Session, rel: Relation, name: str) -> IndexInfo:
+    """The index of a table that CLUSTER ON or REPLICA IDENTITY USING INDEX names."""
+    oid = oid_in_schema(session, rel.namespace, name)
+    if oid is None:
+        raise PgError("42704", f'index "{name}" for table "{rel.name}" does not exist')
+    if relation(session, oid).kind not in ("i", "I"):
+        raise PgError("42809", f'"{name}" is not an index')
+    info = index_info(session, oid)
+    if info.table != rel.oid:
+        raise PgError("42809", f'"{name}" is not an index for table "{rel.name}"')
+    return info
+
+
+# --- work -------------------------------------------------------------------------------------------------------------
 
 
 class Pass(IntEnum):
@@ -71,3 +157,246 @@ class WorkQueue:
 
 
 Step = Callable[[WorkQueue, AlteredTable], None]
+
+
+# --- access -----------------------------------------------------------------------------------------------------------
+
+
+def prepare_tablespace(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+    """As ATPrepSetTableSpace does."""
+    check_target(work.session, cmd.kind.value, rel, TABLE + MATVIEW + INDEX + PARTITIONED_INDEX)
+    check_tablespace(cmd.name, partitioned=False)
+    altered = work.entry(rel)
+    if altered.tablespace is not None:
+        raise PgError("42601", "cannot have multiple SET TABLESPACE subcommands")
+    altered.tablespace = cmd.name
+
+
+def prepare_access_method(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+    """As ATPrepSetAccessMethod does. Only a partitioned table may be without one: its partitions take the default."""
+    check_target(work.session, cmd.kind.value, rel, TABLE + MATVIEW)
+    altered = work.entry(rel)
+    if altered.access_method is not None:
+        raise PgError("0A000", "cannot have multiple SET ACCESS METHOD subcommands")
+    partitioned = rel.kind == "p"
+    method = table_access_method(cmd.name) if cmd.name is not None else 0 if partitioned else HEAP
+    if method != rel.access_method:
+        altered.access_method = method
+        altered.add(Pass.MISC, partial(_change, method=method))
+
+
+def _change(work: WorkQueue, altered: AlteredTable, *, method: int) -> None:
+    store.update(work.session, pg_class, {"oid": altered.oid}, relam=method)
+
+
+# --- cluster ----------------------------------------------------------------------------------------------------------
+
+
+_CLUSTERABLE = (403, 783)  # btree, gist
+
+
+def prepare_cluster(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+    check_target(work.session, cmd.kind.value, rel, TABLE + MATVIEW)
+    work.entry(rel).add(Pass.MISC, partial(_cluster_change, index=cmd.name))
+
+
+def _cluster_change(work: WorkQueue, altered: AlteredTable, *, index: str | None) -> None:
+    mark_clustered(work.session, work.relation(altered), index)
+
+
+def mark_clustered(session: Session, rel: Relation, index: str | None) -> None:
+    """As ATExecClusterOn and mark_index_clustered do; None: no index."""
+    chosen = 0 if index is None else _suitable_index(session, rel, index)
+    if rel.kind == "p":
+        raise PgError("0A000", "cannot mark index clustered in partitioned table")
+    for row in indexes(session, rel.oid):
+        if bool(row.indisclustered) != (row.indexrelid == chosen):
+            store.update(session, pg_index, {"indexrelid": row.indexrelid}, indisclustered=row.indexrelid == chosen)
+
+
+def _suitable_index(session: Session, rel: Relation, name: str) -> int:
+    """As check_index_is_clusterable does."""
+    info = index_of(session, rel, name)
+    if info.method not in _CLUSTERABLE:
+        raise PgError("0A000", f'cannot cluster on index "{name}" because access method does not support clustering')
+    if info.predicate is not None:
+        raise PgError("0A000", f'cannot cluster on partial index "{name}"')
+    if not info.valid:
+        raise PgError("0A000", f'cannot cluster on invalid index "{name}"')
+    return info.oid
+
+
+# --- persistence ------------------------------------------------------------------------------------------------------
+
+
+_WORDS = {"p": "logged", "u": "unlogged"}
+
+
+def prepare_persistence(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+    session = work.session
+    check_target(session, cmd.kind.value, rel, TABLE + SEQUENCE)
+    altered = work.entry(rel)
+    if altered.persistence:
+        raise PgError("0A000", "cannot change persistence setting twice")
+    wanted = "p" if cmd.kind is AlterTableKind.SET_LOGGED else "u"
+    if rel.persistence == "t":
+        raise PgError("42P16", f'cannot change logged status of table "{rel.name}" because it is temporary')
+    if rel.persistence == wanted:
+        return
+    if wanted == "u" and relation_publications(session, rel.oid):
+        raise PgError(
+            "55000",
+            f'cannot change table "{rel.name}" to unlogged because it is part of a publication',
+            detail="Unlogged relations cannot be replicated.",
+        )
+    _check_foreign_keys(session, rel, wanted)
+    altered.persistence = wanted
+    if rel.kind != "p":
+        altered.after.append(partial(_persistence_change, session, rel, wanted))
+
+
+def _check_foreign_keys(session: Session, rel: Relation, wanted: str) -> None:
+    """A logged table can reference logged tables only."""
+    mine, others = ("conrelid", "confrelid") if wanted == "p" else ("confrelid", "conrelid")
+    for key in store.rows(session, pg_constraint, contype="f", **{mine: rel.oid}):
+        other = relation(session, getattr(key, others))
+        if other.oid != rel.oid and (other.persistence == "p") != (wanted == "p"):
+            raise PgError(
+                "42P16",
+                f'could not change table "{rel.name}" to {_WORDS[wanted]} because it references '
+                f'{_WORDS["u" if wanted == "p" else "p"]} table "{other.name}"',
+            )
+
+
+def _persistence_change(session: Session, rel: Relation, persistence: str) -> None:
+    """Change the table, its indexes and the sequences it owns."""
+    oids = [rel.oid, *(row.indexrelid for row in indexes(session, rel.oid))]
+    oids += [sequence for sequence, _, _ in sequences_of(session, rel.oid)]
+    for oid in oids:
+        if relation(session, oid).kind == "S":
+            new_relfilenumber(session, oid)
+        store.update(session, pg_class, {"oid": oid}, relpersistence=persistence)
+
+
+# --- replica ----------------------------------------------------------------------------------------------------------
+
+
+def prepare_replica_identity(
+    work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool
+) -> None:
+    check_target(work.session, "REPLICA IDENTITY", rel, TABLE + MATVIEW)
+    work.entry(rel).add(Pass.MISC, partial(_replica_change, identity=cmd.identity or "d", index=cmd.name))
+
+
+def _replica_change(work: WorkQueue, altered: AlteredTable, *, identity: str, index: str | None) -> None:
+    mark_replica_identity(work.session, work.relation(altered), identity, index)
+
+
+def mark_replica_identity(session: Session, rel: Relation, identity: str, index: str | None) -> None:
+    """As ATExecReplicaIdentity and relation_mark_replica_identity do."""
+    chosen = _replica_suitable_index(session, rel, index or "").oid if identity == "i" else 0
+    if rel.replident != identity:
+        store.update(session, pg_class, {"oid": rel.oid}, relreplident=identity)
+    for row in indexes(session, rel.oid):
+        if bool(row.indisreplident) != (row.indexrelid == chosen):
+            store.update(session, pg_index, {"indexrelid": row.indexrelid}, indisreplident=row.indexrelid == chosen)
+
+
+def _replica_suitable_index(session: Session, rel: Relation, name: str) -> IndexInfo:
+    info = index_of(session, rel, name)
+    if not info.unique:
+        raise PgError("42809", f'cannot use non-unique index "{name}" as replica identity')
+    if not info.immediate:
+        raise PgError("0A000", f'cannot use non-immediate index "{name}" as replica identity')
+    if info.exprs:
+        raise PgError("0A000", f'cannot use expression index "{name}" as replica identity')
+    if info.predicate is not None:
+        raise PgError("0A000", f'cannot use partial index "{name}" as replica identity')
+    for attnum in info.columns[: info.key_count]:
+        attribute = rel.attribute_by_number(attnum)
+        if attribute is not None and not attribute.notnull:
+            raise PgError(
+                "42809",
+                f'index "{name}" cannot be used as replica identity because column "{attribute.name}" is nullable',
+            )
+    return info
+
+
+# --- constraint -------------------------------------------------------------------------------------------------------
+
+
+def _found(session: Session, rel: Relation, name: str) -> pg_constraint:
+    row = constraint_named(session, rel.oid, name)
+    if row is None:
+        raise does_not_exist(name, rel.name)
+    return row
+
+
+# --- ALTER CONSTRAINT ---------------------------------------------------------------------------------------------
+
+
+def prepare_alter_constraint(
+    work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool
+) -> None:
+    check_target(work.session, "ALTER CONSTRAINT", rel, TABLE)
+    assert cmd.constraint is not None
+    work.entry(rel).add(Pass.MISC, partial(_alter_constraint, wanted=cmd.constraint))
+
+
+def _alter_constraint(work: WorkQueue, altered: AlteredTable, *, wanted: Constraint) -> None:
+    """As ATExecAlterConstraint does."""
+    session, rel, name = work.session, work.relation(altered), wanted.name or ""
+    row = _found(session, rel, name)
+    if row.contype != "f":
+        raise PgError("42809", f'constraint "{name}" of relation "{rel.name}" is not a foreign key constraint')
+    if row.conparentid:
+        top = constraint_row(session, row.conparentid)
+        while top.conparentid:
+            top = constraint_row(session, top.conparentid)
+        table = relation(session, top.conrelid).name
+        raise PgError(
+            "XX000",
+            f'cannot alter constraint "{name}" on relation "{rel.name}"',
+            detail=f'Constraint "{name}" is derived from constraint "{top.conname}" of relation "{table}".',
+            hint="You may alter the constraint it derives from instead.",
+        )
+    _set_deferrability(session, row, wanted)
+
+
+def _set_deferrability(session: Session, row: pg_constraint, wanted: Constraint) -> None:
+    if (row.condeferrable, row.condeferred) != (wanted.deferrable, wanted.initially_deferred):
+        update_constraint(session, row.oid, condeferrable=wanted.deferrable, condeferred=wanted.initially_deferred)
+    for part in store.rows(session, pg_constraint, conparentid=row.oid):
+        _set_deferrability(session, part, wanted)
+
+
+# --- VALIDATE CONSTRAINT ------------------------------------------------------------------------------------------
+
+
+def prepare_validate(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+    check_target(work.session, "VALIDATE CONSTRAINT", rel, TABLE + FOREIGN)
+    work.entry(rel).add(Pass.MISC, partial(_validate_command, name=cmd.name or "", recurse=recurse))
+
+
+def _validate_command(work: WorkQueue, altered: AlteredTable, *, name: str, recurse: bool) -> None:
+    _validate(work, work.relation(altered), name, recurse=recurse)
+
+
+def _validate(work: WorkQueue, rel: Relation, name: str, *, recurse: bool, recursing: bool = False) -> None:
+    """As ATExecValidateConstraint does: children first."""
+    session = work.session
+    row = _found(session, rel, name)
+    if row.contype not in ("f", "c"):
+        raise PgError("42809", f'constraint "{name}" of relation "{rel.name}" is not a foreign key or check constraint')
+    if row.convalidated:
+        return
+    if row.contype == "f":
+        work.entry(rel).pending.append(KeysExist(rel.oid, row.oid))
+    else:
+        below = inheritors(session, rel.oid)[1:] if not recursing and not row.connoinherit else []
+        for oid in below:
+            if not recurse:
+                raise PgError("42P16", "constraint must be validated on child tables too")
+            _validate(work, relation(session, oid), name, recurse=False, recursing=True)
+        work.entry(rel).pending.append(CheckHolds(rel.oid, name, stored.from_json(row.conbin, session)))
+    update_constraint(session, row.oid, convalidated=True)

@@ -11,28 +11,29 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pgrepl.errors import Declined, PgError
-from pgrepl.frozen import frozen
-from pgrepl.lake.data_file import DataFile, NewFile
-from pgrepl.lake.kernels.part import Shared
-from pgrepl.lake.staged_deletes import StagedDeletes, stage_deletes
+import numpy as np
+
+from pgrepl.ground.errors import Declined, PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.lake.read.data_file import DataFile, NewFile
+from pgrepl.lake.read.extent import TableRows, are_within
+from pgrepl.lake.read.part import Shared
 from pgrepl.lake.storage import uuid7
 from pgrepl.lake.table import LakeTable
-from pgrepl.lake.table_rows import TableRows, are_within
-from pgrepl.replication.subscriber.apply.columns.decide import LeafChanges, decide, leaving
+from pgrepl.lake.write.delete_files import StagedDeletes, stage_deletes
+from pgrepl.replication.subscriber.apply.columns.decide import LeafChanges, decide, leaving, rows_to_write
 from pgrepl.replication.subscriber.apply.columns.described import MOST_BYTES, DescribedTable
-from pgrepl.replication.subscriber.apply.columns.fold import NotClean
+from pgrepl.replication.subscriber.apply.columns.fold import KeptKeys, NotClean, check_kept
 from pgrepl.replication.subscriber.apply.columns.missed import MissedMessages, missed_messages
-from pgrepl.replication.subscriber.apply.columns.other_keys import KeptKeys, check_kept
+from pgrepl.replication.subscriber.apply.columns.partitions import by_leaf
 from pgrepl.replication.subscriber.apply.columns.parts import DealtPart
-from pgrepl.replication.subscriber.apply.columns.rows_to_write import rows_to_write
 from pgrepl.replication.wire.batch import RelationChanges
 from pgrepl.replication.wire.file_changes import of_slices
 from pgrepl.replication.wire.message_files import MessageFile, read_numbers, write_numbers
 from pgrepl.replication.wire.messages import SentRelation
 
 if TYPE_CHECKING:
-    from pgrepl.lake.kernels.part import PartWatch
+    from pgrepl.lake.read.part import PartWatch
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
@@ -145,9 +146,8 @@ def _tables_of(task: PartToApply, changes: RelationChanges) -> list[LeafChanges]
     if task.tree is None:
         (oid,) = task.tables
         return [LeafChanges(oid, changes, None)]
-    # only tables with partitions need expressions, whose modules take as long to load as all others
-    from pgrepl.replication.subscriber.apply.columns.partitions import by_leaf
 
+    # only tables with partitions need expressions, whose modules take as long to load as all others
     def check(leaf: int) -> None:
         if not task.tables[leaf].is_told:
             raise Declined("rows that are found without their partition key")
@@ -156,8 +156,6 @@ def _tables_of(task: PartToApply, changes: RelationChanges) -> list[LeafChanges]
 
 
 def _to_table(task: PartToApply, each: LeafChanges, watch: PartWatch) -> AppliedPart:
-    import numpy as np
-
     own = task.tables[each.leaf]
     described = own.table
     spill = f"{task.spill}.{uuid7()}"
@@ -240,8 +238,6 @@ def merge_deletes(task: DeletesToMerge, watch: PartWatch) -> list[StagedDeletes]
 
 
 def _merge(task: DeletesToMerge, watch: PartWatch) -> list[StagedDeletes]:
-    import numpy as np
-
     found = []
     for each in task.files:
         watch.check()

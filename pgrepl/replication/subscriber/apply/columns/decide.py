@@ -1,26 +1,31 @@
 """The net effect of messages on a table: which rows they insert, update and delete, and where the old rows stand. No
-session is asked."""
+session is asked.
+
+New rows by whole columns, in the order of their messages, into files.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.errors import Declined
-from pgrepl.frozen import frozen
+import numpy as np
+
+from pgrepl.ground.errors import Declined
+from pgrepl.ground.frozen import frozen
+from pgrepl.lake.write.file_writer import DataFileWriter
 from pgrepl.replication.subscriber.apply.columns import fold
 from pgrepl.replication.subscriber.apply.columns.described import MOST_BYTES, DescribedTable
-from pgrepl.replication.subscriber.apply.columns.fold import Folded, NotClean
+from pgrepl.replication.subscriber.apply.columns.fold import Folded, KeptKeys, NotClean, check_other_keys
 from pgrepl.replication.subscriber.apply.columns.keys import NOT_THERE, Keys, Places
-from pgrepl.replication.subscriber.apply.columns.other_keys import KeptKeys, check_other_keys
-from pgrepl.replication.subscriber.apply.columns.unchanged import steps_of, with_kept
-from pgrepl.replication.subscriber.apply.columns.unsent import with_unsent
+from pgrepl.replication.subscriber.apply.columns.unchanged import steps_of, with_kept, with_unsent
 from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE, RelationChanges
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from pgrepl.lake.table_rows import RowsWithin
+    from pgrepl.lake.read.data_file import NewFile
+    from pgrepl.lake.read.extent import RowsWithin
 
     Numbers = npt.NDArray[Any]
 
@@ -63,8 +68,6 @@ def decide(
     truncations, ascending. `kept`: where `changes` are one part of all, it takes the new rows' values of other unique
     indexes, to be checked later. `left`: which messages are DELETEs that must find a row. `looks`: tell `touched`.
     Raises NotClean with the sequence number of a message that cannot be carried out."""
-    import numpy as np
-
     changes = with_unsent(described, changes)
     chosen = changes.seq >= since
     inserts, updates, deletes = ((changes.op == each) & chosen for each in (INSERT, UPDATE, DELETE))
@@ -87,8 +90,6 @@ def decide(
 def _check_searched(described: DescribedTable, changes: RelationChanges, searching: Numbers, folded: Folded) -> None:
     """Convert what rows are looked for by. PostgreSQL does so before it looks (slot_store_data), so that a value that
     does not convert is an error even if the value is not needed, or there is no such row."""
-    import numpy as np
-
     described.check_searched(changes, np.flatnonzero(searching & changes.has_old), old=True)
     missed = searching & ~changes.has_old
     for done in (folded.inserted, folded.updated, folded.passing):
@@ -116,8 +117,6 @@ class _Deciding:
         self.looks = looks
 
     def run(self, new: Numbers, old: Numbers, updates: Numbers, rounds: Numbers | None, truncates: int) -> Decided:
-        import numpy as np
-
         changes, described = self.changes, self.described
         attnums = described.keys.attnums
         at_new, at_old = np.flatnonzero(new), np.flatnonzero(old)
@@ -181,8 +180,6 @@ class _Deciding:
         return Decided(changes, folded, places, looked_up, touched, touched_rows)
 
     def _check_others(self, places: Places, messages: Numbers, key: Numbers) -> dict[tuple[int, ...], int]:
-        import numpy as np
-
         row = places.number[key]
         row_id = np.full(len(row), NOT_THERE, np.int64)
         row_id[row != NOT_THERE] = places.row_id[row[row != NOT_THERE]]
@@ -200,8 +197,6 @@ class _Deciding:
 
 def leaving(decided: Decided) -> tuple[list[tuple[int, Numbers]], list[int]]:
     """The rows that are deleted or replaced: positions by data file, ascending; and the row ids of inlined rows."""
-    import numpy as np
-
     files: list[tuple[int, Numbers]] = []
     inlined: list[int] = []
     places = decided.places
@@ -217,3 +212,51 @@ def leaving(decided: Decided) -> tuple[list[tuple[int, Numbers]], list[int]]:
         elif here.any():
             files.append((file, np.sort(places.position[start:end][here])))
     return files, inlined
+
+
+# --- rows to write ----------------------------------------------------------------------------------------------------
+
+
+_PART = 1_000_000  # rows of a file at most
+
+
+@frozen
+class RowsToWrite:
+    """The new rows of some messages; with `row_ids` they are new versions."""
+
+    described: DescribedTable
+    changes: RelationChanges
+    messages: Numbers
+    row_ids: Any
+
+    def write(self, folder: str | None = None) -> list[NewFile]:
+        """`folder`: an existing one inside the table's."""
+        import pyarrow as pa
+
+        described, table = self.described, self.described.table
+        arrays = described.new_rows(described.maker(), self.changes, self.messages)
+        writer = DataFileWriter(table, row_ids=self.row_ids is not None, folder=folder)
+        ids = None if self.row_ids is None else pa.array(self.row_ids)
+        writer.write_arrays(arrays, ids, len(self.messages))
+        return [writer.close()]
+
+
+def rows_to_write(described: DescribedTable, decided: Decided) -> list[RowsToWrite]:
+    """All new rows; those of which nothing is left are checked."""
+    changes, folded = decided.changes, decided.folded
+    if described.has_rules and len(folded.passing):
+        maker = described.maker()
+        for part in _parts_of(folded.passing):
+            described.new_rows(maker, changes, part)
+    found = [RowsToWrite(described, changes, part, None) for part in _parts_of(folded.inserted)]
+    if len(folded.updated):
+        assert decided.places is not None
+        row_ids = decided.places.row_id[folded.replaced]
+        for part, ids in zip(_parts_of(folded.updated), _parts_of(row_ids), strict=True):
+            found.append(RowsToWrite(described, changes, part, ids))
+    return found
+
+
+def _parts_of(messages: Numbers) -> list[Numbers]:
+    """The messages divided, in order, by file."""
+    return [messages[start : start + _PART] for start in range(0, len(messages), _PART)]

@@ -6,17 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.errors import Declined
-from pgrepl.frozen import frozen
+import numpy as np
+
+from pgrepl.ground.errors import Declined
+from pgrepl.ground.frozen import frozen
 from pgrepl.replication.wire.batch import RelationChanges
 from pgrepl.types import oids
-from pgrepl.types.lake_arrays import plain_array
+from pgrepl.types.lake.arrays import plain_array
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-    from pgrepl.lake.kernels.row_maker import KernelColumn, KernelCondition, RowMaker
+    from pgrepl.engine.copy_rows import KernelColumn, KernelCondition, RowMaker
     from pgrepl.lake.table import LakeColumn, LakeTable
     from pgrepl.replication.wire.messages import SentColumn
 
@@ -73,7 +75,7 @@ class DescribedTable:
         return self.table.column(self.places.index(attnum - 1) + 1)
 
     def maker(self) -> RowMaker:
-        from pgrepl.lake.kernels.row_maker import RowMaker
+        from pgrepl.engine.copy_rows import RowMaker
 
         return RowMaker(self, self.table, self.columns, self.check)
 
@@ -84,7 +86,7 @@ class DescribedTable:
 
     def check_searched(self, changes: RelationChanges, messages: Numbers, *, old: bool) -> None:
         """Convert the values that these messages look for a row by. PgError: one is not a value of its column."""
-        from pgrepl.lake.kernels.row_maker import RowMaker
+        from pgrepl.engine.copy_rows import RowMaker
 
         columns = [replace(column, not_null=False) for column in self.converted]
         if old:
@@ -118,7 +120,6 @@ def _picked(
 
 def _with_old(changes: RelationChanges, values: pa.Array, place: int, at: Numbers, unchanged: Numbers) -> pa.Array:
     """A key column with unsent values taken from the old row, which has them."""
-    import numpy as np
     import pyarrow as pa
 
     which = np.flatnonzero(unchanged)

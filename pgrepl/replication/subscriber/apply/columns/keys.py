@@ -10,25 +10,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.errors import Declined
-from pgrepl.lake import footers
-from pgrepl.lake.bounds import Bound
-from pgrepl.lake.deleted_rows import joined
-from pgrepl.lake.file_scan import constant, locate
-from pgrepl.replication.wire.key_values import KEY_TYPES, comparable
-from pgrepl.thread_pool import ThreadPool
+import numpy as np
+
+from pgrepl.ground.errors import Declined
+from pgrepl.ground.threads import ThreadPool
+from pgrepl.lake.read import footers
+from pgrepl.lake.read.bounds import Bound
+from pgrepl.lake.read.file_scan import constant, locate
+from pgrepl.lake.write.delete_files import joined
+from pgrepl.replication.wire.batch import KEY_TYPES, comparable
 from pgrepl.types import oids
-from pgrepl.types.lake_arrays import plain_array
+from pgrepl.types.lake.arrays import plain_array
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
     import pyarrow as pa
 
-    from pgrepl.lake.data_file import DataFile
-    from pgrepl.lake.footers import FileColumn, Footer
+    from pgrepl.lake.read.data_file import DataFile
+    from pgrepl.lake.read.extent import RowsWithin, TableRows
+    from pgrepl.lake.read.footers import FileColumn, Footer
     from pgrepl.lake.table import LakeTable
-    from pgrepl.lake.table_rows import RowsWithin, TableRows
 
     Codes = npt.NDArray[np.int64]
     Truths = npt.NDArray[np.bool_]
@@ -46,7 +47,6 @@ class Keys:
 
     def __init__(self, table: LakeTable, attnums: Sequence[int], columns: Sequence[Sequence[pa.Array]]) -> None:
         """`columns`: the values of each key column, in parts (such as new and old keys), without NULLs."""
-        import numpy as np
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -77,8 +77,6 @@ class Keys:
 
     def in_order(self, codes: Codes) -> tuple[Codes, Truths]:
         """The order of steps by key, stable, and which of them in that order begin another key. Sets `distinct`."""
-        import numpy as np
-
         order, codes = _sorted(codes)
         first = np.ones(len(codes), np.bool_)
         np.not_equal(codes[1:], codes[:-1], out=first[1:])
@@ -86,7 +84,6 @@ class Keys:
         return order, first
 
     def _of(self, arrays: Sequence[pa.Array]) -> Codes:
-        import numpy as np
         import pyarrow.compute as pc
 
         if self.whole:
@@ -121,8 +118,6 @@ class Keys:
 
     def _in_file(self, file: DataFile, rows: TableRows, *, again: bool) -> tuple[Codes, Codes, Codes]:
         """The rows of a file that have one of the keys: numbers of keys, positions and row ids."""
-        import numpy as np
-
         if file.partial_max is not None and file.partial_max > rows.snapshot:
             raise Declined("a file with later rows")
         footer = footers.of(file)
@@ -151,7 +146,6 @@ class Keys:
         *,
         again: bool,
     ) -> tuple[Codes, Codes, Codes]:
-        import numpy as np
         import pyarrow as pa
 
         footer = reader.footer
@@ -184,8 +178,6 @@ class Keys:
 
     def _groups(self, footer: Footer, there: Mapping[int, FileColumn]) -> list[int]:
         """The row groups that may have one of the keys."""
-        import numpy as np
-
         column = there.get(self.columns[0].column_id)
         ranges = footers.whole_ranges(footer, column) if self.whole and column is not None else None
         if ranges is None:
@@ -197,8 +189,6 @@ class Keys:
 
     def _nullable(self, arrays: Sequence[pa.Array]) -> Codes:
         """The numbers of keys of rows that may hold NULL; a key with a NULL gets a number that no message has."""
-        import numpy as np
-
         if not self.whole:
             return self._of([comparable(column, array) for column, array in zip(self.columns, arrays, strict=True)])
         array = arrays[0]
@@ -213,8 +203,6 @@ class Keys:
     def _hits(self, codes: Codes) -> tuple[Codes, Codes]:
         """The keys that are among a file's codes, and the places where they stand. Ascending codes are searched for the
         keys; otherwise each code is looked up among the keys, in an array indexed by key if the keys are dense."""
-        import numpy as np
-
         if not len(codes):
             return codes, codes
         ascending = self.whole and bool((codes[1:] > codes[:-1]).all())
@@ -244,8 +232,6 @@ class Keys:
         return at[hit], near[hit]
 
     def _in_catalog(self, rows: TableRows, places: Places) -> None:
-        import numpy as np
-
         if not rows.inlined:
             return
         numbers, positions = self._hits(self._nullable(rows.inlined_arrays(self.columns)))
@@ -254,8 +240,6 @@ class Keys:
 
 
 def _numbers(array: Any) -> Codes:
-    import numpy as np
-
     found: Codes = array.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     return found
 
@@ -263,8 +247,6 @@ def _numbers(array: Any) -> Codes:
 def _sorted(codes: Codes) -> tuple[Codes, Codes]:
     """A stable sort: the order of the numbers, and the numbers in this order. Where a number and its place fit into 63
     bits, both are sorted as one integer: that takes a fraction of the time."""
-    import numpy as np
-
     if not len(codes) or bool((codes[1:] >= codes[:-1]).all()):
         return np.arange(len(codes)), codes
     low, bits = int(codes.min()), len(codes).bit_length()
@@ -297,8 +279,6 @@ def _lots(footer: Footer, groups: Sequence[int]) -> Iterator[list[int]]:
 
 def _positions(footer: Footer, groups: Sequence[int], places: Codes) -> Codes:
     """Positions in a file, from places among the rows of the row groups that were read."""
-    import numpy as np
-
     if len(groups) == len(footer.row_groups):
         return places
     starts = np.array([footer.starts[group] for group in groups])
@@ -312,8 +292,6 @@ class Places:
     """The places of the table's rows with the looked up keys."""
 
     def __init__(self, keys: int) -> None:
-        import numpy as np
-
         self.number: Codes = np.full(keys, NOT_THERE, np.int64)  # by key: its row's number here
         self.files: list[tuple[int, int, int]] = []  # file (NOT_THERE: inlined), its first row here, behind its last
         self._positions: list[Codes] = []
@@ -335,8 +313,6 @@ class Places:
         return _joined(self._row_ids)
 
     def enter(self, keys: Codes, file_id: int, positions: Codes, row_ids: Codes) -> None:
-        import numpy as np
-
         if not len(keys):
             return
         if (self.number[keys] != NOT_THERE).any():
@@ -353,8 +329,6 @@ class Places:
 
 
 def _joined(parts: Sequence[Codes]) -> Codes:
-    import numpy as np
-
     if len(parts) == 1:
         return parts[0]
     return np.concatenate(parts) if parts else np.empty(0, np.int64)

@@ -13,15 +13,15 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pgrepl.catalog.statistics import count_index_scans
-from pgrepl.errors import Declined, PgError
-from pgrepl.frozen import frozen
-from pgrepl.lake.bounds import Bound
-from pgrepl.lake.crash_points import crash_point
-from pgrepl.lake.kernels import job
-from pgrepl.lake.kernels.part import Shared
-from pgrepl.lake.staged_deletes import StagedDeletes
-from pgrepl.lake.table_rows import TableRows, table_rows
+from pgrepl.catalog.session.statistics import count_index_scans
+from pgrepl.engine import job, spark
+from pgrepl.ground.errors import Declined, PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.lake.read.bounds import Bound
+from pgrepl.lake.read.extent import TableRows, table_rows
+from pgrepl.lake.read.part import Shared
+from pgrepl.lake.storage import crash_point
+from pgrepl.lake.write.delete_files import StagedDeletes
 from pgrepl.replication.subscriber.apply.columns.apply_part import (
     AppliedPart,
     DeletesToMerge,
@@ -36,9 +36,8 @@ from pgrepl.replication.subscriber.apply.columns.apply_part import (
     merge_deletes,
 )
 from pgrepl.replication.subscriber.apply.columns.described import DescribedTable
-from pgrepl.replication.subscriber.apply.columns.fold import NotClean
+from pgrepl.replication.subscriber.apply.columns.fold import IndexValues, NotClean, index_relation
 from pgrepl.replication.subscriber.apply.columns.missed import MissedMessages, joined
-from pgrepl.replication.subscriber.apply.columns.other_keys import IndexValues, index_relation
 from pgrepl.replication.subscriber.apply.columns.partitions import PartitionTree
 from pgrepl.replication.subscriber.apply.columns.parts import DealtPart, Play, as_they_are, by_key, values_of
 from pgrepl.replication.wire.file_changes import MessageFiles
@@ -46,10 +45,10 @@ from pgrepl.replication.wire.message_files import MessageFile
 from pgrepl.types import oids
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
-    from pgrepl.lake.kernels.part import Kernel
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.lake.read.part import Kernel
     from pgrepl.lake.table import LakeTable
-    from pgrepl.lake.write import Write
+    from pgrepl.lake.write.statement import Write
     from pgrepl.replication.subscriber.row_origins import Foreign
 
 Answer = TypeVar("Answer")
@@ -287,7 +286,6 @@ def _lots(found: Sequence[FileDeletes]) -> Iterator[list[FileDeletes]]:
 
 def player(session: Session, what: str, *, on_spark: bool, check: Callable[[], None]) -> Play:
     """A function that runs kernels on pieces of work. `what` describes the work in Spark's UI."""
-    from pgrepl.lake import spark
 
     def play(step: str, pieces: Sequence[Any], kernel: Kernel) -> list[Any]:
         with spark.described(f"{what}: {step}"):

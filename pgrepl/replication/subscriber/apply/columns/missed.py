@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.frozen import frozen
-from pgrepl.lake import local
+from pgrepl.ground.frozen import frozen
+from pgrepl.lake.read import local
 from pgrepl.replication.subscriber.apply.columns.decide import Decided
 from pgrepl.replication.subscriber.apply.columns.keys import NOT_THERE, Places
 from pgrepl.replication.subscriber.apply.progress import Progress
@@ -27,14 +27,14 @@ from pgrepl.replication.subscriber.conflicts import (
 from pgrepl.replication.wire import messages as wire
 from pgrepl.replication.wire.batch import DELETE, RelationChanges, WireBatch
 from pgrepl.replication.wire.messages import UNCHANGED, Message
-from pgrepl.rows.routing import converter
+from pgrepl.rows.checks_table import converter
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from pgrepl.catalog.relation import Relation
-    from pgrepl.catalog.session import Session
-    from pgrepl.lake.write import Write
+    from pgrepl.catalog.facts.relation import Relation
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.lake.write.statement import Write
     from pgrepl.replication.subscriber.row_origins import Foreign
 
     Numbers = npt.NDArray[Any]

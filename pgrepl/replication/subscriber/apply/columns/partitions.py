@@ -11,23 +11,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.relation import Relation, relation
-from pgrepl.errors import Declined
-from pgrepl.expr.partition_order import PartitionDesc, partition_desc
-from pgrepl.frozen import frozen
+import numpy as np
+
+from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.expr.partition_constraint import PartitionDesc, partition_desc
+from pgrepl.ground.errors import Declined
+from pgrepl.ground.frozen import frozen
 from pgrepl.replication.subscriber.apply.columns.decide import LeafChanges
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean
-from pgrepl.replication.subscriber.apply.target import identity_of
-from pgrepl.replication.subscriber.convert import MatchedColumns
+from pgrepl.replication.subscriber.apply.target import MatchedColumns, identity_of
 from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE, Kept, RelationChanges
-from pgrepl.rows.routing import Choose, chooser
-from pgrepl.types.lake_forms import form
+from pgrepl.rows.checks_table import Choose, chooser
+from pgrepl.types.lake.forms import form
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
     from pgrepl.replication.wire.messages import SentRelation
 
     Numbers = npt.NDArray[Any]
@@ -118,8 +119,6 @@ class SomeChanges:
         return len(self._messages)
 
     def with_kept(self, kept: Mapping[int, Kept]) -> RelationChanges:
-        import numpy as np
-
         own = {}
         for place, each in kept.items():
             source = np.arange(self._whole.count)
@@ -143,8 +142,6 @@ def by_leaf(
 ) -> list[LeafChanges]:
     """The changes from sequence number `since` on. `check` raises for a leaf whose rows cannot be looked for. Raises
     NotClean for a message that moves a row of which it lacks a value, or whose row has no leaf."""
-    import numpy as np
-
     if any(place in changes.unchanged for place in tree.places):
         raise Declined("a partition key that was not sent")
     chosen = np.flatnonzero(changes.seq >= since)
@@ -185,7 +182,6 @@ class _Leaves:
 
     def of(self, changes: RelationChanges, messages: Numbers, *, old: bool) -> Numbers:
         """The OID of each message's leaf, or _NOWHERE."""
-        import numpy as np
         import pyarrow as pa
 
         if not len(messages):

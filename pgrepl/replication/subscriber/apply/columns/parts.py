@@ -20,21 +20,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pgrepl.errors import Declined
-from pgrepl.frozen import frozen
+import numpy as np
+
+from pgrepl.ground.errors import Declined
+from pgrepl.ground.frozen import frozen
 from pgrepl.lake.storage import uuid7
 from pgrepl.replication.subscriber.apply.columns.described import DescribedTable
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean
-from pgrepl.replication.wire.batch import DELETE, UPDATE, RelationChanges
+from pgrepl.replication.wire.batch import DELETE, KEY_TYPES, UPDATE, RelationChanges, comparable
 from pgrepl.replication.wire.file_changes import MessageFiles, MessageSlice, of_numbers
-from pgrepl.replication.wire.key_values import KEY_TYPES, comparable
 from pgrepl.replication.wire.message_files import MessageFile, read_numbers, write_numbers
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-    from pgrepl.lake.kernels.part import PartWatch
+    from pgrepl.lake.read.part import PartWatch
     from pgrepl.replication.wire.messages import SentRelation
 
     Numbers = npt.NDArray[Any]
@@ -94,8 +95,6 @@ def as_they_are(messages: MessageFiles) -> Iterator[DealtPart]:
 
 def by_key(messages: MessageFiles, keys: Keys, most: int, play: Play) -> Iterator[DealtPart]:
     """Parts of about `most` messages."""
-    import numpy as np
-
     step = max(1, messages.count // _SAMPLE)
     coded: list[_Coded] = play(
         "keys", [_ToCode(messages.relation, file, count, keys, step) for file, count in messages.taken], _code
@@ -152,14 +151,10 @@ class _Coded:
 
 
 def _read(path: str) -> Numbers:
-    import numpy as np
-
     return read_numbers(path, np.int64)
 
 
 def _code(task: _ToCode, watch: PartWatch) -> _Coded:
-    import numpy as np
-
     watch.check()
     changes = of_numbers(task.relation, task.file, np.arange(task.count))
     codes, moving = _codes(changes, task.keys)
@@ -172,8 +167,6 @@ def _code(task: _ToCode, watch: PartWatch) -> _Coded:
 def _codes(changes: RelationChanges, keys: Keys) -> tuple[Numbers, Numbers]:
     """A number for the key of each message; and the messages that change their keys, with the numbers of the old
     keys."""
-    import numpy as np
-
     codes = np.zeros(changes.count, np.int64)
     at_old, at_new = np.flatnonzero(changes.has_old), np.flatnonzero(changes.op != DELETE)
     if len(at_old):
@@ -237,8 +230,6 @@ def _pieces(scattered: Sequence[_Scattered], part: int, name: str) -> tuple[tupl
 
 
 def _scatter(task: _ToScatter, watch: PartWatch) -> _Scattered:
-    import numpy as np
-
     watch.check()
     codes, moving = task.coded.codes, task.coded.moving
     is_still = np.ones(len(codes), np.bool_)
@@ -253,16 +244,12 @@ def _scatter(task: _ToScatter, watch: PartWatch) -> _Scattered:
 
 def _starts(codes: Numbers, bounds: Numbers) -> Numbers:
     """The positions in ascending codes at which the parts begin, and the end of the last."""
-    import numpy as np
-
     found: Numbers = np.concatenate([[0], np.searchsorted(codes, bounds, side="left"), [len(codes)]])
     return found
 
 
 def _share(task: _ToShare, watch: PartWatch) -> str:
     """The path of the file of shared keys; "": there are none."""
-    import numpy as np
-
     watch.check()
     moved = np.sort(np.concatenate([read_numbers(path, np.int64, *place) for path, *place in task.moved]))
     several = moved[1:][moved[1:] == moved[:-1]]
@@ -297,8 +284,6 @@ class _Dealt:
 
 
 def _deal(task: _ToDeal, watch: PartWatch) -> _Dealt:
-    import numpy as np
-
     watch.check()
     parts = len(task.bounds) + 2
     codes, moving = task.coded.codes, task.coded.moving
@@ -325,8 +310,6 @@ def _deal(task: _ToDeal, watch: PartWatch) -> _Dealt:
 
 def _among(codes: Numbers, wanted: Numbers) -> Numbers:
     """A mask of the codes that are among `wanted`, which ascend."""
-    import numpy as np
-
     near = np.minimum(np.searchsorted(wanted, codes), len(wanted) - 1)
     found: Numbers = wanted[near] == codes
     return found
@@ -334,7 +317,6 @@ def _among(codes: Numbers, wanted: Numbers) -> Numbers:
 
 def _numbers(columns: list[pa.Array]) -> Numbers:
     """The codes of keys: one integer column is its own code, other keys are hashed."""
-    import numpy as np
     import pyarrow as pa
 
     if len(columns) == 1 and pa.types.is_signed_integer(columns[0].type):
@@ -347,7 +329,6 @@ def _numbers(columns: list[pa.Array]) -> Numbers:
 
 
 def _hashed(array: pa.Array) -> Numbers:
-    import numpy as np
     import pyarrow as pa
 
     if pa.types.is_string(array.type) or pa.types.is_binary(array.type):
@@ -365,8 +346,6 @@ def _hashed(array: pa.Array) -> Numbers:
 
 
 def _hashed_texts(array: pa.Array) -> Numbers:
-    import numpy as np
-
     offsets = np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, 4 * array.offset)
     lengths, starts = np.diff(offsets), offsets[:-1] - offsets[0]
     found = np.zeros(len(array), np.uint64)
@@ -380,8 +359,6 @@ def _hashed_texts(array: pa.Array) -> Numbers:
 
 def _mixed(found: Numbers) -> Numbers:
     """The finalizer of splitmix64: each bit of the result depends on all bits of the number."""
-    import numpy as np
-
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         found = (found ^ (found >> np.uint64(shift))) * np.uint64(factor)
     mixed: Numbers = found ^ (found >> np.uint64(31))

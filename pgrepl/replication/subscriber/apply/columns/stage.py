@@ -15,23 +15,23 @@ from concurrent.futures import Future, wait
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from pgrepl import engine
-from pgrepl.catalog import subscription as catalog
-from pgrepl.catalog import tables
-from pgrepl.catalog.relation import Relation, relation
-from pgrepl.catalog.sequences import restart_sequences
-from pgrepl.engine import Engine, check_utf8
-from pgrepl.errors import Declined, PgError
-from pgrepl.lake.commit import Stale
-from pgrepl.lake.crash_points import crash_point
+from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.catalog.facts.sequences import restart_sequences
+from pgrepl.catalog.store import tables
+from pgrepl.engine import choice, spark
+from pgrepl.engine.choice import Engine, check_utf8
+from pgrepl.ground.errors import Declined, PgError
+from pgrepl.lake.commit import commit
+from pgrepl.lake.commit.commit import Stale
+from pgrepl.lake.storage import crash_point
 from pgrepl.lake.table import lake_table
-from pgrepl.lake.write import Write
+from pgrepl.lake.write.statement import Write
 from pgrepl.replication.log import LogOf, ServerLog
 from pgrepl.replication.publisher.protocol import ChangeStream, PublisherError, StreamRequest, is_met_again
 from pgrepl.replication.publisher.slots import is_decoded
-from pgrepl.replication.subscriber import conflicts, ranges, state
+from pgrepl.replication.subscriber import conflicts, state
 from pgrepl.replication.subscriber.apply.columns.decide import LeafChanges
-from pgrepl.replication.subscriber.apply.columns.describe import described_leaves
 from pgrepl.replication.subscriber.apply.columns.described import DescribedTable
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean
 from pgrepl.replication.subscriber.apply.columns.large import LargeApply, LargeTarget, player
@@ -42,22 +42,26 @@ from pgrepl.replication.subscriber.apply.columns.partitions import (
     check_identity,
     partition_tree,
 )
-from pgrepl.replication.subscriber.apply.columns.table import TableApply, check_rights
-from pgrepl.replication.subscriber.apply.roles import acting_for
-from pgrepl.replication.subscriber.apply.target import differing_types, find_target, match_columns, target_or_none
-from pgrepl.replication.subscriber.apply.truncate_targets import emptied_by
+from pgrepl.replication.subscriber.apply.columns.table import TableApply, check_rights, described_leaves
+from pgrepl.replication.subscriber.apply.target import (
+    differing_types,
+    find_target,
+    match_columns,
+    row_errors,
+    target_or_none,
+)
+from pgrepl.replication.subscriber.apply.triggers import acting_for, emptied_by
 from pgrepl.replication.subscriber.conflicts import Conflict, Decisions
-from pgrepl.replication.subscriber.convert import row_errors
+from pgrepl.replication.subscriber.copying import ranges
 from pgrepl.replication.subscriber.row_origins import NOBODYS, Foreign, foreign_rows
 from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE, RelationChanges, WireBatch
 from pgrepl.replication.wire.file_changes import MessageFiles
 from pgrepl.replication.wire.message_files import MessageFolder, most_held
-from pgrepl.rows.trigger_data import TriggerEvent
-from pgrepl.rows.triggers import refuse_triggers
+from pgrepl.rows.triggers import TriggerEvent, refuse_triggers
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session import Session
-    from pgrepl.lake.data_file import NewFile
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.lake.read.data_file import NewFile
     from pgrepl.replication.wire.messages import SentRelation
 
     _Job = tuple[Write, Callable[[], list[NewFile]]]
@@ -130,18 +134,18 @@ class StagedBatch:
     def _stage_large(self, target: Relation, messages: MessageFiles, since: int) -> bool:
         """Apply the messages in parts, if they are more than memory is to hold. False: they are few."""
         session = self._session
-        most = engine.changes_held(session, most_held(session, messages.size // max(messages.count, 1)))
+        most = choice.changes_held(session, most_held(session, messages.size // max(messages.count, 1)))
         if messages.count <= most:
             return False
         with acting_for(session, self._subscription, target):
             found = described_leaves(session, target, messages)
         if len({tuple([each.table.column(n).name for n in each.keys.attnums]) for each in found.values()}) != 1:
             raise Declined("partitions that are found by different keys")
-        on_spark = engine.choose_parts(session, messages.count).on_spark
+        on_spark = choice.choose_parts(session, messages.count).on_spark
         what = f'subscription "{self._subscription.subname}", changes of {target.qualified_name}'
         play = player(session, what, on_spark=on_spark, check=self._check)
         # on this machine a job of Spark takes longer than threads take for keys and positions
-        number = play if engine.has_cluster() else player(session, what, on_spark=False, check=self._check)
+        number = play if choice.has_cluster() else player(session, what, on_spark=False, check=self._check)
         with acting_for(session, self._subscription, target):
             tree = partition_tree(session, target, messages.relation) if target.kind == "p" else None
             targets = {oid: self._large_target(target, oid, each, tree, messages) for oid, each in found.items()}
@@ -150,7 +154,7 @@ class StagedBatch:
         large = LargeApply(session, targets, tree, play, number, most)
         with closing(MessageFolder(session.catalog.data_path)) as folder:
             spill = folder.path(messages.relation, shared=on_spark)
-            if on_spark and engine.has_cluster() and not messages.stand_in(session.catalog.data_path):
+            if on_spark and choice.has_cluster() and not messages.stand_in(session.catalog.data_path):
                 messages = messages.copied(spill)
             done = large.stage(messages, since, spill)
         with acting_for(session, self._subscription, target):
@@ -282,8 +286,6 @@ class StagedBatch:
 
     def write(self) -> None:
         """Holding the write lock; Stale if a table has changed since it was read."""
-        from pgrepl.lake import commit
-
         session = self._session
         origin = catalog.origin_name(self._subscription.oid)
         writes = list(self._writes.values())
@@ -325,8 +327,6 @@ class FileJobs:
     their files are known to the writes, which discard them."""
 
     def __init__(self) -> None:
-        from pgrepl.lake import spark
-
         self._threads = spark.threads(_AT_A_TIME)
         self._numbers = itertools.count()
         self._running: list[Future[None]] = []
@@ -384,7 +384,7 @@ def stage_batch(
         except BaseException:
             staged.discard()
             raise
-        if engine.choose_batch(session, batch.count).engine is Engine.LOCAL:
+        if choice.choose_batch(session, batch.count).engine is Engine.LOCAL:
             break
     raise Declined("changes that are not clean")
 
@@ -404,7 +404,7 @@ def commit_batch(
         try:
             staged = stage_batch(session, subscription, batch, check, only)
         except Declined as reason:
-            engine.declined(session, _WORK, reason, "changes are not applied by columns")
+            choice.declined(session, _WORK, reason, "changes are not applied by columns")
             return None
         crash_point("columns.staged")
         lock()
@@ -422,9 +422,9 @@ def commit_batch(
             staged.discard()
             raise
         staged.tell(log)
-        engine.done(session, _WORK, Engine.SPARK if staged.by_spark else Engine.COLUMNS)
+        choice.done(session, _WORK, Engine.SPARK if staged.by_spark else Engine.COLUMNS)
         return staged
-    engine.declined(session, _WORK, "others write to the tables", "changes are not applied by columns")
+    choice.declined(session, _WORK, "others write to the tables", "changes are not applied by columns")
     return None
 
 
@@ -438,13 +438,13 @@ def receive(
     """A large batch, and the LSN where it ends. None if transactions must be applied one by one: ALTER SUBSCRIPTION …
     SKIP is pending, or what was decided about a conflict; a logical slot decodes this database, or the log reports each
     row that is not found."""
-    least = engine.least_changes(session)
+    least = choice.least_changes(session)
     if subscription.subskiplsn or is_decoded(session) or log.hears("DEBUG1") or Decisions(session, subscription):
         return None
     try:
         found = stream.batch(wanted, least)
     except Declined as reason:
-        engine.declined(session, _WORK, reason, "changes are not received by columns")
+        choice.declined(session, _WORK, reason, "changes are not received by columns")
         return None
     except PublisherError as error:
         if is_met_again(error):
@@ -452,7 +452,7 @@ def receive(
         raise
     if found is not None and found[0].count:
         batch = found[0]
-        if not engine.is_worth_columns(session, batch.count, len(batch.changes)):
+        if not choice.is_worth_columns(session, batch.count, len(batch.changes)):
             batch.discard()
             return None
     return found

@@ -1,35 +1,141 @@
-"""The messages of a batch for one target table: their net effect, the places of the old rows, and the new rows to
-write."""
+"""The key by which a table's rows are found.
+
+The description of a table for kernels: its columns, keys, rules and defaults.
+
+The messages of a batch for one target table: their net effect, the places of the old rows, and the new rows to
+write.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.relation import Relation
-from pgrepl.catalog.statistics import count_index_scans
-from pgrepl.errors import Declined
+from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.catalog.facts.relation_parts import inheritors
+from pgrepl.catalog.session.statistics import count_index_scans
+from pgrepl.expr.catalog_trees import column_default
 from pgrepl.expr.rowfilter import check_replica_identity
-from pgrepl.lake.table import LakeTable
-from pgrepl.lake.table_rows import rows_within
-from pgrepl.lake.write import Write
-from pgrepl.replication.subscriber.apply.columns.decide import decide, leaving
-from pgrepl.replication.subscriber.apply.columns.describe import described
-from pgrepl.replication.subscriber.apply.columns.described import MOST_BYTES
-from pgrepl.replication.subscriber.apply.columns.key_columns import table_keys
+from pgrepl.ground.errors import Declined
+from pgrepl.lake.read.extent import rows_within
+from pgrepl.lake.table import LakeTable, lake_table
+from pgrepl.lake.write.statement import Write
+from pgrepl.replication.subscriber.apply.columns.decide import RowsToWrite, decide, leaving, rows_to_write
+from pgrepl.replication.subscriber.apply.columns.described import MOST_BYTES, DescribedTable, TableKeys
 from pgrepl.replication.subscriber.apply.columns.missed import missed_messages
-from pgrepl.replication.subscriber.apply.columns.rows_to_write import RowsToWrite, rows_to_write
-from pgrepl.replication.subscriber.apply.roles import check_target_privilege
-from pgrepl.replication.subscriber.convert import MatchedColumns
+from pgrepl.replication.subscriber.apply.target import MatchedColumns, converted, identity_of
+from pgrepl.replication.subscriber.apply.triggers import check_target_privilege
 from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE, RelationChanges
+from pgrepl.replication.wire.file_changes import MessageFiles
+from pgrepl.rows.checks_columns import check_form, check_program, default_column, generated_columns
+from pgrepl.rows.checks_table import table_rules
+from pgrepl.rows.unique import unique_indexes
+from pgrepl.types import oids
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from pgrepl.catalog.session import Session
+    from pgrepl.catalog.session.session import Session
     from pgrepl.replication.subscriber.row_origins import Foreign
 
     Numbers = npt.NDArray[Any]
+
+
+def table_keys(
+    session: Session, table: Relation, matched: MatchedColumns, unsent: Collection[int], *, needed: bool
+) -> TableKeys:
+    """The keys to look up. `needed`: some messages are UPDATE or DELETE, which must find rows. `unsent`: places whose
+    values are missing in some messages. Declined for unique indexes that need another check."""
+    infos = [info for info in unique_indexes(session, table) if info.immediate]
+    if not infos and not needed:
+        return TableKeys(())
+    places = matched.places
+    if not needed and len(infos) == 1:
+        info = infos[0]
+        attnums = tuple(info.columns[: info.key_count])
+        if any(places[n - 1] < 0 for n in attnums if n):
+            raise Declined("a key that is not sent")
+    else:
+        identity = identity_of(session, table, places, matched.sent)
+        if not identity.by_index:
+            raise Declined("a table without a key")
+        attnums = identity.attnums
+    others = []
+    for info in infos:
+        own = tuple(info.columns[: info.key_count])
+        if info.predicate is not None or 0 in own or info.nulls_not_distinct:
+            raise Declined("a unique index of another kind")
+        if sorted(own) != sorted(attnums):
+            if any(places[n - 1] < 0 for n in own):
+                raise Declined("a key that is not sent")
+            if any(places[n - 1] in unsent for n in own):
+                raise Declined("a key that was not sent")
+            others.append(own)
+    if not infos:
+        raise Declined("a key that is checked later")
+    return TableKeys(attnums, tuple(others))
+
+
+# --- describe ---------------------------------------------------------------------------------------------------------
+
+
+def described(
+    session: Session, target: Relation, table: Relation, matched: MatchedColumns, keys: TableKeys, *, inserts: bool
+) -> DescribedTable:
+    """The target of the messages, or the partition of it that their rows are routed to. `inserts`: there are INSERTs.
+    Declined: new rows cannot be made by columns."""
+    from pgrepl.engine.copy_rows import KernelColumn
+
+    kept, rules = lake_table(session, table.oid), table_rules(session, table)
+    if kept.has_dimensions:
+        raise Declined("arrays of several dimensions")
+    places = list(matched.places)
+    same, columns = set(), []
+    sent = matched.sent.columns
+    for attribute in table.columns:
+        place = places[attribute.num - 1]
+        if place >= 0:
+            if attribute.type == oids.NUMERIC:  # a HUGEINT is a double in files, and would take NaN
+                check_form(kept.column(attribute.num), attribute.type, attribute.typmod)
+            columns.append(converted(session, matched.sent.columns[place], attribute, place))
+            if matched.same_type(attribute.num):
+                same.add(attribute.num)
+    defaults = {}
+    named = {attribute.name: attribute for attribute in target.columns}
+    for place, attribute in enumerate(matched.unsent, len(sent)):
+        places[attribute.num - 1] = place
+        expr = column_default(session, target, named[attribute.name]) if inserts else None
+        defaults[place] = default_column(session, kept.column(attribute.num), expr, not_null=False).value
+        columns.append(KernelColumn(attribute.num, place + 1, None, attribute.notnull))
+        same.add(attribute.num)
+    return DescribedTable(
+        kept,
+        keys,
+        tuple(places),
+        frozenset(same),
+        sent,
+        (*columns, *generated_columns(session, rules).values()),
+        check_program(session, rules, bound=target.oid == table.oid),
+        defaults,
+    )
+
+
+def described_leaves(session: Session, target: Relation, messages: MessageFiles) -> dict[int, DescribedTable]:
+    """The table, or the leaf partitions of a partitioned one, by oid."""
+    unsent = {place for file in messages.files for place in file.unchanged}
+    found = {}
+    for oid in inheritors(session, target.oid) if target.kind == "p" else [target.oid]:
+        table = relation(session, oid)
+        if table.kind == "p":
+            continue
+        matched = MatchedColumns(table, messages.relation)
+        keys = table_keys(session, table, matched, unsent, needed=messages.searches)
+        inserts = INSERT in messages.operations
+        found[oid] = described(session, target, table, matched, keys, inserts=inserts)
+    return found
+
+
+# --- table ------------------------------------------------------------------------------------------------------------
 
 
 class TableApply:

@@ -3,6 +3,9 @@ row, or from the table's row.
 
 For each key the steps before an UPDATE are searched for the last one with a value; an INSERT always has it. If there is
 none, the value is taken from the table's row.
+
+Columns of the target that are not sent, as if they were: an INSERT sends the default, an UPDATE leaves the value
+unchanged (see unchanged.py).
 """
 
 from __future__ import annotations
@@ -10,25 +13,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.errors import Declined
-from pgrepl.frozen import frozen
-from pgrepl.lake import footers
-from pgrepl.lake.file_fields import with_fields
-from pgrepl.lake.file_scan import constant, locate
+import numpy as np
+
+from pgrepl.ground.errors import Declined
+from pgrepl.ground.frozen import frozen
+from pgrepl.lake.read import footers
+from pgrepl.lake.read.file_scan import constant, locate, with_fields
+from pgrepl.lake.read.part import repeated
 from pgrepl.replication.subscriber.apply.columns.described import MOST_BYTES, DescribedTable
 from pgrepl.replication.subscriber.apply.columns.fold import ENTER, LEAVE, UPDATE, Folded
 from pgrepl.replication.subscriber.apply.columns.keys import NOT_THERE, Places
 from pgrepl.replication.wire.batch import FIRST_STORED, Kept, RelationChanges
-from pgrepl.types.lake_arrays import plain_array
+from pgrepl.replication.wire.batch import UPDATE as BATCH_UPDATE
+from pgrepl.types.lake.arrays import plain_array
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-    from pgrepl.lake.data_file import DataFile
-    from pgrepl.lake.footers import FileColumn
+    from pgrepl.lake.read.data_file import DataFile
+    from pgrepl.lake.read.extent import RowsWithin, TableRows
+    from pgrepl.lake.read.footers import FileColumn
     from pgrepl.lake.table import LakeColumn
-    from pgrepl.lake.table_rows import RowsWithin, TableRows
 
     Numbers = npt.NDArray[Any]
 
@@ -50,8 +56,6 @@ def steps_of(
     message: Numbers, step: Numbers, order: Numbers, first: Numbers, row: Numbers, rounds: Numbers | None
 ) -> Steps:
     """Parameters as in fold_sorted; `rounds`: of each step, if the batch has truncations of the table."""
-    import numpy as np
-
     own = row[np.cumsum(first) - 1] if len(order) else row[:0]
     message, step, begins = message[order], step[order], first.copy()
     if rounds is not None:
@@ -75,8 +79,6 @@ def with_kept(
     folded: Folded,
 ) -> RelationChanges:
     """The changes, with the unsent values filled in for all messages that are carried out."""
-    import numpy as np
-
     done = np.zeros(changes.count, np.bool_)
     for messages in (folded.inserted, folded.updated, folded.passing):
         done[messages] = True
@@ -103,8 +105,6 @@ def with_kept(
 def _sources(count: int, steps: Steps, unsent: Numbers, done: Numbers) -> tuple[Numbers, Numbers]:
     """The number, for each message, of the message that has its value, or FIRST_STORED minus the table's row; and these
     rows. Only messages that are carried out are looked at: they have a row."""
-    import numpy as np
-
     source = np.arange(count)
     is_row = (steps.step == UPDATE) | (steps.step == ENTER)
     missing = unsent[steps.message] & is_row
@@ -127,7 +127,6 @@ def _kept(
 ) -> Kept:
     """`source` with the rows' numbers replaced by the numbers of their values in `stored`. Declined if the values are
     large in sum."""
-    import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -155,7 +154,6 @@ def _kept(
 
 def _stored(found: TableRows | None, columns: Sequence[LakeColumn], places: Places, rows: Numbers) -> list[pa.Array]:
     """Read columns of some rows of the table; `rows` are their numbers in `places`, ascending."""
-    import numpy as np
     import pyarrow as pa
 
     if found is None:
@@ -187,7 +185,6 @@ def _stored(found: TableRows | None, columns: Sequence[LakeColumn], places: Plac
 
 def _of_file(file: DataFile, columns: Sequence[LakeColumn], positions: Numbers) -> Iterator[list[pa.Array]]:
     """Values at ascending positions of a file, read in portions: few of the file's values may be wanted."""
-    import numpy as np
     import pyarrow as pa
 
     footer = footers.of(file)
@@ -229,3 +226,57 @@ def _made(
         else:
             found.append(plain_array(column.form.to_array([constant(column, file)] * count)))
     return found
+
+
+# --- unsent -----------------------------------------------------------------------------------------------------------
+
+
+def with_unsent(described: DescribedTable, changes: RelationChanges) -> RelationChanges:
+    return _Completed(changes, described.defaults, None) if described.defaults else changes
+
+
+class _Completed:
+    """RelationChanges with more places than are sent. `defaults`: an array of one for each of them."""
+
+    def __init__(
+        self, sent: RelationChanges, defaults: Mapping[int, pa.Array], kept: Mapping[int, Kept] | None
+    ) -> None:
+        """`kept` None: where unchanged values come from is not known yet."""
+        self.relation, self.count = sent.relation, sent.count
+        self.seq, self.op, self.has_old = sent.seq, sent.op, sent.has_old
+        updates = self.op == BATCH_UPDATE
+        self.unchanged: Mapping[int, Numbers] = {**sent.unchanged}
+        if kept is None and updates.any():
+            self.unchanged |= dict.fromkeys(defaults, updates)
+        self._sent = sent
+        self._defaults = defaults
+        self._kept = kept or {}
+
+    def with_kept(self, kept: Mapping[int, Kept]) -> RelationChanges:
+        sent = {place: each for place, each in kept.items() if place not in self._defaults}
+        own = {place: each for place, each in kept.items() if place in self._defaults}
+        return _Completed(self._sent.with_kept(sent), self._defaults, own)
+
+    def pick(self, places: Sequence[int], messages: Numbers, *, old: bool = False) -> list[pa.Array]:
+        sent = iter(self._sent.pick(self._sent_ones(places), messages, old=old))
+        return [self._value(place, messages) if place in self._defaults else next(sent) for place in places]
+
+    def _value(self, place: int, messages: Numbers) -> pa.Array:
+        import pyarrow as pa
+
+        default, kept = self._defaults[place], self._kept.get(place)
+        if kept is None:
+            return repeated(default, len(messages))
+        source = kept.source[messages]
+        at = np.where(source < 0, 1 + FIRST_STORED - source, 0)
+        return pa.concat_arrays([repeated(default, 1), kept.stored]).take(pa.array(at))
+
+    def prepare(self, places: Sequence[int], most: int) -> None:
+        self._sent.prepare(self._sent_ones(places), most)
+
+    def fits(self, places: Sequence[int], most: int) -> bool:
+        own = sum(each.size for each in self._kept.values())
+        return self._sent.fits(self._sent_ones(places), most - own)
+
+    def _sent_ones(self, places: Sequence[int]) -> list[int]:
+        return [place for place in places if place not in self._defaults]

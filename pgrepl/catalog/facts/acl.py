@@ -1,0 +1,332 @@
+"""Access control lists: their text form, their defaults, and checks of privileges (PostgreSQL's acl.c and aclchk.c).
+
+A list is stored as PostgreSQL prints it, with role OIDs in place of names: `["=U/10", "10=UC/10"]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+
+from pgrepl.catalog.facts.roles import PUBLIC, has_privs_of_role, is_superuser, role_row
+from pgrepl.catalog.store.system import FIRST_NORMAL_OID, ROLE_MAINTAIN, ROLE_READ_ALL_DATA, ROLE_WRITE_ALL_DATA
+from pgrepl.catalog.store.tables import pg_database, pg_namespace, pg_proc, pg_type
+from pgrepl.ground.errors import PgError
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session.context import CatalogSession
+
+Owned: TypeAlias = (
+    "pg_namespace | pg_database | pg_proc | pg_type"  # objects with an owner and a list, beside relations
+)
+
+LETTERS = "arwdDxtXUCTcsAm"  # in the order PostgreSQL prints them
+NAMES = (
+    "INSERT", "SELECT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER", "EXECUTE", "USAGE", "CREATE",
+    "TEMPORARY", "CONNECT", "SET", "ALTER SYSTEM", "MAINTAIN",
+)  # fmt: skip
+BIT = {name: 1 << i for i, name in enumerate(NAMES)}
+BIT["TEMP"] = BIT["TEMPORARY"]
+
+
+def mask_of(*names: str) -> int:
+    mask = 0
+    for name in names:
+        mask |= BIT[name]
+    return mask
+
+
+class ObjectKind(Enum):
+    """The kinds of objects that privileges are granted on; the value is the word that messages have for it."""
+
+    TABLE = "table"
+    COLUMN = "column"
+    SEQUENCE = "sequence"
+    DATABASE = "database"
+    SCHEMA = "schema"
+    FUNCTION = "function"
+    PROCEDURE = "procedure"
+    ROUTINE = "routine"
+    TYPE = "type"
+    LANGUAGE = "language"
+
+
+_ROUTINES = (ObjectKind.FUNCTION, ObjectKind.PROCEDURE, ObjectKind.ROUTINE)
+ALL_RIGHTS = {
+    ObjectKind.TABLE: mask_of("INSERT", "SELECT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER", "MAINTAIN"),
+    ObjectKind.COLUMN: mask_of("INSERT", "SELECT", "UPDATE", "REFERENCES"),
+    ObjectKind.SEQUENCE: mask_of("USAGE", "SELECT", "UPDATE"),
+    ObjectKind.DATABASE: mask_of("CREATE", "TEMPORARY", "CONNECT"),
+    ObjectKind.SCHEMA: mask_of("USAGE", "CREATE"),
+    **dict.fromkeys(_ROUTINES, BIT["EXECUTE"]),
+    ObjectKind.TYPE: BIT["USAGE"],
+    ObjectKind.LANGUAGE: BIT["USAGE"],
+}
+_WORLD = {
+    ObjectKind.DATABASE: mask_of("TEMPORARY", "CONNECT"),
+    **dict.fromkeys(_ROUTINES, BIT["EXECUTE"]),
+    ObjectKind.TYPE: BIT["USAGE"],
+    ObjectKind.LANGUAGE: BIT["USAGE"],
+}
+
+
+class AclItem(NamedTuple):
+    grantee: int  # 0: PUBLIC
+    grantor: int
+    privileges: int
+    options: int = 0  # the privileges WITH GRANT OPTION
+
+
+Acl = tuple[AclItem, ...]
+
+
+# --- text ---------------------------------------------------------------------------------------------------------
+
+
+def letters(privileges: int, options: int = 0) -> str:
+    return "".join(
+        letter + ("*" if options >> i & 1 else "")
+        for i, letter in enumerate(LETTERS)
+        if (privileges | options) >> i & 1
+    )
+
+
+def parse_acl(stored: Sequence[str] | None) -> Acl | None:
+    """The items of a list that a system table holds; None: the object has its default privileges."""
+    if stored is None:
+        return None
+    out = []
+    for item in stored:
+        grantee, _, rest = item.partition("=")
+        rights, _, grantor = rest.partition("/")
+        privileges = options = last = 0
+        for letter in rights:
+            if letter == "*":
+                options |= last
+            else:
+                last = 1 << LETTERS.index(letter)
+                privileges |= last
+        out.append(AclItem(int(grantee or 0), int(grantor), privileges, options))
+    return tuple(out)
+
+
+def store_acl(acl: Iterable[AclItem]) -> list[str]:
+    return [f"{i.grantee or ''}={letters(i.privileges, i.options)}/{i.grantor}" for i in acl]
+
+
+def acl_text(session: CatalogSession, stored: Sequence[str] | None) -> list[str] | None:
+    """The items as aclitemout prints them."""
+    acl = parse_acl(stored)
+    return None if acl is None else [item_text(session, item) for item in acl]
+
+
+def item_text(session: CatalogSession, item: AclItem) -> str:
+    grantee = "" if item.grantee == PUBLIC else _role_text(session, item.grantee)
+    return f"{grantee}={letters(item.privileges, item.options)}/{_role_text(session, item.grantor)}"
+
+
+def _role_text(session: CatalogSession, oid: int) -> str:
+    row = role_row(session, oid)
+    if row is None:
+        return str(oid)
+    name = str(row.rolname)
+    if all((c.isascii() and c.isalnum()) or c == "_" for c in name):
+        return name
+    return '"' + name.replace('"', '""') + '"'
+
+
+def default_acl(kind: ObjectKind, owner: int) -> Acl:
+    """As acldefault."""
+    out = []
+    world = _WORLD.get(kind, 0)
+    if world:
+        out.append(AclItem(PUBLIC, owner, world))
+    if kind is not ObjectKind.COLUMN:
+        out.append(AclItem(owner, owner, ALL_RIGHTS[kind]))
+    return tuple(out)
+
+
+# --- decisions ----------------------------------------------------------------------------------------------------
+
+
+def aclmask(session: CatalogSession, acl: Acl, role: int, owner: int, mask: int) -> int:
+    """The privileges in `mask` that the role has by this list (aclmask)."""
+    options = mask >> 16
+    found = 0
+    if options and has_privs_of_role(session, role, owner):
+        found |= mask & (options << 16)
+        if found == mask:
+            return found
+    for item in acl:
+        if item.grantee == PUBLIC or (item.grantee == role) or has_privs_of_role(session, role, item.grantee):
+            found |= mask & (item.privileges | item.options << 16)
+            if found == mask:
+                break
+    return found
+
+
+def has_privilege(
+    session: CatalogSession, kind: ObjectKind, row: Owned, privilege: str, role: int | None = None
+) -> bool:
+    """Has the role (the current one) this privilege on a schema or database, given by its row?"""
+    bit = BIT[privilege]
+    return object_mask(session, kind, row, session.role if role is None else role, bit) == bit
+
+
+def object_mask(session: CatalogSession, kind: ObjectKind, row: Owned, role: int, mask: int) -> int:
+    """As object_aclmask and pg_namespace_aclmask, for schemas and databases."""
+    if is_superuser(session, role):
+        return mask
+    owner, stored = owner_and_acl(row)
+    found = aclmask(session, parse_acl(stored) or _default_or_empty(kind, owner, stored), role, owner, mask)
+    if kind is ObjectKind.SCHEMA and mask & BIT["USAGE"] and not found & BIT["USAGE"]:
+        if has_privs_of_role(session, role, ROLE_READ_ALL_DATA) or has_privs_of_role(
+            session, role, ROLE_WRITE_ALL_DATA
+        ):
+            found |= BIT["USAGE"]
+    return found
+
+
+def check_execute(session: CatalogSession, routine: pg_proc) -> None:
+    """Raise unless the current role has EXECUTE on a user's routine."""
+    if not has_privilege(session, ObjectKind.FUNCTION, routine, "EXECUTE"):
+        what = "procedure" if routine.prokind == "p" else "function"
+        raise PgError("42501", f"permission denied for {what} {routine.proname}")
+
+
+def owner_and_acl(row: Owned) -> tuple[int, list[str] | None]:
+    if isinstance(row, pg_namespace):
+        return row.nspowner, row.nspacl
+    if isinstance(row, pg_proc):
+        return row.proowner, row.proacl
+    if isinstance(row, pg_type):
+        return row.typowner, row.typacl
+    return row.datdba, row.datacl
+
+
+def _default_or_empty(kind: ObjectKind, owner: int, stored: Sequence[str] | None) -> Acl:
+    return default_acl(kind, owner) if stored is None else ()
+
+
+class AclColumn(Protocol):
+    @property
+    def acl(self) -> Sequence[str] | None: ...
+
+
+class AclRelation(Protocol):
+    """The properties of a relation (relation.py) that decide about privileges on it."""
+
+    @property
+    def oid(self) -> int: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def owner(self) -> int: ...
+
+    @property
+    def acl(self) -> Sequence[str] | None: ...
+
+    def attribute_by_number(self, num: int) -> AclColumn | None: ...
+
+
+def relation_acl(relation: AclRelation) -> Acl:
+    kind = ObjectKind.SEQUENCE if relation.kind == "S" else ObjectKind.TABLE
+    acl = parse_acl(relation.acl)
+    return default_acl(kind, relation.owner) if acl is None else acl
+
+
+_CHANGES = mask_of("INSERT", "UPDATE", "DELETE", "TRUNCATE", "USAGE")
+_DML = mask_of("INSERT", "UPDATE", "DELETE")
+
+
+def relation_mask(session: CatalogSession, relation: AclRelation, role: int, mask: int) -> int:
+    """The privileges in `mask` that the role has on the whole relation (pg_class_aclmask_ext)."""
+    if is_superuser(session, role):
+        return mask
+    if mask & _CHANGES and relation.oid < FIRST_NORMAL_OID and relation.kind != "v":
+        mask &= ~_CHANGES
+    found = aclmask(session, relation_acl(relation), role, relation.owner, mask)
+    select = BIT["SELECT"]
+    if mask & select and not found & select and has_privs_of_role(session, role, ROLE_READ_ALL_DATA):
+        found |= select
+    if mask & _DML and not found & _DML and has_privs_of_role(session, role, ROLE_WRITE_ALL_DATA):
+        found |= mask & _DML
+    maintain = BIT["MAINTAIN"]
+    if mask & maintain and not found & maintain and has_privs_of_role(session, role, ROLE_MAINTAIN):
+        found |= maintain
+    return found
+
+
+def has_table_privilege(
+    session: CatalogSession, relation: AclRelation, privilege: str, role: int | None = None
+) -> bool:
+    bit = BIT[privilege]
+    return relation_mask(session, relation, session.role if role is None else role, bit) == bit
+
+
+def has_column_privilege(
+    session: CatalogSession, relation: AclRelation, attnum: int, privilege: str, role: int | None = None
+) -> bool:
+    """Has the role the privilege on the column, by the column's own list or the relation's?"""
+    who = session.role if role is None else role
+    if has_table_privilege(session, relation, privilege, who):
+        return True
+    attribute = relation.attribute_by_number(attnum)
+    acl = parse_acl(attribute.acl) if attribute is not None else None
+    bit = BIT[privilege]
+    return acl is not None and aclmask(session, acl, who, relation.owner, bit) == bit
+
+
+# --- refusals -----------------------------------------------------------------------------------------------------
+
+
+def check_privilege(
+    session: CatalogSession, kind: ObjectKind, row: Owned, privilege: str, name: str, *, location: int | None = None
+) -> None:
+    if not has_privilege(session, kind, row, privilege):
+        raise PgError("42501", f"permission denied for {kind.value} {name}", location=location)
+
+
+def check_table_privilege(session: CatalogSession, relation: AclRelation, privilege: str) -> None:
+    if not has_table_privilege(session, relation, privilege):
+        raise permission_denied(relation)
+
+
+_RELATION_WORDS = {
+    "S": "sequence",
+    "v": "view",
+    "m": "materialized view",
+    "i": "index",
+    "I": "index",
+    "f": "foreign table",
+}
+
+
+def relation_word(kind: str) -> str:
+    """As get_relkind_objtype."""
+    return _RELATION_WORDS.get(kind, "table")
+
+
+def permission_denied(relation: AclRelation) -> PgError:
+    return PgError("42501", f"permission denied for {relation_word(relation.kind)} {relation.name}")
+
+
+def is_owner(session: CatalogSession, owner: int, role: int | None = None) -> bool:
+    """As object_ownercheck: a member of the owning role counts as the owner."""
+    return has_privs_of_role(session, session.role if role is None else role, owner)
+
+
+def check_owner(session: CatalogSession, word: str, name: str, owner: int) -> None:
+    """An error, `must be owner of publication p`, unless the role owns the object; `word` names its kind."""
+    if not is_owner(session, owner):
+        raise PgError("42501", f"must be owner of {word} {name}")
+
+
+def check_relation_owner(session: CatalogSession, relation: AclRelation) -> None:
+    check_owner(session, relation_word(relation.kind), relation.name, relation.owner)

@@ -1,0 +1,290 @@
+"""Look-ups of collations: PostgreSQL's own, and those of the database's users (pg_collation).
+
+All of them compare by code point: a user's collation is one of PostgreSQL's own under another name. Its OID knows its
+name (`UserCollation`), so that analysis can tell of a conflict without asking the catalog.
+
+Look-ups of operators: PostgreSQL's own, and those of the database's users (pg_operator).
+
+Analysis knows an operator as `types.builtin.Operator`, whoever made it. Expressions carry the function of a user's
+operator beside its OID, so that evaluation needs no look-up.
+
+Look-ups of functions and procedures: PostgreSQL's own, and those of the database's users (pg_proc).
+
+Analysis and evaluation know a routine as `types.builtin.Proc`, whoever made it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.facts.namespace import schema_name, schema_row, search_path
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.store import one, rows
+from pgrepl.catalog.store.system import CATALOG_NAMESPACE, FIRST_NORMAL_OID, PLPGSQL_LANGUAGE
+from pgrepl.sql.keywords import quote_identifier, quote_qualified
+from pgrepl.types import builtin
+from pgrepl.types.builtin import Operator, Proc
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session.context import CatalogSession
+
+ANY_ENCODING, UTF8 = -1, 6  # of collencoding
+
+
+class UserCollation(int):
+    name: str
+
+    def __new__(cls, oid: int, name: str) -> UserCollation:
+        made = super().__new__(cls, oid)
+        made.name = name
+        return made
+
+    def __reduce__(self) -> Any:
+        return UserCollation, (int(self), self.name)
+
+
+def is_user_collation(oid: int) -> bool:
+    return oid >= FIRST_NORMAL_OID
+
+
+def described(session: CatalogSession, oid: int) -> int:
+    """The OID with its name, if it is a user's collation."""
+    if not is_user_collation(oid) or isinstance(oid, UserCollation):
+        return oid
+    row = collation_row(session, oid)
+    return oid if row is None else UserCollation(oid, row.collname)
+
+
+def collation_row(session: CatalogSession, oid: int) -> tables.pg_collation | None:
+    return one(session, tables.pg_collation, datid=session.database_oid, oid=oid)
+
+
+def collation_rows(session: CatalogSession) -> list[tables.pg_collation]:
+    """The users' collations of the database in OID order."""
+    return sorted(rows(session, tables.pg_collation, datid=session.database_oid), key=lambda row: int(row.oid))
+
+
+def collation_in_schema(session: CatalogSession, namespace: int, name: str) -> int:
+    """The collation of this name in a schema; 0: there is none."""
+    if namespace == CATALOG_NAMESPACE:
+        known = builtin.collation_by_name(name)
+        if known is not None:
+            return known.oid
+    row = one(session, tables.pg_collation, datid=session.database_oid, collnamespace=namespace, collname=name)
+    return 0 if row is None else UserCollation(row.oid, row.collname)
+
+
+def collation_in_path(session: CatalogSession, name: str) -> int:
+    """The first collation of this name in search_path, the temporary schema left out; 0: there is none."""
+    for namespace in search_path(session):
+        found = collation_in_schema(session, namespace, name) if namespace != session.temporary_schema else 0
+        if found:
+            return found
+    return 0
+
+
+def name_and_schema(session: CatalogSession, oid: int) -> tuple[str, int] | None:
+    """The name of a collation and the OID of its schema; None: there is no such collation."""
+    known = builtin.collation_by_oid(oid)
+    if known is not None:
+        return known.name, CATALOG_NAMESPACE
+    row = collation_row(session, oid) if is_user_collation(oid) else None
+    return None if row is None else (row.collname, row.collnamespace)
+
+
+def is_collation_visible(session: CatalogSession, oid: int) -> bool | None:
+    """Whether the bare name finds it (CollationIsVisible); None: there is no such collation."""
+    found = name_and_schema(session, oid)
+    return None if found is None else collation_in_path(session, found[0]) == oid
+
+
+def collation_text(session: CatalogSession, oid: int) -> str | None:
+    """The quoted name, with the schema if the bare name does not find it (generate_collation_name)."""
+    found = name_and_schema(session, oid)
+    if found is None:
+        return None
+    return quote_identifier(found[0]) if is_collation_visible(session, oid) else qualified_collation(session, oid)
+
+
+def qualified_collation(session: CatalogSession, oid: int) -> str:
+    """The quoted name of a collation that exists, with its schema."""
+    found = name_and_schema(session, oid)
+    assert found is not None
+    return quote_qualified(schema_name(session, found[1]), found[0])
+
+
+# --- operators --------------------------------------------------------------------------------------------------------
+
+
+def is_user_operator(oid: int) -> bool:
+    return oid >= FIRST_NORMAL_OID
+
+
+def operator_row(session: CatalogSession, oid: int) -> tables.pg_operator | None:
+    """The row of a user's operator; None: there is none of that OID in the database."""
+    return one(session, tables.pg_operator, datid=session.database_oid, oid=oid)
+
+
+def operator_rows(session: CatalogSession) -> list[tables.pg_operator]:
+    """The users' operators of the database in OID order."""
+    return sorted(rows(session, tables.pg_operator, datid=session.database_oid), key=lambda row: int(row.oid))
+
+
+def operator(session: CatalogSession, oid: int) -> Operator | None:
+    """An operator by its OID."""
+    if not is_user_operator(oid):
+        return builtin.operator_by_oid(oid)
+    row = operator_row(session, oid)
+    return None if row is None else _as_operator(session, row)
+
+
+def namespace_of(session: CatalogSession, oid: int) -> int:
+    """The schema of an operator that exists."""
+    row = operator_row(session, oid) if is_user_operator(oid) else None
+    return CATALOG_NAMESPACE if row is None else row.oprnamespace
+
+
+def operators_named(session: CatalogSession, name: str, namespace: int = 0) -> list[Operator]:
+    """The operators of this name in one schema; or in those of search_path, in its order."""
+    own = _own(session).get(name)
+    if own is None:
+        return builtin.operators_by_name(name) if namespace in (0, CATALOG_NAMESPACE) else []
+    found: list[Operator] = []
+    for each in (namespace,) if namespace else search_path(session):
+        if each == CATALOG_NAMESPACE:
+            found += builtin.operators_by_name(name)
+        if each != session.temporary_schema or namespace:
+            found += own.get(each, ())
+    return found
+
+
+def has_user_operators(session: CatalogSession, name: str) -> bool:
+    return name in _own(session)
+
+
+def is_operator_visible(session: CatalogSession, operator: Operator) -> bool:
+    """Whether the bare name finds it: another with its operands may come earlier in search_path (OperatorIsVisible)."""
+    named = operators_named(session, operator.name)
+    first = next((o for o in named if (o.left, o.right) == (operator.left, operator.right)), None)
+    return first is not None and first.oid == operator.oid
+
+
+def operator_text(session: CatalogSession, oid: int) -> str:
+    """The symbol of an operator that exists, with its schema."""
+    found = operator(session, oid)
+    assert found is not None
+    return f"{quote_identifier(schema_name(session, namespace_of(session, oid)))}.{found.name}"
+
+
+def _own(session: CatalogSession) -> dict[str, dict[int, list[Operator]]]:
+    """The users' operators by name and schema."""
+    known: dict[str, dict[int, list[Operator]]] | None = session.derived.get(("operators",))
+    if known is None:
+        known = session.derived["operators",] = defaultdict(lambda: defaultdict(list))
+        for row in operator_rows(session):
+            known[row.oprname][row.oprnamespace].append(_as_operator(session, row))
+    return known
+
+
+def _as_operator(session: CatalogSession, row: tables.pg_operator) -> Operator:
+    return Operator(
+        row.oid, row.oprname, row.oprkind, row.oprcanmerge, row.oprcanhash, session.type_of(row.oprleft),
+        session.type_of(row.oprright), session.type_of(row.oprresult), row.oprcom, row.oprnegate, row.oprcode,
+        row.oprrest, row.oprjoin,
+    )  # fmt: skip
+
+
+# --- routines ---------------------------------------------------------------------------------------------------------
+
+
+INTERNAL_LANGUAGE = 12
+C_LANGUAGE = 13
+SQL_LANGUAGE = builtin.SQL
+LANGUAGE_NAMES = {INTERNAL_LANGUAGE: "internal", C_LANGUAGE: "c", SQL_LANGUAGE: "sql", PLPGSQL_LANGUAGE: "plpgsql"}
+
+
+def is_user_routine(oid: int) -> bool:
+    return oid >= FIRST_NORMAL_OID
+
+
+def routine_row(session: CatalogSession, oid: int) -> tables.pg_proc | None:
+    """The row of a user's routine; None: there is none of that OID in the database."""
+    row = one(session, tables.pg_proc, datid=session.database_oid, oid=oid)
+    return None if row is None else _with_types(session, row)
+
+
+def routine_rows(session: CatalogSession) -> list[tables.pg_proc]:
+    """The users' routines of the database in OID order."""
+    found = rows(session, tables.pg_proc, datid=session.database_oid)
+    return [_with_types(session, row) for row in sorted(found, key=lambda row: int(row.oid))]
+
+
+def written_routines(session: CatalogSession) -> list[tables.pg_proc]:
+    """Those that users have written: the constructors of ranges come with their types."""
+    return [row for row in routine_rows(session) if row.prolang != INTERNAL_LANGUAGE]
+
+
+def _with_types(session: CatalogSession, row: tables.pg_proc) -> tables.pg_proc:
+    """The row with descriptions of the users' types in it."""
+    types = [row.prorettype, row.provariadic, *row.proargtypes, *(row.proallargtypes or ())]
+    if all(typoid < FIRST_NORMAL_OID for typoid in types):
+        return row
+    return row._replace(
+        prorettype=session.type_of(row.prorettype),
+        provariadic=session.type_of(row.provariadic),
+        proargtypes=list(map(session.type_of, row.proargtypes)),
+        proallargtypes=None if row.proallargtypes is None else list(map(session.type_of, row.proallargtypes)),
+    )
+
+
+def routine(session: CatalogSession, oid: int) -> Proc | None:
+    """A routine by its OID."""
+    found = builtin.proc_by_oid(oid)
+    if found is not None or not is_user_routine(oid):
+        return found
+    key = ("routine", oid)
+    known: Proc | None = session.derived.get(key)
+    if known is None:
+        row = routine_row(session, oid)
+        if row is None:
+            return None
+        known = session.derived[key] = as_proc(session, row)
+    return known
+
+
+def routines_named(session: CatalogSession, name: str) -> list[Proc]:
+    """The routines of this name in all schemas of the database."""
+    own = rows(session, tables.pg_proc, datid=session.database_oid, proname=name)
+    return [*builtin.procs.named(name), *(as_proc(session, row) for row in own)]
+
+
+def as_proc(session: CatalogSession, row: tables.pg_proc) -> Proc:
+    """A user's routine in the form of the built-in ones. The trees of its defaults stay in the row."""
+    schema = schema_row(session, row.pronamespace)
+    row = _with_types(session, row)
+    return Proc(
+        oid=row.oid,
+        name=row.proname,
+        schema=schema.nspname if schema is not None else "",
+        lang=row.prolang,
+        variadic=session.type_of(row.provariadic),
+        kind=row.prokind,
+        strict=row.proisstrict,
+        leakproof=row.proleakproof,
+        retset=row.proretset,
+        volatile=row.provolatile,
+        parallel=row.proparallel,
+        cost=row.procost,
+        rows=row.prorows,
+        nargs=row.pronargs,
+        ndefaults=len(row.proargdefaults or ()),
+        rettype=session.type_of(row.prorettype),
+        argtypes=tuple(map(session.type_of, row.proargtypes)),
+        allargtypes=None if row.proallargtypes is None else tuple(map(session.type_of, row.proallargtypes)),
+        argmodes=None if row.proargmodes is None else "".join(row.proargmodes),
+        argnames=None if row.proargnames is None else tuple(row.proargnames),
+        defaults=(),
+        src=row.prosrc,
+        support=0,
+    )

@@ -1,0 +1,112 @@
+"""Look-ups of subscriptions, their tables, and the names of their origins and slots (pg_subscription.c).
+
+A table of a subscription is in one state: i (to be copied), d (being copied), f (copied), s (caught up), r (ready).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.facts.relation import Relation, relation_or_none
+from pgrepl.catalog.facts.relation_parts import not_supported
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.store import delete, insert, one, rows
+from pgrepl.ground.errors import PgError
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session.session import Session
+
+INIT, DATASYNC, FINISHED_COPY, SYNC_DONE, READY = "i", "d", "f", "s", "r"
+NO_SCHEMA, COLUMNS, TABLES = "n", "c", "t"  # what of the publisher's definitions is followed (schema_changes)
+TWO_PHASE_DISABLED, TWO_PHASE_PENDING, TWO_PHASE_ENABLED = "d", "p", "e"
+
+
+def subscriptions(session: Session) -> list[tables.pg_subscription]:
+    return rows(session, tables.pg_subscription, subdbid=session.database_oid)
+
+
+def subscription_or_none(session: Session, name: str) -> tables.pg_subscription | None:
+    return one(session, tables.pg_subscription, subdbid=session.database_oid, subname=name)
+
+
+def slot_of(subscription: tables.pg_subscription) -> str:
+    """The slot's name. A subscription without a slot cannot be enabled, and has no worker."""
+    assert subscription.subslotname is not None
+    return subscription.subslotname
+
+
+def subscription_by_name(session: Session, name: str) -> tables.pg_subscription:
+    row = subscription_or_none(session, name)
+    if row is None:
+        raise PgError("42704", f'subscription "{name}" does not exist')
+    return row
+
+
+def origin_name(subid: int, relid: int = 0) -> str:
+    """The name of the origin of a subscription, or of one table's synchronization
+    (ReplicationOriginNameForLogicalRep)."""
+    return f"pg_{subid}_{relid}" if relid else f"pg_{subid}"
+
+
+def sync_slot_name(session: Session, subid: int, relid: int) -> str:
+    """The name of the slot of a table's synchronization (ReplicationSlotNameForTablesync)."""
+    return f"pg_{subid}_sync_{relid}_{system_identifier(session)}"
+
+
+def system_identifier(session: Session) -> int:
+    row = one(session, tables.pgrepl_instance)
+    assert row is not None
+    return int(row.system_identifier)
+
+
+def subscription_relations(session: Session, subid: int) -> list[tables.pg_subscription_rel]:
+    return rows(session, tables.pg_subscription_rel, srsubid=subid)
+
+
+def add_subscription_relation(session: Session, subid: int, relid: int, state: str) -> None:
+    insert(
+        session,
+        tables.pg_subscription_rel,
+        srsubid=subid,
+        srrelid=relid,
+        srsubstate=state,
+        srsublsn=None,
+    )
+
+
+def remove_subscription_relation(session: Session, subid: int, relid: int) -> None:
+    delete(session, tables.pg_subscription_rel, srsubid=subid, srrelid=relid)
+    delete(session, tables.pgrepl_subscription_schema, srsubid=subid, srrelid=relid)
+    delete(session, tables.pgrepl_copy_range, subid=subid, relid=relid)
+
+
+def forget_dropped_relation(session: Session, relid: int) -> None:
+    """Remove a dropped relation from its subscriptions; an error if one is still synchronizing it
+    (RemoveSubscriptionRel)."""
+    listed = rows(session, tables.pg_subscription_rel, srrelid=relid)
+    for row in listed:
+        if row.srsubstate == READY:
+            continue
+        subscription = one(session, tables.pg_subscription, oid=row.srsubid)
+        relation = relation_or_none(session, relid)
+        raise PgError(
+            "22023",
+            f'could not drop relation mapping for subscription "{subscription.subname if subscription else ""}"',
+            detail=f'Table synchronization for relation "{relation.name if relation else relid}" is in progress '
+            f'and is in state "{row.srsubstate}".',
+            hint="Use ALTER SUBSCRIPTION ... ENABLE to enable subscription if not already enabled "
+            "or use DROP SUBSCRIPTION ... to drop the subscription.",
+        )
+    if listed:
+        delete(session, tables.pg_subscription_rel, srrelid=relid)
+        delete(session, tables.pgrepl_subscription_schema, srrelid=relid)
+
+
+def check_subscription_relkind(found: Relation) -> None:
+    """An error unless the relation is a table, to which changes can be applied (CheckSubscriptionRelkind)."""
+    if found.kind not in "rp":
+        raise PgError(
+            "42809",
+            f'cannot use relation "{found.qualified_name}" as logical replication target',
+            detail=not_supported(found.kind),
+        )

@@ -1,0 +1,300 @@
+"""Named row types: the types of relations' rows.
+
+Names of catalog objects for the reg* types (`'t'::regclass`), and the fields of row types.
+
+The session's hooks resolve the names (query/system).
+
+The user's types of a database: their descriptions from pg_type, pg_enum, pg_constraint and pg_attribute, and
+look-ups by name and by OID.
+
+`session.type_of(oid)` gives an OID that knows its type's description (types/user_types.py).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.facts.namespace import schema_name, search_path
+from pgrepl.catalog.facts.relation import Attribute, Relation, relation
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.store import NOT_NULL, one, rows
+from pgrepl.ground.errors import PgError
+from pgrepl.sql.keywords import quote_identifier, quote_qualified
+from pgrepl.types import builtin
+from pgrepl.types.builtin import PgType, type_by_name, type_by_oid
+from pgrepl.types.lake.forms import is_row_type, row_type_in
+from pgrepl.types.oids import FIRST_USER_OID
+from pgrepl.types.style import RowField, RowType
+from pgrepl.types.user_types import Field, Label, RowArray, TypeData, UserType, UserTypes, composite_type
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session.context import CatalogSession
+
+
+def rowtype_relation(session: CatalogSession, typoid: int) -> Relation | None:
+    """The relation that has this row type."""
+    found = builtin.type_by_oid(typoid)
+    if found is None and typoid >= FIRST_USER_OID:
+        found = builtin.type_by_oid(session.type_of(typoid))
+    if found is not None:
+        return relation(session, found.relid) if found.relid else None
+    if not typoid:
+        return None  # indexes and sequences have no row type: theirs is 0
+    row = one(session, tables.pg_class, datid=session.database_oid, reltype=typoid)
+    return relation(session, row.oid) if row is not None else None
+
+
+def row_type(session: CatalogSession, typoid: int) -> RowType | None:
+    """The fields of a named row type; None: the type is no row type."""
+    composite = composite_type(session.type_of(typoid))
+    if composite is not None:
+        return _with_tables(session, composite)
+    key = ("row_type", typoid)
+    known: RowType | None = session.derived.get(key)
+    if known is None:
+        found = rowtype_relation(session, typoid)
+        if found is None:
+            return None
+        known = session.derived[key] = RowType(
+            tuple([_field(session, place, a) for place, a in enumerate(found.attributes) if not a.dropped]),
+            len(found.attributes),
+        )
+    return known
+
+
+def _with_tables(session: CatalogSession, composite: RowType) -> RowType:
+    """A composite type with the columns of the tables whose row types its attributes have, which it does not know."""
+    fields = []
+    for field in composite.fields:
+        if not is_row_type(field.type):
+            fields.append(field)
+            continue
+        inside = row_type_in(field.type)
+        known = composite_type(inside)
+        row = row_type(session, inside)
+        fields.append(field if row is known else replace(field, row=row))
+    same = all(a is b for a, b in zip(fields, composite.fields, strict=True))
+    return composite if same else replace(composite, fields=tuple(fields))
+
+
+def _field(session: CatalogSession, place: int, attribute: Attribute) -> RowField:
+    known = builtin.type_by_oid(attribute.type)
+    row = row_type(session, attribute.type) if known is None or known.relid else None
+    return RowField(place, attribute.name, attribute.type, attribute.typmod, row)
+
+
+# --- object names -----------------------------------------------------------------------------------------------------
+
+
+class ObjectNames:
+    """The lookup of a session's TextStyle (`pgrepl.types.style.Lookup`)."""
+
+    def __init__(self, session: CatalogSession) -> None:
+        self._session = session
+
+    def oid_of(self, typoid: int, text: str) -> int:
+        return self._session.object_oid(typoid, text)
+
+    def text_of(self, typoid: int, oid: int) -> str:
+        return self._session.object_name(typoid, oid)
+
+    def row_type(self, typoid: int) -> RowType | None:
+
+        return row_type(self._session, typoid)
+
+
+# --- user types -------------------------------------------------------------------------------------------------------
+
+
+UserTypeRow = tables.pg_type
+
+
+def described(session: CatalogSession, oid: int) -> int:
+    """The OID with the description of its type, if that is a user's type."""
+    if oid < FIRST_USER_OID or isinstance(oid, (UserType, RowArray)):
+        return oid
+    found = user_types(session).type_of(oid)
+    if isinstance(found, (UserType, RowArray)) or rowtype_row(session, oid + 1) is None:
+        return found
+    return RowArray(oid)
+
+
+def rowtype_row(session: CatalogSession, oid: int) -> tables.pg_class | None:
+    """The relation with this row type, which is no composite type's."""
+    row = one(session, tables.pg_class, datid=session.database_oid, reltype=oid)
+    return row if row is not None and row.relkind != "c" else None
+
+
+def user_types(session: CatalogSession) -> UserTypes:
+    known: UserTypes | None = session.derived.get(("user_types",))
+    if known is None:
+        known = session.derived["user_types",] = _read(session)
+    return known
+
+
+def type_row(session: CatalogSession, oid: int) -> tables.pg_type | None:
+    return one(session, tables.pg_type, oid=oid)
+
+
+def type_rows(session: CatalogSession) -> list[tables.pg_type]:
+    """The user's types of the database, with the arrays over them."""
+    return rows(session, tables.pg_type, datid=session.database_oid)
+
+
+def type_in_schema(session: CatalogSession, namespace: int, name: str) -> tables.pg_type | None:
+    return one(session, tables.pg_type, datid=session.database_oid, typnamespace=namespace, typname=name)
+
+
+def type_display_name(session: CatalogSession, row: tables.pg_type) -> str:
+    """The quoted name, with the schema if the unqualified name does not find it."""
+    if type_is_visible(session, row):
+        return quote_identifier(row.typname)
+    return quote_qualified(schema_name(session, row.typnamespace), row.typname)
+
+
+def type_is_visible(session: CatalogSession, row: tables.pg_type) -> bool:
+    """Does its unqualified name find it? (TypeIsVisible)"""
+    for namespace in search_path(session):
+        if namespace == row.typnamespace:
+            return True
+        if is_type_name_taken(session, namespace, row.typname):
+            return False
+    return False
+
+
+def is_type_name_taken(session: CatalogSession, namespace: int, name: str) -> bool:
+    """Is there a type with this name in the schema, be it built in, a user's, or a relation's row type?"""
+    if type_by_name(name, schema_name(session, namespace)) or type_in_schema(session, namespace, name):
+        return True
+    row = one(session, tables.pg_class, datid=session.database_oid, relnamespace=namespace, relname=name)
+    return row is not None and bool(row.reltype)
+
+
+def check_usage(session: CatalogSession, oid: int) -> None:
+    """An error unless the role has USAGE on a user's type, or on the element type of an array (aclcheck_error_type)."""
+    from pgrepl.catalog.facts.acl import ObjectKind, has_privilege
+
+    row = type_row(session, oid)
+    if row is not None and row.typelem:
+        row = type_row(session, row.typelem)
+    if row is not None and not has_privilege(session, ObjectKind.TYPE, row, "USAGE"):
+        raise PgError("42501", f"permission denied for type {type_display_name(session, row)}")
+
+
+def labels_of(session: CatalogSession, enum: int) -> list[tables.pg_enum]:
+    """The labels of an enum, in its order."""
+    return sorted(rows(session, tables.pg_enum, enumtypid=enum), key=lambda row: row.enumsortorder)
+
+
+def domain_constraints(session: CatalogSession, domain: int) -> list[tables.pg_constraint]:
+    """The constraints of a domain, in the order of their names."""
+    return sorted(rows(session, tables.pg_constraint, contypid=domain), key=lambda row: row.conname)
+
+
+def _read(session: CatalogSession) -> UserTypes:
+    found = rows(session, tables.pg_type, datid=session.database_oid)
+    if not found:
+        return UserTypes(())
+    labels: dict[int, list[tables.pg_enum]] = defaultdict(list)
+    if any(row.typtype == "e" for row in found):
+        for label in rows(session, tables.pg_enum):
+            labels[label.enumtypid].append(label)
+    checks: dict[int, list[tables.pg_constraint]] = defaultdict(list)
+    if any(row.typtype == "d" for row in found):
+        for check in rows(session, tables.pg_constraint, contypid=NOT_NULL, datid=session.database_oid):
+            checks[check.contypid or 0].append(check)
+    by_oid = {row.oid: row for row in found}
+    ranges: dict[int, tuple[int, ...]] = {}
+    if any(row.typtype == "r" for row in found):
+        for each in rows(session, tables.pg_range, rngtypid=set(by_oid)):
+            of_range = (
+                each.rngtypid, each.rngsubtype, each.rngmultitypid, each.rngcollation, each.rngsubopc,
+                each.rngcanonical, each.rngsubdiff,
+            )  # fmt: skip
+            ranges[each.rngtypid] = ranges[each.rngmultitypid] = of_range
+    data = []
+    for row in found:
+        of_enum = sorted(labels[row.oid], key=lambda label: label.enumsortorder)
+        of_domain = sorted(checks[row.oid], key=lambda check: check.conname)
+        fields, width = _fields(session, row.typrelid) if row.typrelid else ((), 0)
+        data.append(
+            TypeData(
+                _pg_type(session, row, by_oid, ranges),
+                tuple([Label(label.enumlabel, label.oid, label.storedlabel) for label in of_enum]),
+                tuple([(c.conname, json.dumps(c.conbin, sort_keys=True)) for c in of_domain if c.contype == "c"]),
+                fields,
+                width,
+                tuple([label.enumlabel for label in of_enum if label.oid in session.transaction.uncommitted_labels]),
+                ranges.get(row.oid, ()),
+            )
+        )
+    return UserTypes(tuple(data))
+
+
+def _fields(session: CatalogSession, relid: int) -> tuple[tuple[Field, ...], int]:
+    columns = sorted(rows(session, tables.pg_attribute, attrelid=relid), key=lambda a: a.attnum)
+    fields = [Field(a.attnum - 1, a.attname, a.atttypid, a.atttypmod) for a in columns if not a.attisdropped]
+    return tuple(fields), len(columns)
+
+
+def _pg_type(
+    session: CatalogSession,
+    row: tables.pg_type,
+    by_oid: dict[int, tables.pg_type],
+    ranges: dict[int, tuple[int, ...]],
+) -> PgType:
+    common: dict[str, Any] = {
+        "oid": row.oid, "name": row.typname, "schema": schema_name(session, row.typnamespace), "typtype": row.typtype,
+        "preferred": False, "relid": row.typrelid, "elem": row.typelem, "array": row.typarray, "modin": "-",
+        "modout": "-", "analyze": "-", "notnull": row.typnotnull, "basetype": row.typbasetype,
+        "typmod": row.typtypmod, "ndims": row.typndims, "collation": session.collation_of(row.typcollation),
+        "delim": ",", "subscript": "-",
+    }  # fmt: skip
+    if row.typtype == "e":
+        return PgType(
+            **common, len=4, byval=True, category="E", align="i", storage="p", input="enum_in", output="enum_out",
+            receive="enum_recv", send="enum_send",
+        )  # fmt: skip
+    if row.typtype == "c":
+        return PgType(
+            **common, len=-1, byval=False, category="C", align="d", storage="x", input="record_in",
+            output="record_out", receive="record_recv", send="record_send",
+        )  # fmt: skip
+    if row.typtype in ("r", "m"):
+        word = "range" if row.typtype == "r" else "multirange"
+        subtype = _known(session, ranges[row.oid][1], by_oid, ranges)
+        return PgType(
+            **{**common, "analyze": f"{word}_typanalyze"}, len=-1, byval=False, category="R",
+            align="d" if subtype.align == "d" else "i", storage="x", input=f"{word}_in", output=f"{word}_out",
+            receive=f"{word}_recv", send=f"{word}_send",
+        )  # fmt: skip
+    if row.typtype == "d":
+        base = _known(session, row.typbasetype, by_oid, ranges)
+        return base._replace(
+            oid=row.oid, name=row.typname, schema=common["schema"], typtype="d", preferred=False, relid=0, elem=0,
+            array=row.typarray, modin="-", modout="-", analyze="-", notnull=row.typnotnull, basetype=row.typbasetype,
+            typmod=row.typtypmod, ndims=row.typndims, collation=session.collation_of(row.typcollation), subscript="-",
+            input="domain_in", receive="domain_recv",
+        )  # fmt: skip
+    element = _known(session, row.typelem, by_oid, ranges)
+    align = "d" if element.align == "d" else "i"
+    return PgType(
+        **{**common, "delim": element.delim, "modin": element.modin, "modout": element.modout,
+           "analyze": "array_typanalyze", "subscript": "array_subscript_handler"},
+        len=-1, byval=False, category="A", align=align, storage="x", input="array_in", output="array_out",
+        receive="array_recv", send="array_send",
+    )  # fmt: skip
+
+
+def _known(
+    session: CatalogSession, oid: int, by_oid: dict[int, tables.pg_type], ranges: dict[int, tuple[int, ...]]
+) -> PgType:
+    """The row of a type that another one is made of."""
+    if oid in by_oid:
+        return _pg_type(session, by_oid[oid], by_oid, ranges)
+    found = type_by_oid(oid)
+    assert found is not None
+    return found

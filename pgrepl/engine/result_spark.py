@@ -1,0 +1,81 @@
+"""Large results of Spark: Spark writes them to files, which this process reads batch by batch.
+
+So neither the driver nor this process has more than a batch in memory, all tasks work at once, and the rows keep the
+frame's order. The files are in this machine's temporary folder if Spark runs here; otherwise in the data folder, which
+all machines reach. Each is removed when it has been read.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING
+
+from pgrepl.engine import spark, spark_options
+from pgrepl.lake.storage import folders_in, listed, local_path, make_folder, open_input, reading, remove, uuid7
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+_BATCH = 10_000
+
+
+def fetched(frame: DataFrame, data_path: str) -> Iterator[pa.RecordBatch]:
+    """The rows of a frame in its order."""
+    from pyarrow.parquet import ParquetFile
+
+    with result_folder(data_path) as folder:
+        with spark.pg_errors():
+            _write(frame, folder)
+        for path in sorted(path for path, _ in listed(folder) if path.endswith(".parquet")):
+            with reading(path), open_input(path) as file:
+                yield from ParquetFile(file).iter_batches(_BATCH)
+            remove(path)
+
+
+@contextmanager
+def result_folder(data_path: str) -> Iterator[str]:
+    """A folder that Spark and this process can both use, which is removed at the end."""
+    folder = _folder(data_path)
+    try:
+        yield folder
+    finally:
+        _remove_folder(folder)
+
+
+def _write(frame: DataFrame, folder: str) -> None:
+    from pgrepl.engine.scan_spark import spark_path
+
+    # not the options of a write into the lake
+    frame.write.option("compression", "snappy").option("parquet.block.size", str(32 << 20)).parquet(
+        spark_path(folder.rstrip("/") + "/rows")
+    )
+
+
+def _folder(data_path: str) -> str:
+    if not spark.is_elsewhere():
+        return spark_options.make(spark_options.RESULT) + "/"
+    _clean(data_path)
+    folder = f"{data_path}{spark_options.prefix(spark_options.RESULT)}{uuid7()}/"
+    make_folder(folder)
+    return folder
+
+
+@cache
+def _clean(data_path: str) -> None:
+    """Remove what killed processes of this machine have left there; a process does it once."""
+    for name in folders_in(data_path):
+        if spark_options.is_left(name):
+            _remove_folder(f"{data_path}{name}/")
+
+
+def _remove_folder(folder: str) -> None:
+    local = local_path(folder)
+    if local is not None:
+        shutil.rmtree(local, ignore_errors=True)
+        return
+    for path, _ in listed(folder):
+        remove(path)

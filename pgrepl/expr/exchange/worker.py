@@ -1,0 +1,258 @@
+"""The executor side of aggregates: an array of a group's rows in, one value out; or the last step after Spark's
+sums.
+
+The executor side of the fall-back: a stored expression evaluated over the columns of an Arrow batch.
+
+A program is JSON: the expression over `Var`s 1 … n, the type and modifier of each argument and of the result, and the
+session's text style. It is compiled once in each Python worker. A row that fails has its error beside it as text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from functools import cmp_to_key, lru_cache
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.expr import tree
+from pgrepl.expr.arrow.without_session import WorkerContext
+from pgrepl.expr.evaluate.evaluate import accumulator, ordered_set
+from pgrepl.expr.exchange.sql import order_bytes
+from pgrepl.expr.functions.numbers.numeric import numeric_div, unchecked_sum
+from pgrepl.expr.functions.registry import Context
+from pgrepl.expr.functions.statistics import numeric_stddev
+from pgrepl.expr.stored import from_json
+from pgrepl.ground.errors import PgError, marked
+from pgrepl.types import oids
+from pgrepl.types.arrays import PgArray
+from pgrepl.types.lake.arrays import Form, storage_type
+from pgrepl.types.lake.forms import form
+from pgrepl.types.numeric import checked, rescale
+from pgrepl.types.style import TextStyle
+from pgrepl.types.user_types import UserTypes
+from pgrepl.types.values import comparer, first_of_each, order_key, row_hash_form
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Row = tuple[Any, ...]
+
+
+def rows_of(array: Any, forms: Sequence[Form]) -> list[list[Row]]:
+    """A column of arrays of structs → the rows of each group."""
+    import pyarrow as pa
+
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    structs = array.flatten()
+    fields = [] if pa.types.is_null(structs.type) else structs.flatten()  # Spark 4.0 gives no type for zero rows
+    columns = [form.from_array(column) for form, column in zip(forms, fields, strict=False)]
+    rows = list(zip(*columns, strict=True)) if columns else [()] * len(structs)
+    found = []
+    at = 0
+    for length in array.value_lengths().to_pylist():
+        found.append(rows[at : at + (length or 0)])
+        at += length or 0
+    return found
+
+
+def accumulate(node: tree.Aggref, context: Context) -> Callable[[Row], Any]:
+    """The function that computes an aggregate from (rows, direct arguments …)."""
+    width = len(node.args)
+    before = _order(node, width)
+
+    def run(group: Row) -> Any:
+        members = list(group[0])
+        if before is not None:
+            members.sort(key=before)
+        values = [member[:width] for member in members]
+        if node.distinct:
+            values = _distinct(values, node, ordered=before is not None)
+        if node.kind != "n":
+            return ordered_set(node, group[1:], values)
+        state = accumulator(node, context)
+        for each in values:
+            state.add(*each)
+        return state.result()
+
+    return run
+
+
+def _order(node: tree.Aggref, width: int) -> Callable[[Row], Any] | None:
+    if not node.order:
+        return None
+    keys = []
+    for number, key in enumerate(node.order):
+        keys.append((width + number, comparer(key.expr.type), key.descending, key.nulls_first))
+
+    def compare(a: Row, b: Row) -> int:
+        for place, test, down, nulls_first in keys:
+            x, y = a[place], b[place]
+            if x is None or y is None:
+                found = int(x is None) - int(y is None)
+                found = -found if nulls_first else found
+            else:
+                found = -test(x, y) if down else test(x, y)
+            if found:
+                return found
+        return 0
+
+    return cmp_to_key(compare)
+
+
+def _distinct(values: list[Row], node: tree.Aggref, *, ordered: bool) -> list[Row]:
+    """The first of equal values; sorted by value when no ORDER BY was given."""
+    found = first_of_each(values, row_hash_form(argument.type for argument in node.args))
+    if ordered:
+        return found
+    for place in reversed(range(len(node.args))):
+        order = order_key(node.args[place].type)
+
+        def key(each: Row, place: int = place, order: Any = order) -> Any:
+            item = each[place]
+            return (True, 0) if item is None else (False, item if order is None else order(item))
+
+        found.sort(key=key)
+    return found
+
+
+# ------------------------------------------------------------------------------------------------ the last step of sums
+
+
+def _sum(total: Decimal | None, scale: int | None, others: PgArray | None) -> Decimal | None:
+    """The sum of numeric values: the part that Spark added, with its largest scale, plus the values that Spark could
+    not add."""
+    found = None if total is None or scale is None else rescale(total, scale)
+    for each in others.items if others is not None else ():
+        found = each if found is None else unchecked_sum(found, each)
+    return None if found is None else checked(found)
+
+
+def _average(total: Decimal | None, scale: int | None, others: PgArray | None, count: int) -> Decimal | None:
+    found = _sum(total, scale, others)
+    return None if found is None else numeric_div(found, Decimal(count))
+
+
+def _spread(*, sample: bool, variance: bool) -> Callable[[int, Decimal, Decimal], Decimal | None]:
+    def finish(count: int, total: Decimal | None, squares: Decimal | None) -> Decimal | None:
+        if total is None or squares is None or count < (2 if sample else 1):
+            return None
+        return numeric_stddev(count, total, squares, sample=sample, variance=variance)
+
+    return finish
+
+
+FINISHES: dict[str, Callable[..., Any]] = {
+    "sum": _sum,
+    "avg": _average,
+    "stddev_samp": _spread(sample=True, variance=False),
+    "stddev_pop": _spread(sample=False, variance=False),
+    "var_samp": _spread(sample=True, variance=True),
+    "var_pop": _spread(sample=False, variance=True),
+}
+
+
+# --- worker -----------------------------------------------------------------------------------------------------------
+
+
+def function_of(program: str) -> Callable[..., Any]:
+    """The function that Spark calls with Arrow arrays; only the program's text is sent to executors."""
+
+    def function(*arrays: Any) -> Any:
+        return run_program(program, arrays)
+
+    return function
+
+
+def argument_types(program: str) -> Callable[[], Sequence[pa.DataType | None]]:
+    """The Arrow types of the function's arguments; None for an array of gathered rows."""
+
+    def types() -> Sequence[pa.DataType | None]:
+        _, forms, _, members = _loaded(program)
+        return [*([None] if members is not None else []), *(storage_type(each.arrow()) for each in forms)]
+
+    return types
+
+
+def run_program(program: str, arrays: Sequence[Any]) -> pa.Array:
+    run, forms, result, members = _loaded(program)
+    if '"sparse": true' in program:
+        return _few(run, forms[0], arrays[0], result)
+    columns = []
+    if members is not None:
+        columns.append(rows_of(arrays[0], members))
+        arrays = arrays[1:]
+    columns += [of.from_array(array) for of, array in zip(forms, arrays, strict=False)]
+    rows = zip(*columns, strict=True) if columns else [()] * len(arrays[0])
+    return answers(run, rows, result)
+
+
+def answers(run: Callable[[Any], Any], rows: Any, result: Form) -> pa.Array:
+    """The results as a struct of values and errors."""
+    import pyarrow as pa
+
+    values: list[Any] = []
+    errors: list[str | None] = []
+    convert = result.to_arrow
+    for row in rows:
+        try:
+            value = run(row)
+            values.append(None if value is None else convert(value))
+            errors.append(None)
+        except PgError as error:
+            values.append(None)
+            errors.append(marked(error))
+    return pa.StructArray.from_arrays(
+        [pa.array(values, storage_type(result.arrow())), pa.array(errors, pa.string())], names=["v", "e"]
+    )
+
+
+def _few(run: Callable[[Any], Any], of: Form, array: Any, result: Form) -> pa.Array:
+    """The results where an argument is NULL for nearly all rows, and the result is NULL there."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    asked = pc.is_valid(array)
+    found = answers(run, zip(of.from_array(array.filter(asked)), strict=True), result)
+    places = pc.if_else(asked, pc.subtract(pc.cumulative_sum(asked.cast(pa.int64())), 1), None)
+    return found.take(places)
+
+
+def form_of(typoid: int, typmod: int) -> Form:
+    return form(oids.TEXT) if typoid in (oids.UNKNOWN, oids.CSTRING, oids.VOID) else form(typoid, typmod)
+
+
+Loaded = tuple[Callable[[Any], Any], Sequence[Form], Form, "Sequence[Form] | None"]
+
+
+@lru_cache(maxsize=256)
+def _loaded(program: str) -> Loaded:
+    """The function to run over a row, and the forms of its arguments, its result and the members of gathered rows."""
+    from pgrepl.expr.evaluate.evaluate import compile
+
+    parts = json.loads(program)
+    types = UserTypes.from_json(parts.get("types", []))
+    keys = {parent: tuple((opclass, type_) for opclass, type_ in key) for parent, key in parts.get("hash_keys", ())}
+    context = WorkerContext(TextStyle(**parts["style"]), keys)
+    forms = [form_of(types.type_of(typoid), typmod) for typoid, typmod in parts["arguments"]]
+    typoid, typmod = parts["result"]
+    result = form_of(types.type_of(typoid), typmod)
+    if "finish" in parts:
+        finish = FINISHES[parts["finish"]]
+        return lambda row: finish(*row), forms, result, None
+    if "aggregate" in parts:
+        members = [form_of(types.type_of(typoid), typmod) for typoid, typmod in parts["members"]]
+        return accumulate(from_json(parts["aggregate"], types), context), forms, result, members
+    run = compile(from_json(parts["expr"], types), context)
+    if parts.get("key"):
+        return _keyed(run, types.type_of(parts["result"][0])), forms, form(oids.BYTEA), None
+    return run, forms, result, None
+
+
+def _keyed(run: Callable[[Any], Any], typoid: int) -> Callable[[Any], Any]:
+    def key(row: Any) -> bytes | None:
+        value = run(row)
+        return None if value is None else order_bytes(value, typoid)
+
+    return key

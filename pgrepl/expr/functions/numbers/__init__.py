@@ -1,0 +1,1 @@
+"""Numbers: arithmetic, numeric with PostgreSQL's result scales, double precision, and their text by templates."""

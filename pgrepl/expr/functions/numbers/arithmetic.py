@@ -1,0 +1,251 @@
+"""Arithmetic of integers, floats, booleans and LSNs, with PostgreSQL's ranges and errors."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from decimal import Decimal
+
+from pgrepl.expr.functions.registry import Family
+from pgrepl.ground.errors import PgError
+from pgrepl.types.numbers import to_float4
+
+implements = Family()
+
+
+def division_by_zero() -> PgError:
+    return PgError("22012", "division by zero")
+
+
+def integer_out_of_range(bits: int) -> PgError:
+    name = {16: "smallint", 32: "integer", 64: "bigint"}[bits]
+    return PgError("22003", f"{name} out of range")
+
+
+def fit_integer(value: int, bits: int) -> int:
+    if -(1 << bits - 1) <= value < 1 << bits - 1:
+        return value
+    raise integer_out_of_range(bits)
+
+
+def _quotient(a: int, b: int) -> int:
+    """The quotient, truncated toward zero."""
+    if b == 0:
+        raise division_by_zero()
+    quotient = abs(a) // abs(b)
+    return quotient if (a >= 0) == (b >= 0) else -quotient
+
+
+def _remainder(a: int, b: int) -> int:
+    """The remainder, with the sign of the dividend."""
+    if b == 0:
+        raise division_by_zero()
+    return abs(a) % abs(b) if a >= 0 else -(abs(a) % abs(b))
+
+
+_BINARY: dict[str, Callable[[int, int], int]] = {
+    "pl": operator.add,
+    "mi": operator.sub,
+    "mul": operator.mul,
+    "div": _quotient,
+}
+
+
+# bits of the result of an integer function, by the prefix of its name
+INTEGERS = {
+    "int2": 16,
+    "int24": 32,
+    "int42": 32,
+    "int4": 32,
+    "int28": 64,
+    "int82": 64,
+    "int48": 64,
+    "int84": 64,
+    "int8": 64,
+}
+
+
+def _integers(prefix: str, bits: int) -> None:
+    def make(function: Callable[[int, int], int]) -> Callable[[int, int], int]:
+        low, high = -(1 << bits - 1), (1 << bits - 1) - 1
+
+        def compute(a: int, b: int) -> int:
+            value = function(a, b)
+            if low <= value <= high:
+                return value
+            raise integer_out_of_range(bits)
+
+        return compute
+
+    for word, function in _BINARY.items():
+        implements(prefix + word)(make(function))
+
+
+for _prefix, _bits in INTEGERS.items():
+    _integers(_prefix, _bits)
+
+
+def _to_signed(value: int, bits: int) -> int:
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> bits - 1 else value
+
+
+def _one_size(prefix: str, bits: int) -> None:
+    """Register the functions whose operands have one integer type."""
+    implements(f"{prefix}mod")(_remainder)
+    implements(f"{prefix}um")(lambda a: fit_integer(-a, bits))
+    implements(f"{prefix}up")(lambda a: a)
+    implements(f"{prefix}abs")(lambda a: fit_integer(abs(a), bits))
+    implements(f"{prefix}and")(operator.and_)
+    implements(f"{prefix}or")(operator.or_)
+    implements(f"{prefix}xor")(operator.xor)
+    implements(f"{prefix}not")(operator.invert)
+    shift = bits - 1 if bits == 64 else 31  # as C shifts: the count is taken modulo the register
+    implements(f"{prefix}shl")(lambda a, n: _to_signed(a << (n & shift), bits))
+    implements(f"{prefix}shr")(lambda a, n: a >> (n & shift))
+
+
+for _prefix, _bits in {"int2": 16, "int4": 32, "int8": 64}.items():
+    _one_size(_prefix, _bits)
+
+
+@implements("int4inc")
+def int4inc(a: int) -> int:
+    return fit_integer(a + 1, 32)
+
+
+@implements("int8inc")
+def int8inc(a: int) -> int:
+    return fit_integer(a + 1, 64)
+
+
+@implements("int8dec")
+def int8dec(a: int) -> int:
+    return fit_integer(a - 1, 64)
+
+
+def _gcd(bits: int) -> Callable[[int, int], int]:
+    return lambda a, b: fit_integer(math.gcd(a, b), bits)
+
+
+def _lcm(bits: int) -> Callable[[int, int], int]:
+    return lambda a, b: fit_integer(math.lcm(a, b), bits)
+
+
+implements("int4gcd")(_gcd(32))
+implements("int8gcd")(_gcd(64))
+implements("int4lcm")(_lcm(32))
+implements("int8lcm")(_lcm(64))
+
+
+# -------------------------------------------------------------------------------------------------------------- floats
+
+
+def float_overflow() -> PgError:
+    return PgError("22003", "value out of range: overflow")
+
+
+def float_underflow() -> PgError:
+    return PgError("22003", "value out of range: underflow")
+
+
+def _add(a: float, b: float) -> float:
+    value = a + b
+    if math.isinf(value) and not math.isinf(a) and not math.isinf(b):
+        raise float_overflow()
+    return value
+
+
+def _multiply(a: float, b: float) -> float:
+    value = a * b
+    if math.isinf(value) and not math.isinf(a) and not math.isinf(b):
+        raise float_overflow()
+    if value == 0.0 and a != 0.0 and b != 0.0:
+        raise float_underflow()
+    return value
+
+
+def _divide(a: float, b: float) -> float:
+    if b == 0.0 and not math.isnan(a):
+        raise division_by_zero()
+    value = a / b if b != 0.0 else math.nan
+    if math.isinf(value) and not math.isinf(a):
+        raise float_overflow()
+    if value == 0.0 and a != 0.0 and not math.isinf(b):
+        raise float_underflow()
+    return value
+
+
+_FLOATS: dict[str, Callable[[float, float], float]] = {
+    "pl": _add,
+    "mi": lambda a, b: _add(a, -b),
+    "mul": _multiply,
+    "div": _divide,
+}
+
+
+def _single(function: Callable[[float, float], float], multiplies: bool) -> Callable[[float, float], float]:
+    def compute(a: float, b: float) -> float:
+        value = to_float4(function(a, b))
+        if math.isinf(value) and not math.isinf(a) and not math.isinf(b):
+            raise float_overflow()
+        if multiplies and value == 0.0 and a != 0.0 and b != 0.0 and not math.isinf(b):
+            raise float_underflow()
+        return value
+
+    return compute
+
+
+for _word, _function in _FLOATS.items():
+    for _prefix in ("float8", "float48", "float84"):
+        implements(_prefix + _word)(_function)
+    implements("float4" + _word)(_single(_function, _word in ("mul", "div")))
+
+implements("float4um", "float8um")(operator.neg)
+implements("float4up", "float8up")(operator.pos)
+implements("float4abs", "float8abs")(abs)
+
+
+# ---------------------------------------------------------------------------------------------------------------- LSNs
+
+
+@implements("pg_lsn_mi")
+def pg_lsn_mi(a: int, b: int) -> Decimal:
+    return Decimal(a - b)
+
+
+def _moved(lsn: int, by: Decimal, sign: int) -> int:
+    if by.is_nan():
+        raise PgError("0A000", "cannot add NaN to pg_lsn" if sign > 0 else "cannot subtract NaN from pg_lsn")
+    if by.is_infinite():
+        raise PgError("0A000", "cannot convert infinity to pg_lsn")
+    value = lsn + sign * int(by.to_integral_value(rounding="ROUND_HALF_UP"))
+    if not 0 <= value < 1 << 64:
+        raise PgError("22023", "pg_lsn out of range")
+    return value
+
+
+@implements("pg_lsn_pli")
+def pg_lsn_pli(lsn: int, by: Decimal) -> int:
+    return _moved(lsn, by, 1)
+
+
+implements("numeric_pl_pg_lsn(numeric,pg_lsn)")(lambda by, lsn: _moved(lsn, by, 1))
+
+
+@implements("pg_lsn_mii")
+def pg_lsn_mii(lsn: int, by: Decimal) -> int:
+    return _moved(lsn, by, -1)
+
+
+@implements("numeric_pg_lsn")
+def numeric_pg_lsn(value: Decimal) -> int:
+    if value.is_nan():
+        raise PgError("0A000", "cannot convert NaN to pg_lsn")
+    if value.is_infinite():
+        raise PgError("0A000", "cannot convert infinity to pg_lsn")
+    lsn = int(value.to_integral_value(rounding="ROUND_HALF_UP"))
+    if not 0 <= lsn < 1 << 64:
+        raise PgError("22023", "pg_lsn out of range")
+    return lsn

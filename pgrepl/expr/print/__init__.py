@@ -1,0 +1,1 @@
+"""Typed trees and definitions as text, as PostgreSQL prints them (ruleutils.c). Begin with `deparse`."""

@@ -1,0 +1,167 @@
+"""The positions that a write deletes, by Arrow and numpy, without rows in Python.
+
+An UPDATE need not find its rows twice: the new versions are written with their row ids, by which the old versions are
+found (`row_ids_of`, `locate`).
+
+Newest versions of rows that were found: whether they are still at their places, and where they are now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pgrepl.lake import sql
+from pgrepl.lake.read import footers, inlined, local
+from pgrepl.lake.read.data_file import once, row_ids
+from pgrepl.lake.read.files import data_file, data_files, last_snapshot
+from pgrepl.lake.table import inlined_tables
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.lake.read.data_file import DataFile, NewFile, RowPlace
+    from pgrepl.lake.table import LakeTable
+
+
+class Positions(NamedTuple):
+    """Distinct positions by file id, ascending, for Write.delete_positions; and row ids for Write.delete_inlined."""
+
+    files: dict[int, npt.NDArray[np.int64]]
+    inlined: npt.NDArray[np.int64]
+
+
+def row_ids_of(table: LakeTable, files: Iterable[NewFile]) -> npt.NDArray[np.int64]:
+    """The row ids of files that were written with them."""
+    import numpy as np
+
+    found = [np.empty(0, np.int64)]
+    for file in files:
+        footer = footers.footer(table.location + file.name)
+        with footers.DataFileReader(footer) as reader:
+            found.append(reader.read(footer.row_groups, [footer.by_id[footers.ROW_ID]])[0].to_numpy())
+    return np.concatenate(found)
+
+
+def locate(
+    session: Session, table: LakeTable, row_ids: npt.NDArray[np.int64], snapshot: int | None = None
+) -> Positions:
+    """The places at the snapshot of the rows with these ids."""
+    import numpy as np
+
+    from pgrepl.lake.write.delete_files import joined
+
+    at = last_snapshot(session) if snapshot is None else snapshot
+    wanted = once(row_ids)
+    in_catalog = np.array([row.row_id for row in inlined.rows(session, table, (), at)], np.int64)
+    found_inlined = np.intersect1d(wanted, in_catalog)
+    deletes = inlined.deletes(session, table, at)
+    found: dict[int, Any] = {}
+    left = len(wanted) - len(found_inlined)
+    for file in data_files(session, table, at):
+        if left <= 0:
+            break
+        here = _positions_in(file, wanted)
+        if len(here):
+            gone, _ = joined(file.delete_files, deletes.get(file.data_file_id, []), at)
+            here = np.setdiff1d(here, gone)
+        if len(here):
+            found[file.data_file_id] = here
+            left -= len(here)
+    return Positions(found, found_inlined)
+
+
+def _positions_in(file: DataFile, wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The positions of the file's rows, deleted ones included, whose ids are in `wanted`, which ascends."""
+    import numpy as np
+
+    footer = footers.of(file)
+    column = footer.by_id.get(footers.ROW_ID) or footer.by_name.get(footers.ROW_ID_NAME)
+    start = file.row_id_start
+    if column is None:
+        if start is None:
+            return np.empty(0, np.int64)
+        first, last = np.searchsorted(wanted, [start, start + file.record_count])
+        return wanted[first:last] - start
+    with footers.DataFileReader(footer) as reader:
+        array = reader.read(footer.row_groups, [column])[0]
+    if array.null_count and start is not None:
+        ids = row_ids(start, np.arange(len(array)), array.combine_chunks())
+    else:
+        ids = array.to_numpy()
+    places = np.searchsorted(wanted, ids)
+    places[places == len(wanted)] = 0
+    found: npt.NDArray[np.int64] = np.flatnonzero(wanted[places] == ids) if len(wanted) else np.empty(0, np.int64)
+    return found
+
+
+# --- versions ---------------------------------------------------------------------------------------------------------
+
+
+_AT_ONCE = 500
+
+
+def standing(session: Session, table: LakeTable, places: Iterable[RowPlace]) -> set[RowPlace]:
+    """The places whose rows are still there, as the session sees the catalog."""
+    by_file: dict[int | None, list[RowPlace]] = {}
+    for place in places:
+        by_file.setdefault(place.file, []).append(place)
+    found: set[RowPlace] = set()
+    for file_id, here in by_file.items():
+        if file_id is None:
+            alive = _inlined(session, table, [place.row for place in here])
+            found.update(place for place in here if place.row in alive)
+            continue
+        file = data_file(session, table, file_id)
+        if file is not None:
+            from pgrepl.lake.write.delete_files import deleted_positions
+
+            gone = set(deleted_positions(session, table, file).tolist())
+            found.update(place for place in here if place.pos not in gone)
+    return found
+
+
+def _inlined(session: Session, table: LakeTable, row_ids: Sequence[int]) -> set[int]:
+    """The ids of these rows that are inlined and not deleted."""
+    link = session.link
+    found: set[int] = set()
+    for each in inlined_tables(session, table.table_id):
+        for start in range(0, len(row_ids), _AT_ONCE):
+            some = row_ids[start : start + _AT_ONCE]
+            rows = link.execute(sql.living_inlined_rows(each.name, len(some), each.prefix), tuple(some))
+            found.update(row[0] for row in rows)
+    return found
+
+
+def begun_after(session: Session, table: LakeTable, places: Sequence[RowPlace], snapshot: int) -> set[RowPlace]:
+    """The places of inlined rows that have a newer version than the snapshot's."""
+    link = session.link
+    wanted = {place.row: place for place in places if place.file is None}
+    found: set[RowPlace] = set()
+    for each in inlined_tables(session, table.table_id) if wanted else ():
+        rows = link.execute(sql.inlined_rows_begun_after(each.name, each.prefix), (snapshot,))
+        found.update(wanted[row[0]] for row in rows if row[0] in wanted)
+    return found
+
+
+def updated_after(session: Session, table: LakeTable, row_id: int, snapshot: int) -> bool:
+    """Did a deleted row have a newer version than the snapshot's?"""
+    link = session.link
+    return any(
+        link.execute(sql.is_inlined_row_begun_after(each.name, each.prefix), (row_id, snapshot))
+        for each in inlined_tables(session, table.table_id)
+    )
+
+
+def newest(
+    session: Session, table: LakeTable, attnums: Sequence[int], row_ids: Collection[int]
+) -> dict[int, tuple[Any, ...]]:
+    """The rows with these ids as they are now, by id: the columns, and last the RowPlace. Deleted rows are left out."""
+    wanted = set(row_ids)
+    return {
+        row[-1].row: row
+        for row in local.rows(session, table, attnums, places=True, snapshot=last_snapshot(session))
+        if row[-1].row in wanted
+    }

@@ -1,0 +1,269 @@
+"""Delete files: the positions of a data file's deleted rows, as DuckLake and Iceberg write them, in Parquet or as
+deletion vectors (deletion_vector.py).
+
+A partial file has the snapshot of each deletion, too.
+
+The deleted rows of a data file: those of its delete file, and deletes inlined in the catalog.
+
+Staged deletes: the one delete file of a data file, with its old positions and new ones.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pgrepl.ground.frozen import frozen
+from pgrepl.lake import storage
+from pgrepl.lake.read import footers, inlined
+from pgrepl.lake.read.data_file import PARQUET, PUFFIN, NewDeletes, once
+from pgrepl.lake.read.files import last_snapshot
+from pgrepl.lake.read.footers import Recent
+from pgrepl.lake.storage import crash_point, make_table_folder
+from pgrepl.lake.write import deletion_vector
+from pgrepl.lake.write.file_writer import IDENTITY, SummedOutput, field_id
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.lake.read.data_file import DataFile, DeleteFile
+    from pgrepl.lake.table import LakeTable
+
+    Numbers = npt.NDArray[np.int64]
+    AnyNumbers = npt.NDArray[Any]
+
+DELETES, VECTORS = "-delete.parquet", "-delete.puffin"  # the ends of such files' names
+_known: Recent[str, tuple[Any, Any]] = Recent(1 << 22, lambda found: len(found[0]) + (1 << 16))  # positions, 64 files
+
+
+def write_deletes(
+    table: LakeTable,
+    file: DataFile,
+    positions: Numbers,
+    snapshots: Numbers | None,
+    begin_snapshot: int | None = None,
+    snapshot: int | None = None,
+    *,
+    folder: str | None = None,
+) -> NewDeletes:
+    """Write a delete file with distinct positions, ascending; with `snapshots` a partial one. `folder`: an existing one
+    in the table's."""
+    is_vector = table.vectors >= (1 if snapshots is None else max(2, len(np.unique(snapshots))))
+    name = storage.new_name(VECTORS if is_vector else DELETES)
+    if folder is None:
+        make_table_folder(table)
+    else:
+        name = f"{folder}/{name}"
+    write = _write_vectors if is_vector else _write_positions
+    kind = PUFFIN if is_vector else PARQUET
+    return NewDeletes(
+        name, begin_snapshot, snapshot, len(positions), *write(table, name, file.path, positions, snapshots), kind
+    )
+
+
+def _write_vectors(
+    table: LakeTable, name: str, data_path: str, positions: Numbers, snapshots: Numbers | None
+) -> tuple[int, int, int, int]:
+    """Write deletion vectors; returns the file's size, its footer's, the checksum that is compared, and the file's."""
+    data, footer = deletion_vector.made(positions, snapshots, data_path, contained=table.vectors > 1)
+    path = table.location + name
+    crash_point("stage.deletes")
+    storage.write(path, data)
+    crash_point("stage.deletes.closed")
+    with storage.writing(path):
+        storage.make_durable(path)
+    checksum = zlib.crc32(data)
+    return len(data), footer, checksum, checksum
+
+
+def _write_positions(
+    table: LakeTable, name: str, data_path: str, positions: Numbers, snapshots: Numbers | None
+) -> tuple[int, int, int, int]:
+    """Write positions as Parquet; returns what `_write_vectors` does."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = table.location + name
+    same = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(positions), np.int32)), pa.array([data_path]))
+    arrays = [same, pa.array(positions)]  # the dictionary has the path once
+    fields = [
+        pa.field("file_path", same.type, nullable=False, metadata=field_id(footers.FILE_PATH)),
+        pa.field("pos", pa.int64(), nullable=False, metadata=field_id(footers.POSITION)),
+    ]
+    if snapshots is not None:
+        arrays.append(pa.array(snapshots))
+        fields.append(pa.field(footers.SNAPSHOT_ID_NAME, pa.int64(), metadata=field_id(footers.SNAPSHOT_ID)))
+    crash_point("stage.deletes")
+    with storage.writing(path):
+        sink = SummedOutput(path)
+        with (
+            closing(sink),
+            pq.ParquetWriter(
+                sink,
+                pa.schema(fields),
+                compression=table.compression,
+                store_schema=False,
+                use_dictionary=["file_path", footers.SNAPSHOT_ID_NAME],
+                column_encoding={"pos": "DELTA_BINARY_PACKED"},
+                write_page_checksum=True,
+            ) as writer,
+        ):
+            writer.add_key_value_metadata({IDENTITY: name})
+            writer.write_table(pa.Table.from_arrays(arrays, schema=pa.schema(fields)))
+        crash_point("stage.deletes.closed")
+        storage.make_durable(path)
+    size, end = storage.read_footer(path)
+    return size, len(end) - storage.TAIL, zlib.crc32(end), sink.checksum
+
+
+def has_usable_deletes(file: DataFile) -> bool:
+    """Can Iceberg's readers use the delete files? They want its field ids, columns without NULLs, and the data file's
+    path as it is now."""
+    return all(_is_usable(each, file.path) for each in file.delete_files)
+
+
+def _is_usable(file: DeleteFile, path: str) -> bool:
+    if file.format == PUFFIN:
+        return True
+    footer = footers.of(file)
+    names = footer.by_id.get(footers.FILE_PATH)
+    if names is None or footer.is_former or any(footer.metadata.schema.column(i).max_definition_level for i in (0, 1)):
+        return False
+    for group in footer.row_groups:
+        found = footer.metadata.row_group(group).column(names.first_leaf).statistics
+        if found is None or not found.has_min_max or not found.min == found.max == path:
+            return False
+    return True
+
+
+def read_positions(path: str) -> Numbers:
+    """The positions of a delete file that is not in the catalog yet."""
+    if path.endswith(VECTORS):
+        return deletion_vector.read(_whole(path), 0)[0]
+    footer = footers.footer(path)
+    with footers.DataFileReader(footer) as reader:
+        (found,) = reader.read(footer.row_groups, [footer.by_id[footers.POSITION]])
+    positions: Numbers = found.to_numpy().astype(np.int64, copy=False)
+    return positions
+
+
+def read_delete_file(file: DeleteFile) -> tuple[Numbers, Numbers]:
+    """The positions of a delete file, and the snapshot of each deletion. The last files are remembered."""
+    known: tuple[Numbers, Numbers] | None = _known.get(file.path)
+    if known is None:
+        known = _read_vectors(file) if file.format == PUFFIN else _read_positions(file)
+        _known.put(file.path, known)
+    return known
+
+
+def _whole(path: str) -> bytes:
+    with storage.reading(path), storage.open_input(path) as stream:
+        return bytes(stream.read())
+
+
+def _read_vectors(file: DeleteFile) -> tuple[Numbers, Numbers]:
+    data = _whole(file.path)
+    footers.compare_with(file, len(data), zlib.crc32(data))
+    try:
+        found = deletion_vector.read(data, file.begin_snapshot)
+    except deletion_vector.Damaged as problem:
+        footers.damaged(file.path, str(problem))
+    if len(found[0]) != file.delete_count:
+        footers.damaged(file.path, f"It has {len(found[0])} positions instead of {file.delete_count}.")
+    return found
+
+
+def _read_positions(file: DeleteFile) -> tuple[Numbers, Numbers]:
+    footer = footers.of(file)
+    position = footer.by_id.get(footers.POSITION) or footer.by_name["pos"]
+    snapshot = footer.by_id.get(footers.SNAPSHOT_ID) or footer.by_name.get(footers.SNAPSHOT_ID_NAME)
+    columns = [position] if snapshot is None else [position, snapshot]
+    with footers.DataFileReader(footer) as reader:
+        arrays = [column.to_numpy() for column in reader.read(footer.row_groups, columns)]
+    if snapshot is None:
+        arrays.append(np.broadcast_to(np.int64(file.begin_snapshot), len(arrays[0])))
+    return arrays[0].astype(np.int64, copy=False), arrays[1].astype(np.int64, copy=False)
+
+
+# --- deleted rows -----------------------------------------------------------------------------------------------------
+
+
+def deleted_positions(
+    session: Session, table: LakeTable, file: DataFile, snapshot: int | None = None
+) -> npt.NDArray[np.int64]:
+    """The positions of the file that are deleted at the snapshot, ascending, none twice."""
+    return once(deletions(session, table, file, snapshot)[0])
+
+
+def deletions(
+    session: Session, table: LakeTable, file: DataFile, snapshot: int | None = None
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The deleted positions with the snapshot of each deletion; in no order."""
+    at = last_snapshot(session) if snapshot is None else snapshot
+    own = inlined.deletes(session, table, at, file.data_file_id).get(file.data_file_id, [])
+    return joined(file.delete_files, own, at)
+
+
+def joined(
+    delete_files: Sequence[DeleteFile], own: list[tuple[int, int]], snapshot: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The deletions of delete files and inlined deletes (position, snapshot) together."""
+    positions, snapshots = np.array(own, np.int64).reshape(-1, 2).T
+    for delete_file in delete_files:
+        listed, when = read_delete_file(delete_file)
+        past = when <= snapshot
+        if not past.all():
+            listed, when = listed[past], when[past]
+        positions, snapshots = np.concatenate([positions, listed]), np.concatenate([snapshots, when])
+    return positions, snapshots
+
+
+# --- staged deletes ---------------------------------------------------------------------------------------------------
+
+
+@frozen
+class StagedDeletes:
+    """Deletes from one data file. `file` None: no row is left, so that the data file ends. `count`: the number of new
+    positions."""
+
+    data_file_id: int
+    count: int
+    file: NewDeletes | None
+    replaces: tuple[int, ...]  # the data file's old delete files: DuckDB may have made more than one
+
+
+def stage_deletes(
+    table: LakeTable,
+    file: DataFile,
+    own: Sequence[tuple[int, int]],
+    positions: AnyNumbers,
+    at: int,
+    likely: int,
+    folder: str | None = None,
+) -> StagedDeletes:
+    """Stage deletes of distinct positions, ascending. `own`: the file's inlined deletes, position and snapshot. `at`:
+    the snapshot that is read; `likely`: the one of these deletes. `folder`: an existing one in the table's."""
+    old = file.delete_files
+    replaces = tuple(sorted(each.delete_file_id for each in old))
+    gone, _ = joined(old, list(own), at)
+    alive = np.ones(file.record_count, np.bool_)
+    alive[gone] = alive[positions] = False
+    if not alive.any():
+        return StagedDeletes(file.data_file_id, len(positions), None, replaces)
+    if not old:
+        made = write_deletes(table, file, positions, None, folder=folder)
+        return StagedDeletes(file.data_file_id, len(positions), made, replaces)
+    before = [read_delete_file(each) for each in old]
+    merged = np.concatenate([*(listed for listed, _ in before), positions])
+    snapshots = np.concatenate([*(when for _, when in before), np.full(len(positions), likely, np.int64)])
+    order = np.lexsort((snapshots, merged))  # of two deletions of a row the first counts
+    merged, snapshots = merged[order], snapshots[order]
+    first = np.concatenate([[True], merged[1:] != merged[:-1]])
+    begin = min(each.begin_snapshot for each in old)
+    made = write_deletes(table, file, merged[first], snapshots[first], begin, likely, folder=folder)
+    return StagedDeletes(file.data_file_id, len(positions), made, replaces)

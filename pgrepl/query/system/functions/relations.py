@@ -1,0 +1,279 @@
+"""The structure of relations: publications, partitions, replica identity, owned sequences, updatable views.
+
+nextval, currval, setval, lastval.
+
+A transaction that holds the catalog's write lock moves a sequence itself, so that other writers wait; but a rollback
+leaves the sequence where it was moved to (catalog/facts/sequences.py). CACHE has no effect. The values of currval
+and lastval live as long as the session.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from pgrepl.catalog.facts import acl
+from pgrepl.catalog.facts.publication import is_publishable, published_tables
+from pgrepl.catalog.facts.relation import Relation, relation, relation_or_none
+from pgrepl.catalog.facts.relation_parts import inheritors, partition_ancestors
+from pgrepl.catalog.facts.sequences import move, position, used
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.session.transaction import require_writable
+from pgrepl.catalog.store.store import one, rows
+from pgrepl.catalog.store.system import PG_CLASS
+from pgrepl.catalog.store.tables import pg_depend, pg_index, pg_publication, pg_rewrite, pg_sequence
+from pgrepl.expr import stored
+from pgrepl.expr.functions.registry import Call, Family
+from pgrepl.expr.rewrite.views import why_not_updatable
+from pgrepl.expr.tree import Query, RangeRef, Var
+from pgrepl.ground.errors import PgError, unsupported
+from pgrepl.query.system.functions.names import relation_named
+from pgrepl.sql.keywords import quote_qualified
+from pgrepl.types import oids
+from pgrepl.types.arrays import PgArray, vector_of
+
+implements = Family()
+
+
+@implements("pg_relation_is_publishable", context=True)
+def pg_relation_is_publishable(call: Call, oid: int) -> bool | None:
+    found = relation_or_none(call.session, oid)
+    return None if found is None else is_publishable(found)
+
+
+@implements("pg_get_publication_tables", context=True)
+def pg_get_publication_tables(call: Call, names: PgArray) -> Iterator[tuple[Any, ...]]:
+    session = call.session
+    for name in names.items:
+        if one(session, pg_publication, datid=session.database_oid, pubname=name) is None:
+            raise PgError("42704", f'publication "{name}" does not exist')
+    for found in published_tables(session, list(names.items)):
+        attrs = vector_of(oids.INT2, list(found.attrs))
+        qual = None if found.qual is None else json.dumps(found.qual, separators=(",", ":"))
+        yield found.publication, found.relid, attrs, qual
+
+
+@implements("pg_get_replica_identity_index", context=True)
+def pg_get_replica_identity_index(call: Call, oid: int) -> int | None:
+    found = relation_or_none(call.session, oid)
+    if found is None or found.replident in ("n", "f"):
+        return None
+    for index in rows(call.session, pg_index, indrelid=oid):
+        if index.indisreplident if found.replident == "i" else index.indisprimary and index.indimmediate:
+            return int(index.indexrelid)
+    return None
+
+
+@implements("pg_partition_ancestors", context=True)
+def pg_partition_ancestors(call: Call, oid: int) -> list[int]:
+    found = relation_or_none(call.session, oid)
+    if found is None or not (found.is_partition or found.kind in "pI"):
+        return []
+    return [oid, *partition_ancestors(call.session, oid)]
+
+
+@implements("pg_partition_root", context=True)
+def pg_partition_root(call: Call, oid: int) -> int | None:
+    chain = pg_partition_ancestors(call, oid)
+    return chain[-1] if chain else None
+
+
+@implements("pg_partition_tree", context=True)
+def pg_partition_tree(call: Call, oid: int) -> Iterator[tuple[int, int | None, bool, int]]:
+    session = call.session
+    found = relation_or_none(session, oid)
+    if found is None or not (found.is_partition or found.kind in "pI"):
+        return
+    for member in [oid, *(m for m in inheritors(session, oid) if m != oid)]:
+        ancestors = partition_ancestors(session, member)
+        parent = ancestors[0] if ancestors else None
+        level = ancestors.index(oid) + 1 if oid in ancestors else 0
+        yield member, parent, relation(session, member).kind not in "pI", level
+
+
+@implements("pg_get_serial_sequence", context=True)
+def pg_get_serial_sequence(call: Call, table: str, column: str) -> str | None:
+    session = call.session
+    found = relation_named(session, table)
+    attribute = found.attribute(column)
+    if attribute is None:
+        raise PgError("42703", f'column "{column}" of relation "{found.name}" does not exist')
+    for kind in ("a", "i"):
+        for row in rows(
+            session, pg_depend, refclassid=PG_CLASS, refobjid=found.oid, refobjsubid=attribute.num, deptype=kind
+        ):
+            sequence = relation_or_none(session, row.objid) if row.classid == PG_CLASS else None
+            if sequence is not None and sequence.kind == "S":
+                return quote_qualified(sequence.schema, sequence.name)
+    return None
+
+
+_UPDATE, _INSERT, _DELETE = 1 << 2, 1 << 3, 1 << 4  # bits of CmdType
+
+
+def _view_query(session: Session, oid: int) -> Query | None:
+    row = one(session, pg_rewrite, ev_class=oid)
+    return None if row is None else stored.from_json(row.ev_action, session)
+
+
+@implements("pg_relation_is_updatable", context=True)
+def pg_relation_is_updatable(call: Call, oid: int, include_triggers: bool) -> int:
+    """The commands that can change a relation, as bits; for a view those of its base relation
+    (relation_is_updatable)."""
+    found = relation_or_none(call.session, oid)
+    if found is None or found.system is not None:
+        return 0
+    if found.kind in "rp":
+        return _UPDATE | _INSERT | _DELETE
+    query = _view_query(call.session, oid) if found.kind == "v" else None
+    if query is None or why_not_updatable(query) is not None:
+        return 0
+    (source,) = query.from_
+    assert isinstance(source, RangeRef)
+    return pg_relation_is_updatable(call, query.rtable[source.varno - 1].relid, include_triggers)
+
+
+@implements("pg_column_is_updatable", context=True)
+def pg_column_is_updatable(call: Call, oid: int, attnum: int, include_triggers: bool) -> bool:
+    """Whether a column can be updated; for a view's column whether it is an updatable column of its base relation."""
+    both = _UPDATE | _DELETE
+    if pg_relation_is_updatable(call, oid, include_triggers) & both != both:
+        return False
+    if relation(call.session, oid).kind != "v":
+        return True
+    query = _view_query(call.session, oid)
+    assert query is not None
+    (source,) = query.from_
+    assert isinstance(source, RangeRef)
+    expr = next((t.expr for t in query.targets if t.resno == attnum), None)
+    if not isinstance(expr, Var) or expr.levelsup or expr.varno != source.varno or expr.attnum <= 0:
+        return False
+    return pg_column_is_updatable(call, query.rtable[source.varno - 1].relid, expr.attnum, include_triggers)
+
+
+# --- sequences --------------------------------------------------------------------------------------------------------
+
+
+_KINDS = {
+    "r": "tables", "p": "partitioned tables", "v": "views", "m": "materialized views", "i": "indexes",
+    "I": "partitioned indexes", "t": "TOAST tables", "c": "composite types", "f": "foreign tables",
+}  # fmt: skip
+
+
+def _sequence(session: Session, oid: int, *privileges: str) -> tuple[Relation, Any]:
+    found = relation_or_none(session, oid)
+    if found is None:
+        raise PgError("XX000", f"could not open relation with OID {oid}")
+    if found.kind != "S":
+        detail = f"This operation is not supported for {_KINDS[found.kind]}."
+        raise PgError("42809", f'cannot open relation "{found.name}"', detail=detail)
+    masks = [acl.mask_of(privilege) for privilege in privileges]
+    if not any(acl.relation_mask(session, found, session.role, mask) == mask for mask in masks):
+        raise PgError("42501", f"permission denied for sequence {found.name}")
+    return found, one(session, pg_sequence, seqrelid=oid)
+
+
+def _require_writable(session: Session, sequence: Relation, what: str) -> None:
+    """A transaction that only reads may still move the session's own temporary sequences."""
+    if sequence.persistence != "t":
+        require_writable(session, what)
+
+
+@implements("nextval_oid", context=True)
+def nextval(call: Call, oid: int) -> int:
+    return _next(call.session, oid, *_sequence(call.session, oid, "USAGE", "UPDATE"))
+
+
+@implements("nextval_identity", context=True)
+def nextval_identity(call: Call, oid: int) -> int:
+    """nextval for an identity column, which needs only the privilege to insert the row (NextValueExpr)."""
+    return _next(call.session, oid, relation(call.session, oid), one(call.session, pg_sequence, seqrelid=oid))
+
+
+def _next(session: Session, oid: int, found: Relation, row: pg_sequence | None) -> int:
+    _require_writable(session, found, "nextval()")
+    if session.transaction.keeps_pending:
+        row = position(session, oid)
+    assert row is not None
+    value = row.seqstart if row.last_value is None else row.last_value
+    if row.is_called:
+        value += row.seqincrement
+        up = row.seqincrement > 0
+        if value > row.seqmax if up else value < row.seqmin:
+            if not row.seqcycle:
+                raise _exhausted(found, row)
+            value = row.seqmin if up else row.seqmax
+    move(session, oid, value, True)
+    mine = used(session)
+    mine.values[oid], mine.last = value, oid
+    return value
+
+
+def reserve(session: Session, oid: int, count: int) -> tuple[int, int]:
+    """The next `count` numbers at once: the first, and the step to the next. A session that does not hold the write
+    lock takes it for just this."""
+    if not session.transaction.is_writing:
+        apart = session.elsewhere(session.database_oid, session.role, apart=True)
+        try:
+            apart.transaction.begin_statement(writes=True)
+            reserved = reserve(apart, oid, count)
+            apart.transaction.end_statement()
+        finally:
+            apart.close()
+        session.forget(pg_sequence)
+        first, step = reserved
+        mine = used(session)
+        mine.values[oid], mine.last = first + step * (count - 1), oid
+        return reserved
+    found, row = relation(session, oid), one(session, pg_sequence, seqrelid=oid)
+    assert row is not None
+    first = row.seqstart if row.last_value is None else row.last_value
+    if row.is_called:
+        first += row.seqincrement
+    last = first + row.seqincrement * (count - 1)
+    if last > row.seqmax if row.seqincrement > 0 else last < row.seqmin:
+        if row.seqcycle:
+            raise unsupported(f'sequence "{found.name}" going round within one statement of Spark\'s')
+        raise _exhausted(found, row)
+    move(session, oid, last, True)
+    mine = used(session)
+    mine.values[oid], mine.last = last, oid
+    return first, row.seqincrement
+
+
+def _exhausted(found: Relation, row: pg_sequence) -> PgError:
+    edge, limit = ("maximum", row.seqmax) if row.seqincrement > 0 else ("minimum", row.seqmin)
+    return PgError("2200H", f'nextval: reached {edge} value of sequence "{found.name}" ({limit})')
+
+
+@implements("currval_oid", context=True)
+def currval(call: Call, oid: int) -> int:
+    found, _ = _sequence(call.session, oid, "SELECT", "USAGE")
+    value = used(call.session).values.get(oid)
+    if value is None:
+        raise PgError("55000", f'currval of sequence "{found.name}" is not yet defined in this session')
+    return value
+
+
+@implements("lastval", context=True)
+def lastval(call: Call) -> int:
+    mine = used(call.session)
+    if mine.last is None or relation_or_none(call.session, mine.last) is None:
+        raise PgError("55000", "lastval is not yet defined in this session")
+    _sequence(call.session, mine.last, "SELECT", "USAGE")
+    return mine.values[mine.last]
+
+
+@implements("setval_oid", "setval3_oid", context=True)
+def setval(call: Call, oid: int, value: int, is_called: bool = True) -> int:
+    session = call.session
+    found, row = _sequence(session, oid, "UPDATE")
+    _require_writable(session, found, "setval()")
+    if not row.seqmin <= value <= row.seqmax:
+        bounds = f"({row.seqmin}..{row.seqmax})"
+        raise PgError("22003", f'setval: value {value} is out of bounds for sequence "{found.name}" {bounds}')
+    move(session, oid, value, is_called)
+    if is_called:
+        used(session).values[oid] = value
+    return value

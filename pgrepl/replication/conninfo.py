@@ -1,0 +1,319 @@
+"""Connection strings by libpq's rules: `host=… dbname=…` and `postgresql://user@host/dbname?…`.
+
+libpq reads a connection string as bytes, and so does this module; its messages are libpq's own (conninfo_parse,
+conninfo_uri_parse_options, conninfo_uri_parse_params, conninfo_uri_decode and conninfo_storeval of fe-connect.c).
+endpoints.py reads the options of each host.
+
+The `options` of a connection string: settings of the publisher's session, `-c row_security=off`.
+
+A subscription's connection always adds the settings that make values independent of the publisher's (libpqrcv_connect).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pgrepl.ground.errors import PgError
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session.session import Session
+
+OPTIONS = frozenset(
+    [
+        "service", "user", "password", "passfile", "channel_binding", "connect_timeout", "dbname", "host",
+        "hostaddr", "port", "client_encoding", "options", "application_name", "fallback_application_name",
+        "keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout", "sslmode",
+        "sslnegotiation", "sslcompression", "sslcert", "sslkey", "sslcertmode", "sslpassword", "sslrootcert",
+        "sslcrl", "sslcrldir", "sslsni", "requirepeer", "require_auth", "ssl_min_protocol_version",
+        "ssl_max_protocol_version", "gssencmode", "krbsrvname", "gsslib", "gssdelegation", "replication",
+        "target_session_attrs", "load_balance_hosts",
+    ]
+)  # fmt: skip
+FILES = "files"  # of pgrepl: the changes come from files; then other options of pgrepl and of formats are allowed, too
+URI_PREFIXES = (b"postgresql://", b"postgres://")
+_BLANKS = b" \t\n\v\f\r"
+_HEX = b"0123456789abcdefABCDEF"
+
+
+class ConninfoError(Exception):
+    """The string cannot be read; the message is libpq's."""
+
+
+class _InvalidOption(ConninfoError):
+    """The keyword is not one of libpq's."""
+
+
+def check_conninfo(conninfo: str, must_use_password: bool) -> dict[str, str]:
+    """The options of a subscription's connection string, or the error that CREATE and ALTER SUBSCRIPTION give.
+    (libpqrcv_check_conninfo: libpq's message keeps its line end.)"""
+    try:
+        options = parse_conninfo(conninfo)
+    except ConninfoError as error:
+        raise PgError("42601", f"invalid connection string syntax: {error}\n") from None
+    if must_use_password and not options.get("password"):
+        raise PgError(
+            "2F003",
+            "password is required",
+            detail="Non-superusers must provide a password in the connection string.",
+        )
+    return options
+
+
+def parse_conninfo(conninfo: str) -> dict[str, str]:
+    """The options of the string, without defaults."""
+    text = conninfo.encode("utf-8", "surrogateescape")
+    uri = text.startswith(URI_PREFIXES)
+    options = _read_uri(text) if uri else _read_keywords(text)
+    return {_text(keyword): value.decode("utf-8", "surrogateescape") for keyword, value in options.items()}
+
+
+def _text(value: bytes) -> str:
+    return value.decode("utf-8", "replace")
+
+
+def _shown(uri: bytes) -> str:
+    """The URI for a message, without its password; libpq would show the password, too."""
+    return _text(re.sub(rb"^(\w+://[^@/:]*:)[^@/]+(?=@)|([?&]password=)[^&]+", rb"\1\2***", uri))
+
+
+def _store(options: dict[bytes, bytes], keyword: bytes, value: bytes, *, decode: bool = False) -> None:
+    if keyword == b"requiressl":
+        keyword, value = b"sslmode", b"require" if value[:1] == b"1" else b"prefer"
+    if _text(keyword) not in OPTIONS:
+        raise _InvalidOption(f'invalid connection option "{_text(keyword)}"')
+    options[keyword] = _percent_decode(value) if decode else value
+
+
+def names_files(conninfo: str) -> bool:
+    """Whether the string is that of a subscription to files of changes."""
+    try:
+        return FILES in parse_conninfo(conninfo)
+    except ConninfoError:
+        return False
+
+
+def _read_keywords(text: bytes) -> dict[bytes, bytes]:
+    options: dict[bytes, bytes] = {}
+    others: dict[bytes, bytes] = {}
+    try:
+        _read_pairs(text, options, others)
+    except ConninfoError:
+        if FILES.encode() not in others:
+            _refuse(others)  # libpq meets the unknown option first
+        raise
+    if FILES.encode() not in others:
+        _refuse(others)
+    return options | others
+
+
+def _refuse(others: dict[bytes, bytes]) -> None:
+    for keyword in others:
+        raise _InvalidOption(f'invalid connection option "{_text(keyword)}"')
+
+
+def _read_pairs(text: bytes, options: dict[bytes, bytes], others: dict[bytes, bytes]) -> None:
+    """`others`: options that libpq does not have."""
+    at = _skip_blanks(text, 0)
+    while at < len(text):
+        start = at
+        while at < len(text) and text[at] != ord("=") and text[at] not in _BLANKS:
+            at += 1
+        keyword = text[start:at]
+        at = _skip_blanks(text, at)
+        if text[at : at + 1] != b"=":
+            raise ConninfoError(f'missing "=" after "{_text(keyword)}" in connection info string')
+        at = _skip_blanks(text, at + 1)
+        quoted = text[at : at + 1] == b"'"
+        value, at = _read_quoted(text, at + 1) if quoted else _read_bare(text, at)
+        if _text(keyword) in OPTIONS or keyword == b"requiressl":
+            _store(options, keyword, value)
+        else:
+            others[keyword] = value
+        at = _skip_blanks(text, at)
+
+
+def _skip_blanks(text: bytes, at: int) -> int:
+    while at < len(text) and text[at] in _BLANKS:
+        at += 1
+    return at
+
+
+def _read_bare(text: bytes, at: int) -> tuple[bytes, int]:
+    value = bytearray()
+    while at < len(text) and text[at] not in _BLANKS:
+        if text[at] == ord("\\"):
+            at += 1
+            if at == len(text):
+                break
+        value.append(text[at])
+        at += 1
+    return bytes(value), at
+
+
+def _read_quoted(text: bytes, at: int) -> tuple[bytes, int]:
+    value = bytearray()
+    while at < len(text):
+        if text[at] == ord("'"):
+            return bytes(value), at + 1
+        if text[at] == ord("\\"):
+            at += 1
+            if at == len(text):
+                break
+        value.append(text[at])
+        at += 1
+    raise ConninfoError("unterminated quoted string in connection info string")
+
+
+def _read_uri(uri: bytes) -> dict[bytes, bytes]:
+    """postgresql://[user[:password]@][netloc][:port][,…][/dbname][?param1=value1&…]"""
+    options: dict[bytes, bytes] = {}
+    at = next(len(prefix) for prefix in URI_PREFIXES if uri.startswith(prefix))
+    end = _find(uri, at, b"@/")
+    if uri[end : end + 1] == b"@":
+        user, colon, password = uri[at:end].partition(b":")
+        if user:
+            _store(options, b"user", user, decode=True)
+        if colon and password:
+            _store(options, b"password", password, decode=True)
+        at = end + 1
+    hosts: list[bytes] = []
+    ports: list[bytes] = []
+    while True:
+        host, port, at = _read_netloc(uri, at)
+        hosts.append(host)
+        ports.append(port)
+        if uri[at : at + 1] != b",":
+            break
+        at += 1
+    for keyword, parts in ((b"host", hosts), (b"port", ports)):
+        if value := b",".join(parts):
+            _store(options, keyword, value, decode=True)
+    if uri[at : at + 1] not in (b"", b"?"):
+        end = _find(uri, at + 1, b"?")
+        if dbname := uri[at + 1 : end]:
+            _store(options, b"dbname", dbname, decode=True)
+        at = end
+    _read_uri_params(options, uri[at + 1 :])
+    return options
+
+
+def _find(text: bytes, at: int, stops: bytes) -> int:
+    while at < len(text) and text[at] not in stops:
+        at += 1
+    return at
+
+
+def _read_netloc(uri: bytes, at: int) -> tuple[bytes, bytes, int]:
+    if uri[at : at + 1] == b"[":
+        end = _find(uri, at + 1, b"]")
+        host = uri[at + 1 : end]
+        if end == len(uri):
+            raise ConninfoError(
+                f'end of string reached when looking for matching "]" in IPv6 host address in URI: "{_shown(uri)}"'
+            )
+        if not host:
+            raise ConninfoError(f'IPv6 host address may not be empty in URI: "{_shown(uri)}"')
+        at = end + 1
+        if uri[at : at + 1] not in (b"", b":", b"/", b"?", b","):
+            raise ConninfoError(
+                f'unexpected character "{_text(uri[at : at + 1])}" at position {at + 1} in URI '
+                f'(expected ":" or "/"): "{_shown(uri)}"'
+            )
+    else:
+        end = _find(uri, at, b":/?,")
+        host, at = uri[at:end], end
+    if uri[at : at + 1] != b":":
+        return host, b"", at
+    end = _find(uri, at + 1, b"/?,")
+    return host, uri[at + 1 : end], end
+
+
+def _read_uri_params(options: dict[bytes, bytes], params: bytes) -> None:
+    parts = params.split(b"&")
+    if not parts[-1]:
+        parts.pop()  # a trailing & ends the last parameter, and no text is no parameter
+    for part in parts:
+        keyword, *values = part.split(b"=")
+        if len(values) > 1:
+            raise ConninfoError(f'extra key/value separator "=" in URI query parameter: "{_text(keyword)}"')
+        if not values:
+            raise ConninfoError(f'missing key/value separator "=" in URI query parameter: "{_text(keyword)}"')
+        keyword, value = _percent_decode(keyword), _percent_decode(values[0])
+        if keyword == b"ssl" and value == b"true":  # as JDBC writes it
+            keyword, value = b"sslmode", b"require"
+        try:
+            _store(options, keyword, value)
+        except _InvalidOption:
+            raise ConninfoError(f'invalid URI query parameter: "{_text(keyword)}"') from None
+
+
+def _percent_decode(value: bytes) -> bytes:
+    out = bytearray()
+    at = 0
+    while at < len(value):
+        if value[at] != ord("%"):
+            out.append(value[at])
+            at += 1
+            continue
+        digits = value[at + 1 : at + 3]
+        if len(digits) < 2 or any(digit not in _HEX for digit in digits):
+            raise ConninfoError(f'invalid percent-encoded token: "{_text(value)}"')
+        if (code := int(digits, 16)) == 0:
+            raise ConninfoError(f'forbidden value %00 in percent-encoded value: "{_text(value)}"')
+        out.append(code)
+        at += 3
+    return bytes(out)
+
+
+# --- session options --------------------------------------------------------------------------------------------------
+
+
+_ALWAYS = ["-c", "datestyle=ISO", "-c", "intervalstyle=postgres", "-c", "extra_float_digits=3"]
+
+
+def apply_options(session: Session, options: str) -> None:
+    """Set the parameters that the options name (process_postgres_switches); a FATAL error for any other switch."""
+    for switch, setting in _switches([*_words(options), *_ALWAYS]):
+        name, equals, value = setting.partition("=")
+        if not equals:
+            raise PgError("42601", f"{switch}{setting} requires a value", severity="FATAL")
+        session.settings.set_default(name.replace("-", "_"), value, complain=True)
+
+
+def _words(options: str) -> list[str]:
+    """Words parted by blanks; a backslash takes the next character as it is (pg_split_opts)."""
+    words: list[str] = []
+    word: str | None = None
+    escaped = False
+    for character in options:
+        if escaped or not (character.isspace() or character == "\\"):
+            word = (word or "") + character
+            escaped = False
+        elif character == "\\":
+            word, escaped = word or "", True
+        elif word is not None:
+            words.append(word)
+            word = None
+    return words if word is None else [*words, word]
+
+
+def _switches(words: list[str]) -> Iterator[tuple[str, str]]:
+    """The switches as (name in messages, name=value); other switches of `postgres` are errors."""
+    left = iter(words)
+    for word in left:
+        if word == "--":
+            word = next(left)
+        elif word.startswith("--"):
+            yield "--", word[2:]
+            continue
+        elif word.startswith("-c"):
+            yield "-c ", word[2:] or next(left)
+            continue
+        raise PgError(
+            "42601",
+            f"invalid command-line argument for server process: {word}",
+            hint='Try "postgres --help" for more information.',
+            severity="FATAL",
+        )

@@ -1,0 +1,313 @@
+"""A published table as statements that make it at a subscriber (`pgrepl import-schema`, schema_changes).
+
+A table comes with what replication needs of it: the published columns, NOT NULL, its primary key, its replica identity,
+and its partitions where rows are published by them; and with the types of its columns. What a subscriber does without
+(defaults, checks, foreign keys, other indexes) is left out. A type that cannot be made here becomes text, which takes
+its values as they are sent.
+
+Ranges of a table's key, and the snapshots in which they are copied.
+
+The copy of one table: its rows, in each form in which the publisher has them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.replication.wire.batch import SparkCopyRows
+from pgrepl.replication.wire.messages import Row, SentRelation
+from pgrepl.replication.wire.text import WIRE_STYLE
+from pgrepl.sql.keywords import quote_identifier, quote_qualified
+from pgrepl.types import oids
+from pgrepl.types.builtin import type_by_oid
+from pgrepl.types.lake.forms import form
+from pgrepl.types.names import format_type
+from pgrepl.types.oids import FIRST_USER_OID
+from pgrepl.types.text import read_text, reader
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.facts.relation import Relation
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.engine.run_kernels import KernelSource
+    from pgrepl.rows.staged import StagedRows
+
+
+@frozen
+class RemoteType:
+    """An enum, a domain or a composite type of the publisher, as it is made at a subscriber."""
+
+    schema: str
+    name: str
+    made: tuple[str, ...]  # the statements
+    left: tuple[str, ...] = ()  # what is not made of it
+
+    @property
+    def qualified_name(self) -> str:
+        return quote_qualified(self.schema, self.name)
+
+
+@frozen
+class RemoteAttribute:
+    """A column of the publisher's table, by its present definition."""
+
+    num: int
+    name: str
+    type: int
+    typmod: int
+    here: str  # the type that takes its values at a subscriber
+    dropped: bool = False
+    missing: str | None = None  # the value of rows that are older than the column
+    types: tuple[RemoteType, ...] = ()  # those that `here` needs, in the order in which they are made
+
+
+@frozen
+class RemoteColumn:
+    """A published column."""
+
+    num: int
+    name: str
+    type: int
+    typmod: int
+    here: str  # the type that takes its values at a subscriber
+    notnull: bool
+    comment: str | None = None  # the column's own type, if another takes its place
+    types: tuple[RemoteType, ...] = ()  # those that `here` needs, in the order in which they are made
+
+
+@frozen
+class RemoteDefinition:
+    """A table of the publisher, as far as it is made at a subscriber."""
+
+    oid: int
+    schema: str
+    name: str
+    columns: tuple[RemoteColumn, ...]
+    key: tuple[str, ...]
+    replident: str
+    identity: tuple[str, ...]  # the columns of a replica identity index
+    identity_name: str  # of that index
+    partition_key: str | None
+    parent: tuple[str, str] | None  # of a partition that is made as one
+    bound: str | None
+    left: tuple[str, ...] = ()  # what is not made of its columns, in words
+
+    @property
+    def qualified_name(self) -> str:
+        return quote_qualified(self.schema, self.name)
+
+    @property
+    def types(self) -> tuple[RemoteType, ...]:
+        """The types of the columns; partitions have those of their root."""
+        return tuple(dict.fromkeys(each for column in self.columns for each in column.types))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The differences between the tables here and at the publisher, in words."""
+        named = [each for each in self.columns if each.comment]
+        return tuple([f"column {each.name} of table {self.qualified_name}: {each.comment}" for each in named])
+
+    def add_column(self, column: RemoteColumn) -> str:
+        """The statement that adds a column which a table here lacks."""
+        return f"ALTER TABLE {self.qualified_name} ADD COLUMN {quote_identifier(column.name)} {column.here};"
+
+    def statements(self, *, comments: bool) -> Iterator[str]:
+        """The statements that make it. `comments`: with those that say where a column has another type."""
+        if self.parent is not None:
+            by = "" if self.partition_key is None else f" PARTITION BY {self.partition_key}"
+            yield f"CREATE TABLE {self.qualified_name} PARTITION OF {quote_qualified(*self.parent)} {self.bound}{by};"
+        else:
+            yield _create(self, comments=comments)
+        if self.replident == "f":
+            yield f"ALTER TABLE {self.qualified_name} REPLICA IDENTITY FULL;"
+        elif self.replident == "i" and self.identity and self.partition_key is None:
+            index, listed = quote_identifier(self.identity_name), ", ".join(map(quote_identifier, self.identity))
+            yield f"CREATE UNIQUE INDEX {index} ON {self.qualified_name} ({listed});"
+            yield f"ALTER TABLE {self.qualified_name} REPLICA IDENTITY USING INDEX {index};"
+
+
+def definition_of(found: Iterable[RemoteDefinition], schema: str, name: str) -> RemoteDefinition | None:
+    """The definition of the published table itself, among those of its partitions."""
+    return next((each for each in found if (each.schema, each.name) == (schema, name)), None)
+
+
+def _create(table: RemoteDefinition, *, comments: bool) -> str:
+    lines = []
+    for column in table.columns:
+        text = f"{quote_identifier(column.name)} {column.here}{' NOT NULL' if column.notnull else ''}"
+        lines.append((text, column.comment if comments else None))
+    if table.key:
+        lines.append((f"PRIMARY KEY ({', '.join(map(quote_identifier, table.key))})", None))
+    last = len(lines) - 1
+    body = "".join(
+        f"    {text}{',' if number < last else ''}{f'  -- {_one_line(comment)}' if comment else ''}\n"
+        for number, (text, comment) in enumerate(lines)
+    )
+    by = "" if table.partition_key is None else f" PARTITION BY {table.partition_key}"
+    return f"CREATE TABLE {table.qualified_name} (\n{body}){by};"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def is_here(typoid: int, typmod: int) -> bool:
+    """Can a column here have this type of a publisher?"""
+    row = type_by_oid(typoid) if typoid < FIRST_USER_OID else None
+    if row is None or row.typtype == "p" or row.name.lstrip("_").startswith("reg"):
+        return False  # values of regclass and similar types name objects of the server
+    try:
+        form(typoid, typmod)
+        reader(typoid)
+    except PgError:
+        return False
+    return True
+
+
+def type_here(typoid: int, typmod: int) -> str:
+    """The name of the type that takes the values of a publisher's type."""
+    return format_type(typoid, typmod) if is_here(typoid, typmod) else "text"
+
+
+# --- copy ranges ------------------------------------------------------------------------------------------------------
+
+
+def _reader(type: int) -> Callable[[str], Any]:
+    return lambda text: read_text(text, type, -1, WIRE_STYLE)
+
+
+# types whose values are ordered here as the server orders them
+READ: dict[int, Callable[[str], Any]] = {
+    **dict.fromkeys((oids.INT2, oids.INT4, oids.INT8), int),
+    **dict.fromkeys((oids.TEXT, oids.VARCHAR, oids.UUID, oids.BYTEA), str.encode),  # of text by COLLATE "C"
+    **{type: _reader(type) for type in (oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ)},
+}
+_XIDS = 1 << 32  # as many as the stream tells apart
+
+
+def is_ordered(type: int) -> bool:
+    """Whether server and subscriber order values of the type alike."""
+    return type in READ
+
+
+@frozen
+class Snapshot:
+    """A snapshot of the publisher's, as pg_current_snapshot() tells it."""
+
+    xmin: int
+    xmax: int
+    in_progress: frozenset[int]
+
+    @classmethod
+    def read(cls, text: str) -> Snapshot:
+        xmin, xmax, listed = text.split(":")
+        return cls(int(xmin), int(xmax), frozenset(int(xid) for xid in listed.split(",") if xid))
+
+    def has_in_progress(self, xids: Collection[int]) -> bool:
+        """Whether one of these transactions, by the lower halves of their XIDs, is in progress."""
+        return any(xid % _XIDS in xids for xid in self.in_progress)
+
+    def __str__(self) -> str:
+        return f"{self.xmin}:{self.xmax}:{','.join(map(str, sorted(self.in_progress)))}"
+
+    def sees(self, xid: int) -> bool:
+        """Whether a transaction of the stream, which tells the lower half of its XID, is visible."""
+        behind = (xid - self.xmax) % _XIDS
+        full = self.xmax + (behind if behind < _XIDS // 2 else behind - _XIDS)
+        return full < self.xmin or (full < self.xmax and full not in self.in_progress)
+
+
+@frozen
+class Bound:
+    """A place between keys: before the key of these texts, or behind it."""
+
+    key: tuple[str, ...]
+    is_behind: bool = False
+
+    def text(self) -> str:
+        return json.dumps([*self.key, self.is_behind])
+
+    @classmethod
+    def read(cls, text: str) -> Bound:
+        *key, is_behind = json.loads(text)
+        return cls(tuple(key), is_behind)
+
+
+@frozen
+class KeyRange:
+    """The keys between two bounds (None: there is none), and the snapshot in which they were copied."""
+
+    lower: Bound | None
+    upper: Bound | None
+    snapshot: Snapshot | None = None
+
+    @property
+    def is_one_key(self) -> bool:
+        return self.lower is not None and self.upper is not None and self.lower.key == self.upper.key
+
+
+# --- table copy -------------------------------------------------------------------------------------------------------
+
+
+CountRows: TypeAlias = "Callable[[int, int], None]"  # counts more rows and their bytes
+BeginCount: TypeAlias = "Callable[[], CountRows]"  # begins to count from zero
+
+
+class DirectRows(Protocol):
+    """Rows that can go into files of the lake as they are."""
+
+    size: int  # in bytes
+
+    def stage(
+        self, session: Session, table: Relation, begins: BeginCount, check: Callable[[], None], *, on_spark: bool
+    ) -> StagedRows:
+        """The staged rows. Declined: they have to be converted or checked. `begins` is called by each attempt; `check`
+        raises the error that ends the work."""
+        ...
+
+
+class LakeSources(Protocol):
+    """Rows in the files of a lake."""
+
+    @property
+    def estimate(self) -> int:
+        """About how many rows have to be read."""
+        ...
+
+    def sources(self) -> list[KernelSource]:
+        """The tables with the rows, in order; Declined where the filter needs the publisher's session."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TableCopy:
+    """The published rows of a table at one moment: everything that finishes before `lsn`."""
+
+    relation: SentRelation
+    lsn: int
+    rows: Iterator[Row]
+    spark: SparkCopyRows | None = None  # the rows as a DataFrame, if that is possible
+    direct: DirectRows | None = None  # the rows for files of the lake, without Spark
+    lake: LakeSources | None = None  # the rows for kernels over Arrow
+    count: int | None = None  # the number of rows, if it is known beforehand
+    snapshot: Snapshot | None = None  # in which ranges of the key were read
+    may_be_binary: bool = True  # with binary = true (since 16; see copy_table)
+
+
+@dataclass(frozen=True, slots=True)
+class WantedRanges:
+    """Ranges of a table's key to be copied, in a snapshot behind the transactions that have been received."""
+
+    ranges: tuple[KeyRange, ...]
+    passed: frozenset[int]  # XIDs of the last of these transactions
+
+
+@dataclass(frozen=True, slots=True)
+class Undivided:
+    """A large table that is copied as a whole, and why."""
+
+    reason: str

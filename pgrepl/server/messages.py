@@ -1,0 +1,211 @@
+"""Result rows as messages: RowDescription and DataRow, text or binary (printtup.c).
+
+Values that a client sends: the parameters of Bind, the arguments of a function call.
+
+Errors and notices as messages (send_message_to_frontend).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol
+
+from pgrepl.ground.errors import PgError, Report
+from pgrepl.query.result import Result, ResultColumn, ValueText
+from pgrepl.server import source
+from pgrepl.server.channel import Body
+from pgrepl.server.source import Source
+from pgrepl.types import oids
+from pgrepl.types.binary import BinaryMessage, receives, sends
+from pgrepl.types.builtin import type_by_oid
+from pgrepl.types.input_checks import zero_byte
+from pgrepl.types.names import format_type
+from pgrepl.types.style import TextStyle
+from pgrepl.types.text import read_text, writer
+
+_FIELD = struct.Struct("!IhIhih")
+_INT16, _INT32 = struct.Struct("!h"), struct.Struct("!i")
+_NULL = _INT32.pack(-1)
+_TAIL = 6  # bytes of a DataRow before its values: length and count
+
+# types whose binary form is their text, in the client's encoding
+TEXTS = frozenset((oids.UNKNOWN, oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.NAME, oids.JSON))
+
+Encode = Callable[[str], bytes]
+Format = Callable[[Any], bytes]
+
+
+def description(columns: Sequence[ResultColumn], formats: Sequence[int], encode: Encode) -> bytes:
+    """The body of a RowDescription. `formats`: none, one for all, or one for each column."""
+    parts = [_INT16.pack(len(columns))]
+    for column, form in zip(columns, _for_each(formats, len(columns)), strict=True):
+        kind = type_by_oid(column.type)
+        length = kind.len if kind is not None else -1
+        parts.append(
+            encode(column.name) + b"\0" + _FIELD.pack(*column.origin, column.type, length, column.typmod, form)
+        )
+    return b"".join(parts)
+
+
+def check_count(formats: Sequence[int], count: int) -> None:
+    """As PortalSetResultFormat does, which does not look at the formats themselves."""
+    if len(formats) > 1 and len(formats) != count:
+        raise PgError("08P01", f"bind message has {len(formats)} result formats but query has {count} columns")
+
+
+def _for_each(formats: Sequence[int], count: int) -> Sequence[int]:
+    check_count(formats, count)
+    return list(formats) * count if len(formats) == 1 else list(formats) or [0] * count
+
+
+def each_format(formats: Sequence[int], count: int) -> Sequence[int]:
+    """The format of each column: 0 text, 1 binary."""
+    found = _for_each(formats, count)
+    wrong = next((form for form in found if form not in (0, 1)), None)
+    if wrong is not None:
+        raise PgError("22023", f"unsupported format code: {wrong}")
+    return found
+
+
+class RowEncoder:
+    """Makes DataRow messages of a result's rows."""
+
+    def __init__(
+        self, columns: Sequence[ResultColumn], formats: Sequence[int], style: TextStyle, encode: Encode
+    ) -> None:
+        self._encode = encode
+        self._binary = [bool(form) for form in each_format(formats, len(columns))]
+        self._head = _INT16.pack(len(columns))
+        self._from_text = [
+            binary_form(c.type, style, encode) if b else None for c, b in zip(columns, self._binary, strict=True)
+        ]
+
+    def rows(self, result: Result) -> Iterator[bytes]:
+        """The messages of all rows; the text of a value is made by the statement already."""
+        return self.messages(result.rows)
+
+    def messages(self, rows: Iterable[Sequence[str | None]]) -> Iterator[bytes]:
+        encode, pack, head = self._encode, _INT32.pack, self._head
+        if not any(self._binary):
+            for row in rows:
+                parts = [head]
+                size = _TAIL
+                for text in row:
+                    if text is None:
+                        parts.append(_NULL)
+                        size += 4
+                    else:
+                        data = encode(text)
+                        parts.append(pack(len(data)))
+                        parts.append(data)
+                        size += 4 + len(data)
+                yield b"D" + pack(size) + b"".join(parts)
+            return
+        for row in rows:
+            values = [
+                None if text is None else encode(text) if send is None else send(text)
+                for text, send in zip(row, self._from_text, strict=True)
+            ]
+            body = head + b"".join([_NULL if v is None else pack(len(v)) + v for v in values])
+            yield b"D" + pack(len(body) + 4) + body
+
+
+def binary_form(typoid: int, style: TextStyle, encode: Encode) -> Format:
+    """What makes the binary form of a value whose text is known."""
+    if typoid in TEXTS:
+        return encode
+    send = sends(typoid, style.encoding)
+    if send is None:
+        raise no_binary_output(typoid)
+    return lambda text: send(value_of(text, typoid, style))
+
+
+def value_of(text: str, typoid: int, style: TextStyle) -> Any:
+    """The value that a text of a result stands for."""
+    return text.value if isinstance(text, ValueText) else read_text(text, typoid, -1, style)
+
+
+def no_binary_output(typoid: int) -> PgError:
+    return PgError("42883", f"no binary output function available for type {format_type(typoid)}")
+
+
+# --- arguments --------------------------------------------------------------------------------------------------------
+
+
+class Decoder(Protocol):
+    def decode(self, data: bytes) -> str: ...
+
+
+def counted(body: Body) -> int:
+    """A number of things that follow."""
+    return int.from_bytes(body.take(2), "big")
+
+
+def formats_for(formats: list[int], count: int) -> list[int]:
+    """The format of each value: none is given, one for all, or one for each."""
+    return formats * count if len(formats) == 1 else formats or [0] * count
+
+
+def text_of(client: Decoder, value: bytes, typoid: int, form: int, style: TextStyle, where: str) -> str:
+    """The text of a value, which a statement reads; `where` names it in errors."""
+    if form not in (0, 1):
+        raise PgError("22023", f"unsupported format code: {form}")
+    if form == 0 or typoid in TEXTS:
+        text = client.decode(value)
+        if "\0" in text:
+            raise zero_byte(style.encoding)
+        return text
+    receive = receives(typoid)
+    if receive is None:
+        raise PgError("42883", f"no binary input function available for type {format_type(typoid)}")
+    message = BinaryMessage(value)
+    found = receive(message, -1, style)
+    if not message.is_read:
+        raise PgError("22P03", f"incorrect binary data format in {where}")
+    return writer(typoid)(found, style)
+
+
+# --- reports ----------------------------------------------------------------------------------------------------------
+
+
+_FIELDS = (
+    ("C", "sqlstate"),
+    ("M", "message"),
+    ("D", "detail"),
+    ("H", "hint"),
+    ("W", "context"),
+    ("s", "schema"),
+    ("t", "table"),
+    ("c", "column"),
+    ("d", "datatype"),
+    ("n", "constraint"),
+    ("P", "position"),
+    ("p", "internal_position"),
+    ("q", "internal_query"),
+)
+
+
+def of_error(error: PgError, encode: Encode) -> bytes:
+    """The body of an ErrorResponse."""
+    return _body(error.report, source.of_error(error), encode)
+
+
+def of_notice(report: Report, encode: Encode) -> bytes:
+    """The body of a NoticeResponse."""
+    return _body(report, source.of_report(report), encode)
+
+
+def _body(report: Report, source: Source, encode: Encode) -> bytes:
+    severity = report.severity.encode()
+    parts = [b"S" + severity, b"V" + severity]
+    for code, name in _FIELDS:
+        value = getattr(report, name)
+        if value is not None:
+            parts.append(code.encode() + encode(str(value)).replace(b"\0", b"?"))
+    parts += [code + encode(str(value)) for code, value in zip((b"F", b"L", b"R"), source, strict=True)]
+    return b"\0".join(parts) + b"\0\0"
+
+
+def kind(report: Report) -> bytes:
+    return b"E" if report.severity in ("ERROR", "FATAL", "PANIC") else b"N"

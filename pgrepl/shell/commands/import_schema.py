@@ -1,0 +1,147 @@
+"""`pgrepl import-schema`: the tables that a server publishes, and their types, as statements, printed or run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from pgrepl.catalog.facts.relation import find_relation
+from pgrepl.catalog.session.transaction import reading
+from pgrepl.ground.errors import PgError
+from pgrepl.shell.commands.subcommand import OK, connecting, connection, run
+from pgrepl.shell.connection import ConnectFailure
+from pgrepl.sql.nodes.expr import RangeVar
+from pgrepl.statements.run import run as run_statements
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.replication.publisher.postgres.schema import Imported
+    from pgrepl.replication.publisher.tables import RemoteDefinition
+
+_THERE = frozenset(("42P06", "42P07", "42710", "42723"))  # a schema, a relation, a type or another object, a function
+
+
+@click.command("import-schema", short_help="CREATE TABLE statements for what a server publishes")
+@click.argument("conninfo")
+@click.option("-p", "--publication", "publications", multiple=True, help="only what this publication publishes")
+@click.option("--views", is_flag=True, help="also views and materialized views that read published tables")
+@click.option("--routines", is_flag=True, help="also functions and procedures")
+@click.option("--triggers", is_flag=True, help="also triggers of published tables, and what they call")
+@click.option("--apply", "applied", is_flag=True, help="run the statements instead of printing them")
+@connecting
+def import_schema_command(
+    conninfo: str,
+    publications: tuple[str, ...],
+    views: bool,
+    routines: bool,
+    triggers: bool,
+    applied: bool,
+    catalog: str,
+    dbname: str,
+    username: str,
+) -> int:
+    """Print the statements that make the published tables of the PostgreSQL server at CONNINFO here.
+
+    Of each table: the published columns, NOT NULL, the primary key, the replica identity, its partitions; of its
+    columns the enums, domains and composite types. A type that cannot be made here becomes text. Materialized views
+    are made without rows: REFRESH MATERIALIZED VIEW when the tables have theirs. What is not imported is named, in a
+    comment or with --apply on standard error. --apply makes what is missing here, columns as well, and leaves what is
+    there as it is.
+
+    \b
+    pgrepl import-schema 'host=db.example.com dbname=shop user=repl' -p orders > shop.sql
+    pgrepl import-schema 'postgresql://repl@db.example.com/shop' --views --triggers --apply -d shop
+    """
+    asked = {"view": views, "routine": routines or triggers, "trigger": triggers}
+    found = _statements(conninfo, publications, [kind for kind, is_asked in asked.items() if is_asked])
+    if not applied:
+        sys.stdout.write("".join(map(_printed, found)))
+        return OK
+    with connection(catalog, dbname, username, makes=True) as connected:
+        _apply(connected.session, found)
+    return OK
+
+
+def _printed(each: Imported) -> str:
+    notes = [f"-- {line}\n" for note in each.notes for line in note.splitlines()]
+    return "".join(notes) + (f"{each.statement}\n" if each.statement else "")
+
+
+def _apply(session: Session, found: Sequence[Imported]) -> None:
+    """Run the statements in one transaction, and name what is there, and what is not imported."""
+    there: set[str] = set()  # tables
+    _run(session, "BEGIN")
+    for each in found:
+        for note in (*each.notes, *each.noted):
+            _warn(note)
+        if not each.statement or (each.table is not None and each.table.qualified_name in there):
+            continue
+        _run(session, "SAVEPOINT import_schema")
+        try:
+            tags = _run(session, each.statement)
+        except PgError as error:
+            if error.sqlstate not in _THERE and not each.name:
+                raise
+            _run(session, "ROLLBACK TO import_schema")
+            tags = []
+            if error.sqlstate not in _THERE:
+                _warn(f"{each.name} is not imported: {error.message}")
+            else:
+                session.notice("NOTICE", f"{error.message}, skipping", sqlstate=error.sqlstate)
+                if each.table is not None:
+                    there.add(each.table.qualified_name)
+                    tags = _add_columns(session, each.table)
+        _run(session, "RELEASE import_schema")
+        sys.stdout.write("".join(f"{tag}\n" for tag in tags))
+    _run(session, "COMMIT")
+
+
+def _add_columns(session: Session, wanted: RemoteDefinition) -> list[str | None]:
+    """Add the columns that a table lacks. Partitions get them with their root, and rows have no values for them."""
+    with reading(session):
+        here = find_relation(session, RangeVar(wanted.name, wanted.schema))
+    if wanted.parent is not None or here.kind not in ("r", "p"):
+        return []
+    tags = []
+    for column in wanted.columns:
+        if here.attribute(column.name) is None:
+            tags += _run(session, wanted.add_column(column))
+            if column.notnull:
+                _warn(f"column {column.name} of table {wanted.qualified_name} is added without NOT NULL")
+    return tags
+
+
+def _run(session: Session, text: str) -> list[str | None]:
+    return [result.tag for result in run_statements(session, text)]
+
+
+def _warn(text: str) -> None:
+    sys.stderr.write(f"pgrepl: warning: {text}\n")
+
+
+def _statements(conninfo: str, publications: Sequence[str], kinds: Sequence[str]) -> list[Imported]:
+    """The statements to run; ConnectFailure: the server cannot be reached."""
+    from pgrepl.replication.conninfo import ConninfoError, parse_conninfo
+    from pgrepl.replication.endpoints import ConnectionFailure
+    from pgrepl.replication.publisher.postgres.connecting import link_to
+    from pgrepl.replication.publisher.protocol import PublisherError
+
+    try:
+        link = link_to(parse_conninfo(conninfo))
+    except (ConninfoError, ConnectionFailure) as failure:
+        raise ConnectFailure(str(failure)) from failure
+    from pgrepl.replication.publisher.postgres.schema import create_statements
+
+    try:
+        return list(create_statements(link, publications, kinds))
+    except PublisherError as error:
+        raise PgError(error.sqlstate, f"could not read the publisher's catalog: {error}") from None
+    finally:
+        link.close()
+
+
+def import_schema(arguments: Sequence[str]) -> int:
+    return run(import_schema_command, arguments)

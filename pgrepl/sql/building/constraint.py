@@ -1,0 +1,390 @@
+"""Column constraints and table constraints."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.sql.building import build
+from pgrepl.sql.building.names import Names
+from pgrepl.sql.nodes import Constraint, ConstrType, DefElem, Expr, RangeVar
+
+Attributes = frozenset[str]
+
+
+@frozen
+class ColumnCollate:
+    """COLLATE, written among a column's constraints."""
+
+    names: Names
+    location: int
+
+
+@build
+def named_constraint(location: int, name: str, constraint: Constraint) -> Constraint:
+    return replace(constraint, name=name, location=location)
+
+
+# ------------------------------------------------------------------------------------------------ of a column
+
+
+@build
+def column_collation(location: int, names: Names) -> ColumnCollate:
+    return ColumnCollate(names, location)
+
+
+@build
+def column_not_null(location: int) -> Constraint:
+    return Constraint(ConstrType.NOTNULL, location=location)
+
+
+@build
+def column_null(location: int) -> Constraint:
+    return Constraint(ConstrType.NULL, location=location)
+
+
+@build
+def column_unique(
+    location: int, nulls_not_distinct: bool, options: list[DefElem], tablespace: str | None
+) -> Constraint:
+    return Constraint(
+        ConstrType.UNIQUE,
+        nulls_not_distinct=nulls_not_distinct,
+        index_options=tuple(options),
+        tablespace=tablespace,
+        location=location,
+    )
+
+
+@build
+def column_primary_key(location: int, options: list[DefElem], tablespace: str | None) -> Constraint:
+    return Constraint(ConstrType.PRIMARY, index_options=tuple(options), tablespace=tablespace, location=location)
+
+
+@build
+def column_check(location: int, expr: Expr, no_inherit: bool) -> Constraint:
+    return Constraint(ConstrType.CHECK, expr=expr, no_inherit=no_inherit, location=location)
+
+
+@build
+def column_default(location: int, expr: Expr) -> Constraint:
+    return Constraint(ConstrType.DEFAULT, expr=expr, location=location)
+
+
+@build
+def generated_always(location: int) -> str:
+    return "a"
+
+
+@build
+def generated_by_default(location: int) -> str:
+    return "d"
+
+
+@build
+def column_identity(location: int, when: str, options: list[DefElem]) -> Constraint:
+    return Constraint(ConstrType.IDENTITY, generated_when=when, sequence_options=tuple(options), location=location)
+
+
+@build(at=(1, 2))
+def column_generated(locations: tuple[int, int], when: str, expr: Expr) -> Constraint:
+    if when != "a":
+        raise PgError("42601", "for a generated column, GENERATED ALWAYS must be specified", location=locations[1])
+    return Constraint(ConstrType.GENERATED, expr=expr, generated_when=when, location=locations[0])
+
+
+@build
+def column_references(
+    location: int, table: RangeVar, columns: list[str] | None, match: str, actions: _KeyActions
+) -> Constraint:
+    return Constraint(
+        ConstrType.FOREIGN,
+        pk_table=table,
+        pk_columns=tuple(columns or ()),
+        match=match,
+        on_update=actions.update.action,
+        on_delete=actions.delete.action,
+        delete_set_columns=actions.delete.columns,
+        location=location,
+    )
+
+
+@build
+def attr_deferrable(location: int) -> Constraint:
+    return Constraint(ConstrType.ATTR_DEFERRABLE, location=location)
+
+
+@build
+def attr_not_deferrable(location: int) -> Constraint:
+    return Constraint(ConstrType.ATTR_NOT_DEFERRABLE, location=location)
+
+
+@build
+def attr_deferred(location: int) -> Constraint:
+    return Constraint(ConstrType.ATTR_DEFERRED, location=location)
+
+
+@build
+def attr_immediate(location: int) -> Constraint:
+    return Constraint(ConstrType.ATTR_IMMEDIATE, location=location)
+
+
+# ------------------------------------------------------------------------------------------------ of a table
+
+
+@build
+def table_check(location: int, expr: Expr, attributes: Attributes) -> Constraint:
+    refuse(attributes, "CHECK", "DEFERRABLE")
+    return Constraint(
+        ConstrType.CHECK,
+        expr=expr,
+        skip_validation="NOT VALID" in attributes,
+        no_inherit="NO INHERIT" in attributes,
+        location=location,
+    )
+
+
+@build
+def table_unique(
+    location: int,
+    nulls_not_distinct: bool,
+    keys: list[str],
+    including: list[str],
+    options: list[DefElem],
+    tablespace: str | None,
+    attributes: Attributes,
+) -> Constraint:
+    constraint = Constraint(
+        ConstrType.UNIQUE,
+        keys=tuple(keys),
+        including=tuple(including),
+        nulls_not_distinct=nulls_not_distinct,
+        index_options=tuple(options),
+        tablespace=tablespace,
+        location=location,
+    )
+    return deferral(constraint, attributes, "UNIQUE")
+
+
+@build
+def table_unique_using_index(location: int, index: str, attributes: Attributes) -> Constraint:
+    constraint = Constraint(ConstrType.UNIQUE, using_index=index, location=location)
+    return deferral(constraint, attributes, "UNIQUE")
+
+
+@build
+def table_primary_key(
+    location: int,
+    keys: list[str],
+    including: list[str],
+    options: list[DefElem],
+    tablespace: str | None,
+    attributes: Attributes,
+) -> Constraint:
+    constraint = Constraint(
+        ConstrType.PRIMARY,
+        keys=tuple(keys),
+        including=tuple(including),
+        index_options=tuple(options),
+        tablespace=tablespace,
+        location=location,
+    )
+    return deferral(constraint, attributes, "PRIMARY KEY")
+
+
+@build
+def table_primary_key_using_index(location: int, index: str, attributes: Attributes) -> Constraint:
+    constraint = Constraint(ConstrType.PRIMARY, using_index=index, location=location)
+    return deferral(constraint, attributes, "PRIMARY KEY")
+
+
+@build
+def table_exclude(
+    location: int,
+    method: str,
+    exclusions: object,
+    including: list[str],
+    options: list[DefElem],
+    tablespace: str | None,
+    where: Expr | None,
+    attributes: Attributes,
+) -> Constraint:
+    """EXCLUDE. Only its presence is kept, as pgrepl has no EXCLUDE constraints."""
+    return deferral(Constraint(ConstrType.EXCLUSION, location=location), attributes, "EXCLUDE")
+
+
+@build
+def table_foreign_key(
+    location: int,
+    columns: list[str],
+    table: RangeVar,
+    referenced: list[str] | None,
+    match: str,
+    actions: _KeyActions,
+    attributes: Attributes,
+) -> Constraint:
+    refuse(attributes, "FOREIGN KEY", "NO INHERIT")
+    constraint = replace(
+        column_references(location, table, referenced, match, actions),
+        fk_columns=tuple(columns),
+        skip_validation="NOT VALID" in attributes,
+    )
+    return deferral(constraint, attributes - {"NOT VALID"}, "FOREIGN KEY")
+
+
+# ------------------------------------------------------------------------------------------------ foreign keys
+
+
+@frozen
+class _KeyAction:
+    action: str = "a"
+    columns: tuple[str, ...] = ()
+
+
+@frozen
+class _KeyActions:
+    update: _KeyAction = _KeyAction()
+    delete: _KeyAction = _KeyAction()
+
+
+@build
+def match_full(location: int) -> str:
+    return "f"
+
+
+@build
+def match_partial(location: int) -> str:
+    raise PgError("0A000", "MATCH PARTIAL not yet implemented", location=location)
+
+
+@build
+def match_simple(location: int) -> str:
+    return "s"
+
+
+@build
+def action_nothing(location: int) -> _KeyAction:
+    return _KeyAction()
+
+
+@build
+def action_restrict(location: int) -> _KeyAction:
+    return _KeyAction("r")
+
+
+@build
+def action_cascade(location: int) -> _KeyAction:
+    return _KeyAction("c")
+
+
+@build
+def action_set_null(location: int, columns: list[str] | None) -> _KeyAction:
+    return _KeyAction("n", tuple(columns or ()))
+
+
+@build
+def action_set_default(location: int, columns: list[str] | None) -> _KeyAction:
+    return _KeyAction("d", tuple(columns or ()))
+
+
+@build
+def key_update(location: int, action: _KeyAction) -> _KeyAction:
+    if action.columns:
+        what = "SET NULL" if action.action == "n" else "SET DEFAULT"
+        message = f"a column list with {what} is only supported for ON DELETE actions"
+        raise PgError("0A000", message, location=location)
+    return action
+
+
+@build
+def on_update(location: int, update: _KeyAction) -> _KeyActions:
+    return _KeyActions(update=update)
+
+
+@build
+def on_delete(location: int, delete: _KeyAction) -> _KeyActions:
+    return _KeyActions(delete=delete)
+
+
+@build
+def on_update_and_delete(location: int, update: _KeyAction, delete: _KeyAction) -> _KeyActions:
+    return _KeyActions(update, delete)
+
+
+@build
+def on_delete_and_update(location: int, delete: _KeyAction, update: _KeyAction) -> _KeyActions:
+    return _KeyActions(update, delete)
+
+
+@build
+def no_key_actions(location: int) -> _KeyActions:
+    return _KeyActions()
+
+
+# ------------------------------------------------------------------------------------------------ attributes
+
+
+@build
+def no_attributes(location: int) -> Attributes:
+    return frozenset()
+
+
+@build(at=2)
+def attributes(location: int, before: Attributes, attribute: str) -> Attributes:
+    """Constraint attributes. Contradicting ones are refused at once; whether they fit the constraint is checked
+    later."""
+    now = before | {attribute}
+    if now >= {"NOT DEFERRABLE", "INITIALLY DEFERRED"}:
+        raise PgError("42601", "constraint declared INITIALLY DEFERRED must be DEFERRABLE", location=location)
+    if now >= {"NOT DEFERRABLE", "DEFERRABLE"} or now >= {"INITIALLY IMMEDIATE", "INITIALLY DEFERRED"}:
+        raise PgError("42601", "conflicting constraint properties", location=location)
+    return now
+
+
+@build
+def not_deferrable(location: int) -> str:
+    return "NOT DEFERRABLE"
+
+
+@build
+def deferrable(location: int) -> str:
+    return "DEFERRABLE"
+
+
+@build
+def initially_immediate(location: int) -> str:
+    return "INITIALLY IMMEDIATE"
+
+
+@build
+def initially_deferred(location: int) -> str:
+    return "INITIALLY DEFERRED"
+
+
+@build
+def not_valid(location: int) -> str:
+    return "NOT VALID"
+
+
+@build
+def not_inherited(location: int) -> str:
+    return "NO INHERIT"
+
+
+def refuse(attributes: Attributes, constraint: str, *refused: str) -> None:
+    """Refuse attributes that a constraint cannot have: `CHECK constraints cannot be marked DEFERRABLE` (as
+    processCASbits does, in its order and without a cursor position)."""
+    asked = set(attributes)
+    if "INITIALLY DEFERRED" in asked:
+        asked.add("DEFERRABLE")
+    for attribute in ("DEFERRABLE", "NOT VALID", "NO INHERIT"):
+        if attribute in asked and attribute in refused:
+            raise PgError("0A000", f"{constraint} constraints cannot be marked {attribute}")
+
+
+def deferral(constraint: Constraint, attributes: Attributes, kind: str) -> Constraint:
+    """Set whether the constraint is DEFERRABLE and INITIALLY DEFERRED; other attributes are refused."""
+    refuse(attributes, kind, "NOT VALID", "NO INHERIT")
+    deferred = "INITIALLY DEFERRED" in attributes
+    return replace(constraint, deferrable=deferred or "DEFERRABLE" in attributes, initially_deferred=deferred)

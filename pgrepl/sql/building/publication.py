@@ -1,0 +1,245 @@
+"""CREATE and ALTER PUBLICATION.
+
+CREATE, ALTER and DROP SUBSCRIPTION.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.sql.building import build
+from pgrepl.sql.building.names import Indirection, qualified_relation
+from pgrepl.sql.nodes import (
+    AlterPublicationAction,
+    AlterPublicationStmt,
+    AlterSubscriptionKind,
+    AlterSubscriptionStmt,
+    CreatePublicationStmt,
+    CreateSubscriptionStmt,
+    DefElem,
+    DropSubscriptionStmt,
+    Expr,
+    PublicationObj,
+    PublicationObjKind,
+    PublicationTable,
+    RangeVar,
+)
+
+_TABLE = PublicationObjKind.TABLE
+_SCHEMA = PublicationObjKind.TABLES_IN_SCHEMA
+_CURRENT_SCHEMA = PublicationObjKind.TABLES_IN_CUR_SCHEMA
+
+
+@frozen
+class _Object:
+    """A publication object as written. kind None: it continues the list of the object before it.
+
+    A location of 0 is PostgreSQL's own: where it leaves the field unset, its cursor stands at the first character.
+    """
+
+    kind: PublicationObjKind | None
+    location: int
+    name: str | None = None
+    table: PublicationTable | None = None
+
+
+# ------------------------------------------------------------------------------------------------ objects
+
+
+def _table(relation: RangeVar, columns: list[str] | None, where: Expr | None) -> PublicationTable:
+    return PublicationTable(relation, where, None if columns is None else tuple(columns))
+
+
+@build
+def publication_table(location: int, relation: RangeVar, columns: list[str] | None, where: Expr | None) -> _Object:
+    return _Object(_TABLE, 0, table=_table(relation, columns, where))
+
+
+@build(at=4)
+def publication_schema(location: int, name: str) -> _Object:
+    return _Object(_SCHEMA, location, name)
+
+
+@build(at=4)
+def publication_current_schema(location: int) -> _Object:
+    return _Object(_CURRENT_SCHEMA, location)
+
+
+@build
+def publication_name(location: int, name: str, columns: list[str] | None, where: Expr | None) -> _Object:
+    if columns is None and where is None:
+        return _Object(None, location, name)
+    return _Object(None, location, table=_table(RangeVar(name, location=location), columns, where))
+
+
+@build
+def publication_qualified_name(
+    location: int, name: str, indirection: Indirection, columns: list[str] | None, where: Expr | None
+) -> _Object:
+    relation = qualified_relation(location, name, indirection)
+    return _Object(None, location, table=_table(relation, columns, where))
+
+
+@build
+def publication_relation(location: int, relation: RangeVar, columns: list[str] | None, where: Expr | None) -> _Object:
+    return _Object(None, 0, table=_table(relation, columns, where))
+
+
+@build
+def publication_current_schema_name(location: int) -> _Object:
+    return _Object(None, location)
+
+
+def carried_over(objects: list[_Object]) -> tuple[PublicationObj, ...]:
+    """Give each object without a key word the kind of the one before it (as preprocess_pubobj_list does)."""
+    if objects[0].kind is None:
+        raise PgError(
+            "42601",
+            "invalid publication object list",
+            detail="One of TABLE or TABLES IN SCHEMA must be specified before a standalone table or schema name.",
+            location=objects[0].location,
+        )
+    done: list[PublicationObj] = []
+    kind = _TABLE
+    for item in objects:
+        done.append(_as_table(item) if (item.kind or kind) is _TABLE else _as_schema(item))
+        kind = done[-1].kind
+    return tuple(done)
+
+
+def _as_table(item: _Object) -> PublicationObj:
+    if item.table is None:
+        if item.name is None:
+            raise PgError("42601", "invalid table name", location=item.location)
+        return PublicationObj(_TABLE, table=_table(RangeVar(item.name, location=item.location), None, None))
+    return PublicationObj(_TABLE, table=item.table)
+
+
+def _as_schema(item: _Object) -> PublicationObj:
+    if item.table is not None:
+        fault = "invalid schema name"
+        if item.table.columns is not None:
+            fault = "column specification not allowed for schema"
+        if item.table.where is not None:
+            fault = "WHERE clause not allowed for schema"
+        raise PgError("42601", fault, location=item.location)
+    return PublicationObj(_CURRENT_SCHEMA if item.name is None else _SCHEMA, item.name, location=item.location)
+
+
+# ------------------------------------------------------------------------------------------------ statements
+
+
+@build
+def create_publication(location: int, name: str, options: list[DefElem]) -> CreatePublicationStmt:
+    return CreatePublicationStmt(name, options=tuple(options))
+
+
+@build
+def create_publication_for_all_tables(location: int, name: str, options: list[DefElem]) -> CreatePublicationStmt:
+    return replace(create_publication(location, name, options), for_all_tables=True)
+
+
+@build
+def create_publication_for_objects(
+    location: int, name: str, objects: list[_Object], options: list[DefElem]
+) -> CreatePublicationStmt:
+    return CreatePublicationStmt(name, carried_over(objects), options=tuple(options))
+
+
+@build
+def alter_publication_options(location: int, name: str, options: list[DefElem]) -> AlterPublicationStmt:
+    return AlterPublicationStmt(name, None, options=tuple(options))
+
+
+@build
+def alter_publication_add(location: int, name: str, objects: list[_Object]) -> AlterPublicationStmt:
+    return AlterPublicationStmt(name, AlterPublicationAction.ADD, carried_over(objects))
+
+
+@build
+def alter_publication_set(location: int, name: str, objects: list[_Object]) -> AlterPublicationStmt:
+    return AlterPublicationStmt(name, AlterPublicationAction.SET, carried_over(objects))
+
+
+@build
+def alter_publication_drop(location: int, name: str, objects: list[_Object]) -> AlterPublicationStmt:
+    return AlterPublicationStmt(name, AlterPublicationAction.DROP, carried_over(objects))
+
+
+# --- subscription -----------------------------------------------------------------------------------------------------
+
+
+@build
+def create_subscription(
+    location: int, name: str, conninfo: str, publications: list[str], options: list[DefElem]
+) -> CreateSubscriptionStmt:
+    return CreateSubscriptionStmt(name, conninfo, tuple(publications), tuple(options))
+
+
+@build
+def alter_subscription_options(location: int, name: str, options: list[DefElem]) -> AlterSubscriptionStmt:
+    return AlterSubscriptionStmt(AlterSubscriptionKind.OPTIONS, name, options=tuple(options))
+
+
+@build
+def alter_subscription_connection(location: int, name: str, conninfo: str) -> AlterSubscriptionStmt:
+    return AlterSubscriptionStmt(AlterSubscriptionKind.CONNECTION, name, conninfo)
+
+
+@build
+def alter_subscription_refresh(location: int, name: str, options: list[DefElem]) -> AlterSubscriptionStmt:
+    return AlterSubscriptionStmt(AlterSubscriptionKind.REFRESH, name, options=tuple(options))
+
+
+def _publications(
+    kind: AlterSubscriptionKind, name: str, publications: list[str], options: list[DefElem]
+) -> AlterSubscriptionStmt:
+    return AlterSubscriptionStmt(kind, name, publications=tuple(publications), options=tuple(options))
+
+
+@build
+def alter_subscription_add(
+    location: int, name: str, publications: list[str], options: list[DefElem]
+) -> AlterSubscriptionStmt:
+    return _publications(AlterSubscriptionKind.ADD_PUBLICATION, name, publications, options)
+
+
+@build
+def alter_subscription_set(
+    location: int, name: str, publications: list[str], options: list[DefElem]
+) -> AlterSubscriptionStmt:
+    return _publications(AlterSubscriptionKind.SET_PUBLICATION, name, publications, options)
+
+
+@build
+def alter_subscription_drop(
+    location: int, name: str, publications: list[str], options: list[DefElem]
+) -> AlterSubscriptionStmt:
+    return _publications(AlterSubscriptionKind.DROP_PUBLICATION, name, publications, options)
+
+
+@build
+def alter_subscription_enable(location: int, name: str) -> AlterSubscriptionStmt:
+    return AlterSubscriptionStmt(AlterSubscriptionKind.ENABLED, name, options=(DefElem("enabled", True, location),))
+
+
+@build
+def alter_subscription_disable(location: int, name: str) -> AlterSubscriptionStmt:
+    return AlterSubscriptionStmt(AlterSubscriptionKind.ENABLED, name, options=(DefElem("enabled", False, location),))
+
+
+@build
+def alter_subscription_skip(location: int, name: str, options: list[DefElem]) -> AlterSubscriptionStmt:
+    return AlterSubscriptionStmt(AlterSubscriptionKind.SKIP, name, options=tuple(options))
+
+
+@build
+def drop_subscription(location: int, name: str, cascade: bool) -> DropSubscriptionStmt:
+    return DropSubscriptionStmt(name, cascade=cascade)
+
+
+@build
+def drop_subscription_if_exists(location: int, name: str, cascade: bool) -> DropSubscriptionStmt:
+    return DropSubscriptionStmt(name, missing_ok=True, cascade=cascade)

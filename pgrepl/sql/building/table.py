@@ -1,0 +1,414 @@
+"""CREATE TABLE and CREATE TABLE AS: names, columns, partitions and the clauses after the columns.
+
+CREATE SEQUENCE, and the options of sequences and identity columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
+from pgrepl.sql.building import build
+from pgrepl.sql.building.constraint import ColumnCollate
+from pgrepl.sql.building.names import Names
+from pgrepl.sql.building.select import warn_of_global
+from pgrepl.sql.nodes import (
+    ColumnDef,
+    Constraint,
+    CreateSeqStmt,
+    CreateStmt,
+    CreateTableAsStmt,
+    DefElem,
+    Expr,
+    FloatText,
+    PartitionBoundSpec,
+    PartitionElem,
+    PartitionSpec,
+    RangeVar,
+    SelectStmt,
+    TableLikeClause,
+    TypeName,
+)
+
+NewRelation = tuple[RangeVar, bool]
+"""The name, and whether IF NOT EXISTS stands before it."""
+
+_LIKE_OPTIONS = frozenset(
+    "comments compression constraints defaults generated identity indexes statistics storage".split()
+)
+
+
+@frozen
+class Tail:
+    access_method: str | None
+    options: tuple[DefElem, ...]
+    on_commit: str | None
+    tablespace: str | None
+
+
+# ------------------------------------------------------------------------------------------------ names
+
+
+@build
+def new_relation(location: int, relation: RangeVar) -> NewRelation:
+    return relation, False
+
+
+@build
+def new_relation_if_not_exists(location: int, relation: RangeVar) -> NewRelation:
+    return relation, True
+
+
+@build
+def permanent(location: int) -> str:
+    return "p"
+
+
+@build
+def temporary(location: int) -> str:
+    return "t"
+
+
+@build
+def global_temporary(location: int) -> str:
+    warn_of_global(location)
+    return "t"
+
+
+@build
+def unlogged(location: int) -> str:
+    return "u"
+
+
+# ------------------------------------------------------------------------------------------------ statements
+
+
+def _create(
+    persistence: str,
+    new: NewRelation,
+    elements: list[Any],
+    partition_by: PartitionSpec | None,
+    tail: Tail,
+    **more: Any,
+) -> CreateStmt:
+    relation, if_not_exists = new
+    return CreateStmt(
+        replace(relation, persistence=persistence),
+        tuple(elements),
+        partition_by=partition_by,
+        options=tail.options,
+        on_commit=tail.on_commit,
+        tablespace=tail.tablespace,
+        access_method=tail.access_method,
+        if_not_exists=if_not_exists,
+        **more,
+    )
+
+
+@build
+def create_table(
+    location: int,
+    persistence: str,
+    new: NewRelation,
+    elements: list[Any],
+    parents: list[RangeVar],
+    partition_by: PartitionSpec | None,
+    tail: Tail,
+) -> CreateStmt:
+    return _create(persistence, new, elements, partition_by, tail, inherits=tuple(parents))
+
+
+@build(at=6)
+def create_table_of_type(
+    location: int,
+    persistence: str,
+    new: NewRelation,
+    names: Names,
+    elements: list[Any],
+    partition_by: PartitionSpec | None,
+    tail: Tail,
+) -> CreateStmt:
+    return _create(persistence, new, elements, partition_by, tail, of_type=TypeName(names, location=location))
+
+
+@build
+def create_table_partition(
+    location: int,
+    persistence: str,
+    new: NewRelation,
+    parent: RangeVar,
+    elements: list[Any],
+    bound: PartitionBoundSpec,
+    partition_by: PartitionSpec | None,
+    tail: Tail,
+) -> CreateStmt:
+    return _create(persistence, new, elements, partition_by, tail, partition_of=parent, bound=bound)
+
+
+@build
+def create_table_as(
+    location: int,
+    persistence: str,
+    target: tuple[NewRelation, list[str] | None, Tail],
+    query: SelectStmt,
+    with_data: bool,
+) -> CreateTableAsStmt:
+    (relation, if_not_exists), columns, tail = target
+    return CreateTableAsStmt(
+        replace(relation, persistence=persistence),
+        tuple(columns or ()),
+        query,
+        with_data,
+        if_not_exists,
+        options=tail.options,
+        on_commit=tail.on_commit,
+        tablespace=tail.tablespace,
+        access_method=tail.access_method,
+    )
+
+
+@build
+def table_tail(
+    location: int, access_method: str | None, options: list[DefElem], on_commit: str | None, tablespace: str | None
+) -> Tail:
+    return Tail(access_method, tuple(options), on_commit, tablespace)
+
+
+@build
+def on_commit_drop(location: int) -> str:
+    return "DROP"
+
+
+@build
+def on_commit_delete_rows(location: int) -> str:
+    return "DELETE ROWS"
+
+
+@build
+def on_commit_preserve_rows(location: int) -> str:
+    return "PRESERVE ROWS"
+
+
+# ------------------------------------------------------------------------------------------------ columns
+
+
+@build
+def column_def(
+    location: int,
+    name: str,
+    type_name: TypeName,
+    storage: str | None,
+    compression: str | None,
+    foreign_options: object,
+    qualifiers: list[Constraint | ColumnCollate],
+) -> ColumnDef:
+    constraints, collation = split(qualifiers)
+    return ColumnDef(
+        name,
+        type_name,
+        collation=collation.names if collation else (),
+        collation_location=collation.location if collation else -1,
+        constraints=constraints,
+        storage=storage,
+        compression=compression,
+        location=location,
+    )
+
+
+@build
+def column_options(location: int, name: str, qualifiers: list[Constraint | ColumnCollate]) -> ColumnDef:
+    constraints, collation = split(qualifiers)
+    return ColumnDef(
+        name,
+        None,
+        collation=collation.names if collation else (),
+        collation_location=collation.location if collation else -1,
+        constraints=constraints,
+        location=location,
+    )
+
+
+def split(qualifiers: list[Constraint | ColumnCollate]) -> tuple[tuple[Constraint, ...], ColumnCollate | None]:
+    """Separate a column's constraints from its COLLATE clause (as SplitColQualList does)."""
+    collations = [item for item in qualifiers if isinstance(item, ColumnCollate)]
+    if len(collations) > 1:
+        raise PgError("42601", "multiple COLLATE clauses not allowed", location=collations[1].location)
+    constraints = tuple(item for item in qualifiers if isinstance(item, Constraint))
+    return constraints, collations[0] if collations else None
+
+
+@build
+def word_default(location: int) -> str:
+    return "default"
+
+
+@build
+def table_like(location: int, relation: RangeVar, options: frozenset[str]) -> TableLikeClause:
+    return TableLikeClause(relation, options)
+
+
+@build
+def like_nothing(location: int) -> frozenset[str]:
+    return frozenset()
+
+
+@build
+def including(location: int, options: frozenset[str], option: str) -> frozenset[str]:
+    return options | (_LIKE_OPTIONS if option == "all" else {option})
+
+
+@build
+def excluding(location: int, options: frozenset[str], option: str) -> frozenset[str]:
+    return options - (_LIKE_OPTIONS if option == "all" else {option})
+
+
+# ------------------------------------------------------------------------------------------------ partitions
+
+
+@build
+def partition_by(location: int, strategy: str, keys: list[PartitionElem]) -> PartitionSpec:
+    if strategy.lower() not in ("list", "range", "hash"):
+        raise PgError("22023", f'unrecognized partitioning strategy "{strategy}"')
+    return PartitionSpec(strategy.lower(), tuple(keys), location)
+
+
+@build
+def partition_column(location: int, name: str, collation: Names | None, opclass: Names | None) -> PartitionElem:
+    return PartitionElem(name, None, collation or (), opclass or (), location)
+
+
+@build
+def partition_expression(location: int, expr: Expr, collation: Names | None, opclass: Names | None) -> PartitionElem:
+    return PartitionElem(None, expr, collation or (), opclass or (), location)
+
+
+@build
+def hash_bound(location: int, name: str, value: int) -> DefElem:
+    return DefElem(name, value, location)
+
+
+@build(at=3)
+def bound_hash(location: int, parts: list[DefElem]) -> PartitionBoundSpec:
+    given: dict[str, int] = {}
+    for part in parts:
+        if part.name not in ("modulus", "remainder"):
+            message = f'unrecognized hash partition bound specification "{part.name}"'
+            raise PgError("42601", message, location=part.location)
+        if part.name in given:
+            message = f"{part.name} for hash partition provided more than once"
+            raise PgError("42710", message, location=part.location)
+        assert isinstance(part.value, int)
+        given[part.name] = part.value
+    for name in ("modulus", "remainder"):
+        if name not in given:
+            raise PgError("42601", f"{name} for hash partition must be specified")
+    return PartitionBoundSpec("h", given["modulus"], given["remainder"], location=location)
+
+
+@build(at=3)
+def bound_list(location: int, values: list[Expr]) -> PartitionBoundSpec:
+    return PartitionBoundSpec("l", list_values=tuple(values), location=location)
+
+
+@build(at=3)
+def bound_range(location: int, lower: list[Expr], upper: list[Expr]) -> PartitionBoundSpec:
+    return PartitionBoundSpec("r", lower=tuple(lower), upper=tuple(upper), location=location)
+
+
+@build
+def bound_default(location: int) -> PartitionBoundSpec:
+    return PartitionBoundSpec("d", location=location)
+
+
+# --- sequence ---------------------------------------------------------------------------------------------------------
+
+
+Number = int | FloatText
+
+
+@build
+def create_sequence(location: int, persistence: str, new: NewRelation, options: list[DefElem]) -> CreateSeqStmt:
+    relation, if_not_exists = new
+    return CreateSeqStmt(replace(relation, persistence=persistence), tuple(options), if_not_exists)
+
+
+@build
+def sequence_as(location: int, type_name: TypeName) -> DefElem:
+    return DefElem("as", type_name, location)
+
+
+@build
+def sequence_cache(location: int, number: Number) -> DefElem:
+    return DefElem("cache", number, location)
+
+
+@build
+def sequence_cycle(location: int) -> DefElem:
+    return DefElem("cycle", True, location)
+
+
+@build
+def sequence_no_cycle(location: int) -> DefElem:
+    return DefElem("cycle", False, location)
+
+
+@build
+def sequence_increment(location: int, _: None, number: Number) -> DefElem:
+    return DefElem("increment", number, location)
+
+
+@build
+def sequence_logged(location: int) -> DefElem:
+    return DefElem("logged", None, location)
+
+
+@build
+def sequence_unlogged(location: int) -> DefElem:
+    return DefElem("unlogged", None, location)
+
+
+@build
+def sequence_maxvalue(location: int, number: Number) -> DefElem:
+    return DefElem("maxvalue", number, location)
+
+
+@build
+def sequence_minvalue(location: int, number: Number) -> DefElem:
+    return DefElem("minvalue", number, location)
+
+
+@build
+def sequence_no_maxvalue(location: int) -> DefElem:
+    return DefElem("maxvalue", None, location)
+
+
+@build
+def sequence_no_minvalue(location: int) -> DefElem:
+    return DefElem("minvalue", None, location)
+
+
+@build
+def sequence_owned_by(location: int, names: Names) -> DefElem:
+    return DefElem("owned_by", names, location)
+
+
+@build
+def sequence_sequence_name(location: int, names: Names) -> DefElem:
+    return DefElem("sequence_name", names, location)
+
+
+@build
+def sequence_start(location: int, _: None, number: Number) -> DefElem:
+    return DefElem("start", number, location)
+
+
+@build
+def sequence_restart(location: int) -> DefElem:
+    return DefElem("restart", None, location)
+
+
+@build
+def sequence_restart_with(location: int, _: None, number: Number) -> DefElem:
+    return DefElem("restart", number, location)

@@ -1,1 +1,0 @@
-"""CREATE, ALTER and DROP OPERATOR (operatorcmds.c, pg_operator.c)."""

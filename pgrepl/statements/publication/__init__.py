@@ -1,1 +1,0 @@
-"""CREATE, ALTER and DROP PUBLICATION (publicationcmds.c)."""

@@ -1,0 +1,263 @@
+"""ALTER SUBSCRIPTION: options, connection, publications, REFRESH, ENABLE, DISABLE, SKIP.
+
+A function for each form gives the columns of pg_subscription to change. Connecting to the publisher comes at the end,
+because changes there are not rolled back when the statement fails here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.facts.roles import is_superuser
+from pgrepl.catalog.session.transaction import require_no_block
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.store import delete, update
+from pgrepl.ground.errors import PgError
+from pgrepl.query.result import Result
+from pgrepl.replication.conninfo import check_conninfo
+from pgrepl.replication.origins import origin_progress
+from pgrepl.replication.publisher.files import memory
+from pgrepl.replication.publisher.protocol import PublisherError
+from pgrepl.replication.subscriber import connection
+from pgrepl.sql.nodes import AlterSubscriptionKind, AlterSubscriptionStmt
+from pgrepl.statements.replication.create_subscription import check_duplicates
+from pgrepl.statements.replication.subscription_parts import (
+    PUBLICATION,
+    REFRESH,
+    SET,
+    SKIP,
+    SubscriptionOptions,
+    check_files_options,
+    check_may_read_files,
+    check_password_exemption,
+    check_subscription_owner,
+    connected,
+    note_columns,
+    parse_subscription_options,
+    refresh,
+)
+from pgrepl.types.plain import lsn_text
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session.session import Session
+
+Changes = dict[str, Any]
+
+_COLUMNS = {
+    "slot_name": "subslotname",
+    "synchronous_commit": "subsynccommit",
+    "binary": "subbinary",
+    "streaming": "substream",
+    "disable_on_error": "subdisableonerr",
+    "password_required": "subpasswordrequired",
+    "run_as_owner": "subrunasowner",
+    "failover": "subfailover",
+    "origin": "suborigin",
+    "schema_changes": "subschemachanges",
+    "conflict_log": "subconflictlog",
+}
+
+
+def alter_subscription(stmt: AlterSubscriptionStmt, session: Session) -> Result:
+    """As AlterSubscription."""
+    subscription = catalog.subscription_by_name(session, stmt.name)
+    check_subscription_owner(session, subscription)
+    check_password_exemption(session, subscription.subpasswordrequired)
+    changes = _FORMS[stmt.kind](session, stmt, subscription)
+    if changes:
+        update(session, tables.pg_subscription, {"oid": subscription.oid}, **changes)
+    if "subfailover" in changes:
+        _alter_slot(session, subscription, changes["subfailover"])
+    if changes.get("subschemachanges", catalog.NO_SCHEMA) != catalog.NO_SCHEMA:
+        _note_columns(session, catalog.subscription_by_name(session, stmt.name))
+    return Result("ALTER SUBSCRIPTION")
+
+
+def _set_options(session: Session, stmt: AlterSubscriptionStmt, subscription: tables.pg_subscription) -> Changes:
+    options = parse_subscription_options(session, stmt.options, SET)
+    if "slot_name" in options.given and options.slot_name is None and subscription.subenabled:
+        raise PgError("55000", "cannot set slot_name = NONE for enabled subscription")
+    if "password_required" in options.given:
+        check_password_exemption(session, options.password_required)
+    if "failover" in options.given:
+        _check_failover(session, subscription)
+    if "slot_name" in options.given:
+        connection.forget(session, subscription.oid)
+        memory.accept(session, subscription.oid)
+    if options.schema_changes == catalog.TABLES and subscription.subtwophasestate != catalog.TWO_PHASE_DISABLED:
+        raise PgError("55000", "cannot set schema_changes = tables for a subscription with two_phase enabled")
+    if options.schema_changes == catalog.NO_SCHEMA and "schema_changes" in options.given:
+        delete(session, tables.pgrepl_subscription_schema, srsubid=subscription.oid)
+    return {_COLUMNS[name]: getattr(options, name) for name in options.given}
+
+
+def _check_failover(session: Session, subscription: tables.pg_subscription) -> None:
+    if subscription.subslotname is None:
+        raise PgError("55000", 'cannot set option "failover" for a subscription that does not have a slot name')
+    if subscription.subenabled:
+        raise PgError("55000", "cannot set failover for enabled subscription")
+    require_no_block(session, "ALTER SUBSCRIPTION ... SET (failover)")
+
+
+def _alter_slot(session: Session, subscription: tables.pg_subscription, failover: bool) -> None:
+    with connected(session, subscription) as publisher:
+        name = catalog.slot_of(subscription)
+        try:
+            if publisher.slots is not None:
+                publisher.slots.alter(name, failover=failover)
+            elif failover:
+                raise PublisherError("0A000", "ERROR:  failover is not supported for files of changes")
+        except PublisherError as error:
+            raise PgError("08P01", f'could not alter replication slot "{name}": {error}') from None
+
+
+def _note_columns(session: Session, subscription: tables.pg_subscription) -> None:
+    """Note the publisher's present columns, from which changes are told. Without tables there is nothing to ask."""
+    if subscription.subslotname is not None and catalog.subscription_relations(session, subscription.oid):
+        with connected(session, subscription) as publisher:
+            note_columns(session, publisher.catalog, subscription)
+
+
+def _enable_or_disable(session: Session, stmt: AlterSubscriptionStmt, subscription: tables.pg_subscription) -> Changes:
+    options = parse_subscription_options(session, stmt.options, {"enabled"})
+    if options.enabled and subscription.subslotname is None:
+        raise PgError("55000", "cannot enable subscription that does not have a slot name")
+    return {"subenabled": options.enabled}
+
+
+def _set_connection(session: Session, stmt: AlterSubscriptionStmt, subscription: tables.pg_subscription) -> Changes:
+    assert stmt.conninfo is not None
+    required = subscription.subpasswordrequired and not is_superuser(session, subscription.subowner)
+    check_conninfo(stmt.conninfo, required)
+    check_may_read_files(session, stmt.conninfo, subscription.subowner)
+    two_phase = subscription.subtwophasestate != catalog.TWO_PHASE_DISABLED
+    check_files_options(session, stmt.conninfo, two_phase=two_phase, failover=subscription.subfailover)
+    # another publisher may have other tables under the same OIDs
+    delete(session, tables.pgrepl_subscription_schema, srsubid=subscription.oid)
+    return {"subconninfo": stmt.conninfo}
+
+
+def _set_publications(session: Session, stmt: AlterSubscriptionStmt, subscription: tables.pg_subscription) -> Changes:
+    options = parse_subscription_options(session, stmt.options, PUBLICATION)
+    check_duplicates(stmt.publications)
+    if options.refresh:
+        _check_refresh(
+            subscription,
+            options,
+            disabled_hint="Use ALTER SUBSCRIPTION ... SET PUBLICATION ... WITH (refresh = false).",
+            two_phase_hint="Use ALTER SUBSCRIPTION ... SET PUBLICATION with refresh = false, "
+            "or with copy_data = false, or use DROP/CREATE SUBSCRIPTION.",
+        )
+    return _publications(session, subscription, options, stmt.publications, validate=stmt.publications)
+
+
+def _add_or_drop_publications(
+    session: Session, stmt: AlterSubscriptionStmt, subscription: tables.pg_subscription
+) -> Changes:
+    options = parse_subscription_options(session, stmt.options, PUBLICATION)
+    is_add = stmt.kind is AlterSubscriptionKind.ADD_PUBLICATION
+    merged = merge_publications(subscription, stmt.publications, is_add)
+    command = f"ALTER SUBSCRIPTION ... {'ADD' if is_add else 'DROP'} PUBLICATION"
+    if options.refresh:
+        _check_refresh(
+            subscription,
+            options,
+            disabled_hint=f"Use {command} ... WITH (refresh = false) instead.",
+            two_phase_hint=f"Use {command} with refresh = false, or with copy_data = false, "
+            "or use DROP/CREATE SUBSCRIPTION.",
+        )
+    return _publications(session, subscription, options, merged, validate=stmt.publications if is_add else None)
+
+
+def _check_refresh(
+    subscription: tables.pg_subscription, options: SubscriptionOptions, *, disabled_hint: str, two_phase_hint: str
+) -> None:
+    if not subscription.subenabled:
+        raise PgError(
+            "55000",
+            "ALTER SUBSCRIPTION with refresh is not allowed for disabled subscriptions",
+            hint=disabled_hint,
+        )
+    if subscription.subtwophasestate == catalog.TWO_PHASE_ENABLED and options.copy_data:
+        raise PgError(
+            "55000",
+            "ALTER SUBSCRIPTION with refresh and copy_data is not allowed when two_phase is enabled",
+            hint=two_phase_hint,
+        )
+
+
+def _publications(
+    session: Session,
+    subscription: tables.pg_subscription,
+    options: SubscriptionOptions,
+    publications: Sequence[str],
+    *,
+    validate: Sequence[str] | None,
+) -> Changes:
+    changes = {"subpublications": list(publications)}
+    if options.refresh:
+        require_no_block(session, "ALTER SUBSCRIPTION with refresh")
+        changed = subscription._replace(**changes)
+        refresh(session, changed, copy_data=options.copy_data, validate=validate)
+    return changes
+
+
+def merge_publications(subscription: tables.pg_subscription, named: Sequence[str], is_add: bool) -> list[str]:
+    check_duplicates(named)
+    merged = list(subscription.subpublications)
+    for name in named:
+        if is_add and name in merged:
+            raise PgError("42710", f'publication "{name}" is already in subscription "{subscription.subname}"')
+        if is_add:
+            merged.append(name)
+        elif name in merged:
+            merged.remove(name)
+        else:
+            raise PgError("42P17", f'publication "{name}" is not in subscription "{subscription.subname}"')
+    if not merged:
+        raise PgError("42P17", "cannot drop all the publications from a subscription")
+    return merged
+
+
+def _refresh_publications(
+    session: Session, stmt: AlterSubscriptionStmt, subscription: tables.pg_subscription
+) -> Changes:
+    if not subscription.subenabled:
+        raise PgError("55000", "ALTER SUBSCRIPTION ... REFRESH is not allowed for disabled subscriptions")
+    options = parse_subscription_options(session, stmt.options, REFRESH)
+    if subscription.subtwophasestate == catalog.TWO_PHASE_ENABLED and options.copy_data:
+        raise PgError(
+            "42601",
+            "ALTER SUBSCRIPTION ... REFRESH with copy_data is not allowed when two_phase is enabled",
+            hint="Use ALTER SUBSCRIPTION ... REFRESH with copy_data = false, or use DROP/CREATE SUBSCRIPTION.",
+        )
+    require_no_block(session, "ALTER SUBSCRIPTION ... REFRESH")
+    refresh(session, subscription, copy_data=options.copy_data)
+    return {}
+
+
+def _skip(session: Session, stmt: AlterSubscriptionStmt, subscription: tables.pg_subscription) -> Changes:
+    """SKIP (lsn = …); NONE, which is 0, cancels it."""
+    lsn = parse_subscription_options(session, stmt.options, SKIP).lsn
+    if lsn:
+        origin = origin_progress(session, catalog.origin_name(subscription.oid))
+        if origin and lsn < origin:
+            raise PgError(
+                "22023",
+                f"skip WAL location (LSN {lsn_text(lsn)}) must be greater than origin LSN {lsn_text(origin)}",
+            )
+    return {"subskiplsn": lsn}
+
+
+_FORMS: dict[AlterSubscriptionKind, Callable[[Session, AlterSubscriptionStmt, tables.pg_subscription], Changes]] = {
+    AlterSubscriptionKind.OPTIONS: _set_options,
+    AlterSubscriptionKind.ENABLED: _enable_or_disable,
+    AlterSubscriptionKind.CONNECTION: _set_connection,
+    AlterSubscriptionKind.SET_PUBLICATION: _set_publications,
+    AlterSubscriptionKind.ADD_PUBLICATION: _add_or_drop_publications,
+    AlterSubscriptionKind.DROP_PUBLICATION: _add_or_drop_publications,
+    AlterSubscriptionKind.REFRESH: _refresh_publications,
+    AlterSubscriptionKind.SKIP: _skip,
+}

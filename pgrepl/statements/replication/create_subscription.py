@@ -1,0 +1,287 @@
+"""CREATE SUBSCRIPTION.
+
+DROP SUBSCRIPTION.
+
+ALTER SUBSCRIPTION … RENAME TO and OWNER TO.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.facts.access import check_may_create
+from pgrepl.catalog.facts.roles import check_can_set_role, is_superuser, resolve_role
+from pgrepl.catalog.session.transaction import require_no_block
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.store import delete, insert, new_oid, one, update
+from pgrepl.catalog.store.system import PG_SUBSCRIPTION
+from pgrepl.ground.errors import PgError
+from pgrepl.query.result import Result
+from pgrepl.replication.conninfo import check_conninfo, names_files
+from pgrepl.replication.endpoints import ConnectionFailure
+from pgrepl.replication.origins import check_room_for_another, create_origin, drop_origin
+from pgrepl.replication.publisher.files import memory
+from pgrepl.replication.publisher.protocol import ChangeFiles, Publisher, PublisherError, Slots
+from pgrepl.replication.subscriber import connection, lease
+from pgrepl.replication.subscriber.connection import connect
+from pgrepl.sql.nodes import AlterOwnerStmt, CreateSubscriptionStmt, DropSubscriptionStmt, RenameStmt
+from pgrepl.statements.replication.subscription_parts import (
+    CREATE,
+    SubscriptionOptions,
+    add_tables,
+    check_files_options,
+    check_may_read_files,
+    check_may_subscribe,
+    check_password_exemption,
+    check_publications,
+    check_publications_origin,
+    check_subscription_owner,
+    connected,
+    drop_slot,
+    leave,
+    must_use_password,
+    parse_subscription_options,
+)
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session.session import Session
+
+
+def create_subscription(stmt: CreateSubscriptionStmt, session: Session) -> Result:
+    """As CreateSubscription."""
+    options = parse_subscription_options(session, stmt.options, CREATE)
+    if options.create_slot:
+        require_no_block(session, "CREATE SUBSCRIPTION ... WITH (create_slot = true)")
+    check_may_subscribe(session)
+    check_password_exemption(session, options.password_required)
+    if catalog.subscription_or_none(session, stmt.name) is not None:
+        raise PgError("42710", f'subscription "{stmt.name}" already exists')
+    check_conninfo(stmt.conninfo, options.password_required and not is_superuser(session))
+    check_may_read_files(session, stmt.conninfo, session.role)
+    check_files_options(session, stmt.conninfo, two_phase=options.two_phase, failover=options.failover)
+    check_duplicates(stmt.publications)
+    if options.enabled:
+        check_room_for_another(session)
+    subscription = _insert(session, stmt, options)
+    if options.connect:
+        with connected(session, subscription) as publisher:
+            _fetch(session, publisher, subscription, options)
+    else:
+        session.notice(
+            "WARNING",
+            "subscription was created, but is not connected",
+            hint="To initiate replication, you must manually create the replication slot, enable the subscription, "
+            "and refresh the subscription.",
+        )
+    return Result("CREATE SUBSCRIPTION")
+
+
+def check_duplicates(publications: Sequence[str]) -> None:
+    for position, name in enumerate(publications):
+        if name in publications[:position]:
+            raise PgError("42710", f'publication name "{name}" used more than once')
+
+
+def _insert(session: Session, stmt: CreateSubscriptionStmt, options: SubscriptionOptions) -> tables.pg_subscription:
+    oid = new_oid(session)
+    slot_name = options.slot_name if "slot_name" in options.given else stmt.name
+    insert(
+        session,
+        tables.pg_subscription,
+        oid=oid,
+        subdbid=session.database_oid,
+        subskiplsn=0,
+        subname=stmt.name,
+        subowner=session.role,
+        subenabled=options.enabled,
+        subbinary=options.binary,
+        substream=options.streaming,
+        subtwophasestate=catalog.TWO_PHASE_PENDING if options.two_phase else catalog.TWO_PHASE_DISABLED,
+        subdisableonerr=options.disable_on_error,
+        subpasswordrequired=options.password_required,
+        subrunasowner=options.run_as_owner,
+        subfailover=options.failover,
+        subconninfo=stmt.conninfo,
+        subslotname=slot_name,
+        subsynccommit=options.synchronous_commit or "off",
+        subpublications=list(stmt.publications),
+        suborigin=options.origin,
+        subschemachanges=options.schema_changes,
+        subconflictlog=options.conflict_log,
+    )
+    create_origin(session, catalog.origin_name(oid))
+    insert(
+        session,
+        tables.pg_stat_subscription_stats,
+        subid=oid,
+        apply_error_count=0,
+        sync_error_count=0,
+        stats_reset=None,
+    )
+    return catalog.subscription_by_name(session, stmt.name)
+
+
+def _fetch(
+    session: Session, publisher: Publisher, subscription: tables.pg_subscription, options: SubscriptionOptions
+) -> None:
+    check_publications(session, publisher.catalog, subscription.subpublications)
+    check_publications_origin(session, publisher.catalog, subscription, copy_data=options.copy_data)
+    count = add_tables(session, publisher, subscription, copy_data=options.copy_data)
+    if publisher.stream.files is not None:
+        _check_files(publisher.stream.files)
+    elif publisher.slots is not None and options.create_slot:
+        # without tables to copy two_phase can be enabled at once; without any tables it waits for a refresh
+        two_phase = options.two_phase and not options.copy_data and count > 0
+        _create_slot(session, publisher.slots, subscription, two_phase=two_phase, failover=options.failover)
+    else:
+        return
+    connection.remember(session, subscription.oid, publisher)
+
+
+def _check_files(files: ChangeFiles) -> None:
+    """Look for the files of changes, before a worker does."""
+    try:
+        files.check()
+    except PublisherError as error:
+        raise PgError(error.sqlstate, f"could not read the files of changes: {error}") from None
+
+
+def _create_slot(
+    session: Session, slots: Slots, subscription: tables.pg_subscription, *, two_phase: bool, failover: bool
+) -> None:
+    """The slot comes last: a statement that fails leaves none."""
+    name = catalog.slot_of(subscription)
+    try:
+        slots.create(name, two_phase=two_phase, failover=failover)
+    except PublisherError as error:
+        raise PgError("08P01", f'could not create replication slot "{name}": {error}') from None
+    if two_phase:
+        state = catalog.TWO_PHASE_ENABLED
+        update(session, tables.pg_subscription, {"oid": subscription.oid}, subtwophasestate=state)
+    session.notice("NOTICE", f'created replication slot "{name}" on publisher')
+
+
+# --- drop -------------------------------------------------------------------------------------------------------------
+
+
+def drop_subscription(stmt: DropSubscriptionStmt, session: Session) -> Result:
+    """As DropSubscription."""
+    subscription = catalog.subscription_or_none(session, stmt.name)
+    if subscription is None:
+        if not stmt.missing_ok:
+            raise PgError("42704", f'subscription "{stmt.name}" does not exist')
+        session.notice("NOTICE", f'subscription "{stmt.name}" does not exist, skipping')
+        return Result("DROP SUBSCRIPTION")
+    check_subscription_owner(session, subscription)
+    if subscription.subslotname is not None and not names_files(subscription.subconninfo):
+        require_no_block(session, "DROP SUBSCRIPTION")
+    unfinished = [
+        row for row in catalog.subscription_relations(session, subscription.oid) if row.srsubstate != catalog.READY
+    ]
+    worker = lease.holder(session, subscription.oid)
+    _forget(session, subscription, unfinished)
+    if (subscription.subslotname is not None or unfinished) and not names_files(subscription.subconninfo):
+        _drop_slots(session, subscription, unfinished, worker)
+    return Result("DROP SUBSCRIPTION")
+
+
+def _forget(
+    session: Session, subscription: tables.pg_subscription, unfinished: Sequence[tables.pg_subscription_rel]
+) -> None:
+    """Delete the subscription's rows and origins."""
+    delete(session, tables.pg_subscription, oid=subscription.oid)
+    for row in unfinished:
+        drop_origin(session, catalog.origin_name(subscription.oid, row.srrelid), missing_ok=True)
+    delete(session, tables.pg_subscription_rel, srsubid=subscription.oid)
+    delete(session, tables.pgrepl_subscription_schema, srsubid=subscription.oid)
+    delete(session, tables.pgrepl_copy_range, subid=subscription.oid)
+    drop_origin(session, catalog.origin_name(subscription.oid), missing_ok=True)
+    delete(session, tables.pg_stat_subscription_stats, subid=subscription.oid)
+    delete(session, tables.pgrepl_subscription_error, subid=subscription.oid)
+    delete(session, tables.pgrepl_conflict, subid=subscription.oid)
+    delete(session, tables.pgrepl_worker, subid=subscription.oid)
+    connection.forget(session, subscription.oid)
+    memory.forget(session, subscription.oid)
+    delete(session, tables.pg_description, objoid=subscription.oid, classoid=PG_SUBSCRIPTION)
+
+
+def _drop_slots(
+    session: Session,
+    subscription: tables.pg_subscription,
+    unfinished: Sequence[tables.pg_subscription_rel],
+    worker: tables.pgrepl_worker | None,
+) -> None:
+    """Drop the subscription's slots at the publisher. If the subscription has no slot of its own, the publisher need
+    not answer. A worker that is busy with it has lost its lease: the slot is not kept for that worker."""
+    copying = [catalog.sync_slot_name(session, subscription.oid, row.srrelid) for row in unfinished]
+    required = must_use_password(session, subscription)
+    try:
+        publisher = connect(session, subscription.subconninfo, must_use_password=required)
+    except ConnectionFailure as failure:
+        if subscription.subslotname is None:
+            return
+        for name in copying:
+            session.notice("WARNING", f'could not drop tablesync replication slot "{name}"')
+        raise _unreachable(subscription.subslotname, failure) from None
+    with closing(publisher):
+        slots = publisher.slots
+        assert slots is not None, "files of changes are known by their connection string"
+        for name in copying:
+            leave(slots, name, worker)
+            drop_slot(session, slots, name, missing_ok=True)
+        if subscription.subslotname is not None:
+            leave(slots, subscription.subslotname, worker)
+            drop_slot(session, slots, subscription.subslotname)
+
+
+def _unreachable(slot: str, failure: ConnectionFailure) -> PgError:
+    return PgError(
+        "08006",
+        f'could not connect to publisher when attempting to drop replication slot "{slot}": {failure}',
+        hint="Use ALTER SUBSCRIPTION ... DISABLE to disable the subscription, and then use "
+        "ALTER SUBSCRIPTION ... SET (slot_name = NONE) to disassociate it from the slot.",
+    )
+
+
+# --- owner ------------------------------------------------------------------------------------------------------------
+
+
+def rename_subscription(stmt: RenameStmt, session: Session) -> Result:
+    """The slot keeps its name (AlterObjectRename_internal)."""
+    assert stmt.name is not None
+    subscription = catalog.subscription_by_name(session, stmt.name)
+    check_subscription_owner(session, subscription)
+    check_may_create(session)
+    check_password_exemption(session, subscription.subpasswordrequired)
+    if catalog.subscription_or_none(session, stmt.new_name) is not None:
+        raise PgError("42710", f'subscription "{stmt.new_name}" already exists')
+    update(session, tables.pg_subscription, {"oid": subscription.oid}, subname=stmt.new_name)
+    return Result("ALTER SUBSCRIPTION")
+
+
+def give_subscription(stmt: AlterOwnerStmt, session: Session) -> Result:
+    """As AlterSubscriptionOwner: the current user needs CREATE on the database, the new owner nothing."""
+    owner = resolve_role(session, stmt.new_owner)
+    (name,) = stmt.name
+    _change_owner(session, catalog.subscription_by_name(session, name), owner)
+    return Result("ALTER SUBSCRIPTION")
+
+
+def reassign_subscription(session: Session, oid: int, new_owner: int) -> None:
+    row = one(session, tables.pg_subscription, oid=oid)
+    assert row is not None
+    _change_owner(session, row, new_owner)
+
+
+def _change_owner(session: Session, subscription: tables.pg_subscription, owner: int) -> None:
+    """As AlterSubscriptionOwner_internal."""
+    if subscription.subowner != owner:
+        check_subscription_owner(session, subscription)
+        check_password_exemption(session, subscription.subpasswordrequired)
+        check_can_set_role(session, session.role, owner)
+        check_may_create(session)
+        check_may_read_files(session, subscription.subconninfo, owner)
+        update(session, tables.pg_subscription, {"oid": subscription.oid}, subowner=owner)

@@ -1,0 +1,315 @@
+"""CREATE PUBLICATION.
+
+ALTER PUBLICATION: SET of options, and ADD, SET, DROP of tables and schemas.
+
+DROP PUBLICATION, and ALTER PUBLICATION … RENAME TO and OWNER TO.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.facts.access import check_may_create
+from pgrepl.catalog.facts.acl import check_owner
+from pgrepl.catalog.facts.publication import (
+    PublicationPart,
+    is_schema_publication,
+    member_table,
+    publication_by_name,
+    publication_or_none,
+    publication_relations,
+    publication_schemas,
+)
+from pgrepl.catalog.facts.relation import relation
+from pgrepl.catalog.facts.roles import check_can_set_role, is_superuser, resolve_role
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.store import insert, new_oid, one, update
+from pgrepl.catalog.store.system import PG_PUBLICATION, ObjectAddress
+from pgrepl.ground.errors import PgError
+from pgrepl.query.result import Result
+from pgrepl.sql.nodes import (
+    AlterOwnerStmt,
+    AlterPublicationAction,
+    AlterPublicationStmt,
+    CreatePublicationStmt,
+    DropStmt,
+    PublicationTable,
+    RenameStmt,
+)
+from pgrepl.statements.deletion import drop_objects
+from pgrepl.statements.replication.publication_members import (
+    SYSTEM_COLUMNS,
+    PublicationRelation,
+    add_schemas,
+    add_tables,
+    analyse_filters,
+    check_column_lists,
+    drop_schemas,
+    drop_tables,
+    open_tables,
+    parse_publication_options,
+    tables_and_schemas,
+)
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session.session import Session
+
+
+def create_publication(stmt: CreatePublicationStmt, session: Session) -> Result:
+    """As CreatePublication."""
+    check_may_create(session)
+    if stmt.for_all_tables and not is_superuser(session):
+        raise PgError("42501", "must be superuser to create FOR ALL TABLES publication")
+    if publication_or_none(session, stmt.name) is not None:
+        raise PgError("42710", f'publication "{stmt.name}" already exists')
+    options = parse_publication_options(stmt.options)
+    insert(
+        session,
+        tables.pg_publication,
+        datid=session.database_oid,
+        oid=new_oid(session),
+        pubname=stmt.name,
+        pubowner=session.role,
+        puballtables=stmt.for_all_tables,
+        pubviaroot=bool(options.via_root),
+        **options.operation_columns(),
+    )
+    _add_objects(session, stmt, via_root=bool(options.via_root))
+    if session.settings.get("wal_level") != "logical":
+        session.notice(
+            "WARNING",
+            '"wal_level" is insufficient to publish logical changes',
+            sqlstate="55000",
+            hint='Set "wal_level" to "logical" before creating subscriptions.',
+        )
+    return Result("CREATE PUBLICATION")
+
+
+def _add_objects(session: Session, stmt: CreatePublicationStmt, via_root: bool) -> None:
+    publication = publication_by_name(session, stmt.name)
+    named, schemas = tables_and_schemas(session, stmt.objects)
+    if schemas and not is_superuser(session):
+        raise PgError("42501", "must be superuser to create FOR TABLES IN SCHEMA publication")
+    members = analyse_filters(session, open_tables(session, named), via_root)
+    check_column_lists(members, stmt.name, bool(schemas), via_root)
+    add_tables(session, publication, members, skip_members=True)
+    add_schemas(session, publication, schemas, skip_members=True)
+
+
+# --- alter ------------------------------------------------------------------------------------------------------------
+
+
+def alter_publication(stmt: AlterPublicationStmt, session: Session) -> Result:
+    """As AlterPublication."""
+    publication = publication_by_name(session, stmt.name)
+    check_owner(session, "publication", stmt.name, publication.pubowner)
+    if stmt.action is None:
+        _set_options(session, stmt, publication)
+    else:
+        named, schemas = tables_and_schemas(session, stmt.objects)
+        _check_alter(session, stmt, publication, named, schemas)
+        _alter_tables(session, stmt, publication, named, bool(schemas))
+        _alter_schemas(session, stmt, publication, schemas)
+    return Result("ALTER PUBLICATION")
+
+
+def _set_options(session: Session, stmt: AlterPublicationStmt, publication: tables.pg_publication) -> None:
+    """As AlterPublicationOptions."""
+    options = parse_publication_options(stmt.options)
+    if options.via_root is False and not publication.puballtables:
+        _refuse_partitioned_clauses(session, publication)
+    changes: dict[str, Any] = {}
+    if options.operations is not None:
+        changes.update(options.operation_columns())
+    if options.via_root is not None:
+        changes["pubviaroot"] = options.via_root
+    update(session, tables.pg_publication, {"oid": publication.oid}, **changes)
+
+
+def _refuse_partitioned_clauses(session: Session, publication: tables.pg_publication) -> None:
+    """Without publish_via_partition_root no partitioned table can have a filter or a column list."""
+    for relid in publication_relations(session, publication.oid, PublicationPart.ROOT):
+        member = member_table(session, publication.oid, relid)
+        if member is None or (member.prqual is None and member.prattrs is None):
+            continue
+        found = relation(session, relid)
+        if found.kind != "p":
+            continue
+        clause = "WHERE clause" if member.prqual is not None else "column list"
+        raise PgError(
+            "22023",
+            f'cannot set parameter "publish_via_partition_root" to false for publication "{publication.pubname}"',
+            detail=f'The publication contains a {clause} for partitioned table "{found.name}", '
+            'which is not allowed when "publish_via_partition_root" is false.',
+        )
+
+
+def _check_alter(
+    session: Session,
+    stmt: AlterPublicationStmt,
+    publication: tables.pg_publication,
+    named: Sequence[PublicationTable],
+    schemas: Sequence[int],
+) -> None:
+    """As CheckAlterPublication."""
+    if schemas and stmt.action is not AlterPublicationAction.DROP and not is_superuser(session):
+        raise PgError("42501", "must be superuser to add or set schemas")
+    if not publication.puballtables:
+        return
+    what = "Schemas" if schemas else "Tables" if named else None
+    if what is not None:
+        raise PgError(
+            "55000",
+            f'publication "{publication.pubname}" is defined as FOR ALL TABLES',
+            detail=f"{what} cannot be added to or dropped from FOR ALL TABLES publications.",
+        )
+
+
+def _alter_tables(
+    session: Session,
+    stmt: AlterPublicationStmt,
+    publication: tables.pg_publication,
+    named: Sequence[PublicationTable],
+    with_schemas: bool,
+) -> None:
+    """As AlterPublicationTables. SET without a table removes them all."""
+    if not named and stmt.action is not AlterPublicationAction.SET:
+        return
+    members = open_tables(session, named)
+    if stmt.action is AlterPublicationAction.DROP:
+        drop_tables(session, publication, members)
+        return
+    members = analyse_filters(session, members, publication.pubviaroot)
+    if stmt.action is AlterPublicationAction.ADD:
+        with_schemas = with_schemas or is_schema_publication(session, publication.oid)
+    check_column_lists(members, publication.pubname, with_schemas, publication.pubviaroot)
+    if stmt.action is AlterPublicationAction.ADD:
+        add_tables(session, publication, members, skip_members=False)
+        return
+    drop_tables(session, publication, _not_kept(session, publication, members), missing_ok=True)
+    add_tables(session, publication, members, skip_members=True)
+
+
+def _not_kept(
+    session: Session, publication: tables.pg_publication, members: Sequence[PublicationRelation]
+) -> list[PublicationRelation]:
+    """The publication's tables that are not in the new list with the same filter and columns."""
+    wanted = {member.relation.oid: member for member in members}
+    dropped = []
+    present = publication_relations(session, publication.oid, PublicationPart.ROOT)
+    if present:
+        _refuse_system_columns(members)
+    for relid in present:
+        old, new = member_table(session, publication.oid, relid), wanted.get(relid)
+        assert old is not None
+        if new is None or old.prqual != new.stored_filter or _columns(old.prattrs) != _wanted_columns(new):
+            dropped.append(PublicationRelation(relation(session, relid)))
+    return dropped
+
+
+def _columns(attrs: Sequence[int] | None) -> frozenset[int]:
+    return frozenset(attrs or ())
+
+
+def _wanted_columns(member: PublicationRelation) -> frozenset[int]:
+    """The attnums of the new column list; names that are no columns are refused later, when the table is added."""
+    found = [member.relation.attribute(name) for name in member.columns or ()]
+    return frozenset(attribute.num if attribute is not None else 0 for attribute in found)
+
+
+def _refuse_system_columns(members: Sequence[PublicationRelation]) -> None:
+    """Raise PostgreSQL's error for system columns: bms_add_member fails before the check with the better message."""
+    for member in members:
+        if any(name in SYSTEM_COLUMNS and member.relation.attribute(name) is None for name in member.columns or ()):
+            raise PgError("XX000", "negative bitmapset member not allowed")
+
+
+def _alter_schemas(
+    session: Session, stmt: AlterPublicationStmt, publication: tables.pg_publication, schemas: Sequence[int]
+) -> None:
+    """As AlterPublicationSchemas. SET without a schema removes them all."""
+    if stmt.action is AlterPublicationAction.ADD and schemas:
+        _refuse_column_lists(session, publication)
+        add_schemas(session, publication, schemas, skip_members=False)
+    elif stmt.action is AlterPublicationAction.DROP:
+        drop_schemas(session, publication, schemas)
+    elif stmt.action is AlterPublicationAction.SET:
+        present = publication_schemas(session, publication.oid)
+        drop_schemas(session, publication, [s for s in present if s not in schemas], missing_ok=True)
+        add_schemas(session, publication, schemas, skip_members=True)
+
+
+def _refuse_column_lists(session: Session, publication: tables.pg_publication) -> None:
+    for relid in publication_relations(session, publication.oid, PublicationPart.ROOT):
+        member = member_table(session, publication.oid, relid)
+        if member is not None and member.prattrs is not None:
+            raise PgError(
+                "22023",
+                f'cannot add schema to publication "{publication.pubname}"',
+                detail="Schemas cannot be added if any tables that specify a column list "
+                "are already part of the publication.",
+            )
+
+
+# --- drop -------------------------------------------------------------------------------------------------------------
+
+
+def drop_publications(stmt: DropStmt, session: Session) -> Result:
+    addresses = []
+    for (name,) in stmt.names:
+        row = publication_or_none(session, name) if stmt.missing_ok else publication_by_name(session, name)
+        if row is None:
+            session.notice("NOTICE", f'publication "{name}" does not exist, skipping')
+            continue
+        check_owner(session, "publication", name, row.pubowner)
+        addresses.append(ObjectAddress(PG_PUBLICATION, row.oid))
+    drop_objects(session, addresses, cascade=stmt.cascade)
+    return Result("DROP PUBLICATION")
+
+
+def rename_publication(stmt: RenameStmt, session: Session) -> Result:
+    assert stmt.name is not None
+    row = publication_by_name(session, stmt.name)
+    check_owner(session, "publication", stmt.name, row.pubowner)
+    if publication_or_none(session, stmt.new_name) is not None:
+        raise PgError("42710", f'publication "{stmt.new_name}" already exists')
+    update(session, tables.pg_publication, {"oid": row.oid}, pubname=stmt.new_name)
+    return Result("ALTER PUBLICATION")
+
+
+def give_publication(stmt: AlterOwnerStmt, session: Session) -> Result:
+    """As AlterPublicationOwner."""
+    owner = resolve_role(session, stmt.new_owner)
+    (name,) = stmt.name
+    _change_owner(session, publication_by_name(session, name), owner)
+    return Result("ALTER PUBLICATION")
+
+
+def reassign_publication(session: Session, oid: int, new_owner: int) -> None:
+    row = one(session, tables.pg_publication, oid=oid)
+    assert row is not None
+    _change_owner(session, row, new_owner)
+
+
+def _change_owner(session: Session, row: tables.pg_publication, owner: int) -> None:
+    """As AlterPublicationOwner_internal."""
+    if row.pubowner != owner:
+        if not is_superuser(session):
+            check_owner(session, "publication", row.pubname, row.pubowner)
+            _check_new_owner(session, row.pubname, row.oid, row.puballtables, owner)
+        update(session, tables.pg_publication, {"oid": row.oid}, pubowner=owner)
+
+
+def _check_new_owner(session: Session, name: str, pubid: int, all_tables: bool, owner: int) -> None:
+    check_can_set_role(session, session.role, owner)
+    check_may_create(session, owner)
+    if is_superuser(session, owner):
+        return
+    scope = "ALL TABLES" if all_tables else "TABLES IN SCHEMA" if is_schema_publication(session, pubid) else None
+    if scope is not None:
+        raise PgError(
+            "42501",
+            f'permission denied to change owner of publication "{name}"',
+            hint=f"The owner of a FOR {scope} publication must be a superuser.",
+        )

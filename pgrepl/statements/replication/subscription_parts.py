@@ -1,0 +1,433 @@
+"""The privileges that statements on subscriptions need.
+
+Definitions of subscriptions to files of changes are checked when they are given: a worker would tell it late.
+
+The WITH and SET options of CREATE and ALTER SUBSCRIPTION: their values, defaults and mutual exclusions.
+
+One pass reads and checks the options in the order they were written; then their combinations are checked
+(parse_subscription_options). The caller gives the options that its statement knows: others are "unrecognized".
+
+The tables of a subscription: listed by the publisher, matched by name with local ones.
+
+A table that the publisher lists gets a row in pg_subscription_rel, in state i (to be copied) or r (ready); one that it
+no longer lists loses the row, and the slot and origin of an unfinished copy (AlterSubscription_refresh).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.facts.access import check_may_create
+from pgrepl.catalog.facts.acl import check_owner
+from pgrepl.catalog.facts.relation import Relation, find_relation, relation_or_none
+from pgrepl.catalog.facts.roles import has_privs_of_role, is_superuser, role_by_name
+from pgrepl.catalog.facts.subscription import NO_SCHEMA, TABLES
+from pgrepl.catalog.facts.subscription_facts import SCHEMA_CHANGES
+from pgrepl.catalog.session.parameter_lists import check_slot_name
+from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.system import ROLE_CREATE_SUBSCRIPTION
+from pgrepl.ground.errors import PgError
+from pgrepl.replication.conninfo import FILES, names_files, parse_conninfo
+from pgrepl.replication.endpoints import ConnectionFailure
+from pgrepl.replication.origins import drop_origin
+from pgrepl.replication.publisher.protocol import Publisher, PublisherCatalog, PublisherError, RemoteTable, Slots
+from pgrepl.replication.publisher.tables import definition_of
+from pgrepl.replication.subscriber import lease
+from pgrepl.replication.subscriber.connection import connect, files_options
+from pgrepl.replication.subscriber.schema_changes.columns import defined, known_table, remember
+from pgrepl.sql.location import conflicting, get_boolean, get_streaming, get_string
+from pgrepl.sql.nodes import DefElem, RangeVar
+from pgrepl.types.plain import parse_lsn
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session.session import Session
+
+
+def check_may_subscribe(session: Session) -> None:
+    if not has_privs_of_role(session, session.role, ROLE_CREATE_SUBSCRIPTION):
+        raise PgError(
+            "42501",
+            "permission denied to create subscription",
+            detail='Only roles with privileges of the "pg_create_subscription" role may create subscriptions.',
+        )
+    check_may_create(session)
+
+
+def check_subscription_owner(session: Session, subscription: tables.pg_subscription) -> None:
+    check_owner(session, "subscription", subscription.subname, subscription.subowner)
+
+
+def check_may_read_files(session: Session, conninfo: str, role: int) -> None:
+    """Files of changes are files of the server, as those of COPY."""
+    if not names_files(conninfo):
+        return
+    wanted = {"pg_read_server_files": "read"}
+    if parse_conninfo(conninfo).get("on_error", "stop") != "stop":
+        wanted["pg_write_server_files"] = "write"
+    for name, action in wanted.items():
+        if not has_privs_of_role(session, role, int(role_by_name(session, name).oid)):
+            raise PgError(
+                "42501",
+                f"permission denied to {action} files of changes",
+                detail=f'Only roles with privileges of the "{name}" role may {action} them.',
+            )
+
+
+def check_password_exemption(session: Session, password_required: bool) -> None:
+    """Only a superuser may create or change a subscription that needs no password."""
+    if not password_required and not is_superuser(session):
+        raise PgError(
+            "42501",
+            "password_required=false is superuser-only",
+            hint="Subscriptions with the password_required option set to false "
+            "may only be created or modified by the superuser.",
+        )
+
+
+def must_use_password(session: Session, subscription: tables.pg_subscription) -> bool:
+    return bool(subscription.subpasswordrequired) and not is_superuser(session, subscription.subowner)
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def check_files_options(session: Session, conninfo: str, *, two_phase: bool, failover: bool) -> None:
+    """Raise for what no subscription to files may have. Neither the files nor the database are looked for."""
+    options = parse_conninfo(conninfo)
+    if FILES not in options:
+        return
+    for name, is_on in (("two_phase", two_phase), ("failover", failover)):
+        if is_on:
+            raise PgError("0A000", f"{name} is not supported for files of changes")
+    try:
+        files_options(session, options)
+    except ConnectionFailure as failure:
+        raise PgError("22023", str(failure)) from None
+
+
+# --- subscription options ---------------------------------------------------------------------------------------------
+
+
+CREATE = frozenset(
+    """connect enabled create_slot slot_name copy_data synchronous_commit binary streaming two_phase disable_on_error
+    password_required run_as_owner failover origin schema_changes conflict_log""".split()
+)
+SET = CREATE - {"connect", "enabled", "create_slot", "copy_data", "two_phase"}
+PUBLICATION = frozenset({"copy_data", "refresh"})
+REFRESH = frozenset({"copy_data"})
+SKIP = frozenset({"lsn"})
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionOptions:
+    """The names of the options written (`given`), and the values of all."""
+
+    given: frozenset[str] = frozenset()
+    connect: bool = True
+    enabled: bool = True
+    create_slot: bool = True
+    slot_name: str | None = None
+    copy_data: bool = True
+    synchronous_commit: str | None = None
+    refresh: bool = True
+    binary: bool = False
+    streaming: str = "f"
+    two_phase: bool = False
+    disable_on_error: bool = False
+    password_required: bool = True
+    run_as_owner: bool = False
+    failover: bool = False
+    origin: str = "any"
+    schema_changes: str = NO_SCHEMA
+    conflict_log: bool = False
+    lsn: int = 0
+
+
+def parse_subscription_options(
+    session: Session, options: Sequence[DefElem], known: Collection[str]
+) -> SubscriptionOptions:
+    found: dict[str, Any] = {}
+    for option in options:
+        if option.name not in known:
+            raise PgError("42601", f'unrecognized subscription parameter: "{option.name}"')
+        if option.name == "lsn":  # a missing value is reported before a repeated option
+            get_string(option)
+        if option.name in found:
+            conflicting(option)
+        if option.name == "synchronous_commit":
+            found[option.name] = get_string(option)
+            session.settings.check_value("synchronous_commit", found[option.name])
+        else:
+            found[option.name] = _READERS.get(option.name, get_boolean)(option)
+    parsed = SubscriptionOptions(given=frozenset(found), **found)
+    if "connect" in known and not parsed.connect:
+        parsed = _not_connected(parsed)
+    _check_slot_none(parsed, known)
+    if parsed.two_phase and parsed.schema_changes == TABLES:
+        raise _exclusive("two_phase = true", "schema_changes = tables")
+    return parsed
+
+
+def _not_connected(options: SubscriptionOptions) -> SubscriptionOptions:
+    for name in ("enabled", "create_slot", "copy_data"):
+        if name in options.given and getattr(options, name):
+            raise _exclusive("connect = false", f"{name} = true")
+    return replace(options, enabled=False, create_slot=False, copy_data=False)
+
+
+def _check_slot_none(options: SubscriptionOptions, known: Collection[str]) -> None:
+    if options.slot_name is not None or "slot_name" not in options.given:
+        return
+    for name in ("enabled", "create_slot"):
+        if name not in known or not getattr(options, name):
+            continue
+        if name in options.given:
+            raise _exclusive("slot_name = NONE", f"{name} = true")
+        raise PgError("42601", f"subscription with slot_name = NONE must also set {name} = false")
+
+
+def _exclusive(one: str, other: str) -> PgError:
+    return PgError("42601", f"{one} and {other} are mutually exclusive options")
+
+
+def _slot_name(option: DefElem) -> str | None:
+    name = get_string(option)
+    if name == "none":
+        return None
+    check_slot_name(name)
+    return name
+
+
+def _origin(option: DefElem) -> str:
+    value = get_string(option)
+    if value.lower() not in ("none", "any"):
+        raise PgError("22023", f'unrecognized origin value: "{value}"')
+    return value
+
+
+def _schema_changes(option: DefElem) -> str:
+    value = get_string(option)
+    modes = {word: mode for mode, word in SCHEMA_CHANGES.items()}
+    if value.lower() not in modes:
+        raise PgError("22023", f'unrecognized schema_changes value: "{value}"')
+    return modes[value.lower()]
+
+
+def _lsn(option: DefElem) -> int:
+    text = get_string(option)
+    if text == "none":
+        return 0
+    lsn = parse_lsn(text)
+    if lsn == 0:
+        raise PgError("22023", f"invalid WAL location (LSN): {text}")
+    return lsn
+
+
+_READERS: dict[str, Callable[[DefElem], Any]] = {
+    "slot_name": _slot_name,
+    "streaming": get_streaming,
+    "origin": _origin,
+    "schema_changes": _schema_changes,
+    "lsn": _lsn,
+}
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def connected(session: Session, subscription: tables.pg_subscription) -> Iterator[Publisher]:
+    """The subscription's publisher, for as long as the statement needs it."""
+    required = must_use_password(session, subscription)
+    try:
+        publisher = connect(session, subscription.subconninfo, must_use_password=required, subid=subscription.oid)
+    except ConnectionFailure as failure:
+        if failure.sqlstate == "0A000":
+            raise PgError("0A000", str(failure)) from None
+        raise PgError("08006", f"could not connect to the publisher: {failure}") from None
+    with closing(publisher):
+        yield publisher
+
+
+def check_publications(session: Session, publisher: PublisherCatalog, names: Sequence[str]) -> None:
+    """Warn of missing publications; they are no error, as they may be created later."""
+    try:
+        there = publisher.existing_publications(names)
+    except PublisherError as error:
+        raise PgError("XX000", f"could not receive list of publications from the publisher: {error}") from None
+    missing = [name for name in names if name not in there]
+    if not missing:
+        return
+    listed = quoted_list(missing)
+    text = (
+        f"publication {listed} does not exist on the publisher"
+        if len(missing) == 1
+        else f"publications {listed} do not exist on the publisher"
+    )
+    session.notice("WARNING", text, sqlstate="42704")
+
+
+def check_publications_origin(
+    session: Session,
+    publisher: PublisherCatalog,
+    subscription: tables.pg_subscription,
+    *,
+    copy_data: bool,
+    present: Sequence[int] = (),
+) -> None:
+    """Warn that with origin = none a copy may still bring rows that the publisher has from other origins. Tables that
+    are subscribed already (`present`) are not copied and not checked."""
+    if not copy_data or subscription.suborigin.lower() != "none":
+        return
+    known = {(r.schema, r.name) for r in (relation_or_none(session, relid) for relid in present) if r is not None}
+    try:
+        found = publisher.publications_with_other_origins(subscription.subpublications, known)
+    except PublisherError as error:
+        raise _no_tables(error) from None
+    if not found:
+        return
+    listed = quoted_list(found)
+    one = f"to a publication ({listed}) that contains tables"
+    many = f"to publications ({listed}) that contain tables"
+    session.notice(
+        "WARNING",
+        f'subscription "{subscription.subname}" requested copy_data with origin = NONE '
+        "but might copy data that had a different origin",
+        sqlstate="55000",
+        detail=f"The subscription being created subscribes {one if len(found) == 1 else many} "
+        "that are written to by other subscriptions.",
+        hint="Verify that initial data copied from the publisher tables did not come from other origins.",
+    )
+
+
+def quoted_list(names: Sequence[str]) -> str:
+    """As get_publications_str: in quotes that are not doubled inside."""
+    return ", ".join(f'"{name}"' for name in names)
+
+
+def fetch_tables(publisher: PublisherCatalog, publications: Sequence[str]) -> list[RemoteTable]:
+    """The tables that the publications publish; a table must have one column list in all of them (fetch_table_list)."""
+    try:
+        found = publisher.published_tables(publications)
+    except PublisherError as error:
+        raise _no_tables(error) from None
+    seen: set[tuple[str, str]] = set()
+    for table in found:
+        if (table.schema, table.name) in seen:
+            raise PgError(
+                "0A000",
+                f'cannot use different column lists for table "{table.schema}.{table.name}" in different publications',
+            )
+        seen.add((table.schema, table.name))
+    return found
+
+
+def _no_tables(error: PublisherError) -> PgError:
+    return PgError("08006", f"could not receive list of replicated tables from the publisher: {error}")
+
+
+def target_relation(session: Session, table: RemoteTable) -> Relation:
+    """The local table of that name."""
+    found = find_relation(session, RangeVar(table.name, table.schema))
+    catalog.check_subscription_relkind(found)
+    return found
+
+
+def add_tables(session: Session, publisher: Publisher, subscription: tables.pg_subscription, *, copy_data: bool) -> int:
+    """Add the tables of a new subscription; returns their number."""
+    listed = fetch_tables(publisher.catalog, subscription.subpublications)
+    state = catalog.INIT if copy_data and publisher.copies is not None else catalog.READY
+    for table in listed:
+        found = target_relation(session, table)
+        catalog.add_subscription_relation(session, subscription.oid, found.oid, state)
+    note_columns(session, publisher.catalog, subscription)
+    return len(listed)
+
+
+def note_columns(session: Session, publisher: PublisherCatalog, subscription: tables.pg_subscription) -> None:
+    """Note the publisher's columns of tables that are not copied: from now on they are followed (schema_changes)."""
+    if subscription.subschemachanges == catalog.NO_SCHEMA:
+        return
+    for row in catalog.subscription_relations(session, subscription.oid):
+        table = relation_or_none(session, row.srrelid)
+        is_copied = row.srsubstate in (catalog.INIT, catalog.DATASYNC)
+        if table is None or is_copied or known_table(session, subscription.oid, table.oid) is not None:
+            continue
+        try:
+            found = publisher.definitions(table.schema, table.name, subscription.subpublications)
+        except PublisherError as error:
+            raise _no_tables(error) from None
+        definition = definition_of(found, table.schema, table.name)
+        if definition is not None:
+            remember(session, subscription.oid, table.oid, defined(definition))
+
+
+def refresh(
+    session: Session, subscription: tables.pg_subscription, *, copy_data: bool, validate: Sequence[str] | None = None
+) -> None:
+    """Bring the list of tables in line with the publisher's."""
+    with connected(session, subscription) as publisher:
+        if validate:
+            check_publications(session, publisher.catalog, validate)
+        listed = fetch_tables(publisher.catalog, subscription.subpublications)
+        present = {row.srrelid: row for row in catalog.subscription_relations(session, subscription.oid)}
+        check_publications_origin(
+            session, publisher.catalog, subscription, copy_data=copy_data, present=sorted(present)
+        )
+        state = catalog.INIT if copy_data and publisher.copies is not None else catalog.READY
+        wanted = set()
+        for table in listed:
+            found = target_relation(session, table)
+            wanted.add(found.oid)
+            if found.oid not in present:
+                catalog.add_subscription_relation(session, subscription.oid, found.oid, state)
+                _say(session, found, "added to", subscription)
+        note_columns(session, publisher.catalog, subscription)
+        worker = lease.holder(session, subscription.oid)
+        removed = [present[relid] for relid in sorted(present) if relid not in wanted]
+        for row in removed:
+            _remove(session, subscription, row)
+        # slots last: dropping them is not rolled back when the statement fails
+        slots = publisher.slots
+        for row in removed:
+            if slots is not None and row.srsubstate != catalog.READY:
+                slot = catalog.sync_slot_name(session, subscription.oid, row.srrelid)
+                leave(slots, slot, worker)
+                drop_slot(session, slots, slot, missing_ok=True)
+
+
+def _remove(session: Session, subscription: tables.pg_subscription, row: tables.pg_subscription_rel) -> None:
+    catalog.remove_subscription_relation(session, subscription.oid, row.srrelid)
+    if row.srsubstate != catalog.READY:
+        drop_origin(session, catalog.origin_name(subscription.oid, row.srrelid), missing_ok=True)
+    found = relation_or_none(session, row.srrelid)
+    if found is not None:
+        _say(session, found, "removed from", subscription)
+
+
+def _say(session: Session, found: Relation, what: str, subscription: tables.pg_subscription) -> None:
+    session.notice("DEBUG1", f'table "{found.schema}.{found.name}" {what} subscription "{subscription.subname}"')
+
+
+def leave(slots: Slots, slot: str, worker: tables.pgrepl_worker | None) -> None:
+    """Release a slot from a worker that may be busy with it, and must not be any more."""
+    if worker is not None:
+        with suppress(PublisherError):
+            slots.leave(slot, worker.token)
+
+
+def drop_slot(session: Session, slots: Slots, name: str, *, missing_ok: bool = False) -> None:
+    """As ReplicationSlotDropAtPubNode."""
+    try:
+        slots.drop(name)
+    except PublisherError as error:
+        text = f'could not drop replication slot "{name}" on publisher: {error}'
+        if not missing_ok or error.sqlstate != "42704":
+            raise PgError("08006", text) from None
+        session.notice("LOG", text)
+        return
+    session.notice("NOTICE", f'dropped replication slot "{name}" on publisher')

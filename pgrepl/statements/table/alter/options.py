@@ -1,0 +1,383 @@
+"""ALTER COLUMN: ADD GENERATED … AS IDENTITY, SET GENERATED and sequence options, DROP IDENTITY.
+
+Partitions share the identity of the partitioned table; ordinary children have none of their parents'.
+
+Owner, storage parameters, row security, and ALTER COLUMN's options, statistics, storage and compression.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from pgrepl.catalog.facts.depend import Dependency, forget_dependencies
+from pgrepl.catalog.facts.relation import Attribute, Relation, relation
+from pgrepl.catalog.facts.relation_parts import children, indexes, not_supported
+from pgrepl.catalog.facts.roles import resolve_role
+from pgrepl.catalog.facts.sequences import identity_sequence
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store import store
+from pgrepl.catalog.store.system import PG_CLASS, ObjectAddress
+from pgrepl.catalog.store.tables import pg_class, pg_rewrite
+from pgrepl.expr import stored
+from pgrepl.expr.catalog_trees import index_info
+from pgrepl.expr.rewrite.views import require_updatable
+from pgrepl.expr.tree import Query
+from pgrepl.ground.errors import PgError
+from pgrepl.sql.nodes import AlterSeqStmt, AlterTableCmd, DefElem, RangeVar, TypeName
+from pgrepl.statements.deletion import drop_objects
+from pgrepl.statements.sequence import change_sequence, create_column_sequence, own_sequence
+from pgrepl.statements.table import storage
+from pgrepl.statements.table.alter.attributes import set_attribute
+from pgrepl.statements.table.alter.work import (
+    FOREIGN,
+    INDEX,
+    MATVIEW,
+    PARTITIONED_INDEX,
+    TABLE,
+    VIEW,
+    AlteredTable,
+    Pass,
+    WorkQueue,
+    check_target,
+    column_of,
+    for_children,
+    missing_column,
+)
+from pgrepl.statements.table.columns import SYSTEM_COLUMNS, column_of_type, compression_of, storage_of
+from pgrepl.statements.table.constraints import Clauses, add_sequence
+from pgrepl.statements.table.relations import change_relation_owner
+from pgrepl.statements.table.storage import refuse_partitioned_options
+from pgrepl.types.builtin import access_methods, type_by_oid
+
+
+def prepare_identity(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+    """The three commands differ in their action and in the pass they run in."""
+    check_target(work.session, cmd.kind.value, rel, TABLE + VIEW + FOREIGN)
+    step, when = {
+        "ADD_IDENTITY": (_add_identity, Pass.ADD_OTHER),
+        "SET_IDENTITY": (_set_identity, Pass.MISC),
+        "DROP_IDENTITY": (_drop_identity, Pass.DROP),
+    }[cmd.kind.name]
+    work.entry(rel).add(when, partial(step, cmd=cmd, recurse=recurse))
+
+
+def _refuse_place(rel: Relation, verb: str, recurse: bool, recursing: bool, what: str) -> None:
+    if rel.kind == "p" and not recurse:
+        raise PgError(
+            "42P16",
+            f"cannot {verb} {what} of only the partitioned table",
+            hint="Do not specify the ONLY keyword.",
+        )
+    if rel.is_partition and not recursing:
+        raise PgError("42P16", f"cannot {verb} {what} of a partition")
+
+
+def _partitions(session: Session, rel: Relation, recurse: bool) -> list[Relation]:
+    if not recurse or rel.kind != "p":
+        return []
+    return [relation(session, oid) for oid in children(session, rel.oid)]
+
+
+# --- ADD ----------------------------------------------------------------------------------------------------------
+
+
+def _add_identity(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd, recurse: bool) -> None:
+    session, rel = work.session, work.relation(altered)
+    name = cmd.name or ""
+    assert cmd.constraint is not None
+    attribute = rel.attribute(name)
+    if attribute is None and name not in SYSTEM_COLUMNS:
+        raise missing_column(rel, name)
+    clauses = Clauses(session, rel.name, rel.namespace, rel.persistence, rel=rel)
+    column = column_of_type(name, attribute.type if attribute is not None else 0, -1, 0)
+    type_ = type_by_oid(column.type)
+    written = TypeName(("pg_catalog", type_.name)) if type_ is not None else None
+    plan = add_sequence(clauses, column, written, cmd.constraint.sequence_options, identity=True)
+    create_column_sequence(session, plan)
+    own_sequence(session, plan, rel)
+    _mark_identity(session, rel, name, cmd.constraint.generated_when or "a", recurse=recurse)
+
+
+def _mark_identity(
+    session: Session, rel: Relation, name: str, identity: str, *, recurse: bool, recursing: bool = False
+) -> None:
+    """As ATExecAddIdentity does."""
+    _refuse_place(rel, "add identity to", recurse, recursing, "a column")
+    attribute = column_of(rel, name)
+    what = f'column "{name}" of relation "{rel.name}"'
+    if not attribute.notnull:
+        raise PgError("55000", f"{what} must be declared NOT NULL before identity can be added")
+    if attribute.identity:
+        raise PgError("55000", f"{what} is already an identity column")
+    if attribute.has_default:
+        raise PgError("55000", f"{what} already has a default value")
+    set_attribute(session, rel.oid, attribute.num, attidentity=identity)
+    for part in _partitions(session, rel, recurse):
+        _mark_identity(session, part, name, identity, recurse=recurse, recursing=True)
+
+
+# --- SET ----------------------------------------------------------------------------------------------------------
+
+
+def _set_identity(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd, recurse: bool) -> None:
+    session, rel = work.session, work.relation(altered)
+    name = cmd.name or ""
+    generated = [option for option in cmd.options if option.name == "generated"]
+    sequence_options = tuple(option for option in cmd.options if option.name != "generated")
+    attribute = rel.attribute(name)
+    if attribute is None and name not in SYSTEM_COLUMNS:
+        raise missing_column(rel, name)
+    sequence = identity_sequence(session, rel.oid, attribute.num) if attribute is not None else 0
+    if sequence:
+        stmt = AlterSeqStmt(RangeVar(""), sequence_options)
+        change_sequence(session, relation(session, sequence), stmt, identity=True)
+    if len(generated) > 1:
+        _refuse_place(rel, "change", recurse, False, "identity column")
+        raise PgError("42601", "conflicting or redundant options")
+    value = str(generated[0].value) if generated else None
+    _change_identity(session, rel, name, value, recurse=recurse)
+
+
+def _change_identity(
+    session: Session, rel: Relation, name: str, identity: str | None, *, recurse: bool, recursing: bool = False
+) -> None:
+    """As ATExecSetIdentity does."""
+    _refuse_place(rel, "change", recurse, recursing, "identity column")
+    attribute = column_of(rel, name)
+    if not attribute.identity:
+        raise PgError("55000", f'column "{name}" of relation "{rel.name}" is not an identity column')
+    if identity is None:
+        return
+    set_attribute(session, rel.oid, attribute.num, attidentity=identity)
+    for part in _partitions(session, rel, recurse):
+        _change_identity(session, part, name, identity, recurse=recurse, recursing=True)
+
+
+# --- DROP ---------------------------------------------------------------------------------------------------------
+
+
+def _drop_identity(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd, recurse: bool) -> None:
+    drop_identity(work.session, work.relation(altered), cmd.name or "", missing_ok=cmd.missing_ok, recurse=recurse)
+
+
+def drop_identity(
+    session: Session,
+    rel: Relation,
+    name: str,
+    *,
+    missing_ok: bool = False,
+    recurse: bool = True,
+    recursing: bool = False,
+) -> None:
+    """As ATExecDropIdentity does."""
+    _refuse_place(rel, "drop identity from", recurse, recursing, "a column")
+    attribute = column_of(rel, name)
+    if not attribute.identity:
+        text = f'column "{name}" of relation "{rel.name}" is not an identity column'
+        if not missing_ok:
+            raise PgError("55000", text)
+        session.notice("NOTICE", f"{text}, skipping")
+        return
+    sequence = 0 if recursing else identity_sequence(session, rel.oid, attribute.num)
+    set_attribute(session, rel.oid, attribute.num, attidentity="")
+    for part in _partitions(session, rel, recurse):
+        drop_identity(session, part, name, recurse=recurse, recursing=True)
+    if sequence:
+        address = ObjectAddress(PG_CLASS, sequence)
+        forget_dependencies(session, address, refclassid=PG_CLASS, kind=Dependency.INTERNAL)
+        drop_objects(session, [address], cascade=False, quietly=True)
+
+
+# --- table options ----------------------------------------------------------------------------------------------------
+
+
+_MOST_STATISTICS = 10000
+
+
+# --- the relation -------------------------------------------------------------------------------------------------
+
+
+def prepare_owner(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+    work.entry(rel).add(Pass.MISC, partial(_change_owner, cmd=cmd))
+
+
+def _change_owner(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd) -> None:
+    assert cmd.new_owner is not None
+    new_owner = resolve_role(work.session, cmd.new_owner)
+    change_relation_owner(work.session, work.relation(altered), new_owner)
+
+
+_SECURITY: dict[str, dict[str, object]] = {
+    "ENABLE_RLS": {"relrowsecurity": True},
+    "DISABLE_RLS": {"relrowsecurity": False},
+    "FORCE_RLS": {"relforcerowsecurity": True},
+    "NO_FORCE_RLS": {"relforcerowsecurity": False},
+}
+
+
+def prepare_row_security(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+    check_target(work.session, cmd.kind.value, rel, TABLE)
+    values = _SECURITY[cmd.kind.name]
+    work.entry(rel).add(
+        Pass.MISC,
+        lambda work, altered: _update_class(work.session, altered.oid, values),
+    )
+
+
+def _update_class(session: Session, oid: int, values: dict[str, object]) -> None:
+    store.update(session, pg_class, {"oid": oid}, **values)
+
+
+def prepare_nothing(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+    """SET WITHOUT OIDS: no table has any."""
+    check_target(work.session, cmd.kind.value, rel, TABLE + FOREIGN)
+
+
+def prepare_storage_parameters(
+    work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool
+) -> None:
+    check_target(work.session, cmd.kind.value, rel, TABLE + VIEW + MATVIEW + INDEX)
+    reset = cmd.kind.name == "RESET_RELOPTIONS"
+    work.entry(rel).add(Pass.MISC, partial(_set_parameters, options=cmd.options, reset=reset))
+
+
+def _set_parameters(work: WorkQueue, altered: AlteredTable, *, options: tuple[DefElem, ...], reset: bool) -> None:
+    set_storage_parameters(work.session, work.relation(altered), options, reset=reset)
+
+
+def set_storage_parameters(
+    session: Session, rel: Relation, options: tuple[DefElem, ...], *, reset: bool = False, replace: bool = False
+) -> None:
+    """As ATExecSetRelOptions does; `replace`: only these from now on."""
+    if not options and not replace:
+        return
+    old = None if replace else rel.options
+    texts = storage.transform(old, options, namespaces=storage.NAMESPACES, reset=reset)
+    if rel.kind in ("r", "m"):
+        storage.validate(texts, storage.HEAP)
+    elif rel.kind == "p":
+        refuse_partitioned_options(texts)
+    elif rel.kind == "v":
+        storage.validate(texts, storage.VIEW)
+        if any(text.startswith("check_option=") for text in texts):
+            _require_updatable(session, rel.oid)
+    elif rel.kind in ("i", "I"):
+        method = access_methods.get(rel.access_method)
+        storage.validate(texts, method.name if method is not None else "")
+    else:
+        raise PgError("42809", f'cannot set options for relation "{rel.name}"', detail=not_supported(rel.kind))
+    _update_class(session, rel.oid, {"reloptions": texts or None})
+
+
+def _require_updatable(session: Session, view: int) -> None:
+    row = store.one(session, pg_rewrite, ev_class=view)
+    assert row is not None
+    query = stored.from_json(row.ev_action, session)
+    assert isinstance(query, Query)
+    require_updatable(query)
+
+
+# --- a column -----------------------------------------------------------------------------------------------------
+
+
+def prepare_statistics(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+    kinds = TABLE + MATVIEW + INDEX + PARTITIONED_INDEX + FOREIGN
+    check_target(work.session, cmd.kind.value, rel, kinds)
+    if recurse:
+        for_children(work.session, rel, lambda child: prepare_statistics(work, child, cmd, False, True))
+    work.entry(rel).add(Pass.MISC, partial(_set_statistics, cmd=cmd))
+
+
+def _set_statistics(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd) -> None:
+    """As ATExecSetStatistics does."""
+    session, rel = work.session, work.relation(altered)
+    if cmd.name is None and rel.kind not in ("i", "I"):
+        raise PgError("0A000", "cannot refer to non-index column by number")
+    target = _statistics_target(session, cmd.value)
+    attribute = _column(rel, cmd)
+    if rel.kind in ("i", "I"):
+        _refuse_index_statistics(session, rel, attribute)
+    set_attribute(session, rel.oid, attribute.num, attstattarget=target)
+
+
+def _column(rel: Relation, cmd: AlterTableCmd) -> Attribute:
+    if cmd.name is not None:
+        return column_of(rel, cmd.name)
+    attribute = rel.attribute_by_number(cmd.number or 0)
+    if attribute is None or attribute.dropped:
+        raise PgError("42703", f'column number {cmd.number} of relation "{rel.name}" does not exist')
+    return attribute
+
+
+def _statistics_target(session: Session, value: int | str | None) -> int | None:
+    if value is None or value == -1:
+        return None
+    target = int(value)
+    if target < 0:
+        raise PgError("22023", f"statistics target {target} is too low")
+    if target > _MOST_STATISTICS:
+        session.notice("WARNING", f"lowering statistics target to {_MOST_STATISTICS}", sqlstate="22023")
+        return _MOST_STATISTICS
+    return target
+
+
+def _refuse_index_statistics(session: Session, rel: Relation, attribute: Attribute) -> None:
+    info = index_info(session, rel.oid)
+    if attribute.num > info.key_count:
+        raise PgError("0A000", f'cannot alter statistics on included column "{attribute.name}" of index "{rel.name}"')
+    if info.columns[attribute.num - 1] != 0:
+        raise PgError(
+            "0A000",
+            f'cannot alter statistics on non-expression column "{attribute.name}" of index "{rel.name}"',
+            hint="Alter statistics on table column instead.",
+        )
+
+
+def prepare_column_options(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+    action = "ALTER COLUMN ... RESET" if cmd.kind.name == "RESET_OPTIONS" else "ALTER COLUMN ... SET"
+    check_target(work.session, action, rel, TABLE + MATVIEW + FOREIGN)
+    work.entry(rel).add(Pass.MISC, partial(_set_column_options, cmd=cmd))
+
+
+def _set_column_options(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd) -> None:
+    rel = work.relation(altered)
+    attribute = column_of(rel, cmd.name or "")
+    reset = cmd.kind.name == "RESET_OPTIONS"
+    texts = storage.transform(attribute.options, cmd.options, reset=reset)
+    storage.validate(texts, storage.ATTRIBUTE)
+    set_attribute(work.session, rel.oid, attribute.num, attoptions=texts or None)
+
+
+def prepare_storage(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+    check_target(work.session, cmd.kind.value, rel, TABLE + MATVIEW + FOREIGN)
+    if recurse:
+        for_children(work.session, rel, lambda child: prepare_storage(work, child, cmd, False, True))
+    work.entry(rel).add(Pass.MISC, partial(_set_storage, cmd=cmd))
+
+
+def _set_storage(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd) -> None:
+    session, rel = work.session, work.relation(altered)
+    attribute = column_of(rel, cmd.name or "")
+    value = storage_of(session, attribute.type, str(cmd.value))
+    set_attribute(session, rel.oid, attribute.num, attstorage=value)
+    _also_in_indexes(session, rel, attribute, attstorage=value)
+
+
+def _also_in_indexes(session: Session, rel: Relation, attribute: Attribute, **values: object) -> None:
+    """As SetIndexStorageProperties does."""
+    for row in indexes(session, rel.oid):
+        if attribute.num in row.indkey:
+            set_attribute(session, row.indexrelid, list(row.indkey).index(attribute.num) + 1, **values)
+
+
+def prepare_compression(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+    check_target(work.session, cmd.kind.value, rel, TABLE + MATVIEW)
+    work.entry(rel).add(Pass.MISC, partial(_set_compression, cmd=cmd))
+
+
+def _set_compression(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd) -> None:
+    session, rel = work.session, work.relation(altered)
+    attribute = column_of(rel, cmd.name or "")
+    value = compression_of(session, attribute.type, str(cmd.value))
+    set_attribute(session, rel.oid, attribute.num, attcompression=value)
+    _also_in_indexes(session, rel, attribute, attcompression=value)

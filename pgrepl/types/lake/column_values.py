@@ -1,0 +1,338 @@
+"""Text in Arrow arrays → arrays of a type's lake form, as its input function would read each value.
+
+Values in the usual spelling are cast by Arrow, where the result is known to be the same, or stay texts (written.py);
+arrays and rows are cut into their words (nested_words.py). Others are read value by value, each text once.
+"""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pgrepl.types import oids
+from pgrepl.types.builtin import base_type_and_typmod, element_type, type_by_oid
+from pgrepl.types.lake.arrays import Form, plain_array, storage_type
+from pgrepl.types.lake.column_text import written
+from pgrepl.types.lake.forms import form, is_row_type
+from pgrepl.types.lake.nested_words import Words, bytes_of, words_of
+from pgrepl.types.style import TextStyle
+from pgrepl.types.text import reader
+from pgrepl.types.user_types import constrained
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Numbers = npt.NDArray[Any]
+
+_BACKSLASH, _X = b"\\x"
+
+Cast = Callable[["pa.Array", int, TextStyle], "pa.Array | None"]
+
+
+def values_of(array: pa.Array, typoid: int, typmod: int, style: TextStyle, kind: Form | None = None) -> pa.Array:
+    """The column as it is stored in a file. Errors are those of the input function, without the place of the value.
+    `kind`: the form of the column, which for row types depends on the table."""
+    row = type_by_oid(typoid)
+    if row is not None and row.typtype == "d":
+        return _of_domain(array, typoid, style, kind)
+    kind = kind or form(typoid, typmod)
+    if kind.element is not None:
+        return _of_list(array, typoid, typmod, kind, style)
+    if kind.row_fields:
+        return _of_struct(array, typoid, kind, style)
+    if is_row_type(typoid) or kind.lake != form(typoid, typmod).lake:
+        return plain_array(_one_by_one(array, kind, typoid, typmod, style))
+    found = _cast(array, typoid, typmod, style)
+    return _partly(array, typoid, typmod, kind, style) if found is None else found
+
+
+def _of_domain(array: pa.Array, typoid: int, style: TextStyle, kind: Form | None) -> pa.Array:
+    base, typmod = base_type_and_typmod(typoid, -1)
+    return in_domain(values_of(array, base, typmod, style, kind), typoid, style)
+
+
+def in_domain(array: pa.Array, typoid: int, style: TextStyle) -> pa.Array:
+    """The values, if the constraints of the domain allow them."""
+    if constrained(typoid) and style.check_domains is not None and not style.stored:
+        style.check_domains(typoid, array)
+    return array
+
+
+def _cast(array: pa.Array, typoid: int, typmod: int, style: TextStyle) -> pa.Array | None:
+    cast = _CASTS.get(typoid)
+    try:
+        return None if cast is None else cast(array, typmod, style)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+
+
+def _partly(array: pa.Array, typoid: int, typmod: int, kind: Form, style: TextStyle) -> pa.Array:
+    """Texts that are written as they are kept stay what they are; the input function reads the others."""
+    known = written(typoid)
+    if known is None:
+        return plain_array(_one_by_one(array, kind, typoid, typmod, style))
+    return _with_others(array, array, known(array, typmod, style), kind, typoid, typmod, style)
+
+
+def _with_others(
+    made: pa.Array, array: pa.Array, right: pa.Array, kind: Form, typoid: int, typmod: int, style: TextStyle
+) -> pa.Array:
+    """The values made, where they are `right` or the text is NULL; elsewhere those that the input function reads."""
+    left = pc.and_(pc.is_valid(array), pc.invert(right.fill_null(False)))
+    if not pc.any(left).as_py():
+        return made
+    others = plain_array(_one_by_one(array.filter(left), kind, typoid, typmod, style))
+    behind = pc.add(pc.cumulative_sum(left.cast(pa.int64())), len(made) - 1)
+    places = pc.if_else(left, behind, pa.array(range(len(made)), pa.int64()))
+    return pa.concat_arrays([made, others.cast(made.type)]).take(places)
+
+
+def _one_by_one(array: pa.Array, kind: Form, typoid: int, typmod: int, style: TextStyle) -> pa.Array:
+    read = reader(typoid)
+    known = array.dictionary_encode()
+    made = kind.to_array([None if word is None else read(word, typmod, style) for word in known.dictionary.to_pylist()])
+    return made.take(known.indices)
+
+
+# --- arrays -----------------------------------------------------------------------------------------------------------
+
+
+def _of_list(array: pa.Array, typoid: int, typmod: int, kind: Form, style: TextStyle) -> pa.Array:
+    """Arrays of one dimension that begins at 1, in the usual spelling; the input function reads the others, of which a
+    list may not hold some."""
+    element = element_type(typoid)
+    row = type_by_oid(element)
+    texts = array.fill_null("{}").cast(pa.large_string())
+    found = words_of(texts, "{", "}")
+    if row is None or row.delim != ",":
+        return plain_array(_one_by_one(array, kind, typoid, typmod, style))
+    words, odd = _elements(found)
+    right = found.is_plain
+    if odd.any():
+        right = right & ~_of_rows(odd, found.counts)
+    if not right.all():  # what stands in a wrong text is none of the words
+        texts = pc.if_else(pa.array(right), texts, pa.scalar("{}", pa.large_string()))
+        found = words_of(texts, "{", "}")
+        words, _ = _elements(found)
+    items = values_of(words.cast(pa.string()), element, typmod, style, kind.element)
+    ends = np.concatenate([[0], np.cumsum(found.counts)]).astype(np.int32)
+    stored = storage_type(kind.arrow())
+    made = pa.ListArray.from_arrays(
+        pa.array(ends), items.cast(stored.value_type), type=stored, mask=pc.is_null(array) if array.null_count else None
+    )
+    return _with_others(made, array, pa.array(right), kind, typoid, typmod, style)
+
+
+def _blanks() -> Numbers:
+    found = np.zeros(256, np.bool_)
+    found[list(b" \t\n\r\v\f")] = True
+    return found
+
+
+def _elements(found: Words) -> tuple[pa.Array, Numbers]:
+    """The words of arrays, with NULL for an unquoted one; and which of them are odd: without quotes they must neither
+    be empty nor have blanks at their ends."""
+    words, odd = found.words, np.zeros(len(found.words), np.bool_)
+    plain = np.flatnonzero(~found.quoted)
+    if not len(plain):
+        return words, odd
+    data, ends = bytes_of(words)
+    starts, stops = ends[plain], ends[plain + 1]
+    full, blank = starts < stops, _blanks()
+    if full.all():
+        odd[plain] = blank[data[starts]] | blank[data[stops - 1]]
+    else:
+        odd[plain[~full]] = True
+        odd[plain[full]] = blank[data[starts[full]]] | blank[data[stops[full] - 1]]
+    short = plain[stops - starts == len("NULL")]
+    nulls = short[pc.equal(pc.ascii_upper(words.take(pa.array(short))), "NULL").to_numpy(zero_copy_only=False)]
+    if len(nulls):
+        missing = np.zeros(len(words), np.bool_)
+        missing[nulls] = True
+        words = pc.if_else(pa.array(missing), None, words)
+    return words, odd
+
+
+def _of_rows(flags: Numbers, counts: Numbers) -> Numbers:
+    """Whether a row has a word with the flag."""
+    sums = np.concatenate([[0], np.cumsum(flags)])
+    ends = np.cumsum(counts)
+    found: Numbers = sums[ends] > sums[ends - counts]
+    return found
+
+
+# --- composite types --------------------------------------------------------------------------------------------------
+
+
+def _of_struct(array: pa.Array, typoid: int, kind: Form, style: TextStyle) -> pa.Array:
+    """Rows in the usual spelling; the input function reads the others."""
+    fields, stored = kind.row_fields, storage_type(kind.arrow())
+    found = words_of(array.fill_null("").cast(pa.large_string()), "(", ")", doubled=True)
+    right = found.is_plain & (found.counts == len(fields))
+    words, quoted = found.words, found.quoted
+    if not right.all():
+        chosen = np.repeat(right, found.counts)
+        words, quoted = words.filter(pa.array(chosen)), quoted[chosen]
+    missing = pc.and_(pc.equal(pc.binary_length(words), 0), pa.array(~quoted))
+    if pc.any(missing).as_py():
+        words = pc.if_else(missing, None, words)
+    words = words.cast(pa.string())
+    columns = [pa.nulls(int(right.sum()), each.type) for each in stored]
+    for n, field in enumerate(fields):
+        at = pa.array(np.arange(n, len(words), len(fields)))
+        made = values_of(words.take(at), field.type, field.typmod, style, kind.children[field.child][1])
+        columns[field.child] = made.cast(stored.field(field.child).type)
+    rows = pa.StructArray.from_arrays(columns, fields=list(stored))
+    if len(rows) < len(array):
+        rows = rows.take(pc.if_else(pa.array(right), pa.array(np.cumsum(right) - 1), None))
+    return _with_others(rows, array, pa.array(right), kind, typoid, -1, style)
+
+
+# --- by Arrow ---------------------------------------------------------------------------------------------------------
+
+
+def _all(found: Any) -> bool:
+    """Whether a test holds for all values; NULLs pass."""
+    return pc.all(found).as_py() is not False
+
+
+def _match(array: pa.Array, pattern: str) -> bool:
+    return _all(pc.match_substring_regex(array, pattern))
+
+
+def _text(array: pa.Array, typmod: int, style: TextStyle) -> pa.Array | None:
+    return array
+
+
+def _varchar(array: pa.Array, typmod: int, style: TextStyle) -> pa.Array | None:
+    if typmod < 4 or _all(pc.less_equal(pc.utf8_length(array), typmod - 4)):
+        return array
+    return None
+
+
+def _whole(name: str) -> Cast:
+    def cast(array: pa.Array, typmod: int, style: TextStyle) -> pa.Array | None:
+        if any(pc.any(pc.match_substring(array, letter)).as_py() for letter in "xX"):
+            return None  # 0xFF
+        return array.cast(getattr(pa, name)())
+
+    return cast
+
+
+def _float(name: str) -> Cast:
+    def cast(array: pa.Array, typmod: int, style: TextStyle) -> pa.Array | None:
+        """Overflow and underflow are errors in PostgreSQL, but not in Arrow: the input function reads such values."""
+        made = array.cast(getattr(pa, name)())
+        if not _all(pc.is_finite(made)):
+            return None
+        tiny = pc.less(pc.abs(made), 1e-37 if name == "float32" else 1e-307)
+        return made if _match(array.filter(tiny), r"^-?0(\.0*)?$") else None
+
+    return cast
+
+
+def _bool(array: pa.Array, typmod: int, style: TextStyle) -> pa.Array | None:
+    true, false = ["t", "true", "1", "y", "yes", "on"], ["f", "false", "0", "n", "no", "off"]
+    if not _all(pc.is_in(array.drop_null(), value_set=pa.array(true + false))):
+        return None
+    return pc.if_else(pc.is_valid(array), pc.is_in(array, value_set=pa.array(true)), None)
+
+
+def _numeric(array: pa.Array, typmod: int, style: TextStyle) -> pa.Array | None:
+    kind = form(oids.NUMERIC, typmod).arrow()
+    if pa.types.is_decimal(kind):
+        return array.cast(kind)
+    # a numeric stored as text has PostgreSQL's spelling
+    if typmod < 0 and _match(array, r"^(-?[1-9][0-9]*(\.[0-9]+)?|0(\.[0-9]+)?|-0\.[0-9]*[1-9][0-9]*)$"):
+        return array
+    return None
+
+
+_DAY = r"^([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])-[0-9]{2}-[0-9]{2}"  # Arrow accepts the year 0
+_TIME = r"[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?"
+
+
+def _date(array: pa.Array, typmod: int, style: TextStyle) -> pa.Array | None:
+    return array.cast(pa.date32()) if _match(array, _DAY + "$") else None
+
+
+def _timestamp(array: pa.Array, typmod: int, style: TextStyle) -> pa.Array | None:
+    if typmod not in (-1, 6) or not _match(array, _DAY + _TIME + "$"):
+        return None
+    return array.cast(pa.timestamp("us")).cast(form(oids.TIMESTAMP, typmod).arrow())
+
+
+def _timestamptz(array: pa.Array, typmod: int, style: TextStyle) -> pa.Array | None:
+    kind = form(oids.TIMESTAMPTZ, typmod).arrow()
+    if typmod not in (-1, 6):
+        return None
+    if _match(array, _DAY + _TIME + r"[+-](0[0-9]|1[0-4])(:?[0-5][0-9])?$"):
+        return array.cast(pa.timestamp("us", "UTC")).cast(kind)
+    if style.timezone.upper() in ("GMT", "UTC", "ETC/UTC") and _match(array, _DAY + _TIME + "$"):
+        return array.cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC")).cast(kind)
+    return None
+
+
+def _uuid(array: pa.Array, typmod: int, style: TextStyle) -> pa.Array | None:
+    digit = "[0-9a-fA-F]"
+    if not _match(array, f"^{digit}{{8}}-{digit}{{4}}-{digit}{{4}}-{digit}{{4}}-{digit}{{12}}$"):
+        return None
+    raw = bytes.fromhex("".join(pc.replace_substring(array.drop_null(), "-", "").to_pylist()))
+    made = pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(raw) // 16, [None, pa.py_buffer(raw)])
+    if not array.null_count:
+        return made
+    valid = pc.is_valid(array)
+    places = pc.if_else(valid, pc.subtract(pc.cumulative_sum(valid.cast(pa.int64())), 1), None)
+    return made.take(places)
+
+
+def _time(array: pa.Array, typmod: int, style: TextStyle) -> pa.Array | None:
+    if typmod not in (-1, 6) or not _match(array, r"^([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?$"):
+        return None
+    return array.cast(pa.time64("us")).cast(form(oids.TIME, typmod).arrow())
+
+
+def _bytea(array: pa.Array, typmod: int, style: TextStyle) -> pa.Array | None:
+    """Hexadecimal digits without blanks, decoded for all values together."""
+    data, ends = bytes_of(array.fill_null("\\x").cast(pa.large_string()))
+    starts, lengths = ends[:-1], np.diff(ends)
+    if (
+        (lengths < 2).any()
+        or (lengths % 2).any()
+        or (data[starts] != _BACKSLASH).any()
+        or (data[starts + 1] != _X).any()
+    ):
+        return None
+    digits = np.ones(len(data), np.bool_)
+    digits[starts] = digits[starts + 1] = False
+    try:
+        raw = binascii.unhexlify(data[digits].tobytes())
+    except binascii.Error:
+        return None
+    edges = (ends // 2 - np.arange(len(ends))).astype(np.int32)
+    made = pa.Array.from_buffers(pa.binary(), len(array), [None, pa.py_buffer(edges), pa.py_buffer(raw)])
+    return pc.if_else(array.is_valid(), made, None) if array.null_count else made
+
+
+_CASTS: dict[int, Cast] = {
+    oids.TEXT: _text,
+    oids.VARCHAR: _varchar,
+    oids.INT2: _whole("int16"),
+    oids.INT4: _whole("int32"),
+    oids.INT8: _whole("int64"),
+    oids.FLOAT4: _float("float32"),
+    oids.FLOAT8: _float("float64"),
+    oids.BOOL: _bool,
+    oids.NUMERIC: _numeric,
+    oids.DATE: _date,
+    oids.TIMESTAMP: _timestamp,
+    oids.TIMESTAMPTZ: _timestamptz,
+    oids.UUID: _uuid,
+    oids.TIME: _time,
+    oids.BYTEA: _bytea,
+}

@@ -1,0 +1,223 @@
+"""Input and output of date, time, timetz, timestamp and timestamptz.
+
+    >>> read_date("Jan 8, 1999", DEFAULT_STYLE), write_date(-358, DEFAULT_STYLE)
+    (-358, '1999-01-08')
+
+A date is days, the others are microseconds, all counted from 2000-01-01 (timestamptz in UTC); `INFINITY` and its
+negative stand for the infinities. A timetz is its local time and its zone in seconds west of Greenwich.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from pgrepl.ground.errors import PgError
+from pgrepl.types import oids
+from pgrepl.types.style import DEFAULT_STYLE, TextStyle
+from pgrepl.types.times.dates import (
+    DAYS,
+    EPOCH_JULIAN,
+    INFINITY,
+    MONTHS,
+    UNIX_EPOCH_DAYS,
+    UNIX_EPOCH_USECS,
+    USECS_PER_SEC,
+    Fields,
+    fields_of_date,
+    fields_of_timestamp,
+    is_valid_date,
+    is_valid_julian,
+    is_valid_timestamp,
+    julian,
+    set_time,
+    time_of,
+    timestamp_of,
+    weekday,
+    year_bc,
+)
+from pgrepl.types.times.datetime_decoding import session_zone
+from pgrepl.types.times.datetime_input import decode_datetime, decode_time
+from pgrepl.types.times.datetime_tokens import InputError, plain_date, plain_timestamp, report
+
+__all__ = ["DEFAULT_STYLE", "INFINITY", "TimeTz"]
+
+_DATE_ROOM = 128  # bytes of the buffers that the fields of a literal must fit in
+_TIMESTAMP_ROOM = 128 + 24
+
+
+class TimeTz(NamedTuple):
+    usecs: int
+    zone: int  # seconds west of Greenwich
+
+
+def read_date(text: str, style: TextStyle) -> int:
+    plain = plain_date(text)
+    if plain is not None:
+        return plain
+    try:
+        kind, fields = decode_datetime(text, style, _DATE_ROOM)
+    except InputError as error:
+        raise report(error, text, "date") from None
+    if kind == "epoch":
+        return UNIX_EPOCH_DAYS
+    if kind != "date":
+        return INFINITY if kind == "infinity" else -INFINITY
+    if is_valid_julian(fields.year, fields.month):
+        days = julian(fields.year, fields.month, fields.day) - EPOCH_JULIAN
+        if is_valid_date(days):
+            return days
+    raise PgError("22008", f'date out of range: "{text}"')
+
+
+def read_time(text: str, typmod: int, style: TextStyle) -> int:
+    return fit_time(time_of(_decode_time(text, style, "time")), typmod)
+
+
+def read_timetz(text: str, typmod: int, style: TextStyle) -> TimeTz:
+    fields = _decode_time(text, style, "time with time zone")
+    return TimeTz(fit_time(time_of(fields), typmod), fields.zone)
+
+
+def _decode_time(text: str, style: TextStyle, typename: str) -> Fields:
+    try:
+        return decode_time(text, style, _DATE_ROOM)
+    except InputError as error:
+        raise report(error, text, typename) from None
+
+
+def read_timestamp(text: str, typmod: int, style: TextStyle, *, zoned: bool) -> int:
+    plain = plain_timestamp(text, zoned=zoned)
+    if plain is not None:
+        return fit_timestamp(plain, typmod)
+    try:
+        kind, fields = decode_datetime(text, style, _TIMESTAMP_ROOM)
+    except InputError as error:
+        raise report(error, text, "timestamp with time zone" if zoned else "timestamp") from None
+    if kind == "epoch":
+        return UNIX_EPOCH_USECS
+    if kind != "date":
+        return INFINITY if kind == "infinity" else -INFINITY
+    if is_valid_julian(fields.year, fields.month):
+        value = timestamp_of(fields) + (fields.zone * USECS_PER_SEC if zoned else 0)
+        if is_valid_timestamp(value):
+            return fit_timestamp(value, typmod)
+    raise PgError("22008", f'timestamp out of range: "{text}"')
+
+
+def fit_time(usecs: int, typmod: int) -> int:
+    """A time rounded to the precision of its type modifier, half up."""
+    if not 0 <= typmod < 6:
+        return usecs
+    unit: int = 10 ** (6 - typmod)
+    return (usecs + unit // 2) // unit * unit
+
+
+def fit_timestamp(value: int, typmod: int) -> int:
+    """A timestamp rounded to the precision of its type modifier, half away from zero."""
+    if typmod in (-1, 6) or abs(value) == INFINITY:
+        return value
+    if not 0 <= typmod <= 6:
+        raise PgError("22023", f"timestamp({typmod}) precision must be between 0 and 6")
+    unit: int = 10 ** (6 - typmod)
+    rounded = (abs(value) + unit // 2) // unit * unit
+    return rounded if value >= 0 else -rounded
+
+
+def special(value: int) -> str | None:
+    return "infinity" if value == INFINITY else "-infinity" if value == -INFINITY else None
+
+
+def local_fields(value: int, style: TextStyle) -> Fields:
+    """The fields of a timestamptz in the session's time zone."""
+    offset = session_zone(style).at((value - UNIX_EPOCH_USECS) // USECS_PER_SEC)
+    fields = fields_of_timestamp(value + offset.seconds * USECS_PER_SEC)
+    fields.zone, fields.isdst, fields.abbreviation = -offset.seconds, int(offset.isdst), offset.abbreviation
+    return fields
+
+
+def write_date(value: int, style: TextStyle) -> str:
+    found = special(value)
+    if found:
+        return found
+    fields = fields_of_date(value)
+    return _date_part(fields, style) + (" BC" if fields.year <= 0 else "")
+
+
+def write_time(value: int, style: TextStyle) -> str:
+    return _clock(set_time(Fields(), value))
+
+
+def write_timetz(value: TimeTz, style: TextStyle) -> str:
+    return _clock(set_time(Fields(), value.usecs)) + write_zone(value.zone)
+
+
+def write_timestamp(value: int, style: TextStyle) -> str:
+    return special(value) or encode(fields_of_timestamp(value), style, zoned=False)
+
+
+def write_timestamptz(value: int, style: TextStyle) -> str:
+    return special(value) or encode(local_fields(value, style), style, zoned=True)
+
+
+def _date_part(fields: Fields, style: TextStyle) -> str:
+    year = f"{year_bc(fields.year):04d}"
+    month, day = f"{fields.month:02d}", f"{fields.day:02d}"
+    if style.date_format == "ISO":
+        return f"{year}-{month}-{day}"
+    if style.date_format == "German":
+        return f"{day}.{month}.{year}"
+    first, second = (day, month) if style.date_order == "DMY" else (month, day)
+    separator = "/" if style.date_format == "SQL" else "-"
+    return separator.join((first, second, year))
+
+
+def _clock(fields: Fields) -> str:
+    fraction = f".{fields.usec:06d}".rstrip("0") if fields.usec else ""
+    return f"{fields.hour:02d}:{fields.minute:02d}:{fields.second:02d}{fraction}"
+
+
+def write_zone(west: int) -> str:
+    """`+05:30`; minutes and seconds only when there are any."""
+    sign = "+" if west <= 0 else "-"
+    minutes, second = divmod(abs(west), 60)
+    hour, minute = divmod(minutes, 60)
+    if second:
+        return f"{sign}{hour:02d}:{minute:02d}:{second:02d}"
+    return f"{sign}{hour:02d}:{minute:02d}" if minute else f"{sign}{hour:02d}"
+
+
+def encode(fields: Fields, style: TextStyle, *, zoned: bool) -> str:
+    """As EncodeDateTime does."""
+    clock = _clock(fields)
+    era = " BC" if fields.year <= 0 else ""
+    if style.date_format == "ISO":
+        return f"{_date_part(fields, style)} {clock}{write_zone(fields.zone) if zoned else ''}{era}"
+    zone = ""
+    if zoned:
+        zone = f" {fields.abbreviation}" if fields.abbreviation else write_zone(fields.zone)
+    if style.date_format != "Postgres":
+        return f"{_date_part(fields, style)} {clock}{zone}{era}"
+    if zone and not fields.abbreviation:
+        zone = " " + zone
+    day = DAYS[weekday(julian(fields.year, fields.month, fields.day))][:3]
+    parts = [f"{fields.day:02d}", MONTHS[fields.month - 1][:3]]
+    if style.date_order != "DMY":
+        parts.reverse()
+    return f"{day} {' '.join(parts)} {clock} {year_bc(fields.year):04d}{zone}{era}"
+
+
+READ: dict[int, Callable[[str, int, TextStyle], Any]] = {
+    oids.DATE: lambda text, typmod, style: read_date(text, style),
+    oids.TIME: read_time,
+    oids.TIMETZ: read_timetz,
+    oids.TIMESTAMP: lambda text, typmod, style: read_timestamp(text, typmod, style, zoned=False),
+    oids.TIMESTAMPTZ: lambda text, typmod, style: read_timestamp(text, typmod, style, zoned=True),
+}
+WRITE: dict[int, Callable[[Any, TextStyle], str]] = {
+    oids.DATE: write_date,
+    oids.TIME: write_time,
+    oids.TIMETZ: write_timetz,
+    oids.TIMESTAMP: write_timestamp,
+    oids.TIMESTAMPTZ: write_timestamptz,
+}
