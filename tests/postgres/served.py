@@ -64,8 +64,9 @@ class PublishingServer:
         with psycopg.connect(self.conninfo("postgres")) as link:
             return str(link.execute("SELECT system_identifier FROM pg_control_system()").fetchall()[0][0])
 
-    def become_standby_of(self, primary: PublishingServer) -> None:
-        """A copy of it with all its slots, which is promoted at once."""
+    def take_over_from(self, primary: PublishingServer) -> None:
+        """A copy of it with all its slots, which is promoted. The primary has stopped before and stays so: what it
+        committed now would be lost."""
         data, conf = self.server.folder / "data", (self.server.folder / "data" / "postgresql.conf").read_text()
         for server in (self, primary):
             server.control("-m", "fast", "stop")
@@ -73,8 +74,7 @@ class PublishingServer:
         self.server.run("cp", "-a", str(primary.server.folder / "data"), str(data))
         (data / "postgresql.conf").write_text(conf)
         (data / "standby.signal").touch()
-        for server in (self, primary):
-            server.control("start")
+        self.control("start")
         self.control("promote")
 
 

@@ -142,8 +142,7 @@ class Trouble:
         there, served = self.other, self._served
         with suppress(subprocess.CalledProcessError):  # it runs already
             there.control("start")
-        there.become_standby_of(served.publishing)
-        served.publishing.control("-m", "immediate", "stop")
+        there.take_over_from(served.publishing)
         self.other, served.publishing = served.publishing, there
         self._network.server_socket = there.socket
         self._network.cut()

@@ -187,7 +187,7 @@ def test_another_server_is_not_followed_but_a_promoted_standby_is(tmp_path: Path
         )
         assert served.sub(ALL_T) == [("1", "before")]
         served.link.close()
-        other.become_standby_of(first)
+        other.take_over_from(first)
         assert other.system_identifier() == identifiers[1]
         with psycopg.connect(other.conninfo(served.database), autocommit=True) as there:
             there.execute("INSERT INTO t VALUES (3, 'promoted')")
