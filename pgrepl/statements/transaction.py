@@ -127,9 +127,6 @@ def _locked(session: Session, gid: str) -> Prepared:
     return found
 
 
-__all__ = ["finish", "prepare"]
-
-
 # --- transaction ------------------------------------------------------------------------------------------------------
 
 
@@ -289,9 +286,6 @@ def notify(stmt: NotifyStmt, session: Session) -> Result:
     return Result("NOTIFY")
 
 
-__all__ = ["listen", "notify", "unlisten"]
-
-
 # --- cursor -----------------------------------------------------------------------------------------------------------
 
 
@@ -399,3 +393,6 @@ def close(stmt: ClosePortalStmt, session: Session) -> Result:
         raise PgError("34000", "invalid cursor name: must not be empty")
     close_portal(session, stmt.name)
     return Result("CLOSE CURSOR")
+
+
+__all__ = ["finish", "listen", "notify", "prepare", "unlisten"]

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from pgrepl.replication.publisher.lake import transactions
+from pgrepl.lake.changes import changes as lake_changes
 from pgrepl.replication.subscriber import apply_loop
 from pgrepl.replication.subscriber.follower import CatchUp
 from tests.harness.pair import Pair
@@ -86,8 +86,8 @@ def test_of_a_long_backlog_each_batch_reads_about_what_it_takes(
         read.append(len(found))
         return found
 
-    there = transactions.changes
-    monkeypatch.setattr(transactions, "changes", changes)
+    there = lake_changes.changes
+    monkeypatch.setattr(lake_changes, "changes", changes)
     monkeypatch.setattr(apply_loop, "BATCH", 20)
     assert pair.catch_up() == []
     assert pair.sub("SELECT count(*) FROM t") == [("300",)]

@@ -126,7 +126,7 @@ def test_what_comes_while_the_table_is_caught_up_is_not_missed(waiting: Pair, mo
             count += 1
             written(waiting, f"INSERT INTO t VALUES ({count}, 'new'); INSERT INTO u VALUES ({count}, 'new')")
 
-    monkeypatch.setattr(table_workers, "_SOON", 0.0)
+    monkeypatch.setattr(table_workers, "_ALMOST_THERE", 0.0)
     at_crash_points(monkeypatch, reached)
     done = working(waiting)
     assert (done.error, count) == (None, 4)
@@ -306,7 +306,7 @@ def test_random_changes_and_deaths_end_equal(waiting: Pair, seed: int, monkeypat
     random, number = Random(seed), 0
     if random.random() < 0.5:
         waiting.sub("ALTER SYSTEM SET pgrepl.local_rows = 5")
-    monkeypatch.setattr(table_workers, "_SOON", random.choice([0.0, 0.5]))
+    monkeypatch.setattr(table_workers, "_ALMOST_THERE", random.choice([0.0, 0.5]))
 
     def reached(name: str) -> None:
         nonlocal number

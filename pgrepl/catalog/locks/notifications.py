@@ -158,9 +158,6 @@ def notifications(session: Session) -> Notifications:
     return transaction.notifications
 
 
-__all__ = ["Notifications", "notifications"]
-
-
 # --- exported snapshots -----------------------------------------------------------------------------------------------
 
 
@@ -235,4 +232,4 @@ def import_snapshot(session: Session, name: str) -> None:
     transaction.undo.append(forget)
 
 
-__all__ = ["export_snapshot", "import_snapshot"]
+__all__ = ["Notifications", "export_snapshot", "import_snapshot", "notifications"]

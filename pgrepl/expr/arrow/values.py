@@ -88,9 +88,6 @@ def _length(node: tree.Expr) -> int:
     return span.usecs
 
 
-__all__ = ["moved"]
-
-
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
@@ -351,4 +348,4 @@ def of_operator(name: str, source: str, args: Sequence[tree.Expr]) -> Columnar |
     return _concatenated(args) if name in _CONCATENATIONS else made(source, args)
 
 
-__all__ = ["made", "of_operator"]
+__all__ = ["made", "moved", "of_operator"]

@@ -61,12 +61,6 @@ class AlterPublicationStmt(Statement):
     options: tuple[DefElem, ...] = ()
 
 
-__all__ = [
-    "AlterPublicationAction", "AlterPublicationStmt", "CreatePublicationStmt", "PublicationObj", "PublicationObjKind",
-    "PublicationTable",
-]  # fmt: skip
-
-
 # --- subscription -----------------------------------------------------------------------------------------------------
 
 
@@ -103,9 +97,6 @@ class DropSubscriptionStmt(Statement):
     name: str
     missing_ok: bool = False
     cascade: bool = False
-
-
-__all__ = ["AlterSubscriptionKind", "AlterSubscriptionStmt", "CreateSubscriptionStmt", "DropSubscriptionStmt"]
 
 
 # --- role -------------------------------------------------------------------------------------------------------------
@@ -194,6 +185,24 @@ class DropOwnedStmt(Statement):
 
 
 __all__ = [
-    "AccessPriv", "AlterDefaultPrivilegesStmt", "AlterRoleSetStmt", "AlterRoleStmt", "CreateRoleStmt",
-    "DropOwnedStmt", "DropRoleStmt", "GrantRoleStmt", "GrantStmt", "ReassignOwnedStmt",
-]  # fmt: skip
+    "AccessPriv",
+    "AlterDefaultPrivilegesStmt",
+    "AlterPublicationAction",
+    "AlterPublicationStmt",
+    "AlterRoleSetStmt",
+    "AlterRoleStmt",
+    "AlterSubscriptionKind",
+    "AlterSubscriptionStmt",
+    "CreatePublicationStmt",
+    "CreateRoleStmt",
+    "CreateSubscriptionStmt",
+    "DropOwnedStmt",
+    "DropRoleStmt",
+    "DropSubscriptionStmt",
+    "GrantRoleStmt",
+    "GrantStmt",
+    "PublicationObj",
+    "PublicationObjKind",
+    "PublicationTable",
+    "ReassignOwnedStmt",
+]

@@ -97,13 +97,6 @@ class CallStmt(Statement):
     call: FuncCall
 
 
-__all__ = [
-    "AlterFunctionStmt", "AnalyzedStmt", "CallStmt", "CreateFunctionStmt", "DoStmt", "DropFunctionStmt",
-    "FunctionParameter",
-    "ReturnStmt", "RoutineName",
-]  # fmt: skip
-
-
 # --- trigger ----------------------------------------------------------------------------------------------------------
 
 
@@ -143,9 +136,6 @@ class CreateTrigStmt(Statement):
     def columns(self) -> tuple[str, ...]:
         """The columns of UPDATE OF."""
         return tuple([name for event in self.events for name in event.columns])
-
-
-__all__ = ["CreateTrigStmt", "TriggerEventSpec", "TriggerTransition"]
 
 
 # --- session ----------------------------------------------------------------------------------------------------------
@@ -240,6 +230,27 @@ class ClosePortalStmt(Statement):
 
 
 __all__ = [
-    "ClosePortalStmt", "DeallocateStmt", "DeclareCursorStmt", "ExecuteStmt", "FetchStmt", "ListenStmt",
-    "LockStmt", "NotifyStmt", "PrepareStmt", "ReindexStmt", "UnlistenStmt",
-]  # fmt: skip
+    "AlterFunctionStmt",
+    "AnalyzedStmt",
+    "CallStmt",
+    "ClosePortalStmt",
+    "CreateFunctionStmt",
+    "CreateTrigStmt",
+    "DeallocateStmt",
+    "DeclareCursorStmt",
+    "DoStmt",
+    "DropFunctionStmt",
+    "ExecuteStmt",
+    "FetchStmt",
+    "FunctionParameter",
+    "ListenStmt",
+    "LockStmt",
+    "NotifyStmt",
+    "PrepareStmt",
+    "ReindexStmt",
+    "ReturnStmt",
+    "RoutineName",
+    "TriggerEventSpec",
+    "TriggerTransition",
+    "UnlistenStmt",
+]

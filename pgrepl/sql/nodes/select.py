@@ -186,13 +186,6 @@ class PlAssign(Statement):
     location: int = -1
 
 
-__all__ = [
-    "CTECycleClause", "CTESearchClause", "ColumnDefinition", "CommonTableExpr", "FromItem", "GroupingKind",
-    "GroupingSet", "JoinExpr", "JoinType", "LockingClause", "PlAssign", "RangeFunction", "RangeSubselect",
-    "RangeTableSample", "ResTarget", "SelectStmt", "SetOp", "SubLink", "UnsupportedFromItem", "WithClause",
-]  # fmt: skip
-
-
 # --- dml --------------------------------------------------------------------------------------------------------------
 
 
@@ -296,6 +289,34 @@ class ExplainStmt(Statement):
 
 
 __all__ = [
-    "CopyStmt", "DeleteStmt", "ExplainStmt", "InsertStmt", "MergeStmt", "MergeWhen", "MultiAssign", "OnConflictClause",
-    "TruncateStmt", "UpdateStmt",
-]  # fmt: skip
+    "CTECycleClause",
+    "CTESearchClause",
+    "ColumnDefinition",
+    "CommonTableExpr",
+    "CopyStmt",
+    "DeleteStmt",
+    "ExplainStmt",
+    "FromItem",
+    "GroupingKind",
+    "GroupingSet",
+    "InsertStmt",
+    "JoinExpr",
+    "JoinType",
+    "LockingClause",
+    "MergeStmt",
+    "MergeWhen",
+    "MultiAssign",
+    "OnConflictClause",
+    "PlAssign",
+    "RangeFunction",
+    "RangeSubselect",
+    "RangeTableSample",
+    "ResTarget",
+    "SelectStmt",
+    "SetOp",
+    "SubLink",
+    "TruncateStmt",
+    "UnsupportedFromItem",
+    "UpdateStmt",
+    "WithClause",
+]

@@ -278,13 +278,6 @@ class AlterSeqStmt(Statement):
     missing_ok: bool = False
 
 
-__all__ = [
-    "AlterSeqStmt", "AlterTableCmd", "AlterTableKind", "AlterTableStmt", "ColumnDef", "ConstrType", "Constraint",
-    "CreateSeqStmt", "CreateStmt", "CreateTableAsStmt", "IndexElem", "IndexStmt", "PartitionBoundSpec", "PartitionElem",
-    "PartitionSpec", "RefreshMatViewStmt", "TableLikeClause", "ViewStmt",
-]  # fmt: skip
-
-
 # --- type -------------------------------------------------------------------------------------------------------------
 
 
@@ -358,6 +351,30 @@ class DropTypeStmt(Statement):
 
 
 __all__ = [
-    "AlterDomainKind", "AlterDomainStmt", "AlterEnumStmt", "CompositeTypeStmt", "CreateDomainStmt", "CreateEnumStmt",
-    "CreateRangeStmt", "DropTypeStmt",
-]  # fmt: skip
+    "AlterDomainKind",
+    "AlterDomainStmt",
+    "AlterEnumStmt",
+    "AlterSeqStmt",
+    "AlterTableCmd",
+    "AlterTableKind",
+    "AlterTableStmt",
+    "ColumnDef",
+    "CompositeTypeStmt",
+    "ConstrType",
+    "Constraint",
+    "CreateDomainStmt",
+    "CreateEnumStmt",
+    "CreateRangeStmt",
+    "CreateSeqStmt",
+    "CreateStmt",
+    "CreateTableAsStmt",
+    "DropTypeStmt",
+    "IndexElem",
+    "IndexStmt",
+    "PartitionBoundSpec",
+    "PartitionElem",
+    "PartitionSpec",
+    "RefreshMatViewStmt",
+    "TableLikeClause",
+    "ViewStmt",
+]

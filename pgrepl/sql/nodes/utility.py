@@ -249,14 +249,6 @@ class UnsupportedStmt(Statement):
     location: int = -1
 
 
-__all__ = [
-    "AlterDatabaseStmt", "AlterObjectSchemaStmt", "AlterOwnerStmt", "AlterSystemStmt", "CheckPointStmt", "CommentStmt",
-    "ConstraintsSetStmt", "CreateDatabaseStmt", "CreateSchemaStmt", "DefElem", "DiscardStmt", "DropDatabaseStmt",
-    "DropStmt", "Expr", "FloatText", "ObjectType", "RenameStmt", "RoleSpec", "TransactionKind", "TransactionStmt",
-    "TypeName", "UnsupportedStmt", "VacuumStmt", "VariableSetKind", "VariableSetStmt", "VariableShowStmt",
-]  # fmt: skip
-
-
 # --- define -----------------------------------------------------------------------------------------------------------
 
 
@@ -305,4 +297,36 @@ class AlterCollationStmt(Statement):
     name: tuple[str, ...]
 
 
-__all__ = ["AlterCollationStmt", "AlterOperatorStmt", "DefineStmt", "DropOperatorStmt", "OperatorName"]
+__all__ = [
+    "AlterCollationStmt",
+    "AlterDatabaseStmt",
+    "AlterObjectSchemaStmt",
+    "AlterOperatorStmt",
+    "AlterOwnerStmt",
+    "AlterSystemStmt",
+    "CheckPointStmt",
+    "CommentStmt",
+    "ConstraintsSetStmt",
+    "CreateDatabaseStmt",
+    "CreateSchemaStmt",
+    "DefElem",
+    "DefineStmt",
+    "DiscardStmt",
+    "DropDatabaseStmt",
+    "DropOperatorStmt",
+    "DropStmt",
+    "Expr",
+    "FloatText",
+    "ObjectType",
+    "OperatorName",
+    "RenameStmt",
+    "RoleSpec",
+    "TransactionKind",
+    "TransactionStmt",
+    "TypeName",
+    "UnsupportedStmt",
+    "VacuumStmt",
+    "VariableSetKind",
+    "VariableSetStmt",
+    "VariableShowStmt",
+]

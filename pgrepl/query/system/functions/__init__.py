@@ -30,42 +30,10 @@ def families() -> Iterator[Family]:
 
     yield definitions.implements
 
-    from pgrepl.query.system.functions import activity
-
-    yield activity.implements
-
     from pgrepl.query.system.functions import privileges
 
     yield privileges.implements
 
-    from pgrepl.query.system.functions import definitions
-
-    yield definitions.implements
-
-    from pgrepl.query.system.functions import definitions
-
-    yield definitions.implements
-
-    from pgrepl.query.system.functions import activity
-
-    yield activity.implements
-
     from pgrepl.query.system.functions import state
 
     yield state.implements
-
-    from pgrepl.query.system.functions import activity
-
-    yield activity.implements
-
-    from pgrepl.query.system.functions import relations
-
-    yield relations.implements
-
-    from pgrepl.query.system.functions import activity
-
-    yield activity.implements
-
-    from pgrepl.query.system.functions import definitions
-
-    yield definitions.implements

@@ -105,9 +105,6 @@ def pg_blocking_pids(call: Call, pid: int) -> Any:
     return array_of(oids.INT4, found)
 
 
-__all__ = ["implements"]
-
-
 # --- notifications ----------------------------------------------------------------------------------------------------
 
 
@@ -147,9 +144,6 @@ def export(session: Session, snapshot: int) -> str:
         raise PgError("25001", "cannot export a snapshot from a subtransaction")
     pin(session, snapshot)
     return export_snapshot(session, snapshot)
-
-
-__all__ = ["export", "implements"]
 
 
 # --- transactions -----------------------------------------------------------------------------------------------------
@@ -335,3 +329,6 @@ def pg_stat_reset_replication_slot(call: Call, name: str | None) -> str:
         counters.forget(SLOT, 0, slot_name)
         counters.add(SLOT, 0, slot_name, {"stats_reset": statistics.now()})
     return VOID
+
+
+__all__ = ["export", "implements"]
