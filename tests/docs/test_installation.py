@@ -18,6 +18,6 @@ def test_pgrepl_is_installed_from_a_checkout_or_a_wheel() -> None:
 
 
 def test_what_connects_names_its_extra() -> None:
-    section = (ROOT / "README.md").read_text("utf-8").split("## Connect with what you have\n")[1].split("\n## ")[0]
+    section = (ROOT / "docs" / "server.md").read_text("utf-8").split("## Connect\n")[1].split("\n## ")[0]
     before, program = section.split("```console", 1)
     assert "import psycopg" in program and "pip install '.[postgres]'" in before
