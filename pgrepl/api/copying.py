@@ -1,12 +1,12 @@
-"""`cursor.copy()`: the data of COPY FROM STDIN and COPY TO STDOUT.
+r"""`cursor.copy()`: the data of COPY FROM STDIN and COPY TO STDOUT.
 
     with cur.copy("COPY orders FROM STDIN") as copy:
         copy.write_row((1, "DE", None))       # or copy.write("1\tDE\t\\N\n")
     with cur.copy("COPY orders TO STDOUT") as copy:
         for row in copy.rows(): …             # or: for data in copy
 
-What is written is kept in a temporary file until the block ends; then COPY reads it. So an error of COPY is raised at
-the end of the block. An exception in the block leaves the table as it is.
+What is written is kept in a temporary file, which COPY reads at the end of the block: there its errors are raised. An
+exception in the block leaves the table as it is.
 """
 
 from __future__ import annotations

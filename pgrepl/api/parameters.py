@@ -1,20 +1,11 @@
-"""Python values as parameters: a type of PostgreSQL's and the value's text.
+"""Python values as parameters, and DB-API's placeholders as PostgreSQL's.
 
     >>> dumped(5), dumped("x"), dumped(None), dumped([1, None])
     ((23, '5'), (705, 'x'), (705, None), (1007, '{1,NULL}'))
+    >>> numbered("SELECT %(a)s || %(a)s, 5 %% 3", {"a": "b"})
+    ('SELECT $1 || $1, 5 % 3', ['b'])
 
-A str has no type yet, like a string literal, so that it can become whatever the statement needs there.
-
-Placeholders of DB-API: `%s` and `%(name)s` become PostgreSQL's `$1`, `$2`, …; values are never put into the text.
-
-    >>> numbered("SELECT %s, 5 %% 3", ["a"])
-    ('SELECT $1, 5 % 3', ['a'])
-    >>> numbered("SELECT %(a)s || %(a)s", {"a": "b"})
-    ('SELECT $1 || $1', ['b'])
-
-A text with `$1` is taken as it is, and its `%` are operators.
-
-executemany: an INSERT of one row of VALUES runs for many sets of parameters at a time, other statements for each.
+A str has no type yet, like a string literal. Values are never put into the text. A text with `$1` is taken as it is.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
-"""The contents of a catalog, as frozen dataclasses: `pgrepl.publications()` returns them, `pgrepl describe` prints
-them.
-
-`pgrepl.sync()`, `apply()`, `status()` and `publications()`: what the commands do and show, for programs.
+"""`pgrepl.sync()`, `apply()`, `status()` and `publications()`: what the commands do and show, as frozen dataclasses.
 
     for done in pgrepl.apply("catalog.db"):
         print(done.subscription, done.changes, done.applied_lsn)
 
-Each opens the catalog and closes it. The databases are all of the catalog's unless `dbname` is given, as on the command
-line. Ctrl-C rolls back what is not committed, and raises KeyboardInterrupt.
+Each opens the catalog and closes it; without `dbname` it is about all databases. Ctrl-C rolls back what is not
+committed.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""Values of results as Python's types, as psycopg gives them: date, datetime, timedelta, Decimal, UUID, lists, parsed
-JSON. Types without a Python form are their text.
+"""Values of results as Python's types, as psycopg gives them, and results as Arrow tables and DataFrames.
 
-Results as columns: Arrow tables, and DataFrames of Spark.
-
-Types are those that other programs know: uuid, json and whatever has no type there are text, numeric(p,s) a decimal. A
-numeric without precision becomes, in Arrow, a decimal that holds all of the result's values, and text in Spark.
+Types are those that other programs know; what has no type there is text. A numeric without precision becomes a
+decimal that holds all of the result's values.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""The kernel of INSERT … SELECT, UPDATE and DELETE: rows that pass a condition become rows of a table, get new
-versions, or go.
+"""The kernel of INSERT … SELECT, UPDATE and DELETE: rows that pass a condition become rows, get new versions, or go.
 
-Columns are computed whole. A portion of rows that fails is done again row by row, each as PostgreSQL does it:
-condition, new values, NOT NULL, CHECK. So the first error in the order of the rows is found, or there proves to be
-none.
+A portion that fails is done again row by row (condition, values, NOT NULL, CHECK), so that the first error is
+PostgreSQL's.
 """
 
 from __future__ import annotations

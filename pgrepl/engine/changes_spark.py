@@ -1,11 +1,9 @@
-"""Changes of a table between two snapshots as whole columns, for many rows (changes.py is for few).
+"""Changes of a table between two snapshots as whole columns; lake/changes/changes.py is for few.
 
-    found = ChangesFrame(ChangedRows(session, oid, after, upto))
-    found.snapshot, found.row_id, found.has_new, found.has_old     # numpy, an entry for every change, in order
-    found.pick([attnum], numbers, new=True)                  # Arrow, an entry for each of these changes
-    found.rows(attnums, numbers)                             # Spark: the new rows
-
-Insertions and deletions are found by positions, with numpy; columns are read when they are picked. Rows are for Spark.
+found = ChangesFrame(ChangedRows(session, oid, after, upto))
+found.snapshot, found.row_id, found.has_new, found.has_old     # numpy, an entry for every change, in order
+found.pick([attnum], numbers, new=True)                  # Arrow, an entry for each of these changes
+found.rows(attnums, numbers)                             # Spark: the new rows
 """
 
 from __future__ import annotations

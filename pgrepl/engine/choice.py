@@ -1,4 +1,4 @@
-"""The choice of an engine for a statement, a copy or a batch of changes. It is made here, once.
+"""The choice of an engine for a statement, a copy or a batch of changes. It is made here, once, and carried along.
 
 | engine | the work is done |
 | --- | --- |
@@ -6,33 +6,14 @@
 | columns | in this process, by whole columns |
 | spark | by Spark jobs |
 
-The setting `pgrepl.engine` names one engine for everything; `auto` decides by the number of rows that are left once
-files are skipped. Up to `pgrepl.local_rows` rows stay in this process. A copy between lakes goes by columns, and from
-`pgrepl.spark_rows` rows on by Spark tasks that run the same kernels. Elsewhere in replication a Spark job pays only for
-more rows: a copied row costs 30 microseconds, while a job costs a second or two, the first jobs several, and the start
-of Spark some more.
+`pgrepl.engine` names one for everything; `auto` decides by the rows that are left once files are skipped: `choose`
+and `choose_to_change` (a statement), `choose_to_load` (COPY FROM), `choose_copy`, `choose_batch`. Other questions are
+`choose_parts` and `choose_files` (threads or tasks for what is larger than memory), `choose_job` (a job of Spark SQL)
+and `is_worth_a_look`.
 
-A batch of changes goes by columns from `LEAST_CHANGES` on. Row by row a change costs 45 microseconds, by columns one.
-Each data file that rows go from is opened either way, which takes 6 milliseconds by columns and 12 row by row, since
-there whole rows are read and not only keys. What columns cost more is 5 milliseconds for each table, so many as 100 to
-150 changes (measured in processor time: 100 to 2,000 changes of 20,000 to 200,000 rows in 1 and 20 files, and of 30
-tables at once).
-
-The choice is made where the work begins, and carried along: in the plan of a statement (`choose`, `choose_to_change`),
-when COPY FROM has opened its source (`choose_to_load`), when a publisher has said how large a table is (`choose_copy`),
-when a batch of changes is received (`least_changes`, and `is_worth_columns` once its tables are known; a dry run, which
-counts the changes itself, asks `choose_batch`). It is made again only when an engine has declined, or of what is left
-of a batch. These are other questions, which are asked where they come up:
-
-* `choose_parts`, `choose_files`: who does the parts of work that is already done by columns, but is more than memory is
-  to hold: threads or Spark tasks. Each table's changes are read so at the publisher, and applied so at the subscriber.
-* `choose_job`: are rows worth a job of Spark SQL? Of what kernels declined, of row filters, of counts, and for several
-  tables together, which are then copied at the same time.
-* `is_worth_a_look`: does it pay to count before one chooses?
-
-An engine that cannot do the work as PostgreSQL does raises `Declined`, and the work is done row by row.
-`pgrepl_stat_engine` shows the work done by columns and by Spark, and the work declined with the reason. Work that is
-small from the start is not counted.
+A batch goes by columns from `LEAST_CHANGES` on: by rows a change costs 45 microseconds, by columns one, and 5
+milliseconds for each table. An engine that cannot do the work as PostgreSQL does raises `Declined`, and it is done
+row by row.
 """
 
 from __future__ import annotations

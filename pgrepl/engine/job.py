@@ -1,12 +1,8 @@
-"""The progress of a write by Spark: each file that a task has finished is counted when it appears in the folder of the
-write.
+"""A job's folder inside its table's, and the job's progress by the files in it.
 
-A job's folder inside its table's: tasks write their files there, and the driver takes them when all have answered.
-
-The driver takes the files that answers name and removes the rest with the folder. So a task that runs twice, or runs
-on after the job has failed, leaves no file: its files go with the folder, and without the folder it cannot make others.
-On a local disk the files are moved up and named as DuckLake names them; in an object store, where a move would be a
-copy, they stay where they are.
+The driver takes the files that answers name and removes the rest with the folder: a task that runs twice leaves no
+file. On a local disk files are moved up and named as DuckLake names them; in an object store they stay where they
+are.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""The object-store cache, for stores that Spark has no file system for: Spark reads copies on this machine, and files
-that it writes here are uploaded.
-
-Spark reads S3 by Hadoop's S3A, which is not part of pyspark. With jars of its own (`--conf
-spark.jars.packages=org.apache.hadoop:hadoop-aws:…`), or on a cluster, Spark reads and writes the store itself.
-"""
+"""Stores that Spark has no file system for: it reads copies on this machine, and what it writes here is uploaded."""
 
 from __future__ import annotations
 

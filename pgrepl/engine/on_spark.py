@@ -1,12 +1,7 @@
-"""pgrepl's own package for Spark's executors, as an archive that Python imports from.
+"""Kernels as tasks of a Spark job: `mapPartitions` in a classic session, `mapInArrow` over Spark Connect.
 
-A local session's workers have this process's path. Elsewhere the package travels with the session: pyarrow and numpy
-must be there, pgrepl need not.
-
-Kernels run as tasks of a Spark job: `mapPartitions` in a classic session, `mapInArrow` over Spark Connect.
-
-The executors get the parts as bytes, and a function that imports pgrepl only when it runs, so that an executor without
-pgrepl fails with a clear message. A task's answer is bytes, too: the driver never sees a row.
+pgrepl's own package travels to executors as an archive; they need pyarrow and numpy. Parts and answers are bytes: the
+driver never sees a row.
 """
 
 from __future__ import annotations

@@ -1,15 +1,11 @@
-"""Bitmaps of row positions: one bit for each row of a file, 64 in a long.
+"""Scans of a table at a snapshot as a DataFrame: files, deleted rows, inlined rows, row ids and places.
 
-Spark tests a bit for each row where a join with the positions would cost several scans.
+Files are read together, with one schema whose columns are found by field id. Read apart are files with deleted rows
+(a bitmap of positions is joined to them), files whose columns are found by name, and files with rows newer than the
+snapshot.
 
-Scans of a table at a snapshot as a DataFrame: files, deleted rows, inlined rows, row ids and places.
-
-Files are read together, with one schema whose columns are found by field id. Read apart are files with deleted rows (a
-bitmap of the deleted positions is joined to them by the file's size), files whose columns are found by name, and files
-with rows newer than the snapshot. A table without any of these is a plain scan.
-
-Spark pushes filters down to a file by the *name* of a column even if it reads by field id. So a column is read under
-its own name only if no other column of the table ever had it; else under a name that no file has.
+Spark pushes filters down by the *name* of a column, so a column is read under its own name only if no other column
+ever had it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """The daemon that forks Python workers for a JVM on this machine, instead of pyspark's (spark.python.daemon.module).
 
-Spark puts the archive of pyspark and its own jar, with thousands of classes, on the workers' path. Python reads the
-directories of both before each task, and compiles pyspark anew for each worker: a job of two tasks that do nothing took
-0.5 s, the first one 2.7 s; without them 0.2 and 1.4 s. Modules that tasks need are loaded once, before workers are
-forked.
+It keeps Spark's archives off the workers' path, which Python would read before each task, and loads what tasks need
+once.
 """
 
 from __future__ import annotations

@@ -1,18 +1,8 @@
-"""Options of the Spark session, from the command line and the environment.
+"""Options of the Spark session, spill folders, and the archive of Spark's classes (CDS) that halves the JVM's start.
 
-Spill folders: temporary folders for rows between Spark and this process, or between a server and Spark, for the
-package that Spark's executors get, and for the sockets of Spark's Python workers.
-
-The process that makes one removes it. The name has the process, so that a later one removes those of killed processes.
-
-An archive of Spark's classes (CDS), which saves the JVM loading and verifying them: half the time of a start.
-
-The first JVM that finds no archive for its class path makes one when it ends, after the session, in the background.
-It has the classes that this JVM has loaded: so one of a JVM that has planned no query, as for a copy, serves such JVMs
-only (with it a first answer took 5.9 instead of 3.8 s), until there is one of a JVM that has.
-
-A lock that the JVM inherits keeps others from making the same one; the archive gets its name when it is complete.
-An error here only means a slower start.
+The process that makes a spill folder removes it; its name has the process, so that a later one removes those of
+killed processes. The first JVM without an archive makes one when it ends, in the background; one that has planned no
+query serves such JVMs only.
 """
 
 from __future__ import annotations

@@ -1,18 +1,8 @@
 """The fast start of Spark in a JVM of this process.
 
-Spark's scripts take a second to find facts that are known here: for a local master java is started directly, with the
-class path of pip's pyspark and an archive of classes (spark_start_archive.py). With settings that only Spark's own
-scripts understand (packages to fetch, a cluster, an installation of Spark with its own configuration) the scripts start
-it.
-
-The JVM reads a pipe whose other end is open in this process, and ends when that closes, however this process ends. It
-has a process group of its own, so that Ctrl-C does not reach it.
-
-A first answer (`SELECT count(*)` of three rows) took 6.9 seconds with Java's defaults, 5.9 with the last optimizations
-put off, 5.1 without them; queries of 10 million rows are as fast with the second, and slower with the third. The same
-machine needs 3.7 when it is twice as fast: the start of Python 0.2, the JVM to its gateway 0.75, context and session
-0.6, the query 2.1. Tried without gain: a query or the compiler warmed in a second thread (both processors are full), no
-adaptive execution, no generated code, other collectors, huge pages. Java 17 archives none of Scala's 4,000 lambdas.
+For a local master java is started directly, with pip's class path and an archive of classes; with settings that only
+Spark's scripts understand (packages, a cluster, another installation) these start it. The JVM reads a pipe whose
+other end is open here, so that it ends with this process; Ctrl-C does not reach it.
 """
 
 from __future__ import annotations

@@ -1,12 +1,6 @@
-"""The JVM of a local session: its end, and the cancellation of its jobs.
-
-A session behind a Spark Connect server: `--remote sc://host`. No JVM is started here. The server reads and writes
-files, so that the data folder must be one that both can reach.
-
-The start of Spark by SparkSession.builder, for versions of pyspark not in `TRIED` (internals/pyspark.py).
-
-A session beside one that the program has made: the same Spark, with settings by which values mean what DuckLake's
-mean. The program's own session keeps its settings.
+"""Sessions in the documented way: by SparkSession.builder for versions of pyspark not in `TRIED`
+(internals/pyspark.py), behind Spark Connect, beside a session that the program has made; and the end of a JVM and of
+its jobs.
 """
 
 from __future__ import annotations

@@ -1,15 +1,7 @@
-"""Field ids of fields inside lists, maps and structs: Spark writes those of columns only, so they are written into the
-footer afterwards. The data stay as they are.
+"""Staging of rows that Spark writes: data files in the table's folder, which are not in the catalog until the commit.
 
-A footer is a struct of Thrift's compact protocol: fields as (difference to the last field's number, type) in a byte,
-numbers as zigzag varints. Its second field is the list of schema elements, the tree in depth first order; only those
-are read and rewritten, the bytes after them are kept.
-
-Staging of rows that Spark writes: data files in the table's folder, which are not in the catalog until the commit.
-
-Spark writes into a folder of its own inside the table's. On a local disk the files are then moved to the table's folder
-and renamed; in an object store, where a move would be a copy, they stay where they are. Each file's footer is read
-once, to check that every column has its field id, and for the statistics.
+Each file's footer is read once, for its field ids and statistics. Spark writes no field ids of fields inside lists
+and structs: they are written into the footer afterwards (Thrift's compact protocol), the data stay as they are.
 """
 
 from __future__ import annotations

@@ -1,17 +1,5 @@
-"""Column numbers of one table mapped to those of another, by column name: children and parents, partitions, tables
-made with LIKE.
-
-The columns, relations, routines and row types that an expression or a query names, found as
-find_expr_references_walker does. What is PostgreSQL's own is not among them.
-
-The definition of an index as stored in the catalog, with its expressions; and whether two indexes are equivalent.
-
-The defaults and generation expressions of columns (pg_attrdef), and what a column is without a value.
-
-Partition keys and partition bounds: what they are, how the catalog stores them and how they are printed.
-
-A key is a strategy (l, r, h: list, range, hash) and columns or expressions, each with an operator class and a
-collation. A bound says which rows of its parent a partition takes.
+"""What the catalog stores as trees: indexes, defaults, partition keys and bounds; what an expression depends on; and
+column numbers of one table mapped to those of another.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-r"""The order of partition bounds. `PartitionDesc` lists a parent's partitions in that order, in which PostgreSQL prints
-and scans them.
+"""The order of partitions, and the constraint that a bound implies for its rows (get_partition_qual).
 
-The partition constraint that a bound implies for its rows, as get_partition_qual builds it and `\d+` shows it.
-
-A range `FROM (1, 5) TO (1, 10)` over (a, b) says `a IS NOT NULL AND b IS NOT NULL AND a = 1 AND b >= 5 AND b < 10`:
-equal leading columns are equalities, the rest an OR of ever longer prefixes. A default partition says NOT of what
-its siblings say. The constraint of a partition below another has those of its ancestors before its own.
+A range `FROM (1, 5) TO (1, 10)` over (a, b) says `a IS NOT NULL AND b IS NOT NULL AND a = 1 AND b >= 5 AND b < 10`. A
+default partition says NOT of what its siblings say. Constraints of ancestors come first.
 """
 
 from __future__ import annotations

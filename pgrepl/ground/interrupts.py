@@ -1,17 +1,14 @@
 """Interrupts, which end a statement early: Ctrl-C and the timeouts (ProcessInterrupts in postgres.c).
 
-A signal reaches the main thread only, and raises its error there at once, in the middle of whatever Python runs. So
-most code needs nothing of this module. There are three exceptions:
+A signal reaches the main thread only, and raises its error there at once. So most code needs nothing of this module,
+except
 
 * code that must not be broken off, as a commit, stands in `with hold_interrupts():`;
 * code that waits calls `pause(seconds)`, which ends at the statement's deadline in other threads, too;
 * a long loop that could run in another thread, or that catches errors, calls `check_for_interrupts()`.
 
-An interrupt stays until its statement has ended, so code that swallows the error is stopped at its next check. One that
-nothing has raised stays longer: the statement's rows may still be to come.
-
-Spark's jobs, for code that does not import Spark: interrupts, progress bars, error messages. The code that starts
-Spark announces it here.
+An interrupt stays until its statement has ended, so code that swallows the error is stopped at its next check. Who
+starts Spark announces here how its jobs are cancelled.
 """
 
 from __future__ import annotations

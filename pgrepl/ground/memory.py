@@ -1,11 +1,7 @@
-"""The memory limit of a statement, which fails before its rows fill the machine's memory.
+"""The memory limit of a statement, and the counters of EXPLAIN ANALYZE.
 
-`Meter.watch` reads the process's memory a few dozen times a second while rows pass. So every structure that keeps rows
-counts: a sort, a hash table, a recursion, a result. PostgreSQL's work_mem spills to disk; here Spark does the work that
-is larger than memory.
-
-The counters of EXPLAIN ANALYZE: how often each plan node ran, how many rows it returned, and how long that took,
-the nodes below it included (instrument.c).
+`Meter.watch` reads the process's memory a few dozen times a second while rows pass, so every structure that keeps
+rows counts.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
 """Processes that work for this one, where threads would wait for Python's lock.
 
-A process that has threads, connections and open databases is not forked: a lock that another thread holds stays taken
-in its child. So `prepare`, which a program calls before anything else, forks a bare process that waits. It costs a
-millisecond and no memory of its own. When work comes, that one forks the workers, which load what they need. In
-another's Python nobody calls `prepare`, and its threads do the work.
-
-Whoever ends takes those with it that work for it, however it ends: a worker is killed when its parent is, and one that
-nobody reads any more ends with its next word.
+A process with threads, connections and open databases is not forked. So a program calls `prepare` before anything
+else, which forks a bare process; when work comes, that one forks the workers. In another's Python nobody calls it,
+and threads do the work. A worker ends with its parent, however that ends.
 """
 
 from __future__ import annotations

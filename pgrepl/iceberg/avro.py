@@ -1,9 +1,6 @@
-"""Avro files, of which Iceberg's manifests are: values in Avro's encoding, and the container around them.
+"""Avro files, of which Iceberg's manifests are: their schemas, values, and the container around them.
 
-A module of its own is faster than a general one: an entry of a manifest is put together from pieces that are encoded
-once, and no dictionary is made for it.
-
-The Avro schemas of manifests and manifest lists, with Iceberg's field ids, without fields that are never told.
+An entry of a manifest is put together from pieces that are encoded once, which is faster than a general encoder.
 """
 
 from __future__ import annotations

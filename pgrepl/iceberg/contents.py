@@ -1,9 +1,7 @@
-"""What a table has had in it at the last snapshots: its data files and delete files in ranges, and inlined rows.
+"""What a table has at the last snapshots: data files and delete files in ranges, and inlined rows.
 
-A manifest has the files of one range of file ids. Ranges end at ids that a hash chooses, so that a new file changes
-the last range only, and a file that goes away one or two.
-
-Columns of files without field ids, which are found by name: Iceberg's name mapping.
+A manifest has the files of one range of ids. Ranges end at ids that a hash chooses, so that a new file changes the
+last one only.
 """
 
 from __future__ import annotations

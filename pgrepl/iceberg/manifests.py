@@ -1,12 +1,7 @@
-"""Manifests and manifest lists: which files a table has at a snapshot, with their bounds.
+"""Manifests and manifest lists, and the removal of metadata that nobody reads any more.
 
 A manifest has the files of a range (contents.py), and its name a digest of what is in it: one that is there is not
 written again. Sequence numbers are DuckLake's snapshots.
-
-Removal of metadata that nobody reads any more, and of what only it names.
-
-A metadata.json that was followed by another one is still read for a while. Manifest lists and manifests say which
-files of the folder they name.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""DuckLake's text of values as Iceberg has it: the bytes of a bound, and a default in JSON.
+"""A table's columns as an Iceberg schema, with DuckLake's column ids as field ids; bounds and defaults as Iceberg has
+them.
 
-A table's columns at a snapshot as an Iceberg schema. DuckLake's column ids are the field ids.
-
-A column of a type that Iceberg lacks is left out, and so is one whose values its readers would get wrong: the reason
-stands in `left_out`, and in the table's properties.
+A column that Iceberg lacks a type for, or whose values readers would get wrong, is left out: the reason stands in
+`left_out`, and in the table's properties.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
-"""Small files beside the metadata, for what is not in the lake's files as Iceberg wants it: inlined rows and deletes,
-and delete files of an older form, of a lake that was moved, or with later deletes in them, too.
-
-The manifests of a table's snapshot: of its files by ranges, of its inlined rows, of its inlined deletes.
+"""The manifests of a table's snapshot, and small files for what is not in the lake's files as Iceberg wants it: inlined
+rows and deletes, delete files of an older form.
 """
 
 from __future__ import annotations

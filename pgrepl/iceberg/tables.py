@@ -1,10 +1,5 @@
-"""The options of a table as an Iceberg table: `ALTER TABLE … SET (iceberg.version = 3, iceberg.time = 'omit')`.
-
-They stand in pg_class.reloptions; statements/table/storage.py reads and checks them.
-
-The SQL statements of Iceberg's view of the lake, by name. `?` is a parameter, on a server too.
-
-Which tables a role sees as Iceberg tables, and where they are: namespaces, names, and what is known of one.
+"""Which tables a role sees as Iceberg tables, where they are, and their options (`ALTER TABLE … SET (iceberg.version =
+3)`).
 
 The schema `public` of database `shop` is the namespace `shop`, another schema `sales` is `shop.sales`. A reader of
 files reads all rows: a table with row security is seen by those only to whom that does not apply.

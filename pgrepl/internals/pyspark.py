@@ -1,8 +1,7 @@
-"""The parts of pyspark that pgrepl uses and that are not documented for its users: all of it stands here, and nowhere
-else.
+"""All that is used of pyspark beyond its documentation, for the fast start of a session.
 
-Starting a session fast needs it: pyspark's own way goes through Spark's scripts. So the versions are named that it was
-tried with, and with any other the session is made in the documented way (engine/spark_start_plain.py).
+The versions are named that it was tried with; with any other the session is made in the documented way
+(engine/spark_start_plain.py).
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""The lake's SQL statements, by name: those on DuckLake's tables that are more than rows found by equality of columns
-(catalog/store/store.py).
+"""The lake's SQL statements beyond rows found by equality of columns, by name.
 
-`?` is a parameter, on a server too. NOW: current rows; THEN: rows at a snapshot, which is given twice. Tables of
-inlined rows have names of their own, so that statements on them are functions of the name.
+`?` is a parameter, on a server too. NOW: current rows; THEN: rows at a snapshot, which is given twice.
 """
 
 from __future__ import annotations

@@ -1,14 +1,9 @@
-"""Crash points: named places in a write where tests kill the process, to check that a write is done as a whole or not.
+"""Files in the data folder, local ones and those of pyarrow's other file systems; the owner's mark; crash points for
+tests.
 
-`PGREPL_KILL_AT=commit.statistics` kills when that point is reached first, `commit.statistics:3` when it is reached for
-the third time.
-
-Files in the data folder: local ones and those of pyarrow's other file systems, by path or URI.
-
-A path without a scheme is a file's name, whatever characters it has; so is the part after `file://`, as in DuckDB.
-`s3://` takes endpoint and credentials from AWS's environment variables, or PGREPL_S3_ENDPOINT.
-
-The owner's mark in a data folder (catalog/store/files.py), which is made before files are written or removed.
+A path without a scheme is a file's name. `s3://` takes endpoint and credentials from AWS's variables, or
+PGREPL_S3_ENDPOINT. `PGREPL_KILL_AT=commit.statistics:3` kills the process when that point is reached for the third
+time.
 """
 
 from __future__ import annotations

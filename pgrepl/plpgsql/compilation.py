@@ -1,11 +1,7 @@
-"""The tokens of a body, as pl_scanner.c gives them: SQL's tokens, with names looked up among the variables.
+"""The state of a compilation (plpgsql_curr_compile), and the tokens of a body (pl_scanner.c).
 
-A name of one to three words comes as one token: T_DATUM for a variable, T_WORD or T_CWORD for an unknown name, or an
-unreserved key word. Builders take tokens from the same scanner as the parser, and push back what they have read too
-far.
-
-The state of a compilation: the variables and names of the function so far (plpgsql_curr_compile and the functions
-of pl_comp.c that fill it).
+A name of one to three words is one token: T_DATUM for a variable, T_WORD or T_CWORD for an unknown name. Builders
+take tokens from the parser's scanner, and push back what they have read too far.
 """
 
 from __future__ import annotations

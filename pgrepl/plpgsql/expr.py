@@ -1,12 +1,8 @@
-"""`PlpgsqlExpr` (PLpgSQL_expr), a piece of SQL of a body: parsed once, analysed when it first runs, and compiled if it
-is a plain expression.
+"""A piece of SQL of a body (PLpgSQL_expr), parsed once, analysed when it first runs; and statements as closures over
+the frame.
 
     run(frame)        the value of an expression, as one of the wanted type if there is one
     answer(frame)     the result of a statement (SpiResult)
-
-`run` is replaced by the compiled closure at the first call. It is forgotten when definitions have changed.
-
-Statements of a body as closures over the frame (exec_stmts in pl_exec.c).
 
 `compile_stmt` dispatches on the statement's class; the modules named exec_… register theirs.
 """

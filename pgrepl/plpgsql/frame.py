@@ -1,9 +1,5 @@
-"""The types of declarations: type names, %TYPE and %ROWTYPE (pl_comp.c).
-
-`Code`, a function made ready to run (PLpgSQL_function), and `Frame`, the state of one call of it
-(PLpgSQL_execstate): the values of its variables, by number, and the statement that runs.
-
-The variables of a frame as the analysis of SQL sees them (resolve_column_ref of pl_comp.c).
+"""`Code`, a function made ready to run, and `Frame`, the state of one call: values of variables by number
+(PLpgSQL_execstate); the types of declarations.
 """
 
 from __future__ import annotations

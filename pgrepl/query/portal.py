@@ -1,11 +1,8 @@
-"""The places of a cursor's rows, for WHERE CURRENT OF (execCurrentOf).
+"""Portals: the open cursors of a transaction, of SQL, PL/pgSQL and the protocol, and the places of their rows
+(portalmem.c).
 
-Portals: the open cursors of a transaction, of SQL, of PL/pgSQL and of the protocol (portalmem.c, pquery.c).
-
-A portal has the rows of its query as they were when it was opened; it computes them when they are first fetched, where
-that gives the same, and tells their errors then. A statement that changes rows is run at the first FETCH.
-`Transaction.portals` has the portals by name until the transaction ends, and those WITH HOLD until they are closed.
-`Transaction.pinned` has those that loops read.
+A portal has the rows of its query as they were when it was opened, and computes them when they are first fetched; a
+statement that changes rows is run at the first FETCH. Those WITH HOLD stay until they are closed.
 """
 
 from __future__ import annotations

@@ -1,16 +1,9 @@
-"""Bounds of single columns from the conditions of a query, by which a scan skips files and rows.
+"""What a query reads: bounds of columns from its conditions, the columns of each relation, and the reads of a
+SERIALIZABLE transaction.
 
-A bound is only a hint: the condition stays. It comes from `column op value` where op is =, <, <=, >= or > of a type
-whose values files keep statistics of, from `column = ANY (values)`, `column IS [NOT] NULL`, and from the parts of an
-AND. The value may be any expression without columns; it is computed when the query is planned.
-
-The columns of each relation that a query reads, for scans and for the check of SELECT privileges.
-
-The reads of a SERIALIZABLE transaction: it may write only if no other transaction has changed rows that it has read
-since its snapshot.
-
-PostgreSQL fails if such dependencies form a dangerous structure; here a single one is enough. If a table is read by
-values of a unique column, only the rows with these values count, otherwise the whole table.
+A bound is only a hint, from `column op value`, `= ANY`, `IS [NOT] NULL` and the parts of an AND. SERIALIZABLE fails
+where another transaction has changed rows that it has read; PostgreSQL fails if such dependencies form a dangerous
+structure.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""The rows of user tables with their system columns.
-
-The shape of an analysed query, for both engines: its subqueries, its references to outer queries, its groups and
-aggregates.
-
-Rows of an entry of FROM that are in no table, such as those of a file. Each engine has its own way to read them.
+"""The shape of an analysed query, for both engines: subqueries, outer references, groups, aggregates, rows that are in
+no table.
 
 Subqueries with one value for all rows are executed first, as PostgreSQL's InitPlans: their values let scans skip
-files, and Spark meets no subquery where it allows none.
+files.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
 """Connection strings by libpq's rules: `host=… dbname=…` and `postgresql://user@host/dbname?…`.
 
-libpq reads a connection string as bytes, and so does this module; its messages are libpq's own (conninfo_parse,
-conninfo_uri_parse_options, conninfo_uri_parse_params, conninfo_uri_decode and conninfo_storeval of fe-connect.c).
-endpoints.py reads the options of each host.
-
-The `options` of a connection string: settings of the publisher's session, `-c row_security=off`.
-
-A subscription's connection always adds the settings that make values independent of the publisher's (libpqrcv_connect).
+libpq reads a connection string as bytes, and so does this module; its messages are libpq's (fe-connect.c).
+endpoints.py reads the options of each host. A subscription adds the settings that make values independent of the
+publisher's (libpqrcv_connect).
 """
 
 from __future__ import annotations

@@ -1,14 +1,7 @@
-"""The SQL functions about slots, origins and the statistics of subscriptions: slotfuncs.c, origin.c, pgstatfuncs.c.
+"""The SQL functions and system views about slots, origins, statistics of subscriptions, and pg_logical_emit_message.
 
-Slots and the positions of origins are no part of the transaction that changes them, except that a session whose
-replication origin is set up moves its position with each of its commits.
-
-pg_logical_emit_message: messages of users in the stream of changes (message.c).
-
-A transactional message is decoded with its transaction, at its place among the changes. Any other is decoded by itself,
-and stays when the transaction that wrote it is rolled back.
-
-The system views of replication: slots and their walsenders, subscriptions with workers and statistics, origins.
+Slots and origins are no part of the transaction that changes them, except that a session whose origin is set up moves
+it with each commit. A message that is not transactional stays when its transaction is rolled back.
 """
 
 from __future__ import annotations

@@ -1,9 +1,5 @@
-"""The tables that a scan reads: a table, or all below a parent.
-
-A scan of a parent reads every table of its tree: partitions in the order of their bounds, children by their level. Each
-has column numbers of its own.
-
-The changes of single rows by INSERT, UPDATE, DELETE and MERGE, and ON CONFLICT's action.
+"""The changes of single rows by INSERT, UPDATE, DELETE, MERGE and ON CONFLICT, and the tables that a scan of a parent
+reads.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""Rules and defaults of a table for kernels over Arrow, which see whole columns.
+"""Rules and defaults of a table for kernels over Arrow, and unique keys over the files of a COPY.
 
-Unique indexes over the files of a COPY, by whole columns and without Spark: whether no two rows have the same key.
-
-A key that ascends in all parts of the copy is unique. Otherwise the key columns of the new files are compared, also
-with those of the table where statistics allow equal keys. The result is only whether keys are equal; the insertion row
-by row finds the row and raises PostgreSQL's error.
+A key that ascends in all parts is unique; otherwise key columns are compared. Whether keys are equal is all that is
+told: the insertion row by row finds the row and raises PostgreSQL's error.
 """
 
 from __future__ import annotations

@@ -9,9 +9,8 @@
     …                             # take the write lock
     apply(changes)                # commit.Stale if a table that was read or written has changed since `snapshot`
 
-insert, update and delete stage files that nothing refers to before `apply`. `changes.discard()` removes them when
-something fails, or the statement begins again. `changes.count` is the number of rows for the command tag. `apply`
-(foreign_actions_spark) commits, and then makes the changes of ON DELETE CASCADE and its like, as further snapshots.
+Files are staged before `apply`; `changes.discard()` removes them. `apply` commits, and then makes the changes of ON
+DELETE CASCADE and its like.
 """
 
 from __future__ import annotations

@@ -1,14 +1,8 @@
-"""Columns of arrays and of composite types: lists and structs in the lake, or PostgreSQL's text where these cannot hold
-the values.
+"""The rules of one table for its rows: the partition (tuple routing), generated columns, NOT NULL, CHECK, bounds; and
+what lists and structs cannot hold.
 
-A list has one dimension and begins at 1, and a struct's fields refuse what columns of their types refuse. A column of
-arrays that is declared with several dimensions (`integer[][]`) is text from its beginning; another one becomes text
-when the first value comes that is no list or struct, and its rows are rewritten once. pg_attribute.attndims tells
-which: more than 1 is text.
-
-Tuple routing: the partition of a row.
-
-The rules of one table for its rows: generated columns, NOT NULL, CHECK, the bound of a partition.
+A column of arrays or composite values becomes text when the first value comes that is no list or struct
+(pg_attribute.attndims above 1 says so of arrays); its rows are rewritten once.
 """
 
 from __future__ import annotations

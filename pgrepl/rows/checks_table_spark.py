@@ -1,12 +1,7 @@
-"""Tuple routing of a DataFrame: one column with the number of each row's leaf.
+"""The rules of checks_table, and tuple routing, for the rows of a DataFrame, as conditions in one projection.
 
-The bounds of partitions are conditions in SQL, tried in order, the default partition last. For hash partitions Python
-computes the remainder as PostgreSQL does, over Arrow batches.
-
-The rules of checks_table for the rows of a DataFrame, as conditions in one projection.
-
-The projection raises for a row that breaks a rule, while the frame is written: nothing is computed twice, nothing is
-collected. Only then `first_violation` looks for the first such row, and checks_table makes PostgreSQL's error of it.
+The projection raises for a row that breaks a rule, while the frame is written; only then `first_violation` looks for
+the first such row, and checks_table makes PostgreSQL's error of it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-"""The locks of unique keys: a transaction that writes a row with a key holds the key until it ends.
+"""Row locks of INSERT, UPDATE, DELETE and SELECT FOR UPDATE, and locks of unique keys, held until the transaction ends.
 
-The locks of INSERT, UPDATE, DELETE and SELECT FOR UPDATE, and rows that others have changed since the statement's
-snapshot.
-
-A statement finds its rows as of its snapshot and locks them one after the other. A row it has waited for may have a
-newer version: READ COMMITTED checks this one against the statement's condition again (EvalPlanQual), without adding
-rows that were not found at first; REPEATABLE READ and SERIALIZABLE fail (40001).
+A statement finds its rows as of its snapshot and locks them one after the other. Of a row that was waited for READ
+COMMITTED checks the newer version again (EvalPlanQual); REPEATABLE READ and SERIALIZABLE fail (40001).
 """
 
 from __future__ import annotations

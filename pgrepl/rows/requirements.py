@@ -1,10 +1,5 @@
-"""Queries on the rows of one table, for either engine: is there a row that satisfies …?
-
-The requirements of a change of definition on existing rows: the NewConstraints of ALTER TABLE's phase 3, and
-index_build.
-
-A command that adds a constraint, attaches a partition or changes a type returns these requirements. `validate` raises
-PostgreSQL's error: `check constraint "c" of relation "t" is violated by some row`.
+"""The requirements of a change of definition on existing rows (ALTER TABLE's phase 3, index_build), and queries that
+check them by either engine.
 """
 
 from __future__ import annotations

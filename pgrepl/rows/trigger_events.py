@@ -1,11 +1,8 @@
-"""The triggers that fire after a statement, and those that fire once before it (AfterTriggerSaveEvent, fireBSTriggers).
+"""The triggers that fire after a statement or once before it (AfterTriggerSaveEvent, fireBSTriggers), INSTEAD OF
+triggers, and PostgreSQL's own.
 
-Statements that the actions of foreign keys run belong to the statement that fires them: on one table, triggers FOR EACH
-STATEMENT fire once for all of them, and a transition table has all of their rows until a trigger has seen it.
-
-INSTEAD OF triggers: they do what a statement says of the rows of a view.
-
-PostgreSQL's own trigger functions.
+Statements that the actions of foreign keys run belong to the statement that fires them: on one table, triggers FOR
+EACH STATEMENT fire once for all.
 """
 
 from __future__ import annotations

@@ -1,13 +1,8 @@
-"""Rows read as they are needed, or all at once before what they are read from changes (PostgreSQL's Materialize).
-
-Changes that are done one by one and not written yet, and the keys that they have entered: those of one statement, or
-of all statements of a WITH list and of the one that it belongs to.
+"""Changes done one by one and not written yet, the events they queue, and rows that are read as needed or before what
+they are read from changes.
 
 They are written when another statement, inside a trigger or a function, wants to read or write their tables
 (Session.settle), or at the end.
-
-The events that fire the triggers of foreign keys, of deferrable unique constraints, and those of CREATE TRIGGER
-(AfterTriggerEvent).
 """
 
 from __future__ import annotations

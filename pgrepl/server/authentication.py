@@ -1,9 +1,8 @@
-"""SCRAM-SHA-256, the server's side, with channel binding over TLS (auth-scram.c, RFC 5802 and 7677).
+"""Authentication of a new connection by the first rule of pg_hba.conf that fits it (auth.c), and SCRAM-SHA-256
+(auth-scram.c).
 
-A role that does not exist, or has no password, goes through the same exchange with a made-up verifier and fails at its
-end, so that an outsider cannot tell.
-
-Authentication of a new connection by the first rule of pg_hba.conf that fits it (auth.c).
+A role that does not exist, or has no password, goes through the same exchange and fails at its end, so that an
+outsider cannot tell.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Messages of PostgreSQL's protocol over one connection (pqcomm.c).
+"""Messages of PostgreSQL's protocol over one connection (pqcomm.c), and COPY's data over it.
 
 A message is a kind (one byte), a length that counts itself (four bytes), and a body. What is sent is collected until
-`flush`. What is read comes in pieces, so that a length word alone costs no memory.
-
-COPY FROM STDIN and COPY TO STDOUT over the connection (CopyGetData, CopySendEndOfRow).
+`flush`; what is read comes in pieces, so that a length word alone costs no memory.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""Loads what nearly every session needs, before the first backend is forked: backends share its memory, and start in
-milliseconds.
+"""`pgrepl serve`: its command line, what it loads before the first backend is forked, and its own processes.
 
-The server's own processes: one that applies what publishers of this catalog's subscriptions send, with autovacuum
-beside it, which is what `pgrepl apply --follow` is; and one that has the JVM which all others use.
-
-`pgrepl serve`: the command line of the server.
+These are one that does what `pgrepl apply --follow` does, and one that has the JVM which all others use.
 """
 
 from __future__ import annotations

@@ -1,18 +1,9 @@
-"""What `ps` shows of the server's processes, if the package setproctitle is there (ps_status.c).
+"""The process that a client knows by its PID: it keeps the connection while processes with the session come and go.
 
-The process that a client knows by its PID: it keeps the connection while processes with the session come and go.
-
-A session that has answered a question has some 15 MB of memory of its own: every object of the postmaster's that it has
-looked at is on a page that it had to copy. When it has been idle for `pgrepl.idle_session_release` its process notes
-what makes the session (idle_session.py), and ends: the session is released. The connection's process has hardly touched
-anything, and takes 3 MB. When the client speaks again it forks the next process, which resumes the session.
-
-Signals go to the connection's process, which passes them on.
-
-An idle session without its process: the next process resumes it (connection_process.py).
-
-A session that has more than this is never released: a transaction, a cursor, temporary relations, channels that it
-listens to, locks, a replication origin, the seed of its random numbers, a Spark of its own, TLS.
+A session that is idle for `pgrepl.idle_session_release` notes what makes it and ends its process; the connection's
+process, which takes 3 MB, forks the next one when the client speaks again, and passes signals on. A session that has
+more than that is never released: a transaction, a cursor, temporary relations, channels, locks, a replication origin,
+a seed, a Spark of its own, TLS.
 """
 
 from __future__ import annotations

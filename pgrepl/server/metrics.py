@@ -1,10 +1,6 @@
-"""Metrics in Prometheus' text format 0.0.4.
+"""The numbers of a server in Prometheus' text format: of its processes, of the catalog, and of publishers.
 
-The numbers of a server's metrics, in three parts: those of its processes, those in the catalog, and those for which
-publishers are asked.
-
-Labels name databases, subscriptions, slots and kinds of work, as the pg_stat views do; never tables, roles, addresses
-or what a session runs.
+Labels name databases, subscriptions, slots and kinds of work; never tables, roles, addresses or what a session runs.
 """
 
 from __future__ import annotations

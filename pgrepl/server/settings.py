@@ -1,13 +1,6 @@
-"""The settings of a server: those of ALTER SYSTEM, and before them those of its command line.
+"""The settings of a server, the state that its processes share, huge pages for it, and messages to systemd (sd_notify).
 
-The state of a server, which all its processes see.
-
-Messages to the service manager that has started the server (sd_notify): systemd's Type=notify.
-
-Huge pages for the memory that the postmaster's children share.
-
-To fork is then to copy an entry for each 2 MB instead of one for each 4 kB: to connect took 35 instead of 43 ms. A
-child that writes still copies no more than 4 kB.
+To fork is then to copy an entry for each 2 MB; a child that writes still copies no more than 4 kB.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Where a message comes from: the fields F, L and R of errors and notices (errfinish).
+"""The fields F, L and R of errors and notices (errfinish): a file and a line of pgrepl, and its function.
 
-F and L name a file and a line of pgrepl. R is pgrepl's function, too, except for the errors that programs know by
-the function of PostgreSQL: drivers prepare a statement again after `RevalidateCachedQuery`, and applications look for
-`_bt_check_unique` and its like.
+R is PostgreSQL's function where programs look for it (`RevalidateCachedQuery`, `_bt_check_unique`).
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
 """The start of a connection: TLS, cancel requests, the start-up packet (ProcessStartupPacket).
 
-A client may first ask for TLS or GSSAPI, which is answered with one byte, then sends either a cancel request or the
-protocol's version and parameters.
-
-TLS for the server's connections (be-secure-openssl.c).
-
-The key must not be readable by others, as PostgreSQL demands it.
+A client may first ask for TLS or GSSAPI, which is answered with one byte. The key must not be readable by others, as
+PostgreSQL demands it.
 """
 
 from __future__ import annotations

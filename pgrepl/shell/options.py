@@ -1,20 +1,7 @@
-"""The options of `pgrepl [OPTION]… [DBNAME [USERNAME]]`, read as getopt_long reads psql's.
+"""The options of `pgrepl [OPTION]… [DBNAME [USERNAME]]`, read as getopt_long reads psql's, and pgrepl.toml.
 
-Nearly every start reads them and nothing else of a command line: click, which the subcommands use, would be a sixth
-of such a start.
-
-pgrepl.toml, the configuration file beside the catalog, or where PGREPL_CONFIG says.
-
-    dbname = "shop"
-
-    [spark]
-    master = "spark://host:7077"
-    conf = { "spark.executor.memory" = "4g" }
-
-    [settings]
-    "pgrepl.spark_rows" = 5000000
-
-A value replaces an environment variable that is not set; options of the command line come before both.
+Nearly every start reads them and nothing else: click would be a sixth of it. A value in pgrepl.toml replaces an
+environment variable that is not set; options come before both.
 """
 
 from __future__ import annotations

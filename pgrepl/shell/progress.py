@@ -1,12 +1,8 @@
-"""The bar of a statement that takes long: the time, and the progress of Spark's tasks.
+"""What a person sees of work that takes long: the bar of a statement, bars of workers (by rich), or a line for each
+table and round.
 
-A thread draws it on standard error of a terminal, and removes it before anything else is printed. Text that is typed
+They are drawn on standard error of a terminal and removed before anything else is printed. Text that is typed
 meanwhile appears at the next prompt.
-
-The progress bars of workers on a terminal, drawn by rich: one for each table and each batch that takes longer than
-half a second. Log messages appear above the bars, in whole lines.
-
-The progress of workers for a person: a line for each table copied and each round; on a terminal bars, too.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""Output streams: standard output and error, files, pipes and the pager.
+"""Output streams (standard output and error, files, pipes, the pager), and the lines of a script as C's fgets cuts
+them.
 
-Text is written in the client's encoding (charset.py). Standard output is buffered; a write to another stream flushes it
-first, so that both in one file are in order.
-
-Lines of a script as psql reads them with C's fgets: any bytes, cut at a NUL, the last one with or without its
-line end.
-
-Printing a table in the format of the options, on a stream, through the pager if it is long.
+Text is written in the client's encoding. A write to another stream flushes standard output, so that both in one file
+are in order.
 """
 
 from __future__ import annotations

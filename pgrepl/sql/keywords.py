@@ -1,17 +1,7 @@
-"""PostgreSQL 17's key words: their four classes, and which of them may be a column label without AS.
+"""Key words of SQL in their four classes, and of PL/pgSQL; names and literals, quoted and read.
 
-The classes decide where a word may be a name: an unreserved word anywhere; a column-name word as column or table but
-not as function or type; a type-or-function word the other way round; a reserved word only behind AS.
-
-The key words of PL/pgSQL (pl_reserved_kwlist.h, pl_unreserved_kwlist.h). Only the reserved ones are no names.
-
-Quoting names and strings for SQL text, as PostgreSQL's quote_ident and quote_literal do.
-
-Quoted literals: continued strings, E'' escapes, U&'' escapes; and the length limits of numbers and names.
-
-Functions take the whole text and an index and give the value and the index behind it, or raise PostgreSQL's error.
-
-Names: folding of unquoted ones to lower case, and truncation.
+An unreserved word may be a name anywhere; a column-name word not that of a function or type; a type-or-function word
+the other way round; a reserved word only behind AS.
 """
 
 from __future__ import annotations

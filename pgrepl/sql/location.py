@@ -1,11 +1,5 @@
-"""The location of a raw expression, as PostgreSQL's exprLocation gives it.
-
-Constraint attributes: joins `DEFERRABLE`, `INITIALLY DEFERRED` and their like to the column constraint before
-them.
-
-Options: reading the value of an option of a `WITH (…)` list or a sequence clause (define.c).
-
-A getter raises PostgreSQL's error for a value that is not of its type.
+"""Parts of raw trees: an expression's location (exprLocation), constraint attributes, and values of options
+(define.c).
 """
 
 from __future__ import annotations

@@ -1,17 +1,9 @@
-"""The parse tables: the content of `tables.bin`, its loading, and the lookup of a state's row.
+"""The parser: the LALR loop over the parse tables; text becomes raw statements.
 
-`pgrepl.sql.make_tables` writes the file from the grammar when the package is built; this module reads it with marshal
-in a few milliseconds. A row maps the name of a terminal to an action. Most of a row are whole classes of key words
-with one action, so the file stores layers (class, action) with exceptions, and a default; the parser puts a row
-together when it first needs it.
-
-Actions: a number ≥ 0 shifts and goes to that state; -1 - r reduces by rule r; ACCEPT ends the parse; None is an error.
-
-The parser: the LALR loop over the parse tables; text becomes raw statements.
-
-It behaves as PostgreSQL's parser does to the token: tokens are scanned only when the parser needs them, a state with
-a single reduction reduces before the next token is looked at, and a syntax error names the first token that cannot
-follow.
+It behaves as PostgreSQL's to the token: a state with a single reduction reduces before the next token is looked at,
+and a syntax error names the first token that cannot follow. `tables.bin` has layers (class of key words, action) with
+exceptions, of which a row is put together when it is first needed. A number ≥ 0 shifts; -1 - r reduces by rule r;
+ACCEPT ends; None is an error.
 """
 
 from __future__ import annotations

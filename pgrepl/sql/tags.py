@@ -1,10 +1,7 @@
-"""The command tag of a statement, known before it runs (as CreateCommandTag gives it).
+"""The command tag of a statement, known before it runs (CreateCommandTag), and whether its text may hold a password.
 
-Nodes are known by the names of their classes: asking for a tag loads no family of nodes.
-
-Whether a statement may hold a password: then it is kept in no history and shown in no log. In doubt it does.
-
-The time is proportional to the text's length, whatever a client has sent.
+Nodes are known by the names of their classes. In doubt a text holds a password: it is kept in no history and shown in
+no log.
 """
 
 from __future__ import annotations

@@ -1,14 +1,7 @@
-"""DROP … CASCADE, and what it does with each object that it reaches (doDeletion): tables, columns, constraints,
-defaults, rules, schemas, publications and their members, memberships of roles.
+"""DROP … CASCADE and what it does with each object (doDeletion), OWNER TO and SET SCHEMA, and temporary relations.
 
-What objects with an owner and a schema have in common when they are dropped, get another owner or move
-(AlterObjectOwner_internal, AlterObjectNamespace_internal).
-
-Temporary relations: a session's schema for them, ON COMMIT, and their removal at the session's end.
-
-The schema is named after the process, `pg_temp_4711`; a further session of the same process takes `pg_temp_4711_2`. It
-is created with the first temporary relation and dropped at the session's end. The relations of a killed process are
-dropped when another process gets its number, as PostgreSQL does with the schema of a crashed backend.
+The temporary schema is `pg_temp_4711`, of the process's number. Relations of a killed process are dropped when
+another gets its number, as PostgreSQL does.
 """
 
 from __future__ import annotations

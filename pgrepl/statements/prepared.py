@@ -1,10 +1,7 @@
-"""Prepared statements, of PREPARE and of the extended protocol (plancache.c).
+"""Prepared statements, of PREPARE and of the extended protocol (plancache.c); PREPARE, EXECUTE and DEALLOCATE.
 
 A statement is kept as its raw parse tree, and analysed anew when a definition has changed. One that names types of
-users keeps its analysed tree, too: a label or a type that is renamed does not stop it (expr/analyse/fragment.py). A
-query keeps its plan until then, as well (query/run.py).
-
-PREPARE, EXECUTE and DEALLOCATE (prepare.c).
+users keeps its analysed tree, too (expr/analyse/fragment.py).
 """
 
 from __future__ import annotations

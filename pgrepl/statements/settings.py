@@ -1,11 +1,7 @@
-"""SET, RESET, SHOW and DISCARD (guc_funcs.c).
+"""SET, RESET, SHOW and DISCARD; ALTER ROLE, DATABASE and SYSTEM … SET.
 
-ALTER ROLE … SET, ALTER DATABASE … SET: settings a session begins with (pg_db_role_setting.c).
-
-ALTER SYSTEM: settings of the instance (AlterSystemSetConfigFile in guc.c).
-
-Settings that PostgreSQL writes to postgresql.auto.conf are in the catalog. They apply to every session that begins
-afterwards, and to one that calls pg_reload_conf() (`catalog.system_settings`).
+Settings that PostgreSQL writes to postgresql.auto.conf are in the catalog. They apply to sessions that begin
+afterwards, and at pg_reload_conf().
 """
 
 from __future__ import annotations

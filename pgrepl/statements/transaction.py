@@ -1,14 +1,6 @@
-"""PREPARE TRANSACTION, COMMIT PREPARED and ROLLBACK PREPARED (twophase.c).
+"""BEGIN, COMMIT, savepoints and two-phase commit; LOCK TABLE, LISTEN and NOTIFY, cursors, CHECKPOINT.
 
-BEGIN, COMMIT, ROLLBACK and savepoints (standard_ProcessUtility's TransactionStmt).
-
-CHECKPOINT: writes committed changes from the log into catalog.db, and syncs it.
-
-LOCK TABLE (lockcmds.c). Reading takes no lock, so that ACCESS EXCLUSIVE keeps out writers and definitions only.
-
-LISTEN, UNLISTEN and NOTIFY.
-
-DECLARE, FETCH, MOVE and CLOSE (portalcmds.c).
+Reading takes no lock, so that ACCESS EXCLUSIVE keeps out writers and definitions only.
 """
 
 from __future__ import annotations

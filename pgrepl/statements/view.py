@@ -1,10 +1,5 @@
-"""The columns and rows that a query gives to a new table or materialized view.
-
-CREATE [OR REPLACE] VIEW: the query is analyzed and stored as a rule; its columns become the view's.
-
-CREATE and REFRESH MATERIALIZED VIEW: a view's query whose rows are kept in the lake, as a table's are.
-
-CREATE TABLE … AS and SELECT … INTO: a table with the columns of a query, and its rows.
+"""CREATE VIEW, materialized views, CREATE TABLE AS and SELECT INTO: relations with the columns, and the rows, of a
+query.
 """
 
 from __future__ import annotations

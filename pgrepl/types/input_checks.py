@@ -1,24 +1,11 @@
-"""The two errors that nearly every input function raises.
+r"""What input functions share: errors, limits of nesting and of sizes, classes of letters, and PostgreSQL's character
+sets.
 
-The nesting limit of expressions, JSON and queries: the process's stack, as in PostgreSQL.
+    >>> encoding_name("iso-8859-1"), text_to_bytes("é", "LATIN1"), bytes_to_text(b"\xe9", "LATIN1")
+    ('LATIN1', b'\xe9', 'é')
 
-Python by itself stops at a thousand calls, which a sum of three hundred terms reaches.
-
-The letters of names as regular expression classes; every non-ASCII character counts as a letter.
-
-Each is the complement of the ASCII characters it excludes; a range up to U+10FFFF would take milliseconds to compile.
-
-PostgreSQL's limits on the size of values, checked before the memory is allocated.
-
-Invalid UTF-8 in input: invalid bytes travel as lone surrogates (`surrogateescape`) until they are refused with
-PostgreSQL's message (report_invalid_encoding).
-
-PostgreSQL's character sets: their names, and their bytes as text and back, by Python's codecs.
-
-    >>> encoding_name("iso-8859-1"), text_to_bytes("é", "LATIN1"), bytes_to_text(b"\\xe9", "LATIN1")
-    ('LATIN1', b'\\xe9', 'é')
-
-Errors name a character by its bytes, as report_invalid_encoding and report_untranslatable_char do.
+Invalid bytes travel as lone surrogates until they are refused with PostgreSQL's message, which names a character by
+its bytes.
 """
 
 from __future__ import annotations

@@ -1,14 +1,7 @@
-"""Log sequence numbers: the text `0/16B3748` and its 64-bit number.
-
-pg_snapshot and txid_snapshot: `xmin:xmax:xip,…`, the transactions that a snapshot sees (xid8funcs.c).
-
-Input and output of string types, "char", name, bit strings and bytea.
+"""Types whose input and output depend on the value only: numbers, strings, bits, bytea, uuid, json, pg_lsn,
+pg_snapshot; and XML.
 
 A char(n) value is padded to n characters, as PostgreSQL stores it.
-
-XML: text in documents, and what a document is.
-
-Input and output functions that depend on the value only: numbers, strings, bits, uuid, json.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The types that users have created: enums, domains, composite types, ranges, and the arrays over them.
+"""The types that users have created: enums, domains, composite types, ranges, and the arrays over them and over rows of
+relations.
 
-A `UserType` is the OID of such a type that knows the type's description. Columns and expressions carry it wherever they
-carry the OID of a type, into tasks of Spark too, so that whatever asks for a property of a type by its OID
-(`builtin.type_by_oid`, `text.reader`, `values.comparer`) needs no catalog. The catalog makes them
-(catalog/facts/user_types.py); a row type of a table stays a plain integer.
+A `UserType` is the OID of such a type that knows the type's description. Columns and expressions carry it, into tasks
+of Spark too, so that whatever asks for a property of a type by its OID needs no catalog. A row type of a table stays
+a plain integer; the OID before it is that of its array type.
 
     >>> row = PgType(20000, "mood", "public", 4, True, "e", "E", False, ",", 0, 0, 20001, *["-"] * 8, "i", "p",
     ...     False, 0, -1, 0, 0)
@@ -11,11 +11,6 @@ carry the OID of a type, into tasks of Spark too, so that whatever asks for a pr
     >>> mood = types.type_of(20000)
     >>> mood == 20000, type_by_oid(mood).name, order_of_labels(mood)
     (True, 'mood', {'sad': 0, 'happy': 1})
-
-The array types over the row types of tables and views: `'{"(1,x)"}'::t[]`, `array_agg(t)`.
-
-A row type stays a plain OID (types/user_types.py). The OID before it has been reserved for its array type when the
-relation was made, so that neither needs the catalog.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""The relations that can be changed, and whether their replica identity allows it (CheckValidResultRel).
-
-Statements carried out in this process, row by row as PostgreSQL does: for few rows.
+"""INSERT, UPDATE and DELETE in this process, row by row as PostgreSQL does, and which relations can be changed
+(CheckValidResultRel).
 
 Rows are computed from the state before the statement, checked one after the other, and written at the end.
 """

@@ -1,15 +1,10 @@
-"""INSERT of many rows from a query over one table or over a series of numbers: by kernels over Arrow, in threads of
-this process or as tasks of Spark's.
+"""INSERT, UPDATE and DELETE of many rows of one table by kernels over Arrow, in threads of this process or as tasks of
+Spark's.
 
-The query may only choose rows and compute values of each. Unique keys are checked when all rows are in files, as COPY
-does; INSERT row by row reports duplicates.
-
-UPDATE and DELETE of many rows of one table, or of its partitions, by kernels over Arrow: in threads of this process
-or as tasks of Spark's.
-
-A kernel evaluates the condition by whole columns, returns the positions of the rows that go, and writes their new
-versions with their row ids (engine/change_rows.py). A statement that needs more than the row itself is
-`Declined`: then Spark's SQL carries it out, or this process row by row.
+Declined, as more than the row itself is looked at: joins, subqueries, groups and the like; RETURNING and WITH CHECK
+OPTION; volatile functions; SET on columns of unique, foreign or partition keys; tables with foreign keys that the
+change concerns; constraints that may be deferred; INSERT into a partitioned table or one with generated columns. Then
+Spark's SQL carries it out, or this process row by row; EXPLAIN says why.
 """
 
 from __future__ import annotations

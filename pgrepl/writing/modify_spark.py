@@ -1,12 +1,7 @@
-"""INSERT … ON CONFLICT of many rows: Spark finds those whose key is in the table already, and those whose key is not.
+"""Statements over many rows by Spark's SQL, INSERT … ON CONFLICT among them: the rows never come into this process.
 
-The proposed rows are computed and checked once, and persisted while two queries split them. This is for one unique
-index on plain columns of a plain table; any other statement is carried out row by row.
-
-Statements over many rows: Spark finds and computes them, and they never come into this process.
-
-The statement reads one snapshot; the write lock is taken once all files are written. SparkChanges checks the rows while
-it writes the files, and the keys thereafter.
+The statement reads one snapshot; the write lock is taken once all files are written. SparkChanges checks rows while
+it writes, and keys thereafter. ON CONFLICT is for one unique index on plain columns of a plain table.
 """
 
 from __future__ import annotations

@@ -1,18 +1,9 @@
-"""The choice of engine for INSERT, UPDATE, DELETE and MERGE, as pgrepl/engine/choice.py judges it; COPY:
-copy/copy_from.py.
+"""The plan of a statement that changes rows: its engine (engine/choice.py), how this process carries it out, and its
+WITH list.
 
-The plan of a statement that changes rows, and how it is carried out in this process.
-
-The statements of a WITH list that change rows, and the statement that they belong to.
-
-All of them see tables as they were before any of them. The statement behind the list runs first; a statement in the
-list runs as its rows are read, and those that nothing has read to the end run behind it, the last one first
-(ExecPostprocessPlan). Triggers FOR EACH STATEMENT fire once for all statements of a kind on a table, and share their
-transition tables.
-
-Where one statement could meet what another does, each row is done before the next is looked at, as PostgreSQL does it:
-two of them change one table, a table has triggers, or functions are called that have effects. Otherwise each statement
-is carried out at once when its first row is read.
+All statements of a list see tables as they were before any of them. The one behind the list runs first; one in the
+list as its rows are read; those that nothing has read to the end behind it, the last one first (ExecPostprocessPlan).
+Where one could meet what another does, each row is done before the next is looked at.
 """
 
 from __future__ import annotations

@@ -1,14 +1,7 @@
-"""The rows of a statement as DataFrames.
+"""The rows that Spark computes for a statement or an ALTER TABLE, with numbers from sequences in the rows' order.
 
-Numbers from sequences for rows that Spark computes: each partition of the frame gets a range, in the order of the
-rows, so that every row has the number it would have had, had they come one after the other.
-
-The rows of each partition are counted first, which reads only the columns of the query's conditions. If the second run
-distributes its rows differently, the write fails; then the rows are persisted and numbered again.
-
-The new values of columns that existing rows get (NewColumnValue), and a table that is to be rewritten for them.
-
-ALTER TABLE over many rows: Spark rewrites them.
+The rows of each partition are counted first. If the second run distributes them differently the write fails; then
+they are persisted and numbered again.
 """
 
 from __future__ import annotations

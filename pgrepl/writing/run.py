@@ -1,11 +1,8 @@
 """INSERT, UPDATE, DELETE and MERGE as statements, alone or in WITH.
 
-A statement is first computed and then written. A small one is computed in this process: in a transaction block its
-changes are pending, under row locks (rows/locking.py); outside a block it holds the catalog's write lock instead,
-unless other sessions hold locks. A large one is staged by kernels or Spark: outside a block without the write lock, and
-again if another session has meanwhile changed what it read (as READ COMMITTED waits and goes on).
-
-SELECT over statements in WITH that change rows: `WITH gone AS (DELETE … RETURNING *) SELECT … FROM gone`.
+A small statement is computed in this process: in a block its changes are pending under row locks, outside it holds
+the catalog's write lock. A large one is staged by kernels or Spark without the write lock, and again if another
+session has changed what it read.
 """
 
 from __future__ import annotations

@@ -1,12 +1,4 @@
-"""The first rows of a table: CREATE TABLE AS and SELECT INTO.
-
-The rows of a materialized view: all of them new, or only those that differ.
-
-TRUNCATE: removes all rows of tables (ExecuteTruncate).
-
-SET CONSTRAINTS: deferrable constraints are checked at the commit, or now and after each statement
-(AfterTriggerSetState).
-"""
+"""What is done to the rows of whole tables: CREATE TABLE AS, materialized views, TRUNCATE; and SET CONSTRAINTS."""
 
 from __future__ import annotations
 

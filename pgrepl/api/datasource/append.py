@@ -1,10 +1,7 @@
-"""Rows of Spark's as Arrow batches: Spark 4.0 gives a stream's rows one by one to who writes them.
+"""Writes of Spark: tasks write Parquet files, and the driver's commit copies them into the table in one transaction.
 
-Writes of Spark: tasks write Parquet files, and the driver's commit copies them into the table in one transaction.
-
-Files that a failed or repeated task has written are in no commit message, so that their rows are never read. A commit
-may move the position of a replication origin in the same transaction; one that finds its position reached has been done
-before, and does nothing. So a job that is started again, or a batch of a stream that is repeated, writes nothing twice.
+Files of failed or repeated tasks are in no commit message. A commit may move a replication origin along; one that
+finds the origin there already does nothing, so that a repeated batch of a stream is written once.
 """
 
 from __future__ import annotations

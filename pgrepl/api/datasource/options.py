@@ -1,16 +1,7 @@
-"""The options of the data source, and the session that they lead to.
+"""The data source's options; Spark's types for PostgreSQL's; and which of Spark's filters mean the same here.
 
-Spark's types for columns of PostgreSQL's types, and the conversion of stored Arrow arrays to them.
-
-What Spark has no type for is text: uuid, time, interval, numeric without precision, ranges, and arrays in a column that
-keeps some of several dimensions. Infinity, which a date or timestamp of Spark's cannot be, is an error.
-
-Spark's filters as conditions of PostgreSQL's: only those that are true for the same rows in both.
-
-Spark compares what it is shown, PostgreSQL what is stored. So a filter is taken where both are the same value in the
-same order: numbers with NaN above all others, dates, timestamps in microseconds, booleans, bytes, and text, which
-pgrepl compares by code point as Spark does by bytes. A column that is shown as text is none of these (char(n), enums,
-time, numeric without precision), but for uuid, whose text has one form. The others stay with Spark.
+What Spark has no type for is text. A filter is taken where both sides compare the same value in the same order; a
+column that is shown as text is not, but for uuid, whose text has one form.
 """
 
 from __future__ import annotations

@@ -1,19 +1,11 @@
-"""Batch reads for Spark: the schema, the plan, and the batches of each part.
+"""The class that Spark asks for readers and writers: batch reads, streams of changes, writes.
 
-Spark's filters are pushed down only with the option `pushdown`. What Spark 4.1 to 4.3 plan with a pushed filter they
-keep for the DataFrame: its next query, or the other side of a union, reads the rows of that filter, too. (SPARK-58551
-keeps the plan with its scan.) The option `where` says beforehand which rows the DataFrame has.
+Offsets of a stream are LSNs: {"lsn": "0/1A"} means that all transactions that finish before 0/1A have been read. A
+slot keeps what is to come, and advances when Spark has committed a batch, so that a batch asked for again is the
+same.
 
-The changes of a publication as a stream: offsets are LSNs, and a slot keeps what the stream has yet to read.
-
-The offset {"lsn": "0/1A"} means: all transactions that finish before 0/1A have been read. A stream begins at {"lsn":
-"0/0"} and its first batch has the rows that the table has then, unless copy_data is false. Spark keeps the offsets in
-its checkpoint, and asks for a batch again with the same offsets after a failure; it gets the same rows, since the slot
-advances only when Spark has committed a batch.
-
-Writes for Spark: tasks write files from Arrow batches, the driver commits them (append.py).
-
-The class that Spark asks for readers and writers. Spark makes it anew in each process that needs it.
+Filters are pushed down only with the option `pushdown`: Spark 4.1 to 4.3 keep a plan with a pushed filter for the
+DataFrame's next query (SPARK-58551).
 """
 
 from __future__ import annotations

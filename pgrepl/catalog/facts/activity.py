@@ -1,12 +1,7 @@
-"""The activity of sessions, for pg_stat_activity (backend_status.c).
+"""What sessions and copies do, for pg_stat_activity and pg_stat_progress_copy.
 
-The processes of a server share memory in which each writes what it does into a place of its own. Elsewhere a session
-sees itself only.
-
-The progress of running copies, which pg_stat_progress_copy shows, and of pieces pgrepl_stat_progress_copy.
-
-A copy counts its rows in a `Copying`; a thread writes the counts into the catalog every now and then. The row of a
-process that has died is removed when another copy begins.
+The processes of a server share memory with a place for each; elsewhere a session sees itself only. A copy counts its
+rows in a `Copying`, which a thread writes into the catalog.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""Changing an access control list: granting, revoking with what depends on it, a new owner (PostgreSQL's acl.c).
+"""Access control lists: GRANT, REVOKE, a new owner (acl.c), default privileges, and what depends on a role.
 
-Default privileges (pg_default_acl): the access control lists with which new objects begin (aclchk.c).
-
-Dependencies on a role: the objects it owns, privileges it has or granted, memberships it granted (pg_shdepend.c).
-
-PostgreSQL keeps them in pg_shdepend; here they follow from the owners and access control lists themselves.
+PostgreSQL keeps the last in pg_shdepend; here it follows from owners and access control lists.
 """
 
 from __future__ import annotations

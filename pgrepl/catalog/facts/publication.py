@@ -1,9 +1,6 @@
-r"""Look-ups of publications: their members, and the relations that they publish (pg_publication.c).
+"""The members of publications, and the relations that they publish (pg_publication.c).
 
-A publication names tables and schemas; what it publishes follows from partition trees and publish_via_partition_root.
-With it a partitioned table is published as itself, without it as its leaves.
-
-The facts of a publication that `\dRp`, `describe --json`, a dump and the query of ECHO_HIDDEN show.
+With publish_via_partition_root a partitioned table is published as itself, without it as its leaves.
 """
 
 from __future__ import annotations

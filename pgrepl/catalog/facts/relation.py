@@ -1,10 +1,4 @@
-"""Relations: tables, partitioned tables, views, indexes and sequences with their columns, found by OID or by name.
-
-Transition tables: the rows that a statement changed, under the names that a trigger's REFERENCING gives them.
-
-PostgreSQL's ephemeral named relations. The statements of a trigger function find them by unqualified name while the
-function runs; those of functions that it calls do not.
-"""
+"""Relations with their columns, by OID or by name; and the transition tables that a trigger function finds by name."""
 
 from __future__ import annotations
 

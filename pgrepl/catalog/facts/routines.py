@@ -1,16 +1,7 @@
-"""Look-ups of collations: PostgreSQL's own, and those of the database's users (pg_collation).
+"""Look-ups of routines, operators and collations, PostgreSQL's own and those of users.
 
-All of them compare by code point: a user's collation is one of PostgreSQL's own under another name. Its OID knows its
-name (`UserCollation`), so that analysis can tell of a conflict without asking the catalog.
-
-Look-ups of operators: PostgreSQL's own, and those of the database's users (pg_operator).
-
-Analysis knows an operator as `types.builtin.Operator`, whoever made it. Expressions carry the function of a user's
-operator beside its OID, so that evaluation needs no look-up.
-
-Look-ups of functions and procedures: PostgreSQL's own, and those of the database's users (pg_proc).
-
-Analysis and evaluation know a routine as `types.builtin.Proc`, whoever made it.
+Analysis and evaluation know them as `types.builtin.Proc` and `Operator`, whoever made them. All collations compare by
+code point; a user's is one of PostgreSQL's own under another name.
 """
 
 from __future__ import annotations

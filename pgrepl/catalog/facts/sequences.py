@@ -1,10 +1,7 @@
-"""Positions of sequences, and the values that a session has got from them (currval, lastval).
+"""Positions of sequences, what a session has got from them, and the columns that own them.
 
-nextval and setval move a sequence for good: a rollback does not undo them, so that no number is given out twice.
-ALTER SEQUENCE and RESTART IDENTITY belong to their transaction, and so does every move after them: PostgreSQL gives
-the sequence a new file there (RelationSetNewRelfilenumber), and a rollback returns to the old file.
-
-Sequences that belong to columns: of serial columns (AUTO) and of identity columns (INTERNAL).
+nextval and setval move a sequence for good, so that no number is given out twice. ALTER SEQUENCE and RESTART IDENTITY
+belong to their transaction, and so does every move behind them.
 """
 
 from __future__ import annotations

@@ -1,11 +1,5 @@
-"""Named row types: the types of relations' rows.
-
-Names of catalog objects for the reg* types (`'t'::regclass`), and the fields of row types.
-
-The session's hooks resolve the names (query/system).
-
-The user's types of a database: their descriptions from pg_type, pg_enum, pg_constraint and pg_attribute, and
-look-ups by name and by OID.
+"""Types of users and of relations' rows, from pg_type, pg_enum, pg_constraint and pg_attribute; names for the reg*
+types.
 
 `session.type_of(oid)` gives an OID that knows its type's description (types/user_types.py).
 """

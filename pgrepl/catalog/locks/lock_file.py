@@ -1,14 +1,7 @@
-"""Are the workers and transactions that a catalog lists still alive?
+"""The file of the lock table, `catalog.db-locks`, and whether the processes that it lists are alive.
 
-A process of this machine is looked up by its PID and its start time, as another may get the same PID later. Of a
-process on another machine, or in another container, only its last heartbeat is known. Within a process each worker has
-a token of its own, which is retired when the worker ends; the token names the process.
-
-The PID that users see of a worker is its thread's number in the kernel: a worker that begins anew has a new one. The
-PID of a server's session is that of its connection's process (server/connection_process.py); the session's own come
-and go.
-
-The file of the lock table, `catalog.db-locks`: opened, made anew when it is no longer valid, and its tables.
+A process of this machine is known by PID and start time, another one by its heartbeat; each worker has a token of its
+own.
 
     holder    a transaction that holds locks or waits for one, with its process
     lock      what it holds
@@ -17,10 +10,8 @@ The file of the lock table, `catalog.db-locks`: opened, made anew when it is no 
     snapshot  one that a transaction lets others use
     notification   what sessions of its database have yet to see
 
-Locks end with their processes, except those of prepared transactions, which the catalog remembers, too
-(pgrepl_prepared). So nothing is synced to disk. A file that was copied along with a catalog is emptied, and one that is
-older than the machine's last start, which may be damaged after a power cut, is deleted. A new file gets the locks of
-prepared transactions.
+Locks end with their processes, except those of prepared transactions, which the catalog remembers: nothing is synced.
+A file that was copied along, or is older than the machine's start, is made anew.
 """
 
 from __future__ import annotations

@@ -1,13 +1,7 @@
-"""The modes of locks and which of them cannot be held together (lock.c, heapam.c).
+"""The locks of all sessions of an instance, in a small SQLite database beside the catalog (lock.c, heapam.c).
 
-Relations have PostgreSQL's eight modes, rows its four strengths. A key of a unique index has one mode: a transaction
-that inserts a row holds the row's keys until it ends. One that updates or deletes a row with unique keys holds that
-change; a transaction that needs one of the keys waits for it. A transaction that has changed definitions holds the
-catalog as a whole. Advisory locks have two of the modes of relations, SHARE and EXCLUSIVE.
-
-The locks of all sessions of an instance, in a small SQLite database beside the catalog (lock_file.py).
-
-A session that finds a lock in its way removes the locks that killed processes have left.
+Relations have PostgreSQL's eight modes, rows its four strengths, keys of unique indexes one; who has changed
+definitions holds the catalog as a whole. A session that finds a lock in its way removes those of killed processes.
 """
 
 from __future__ import annotations

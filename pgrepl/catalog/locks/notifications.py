@@ -1,12 +1,7 @@
-"""LISTEN, NOTIFY and UNLISTEN of one session (async.c).
+"""LISTEN, NOTIFY and UNLISTEN (async.c), and exported snapshots.
 
-They take effect when the transaction commits. The transactions of a database that notify commit one after the other,
-each under a lock, so that listeners hear them in the order of their commits.
-
-Snapshots that a transaction lets others use, in the file of the lock table (ExportSnapshot, ImportSnapshot).
-
-A snapshot is a number. A transaction that imports it reads tables and definitions as of that number; what is not
-versioned, such as roles, it sees as of its own start.
+Transactions that notify commit one after the other, so that listeners hear them in that order. An exported snapshot
+is a number; what is not versioned, such as roles, an importer sees as of its own start.
 """
 
 from __future__ import annotations

@@ -1,14 +1,8 @@
-"""The client of a session, as COPY FROM STDIN reads from it and COPY TO STDOUT writes to it.
+"""A session as the catalog's own modules see it: rows, names, roles, settings; its client; and whether the instance
+recovers.
 
-A session as the catalog's own modules see it: they find rows, names, roles and settings with it.
-
-session.py has the whole session, and stands above them.
-
-Recovery: an instance that follows another (a standby) is read-only until it is promoted.
-
-Where PostgreSQL has a file `standby.signal`, the catalog has a row in pgrepl_setting. Every session reads it again
-after another session's commit, so that connected sessions notice a promotion. The session that replays the primary's
-changes (`session.replays`) may write.
+A standby is read-only until it is promoted; only the session that replays the primary's changes may write. session.py
+has the whole session.
 """
 
 from __future__ import annotations

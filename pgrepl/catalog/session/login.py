@@ -1,10 +1,4 @@
-"""Settings of ALTER SYSTEM, which PostgreSQL has in postgresql.auto.conf.
-
-A session begins with them. It applies later changes at pg_reload_conf(), except those for which PostgreSQL needs a
-restart: these are pending (`pg_settings.pending_restart`) until a new session begins.
-
-Admission of a role to a database, and the settings that a session begins with (InitPostgres, process_settings).
-"""
+"""Admission of a role to a database, and the settings that a session begins with, those of ALTER SYSTEM among them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Lists of identifiers in the values of settings and options: `"$user", public` (SplitIdentifierString).
-
-The rule for names of slots stands here, too, as a setting lists slots.
-
-The syntax of `synchronous_standby_names` (PostgreSQL's syncrep_scanner.l and syncrep_gram.y).
+"""Lists in settings: identifiers (`"$user", public`), and synchronous_standby_names (syncrep_gram.y).
 
 s1, s2                    one of them, the first that is there
 FIRST 2 (s1, s2, s3)      two of them, by their order; FIRST may be left out

@@ -1,10 +1,8 @@
-"""The configuration parameters: names, types, units, ranges, defaults as PostgreSQL 17 has them (guc_tables.c).
+"""The settings: names, types, units, ranges and defaults as PostgreSQL 17 has them, and the parsing of their values
+(guc.c).
 
-`data/settings.json` holds one parameter a line: those that change something here, with a description, and without one
-those that are accepted, so that scripts made for PostgreSQL run. PostgreSQL's other parameters, which control what only
-its server has, are unknown. Values are bool, int, float or str in the base unit.
-
-Parsing of a setting's text: booleans, enumerations, numbers with units and ranges (guc.c).
+`data/settings.json` has one a line. One without a description is accepted without effect, so that scripts run.
+Settings that control what only PostgreSQL's server has are unknown.
 """
 
 from __future__ import annotations

@@ -1,10 +1,4 @@
-"""The contents of a new catalog: the roles, databases, schemas and comments that PostgreSQL 17's initdb makes, and an
-empty DuckLake with a schema for the database postgres.
-
-Migration of a catalog that an older pgrepl made, when it is opened.
-
-What changes in a copy of a catalog before others open it: as a standby, as a backup, for a rehearsal.
-"""
+"""The contents of a new catalog, as initdb makes them; migration of an older one; and what changes in a copy of one."""
 
 from __future__ import annotations
 

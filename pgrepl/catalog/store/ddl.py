@@ -1,8 +1,7 @@
-"""CREATE TABLE and CREATE INDEX of the system tables, worded by SQLAlchemy for SQLite and for PostgreSQL.
+"""CREATE TABLE and CREATE INDEX of the system tables, by SQLAlchemy, for SQLite and for PostgreSQL.
 
-SQLAlchemy takes longer to load than most commands run. Hence only migrating, verifying and a catalog on a server load
-this module; a new file starts as a copy of `empty.db`, which is made when the package is built (hatch_build.py) or by
-`make tables`.
+SQLAlchemy takes longer to load than most commands run: a new file starts as a copy of `empty.db`, which is made with
+the package.
 """
 
 from __future__ import annotations

@@ -1,30 +1,13 @@
-"""Row classes of the system tables.
-
-A table is declared once, as the class of its rows:
+"""Row classes of the system tables, and the SQL for one of them.
 
     class pg_publication_rel(VersionedRow, key=("oid",), indexes=(("prpubid",), ("prrelid",))):
         oid: Oid
         prpubid: Oid
         …
 
-`store.rows(session, pg_publication_rel, prpubid=…)` gives a list of such rows, so that mypy knows each column and its
-type. A row is a tuple of the columns' values. `store` reads and writes them; `ddl` makes the tables.
-
-The definitions that a statement has changed, so that DuckLake's rows can follow.
-
-DuckLake's schemas, tables, columns and views follow from some system tables (`WATCHED`). `store` notes a statement's
-changes of these here; when the statement ends, lake/define/definition.py brings DuckLake's rows in line. In the other
-direction, statements/upkeep/adoption.py adopts definitions of other programs before a transaction reads the catalog.
-
-Sums of checksums over the rows of system tables (pgrepl_sum), so that `pgrepl verify` notices a changed row.
-
-SQLite's pages have no checksums. store.py, through which all writes go, adds a row's checksum when the row is inserted
-and subtracts it when the row is deleted. Tables that other DuckLake writers change have no sum, nor have those with the
-state of processes. A catalog in PostgreSQL has that server's checksums.
-
-The SQL of `store` for one table, and the conversion of values to parameters and of columns to values.
-
-Values are stored as SQLAlchemy does: JSON as text, booleans in SQLite as numbers.
+Writes note which definitions a statement has changed, which lake/define/definition.py and
+statements/upkeep/adoption.py bring in line with DuckLake's, and sums of checksums (pgrepl_sum), by which `pgrepl
+verify` notices a changed row.
 """
 
 from __future__ import annotations

@@ -1,35 +1,14 @@
-"""Syncing files and folders to the disk, so that a power cut takes away nothing that was confirmed.
+"""The files of a catalog: syncing, the driver's errors by their codes, reading what cannot be written, and the data
+folder's owner.
 
-Errors of a catalog's driver, told apart by SQLite's result codes (sqlite.org/rescode.html) and by SQLSTATE.
+A catalog that cannot be written is read as it is; if a log is there that no process has open, a copy of both is read.
 
-Only two errors have no code of their own. SQLITE_ERROR stands for every fault of a statement, so that a missing table
-is known by SQLite's message; and text that is not UTF-8 is noticed by Python's sqlite3, not by SQLite.
-
-Reading a catalog that cannot be written: its file or folder is protected, its file system is read-only, or its disk
-is full.
-
-SQLite makes two files beside a catalog before it reads it (`-wal`, `-shm`). Where it cannot:
-
-    another process has them open, or left them over     they are read as they are, and commits of others are seen
-    there is no log, or an empty one                     the catalog's file is read as one that does not change
-    there is a log that no process has open              a copy of both is read, in the folder for temporary files
-
-The folder with the files of a catalog's tables, and the mark that says which catalog owns it.
-
-The files stand beside the catalog, in `catalog.db.files/`, or where `--data-path` said. Paths in the catalog are
-relative to that folder, which DuckLake's readers find by its absolute name (`data_path`). So a catalog that was moved
-or copied together with its files names the wrong folder at first: when it is opened, it takes the files that came
-along (data_folder_moved.py).
-
-A folder has one owner, because VACUUM removes files that its catalog does not list. The owner's mark in it (`.owner`)
-is made before the first file. A mark counts as long as its catalog is there and has its files in this folder.
-A catalog that finds the mark of another one reads the files, but neither writes nor removes any:
+Paths in the catalog are relative to its data folder. A folder has one owner, because VACUUM removes files that its
+catalog does not list. A mark (`.owner`) counts as long as its catalog is there and has its files in this folder:
 
     cp -r A B           B has its own files; the mark that came along names A, which has its files elsewhere: it is B's
     mv A B              the mark names A, which is gone: it is B's
     cp A/catalog.db B   B reads A's files. It cannot write until it has files of its own
-
-Rule: this module looks at this machine only; lake/storage.py makes the marks, in object stores, too.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""A catalog that was moved or copied: finding its files, and correcting its `data_path`.
+"""Opening a catalog: making it, checking that it is one, finding the files of one that was moved.
 
-Opening catalog.db: one SQL database, in SQLite by default, in PostgreSQL when several machines share it.
-
-The first opening makes the file, readable by its owner only, and fills it (bootstrap.py). Every later one checks the
-file first: one that is no catalog, of a newer format or cut short is an error of one sentence, and is left as it is. A
-catalog that cannot be written is opened for reading (read_only.py).
+A file that is no catalog, of a newer format or cut short is an error of one sentence, and is left as it is.
 """
 
 from __future__ import annotations

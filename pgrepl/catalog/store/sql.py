@@ -1,7 +1,5 @@
-"""The catalog's SQL statements, by name: those that are more than rows found by equality of columns (store.py). All on
-DuckLake's tables, and those on pgrepl's own that other rooms need; what only the lake asks: lake/sql.py.
-
-`?` is a parameter, on a server too.
+"""The catalog's SQL statements beyond rows found by equality of columns, by name. `?` is a parameter, on a server
+too.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """Rows of the system tables: read, insert, update, delete, by equality of columns.
 
-The SQL for each combination of table and columns is made once (statement.py). A session remembers the rows that it has
-read until the table is written.
-
-In versioned tables only current rows are seen. An update ends the current version at the statement's snapshot and
-begins another; within one snapshot it changes the version in place, so that no version is empty. A session of the past
-(`session.as_of`) sees the versions of that snapshot, and writes nothing.
+A session remembers the rows that it has read until the table is written. In versioned tables only current rows are
+seen; an update ends one version and begins another. A session of the past (`session.as_of`) sees the versions of
+then, and writes nothing.
 """
 
 from __future__ import annotations

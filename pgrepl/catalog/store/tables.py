@@ -1,12 +1,8 @@
 """The tables of catalog.db: PostgreSQL's system tables under PostgreSQL's names. DuckLake's stand in ducklake.py.
 
-Some columns are our own. `datid` is a row's database where PostgreSQL has one such table in each database.
-`begin_snapshot` and `end_snapshot` are in the tables whose past replication reads: a row is current while
-`end_snapshot` is NULL, and a change ends one version and begins another (store.py). Expressions are typed trees as
-JSON (`pgrepl.expr.stored`), oid and attnum vectors JSON lists of integers. ACLs are JSON lists of PostgreSQL's text
-form with role OIDs in place of names ("16384=arw/10"; acl.py prints the names), so that renaming a role changes no
-list. `schema_id`, `table_id` and `column_id` are the DuckLake schema, table (of a partitioned table the view) and
-column of a row here; NULL: there is none.
+Our own columns: `datid` is a row's database; `begin_snapshot` and `end_snapshot` say when a version held (NULL: now);
+`schema_id`, `table_id` and `column_id` are DuckLake's ids. Expressions are typed trees as JSON
+(`pgrepl.expr.stored`); vectors are JSON lists; ACLs have role OIDs in place of names.
 """
 
 from __future__ import annotations

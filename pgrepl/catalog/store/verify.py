@@ -1,8 +1,5 @@
-"""The checks of catalog.db by `pgrepl verify`.
-
-SQLite verifies its pages, indexes and constraints (PRAGMA integrity_check). Its pages have no checksums, so that a
-changed number or letter is noticed only by sums (sums.py), references between rows, the sequence of snapshots, and the
-types and forms of values. A catalog in PostgreSQL has that server's checksums.
+"""The checks of catalog.db by `pgrepl verify`: SQLite's own, sums over the rows, references between them, and forms of
+values.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""Expressions and assignments of PL/pgSQL. Both are queries without the word SELECT.
+"""Expressions and assignments of PL/pgSQL, which are queries without SELECT; and analysed trees of statements that run
+again.
 
-The analysed tree of a statement that is run again (plancache.c): types and labels of enums are OIDs in it, so that
-their new names do not change what it means.
-
-PostgreSQL keeps such a tree as long as the relations and functions that the statement names are what they were. Here a
-statement is analysed anew when a definition has changed; its tree is kept for when types of users have changed, and
-nothing else that it names.
+A tree is kept while only types of users have changed: in it types and labels are OIDs, whatever their names
+(plancache.c).
 """
 
 from __future__ import annotations

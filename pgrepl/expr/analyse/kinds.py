@@ -1,14 +1,7 @@
-"""The kinds of expressions, by where they stand (ParseExprKind), and PostgreSQL's errors for what one must not have.
+"""The kinds of expressions by where they stand (ParseExprKind), parameters whose types follow from that, and names of a
+routine.
 
-Parameters whose types follow from where they stand: what PREPARE and Parse find out (parse_param.c).
-
-A parameter without a type is as a string literal of unknown type. The first cast of it to a type settles it.
-
-Names that a statement of a routine may refer to beside columns: variables and parameters.
-
-`Session.variables` has them while the statement runs; the analysis of the statement asks them for every name, as
-PostgreSQL's p_pre_columnref_hook, p_post_columnref_hook and p_paramref_hook do. Stored expressions, views and the
-bodies of other routines see none of them.
+`Session.variables` has a routine's variables while a statement of it runs (p_pre_columnref_hook and its like).
 """
 
 from __future__ import annotations

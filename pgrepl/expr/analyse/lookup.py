@@ -1,12 +1,4 @@
-"""Catalog lookups of analysis and deparsing: relations by name and by row type, schemas, and values of literals.
-
-Properties of types that analysis needs: category, element type, whether it is a row type.
-
-The OID of a user's type knows its description (types/user_types.py), that of an array of a table's rows its element
-(types/user_types.py); any other OID that is not built in is the row type of a table or a view.
-
-Range table entries of relations, and the system columns of tables.
-"""
+"""Look-ups of analysis and deparsing: relations, schemas, properties of types, range table entries, system columns."""
 
 from __future__ import annotations
 

@@ -1,11 +1,5 @@
-"""Raw parse trees: the location of an expression, and whether two are equal (exprLocation and equal).
-
-The base of the analysis: `transform_expr` dispatches on the raw node's class.
-
-`analyze` and the modules it imports register their forms with it.
-
-Errors for a missing column or relation: the DETAIL where the name does exist, and the HINT with a likely
-spelling.
+"""The base of the analysis: `transform_expr` dispatches on the raw node's class; and errors for names that are
+missing.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Arrays by columns: comparisons of two arrays, and a value beside ANY or ALL of a column of arrays.
+"""Comparisons by columns, IS DISTINCT FROM, membership, ANY and ALL.
 
-= <> < <= > >=, IS DISTINCT FROM and membership by columns.
-
-Texts compare by their UTF-8 bytes, which is the order of code points; char(n) without its trailing blanks. A float
-NaN equals itself and is greater than all other floats. Decimals are cast to one scale.
+Texts compare by their UTF-8 bytes, char(n) without its trailing blanks. A NaN equals itself and is greater than all
+floats.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""The base of the compiler to Arrow: how a node of the typed tree becomes a function of whole columns.
+"""The base of the compiler to Arrow: how a node of the typed tree becomes a function of whole columns; composite types
+among them.
 
-`columnar` dispatches on the node's class. A value is an array, or a scalar for all rows; its Arrow type is known when
-the node is compiled. Columns are given by attnum, in the storage type of their lake forms.
-
-Values of composite types by columns: a column that is kept as structs, a constant, ROW(…), and a field of one.
-
-The form of a column says which of its fields holds which attribute; a program knows it where it is compiled, and puts
-these nodes there. A column that is kept as text is evaluated row by row.
+`columnar` dispatches on the node's class. A value is an array, or a scalar for all rows. Columns are given by attnum,
+in their lake forms.
 """
 
 from __future__ import annotations

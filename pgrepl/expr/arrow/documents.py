@@ -1,13 +1,7 @@
-"""Conditions on json and jsonb: what a text must have in it for the condition to be true.
+"""Conditions on json and jsonb, and casts to domains, by columns.
 
-A document of which `v @> '{"name": "x"}'` is true has "name" and "x" in its text, or a backslash, behind which they may
-be spelled in another way; a number has its digits in it, or an exponent. Whether the condition is true says the
-evaluator, of the rows that are left.
-
-Casts to domains by columns: the constraints are tested for whole columns.
-
-Where a value breaks a constraint Arrow's error is raised, so that rows are evaluated one by one, up to PostgreSQL's
-error for the first of them.
+A document can only match if certain words stand in its text; the evaluator judges the rows that are left. Where a
+value breaks a domain's constraint rows are evaluated one by one, up to PostgreSQL's error.
 """
 
 from __future__ import annotations

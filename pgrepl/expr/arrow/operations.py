@@ -1,10 +1,7 @@
-"""Operators and functions by columns: comparisons, and the arithmetic and casts of whole numbers.
+"""Operators and functions by columns: arithmetic and casts of whole numbers, and casts through texts.
 
-Arrow's checked kernels raise where PostgreSQL reports a number out of range or a division by zero, but in other words,
-and also for rows that PostgreSQL may not evaluate. The caller catches Arrow's error and evaluates row by row.
-
-Casts through texts by columns: all values are written, and what is written is read (types/lake/column_text.py,
-types/lake/column_values.py). Texts depend on settings, so that a program puts these nodes where it is compiled.
+Arrow's checked kernels raise where PostgreSQL reports an error, and also for rows that it may not evaluate: the
+caller then evaluates row by row.
 """
 
 from __future__ import annotations

@@ -1,12 +1,7 @@
-"""Texts in the order of their layouts, which are few: `2 days 03:04:05` and `7 days 10:00:00` are `0 days 00:00:00`.
-What is said of a layout need not be asked of each text, and the digits of all texts of one stand in the same places.
+"""Types whose stored form Arrow does not compare as PostgreSQL does, as columns that it does: enums, intervals, ranges,
+timetz.
 
-Types whose stored form Arrow does not compare as PostgreSQL does, as columns that it does: the places of an enum's
-labels, the span of an interval, the moment of a timetz, the bounds of a range, texts where equal values have equal
-texts.
-
-Texts that the output function has not written (another DuckLake writer may have) raise Arrow's error: then rows are
-evaluated one by one.
+Texts that the output function has not written raise Arrow's error: then rows are evaluated one by one.
 """
 
 from __future__ import annotations

@@ -1,11 +1,6 @@
-"""Timestamps by columns: moved by spans of time that have no days and no months.
+"""Values by columns beyond comparisons and whole numbers: texts, numerics, double precision, timestamps, CASE.
 
-Where PostgreSQL may report an error, and for infinity, Arrow's error is raised: rows are then evaluated one by one.
-
-Values by columns beyond comparisons and whole numbers: texts, numerics, double precision, CASE.
-
-A numeric is a decimal whose scale is PostgreSQL's display scale, as long as it has at most 38 digits. Where PostgreSQL
-may report an error, these functions raise Arrow's error; the caller catches it and evaluates row by row.
+Where PostgreSQL may report an error Arrow's is raised, and rows are evaluated one by one.
 """
 
 from __future__ import annotations

@@ -1,13 +1,4 @@
-"""The base of the evaluator: how a node of the typed tree becomes a Python closure, and how functions are called.
-
-`compile_node` dispatches on the node's class; `compile_logic`, `compile_coercions` and `compile_composites` register
-their nodes with it.
-
-The constraints of domains, tested wherever a value becomes one of the domain: casts and assignments
-(CoerceToDomain), and input functions (domain_in).
-
-Casts, compiled: relabelling, casts through text, casts of array elements, and casts that change nothing.
-"""
+"""The base of the evaluator: how a node of the typed tree becomes a closure; casts; the constraints of domains."""
 
 from __future__ import annotations
 

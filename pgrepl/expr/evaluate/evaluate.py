@@ -1,15 +1,11 @@
-"""Constants, columns, function and operator calls, IS NULL, ANY and ALL, AND, OR and NOT, compiled.
-
-The evaluator: the typed tree compiled into Python closures.
+"""The evaluator: the typed tree compiled into Python closures.
 
     value = compile(expr, context)           # once
     value(row)                               # for each row
 
-A closure takes an environment. Here it is a row, and a `Var` is its attnum-th member; a query passes `special`, which
-compiles the nodes that only a query can answer (`Var`, `SubLink`, slots of aggregates) for environments of its own.
-
-Logic is three-valued with None for NULL, strict functions are not called with NULL, CASE, COALESCE and AND are lazy,
-and all arguments of a function are computed before NULLs among them are looked at, as PostgreSQL does.
+A closure takes an environment: here a row; a query passes `special`, which compiles the nodes that only a query can
+answer. Logic is three-valued with None for NULL, strict functions are not called with NULL; CASE, COALESCE and AND
+are lazy.
 """
 
 from __future__ import annotations

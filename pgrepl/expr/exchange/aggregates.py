@@ -1,15 +1,9 @@
-"""Grouping keys and sort keys: the value itself where Spark compares it as PostgreSQL does, else a key derived from
-it.
+"""Aggregates in Spark SQL: Spark's own where results are equal, else PostgreSQL's accumulator over the group's rows;
+and the keys by which Spark groups and sorts as PostgreSQL does.
 
-numeric kept as text   equal: '1.5' of 1.50; order: '60000001' + '15', the digits of negative numbers are inverted
-character(n)           the text without trailing blanks
-interval, jsonb, inet, arrays, ranges …   bytes that sort like the values, made in Python
-
-Aggregates: Spark's own where the results are equal; sums and counts by Spark with the final step by the evaluator;
-for all others PostgreSQL's accumulator in Python over the group's rows in an array.
-
-`aggregate` gives an expression around Spark aggregates, so it may stand wherever Spark takes one. With `over` each of
-them is computed over a window.
+    numeric kept as text   equal: '1.5' of 1.50; order: '60000001' + '15', the digits of negative numbers are inverted
+    character(n)           the text without trailing blanks
+    interval, jsonb, inet, arrays, ranges …   bytes that sort like the values, made in Python
 """
 
 from __future__ import annotations

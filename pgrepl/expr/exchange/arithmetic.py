@@ -1,15 +1,11 @@
-"""Functions and operators as Spark SQL, registered by pg_proc.prosrc like the evaluator's.
+"""Functions and operators as Spark SQL, registered by pg_proc.prosrc like the evaluator's; arithmetic first.
 
     @native("textlen")
     def textlen(call: SparkFunctionCall) -> Sql | None: …
 
-The SQL must have the value that the evaluator gives, NULL and errors included. None leaves the call to the fall-back.
-
-Arithmetic of integers and floats.
-
-Integer overflow and division by zero are Spark's own errors, which `lake.spark_errors` turns into PostgreSQL's. The
-error must name the type, and since Spark 4.3 only the error of a cast does: an operation of smallint or integer is done
-in a wider type, where nothing overflows, and cast back. Floats are checked, because Spark lets them become infinite.
+The SQL must have the evaluator's value, NULL and errors included; None leaves the call to the fall-back. Integers are
+computed in a wider type and cast back, as only a cast's error names the type (Spark 4.3). Floats are checked: Spark
+lets them become infinite.
 """
 
 from __future__ import annotations

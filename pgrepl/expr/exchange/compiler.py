@@ -1,10 +1,7 @@
 """The compiler of typed trees to Spark SQL.
 
-`native` dispatches on the node's class. A node without native SQL is computed by the fall-back, with everything inside
-it. Constant nodes are evaluated at compile time; their errors are raised only if Spark evaluates them.
-
-Aggregates without an equivalent in Spark: a group's rows are gathered in an array of structs, and PostgreSQL's
-accumulator runs over them in Python, with the aggregate's own ORDER BY and DISTINCT.
+`native` dispatches on the node's class. A node without SQL is computed by the fall-back with everything inside it.
+Constants are evaluated at compile time; their errors are raised only if Spark evaluates them.
 """
 
 from __future__ import annotations

@@ -1,17 +1,7 @@
-"""Dates and times as numbers in Spark SQL: days and microseconds since 1970, infinities, limits, the session's local
-time.
+"""Dates, times and spans as numbers in Spark SQL, and casts from and to text.
 
-A lake's `infinity` is the largest number of its type, `-infinity` its negative. For Spark they are ordinary values, so
-all arithmetic of moments tests for them first.
-
-Differences of timestamps, kept as a number of microseconds where only their length is needed.
-
-Casts from and to text: Spark casts values in the usual spelling, the fall-back all others.
-
-`'42'::int` is an easy cast in Spark, ` 0x_2A` and the error for `4x` are not. In the cast of a column Spark casts the
-usual values; Python casts the others, and gets NULL in place of the usual ones.
-
-Output functions in the session's text style, and input from text, as Spark SQL.
+A lake's `infinity` is the largest number of its type, an ordinary value for Spark: all arithmetic tests for it first.
+Spark casts texts in the usual spelling, the fall-back all others.
 """
 
 from __future__ import annotations

@@ -1,13 +1,7 @@
-"""The context of a Spark statement: its named parameters and its fall-back functions.
+"""A Spark statement's named parameters, and the fall-back: expressions in Python on executors, over Arrow batches.
 
-Constants as Spark SQL: numbers and moments as literals, text and bytes as parameters.
-
-The fall-back: expressions without equivalent Spark SQL are evaluated in Python on Spark's executors, over Arrow
-batches.
-
-The function for a subtree is named by its content; one subtree in many places, or in many statements, is one function.
-It returns a struct of a value `v` and an error `e`: Spark calls it for all rows beforehand, even where a CASE or an AND
-does not use the value, and only rows that use the value may raise the error.
+A function is named by its subtree's content. It returns a value `v` and an error `e`, as Spark calls it for rows that
+do not use it; only rows that use the value may raise the error.
 """
 
 from __future__ import annotations

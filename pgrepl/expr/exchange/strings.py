@@ -1,11 +1,7 @@
-"""Strings: concatenation, substrings, padding, searching, and length coercion to varchar(n) and char(n).
+"""Strings in Spark SQL: positions in code points, length coercion, LIKE and regular expressions.
 
-Positions count characters (code points), in Spark as in PostgreSQL.
-
-LIKE, ILIKE and regular expressions: native for constant patterns that mean the same in Java.
-
-Spark reads files faster by a prefix than by a pattern, so `x LIKE 'ab%'` becomes startswith. Java's regular expressions
-backtrack: Java gets only texts so short that the number of attempts is bounded.
+Patterns go to Java if they are constant and mean the same there, and only for texts so short that backtracking is
+bounded.
 """
 
 from __future__ import annotations

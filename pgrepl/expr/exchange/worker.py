@@ -1,10 +1,7 @@
-"""The executor side of aggregates: an array of a group's rows in, one value out; or the last step after Spark's
-sums.
+"""What executors run: the fall-back over the columns of an Arrow batch, and PostgreSQL's aggregates over a group's
+rows.
 
-The executor side of the fall-back: a stored expression evaluated over the columns of an Arrow batch.
-
-A program is JSON: the expression over `Var`s 1 … n, the type and modifier of each argument and of the result, and the
-session's text style. It is compiled once in each Python worker. A row that fails has its error beside it as text.
+A program is JSON and is compiled once in each Python worker. A row that fails has its error beside it as text.
 """
 
 from __future__ import annotations

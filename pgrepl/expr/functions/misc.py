@@ -1,12 +1,5 @@
-"""Random numbers by PostgreSQL's own generator, so that `setseed()` gives the same sequence here.
-
-Functions without a family of their own: uuid, boolean, type names, pg_num_nulls, pg_input_is_valid, pg_sleep.
-
-The send functions of types: the binary form of values (types/binary.py), texts in the encoding of the client.
-
-XML: which texts are documents.
-
-satisfies_hash_partition: the partition of a row in a hash-partitioned table.
+"""Functions without a family of their own: uuid, boolean, type names, random numbers by PostgreSQL's generator, send
+functions, XML, pg_input_is_valid, pg_sleep, satisfies_hash_partition.
 """
 
 from __future__ import annotations

@@ -1,15 +1,13 @@
-"""The runtime context of expressions: the session, the text style, and what one function call can ask about itself.
-
-The register of functions: a module's `Family` maps pg_proc.prosrc to implementations.
+"""The register of functions: a module's `Family` maps pg_proc.prosrc to implementations.
 
     implements = Family()
 
     @implements("int4pl", "int24pl", "int42pl")
     def int4pl(a: int, b: int) -> int: …
 
-An implementation gets the values of its arguments; a strict one is never called with NULL (None). With `context=True`
-it gets the `Call` first: session, style, types of the arguments. A set-returning one returns an iterable, of tuples if
-a row has several columns. Functions that PostgreSQL writes in SQL are keyed by their signature, `lpad(text,integer)`.
+A strict one is never called with NULL (None). With `context=True` it gets the `Call` first: session, style, types of
+the arguments. A set-returning one returns an iterable, of tuples if a row has several columns. Functions that
+PostgreSQL writes in SQL are keyed by their signature, `lpad(text,integer)`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Replacing the columns of one query level wherever they are used, in subqueries too.
-
-The queries that a data-modifying statement runs: one for the rows it writes, one for RETURNING.
+"""The queries that a data-modifying statement runs: one for the rows it writes, one for RETURNING.
 
 INSERT INTO t (a) SELECT …      →  SELECT a, default of b … FROM (SELECT …)
 UPDATE t SET a = e FROM u …     →  SELECT place, tableoid, t.a, t.b …, e, FROM t, u …

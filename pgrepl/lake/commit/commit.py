@@ -1,17 +1,11 @@
-"""Row changes that a transaction keeps pending until it commits, so that others can write meanwhile.
+"""Row changes that a transaction keeps pending until it commits, and the commit of statements' writes into the catalog.
 
     statement    its changes are kept as `Write`s: nothing of them is in the catalog
     commit       `replay` writes them into the catalog, each statement at a snapshot of its own
 
-Until then the transaction sees its changes as an overlay over the catalog's rows (overlay.py). New rows and new files
-have ids from PROVISIONAL on; the catalog gives final ones at the commit, and the references of later statements to such
-rows are translated then. Row locks (catalog/locks/locks.py) keep others from changing the same rows; VACUUM may have
-moved the rows, so their places are looked up again.
-
-The commit of statements' writes into the catalog.
-
-It runs in the session's write transaction, at the statement's own snapshot; the transaction's COMMIT makes all of its
-snapshots visible at once.
+Until then the transaction sees its changes as an overlay over the catalog's rows. New rows and files have ids from
+PROVISIONAL on, which are replaced at the commit. Row locks keep others from the same rows; VACUUM may have moved
+them, so their places are looked up again. The transaction's COMMIT makes all of its snapshots visible at once.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
-"""Prepared transactions: PREPARE TRANSACTION, COMMIT PREPARED, ROLLBACK PREPARED (PostgreSQL's twophase.c).
+"""Prepared transactions: PREPARE TRANSACTION, COMMIT PREPARED, ROLLBACK PREPARED (twophase.c).
 
-    PREPARE              a row of pgrepl_prepared has the row changes (lake/commit/commit.py) and the locks; an empty
-    snapshot
-                         gives the transaction its number, and its LSN for decoding
+    PREPARE              a row of pgrepl_prepared has the row changes and the locks; an empty snapshot gives the
+                         transaction its number, and its LSN for decoding
     COMMIT PREPARED      the changes are replayed, each statement at a snapshot of its own; an empty snapshot ends them
     ROLLBACK PREPARED    an empty snapshot
 
-These snapshots have `"two_phase": [kind, gid, xid, database, prepared at, statements]` in commit_extra_info. Rows are
-JSON with the values of inlined rows; columns are known by their ids.
+These snapshots have `"two_phase": [kind, gid, xid, database, prepared at, statements]` in commit_extra_info.
 """
 
 from __future__ import annotations

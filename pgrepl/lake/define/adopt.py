@@ -1,13 +1,8 @@
-"""Definitions of other writers of the lake, found by comparing DuckLake's definitions with the system tables.
+"""Definitions of other writers of the lake, found by comparing DuckLake's definitions with the system tables; and the
+upgrade from DuckLake 1.0 to 1.1, on request only.
 
-DuckDB and others make, alter and drop schemas and tables in the catalog. The next transaction finds that DuckLake's
-schema_version is not the one that the system tables agree with, and `differences` lists what they lack. Each
-difference has its snapshot; statements/upkeep/adoption.py changes the system tables as of that snapshot.
-
-The upgrade of a catalog from DuckLake 1.0 to 1.1, on request only: programs that know 1.0 alone cannot read it then.
-
-As DuckDB's own migration does, it gives DuckLake's tables the columns that 1.1 adds, and DuckLake's columns of inlined
-rows their new names.
+`differences` lists what the system tables lack, each with its snapshot; statements/upkeep/adoption.py changes them as
+of that.
 """
 
 from __future__ import annotations

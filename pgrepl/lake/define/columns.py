@@ -1,12 +1,9 @@
-"""Column ids in the leaves of a partitioned table. They agree where they can, so that other engines find one table in
-the files of all leaves: a new column gets the id that it has in the first of the other leaves.
+"""DuckLake's columns of a table, which follow pg_attribute.
 
-DuckLake's columns of a table, which follow pg_attribute.
-
-A column keeps its id for life, so that files are not rewritten when it is renamed or its type gets wider. A type that
-existing files cannot be read as makes it a new column: `replace_column` asks for one before the rows are converted, by
-making `column_id` negative in pg_attribute. The columns behind it get new ids, too, as all files are rewritten: DuckDB
-takes the order of ids for the order of columns whenever it alters one.
+A column keeps its id for life, so that files are not rewritten when it is renamed or gets wider. A type that files
+cannot be read as makes it a new column; the columns behind it get new ids, too, as DuckDB takes the order of ids for
+that of columns. In the leaves of a partitioned table ids agree where they can, so that other engines find one table
+in their files.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Bringing DuckLake's definitions in line with the system tables: schemas, tables, columns, views.
 
-Statements do not call it. Their changes of pg_class and the like are noted (catalog/store/declarative.py), and when a
-statement ends `define` compares DuckLake's rows with them, and writes the difference at the statement's snapshot. A
-statement that writes rows of a table which it has just defined calls it earlier.
+Changes of pg_class and the like are noted (catalog/store/declarative.py); when a statement ends `define` writes the
+difference at its snapshot. A statement that writes rows of a table which it has just defined calls it earlier.
 """
 
 from __future__ import annotations

@@ -1,15 +1,8 @@
-"""The tables of rows that are inlined in the catalog: `ducklake_inlined_data_<table>_<schema version>`.
+"""The tables of rows that are inlined in the catalog, and the checksums of these rows.
 
-There is one for each layout that the table has had since rows were first inlined. DuckDB writes to the newest without
-checking its columns, so that a new layout gets a new one at once; and it reads their list anew only when the schema
-version changes. A catalog in PostgreSQL inlines nothing: DuckDB has other types for each column there.
-Where a thousand tables have inlined rows, the rows of others go into files however few they are.
-
-Checksums of inlined rows and inlined deletes.
-
-There is a sum over the rows of each snapshot (pgrepl_inlined), to which rows are added and from which they are
-subtracted. It does not include the end of rows. A catalog in PostgreSQL inlines nothing. Rows that another program has
-inlined have no sum; if it has moved rows into a file, none of a snapshot is left, which is no damage.
+There is one for each layout since rows were first inlined, as DuckDB writes to the newest without checking its
+columns. A catalog in PostgreSQL inlines nothing: DuckDB has other types there. Where a thousand tables have inlined
+rows, rows of others go into files. Rows that another program has inlined have no sum.
 """
 
 from __future__ import annotations

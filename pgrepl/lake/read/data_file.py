@@ -1,15 +1,7 @@
-"""Places of row versions (PostgreSQL's ctid), by which UPDATE and DELETE end the rows that they have found.
+"""Data files and delete files, as the catalog has them and with a transaction's pending changes; places of rows in them
+(ctid), and sets of positions in little memory.
 
 A place is valid while the snapshot at which it was read is the one that the statement changes.
-
-Sets of the positions that a write deletes from a data file, in little memory.
-
-Positions are added in portions, in any order, also twice. Few take four bytes each; many a bit for each row up to the
-last one.
-
-Data files and delete files: rows of the catalog, and new files that it does not have yet.
-
-A transaction's pending changes of tables (pending.py), laid over the catalog's rows when it reads.
 """
 
 from __future__ import annotations

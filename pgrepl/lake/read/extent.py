@@ -1,14 +1,5 @@
-"""Numbers of rows and sizes of tables, from the catalog alone: files by their sizes, inlined rows by the pages that
-they would fill in PostgreSQL.
-
-The files and row groups that a scan reads, and those that its bounds let it skip: files by the catalog's statistics,
-row groups by those in footers.
-
-For a table with many files only the catalog is read, no footers.
-
-The places of a table's rows at a snapshot, as plain data: kernels look for rows without asking the catalog.
-
-The division of the rows of tables into parts.
+"""How much a scan reads, by the catalog's statistics and footers; the places of a table's rows as plain data for
+kernels; and the division of rows into parts.
 """
 
 from __future__ import annotations

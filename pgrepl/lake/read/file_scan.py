@@ -1,10 +1,7 @@
-"""The fields of structs in a file's columns as the table has them now.
+"""The scan of one data file as Arrow columns: row groups skipped by statistics, deleted rows left out, bounds applied
+first.
 
-A file keeps the fields that the column had when it was written. They are found by their ids, in a file without ids by
-their names; one that the file lacks is NULL, and one that the table has no more is left out.
-
-The scan of one data file as Arrow columns: row groups are skipped by their statistics, deleted rows left out, and
-bounds applied to whole columns before the others are read.
+Fields of structs are found by their ids, in a file without ids by name; one that the file lacks is NULL.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-"""A cache of what was read last.
+"""Footers of data files and delete files: row groups, and columns by the table's column ids.
 
-Footers of data files and delete files: row groups, and columns by the table's column ids.
-
-Columns are found by field id; in files with a name mapping, by name. Files never change, so footers are remembered.
-
-A file that is not the one the catalog means is not read: its size and its number of rows are compared, and of a file
-that pgrepl has written the checksum of its footer; pages are read with their checksums.
+Columns are found by field id; in files with a name mapping, by name. Files never change, so footers are remembered. A
+file that is not the one the catalog means, by its size, number of rows or checksum, is not read.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Snapshot pins, by which a reader keeps VACUUM from removing the files of its snapshot.
+"""Scans of a table and look-ups of keys in this process; and the pins by which a reader keeps VACUUM from its
+snapshot's files.
 
-A pin is a small file in the data folder with the snapshot's number; its name has the machine and the process. The pin
-of a process that has ended does not count; one of another machine counts for a day. A promise is a pin for readers
-that nobody knows, who were told of the snapshot's files: its name has the time until which it counts.
-
-Scans of a table and look-ups of keys in this process, without a JVM.
+A pin is a small file in the data folder, named by machine and process; one of a process that has ended does not
+count. A promise is a pin until a time, for readers that nobody knows.
 """
 
 from __future__ import annotations

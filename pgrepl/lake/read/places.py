@@ -1,9 +1,6 @@
-"""The positions that a write deletes, by Arrow and numpy, without rows in Python.
+"""The positions that a write deletes, by Arrow and numpy, and the newest versions of rows that were found.
 
-An UPDATE need not find its rows twice: the new versions are written with their row ids, by which the old versions are
-found (`row_ids_of`, `locate`).
-
-Newest versions of rows that were found: whether they are still at their places, and where they are now.
+An UPDATE need not find its rows twice: new versions have the row ids by which the old ones are found.
 """
 
 from __future__ import annotations

@@ -1,25 +1,12 @@
-"""Changes that others have made to a table while a compaction staged its new files (compact.py).
+"""Compaction of a table's files: small files are merged, deleted rows left out, inlined rows and many inlined deletes
+moved into files.
 
-Inserted rows are in other files, and inlined rows, than those of the compaction. Deleted rows, and old versions of
-updated ones, are deleted at their places in the new files. Any other change of the table makes the compaction Stale.
+Old files end at the compaction's snapshot; new ones have the same rows with the same row ids. DuckLake's words for
+such snapshots tell readers of changes that there are none. Rows that others delete meanwhile are deleted in the new
+files, too; any other change makes it Stale.
 
-Compaction of a table's files: small files are merged, deleted rows left out, inlined rows moved into files.
-
-Readers of a snapshot see no difference: the old files end at the snapshot of the compaction and serve older snapshots
-until those expire; the new files have the same rows with the same row ids. DuckLake's words for such snapshots
-(`rewrite_delete`, `inline_flush`) tell readers of changes that there are none.
-
-Others may write to the table while its new files are staged: rows that they add stay where they are, and rows that they
-delete are deleted in the new files, too, at the snapshot of the compaction (compact_concurrent.py).
-
-VACUUM merges all small files. Autovacuum, which runs again and again, merges by tiers: a file is merged when the
-smaller ones together have grown to its size, so that a row is rewritten only a few times however many small files come.
-
-Moves inlined deletes into delete files, when there are many of a data file, and writes anew the delete files that
-Iceberg's readers cannot use: those of DuckDB and of older releases, and those of a lake that has been moved.
-
-The delete files have the snapshot of each deletion, so that readers of a snapshot, and of changes, see no difference.
-Deletes that others add meanwhile stay in the catalog.
+VACUUM merges all small files. Autovacuum merges by tiers: a file is merged when the smaller ones together have grown
+to its size, so that a row is rewritten only a few times.
 """
 
 from __future__ import annotations

@@ -1,12 +1,6 @@
-"""The checks of a table's files, and of the catalog's rows about them, by `pgrepl verify`.
+"""`pgrepl verify` of a catalog and all files of its tables: bytes, pages, values and statistics. Nothing is changed.
 
-Each file is read as a whole: its bytes are compared with the checksum, its pages with theirs, its values with the
-statistics by which readers skip files. A file of another writer has no checksum in the catalog.
-
-`pgrepl verify` of an instance's catalog and all files of its tables (PostgreSQL's amcheck and pg_checksums).
-
-Nothing is changed. Each table is checked as of one snapshot; others may write meanwhile, and a file that was removed
-since then together with its row in the catalog is not missing.
+Each table is checked as of one snapshot while others write. A file of another writer has no checksum in the catalog.
 """
 
 from __future__ import annotations

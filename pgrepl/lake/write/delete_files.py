@@ -1,11 +1,6 @@
-"""Delete files: the positions of a data file's deleted rows, as DuckLake and Iceberg write them, in Parquet or as
-deletion vectors (deletion_vector.py).
+"""Delete files: the positions of a data file's deleted rows, in Parquet or as deletion vectors; staged, read, merged.
 
 A partial file has the snapshot of each deletion, too.
-
-The deleted rows of a data file: those of its delete file, and deletes inlined in the catalog.
-
-Staged deletes: the one delete file of a data file, with its old positions and new ones.
 """
 
 from __future__ import annotations

@@ -1,15 +1,7 @@
-"""Checksums of files and of the catalog's rows about them (CRC-32), kept in pgrepl_file.
+"""Writing data files with pyarrow; their checksums, and the statistics of files that Spark has written.
 
-Parquet's pages have checksums of their own, but not a file's footer, nor does anything tell a file from another one of
-the same size. So the catalog keeps two checksums of each file that pgrepl writes: of the footer, compared whenever the
-file is read, and of the whole file, compared by `pgrepl verify` and before VACUUM writes rows anew. A third one is of
-DuckLake's row about the file.
-
-DuckLake's statistics of a data file's columns from the file's footer, for files that Spark has written.
-
-Readers skip files by bounds, so that bounds must be right; without right ones in the footer there are none.
-
-Writing data files with pyarrow: new names, field ids, small row groups, synced before the catalog names them.
+The catalog keeps two checksums of each file: of the footer, compared whenever it is read, and of the whole, compared
+by `pgrepl verify` and VACUUM. Readers skip files by bounds: without right ones in the footer there are none.
 """
 
 from __future__ import annotations

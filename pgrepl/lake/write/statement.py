@@ -1,4 +1,4 @@
-"""One statement's changes of one table: collected, then staged as files, then committed (commit.py).
+"""One statement's changes of one table: collected, then staged as files, then committed.
 
     write = Write(session, table, snapshot)
     write.insert([(1, 'a'), (2, 'b')])

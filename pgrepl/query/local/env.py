@@ -1,18 +1,11 @@
-"""The environment of a running expression: the rows joined so far, values computed over a group or a window, and the
-environment of the outer query.
-
-A list of rows that is filled while it is read, once for all readers.
-
-The outer queries on whose rows a query depends. Its own rows stay the same as long as the row of the nearest of
-those does, and are kept with that row's `Env`: computed on first use, and dropped with it.
+"""The environment of a running expression: rows joined so far, computed values, the outer query's environment; and what
+a subquery depends on.
 
     SELECT id, (WITH c AS (SELECT o.id) SELECT (SELECT id FROM c)) FROM orders o
                                                 ^^^^^^^^^^^^^^^^ names nothing of `orders`, but c does
 
-A level counts environments outwards from the one in which a query runs: 0 is the row for which it runs; None: it
-depends on no row.
-
-Sorting by several keys, each with a type's own order (`types.values`).
+A subquery's rows are kept with the `Env` of the nearest row on which it depends. Levels count environments outwards
+from 0.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""The expressions of one query, compiled. `expr.evaluate` compiles all but the nodes of a query: columns (`Var`),
-subqueries (`SubLink`) and the places (`Slot`) where this room puts aggregates, window functions and grouped values.
+"""The expressions of one query, compiled; DISTINCT, ORDER BY and LIMIT.
 
-Methods that need a whole subquery are abstract here: `execute` fills them in.
-
-DISTINCT, ORDER BY, LIMIT over the rows of a query's targets, and the removal of junk columns.
+`expr.evaluate` compiles all but columns (`Var`), subqueries (`SubLink`) and the places (`Slot`) of aggregates, window
+functions and grouped values. Methods that need a whole subquery are filled in by `select`.
 """
 
 from __future__ import annotations

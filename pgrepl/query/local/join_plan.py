@@ -1,18 +1,11 @@
-"""What is planned about joins: the plans of their sides, and which conditions are equalities of the two.
+"""The plan of joins: which conditions are equalities, the order of joins over system catalogs, outer joins that add
+nothing.
 
-The order in which the relations of a query over system catalogs are joined: the fewest rows first.
-
-A number of rows is an estimate as PostgreSQL's without statistics: of each catalog a usual size, of each condition the
-share of the rows that pass. `column = value` leaves one row of each different value (eqsel), a join of two columns one
-of each pair (eqjoinsel). A query over tables keeps the order of FROM, in which its rows are expected.
-
-Outer joins that add nothing, left out (remove_useless_joins): no column of the joined side is used, and no row finds
-more than one row of it.
+The fewest rows come first, by estimates as PostgreSQL's without statistics. A query over tables keeps the order of
+FROM.
 
     SELECT a.attname FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
         →  SELECT a.attname FROM pg_attribute a
-
-PostgreSQL leaves out one relation; here they may be several, each found by its key, if no condition can fail.
 """
 
 from __future__ import annotations

@@ -1,22 +1,11 @@
-"""Set-returning functions in expressions: ProjectSet.
+"""A plain SELECT: FROM and WHERE, groups, windows, targets with set-returning functions (ProjectSet), DISTINCT, ORDER
+BY, LIMIT.
 
-Functions whose arguments contain no set-returning function run side by side, until the longest has ended; then, for
-each resulting row, the functions that have their values as arguments; and so on. The values are appended to the row's
-computed values.
-
-    SELECT generate_series(1, generate_series(1, 3)), generate_series(1, 2)
-           ^ second            ^ first                ^ first
-
-A plain SELECT: FROM and WHERE, groups, windows, targets, DISTINCT, ORDER BY, LIMIT.
+    run = compile_query(query, context)
+    rows = run(Env([], None))      # tuples of Python values, one for each column
 
 Rows are taken one by one if possible, so that LIMIT ends the steps before it. Targets that ORDER BY does not need are
-computed after it if they are volatile or return sets: `SELECT nextval('s') … ORDER BY a LIMIT 3` takes three numbers,
-in that order (make_sort_input_target).
-
-A query, compiled once and run as often as the query around it needs.
-
-run = compile_query(query, context)
-rows = run(Env([], None))      # tuples of Python values, one for each column
+computed after it if they are volatile or return sets.
 """
 
 from __future__ import annotations

@@ -1,12 +1,7 @@
-"""UNION, INTERSECT, EXCEPT: the rows of both sides with the types of the result, put together.
+"""WITH, WITH RECURSIVE, UNION, INTERSECT and EXCEPT.
 
-WITH: each query of the list runs once for each row of the outer query on which it depends.
-
-WITH RECURSIVE: the first term, then the second over the rows of the last round, until a round adds no row.
-
-Rows are computed as they are read: `LIMIT` ends a recursion that would never end by itself. SEARCH and CYCLE add
-columns (as rewriteSearchAndCycle does): the second term returns, beside its own row, those columns of the row it came
-from.
+A query of the list runs once for each row of the outer query on which it depends. Rows are computed as they are read,
+so that LIMIT ends a recursion. SEARCH and CYCLE add columns, as rewriteSearchAndCycle does.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""A Spark statement besides its text: frames, parameters, names.
+"""One query level on its way to SQL: the names of its columns in expressions, and the statement's frames and
+parameters.
 
-One query level on its way to SQL: the names of its columns in expressions.
-
-A level goes through phases. At first its columns are those of FROM; once it is grouped, they are the keys and
-aggregates of a subquery, and any other column is one that all rows of a group share. Subqueries ask this level for its
-columns in its present phase.
+At first its columns are those of FROM; once grouped, they are the keys and aggregates of a subquery. Subqueries ask
+for its columns in its present phase.
 """
 
 from __future__ import annotations

@@ -1,24 +1,8 @@
-"""UNION, INTERSECT and EXCEPT.
+"""UNION, INTERSECT and EXCEPT, subqueries in expressions, WITH RECURSIVE; rows into Spark and out of it.
 
-If Spark's equality of the values is PostgreSQL's, Spark's own operations are used. Otherwise the rows of both sides are
-grouped by keys, and counted: `INTERSECT ALL` keeps the smaller number of each, `EXCEPT ALL` the difference.
-
-Subqueries inside expressions.
-
-Spark's IN with a subquery is never NULL. So it is used in conditions alone, where NULL is as good as false. Elsewhere
-true, false and NULL are tested one after the other.
-
-Rows out of Spark: Arrow batches become tuples of Python values.
-
-A result that is known to be small, or that the caller keeps whole, comes in one piece. Any other comes through files
-(lake.spark_result), so that 10 million rows can go to a client's file and are never in memory together.
-
-Rows computed in this process and sent to Spark: system catalogs, functions, queries without any user table.
-
-WITH RECURSIVE, round by round: Spark runs the second term over the last round's rows until a round adds no row.
-
-Between the rounds this process fetches the rows. A recursion over small tables, or under a LIMIT that may have to end
-it, is Declined.
+Where Spark's equality is not PostgreSQL's, rows are grouped by keys and counted. Spark's IN is never NULL, so it
+stands in conditions alone. A recursion fetches its rows between rounds; over small tables it is Declined. Large
+results come through files.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""A query as a DataFrame, or as SQL text.
+"""A query as a DataFrame, or as SQL text; the row counts and times of EXPLAIN ANALYZE from Spark's metrics.
 
-The row counts and times of EXPLAIN ANALYZE's nodes for a query that Spark has executed, from Spark's own metrics.
-
-Spark joins, filters and groups in an order of its own. So a node gets a count only if one place in Spark's plan returns
-exactly its rows. The place is found by the relations below it, which are recognised by their columns. Other nodes show
-no counts. Spark measures stages, not nodes: a node's time is that of the stage which made its rows.
+A node gets a count only if one place in Spark's plan returns exactly its rows; its time is that of the stage which
+made them.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-"""The catalog's stored values as values of a query: lists become arrays, trees their text, moments microseconds.
+"""Views of activity (settings, copies, locks, prepared transactions), and the catalog's stored values as values of a
+query.
 
-pg_locks: the locks that transactions hold and wait for (pg_lock_status).
-
-As in PostgreSQL held row locks are not shown; a transaction that waits for a row, or for a key that another transaction
-writes, waits for that transaction's ID.
-
-Views of activity: settings, copies, locks, prepared transactions.
+As in PostgreSQL held row locks are not shown; who waits for a row waits for a transaction's ID.
 """
 
 from __future__ import annotations

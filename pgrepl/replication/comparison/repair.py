@@ -1,13 +1,8 @@
-"""The repair of what a comparison has found: the differences as one transaction, which is applied as those of the
-publisher are, in one commit.
+"""The repair of what a comparison has found, as one transaction, applied as those of the publisher are, in one commit.
 
-Between the comparison and the repair both sides go on. So they meet once more, at a later LSN, and what was found is
-looked at again there, while the worker waits: only rows that still differ are repaired, to what they are then. The
-commit checks that the origin is still at that LSN. Changes behind it find the repaired rows, as if they had never been
-wrong.
-
-A subscription whose slot is lost gets a new one. Its snapshot is what the tables are compared with, and the origin
-moves to the slot's LSN with the repair: the subscription goes on from there, without a new copy.
+Both sides meet once more at a later LSN, where what was found is looked at again while the worker waits: only rows
+that still differ are repaired. The commit checks that the origin is still there. A subscription whose slot is lost
+gets a new one, whose snapshot is compared with; the origin moves to its LSN with the repair.
 """
 
 from __future__ import annotations

@@ -1,12 +1,7 @@
-"""The output of a slot's plugin for the transactions between two LSNs: pgoutput's messages, test_decoding's lines.
+"""The output of a slot's plugin between two LSNs, and the SQL functions that peek at it or get it (logicalfuncs.c).
 
-The functions of slots read it from the beginning each time; a walsender keeps one for its connection, so that each
-relation is described once.
-
-pg_logical_slot_peek_changes, pg_logical_slot_get_changes and their binary variants (logicalfuncs.c).
-
-Only committed changes are returned, as in PostgreSQL: they are read apart from the caller's transaction. What
-get_changes returns is confirmed at once.
+Only committed changes are returned, apart from the caller's transaction; what get_changes returns is confirmed at
+once. A walsender keeps one stream for its connection, so that each relation is described once.
 """
 
 from __future__ import annotations

@@ -1,12 +1,4 @@
-"""The options of output plugins, from the functions' array of names and values in turn.
-
-All changes of a database's transactions, decoded without a publication.
-
-All tables, all columns, all operations are shown. Of an old row the replica identity is known, as in PostgreSQL's
-WAL.
-
-Changes as text, in the words of PostgreSQL's plugin test_decoding.
-"""
+"""Changes as text, in the words of test_decoding: all tables, all columns, all operations, without a publication."""
 
 from __future__ import annotations
 

@@ -1,16 +1,8 @@
-"""Debezium's change events as JSON: the value of each message on a line.
+"""Debezium's and Maxwell's change events as JSON, one on each line.
 
-The envelope (`before`, `after`, `source`, `op`) with and without its schema, and rows flattened by
-ExtractNewRecordState (`__op`, `__deleted`, `__table`, …). Tombstones, heartbeats, transaction metadata and logical
-messages carry no change of a table; they are passed over. An event belongs to the transaction that its `source` or its
-`transaction` block names.
-
-Maxwell's change events: a JSON object on each line.
-
-`data` is the new row, or the deleted one; `old` has the old values of columns that an update has changed, so that both
-together are the whole old row. With `output_nulls = false` a NULL is left out: a column that is in `old` alone has
-become one. A MySQL database is a schema here. Events of definitions (`table-create` …) and the ends
-of a bootstrap carry no row; they are passed over.
+Debezium: the envelope with and without its schema, and rows flattened by ExtractNewRecordState. Tombstones,
+heartbeats and metadata are passed over. Maxwell: `data` is the new or the deleted row, `old` what an update has
+changed; a column in `old` alone became NULL. A MySQL database is a schema here.
 """
 
 from __future__ import annotations

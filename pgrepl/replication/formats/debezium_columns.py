@@ -1,7 +1,5 @@
-"""Debezium's events by columns: envelopes of one form, many lines at once.
-
-What is not in the usual form is read record by record (debezium.py), in its place among the others. With schemas all
-lines begin with the same bytes, which are cut off.
+"""Debezium's events by columns: envelopes of one form, many lines at once. Others are read record by record, in their
+place.
 """
 
 from __future__ import annotations

@@ -1,13 +1,7 @@
-"""Values as Debezium's connector for PostgreSQL encodes them, and the schemas of their fields: the inverse of
-debezium_values.py.
+"""The writer of Debezium's events: the envelope of its connector for PostgreSQL, with decimal.handling.mode and
+interval.handling.mode = string and the defaults otherwise.
 
-What its forms cannot hold is written as PostgreSQL's text: an array with other lower bounds, a varbit, whose length
-they lose, an infinite interval.
-
-The writer of Debezium's events: the envelope of its connector for PostgreSQL, with or without schemas.
-
-Values are encoded as by a connector with decimal.handling.mode = string, interval.handling.mode = string, and the
-defaults otherwise. Unlike a connector's, an UPDATE that changes the key is one event, with the old key as `before`.
+An UPDATE that changes the key is one event. What Debezium's forms cannot hold is PostgreSQL's text.
 """
 
 from __future__ import annotations

@@ -1,15 +1,8 @@
-"""The contract of the formats: a change as a record of a file tells it.
+"""The contract of the formats: a change as a record of a file tells it, one by one or in blocks.
 
-A reader yields ChangeEvents in the order of the file. Values are text that the input function of the column's type
-reads; no number passes through a float. A record that cannot be read raises BadRecord from `next()`; the caller may
-call `next()` again, and gets the events behind that record.
-
-Where a format says where transactions begin and end, the reader yields BEGIN and COMMIT too. Between them all row
-events belong to that transaction. Where it does not, events have an `xid` or nothing, and the caller decides.
-
-The events of a block, one by one.
-
-Blocks of a file are decoded by all cores, and come in the file's order.
+A reader yields ChangeEvents in the file's order; values are text for the column's input function. A record that
+cannot be read raises BadRecord from `next()`; the caller may go on behind it. Where a format tells of transactions
+the reader yields BEGIN and COMMIT; else events have an `xid` or nothing, and the caller decides.
 """
 
 from __future__ import annotations

@@ -1,15 +1,12 @@
-"""DuckDB's text of lists and blobs, as it stands in CSV and JSON, → the text that PostgreSQL's input functions read.
+r"""Delta's and DuckLake's change feeds, and DuckDB's text of lists and blobs.
 
->>> list_text("[1, NULL, 'it\\\\'s, here', a b]", False)
-'{1,NULL,"it\\'s, here","a b"}'
->>> blob_text("\\\\x00ab\\\\xFF")
-'\\\\x006162ff'
+    >>> list_text("[1, NULL, 'it\\'s, here', a b]", False)
+    '{1,NULL,"it\'s, here","a b"}'
+    >>> blob_text("\\x00ab\\xFF")
+    '\\x006162ff'
 
-Delta's and DuckLake's change feeds: rows with the kind of change and the version that made it.
-
-An update is two rows, the one before and the one after. They stand next to each other, in either order; DuckLake's may
-stand apart, because they have the row's id in common. Within a version a feed has no order: deletes come before
-updates, and those before inserts, as far as a batch has them together. A version is a transaction.
+An update is two rows, before and after; a version is a transaction. Within it a feed has no order: deletes come
+before updates, and those before inserts.
 """
 
 from __future__ import annotations

@@ -1,13 +1,8 @@
-"""JSON objects on lines, read by columns: a block of lines is taken apart by Arrow's reader of CSV.
+"""JSON objects on lines, by columns: a block is taken apart by Arrow's reader of CSV.
 
-Programs write all their objects in one form: the same names in the same order, with the same spaces. So a line is cut
-at its commas, and what stands between two commas is a name that is known beforehand and a value. Lines are grouped by
-the number of their commas; a sample line of each group says what is expected in its pieces (`_Form`), and the pieces of
-the other lines that are asked for are compared with that. A piece within a string cannot be taken for one that begins
-with a name: its quotation mark would be escaped. Lines that do not fit are tried again, with commas within strings
-hidden.
-
-Lines that do not fit then, and those with lists, are left to the record-by-record reader.
+Programs write all objects in one form. So a line is cut at its commas; between two of them stand a name that is known
+beforehand and a value, which is checked against a sample line with as many commas (`_Form`). Lines that do not fit
+are tried again with commas within strings hidden, and then left to the record-by-record reader.
 """
 
 from __future__ import annotations

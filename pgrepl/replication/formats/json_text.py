@@ -1,11 +1,9 @@
-"""Files of changes, compressed or not. How a file is compressed is told by its first bytes, not by its name.
+"""JSON as files of changes have it, compressed or not: records, and values as text for input functions.
 
-JSON as files of changes have it: records, and values as text for PostgreSQL's input functions.
+Numbers are kept as they are written: `Number` is a text that has no quotes in JSON.
 
-Numbers are kept as they are written, digit by digit: `Number` is a text that has no quotes in JSON.
-
->>> value_text(read_json('{"a": [1.10, null, "b c"]}')["a"])
-'{1.10,NULL,"b c"}'
+    >>> value_text(read_json('{"a": [1.10, null, "b c"]}')["a"])
+    '{1.10,NULL,"b c"}'
 """
 
 from __future__ import annotations

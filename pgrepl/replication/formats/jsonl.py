@@ -1,8 +1,5 @@
-"""pgrepl's own JSON lines: `{"op": "update", "schema": …, "table": …, "xid": …, "lsn": …, "at": …, "new": {…},
-"old": {…}}`. Values are PostgreSQL's text, as strings, or null; so nothing is lost on the way.
-
-The writer of pgrepl's own JSON lines. Values are PostgreSQL's text; a transaction stands between `begin` and
-`commit`.
+"""pgrepl's own JSON lines, read and written: `{"op": "update", "schema": …, "table": …, "xid": …, "lsn": …, "at": …,
+"new": {…}, "old": {…}}`. Values are PostgreSQL's text or null; a transaction stands between `begin` and `commit`.
 """
 
 from __future__ import annotations

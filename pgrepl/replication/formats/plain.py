@@ -1,11 +1,7 @@
-"""JSON lines, CSV and Parquet whose columns are named by options, and AWS DMS's files.
+"""JSON lines, CSV and Parquet whose columns are named by options (`op`, `order`, `xid`, `before`, `at` …), and AWS
+DMS's files.
 
-`op=` names the column with the operation; without it every row is an INSERT. `order=` names a column with the row's
-position: a whole number, an LSN or a timestamp. `xid=` names the transaction, `before=` the old key or row: a column
-with objects, or with `*` at its end the common beginning of columns. `schema_column=` and `table_column=` name
-columns with the table's name, `at=` one with the time of the commit. All these columns are no part of the row.
-
-JSON lines without any of these are pgrepl's own, with `op`, `table`, `new` and `old` (jsonl.py).
+JSON lines without any of these are pgrepl's own (jsonl.py).
 """
 
 from __future__ import annotations

@@ -1,12 +1,7 @@
-"""test_decoding's text, as pg_recvlogical or psql write it into a file.
+"""test_decoding's text, as pg_recvlogical or psql write it, and pgoutput's messages, as pg_recvlogical writes them.
 
-A value may have line feeds in it: a record ends where its last literal ends. Lines of `SELECT * FROM
-pg_logical_slot_get_changes(…)` as `psql -At` prints them, with LSN and XID in front, are read too.
-
-pgoutput's messages as pg_recvlogical writes them into a file: each followed by a line feed.
-
-Messages have no length of their own: it follows from their fields. So nothing behind a damaged message can be read, and
-such a file ends with an error that cannot be skipped.
+A text's record ends where its last literal ends, as values may have line feeds. Messages have no length: nothing
+behind a damaged one can be read, and such a file ends with an error that cannot be skipped.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The sinks of written changes: standard output, a file of lines, a folder of Parquet files.
 
-A sink is flushed before the slot moves on. After a crash in between the slot sends again what is already there: so a
-file is cut where the slot stands (`resume`) before it is written on, and no change is in it twice. Only what the slot
-has written itself is cut (sink_owner.py).
+A sink is flushed before the slot moves on. After a crash the slot sends again what is already there: a file is cut
+where the slot stands (`resume`), but only of what the slot has written itself (written.py).
 """
 
 from __future__ import annotations

@@ -1,12 +1,7 @@
-"""wal2json's output: format version 2, a record on each line, and version 1, an object for each transaction.
+"""wal2json's output: read in format versions 1 and 2, written in 2 with XIDs, timestamps and LSNs.
 
-A transaction of version 1 may be larger than memory: its changes are read one by one, wherever the lines end, so that
-pretty-print and write-in-chunks make no difference. A bytea comes as hexadecimal digits, without `\\x`.
-
-The writer of wal2json's format version 2, with XIDs, timestamps and LSNs.
-
-A special number (NaN, Infinity), for which wal2json writes null, is written as a string, as wal2json writes numbers
-with numeric-data-types-as-string. The LSN of all lines is that of the commit.
+A transaction of version 1 may be larger than memory: its changes are read one by one. NaN and Infinity, for which
+wal2json writes null, are written as strings.
 """
 
 from __future__ import annotations

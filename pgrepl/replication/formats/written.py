@@ -1,12 +1,7 @@
-"""The transactions of a publisher as they are written into files, their values as text.
+"""The transactions of a publisher as text for writers, and the note of who has written an output of `pgrepl changes`.
 
-A writer makes lines of transactions. All that it needs of a session comes with it: the style of values, and names.
-
-Who has written an output of `pgrepl changes`: a slot of a catalog.
-
-A file of lines cannot tell: its lines are those of the format. So a small file stands beside it, `.NAME.slot`, which
-readers of folders leave out. It says which slot has written all lines from an offset on, and of which file, since files
-are renamed, copied and made anew. It is written, and safe, before the first line is. Without it nothing is cut.
+A small file beside the output, `.NAME.slot`, says which slot has written all lines from an offset on, and of which
+file. It is safe on disk before the first line is. Without it nothing is cut.
 """
 
 from __future__ import annotations

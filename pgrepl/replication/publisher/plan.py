@@ -1,11 +1,8 @@
-"""Replica identity: the old row of an UPDATE or DELETE in the publisher's WAL (ExtractReplicaIdentity).
+"""The plan for one table as of one snapshot: which of its changes are sent, under which name and filter; and replica
+identity.
 
-For a deleted row, and for an updated one whose key has changed, that is the key; with REPLICA IDENTITY FULL it is the
-whole row. The rule stands here once, for single rows and for whole columns.
-
-The plan for one table as of one snapshot: which of its changes are sent, under which name and filter.
-
-The rules are those of get_rel_sync_entry, pgoutput_row_filter_init and pgoutput_column_list_init:
+The rules are those of get_rel_sync_entry, pgoutput_row_filter_init, pgoutput_column_list_init and
+ExtractReplicaIdentity:
 
 * the operations of all publications that publish the table are united;
 * filters and column lists come from the publications that publish it at the topmost ancestor only; the filters of one

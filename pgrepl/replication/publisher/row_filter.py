@@ -1,9 +1,7 @@
-"""The row filters of several publications as one test: a row passes if one of them is true.
+"""The message that a change becomes (pgoutput_change, pgoutput_truncate), and row filters as one test.
 
-The message that a change becomes: pgoutput_change and pgoutput_truncate.
-
-A change is sent if its operation is published. Row filters may turn an UPDATE into an INSERT or a DELETE, or filter any
-change out; SENT says which, for single rows and for whole columns alike. identity.py has the old rows.
+A change is sent if its operation is published. Row filters may turn an UPDATE into an INSERT or a DELETE, or filter
+any change out; SENT says which, for single rows and for whole columns alike.
 """
 
 from __future__ import annotations

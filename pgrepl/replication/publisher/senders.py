@@ -1,16 +1,9 @@
-"""What a publisher keeps for a slot, what makes it keep that, and what has become of the slot.
-
-A server keeps its WAL from the slot's restart point on. That moves behind what the subscriber has confirmed, but not
-past the beginning of a transaction that has written and is open:
+"""Walsenders of slots, and what a publisher keeps for a slot and why.
 
     restart point ── held by open transactions ── confirmed ── not confirmed by the subscriber ── end of the WAL
 
-A lake keeps the snapshots behind the slot, and the files that only they have.
-
-The walsenders of slots: PostgreSQL's WAL senders.
-
-A worker enters itself in the publisher's catalog while it works, with its position. A slot is active while that worker
-is alive.
+A worker enters itself in the publisher's catalog while it works: a slot is active while it is alive. A lake keeps the
+snapshots behind the slot, and the files that only they have.
 """
 
 from __future__ import annotations

@@ -1,13 +1,7 @@
-"""A published table as statements that make it at a subscriber (`pgrepl import-schema`, schema_changes).
+"""A published table: as statements that make it at a subscriber, and as rows to copy, whole or by ranges of its key.
 
-A table comes with what replication needs of it: the published columns, NOT NULL, its primary key, its replica identity,
-and its partitions where rows are published by them; and with the types of its columns. What a subscriber does without
-(defaults, checks, foreign keys, other indexes) is left out. A type that cannot be made here becomes text, which takes
-its values as they are sent.
-
-Ranges of a table's key, and the snapshots in which they are copied.
-
-The copy of one table: its rows, in each form in which the publisher has them.
+It comes with published columns, NOT NULL, key, replica identity, partitions where rows are published by them, and its
+types. A type that cannot be made here becomes text.
 """
 
 from __future__ import annotations

@@ -1,18 +1,8 @@
-"""The data files of a standby: which it needs, how they are fetched from the primary, and the removal of others.
+"""The files of a standby: data files (linked where possible, else copied), its next catalog, and its primary.
 
-Files are written once and never changed, so on one file system a hard link is as good as a copy. Files that the primary
-has outside its own folder (those that other writers registered in the lake) get a name in `elsewhere/`.
-
-The standby's next catalog, prepared aside: a copy of the primary's with the standby's own paths, slots and
-settings.
-
-The copy is SQLite's online backup: one moment of the primary, without blocking writers there. In it paths are those of
-the standby, the slots are those that fail over, and the settings are the standby's. It replaces the present catalog in
-one transaction of SQLite, by a backup in the other direction: readers of the standby keep their snapshot.
-
-The primary of a standby: `primary_conninfo`, as PostgreSQL's standbys have it.
-
-The string names the primary's folder (`host=/folder`), or its catalog file if that is not called catalog.db.
+The catalog is SQLite's online backup of the primary's with the standby's paths, slots and settings; it replaces the
+present one in one transaction, so that readers keep their snapshot. Files outside the primary's folder get a name in
+`elsewhere/`.
 """
 
 from __future__ import annotations

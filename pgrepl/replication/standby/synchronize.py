@@ -1,11 +1,7 @@
-"""Synchronizes the slots of a standby with the primary's, between two synchronizations (slotsync.c).
+"""Making a standby, bringing it up to date, promoting it, and the SQL functions that do so (slotsync.c).
 
-Only a slot that needs nothing beyond the standby's last snapshot is synchronized: one whose subscriber is past it would
-miss changes after a failover.
-
-Making a standby, bringing it up to date, promoting it.
-
-The SQL functions of a standby: pg_sync_replication_slots (slotsync.c) and pg_promote.
+Only a slot that needs nothing beyond the standby's last snapshot is synchronized: one whose subscriber is past it
+would miss changes after a failover.
 """
 
 from __future__ import annotations

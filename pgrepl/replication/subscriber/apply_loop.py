@@ -1,16 +1,15 @@
 """The loop of an apply worker (LogicalRepApplyLoop), without its I/O: what was received goes in, what is to be done
 comes out.
 
-`apply_batch` is a generator. It yields one step after the other, is sent what came of each, and knows neither a session
-nor a publisher. streaming.py carries its steps out; at_once.py carries out few of them, and leaves the others undone.
+`apply_batch` is a generator of steps that is sent what came of each. streaming.py carries them out; at_once.py only
+few.
 
     by columns    ReceiveColumns → Follow or CommitColumns; None: by rows
     by rows       Receive → FindNews → FindTriggers → Follow or Apply → EndStream
     then          AskUnsettled → Settle → Confirm → Commit → Confirm
 
-Of a batch that is received those transactions are applied that go the same way (Way) and need no new definition; the
-next batch begins behind them. Three positions follow each other: what is `reached`, the origin, and the slot, which is
-never ahead of the origin.
+Transactions that go the same way (Way) and need no new definition are applied together. Three positions follow each
+other: what is `reached`, the origin, and the slot, which is never ahead of the origin.
 """
 
 from __future__ import annotations

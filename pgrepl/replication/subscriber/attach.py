@@ -1,9 +1,5 @@
-"""A worker attaches to its subscription, and is the only one until it detaches (logicalrep_worker_attach): it holds the
-lease, and its slot at the publisher is active.
-
-A round of a worker: its result, and what its success or failure leaves in the catalog and the log.
-
-An error belongs to the main stream or to the copy of one table, which has a worker of its own in PostgreSQL.
+"""A worker attaches to its subscription, as the only one, and detaches (logicalrep_worker_attach); what its round
+leaves in catalog and log.
 """
 
 from __future__ import annotations

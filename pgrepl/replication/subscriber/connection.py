@@ -1,22 +1,11 @@
-"""Whether a subscription's publisher is still the server that it was.
+"""From a connection string to a publisher, and whether it is still the server that it was.
 
-Another server may have a slot of the same name, and a log that reaches as far. The subscription would then go on with
-it, and silently lose the changes in between. Therefore the system identifier of the server, or of the publishing
-instance, is stored with the subscription, and compared when a worker connects. A standby has the identifier of its
-primary, promoted or not. After pg_upgrade, which keeps the slot under another identifier, setting slot_name anew
-accepts the new server.
+The system identifier is stored with the subscription and compared when a worker connects; a standby has its
+primary's. Setting slot_name anew accepts a new server.
 
-Subscriptions to instances that were made before format 5 have no identifier yet (UNKNOWN); the slots of those within
-one instance moved further than their origins.
-
-Connects to the publisher that a connection string names: finds the instance or the server, and admits the role, as
-libpq and the server would.
-
-`localhost` or no host, no port, and a database that exists here: this instance (with the usual port, too, if no server
-answers there). A folder with a `catalog.db`: another instance. Anything else is a server, to which libpq connects
-(to_server). In an instance the role must be one that PostgreSQL would let start a walsender. A password in the string
-is checked against the role's, if it has one; else the role is trusted, because a user who can read the files needs no
-password.
+`localhost` or no host, no port, and a database that exists here: this instance. A folder with a `catalog.db`: another
+instance. Anything else is a server. In an instance the role must be one that could start a walsender; a password is
+checked if the string and the role have one.
 """
 
 from __future__ import annotations

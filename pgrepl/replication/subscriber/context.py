@@ -1,14 +1,9 @@
-"""The settings of a worker's session: those of its owner and database, of the command that it works for, and of all
-workers (InitializeLogRepWorker).
+"""The context of a worker: a session of its own with its settings (InitializeLogRepWorker), its subscription, and the
+kept connection.
 
-The connection of a worker to its publisher, kept while the subscription's connection string stays the same.
-
-The context of a worker: a session of its own, its subscription as it is now, and the connection to the publisher.
-
-A worker holds the subscription's lease, and its slot at the publisher is active (attach.py). It reads first, from the
-publisher and from its own tables, without locks. The result is written in one short transaction that begins with
-`lock`: if another session has altered the subscription, moved its origin or taken the lease meanwhile, it raises
-SubscriptionChanged and nothing is written.
+It reads first, without locks. The result is written in one short transaction that begins with `lock`: if another
+session has altered the subscription, moved its origin or taken the lease meanwhile, SubscriptionChanged is raised and
+nothing written.
 """
 
 from __future__ import annotations

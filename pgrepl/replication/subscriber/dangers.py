@@ -1,10 +1,7 @@
-"""What endangers a publisher, or its slot: warnings for the log of followers, for `status` and for monitoring.
+"""What endangers a publisher, or its slot: warnings for the log, `status` and monitoring, each with a limit and with
+what helps.
 
-Each danger has a limit among the settings. What helps is told with it; of a slot that is lost, advice.py tells that.
-
-The watch of a worker over its publisher: it warns of what is retained for the slot before it is too late
-(dangers.py). A worker that does not stay looks once, when it begins. For a follower a thread looks now and then, over a
-connection of its own: while tables are copied, too, and no batch waits for it.
+A worker that does not stay looks once; for a follower a thread looks now and then, over a connection of its own.
 """
 
 from __future__ import annotations

@@ -1,17 +1,10 @@
-"""A database catches up with the changes for its enabled subscriptions, before a statement reads it.
-
-The bound is the publisher's LSN at that moment: two databases that subscribe to each other would never end otherwise.
-Errors go to the log. A subscription that failed is tried again when a table or a definition has changed, or when
-wal_retrieve_retry_interval has passed; what the database's own workers write about themselves does not count.
-
-The worker of one subscription that repeats its rounds until it is stopped, in a thread of its own, so that other
-subscriptions do not wait for its copies or its publisher.
+"""The worker of one subscription that repeats its rounds until it is stopped, and rounds before a statement.
 
     round → wait until there is something → round … after an error: until wal_retrieve_retry_interval has passed
     the subscription was altered → it continues in a new thread, with a new PID
 
-It has its own session, connection and tag for Spark jobs. `end` lets it finish its round; `stop` interrupts the round,
-which is rolled back.
+Each has a thread, a session and a connection of its own. Before a statement the bound is the publisher's LSN at that
+moment: two databases that subscribe to each other would never end otherwise.
 """
 
 from __future__ import annotations

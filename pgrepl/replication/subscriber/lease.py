@@ -1,18 +1,8 @@
-"""The outcome of a batch, for the apply worker's log, its statistics and its observer.
+"""The lease that makes a worker the only one of its subscription, its heartbeat, the progress of its copies, its
+outcome and its end.
 
-The observer of a worker: it is called for each table and batch, to show progress to a user.
-
-The progress of a worker's copies and of those that the workers of its tables do, counted in any thread: for the
-observer, and for pg_stat_progress_copy, to which the heartbeat writes it.
-
-The lease of a subscription: one worker at a time.
-
-A lease is a row of the subscriber's catalog. A worker takes it, and cannot while its holder is alive; a commit of a
-worker that has lost its lease fails. Beside it each table that is being copied has a row, for pg_stat_subscription.
-
-What ends a worker's work: an error of the subscription, a change of it, or a stop.
-
-The heartbeat of a worker: a thread that updates the worker's rows in the catalog with the progress of its copies.
+A lease is a row of the subscriber's catalog: it cannot be taken while its holder is alive, and a commit of a worker
+that has lost it fails.
 """
 
 from __future__ import annotations

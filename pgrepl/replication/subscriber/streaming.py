@@ -1,8 +1,7 @@
-"""The main stream of a subscription: batches of transactions, read without a lock, each committed with the origin.
+"""The main stream of a subscription: batches of transactions, read without a lock, each committed with the origin
+(apply_loop.py decides).
 
-A small batch is applied to rows in memory before the write lock is taken; if another session has changed tables in
-between, the received messages are applied once more with the lock. A transaction too large for memory is read while it
-is applied. What is done when is decided in apply_loop.py.
+If another session has changed tables before the lock is taken, the received messages are applied once more with it.
 """
 
 from __future__ import annotations

@@ -1,17 +1,11 @@
-"""The stream of one table, whose copy has ended behind the main stream (LogicalRepSyncTableStart, the part behind
-copy_table): from the slot of its synchronization the table gets what the main stream has had already.
+"""Table synchronization workers: tables are copied, several at once, while the main stream goes on; then a stream of
+their own brings them there.
 
     f    the copy is committed as of an LSN, the table's own origin stands there, and moves with each batch
     s    the origin has come to where the main stream is, found under the write lock: from there that goes on
 
-The transactions are received and applied as those of the main stream; only the changes of this table count.
-
-Table synchronization workers: tables of a subscription are copied, several at once, while its main stream goes on.
-
-Each worker is a thread with a context of its own: a session, and a connection to the publisher. The apply worker hands
-out the tables in their order; if that is not over soon, it goes on with the main stream, until the next worker has
-something to tell. Workers hold the write lock for their commits only, one after the other. When the apply worker is
-stopped, it interrupts them first.
+Each is a thread with a session and a connection, and holds the write lock for its commits only. Who stops the apply
+worker stops them first.
 """
 
 from __future__ import annotations

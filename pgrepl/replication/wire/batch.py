@@ -1,13 +1,7 @@
-"""Key values in a form in which they are equal exactly if the type's equality operator says so.
+"""Large parts of the wire stream: the transactions between two LSNs with their messages as columns; and keys that are
+equal exactly if the type's operator says so.
 
-Equal values of most types are stored alike. But trailing blanks of character(n) do not count, a numeric without a scale
-is stored as text, and floats have two zeros and many NaNs.
-
-Large parts of the wire stream: the transactions between two LSNs with their messages as columns, and the rows of a
-table as a DataFrame.
-
-Definitions do not change within a batch: it has one description of each relation. Messages have sequence numbers that
-rise over the whole batch, across relations; the messages of one relation are numbered 0, 1, …, too.
+Definitions do not change within a batch. Sequence numbers of messages rise over the whole batch.
 """
 
 from __future__ import annotations

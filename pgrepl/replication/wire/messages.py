@@ -1,7 +1,7 @@
-"""The messages that a publisher sends for the changes of a transaction.
+"""The messages that a publisher sends for the changes of a transaction, with rows as tuples of the sent columns.
 
-A message has rows as tuples of the sent columns. Of an old row only the replica identity is sent, with an UPDATE only
-if it has changed; its other columns are None. publisher/row_filter.py says which message a change becomes.
+Of an old row only the replica identity is sent, with an UPDATE only if it has changed. publisher/row_filter.py says
+which message a change becomes.
 """
 
 from __future__ import annotations

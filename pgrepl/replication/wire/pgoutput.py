@@ -1,13 +1,8 @@
-"""The messages of both-ways COPY between a walsender and its receiver: data and keepalives, and the receiver's status.
+"""The layout of pgoutput's messages, protocol versions 1 to 3 (proto.c), and of both-ways COPY with a walsender.
 
-Each begins with its letter: XLogData `w`, keepalive `k`, standby status update `r` (protocol-replication).
-
-The layout of pgoutput's messages, protocol versions 1 and 3 (proto.c): their letters, fields, offsets and flags.
-
-    B begin · C commit · O origin · R relation · Y type · I insert · U update · D delete · T truncate · M message
-    b begin prepare · P prepare · K commit prepared · r rollback prepared
-
-The modules pgoutput_read, pgoutput_write and pgoutput_columns use it.
+B begin · C commit · O origin · R relation · Y type · I insert · U update · D delete · T truncate · M message
+b begin prepare · P prepare · K commit prepared · r rollback prepared
+w XLogData · k keepalive · r standby status update
 """
 
 from __future__ import annotations

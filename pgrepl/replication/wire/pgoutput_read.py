@@ -1,14 +1,7 @@
-"""The reader of pgoutput's messages, one by one (logicalrep_read_*).
+"""The reader of pgoutput's messages, one by one (logicalrep_read_*) and as columns.
 
-Values come as text from the server's output functions and stay text: the target column reads them with its own input
-function, as PostgreSQL's apply worker does. So a relation's columns have type text. With `binary = true` values come
-from send functions (binary_values.py).
-
-pgoutput's messages read as columns: many messages at once, with numpy, from the bytes as received.
-
-The tuples of all messages of one relation are read column by column: at each position stand a kind byte and, for a
-value, its length, which give the position of the next column. Texts become an Arrow string view (offsets into the
-buffer), which is copied once into an array of strings.
+Values stay text, or with `binary = true` bytes: the target column reads them with its own input or receive function.
+As columns, the tuples of one relation are read column by column with numpy, from the bytes as received.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The writer of pgoutput's messages (logicalrep_write_*).
-
-The writer of pgoutput's messages for a batch (wire/batch.py): the bytes that pgoutput_write.py writes one by one, as
-columns of bytes.
-"""
+"""The writer of pgoutput's messages, one by one (logicalrep_write_*) and for a whole batch as columns of bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What readers are told of the object store that has the files: `pgrepl.iceberg_storage`.
+"""Who asks for an Iceberg table, and whether they may; and what they are told of the object store
+(`pgrepl.iceberg_storage`).
 
     none         nothing: they know it
     location     endpoint, region, and whether buckets stand in paths
@@ -6,13 +7,8 @@
     sts          location, and credentials for an hour that can only read the lake: AssumeRole of the role that
                  pgrepl.iceberg_storage_role names
 
-The server takes its own from AWS's environment variables, as for its files (lake/storage.py).
-
-Who asks, and whether they may: tokens for passwords (OAuth2's client credentials), and pg_hba.conf for each request.
-
-A token is signed with a key that only this server has, and stored nowhere. It says who has it, until when, and whether
-the password was right; it ends with the password that the role had. Each request is judged anew by the rule that fits
-its database, role and address: where a password is asked for it needs such a token, with `trust` it needs none.
+A token (OAuth2's client credentials) is signed with a key that only this server has, and ends with the role's
+password. Each request is judged anew by the rule of pg_hba.conf that fits its database, role and address.
 """
 
 from __future__ import annotations

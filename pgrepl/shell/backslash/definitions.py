@@ -1,10 +1,5 @@
-r"""`\e`: the query buffer, or a file, in the person's editor.
-
-The common part of `\sf`, `\ef`, `\sv` and `\ev`: their argument, the look-up of a definition, and its editing.
-
-`\sf` shows a function's definition, `\ef` puts it into the query buffer to be edited.
-
-`\sv` shows a view's definition, `\ev` puts it into the query buffer to be edited.
+r"""`\e`, `\ef` and `\ev`: the query buffer, a file, a function's or a view's definition in the editor; `\sf` and `\sv`
+show it.
 """
 
 from __future__ import annotations

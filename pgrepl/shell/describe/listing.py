@@ -1,12 +1,8 @@
-r"""Name patterns of backslash commands: `\d sal*.o?der*`, `\dt "Mixed"`, as psql's patternToSQLRegex reads them.
+"""What all describe commands share: name patterns as psql's patternToSQLRegex reads them, the relations that match, and
+printing of rows.
 
 Outside double quotes letters are folded, `*` and `?` stand for any characters and one character, and the rest is a
-regular expression; a dot separates schema and name. A pattern without special characters is an exact name, which the
-catalog finds by an index.
-
-The relations that a pattern matches.
-
-Reading a pattern and printing rows (psql's printQuery), for all describe commands.
+regular expression; a dot separates schema and name. A pattern without special characters is found by an index.
 """
 
 from __future__ import annotations

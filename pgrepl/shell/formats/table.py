@@ -1,15 +1,5 @@
-r"""The characters that take no column on a screen, and those that take two, by PostgreSQL 17's Unicode tables.
-
-A table has a pair of hexadecimal numbers for each range: the distance from the end of the last range, and the length
-less one.
-
-The width of text on a screen, and the lines of a cell: psql's pg_wcswidth, pg_wcssize and pg_wcsformat.
-
-The text of an error or notice, as libpq makes it: severity, message, LINE with a caret, DETAIL, HINT, CONTEXT.
-
-Numbers with the locale's separators, for `\pset numericlocale`.
-
-A table of texts to print, and the print options that `\pset` sets.
+"""A table of texts to print and its options, the width of text by PostgreSQL's Unicode tables, and the text of an error
+as libpq makes it.
 """
 
 from __future__ import annotations

@@ -1,12 +1,7 @@
-"""The tab key as in readline: inserts the common beginning of all candidates, or lists them.
+"""The tab key as in readline, colours at the prompt, and the history in ~/.pgrepl_history, which only its owner can
+read.
 
-prompt_toolkit's own display_completions_like_readline fails at Ctrl-C.
-
-Syntax highlighting at the prompt: key words, strings, numbers, comments, variables, backslash commands.
-
-The history of statements: one statement a line in ~/.pgrepl_history, which only its owner can read.
-
-A statement that may contain a password is recalled in its own session, but never written. In doubt it is left out.
+A statement that may contain a password is recalled in its own session, but never written.
 """
 
 from __future__ import annotations

@@ -1,15 +1,7 @@
-r"""AUTOCOMMIT off: which queries run without a BEGIN before them (psql's command_no_begin).
+r"""Sending a query with the transaction commands around it (psql's SendQuery), `\timing`, and warnings of stopped
+subscriptions.
 
-`\timing`: how long a query took.
-
-What a shell says of subscriptions that an error has stopped: their tables may be out of date.
-
-A WARNING for each error, once in a session; with ON_STALE = error, no query is run meanwhile. A query that names
-subscriptions may change that: it is run, and what is stopped then is told behind it.
-
-Sending a query, with the transaction commands around it: psql's SendQuery.
-
-A query is the text up to a semicolon (several statements where `\\;` or -c joined them).
+With ON_STALE = error no query is run while one is stopped, but those that name subscriptions.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-r"""The variables that tell about the last query, such as ERROR and ROW_COUNT, and the error for `\\errverbose`.
+r"""Printing a result, whole or with FETCH_COUNT in portions; the variables that tell about the last query; COPY's data.
 
-Printing a result as a table, whole or, with FETCH_COUNT, in portions with column widths of their own.
-
-The data of COPY FROM STDIN and COPY TO STDOUT in the shell.
-
-In a script the rows follow the statement, up to `\.` on a line of its own: they are no commands, even when the
-statement fails. A person is asked for them. `\copy` names a file or a program instead.
+In a script the rows of COPY follow the statement, up to `\.` on a line of its own, even when it fails. A person is
+asked for them.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-r"""The result of a backslash command, which tells the main loop how to go on (backslashResult).
+r"""The lexer of backslash commands: a name and its arguments (psqlscanslash.l); the stack of `\if` blocks.
 
-The stack of `\if` blocks.
-
-The lexer of backslash commands: a name and its arguments (psqlscanslash.l).
-
-An argument ends at white space or a backslash. In it `'…'` has `''` and backslash escapes, `"…"` keeps its quotes,
-`` `…` `` runs in the shell, and `:name` in its four forms is replaced by a variable's value, which is not scanned.
+An argument ends at white space or a backslash. `'…'` has `''` and backslash escapes, `"…"` keeps its quotes, `` `…`
+`` runs in the shell, and `:name` in its four forms is replaced by a variable's value, which is not scanned.
 """
 
 from __future__ import annotations

@@ -1,12 +1,7 @@
-"""Functions, procedures and operators of a dump: each before the relations that use it, and after those whose rows or
-columns it names; an operator comes with its function. Bodies are not checked when they are restored, as what they call
-may come later.
+"""CREATE TABLE of a dump with its sequences, identity columns and triggers; functions, procedures and operators.
 
-CREATE SEQUENCE of a dump, its owner column, and identity columns, which have theirs inside.
-
-CREATE TABLE of a dump: columns with defaults, checks, inheritance, partition key.
-
-CREATE TRIGGER and ALTER TABLE … ENABLE TRIGGER for the triggers of one table.
+A routine comes before the relations that use it and after those whose rows it names. Bodies are not checked when they
+are restored.
 """
 
 from __future__ import annotations

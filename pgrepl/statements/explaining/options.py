@@ -1,11 +1,4 @@
-"""What EXPLAIN says beside the plan: SETTINGS that differ from their defaults, and the MEMORY that planning took.
-
-The options of EXPLAIN, as ExplainQuery reads them.
-
-EXPLAIN (ANALYZE, SERIALIZE): the rows are brought into the form in which a client would get them, and counted.
-
-Expressions in a plan: as the deparser prints them, with subqueries by number.
-"""
+"""The options of EXPLAIN (ExplainQuery), what it says beside the plan, and expressions as the deparser prints them."""
 
 from __future__ import annotations
 

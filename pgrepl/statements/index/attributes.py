@@ -1,10 +1,5 @@
-"""Access methods and operator classes: the order or equality of an index, a partition key or a foreign key.
-
-The specification of a new index, from CREATE INDEX, a constraint or the index of a partition's parent.
-
-The columns and expressions of an index: numbers, types, collations, operator classes, order (ComputeIndexAttrs).
-
-An index like another one, for a partition or for CREATE TABLE LIKE (PostgreSQL's generateClonedIndexStmt).
+"""The specification of an index: columns, expressions, types, collations, operator classes, order (ComputeIndexAttrs);
+and an index like another one.
 """
 
 from __future__ import annotations

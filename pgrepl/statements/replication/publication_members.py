@@ -1,13 +1,7 @@
-"""The WITH and SET options of a publication: which operations it publishes, and as which table.
+"""The members of a publication: options, tables and schemas that a statement names, checked in the order of
+publicationcmds.c, added and removed.
 
-The tables and schemas that a publication statement names: opened and checked, before they become members.
-
-The steps are those of publicationcmds.c and in its order, because the order decides which of several errors is
-reported: names become OIDs (ObjectsInPublicationToOids), tables are opened and their children added (OpenTableList),
-row filters are analysed (TransformPubWhereClauses), column lists checked (CheckPubRelationColumnList).
-
-Adds tables and schemas to a publication, and removes them (publication_add_relation, publication_add_schema and
-their reverse).
+The order decides which of several errors is reported.
 """
 
 from __future__ import annotations

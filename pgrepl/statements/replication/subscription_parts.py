@@ -1,16 +1,8 @@
-"""The privileges that statements on subscriptions need.
+"""The parts of CREATE and ALTER SUBSCRIPTION: privileges, options (parse_subscription_options), and tables that the
+publisher lists.
 
-Definitions of subscriptions to files of changes are checked when they are given: a worker would tell it late.
-
-The WITH and SET options of CREATE and ALTER SUBSCRIPTION: their values, defaults and mutual exclusions.
-
-One pass reads and checks the options in the order they were written; then their combinations are checked
-(parse_subscription_options). The caller gives the options that its statement knows: others are "unrecognized".
-
-The tables of a subscription: listed by the publisher, matched by name with local ones.
-
-A table that the publisher lists gets a row in pg_subscription_rel, in state i (to be copied) or r (ready); one that it
-no longer lists loses the row, and the slot and origin of an unfinished copy (AlterSubscription_refresh).
+A listed table gets a row in pg_subscription_rel, in state i or r; one that is listed no more loses it, with the slot
+and origin of an unfinished copy (AlterSubscription_refresh). Definitions of files of changes are checked at once.
 """
 
 from __future__ import annotations

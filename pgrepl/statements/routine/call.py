@@ -1,11 +1,4 @@
-"""The languages of routines (pg_language). A language is one object, imported with its first routine.
-
-DO: a block of PL/pgSQL that runs at once (ExecuteDoStmt).
-
-The call of a user's routine, whatever its language, as the evaluator's function (session.Hooks.routine).
-
-CALL: the procedure that is meant, its arguments, and the row of its output parameters (ExecuteCallStmt).
-"""
+"""The call of a routine, CALL, DO, and the languages of routines."""
 
 from __future__ import annotations
 

@@ -1,13 +1,5 @@
-"""The parameters and the result type of a new routine (interpret_function_parameter_list, compute_return_type).
-
-The properties of a routine that CREATE OR REPLACE must leave as they are: callers rely on them (ProcedureCreate).
-
-RETURN and BEGIN ATOMIC: a body that is analysed when the routine is made, and stored as trees (interpret_AS_clause).
-
-What it uses is known: a table cannot be dropped without it, and may be renamed.
-
-The objects that a routine depends on: its schema, the types of its parameters, what its defaults and its standard
-body use.
+"""A new routine: its parameters and result, standard bodies as trees, what CREATE OR REPLACE must leave, and what it
+depends on.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""CREATE TABLE (LIKE other): columns at once, defaults, CHECKs and indexes once the table exists.
+"""The elements of CREATE TABLE and behind ADD, transformed (CreateStmtContext); LIKE.
 
-The elements between the parentheses of CREATE TABLE, or behind ADD in ALTER TABLE, transformed.
-
-Columns and their constraints are collected in plain lists (PostgreSQL's CreateStmtContext): objects to create before
-the table (sequences), parts of it (columns, CHECKs), and objects to add afterwards (indexes, LIKE, foreign keys).
+They are collected as objects to create before the table (sequences), parts of it (columns, CHECKs), and objects to
+add afterwards.
 """
 
 from __future__ import annotations

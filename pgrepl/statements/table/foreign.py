@@ -1,9 +1,6 @@
-"""The rows of a foreign key in pg_constraint: of or to a partitioned table there is one for each partition on either
-side, each tied to the row above it (addFkConstraint, addFkRecurseReferenced, addFkRecurseReferencing).
+"""FOREIGN KEY: the columns of both sides, whether they can be compared, and the rows in pg_constraint.
 
-FOREIGN KEY: the columns of both sides, whether they can be compared, and the rows in pg_constraint.
-
-A foreign key of or to a partitioned table has a row for each partition on either side, each tied to the row above it.
+Of or to a partitioned table there is one for each partition on either side, each tied to the row above it.
 """
 
 from __future__ import annotations

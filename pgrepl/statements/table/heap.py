@@ -1,8 +1,5 @@
-"""Column defaults and generation expressions: from text to typed tree, into pg_attrdef and out of it.
-
-The rows of a new type in pg_type: the type itself and the array over it (TypeCreate).
-
-A new relation of any kind in the system tables: its row in pg_class, its columns, their defaults (heap.c).
+"""A new relation of any kind in the system tables (heap.c): pg_class, columns, defaults, and a type's row
+(TypeCreate).
 """
 
 from __future__ import annotations

@@ -1,12 +1,5 @@
-"""Tablespace and access method of a table. There is one of each.
-
-The names PostgreSQL makes up: `t_pkey`, `t_a_seq`, `t_a_b_idx1`, `t_check`.
-
-Names are cut to 63 bytes, never inside a character, the longer part first, and numbered until they are unused.
-
-Making a table the child of another: the row of pg_inherits and the dependency that DROP follows.
-
-The schema and the persistence of a new relation.
+"""The names that PostgreSQL makes up (`t_pkey`, `t_a_b_idx1`), cut to 63 bytes; a new relation's schema, persistence
+and parents.
 """
 
 from __future__ import annotations

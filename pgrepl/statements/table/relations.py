@@ -1,13 +1,4 @@
-"""Errors that PostgreSQL shows without a place in the text, although the text has one.
-
-Whether the current role may change a relation; system catalogs and owned sequences are refused.
-
-RENAME of relations, columns and constraints; SET SCHEMA.
-
-OWNER TO: a new owner for a relation, its indexes and the sequences of its columns.
-
-DROP TABLE, VIEW, INDEX and SEQUENCE.
-"""
+"""RENAME, SET SCHEMA, OWNER TO and DROP of relations, and whether the role may change one."""
 
 from __future__ import annotations
 

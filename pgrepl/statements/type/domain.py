@@ -1,12 +1,5 @@
-"""Look-up of types that a statement names, and who may change them.
-
-The columns that use a type, which a change of the type would have to rewrite.
-
-The columns of a domain's type, whose values a new constraint must hold for (get_rels_with_domain).
-
-The constraints of a domain in pg_constraint.
-
-CREATE DOMAIN and ALTER DOMAIN (typecmds.c).
+"""CREATE DOMAIN and ALTER DOMAIN (typecmds.c): constraints, the columns whose values they hold for, and look-up of
+types.
 """
 
 from __future__ import annotations

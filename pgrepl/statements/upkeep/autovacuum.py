@@ -1,22 +1,9 @@
-"""Autovacuum: VACUUM of the tables that need it (autovacuum.c), beside the other work of a process.
+"""Autovacuum: VACUUM of the tables that need it, database after database within autovacuum_naptime (autovacuum.c).
 
-    look   each database in turn: the catalog's counts of its tables → those that need a vacuum, the neediest first
-           then the instance: snapshots that are not needed expire, files that nothing refers to are removed
-
-A table needs a vacuum by PostgreSQL's formulas: more rows are dead, or have been inserted since the last one, than a
-threshold and a share of the table. It needs a partial one by rules of the lake: many small files
-(lake/upkeep/compact.py:
-`tier`), more rows in the catalog than autovacuum_vacuum_insert_threshold, or many deleted positions there. No file is
-opened to find that out.
-
-The work is VACUUM's, in this process, under its rules for slots, readers, prepared transactions and locks. It never
-makes other sessions wait: it takes the write lock only for commits, and adapts to changes that they make to a table
-meanwhile; where that is not possible, or another session holds a lock, the table waits for the next look.
-
-The autovacuum launcher: a thread that lets autovacuum look at one database after the other (AutoVacLauncherMain).
-
-Each database has its turn once within autovacuum_naptime, spread evenly; after the last of them the instance is cleaned
-up. The thread's own sessions do the work, so that its starter need not wait.
+A table needs a vacuum by PostgreSQL's formulas, and a partial one by rules of the lake: many small files
+(lake/upkeep/compact.py), many rows or deleted positions in the catalog. No file is opened to find that out. It takes
+the write lock only for commits, and adapts to others' changes; where another session holds a lock the table waits for
+the next look. Then snapshots expire, and files that nothing refers to are removed.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""Work of an instance that a follower does beside its own: a thread, whose sessions are those of the bootstrap
-superuser with the settings of each database.
+"""Work of an instance that a follower does beside its own, in a thread; the export of Iceberg tables
+(pgrepl.iceberg_export).
 
-Export of tables as Iceberg tables beside a follower's work: `ALTER DATABASE … SET pgrepl.iceberg_export = on`.
-
-It is what `pgrepl iceberg export --follow` does, for all tables of the databases that have the setting, or for those of
-the subscriptions that it names: a look at each of them within pgrepl.iceberg_export_naptime.
+Its sessions are those of the bootstrap superuser with the settings of each database.
 """
 
 from __future__ import annotations

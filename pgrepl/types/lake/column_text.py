@@ -1,7 +1,6 @@
-"""Which texts of a column are as the type's output function writes them in the lake: reading such a text and writing
-the value gives the same text. Texts of other spellings may be right, too; they are not known here.
+"""The text of a whole column, as the output functions of its type give it; and which texts are as these write them.
 
-The text of a whole column, as the output functions of its type give it for each value (types/text.py).
+Texts of other spellings may be right, too; they are not known here.
 """
 
 from __future__ import annotations

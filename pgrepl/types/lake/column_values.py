@@ -1,7 +1,7 @@
 """Text in Arrow arrays → arrays of a type's lake form, as its input function would read each value.
 
-Values in the usual spelling are cast by Arrow, where the result is known to be the same, or stay texts (written.py);
-arrays and rows are cut into their words (nested_words.py). Others are read value by value, each text once.
+Values in the usual spelling are cast by Arrow or stay texts; arrays and rows are cut into their words
+(nested_words.py). Others are read value by value, each text once.
 """
 
 from __future__ import annotations

@@ -5,11 +5,8 @@ Parquet, DuckLake's statistics and inlined rows.
     >>> form(oids.INT4).lake, form(oids.INT4).spark, form(oids.DATE).to_inlined(0)
     ('int32', 'INT', '2000-01-01')
 
-A type without a DuckLake equivalent is stored as PostgreSQL's text in a fixed style (ISO, UTC). The form of composite
-types depends on the column (lake_structs.py). `read_form` in lake_read.py is the inverse, for tables of other DuckLake
-writers.
-
-Row numbers as PostgreSQL's tid: block number and index in the block.
+A type without a DuckLake equivalent is stored as PostgreSQL's text in a fixed style (ISO, UTC). `read_form` in
+structs.py is the inverse, for tables of other DuckLake writers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""The lake form of arrays: lists of the element's form.
+"""The lake forms of arrays, lists of the element's form, and of dates and times.
 
 A list has one dimension and lower bound 1. A column with other arrays is kept as text (rows/checks_table.py).
-
-The lake forms of dates and times.
 """
 
 from __future__ import annotations

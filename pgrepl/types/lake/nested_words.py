@@ -1,16 +1,11 @@
-"""The words in a column of array or record texts, found for all rows together.
+"""The words in a column of array or record texts, found for all rows together; and lists and structs of files as such
+texts.
 
     found = words_of(pa.array(['{a,"b c"}', '{}'], pa.large_string()), "{", "}")
     found.words, found.counts           # ['a', 'b c'], [2, 0]
 
-A text is understood here if it begins and ends with its brackets and has none of them outside quotes, and if each word
-in it is quoted as a whole or not at all; a backslash stands only in quotes. Others are not `is_plain`. Only the places
-of brackets, commas, quotes and backslashes are looked at, which are few among all bytes.
-
-Lists and structs of files as texts that the input functions of arrays and composite types read.
-
-A struct's fields are found by the names of the type's attributes. An attribute without a field is NULL; a field without
-an attribute is refused, as nothing of a file is left out silently.
+A text is understood here if it has none of its brackets outside quotes, and if each word is quoted as a whole or not
+at all. A struct's field without an attribute is refused, as nothing of a file is left out silently.
 """
 
 from __future__ import annotations

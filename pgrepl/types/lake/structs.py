@@ -1,16 +1,11 @@
-"""The PostgreSQL type and form of columns that other DuckLake writers have created: the inverse of `lake_forms`.
+"""The lake form of composite types, and the types of columns that other DuckLake writers have created.
 
     >>> read_form("uint8").typoid, read_form("decimal(10,2)").typmod, read_form("varchar").lake
     (21, 655366, 'varchar')
 
-Nested values other than lists of scalars are jsonb (lake_nested.py).
-
-The lake form of composite types: structs with a field for each attribute.
-
-A field knows the place of its attribute among all that the type ever had: files and snapshots from before an ALTER TYPE
-have other fields. An attribute without a field is NULL there, and a field whose attribute has been dropped is passed
-over. A column whose values no struct holds is text (rows/checks_table.py): the text of a row with all attributes that
-ever existed, as are columns from before there were structs.
+A field knows the place of its attribute among all that the type ever had, as files from before an ALTER TYPE have
+other fields. A column whose values no struct holds is text. Nested values of other writers, lists of scalars apart,
+are jsonb.
 """
 
 from __future__ import annotations

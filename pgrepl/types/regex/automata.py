@@ -1,9 +1,8 @@
-"""The NFA of a pattern (Thompson's construction), with conditions on the steps that read no character.
+"""The automata of a pattern: its NFA (Thompson's construction), and the DFA, whose states are computed when a text
+first reaches them.
 
-The DFA of a pattern, built lazily: a state is computed when a text first reaches it (subset construction).
-
-Whether a match ends at a position may depend on the character behind it. So a state tells of the position before the
-character that led to the state, as in PostgreSQL's engine.
+Whether a match ends may depend on the character behind it, so a state tells of the position before the character that
+led to it, as in PostgreSQL's engine.
 """
 
 from __future__ import annotations

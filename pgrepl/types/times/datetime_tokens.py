@@ -1,8 +1,7 @@
-"""The words of date/time input, and the splitting of a literal into fields (ParseDateTime and its token tables).
+"""The words of date/time input and the splitting of a literal into fields (ParseDateTime); a fast reader of plain ISO
+forms.
 
-A fast reader of dates and timestamps in plain ISO form, whose meaning does not depend on DateStyle.
-
-`2024-02-29`, `2024-02-29 12:30:00.5`, `2024-02-29T12:30:00+02`. Other texts are left to datetime_input.
+Texts that are no `2024-02-29 12:30:00.5` or like it are left to datetime_input.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""The options of COPY: allowed values and combinations, and defaults (ProcessCopyOptions).
+"""What COPY is told: its relation, its columns, and its options with their combinations (ProcessCopyOptions).
 
 `FORMAT parquet` is pgrepl's own: such files know their columns and types, so hardly any other option fits it.
-
-The columns that COPY copies, and those that an option names.
-
-The relation that COPY names: finding it, and whether it is of a kind that can be copied.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Programs that COPY and the shell run: the reason for a failure.
+"""The ends of COPY's data: files, programs and the client, and the roles that may use them (BeginCopyFrom,
+BeginCopyTo).
 
-The ends of COPY's data: files, programs and the client, and the roles that may use them.
-
-The errors are those of BeginCopyFrom and BeginCopyTo. "The server" is this process: its working folder is where a
-relative name of COPY FROM begins.
+"The server" is this process: its working folder is where a relative name of COPY FROM begins.
 """
 
 from __future__ import annotations

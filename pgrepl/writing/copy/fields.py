@@ -1,12 +1,7 @@
-r"""The character set of a COPY file: bytes to text and back, with PostgreSQL's errors for invalid characters.
+r"""The fields of one line (CopyReadAttributesText, CopyReadAttributesCSV), and a file's bytes as text and back.
 
-A database is UTF-8. As CopyConvertBuf does, reading yields all text before an invalid byte first and raises the error
-only then: the marker `\\.` may stand before that byte.
-
-The fields of one line: CopyReadAttributesText and CopyReadAttributesCSV.
-
-A field is its text, None for NULL, or DEFAULT. The markers of NULL and DEFAULT are compared with the field as it is
-written, before its escapes are resolved.
+A field is its text, None for NULL, or DEFAULT, compared as it is written. Reading yields all text before an invalid
+byte first: the marker `\.` may stand before that.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Finds the line of a row that Spark has rejected: Spark knows no lines, so the file is read again, up to that row.
+"""COPY FROM carried out by Spark: for large files, whose rows are never all in this process's memory.
 
-COPY FROM carried out by Spark: for large files. The rows are never all in this process's memory.
-
-Spark reads the source's queries where it has some. Otherwise this process reads the rows line by line and writes them
-to temporary files for Spark. Either way the table is changed only at the end, and the write lock is taken only then.
+Where Spark does not read the source itself, this process reads it line by line into temporary files. The table is
+changed only at the end. Spark knows no lines: for a row that it has rejected the file is read again, up to that row.
 """
 
 from __future__ import annotations

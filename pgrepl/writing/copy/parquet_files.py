@@ -1,12 +1,7 @@
-"""The PostgreSQL types of a Parquet file's columns, and how each engine reads them.
+"""The Parquet files that COPY FROM names, their columns' types in PostgreSQL, and how each engine reads them.
 
-Every type that DuckLake knows is one of PostgreSQL's; nested values other than lists of scalars are jsonb. For columns
-of composite types, and of arrays whose elements a file has as text, they are texts that the type's input function
-reads.
-
-The Parquet files that COPY FROM names: one, all in a folder, or those that a pattern matches; and their columns.
-
-Files whose columns are the same are read together. A path with a scheme (`s3://…`) is looked up in that store.
+Files whose columns are the same are read together. Nested values other than lists of scalars are jsonb; for columns
+of composite types they are texts that the input function reads.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
-r"""From the text of a COPY file to rows of values: header, fields, input functions, and where an error happened.
+"""From a COPY file to rows of values, in text, CSV or binary form: header, fields, input functions, and where an error
+happened.
 
-reader = CopyReader("t", columns, options, decoded(chunks, "UTF8"), style)
-for row in reader.rows():
-    ...                       # a PgError gets the CONTEXT `COPY t, line 3, column a: "x"`
-
-The file of COPY (FORMAT binary): `PGCOPY\n\377\r\n\0`, flags, an extension, rows, -1.
-
-A row is the number of its fields, and each field's length with the bytes of its type's send function (types/binary.py).
+    reader = CopyReader("t", columns, options, decoded(chunks, "UTF8"), style)
+    for row in reader.rows():
+        ...                       # a PgError gets the CONTEXT `COPY t, line 3, column a: "x"`
 """
 
 from __future__ import annotations

@@ -1,9 +1,5 @@
-"""The rows that COPY FROM reads, as they come into the table, and where each of them stands.
-
-A source of text reads lines, one of Parquet files reads rows; both give whole rows of the table, with its defaults,
-that satisfy WHERE. `RowSource` is their interface.
-
-The rows of a binary file, as COPY FROM reads them.
+"""The rows that COPY FROM reads, whatever the file, as they come into the table: with defaults, satisfying WHERE, and
+where each stands.
 """
 
 from __future__ import annotations

@@ -1,19 +1,9 @@
-r"""Large text and CSV files in blocks of whole lines, each split by Arrow as PostgreSQL would, or not at all.
+r"""Large text and CSV files as whole columns: blocks of lines that Arrow splits as PostgreSQL would, or that are
+`Unusual` and read line by line.
 
-Arrow knows neither backslashes nor `a"b"c` nor `\.`. It splits a block without them many times faster than a loop over
-lines does; a block that Arrow might read differently from PostgreSQL is `Unusual`, and read line by line.
-
-Text and CSV as whole columns: Arrow splits the lines block by block and makes values of them; a block with anything
-unusual in it is read line by line, and so is a file with options that Arrow does not know.
-
-An error in the file is not reported here: the caller then reads the whole file line by line up to the first error,
-whose line is known then.
-
-A file as a query: the table's columns by number, over an entry of FROM that stands for the rows of the file.
-
-Temporary Parquet files with the rows that this process has read, for Spark.
-
-A large text or CSV file for Spark: this process reads its values and writes them to temporary Parquet files.
+Arrow knows neither backslashes nor `a"b"c` nor `\.`, but is many times faster than a loop over lines. An error is not
+reported here: the caller reads the file line by line up to the first one. For Spark, values go into temporary Parquet
+files.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Rows as lines of a COPY file, as CopyOneRowTo writes them in text and CSV format.
+"""COPY TO: rows as lines in text and CSV format (CopyOneRowTo), and Parquet: one file, or a folder where the name ends
+in a slash.
 
-COPY TO in Parquet format: one file, or a folder of files that Spark writes in parallel.
-
-A name that ends in a slash is that of a folder. Types are stored as in tables of the lake: a composite type is a
-struct, and a type without a counterpart in Parquet is stored as PostgreSQL's text.
+Types are stored as in tables of the lake.
 """
 
 from __future__ import annotations

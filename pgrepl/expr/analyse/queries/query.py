@@ -1,10 +1,6 @@
-"""FROM: its relations, subqueries, functions and joins become range table entries and namespace items
-(parse_clause.c).
+"""The analysis of queries: SELECT, VALUES, set operations, and FROM (analyze.c, parse_clause.c).
 
-The analysis of queries: SELECT, VALUES lists and set operations (analyze.c).
-
-The clauses are analysed in PostgreSQL's order, so that of several errors the one that PostgreSQL reports is raised.
-Modules for rare clauses are imported only when a query has such a clause.
+Clauses are analysed in PostgreSQL's order, so that of several errors its first one is raised.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""The state of one evaluation of a path, and how it goes from step to step.
+"""How a jsonpath goes from step to step.
 
-A handler of a kind of items looks at one value and passes what it finds to the step behind. `found` collects what
-leaves the last step; None asks only whether there is anything. A handler returns whether it has found something.
-
-.keyvalue(), whose ids tell objects apart: by where they are in jsonb's binary form.
+A handler of a kind of items passes what it finds to the step behind; `found` collects what leaves the last one, None
+asks only whether there is anything.
 """
 
 from __future__ import annotations

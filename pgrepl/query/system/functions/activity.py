@@ -1,15 +1,6 @@
-"""Advisory locks (lockfuncs.c), and who waits for whom.
+"""Functions about activity: advisory locks, NOTIFY, exported snapshots, transaction IDs, statistics.
 
-pg_notify() and the functions about channels (async.c).
-
-pg_export_snapshot() (snapmgr.c).
-
-Transaction IDs: txid_current(), pg_current_xact_id() and the functions about snapshots (xid8funcs.c).
-
-A transaction's ID is the number of its first snapshot. It is assigned by these functions or by the first write; from
-then on the transaction holds the catalog's write lock, so that at most one transaction has an ID while it runs.
-
-Functions about cumulative statistics, and their reset (pgstatfuncs.c).
+A transaction's ID is the number of its first snapshot. Once it has one it holds the catalog's write lock.
 """
 
 from __future__ import annotations

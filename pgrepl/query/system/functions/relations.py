@@ -1,10 +1,7 @@
-"""The structure of relations: publications, partitions, replica identity, owned sequences, updatable views.
+"""Functions about relations: publications, partitions, replica identity, updatable views, and sequences.
 
-nextval, currval, setval, lastval.
-
-A transaction that holds the catalog's write lock moves a sequence itself, so that other writers wait; but a rollback
-leaves the sequence where it was moved to (catalog/facts/sequences.py). CACHE has no effect. The values of currval
-and lastval live as long as the session.
+A transaction that holds the write lock moves a sequence itself; a rollback leaves it where it was moved to. CACHE has
+no effect.
 """
 
 from __future__ import annotations

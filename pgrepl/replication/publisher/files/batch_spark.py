@@ -1,8 +1,7 @@
-"""The transactions of files of changes as columns, read by tasks of Spark (see batch.py for this process).
+"""The transactions of files of changes as columns, read by tasks of Spark (stream.py: by this process).
 
-Each task reads files, or a range of bytes of one, decides their records and writes the messages beside the data. The
-driver follows the answers in the order of the files: it knows the numbers of lines, and where transactions begin and
-end that are in more than one part. It sees no record but those that are left out.
+A task decides the records of its files or range of bytes and writes messages beside the data. The driver follows the
+answers in the files' order, with line numbers and transactions that are in more than one part.
 """
 
 from __future__ import annotations

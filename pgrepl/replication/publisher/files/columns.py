@@ -1,8 +1,7 @@
-"""The rules of declared.py and of publisher/row_filter.py for many records of one table at once.
+"""The records of a batch decided by columns, block by block, and their messages in files.
 
-What cannot be decided by columns exactly as it would be record by record is Declined.
-
-The messages of a batch's records: decided by columns, block by block, and written to files.
+The rules are those of single records and of publisher/row_filter.py; what columns cannot decide exactly so is
+Declined.
 """
 
 from __future__ import annotations

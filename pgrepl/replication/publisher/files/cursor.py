@@ -1,12 +1,8 @@
-"""The records of a file in the order of a column (`order=`): sorted in portions, which are kept in temporary files and
-merged. The number of a record is then its rank.
-
-Records that could not be read: each is an error that stops the subscription, or a line of JSON in a file of rejects.
+"""Goes through the records of files from an LSN on, each with its number; sorted by a column (`order=`) in portions;
+rejects.
 
 Rejects are kept in a temporary file until what was read with them is committed. The file of rejects is written and
-synced before the commit, which remembers its size: what a killed worker has written behind it is not written again.
-
-Goes through the records of files, from an LSN on: file after file, each record with its number.
+synced before that commit, which remembers its size, so that nothing is written twice.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""The tables that records name, as plain data: kernels decide records by it without a session.
+"""The kernel that reads files of changes, or a range of bytes of one, as a task of Spark's, without a session.
 
-The kernel that reads files of changes, or the lines of a range of bytes of one: a task of Spark's.
-
-It decides records as batch.py does, writes messages to files, and answers what the driver needs to know of
-transactions. Those that begin and end within a part are answered as columns. The part does not know whether its first
-and last ones go on in other parts: their steps are answered, and the driver follows them (transactions.py).
+It answers what the driver needs to know of transactions: those within the part as columns, the steps of its first and
+last ones, which may go on in other parts.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""The files of a location in the order in which they are read: by name, below the folder that the location names; of
-AWS DMS those of the full load first, whose names sort behind those of the changes.
+"""The files of a location in the order in which they are read, by name, and the options of a connection string with
+`files`.
 
-Names that begin with a dot or an underscore are left out, as Spark leaves them out: a file is written under such a name
-and renamed when it is complete.
-
-The options of a connection string with `files`.
+Names that begin with a dot or an underscore are left out: a file is written under such a name and renamed when it is
+complete.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""The files that a subscription has read: rows of the catalog, written in the transaction that moves its origin.
+"""The files that a subscription has read: rows of the catalog, written with its origin; and the batch of `pgrepl apply
+--from`.
 
-Files are numbered in the order in which they were read. The last ones are remembered one by one, with their names,
-sizes, times and checksums; older ones only together, by the checksum of their names and sizes. So a file that has
-changed, disappeared or come too late is noticed, and most often named.
-
-The batch of `pgrepl apply --from`: a file, or standard input, as the next file of a subscription with files=-.
+The last ones are remembered one by one, older ones by one checksum of names and sizes, so that a file that has
+changed, disappeared or come too late is noticed.
 """
 
 from __future__ import annotations

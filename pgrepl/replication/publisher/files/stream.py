@@ -1,13 +1,7 @@
-"""The transactions of files of changes, message by message.
+"""The transactions of files of changes: message by message, or as columns where whole blocks can be decided at once.
 
-Records are read once, in the order of the files; transactions that were read but not applied yet are kept for the next
-call. The messages of a large one are kept in a temporary file.
-
-The transactions of files of changes as columns, for many changes: whole blocks of records are decided at once, and
-kept in files. This process reads them; batch_spark.py has Spark's tasks read them.
-
-A batch has whole transactions. A block that cannot be decided by columns ends the work by columns for a while: its
-transactions are sent message by message.
+Records are read once; transactions that were read but not applied yet are kept for the next call. A block that cannot
+be decided by columns ends the work by columns for a while.
 """
 
 from __future__ import annotations

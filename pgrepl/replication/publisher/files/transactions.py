@@ -4,9 +4,7 @@
 * Else the records with the same transaction id that follow one another are one transaction, and so are all records of a
   file that have none. It ends with its file.
 
-A transaction ends behind a whole record: two that end in one record are one.
-
-Records as blocks with sequence numbers, and the steps of transactions in them.
+A transaction ends behind a whole record.
 """
 
 from __future__ import annotations

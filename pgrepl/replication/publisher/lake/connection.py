@@ -1,9 +1,7 @@
-"""The session of a lake's publisher, which its parts share.
+"""The session of a lake's publisher, which its parts share, and the lake's slots.
 
-For a statement, operations in the same instance are part of its transaction, in the other database. For a worker, and
-in another instance with a catalog of its own, each operation is a transaction by itself.
-
-The slots of a lake, which are rows of its catalog (publisher/slots.py).
+For a statement, operations in the same instance are part of its transaction; for a worker each is a transaction by
+itself.
 """
 
 from __future__ import annotations

@@ -1,16 +1,8 @@
-"""The columns and rows of a table that an initial copy takes, by the publisher's present catalog
-(fetch_remote_table_info).
+"""The copies of a lake's tables: what of a table is copied, by the present catalog (fetch_remote_table_info), its rows,
+and their number.
 
-Filters are ORed whatever the publications publish, and void when one of them has none; only published columns are
-sent.
-
-The published rows of a lake's table for kernels over Arrow, or as a DataFrame: copy_plan.py's plan.
-
-The rows of a published table at one snapshot, for the initial copy (copy_table), and the number of these.
-
-Of a partitioned table they are the rows of all leaves.
-
-The copies of a lake's tables: their rows, and the number of these.
+Filters are ORed whatever the publications publish, and void when one has none. Rows are those of all leaves, given to
+kernels, as a DataFrame or one by one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
-"""The changes of a table at one snapshot, row by row and in order, where they may exceed memory.
-
-The changes are read by ranges of row ids, each with the old and new row, and kept in files. They are read back from
-there in order, some at a time.
+"""The changes of a table at one snapshot, row by row and in order, where they may exceed memory: read by ranges of row
+ids into files.
 """
 
 from __future__ import annotations

@@ -1,13 +1,8 @@
-"""A lake's transactions as a batch of whole columns (table_changes.py), for many changes.
+"""A lake's transactions as a batch of whole columns, for many changes.
 
-A batch ends before changes under other definitions, and when it is large enough. Changes that need more memory than
-logical_decoding_work_mem are decided in parts, by ranges of row ids, and kept in files. If something cannot be decided
-by columns there is no batch, and the transactions are sent message by message (stream.py).
-
-The changes that are sent of one table between two LSNs, in ranges of row ids that tasks read by themselves.
-
-A stretch of transactions with the same definitions is one plan. It is read in ranges if its row filters need no
-session. Otherwise it is read message by message (stream.py).
+A batch ends before changes under other definitions, and when it is large enough; what needs more than
+logical_decoding_work_mem is read by ranges of row ids, by tasks where the row filter needs no session. What columns
+cannot decide is sent message by message (stream.py).
 """
 
 from __future__ import annotations

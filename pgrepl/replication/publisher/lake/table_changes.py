@@ -1,10 +1,7 @@
-"""The messages of one table's changes as whole columns: the rules of publisher/row_filter.py for many changes at once.
+"""The messages of one table's changes as whole columns: the rules of publisher/row_filter.py for many at once.
 
-Changes come as columns; operations, identities and images are decided with numpy, row filters by Arrow. What Arrow
-cannot evaluate Spark SQL does, where it is worth a job, and answers a boolean for each row; otherwise, and in a kernel
-(range_part.py), the evaluator, row by row. Rows are read when the subscriber picks them.
-
-The kernel that reads the changes of a table's rows with some row ids, and writes them as messages to a file.
+Row filters are computed by Arrow; what it cannot, by Spark SQL where it is worth a job, else row by row. The kernel
+for a range of row ids writes messages to a file.
 """
 
 from __future__ import annotations

@@ -1,15 +1,8 @@
-"""The transactions of a lake: the snapshots of each, the tables it changed, and where definitions change.
+"""The transactions of a lake: their snapshots, the tables they changed, where definitions change, and how many rows,
+without reading files.
 
-Both publisher and logical decoding read them, and decide what they show of the changes.
-
-The changes of prepared transactions, at PREPARE TRANSACTION (ReorderBufferPrepare).
-
-The changes of a prepared transaction reach the lake when it is committed. If it is committed by now, they are read
-there. If it is still prepared they are replayed, read, and undone, which holds the catalog's write lock meanwhile. A
-transaction that was rolled back is sent without changes, as in PostgreSQL.
-
-The number of rows inserted and deleted between two LSNs, and what is kept for a slot, by what the catalog says of
-files; no file is read.
+A prepared transaction's changes reach the lake when it is committed; while it is prepared they are replayed, read and
+undone under the write lock. One that was rolled back is sent without changes, as in PostgreSQL.
 """
 
 from __future__ import annotations

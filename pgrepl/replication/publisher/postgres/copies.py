@@ -1,10 +1,8 @@
-"""The pieces of a large table: ranges of its key, read in a snapshot of their own (see subscriber/ranges.py).
+"""The copies of a server's tables, and the pieces of a large one: ranges of its key, each read in a snapshot of its
+own.
 
-A snapshot needs no slot: pg_current_snapshot() tells which transactions it sees. A slot would wait for all that write.
-The bounds are keys of a sample. A key whose order is not that of the pages makes the server read all pages for each
-range: then there are few ranges.
-
-The copies of a server's tables.
+A snapshot needs no slot: pg_current_snapshot() tells which transactions it sees. The bounds are keys of a sample. A
+key whose order is not that of the pages makes the server read all pages for each range: then there are few.
 """
 
 from __future__ import annotations

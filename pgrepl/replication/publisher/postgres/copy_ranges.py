@@ -1,16 +1,8 @@
-"""The rows of COPY … (FORMAT csv) as columns of a lake table.
+"""The copy of a range of a table's pages: read by COPY, decoded by columns, written as a data file, in this process or
+a task.
 
-Arrow reads the types that it reads exactly as PostgreSQL writes them: whole numbers, floats, bounded decimals, dates,
-times, texts. Values that it refuses (infinity, years before Christ, 24:00:00), and all other types, are read value by
-value by the column's input function, which may raise an error.
-
-The rows of COPY … (FORMAT binary) as columns of a lake table: less work than text on both sides.
-
-Numbers, texts, dates and times are read from their binary form; values of other types are cast to text by the server.
-A table with a type whose cast to text may differ from its output function, as users can make theirs, comes as CSV.
-
-The copy of a range of a table's pages: read by COPY, decoded by columns, and written as a data file, in a thread of
-this process or in a task of Spark.
+Binary form is less work on both sides; types whose text form users can make differ come as CSV. Values that Arrow
+does not read exactly as PostgreSQL writes them are read one by one by the input function.
 """
 
 from __future__ import annotations

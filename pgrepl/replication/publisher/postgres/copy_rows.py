@@ -1,15 +1,7 @@
-"""The rows of COPY … TO STDOUT (FORMAT binary), many in one buffer.
+"""The rows of COPY … (FORMAT binary), many in one buffer, and peeks at a slot's transactions inside COPY.
 
-libpq gives one row a call, which takes longer than the server takes for a row. So the command is sent, and its answer
-read, through the socket of a connection whose libpq has nothing to do; an encrypted connection goes through libpq.
-
-Transactions from a slot: `pg_logical_slot_peek_binary_changes` inside COPY, for previews and for reading ahead.
-
-A worker's changes are streamed (stream.py), since the server decodes again for each peek.
-
-The server gives whole transactions, everything again from the slot's confirmed position, and stops behind the
-transaction that makes the number of messages full. It decodes without streaming, so that an aborted transaction is
-never seen.
+libpq gives one row a call, so the answer is read through the socket of a connection whose libpq has nothing to do.
+Peeks are for previews and for reading ahead; each decodes again from the slot's confirmed position.
 """
 
 from __future__ import annotations

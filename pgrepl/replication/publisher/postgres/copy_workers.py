@@ -1,7 +1,6 @@
 """The processes that copy large tables: how many there are, what they load, and when they are begun.
 
-It takes a third of a second until they have loaded what they need. So they begin when it is known that they will be
-needed: a copy that goes on begins them before its subscription's worker.
+They load for a third of a second, so a copy that goes on begins them before its subscription's worker.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""A large batch of changes as columns: decoded in portions, kept in files.
+"""Pieces of a slot's stream: whole transactions as messages and, if possible, as columns; a large batch is kept in
+files.
 
-A batch ends before a transaction with a new RELATION message of a relation that it has messages of: what follows is
-another batch.
-
-Pieces of a slot's stream: whole transactions that follow each other, as messages and, if possible, as columns.
+A batch ends before a transaction with a new RELATION message of a relation that it has messages of.
 """
 
 from __future__ import annotations

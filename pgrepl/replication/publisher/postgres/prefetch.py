@@ -1,25 +1,14 @@
-"""Reading ahead: the next pieces are read and decoded while one is applied.
+"""Reading ahead: the next pieces of a slot's changes are read and decoded while one is applied.
 
-The slot itself moves only when changes are committed here. Changes are read ahead from temporary copies of it, which
-may be consumed, and which are dropped with their connections. There are two lanes, each with a thread, a connection and
-a copy of the slot. A server decodes a whole request before it sends the first message; while it sends to one lane, it
-decodes for the other:
+The slot moves only when changes are committed here; they are read from temporary copies of it. There are two lanes,
+each with a thread, a connection and a copy; while the server sends to one, it decodes for the other:
 
     lane 0   asks ── decoded, sends ────────┐ asks ── decoded, sends …
     lane 1           copies lane 0's slot, asks ── decoded, sends ─────── copies …
 
-While the server sends to a lane, that lane's slot stands behind the messages sent: the other lane takes the next turn,
-copies the slot, and reads on from there. If there is no room for a second lane, the first one takes every turn.
-
-A lane holds at most one ready piece and one that it is receiving.
-
-Each request decodes again from its slot's restart point, which the server moves now and then, and not while a
-transaction that has written is open. A server that streams sends each message by itself, which costs it three times as
-much: reading ahead leaves off, and the rest is streamed, once it has decoded twice as much again as it has sent.
-
-Reads a slot's changes between two LSNs, piece by piece, each message once.
-
-Many changes are read ahead (prefetch.py). Who only looks at a slot, and has no worker there, peeks piece by piece.
+Each request decodes again from its slot's restart point. A server that streams sends each message by itself, which
+costs it more: reading ahead leaves off once it has decoded twice as much again as it has sent, and the rest is
+streamed.
 """
 
 from __future__ import annotations

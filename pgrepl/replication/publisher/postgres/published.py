@@ -1,14 +1,9 @@
-"""The tables, columns and filters that a server's publications publish, by the catalog queries of PostgreSQL's own
-subscriber.
+"""What a server's publications publish, by the queries of PostgreSQL's own subscriber, and one table's rows in a slot's
+snapshot.
 
-14 has neither column lists nor row filters; 15 answers for each publication by itself; since 16 one call unites several
-and leaves out partitions whose ancestor is published in their place.
-
-The rows of one published table, in the snapshot of a slot: all transactions that finish before the slot's LSN.
-
-The slot is made first in a transaction of the walsender, as tablesync.c does, so that the transaction sees exactly the
-changes that the slot will not send. No lock is held before that: a writer would wait for it, and the slot for the
-writer.
+14 has neither column lists nor row filters; 15 answers for each publication by itself; since 16 one call unites
+several. The slot is made first in the walsender's transaction, which then sees exactly the changes that the slot will
+not send.
 """
 
 from __future__ import annotations

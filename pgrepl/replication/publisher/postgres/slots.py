@@ -1,4 +1,4 @@
-"""Replication slots of a server, and their positions.
+"""Replication slots of a server, what it keeps for them, and what a receiver tells the walsender.
 
 The position on this side is authoritative: the origin stores L, the end of the last transaction that was committed
 here. The server's slot stands at C, which is confirmed after our commit:
@@ -7,20 +7,7 @@ here. The server's slot stands at C, which is confirmed after our commit:
     C < L   we died before confirming, or the server crashed and remembers an older position: confirm again
     C > L   another reader has consumed the slot, and the changes in between are lost: stop
 
-A new subscription has no L yet and begins at C.
-
-What a server keeps for a slot (publisher/retained.py), by one query.
-
-Transactions of other roles, and since when WAL is kept, are told to roles with pg_monitor only.
-
-What a receiver tells the walsender, and when (XLogWalRcvSendReply, LogicalRepApplyLoop). No I/O: times come in, and
-a message to be sent goes out.
-
-written   everything before it has been received
-flushed   everything before it is committed here, and on disk; the server may forget it
-
-A flushed position is told at once, a written one after a moment; both again after wal_receiver_status_interval. A
-server that is silent for half of wal_receiver_timeout is asked for an answer, one that is silent for all of it is lost.
+A position is `written` when everything before it was received, `flushed` when it is committed here, and on disk.
 """
 
 from __future__ import annotations

@@ -1,15 +1,11 @@
-"""The messages of a slot as received: whole transactions, a few in memory, many in a file.
-
-Messages are read from the server once and serve both ways of applying: as columns (changes_columns.py) and one by one.
-Arrays have the place and the LSNs of every transaction.
-
-Transactions in progress, which the server streams before they commit (`streaming = on`), so that it spills nothing.
+"""The messages of a slot as received: whole transactions, in memory or in a file, and those in progress (`streaming =
+on`).
 
     S xid   messages, each with the XID of its subtransaction   E    a part of a transaction
     A xid subxid                                                     a subtransaction, or all of it, is aborted
     c xid                                                            it commits: now it stands in the stream's order
 
-Their messages are kept in files. A commit makes of them what pgoutput sends of a transaction that was not streamed.
+They serve both ways of applying, as columns and one by one.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""The views, functions, procedures and triggers of a server, each as its statements in the server's own words.
+"""Types, views, routines and triggers of a server: which can be made here, and by which statements.
 
-The types that users of a server have made: which of them can be made here, and by which statements.
-
-Enums, domains and composite types are made, and arrays of them come along. Of a composite type or a domain over a type
-that cannot be made here, that part becomes text, which takes its values as they are sent; a domain over such a type
-is replaced by it. A default or a constraint of a domain that calls a function of the server's database is left out.
+Of a composite type or a domain over a type that cannot be made here that part becomes text. A default or a constraint
+of a domain that calls a function of the server's database is left out.
 """
 
 from __future__ import annotations

@@ -1,9 +1,5 @@
-"""The position of the apply worker in the stream, for the CONTEXT of an error (apply_error_callback).
-
-The journal of an applied batch, change by change: for logical decoding of this subscriber's database.
-
-It has the changes that PostgreSQL's apply worker would log: each transaction of the publisher by itself, with all of
-its changes in order, also those that a later change undoes.
+"""The position of the apply worker in the stream, for the CONTEXT of an error, and the journal of an applied batch,
+change by change, for logical decoding of this subscriber's database.
 """
 
 from __future__ import annotations

@@ -1,12 +1,7 @@
-"""The target table of a published one: found by name, its columns matched by name, its rows by their replica identity.
+"""The target table of a published one: found by name, its columns by name, its rows by their replica identity.
 
-A value is converted through its text form: the output function of the publisher's type, then the input function of the
-column's; with `binary = true` through its binary form. Between equal types nothing is converted.
-
-Sent columns as those of the target: by name, through their text form where the types differ.
-
-Through the text form means the output function of one type and the input function of the other, never a cast. What
-does not convert raises while rows are made; the row-by-row way then says which row it was.
+A value is converted through its text form, with `binary = true` through its binary form, never by a cast. What does
+not convert by columns raises; the row-by-row way then says which row it was.
 """
 
 from __future__ import annotations

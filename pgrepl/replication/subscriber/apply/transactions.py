@@ -1,15 +1,8 @@
 """Applies the transactions of a publisher, in order, each exactly once.
 
-A batch is first applied to rows in memory, without a lock. The result is then written in one transaction of the
-catalog, together with the origin, which moves behind the last of its transactions. A worker killed before the commit
-has changed nothing; one killed after it finds the origin moved.
-
-The first transaction that fails ends the batch before it. If nothing came before, the error is the subscription's: it
-is logged and counted, and with disable_on_error the subscription is disabled.
-
-A transaction that is too large for memory, or restarts sequences, is applied by itself, in portions, holding the write
-lock: each portion is written before the next is applied. All portions are committed in one transaction. So is one that
-changes tables with triggers.
+A batch is first applied to rows in memory, without a lock; the result is written in one transaction of the catalog
+with the origin. The first transaction that fails ends the batch before it. One that is too large for memory, restarts
+sequences or changes tables with triggers is applied by itself, in portions, holding the write lock.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-"""The role that applies changes: the table's owner, or with run_as_owner the subscription's owner.
+"""The role that applies changes, the tables that a TRUNCATE empties, and triggers that are enabled for replicas.
 
-The tables that a TRUNCATE of the publisher empties here (apply_handle_truncate).
-
-Triggers that are enabled for replicas, where transactions are applied: which tables have some, and the run of them.
-
-Such a transaction is applied with the write lock, change by change, each with its triggers. What is applied to rows in
-memory is written before a function that a trigger calls reads or writes the same tables (Session.settle).
+Transactions that fire triggers are applied with the write lock, change by change. What is applied in memory is
+written before a trigger's function reads or writes the same tables (Session.settle).
 """
 
 from __future__ import annotations

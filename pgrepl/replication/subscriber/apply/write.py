@@ -1,17 +1,9 @@
-"""Writes applied changes to the lake, in one of two ways.
+"""Writes applied changes to the lake; and prepared transactions of a publisher, under the GID
+`pg_gid_<subscription>_<xid>`.
 
-If no slot decodes this database: one write for each table with the net effect on its rows, one snapshot for the batch,
-and one before it for TRUNCATE.
-
-If a slot decodes this database: each transaction of the publisher by itself, with all of its changes. A snapshot can
-show one change of a row; if a row is changed again, and at a TRUNCATE, the next snapshot begins.
-
-Prepared transactions of a publisher, prepared and ended by the subscriber, too (apply_handle_prepare,
-apply_handle_commit_prepared, apply_handle_rollback_prepared).
-
-The changes are pending, with locks on tables, rows and keys, under a GID that names the subscription and the
-transaction: `pg_gid_<subscription>_<xid>`. Each step holds the catalog's write lock, and commits together with the
-origin.
+If no slot decodes this database: one write for each table with the net effect, one snapshot for the batch. If one
+does: each transaction of the publisher by itself, with all changes; when a row is changed again, the next snapshot
+begins.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""An initial copy from a lake by kernels over Arrow: columns go into files as they are, in this process or as tasks of
-Spark (lake/kernels). A copy that kernels cannot do is `Declined`: then Spark SQL copies, or the copy row by row.
+"""An initial copy from a lake by kernels over Arrow, in this process or as tasks of Spark; what they cannot do is
+`Declined`.
 
-Integers of another size and texts of another length are cast; other types are converted through the text of each value,
-as those of changes are. Columns that are not sent get NULL, or a default that is the same for all rows.
+Integers of another size and texts of another length are cast; other types are converted through the text of each
+value. Columns that are not sent get NULL, or a default that is the same for all rows.
 """
 
 from __future__ import annotations

@@ -1,14 +1,10 @@
 """The initial copy of one table of a subscription (tablesync.c).
 
-A table goes from i (to be copied) to d while a copy is under way, and with the commit that brings its rows to s, caught
-up to the LSN of the copy; the main stream makes it r. If the main stream has passed that LSN meanwhile, the table goes
-to f instead, and from there to s by a stream of its own (table_stream.py). Each attempt has its own slot and takes the
-publisher's table as it is then; an attempt that failed or was killed leaves d and its slot, and the next begins again.
-Rows are received and checked without a lock; it is taken to write them.
-
-The rows of a copy are checked as those of COPY: constraints yes, foreign keys no, unless their triggers are enabled for
-replicas. A copy into a table with such triggers holds the lock from its start (copy_triggers.py), or from the start of
-each of its pieces, which are small then.
+A table goes from i to d while a copy is under way, and with the commit that brings its rows to s, caught up to the
+copy's LSN; the main stream makes it r. If that has passed the LSN it goes to f, and from there to s by a stream of
+its own. Each attempt has its own slot. Rows are received and checked without a lock, as COPY's are: constraints yes,
+foreign keys only if their triggers are enabled for replicas. A table with such triggers is copied under the lock
+(triggers.py).
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""Sent columns as those of the target, in Spark SQL, with defaults for columns that are not sent.
+"""An initial copy by Spark SQL: rows are converted, checked and written as files in one pass; unique keys are checked
+afterwards.
 
-An initial copy by Spark: the publisher's rows are converted, checked and written as files in one pass. The catalog
-does not refer to the files before the copy commits.
-
-Unique keys are checked afterwards, in the files' key columns. An error in any row ends the attempt: the copy row by row
-then finds the line.
+An error in any row ends the attempt: the copy row by row then finds the line.
 """
 
 from __future__ import annotations

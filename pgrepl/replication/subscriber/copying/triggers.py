@@ -1,8 +1,5 @@
-"""The CONTEXT of errors of an initial copy.
-
-An initial copy into a table with triggers: as COPY FROM does it, with the triggers of statements and of rows.
-
-The session holds the write lock, as the triggers may write. The rows stand in the table when the copy has ended.
+"""An initial copy into a table with triggers, as COPY FROM does it, holding the write lock; and the CONTEXT of a copy's
+errors.
 """
 
 from __future__ import annotations

@@ -1,20 +1,8 @@
-"""The types that columns of the publisher need are made here, as far as none of their names is here.
+"""The statements that give a table here the columns that its publisher describes, and the types that these need.
 
-The columns that a subscribed table had at its publisher when it was followed last.
-
-The numbers (attnum), at the publisher, of the columns that the stream describes.
-
-A lake sends the numbers. A server does not: it tells the numbers that columns have now, which may be some ALTER TABLEs
-later than the stream. Columns are described in the order of their numbers, so that they are aligned with those of the
-table: by their present names, by the names under which they were followed last, and between these by their types.
-
-The statements that give a table here the columns that its publisher describes.
-
-A column is dropped if it was fed before, and the publisher has dropped it; one that has only left the publications'
-column lists stays. It is renamed, and gets another type, if it had the publisher's old name and type: what has been
-declared otherwise here stays as it is, and so does a column that somebody has added, renamed or dropped here already.
-
-Carries out statements that define, for a worker that holds the catalog's write lock.
+A column is dropped if it was fed before, and the publisher has dropped it; it is renamed or gets another type if it
+had the publisher's old name and type. What somebody has declared otherwise here stays. A server does not tell attnums
+with its stream: columns are aligned by present names, by the names of last time, and between these by types.
 """
 
 from __future__ import annotations

@@ -1,13 +1,8 @@
-"""Tables that are newly published are made here and added to the subscription (schema_changes = tables).
+"""Follows the publisher's definitions in the order of its stream (schema_changes = columns, tables).
 
-What ALTER SUBSCRIPTION … REFRESH PUBLICATION does, with tables made that are not there; none is ever removed.
-
-Follows the publisher's definitions in the order of its stream.
-
-Before the first transaction with a new description of a relation is applied, the table here gets the columns that are
-described, in a commit of its own: what came before is applied already, and a worker that is killed behind the commit
-finds the table as the stream describes it. A transaction that itself changes a table between its rows is applied in one
-commit, portion by portion, with the change between them.
+Before the first transaction with a new description the table here gets the described columns, in a commit of its own.
+A transaction that itself changes a table between its rows is applied in one commit, portion by portion. Newly
+published tables are made and added, never removed.
 """
 
 from __future__ import annotations

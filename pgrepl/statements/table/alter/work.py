@@ -1,16 +1,5 @@
-"""The relations that an action of ALTER TABLE may change: by kind and owner, but no system catalogs.
-
-The work queue of ALTER TABLE (wqueue): the steps to take for each table, pass by pass.
-
-SET TABLESPACE and SET ACCESS METHOD: there is one of each, so these only refuse names that do not exist.
-
-CLUSTER ON and SET WITHOUT CLUSTER: the index that CLUSTER would order the table by.
-
-SET LOGGED and SET UNLOGGED of tables and sequences.
-
-REPLICA IDENTITY: what identifies a row that is updated or deleted.
-
-ALTER CONSTRAINT (whether a foreign key can be deferred) and VALIDATE CONSTRAINT.
+"""The work queue of ALTER TABLE (wqueue), pass by pass; and actions of a few lines: REPLICA IDENTITY, CLUSTER ON, SET
+LOGGED, SET TABLESPACE, ALTER and VALIDATE CONSTRAINT.
 """
 
 from __future__ import annotations

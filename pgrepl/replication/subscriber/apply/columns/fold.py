@@ -1,24 +1,15 @@
 """The net effect of one table's messages, key by key, and whether they could be carried out in order without an error.
 
-Messages are steps on keys, in order. An UPDATE that changes its key leaves the old key and enters the new one; it is
-clean only if no other message of the batch touches either. For each key it is known whether the table has a row with
-it. From there
+Messages are steps on keys, in order. For each key it is known whether the table has a row with it. From there
 
     insert      wants the key free                 there is a row now
     update      of no row: nothing happens         the row has the new values
     delete      of no row: nothing happens         the row is gone
     take        wants a row                        the row is gone
 
-A TRUNCATE begins a new round in which the table has no rows; nothing is left of the rounds before.
-
-Unique indexes besides the one that rows are found by: whether a new row duplicates another row's values.
-
-A new row is clean if no row of the table has its values but the one it replaces, and if no row with another key has
-them at any time in the batch. This is stricter than need be: a row may lose its values before another gets them. Such a
-batch is left to the exact way.
-
-Where changes are applied in parts, the values of new rows are kept in files until all parts are applied, and then dealt
-by the values of each index.
+A TRUNCATE begins a new round in which the table has no rows. An UPDATE that changes its key is clean only if no other
+message touches either key. Of other unique indexes a new row is clean if nobody else has its values at any time in
+the batch; any other is left to the exact way.
 """
 
 from __future__ import annotations

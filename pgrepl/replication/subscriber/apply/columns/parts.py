@@ -1,13 +1,9 @@
 """The messages of a large relation, dealt by key into parts that are complete in themselves.
 
-All messages of a key are in one part, in order: a part is folded, looked up and written like a batch of its own, and
-its size bounds memory (logical_decoding_work_mem). Parts are ranges of the key if it is one integer column, because the
-table's files are likely to be sorted by it, else ranges of a hash. An UPDATE that changes its key has two keys; if no
-other message touches either it may be in any part, else all messages of such keys are together in the last part. They
-are not clean (fold.py), and if they are too many for a part the batch ends before them all.
-
-The messages stay in their files: for each file it is noted which messages belong to which part. Each file is dealt with
-by itself, in a thread or as a task of Spark:
+All messages of a key are in one part, in order; its size bounds memory (logical_decoding_work_mem). Parts are ranges
+of the key if it is one integer column, as the table's files are likely to be sorted by it, else ranges of a hash.
+Keys that change and that another message touches, too, are together in the last part. Messages stay in their files,
+each dealt with by a thread or a task:
 
     code      a number for the key of each message; a sample of them says where parts begin
     scatter   if keys change: the numbers of the keys that are changed, and of those that are not, by parts

@@ -1,11 +1,6 @@
-"""Unchanged TOAST values, which an UPDATE does not send: they are taken from an earlier message of the batch for the
-row, or from the table's row.
-
-For each key the steps before an UPDATE are searched for the last one with a value; an INSERT always has it. If there is
-none, the value is taken from the table's row.
-
-Columns of the target that are not sent, as if they were: an INSERT sends the default, an UPDATE leaves the value
-unchanged (see unchanged.py).
+"""Values that were not sent: unchanged TOAST values of an UPDATE, from an earlier message for the row or the table's
+row; and columns that are not sent at all, as if they were: an INSERT sends the default, an UPDATE leaves the value
+unchanged.
 """
 
 from __future__ import annotations
