@@ -1,6 +1,5 @@
-"""The exceptions of DB-API 2.0 (PEP 249), with PostgreSQL's fields under the names that psycopg gives them.
-
-The type objects and constructors that PEP 249 asks for.
+"""The exceptions of DB-API 2.0 (PEP 249) with psycopg's names for PostgreSQL's fields, and its type objects and
+constructors.
 """
 
 from __future__ import annotations

@@ -1,5 +1,11 @@
-"""The engine of a piece of work: the choice (choice), kernels over Arrow in parts that are complete in themselves and
-where they run (copy_rows, change_rows, task, on_spark, job, run_kernels), the one Spark session (spark and the
-modules with its name), and tables as Spark's DataFrames (scan_spark, changes_spark, stage_spark). Rule of the room:
-"Spark schedules, Arrow computes": a kernel asks no catalog and no session; nothing imports pyspark, pyarrow or numpy
-until rows are read or written."""
+"""The engine of a piece of work: the choice, kernels over Arrow and where they run, and the one Spark session.
+
+    choice.py                                   the choice; begin here
+    copy_rows.py, change_rows.py, changes_rows.py   kernels
+    run_kernels.py, job.py, task.py, on_spark.py    where they run
+    spark.py, spark_start.py, spark_….py        the session
+    scan_spark.py, changes_spark.py, stage_spark.py   tables as Spark's DataFrames
+
+Rule of the room: Spark schedules, Arrow computes: a kernel asks no catalog and no session. Nothing imports pyspark,
+pyarrow or numpy until rows are read or written.
+"""

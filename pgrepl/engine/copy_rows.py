@@ -1,6 +1,5 @@
-"""The columns of new rows of a table, from columns of a source: copied, converted, computed, or one value for all.
-
-The kernel of a copy: filters rows of a table and writes them, whole columns at a time, to data files of another.
+"""The kernel of a copy: filters rows of a table and writes them, whole columns at a time, as rows of another: copied,
+converted, computed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The driver of a copy of tables into another by kernels: divide the rows, run the kernel, take the files.
-
-The driver of INSERT … SELECT, UPDATE and DELETE by kernels: divide the rows, run the kernel, take the files.
-"""
+"""The driver of work by kernels: it divides the rows, has the kernel run, and takes the files."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""A data-modifying statement, analysed: PostgreSQL's Query whose commandType is not SELECT.
-
-A data-modifying statement as a whole: its expressions mapped, and the query that has the same parts.
-
-Values in the places of a routine's variables.
-"""
+"""A data-modifying statement, analysed (PostgreSQL's Query whose commandType is not SELECT), and its parts mapped."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Threads that work for another one.
-
-Work that another thread does one step ahead.
-
-Waits until a file changes: by inotify on Linux, elsewhere by looking at it now and then.
+"""Threads that work for another one, or one step ahead; and waiting until a file changes, by inotify on Linux.
 
 The folder is watched, so that a file may come, go, or be replaced by another of its name.
 """

@@ -1,8 +1,5 @@
-"""A catalog of others that speaks Iceberg's REST protocol, as Polaris and Lakekeeper do: exported tables are registered
-there.
-
-Metadata for readers of folders and buckets, who have no catalog: `vN.metadata.json`, and `version-hint.text` with
-the N of now.
+"""Metadata for readers of folders and buckets (`vN.metadata.json`, `version-hint.text`), and registration in Iceberg
+REST catalogs of others.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""What is used of pyarrow beyond its documentation: a module of its own, which reads the documentation of options.
-
-pandas, which pyarrow would import at its first array, and which takes longer than all other modules together.
+"""What is used of pyarrow beyond its documentation: a module that it reads its options' documentation with, and pandas,
+which it would import at its first array.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The arguments of a bound cursor, where it is opened and where a loop runs over it (read_cursor_args).
-
-Builders of DECLARE: variables, their types, aliases and bound cursors.
-"""
+"""Builders of DECLARE: variables, their types, aliases, bound cursors and their arguments (read_cursor_args)."""
 
 from __future__ import annotations
 

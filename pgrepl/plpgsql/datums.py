@@ -1,9 +1,4 @@
-"""The variables of a function, numbered in the order of their declaration, and the names they have where.
-
-The names of error conditions (errcodes.txt): of EXCEPTION WHEN and RAISE.
-
-The registry of PL/pgSQL's builders: alias of the grammar → function, as pgrepl.sql.building has SQL's.
-"""
+"""The variables of a function and the names they have where; names of error conditions; the registry of builders."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""EXECUTE: a query whose text is computed, with parameters (exec_stmt_dynexecute).
-
-COMMIT, ROLLBACK, CALL and DO in a body.
-"""
+"""EXECUTE (exec_stmt_dynexecute), and COMMIT, ROLLBACK, CALL and DO in a body."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""A body becomes code: parsed by the grammar, and its statements compiled to closures (pl_comp.c: do_compile).
-
-Functions and procedures: from the row of pg_proc to code (do_compile), kept as long as no definition changes.
+"""From the row of pg_proc, or a body, to code: parsed, compiled to closures (do_compile), kept as long as no definition
+changes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The result of a statement.
-
-Rows of a result that are fetched while the client reads them.
-"""
+"""The result of a statement, whose rows may be fetched while the client reads them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The SELECT privilege on each relation and column that a query reads (ExecCheckPermissions).
-
-SELECT and VALUES as statements: analyse, execute, and return the rows as text.
-"""
+"""SELECT and VALUES as statements: privileges (ExecCheckPermissions), analysis, execution, rows as text."""
 
 from __future__ import annotations
 

@@ -2,13 +2,16 @@
 
 Read in this order:
 
-    libpq/        connection strings, by libpq's rules
+    conninfo.py   connection strings, by libpq's rules; endpoints.py their hosts
     wire/         messages of the protocol, one by one and as columns; pgoutput's bytes
-    publisher/    the publisher: its protocol, slots, walsenders, what of a change is published; lake/ and postgres/
-    subscriber/   the subscriber: worker, connection, state, the initial copy, apply/
+    publisher/    slots, walsenders, what of a change is published; lake/, postgres/ and files/
+    subscriber/   worker, connection, state, the initial copy, apply/
+    formats/      files of changes, read and written
+    comparison/   both sides' rows compared and repaired
     decoding/     changes for people and programs, through the SQL functions of logical decoding
-    standby/      a second folder that follows a first one
+    standby/      a second folder that follows a first one; backup.py a copy of a moment
 
-Rule of the room: publisher and subscriber meet on the wire only. A subscription knows its publisher by the protocols of
-publisher/protocol.py; whether a lake or a server stands behind it is decided once, in subscriber/connection.py.
+Rule of the room: publisher and subscriber meet on the wire only. A subscription knows its publisher by the protocols
+of publisher/protocol.py; whether a lake, a server or files stand behind it is decided once, in
+subscriber/connection.py.
 """

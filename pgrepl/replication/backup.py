@@ -1,9 +1,4 @@
-"""`backup.json`: what a backup's folder holds.
-
-Making a backup, or bringing one up to date.
-
-Making a catalog from a backup.
-"""
+"""`pgrepl backup` and `restore`: a backup's folder (`backup.json`), brought up to date, and a catalog made of it."""
 
 from __future__ import annotations
 

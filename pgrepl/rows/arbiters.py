@@ -1,7 +1,5 @@
-"""Whether conditions imply others: the WHERE of ON CONFLICT the predicate of a partial index (predicate_implied_by, as
-far as such predicates go).
-
-The unique indexes that ON CONFLICT (…) names: infer_arbiter_indexes.
+"""The unique indexes that ON CONFLICT (…) names (infer_arbiter_indexes), and whether conditions imply others
+(predicate_implied_by).
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""SET CONSTRAINTS: which deferrable constraints wait for the commit.
-
-CASCADE, SET NULL and SET DEFAULT: changes of the rows that reference a deleted or updated key.
+"""CASCADE, SET NULL and SET DEFAULT: changes of the rows that reference a deleted or updated key; and SET
+CONSTRAINTS.
 """
 
 from __future__ import annotations

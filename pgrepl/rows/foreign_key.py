@@ -1,6 +1,5 @@
-"""The rows and keys in error messages: only columns that the user may read, clipped to 64 bytes.
-
-A foreign key as its triggers know it (RI_ConstraintInfo), and the foreign keys of and to a table.
+"""A foreign key as its triggers know it (RI_ConstraintInfo), and the keys in error messages: only columns that the user
+may read.
 """
 
 from __future__ import annotations

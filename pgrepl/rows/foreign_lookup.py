@@ -1,6 +1,5 @@
-"""The values of one type that an = between two types calls equal to a value of the other: for looking up keys.
-
-Look-ups on both sides of a foreign key: which keys exist, and which rows reference them.
+"""Look-ups on both sides of a foreign key: which keys exist, which rows reference them, also where the two types
+differ.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
-"""Whether a table's definition can change: not while the transaction has pending trigger events on it
-(CheckTableNotInUse), or another transaction holds a lock that conflicts.
-
-The tables that reference others by foreign keys, for TRUNCATE.
+"""Whether a table's definition can change: no pending trigger events, no lock of others (CheckTableNotInUse); tables
+that reference others.
 """
 
 from __future__ import annotations

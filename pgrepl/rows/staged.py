@@ -1,6 +1,5 @@
-"""The changes of one table by a statement of Spark's, staged in files that nothing refers to yet.
-
-Look-up by Spark of keys of an index over expressions in a large table, for which there are no statistics.
+"""The changes of one table by a statement of Spark's, staged in files that nothing refers to yet, and look-ups of their
+keys.
 """
 
 from __future__ import annotations

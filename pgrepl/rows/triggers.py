@@ -1,8 +1,5 @@
-"""The call of a trigger function, as PostgreSQL's TriggerData describes it.
-
-The triggers of a relation, ready to be called: which of them fire for an event, and whether WHEN lets them.
-
-Calls of triggers that are to be made after a statement, and the transition tables that they see.
+"""The triggers of a relation, ready to be called: which fire for an event, whether WHEN lets them, and their calls
+(TriggerData).
 """
 
 from __future__ import annotations

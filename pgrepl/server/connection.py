@@ -1,6 +1,5 @@
-"""The rows of pg_hba_file_rules and pg_ident_file_mappings (hbafuncs.c).
-
-A new connection in its process: start-up, authentication, the session (BackendInitialize, InitPostgres).
+"""A new connection in its process: start-up, authentication, the session (InitPostgres); and the rows of
+pg_hba_file_rules.
 """
 
 from __future__ import annotations

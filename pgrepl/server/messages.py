@@ -1,9 +1,4 @@
-"""Result rows as messages: RowDescription and DataRow, text or binary (printtup.c).
-
-Values that a client sends: the parameters of Bind, the arguments of a function call.
-
-Errors and notices as messages (send_message_to_frontend).
-"""
+"""Result rows, parameters, errors and notices as messages, text or binary (printtup.c, send_message_to_frontend)."""
 
 from __future__ import annotations
 

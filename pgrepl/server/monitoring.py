@@ -1,7 +1,4 @@
-"""The answers to `/`, `/metrics` and `/healthz`, and the threads that collect what they tell.
-
-The process that answers over HTTP, which ends after all others of the server.
-"""
+"""The process that answers `/`, `/metrics` and `/healthz` over HTTP, and the threads that collect what they tell."""
 
 from __future__ import annotations
 

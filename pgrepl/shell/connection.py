@@ -1,8 +1,7 @@
-"""The character set of what the shell reads and prints: that of the client's encoding, as psql's pset.encoding.
+"""The shell's connection, one session in one catalog with the attributes of psql's, and the character set of what it
+reads and prints.
 
 Bytes that are no characters become lone surrogates, and are printed as the bytes they were.
-
-The shell's connection: one session in one catalog, with the attributes of psql's connections.
 """
 
 from __future__ import annotations

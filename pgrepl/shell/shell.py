@@ -1,8 +1,5 @@
-"""The shell's state, psql's `pset`: connection, streams, variables, print options, options of the next query.
-
-Ctrl-C: it cancels the running statement or the wait for input, and ends a script.
-
-A connection that was lost: psql's CheckConnection.
+"""The shell's state, psql's `pset`: connection, streams, variables, print options; Ctrl-C; and a connection that was
+lost.
 """
 
 from __future__ import annotations

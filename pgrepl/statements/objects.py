@@ -1,10 +1,4 @@
-"""CREATE OPERATOR and COLLATION; DROP, RENAME, OWNER TO and SET SCHEMA of any kind of object: each is passed to the
-module of that kind.
-
-These modules are imported with their first statement.
-
-COMMENT ON (comment.c).
-"""
+"""DROP, RENAME, OWNER TO and SET SCHEMA of any kind of object, each passed to the module of that kind; COMMENT ON."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""The copy of a catalog for a rehearsal: the same definitions, no rows, and an empty folder for files.
-
-The execution of statements in a rehearsal: definitions really, statements about rows by their analysis only.
+"""A rehearsal: statements in a copy of the catalog without rows and files; definitions really, statements about rows by
+their analysis only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The options of CREATE and ALTER SEQUENCE, of serial and of identity columns: read, completed and checked.
-
-CREATE SEQUENCE and ALTER SEQUENCE; the sequences of serial and identity columns.
-"""
+"""CREATE SEQUENCE and ALTER SEQUENCE; the sequences of serial and identity columns, and their options."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """PostgreSQL's types: the built-in catalog rows (`builtin`), type names (`names`), and input and output functions
 (`text`, one module for each family).
 
-Values are plain Python objects. The package imports nothing of pgrepl but `errors` and `frozen`: it knows no catalog
-and no query.
+Rule of the room: values are plain Python objects. It imports nothing of pgrepl but `ground`: it knows no catalog and
+no query.
 """
 
 import sys

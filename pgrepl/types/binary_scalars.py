@@ -1,8 +1,5 @@
-"""A message in the binary format of values, read from the front (pqformat.c).
-
-The send and receive functions of types without parts: tables SEND and RECEIVE by type.
-
-A received value obeys the type modifier, as one that was read from text.
+"""The send and receive functions of types without parts (tables SEND and RECEIVE), and a message in binary format
+(pqformat.c).
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Composite values: a tuple that may know the types and names of its fields, and its text `(1,"a b",)`.
-
-The session settings that input and output functions depend on.
+"""The settings that input and output functions depend on, and composite values: a tuple that may know its fields, and
+its text.
 
 Values whose text depends on the catalog (`regclass` …) ask `lookup`; 'now' and 'today' ask `now`.
 """

@@ -1,8 +1,10 @@
-"""Statements that change rows: INSERT, UPDATE, DELETE (begin with `run`), TRUNCATE, COPY (`copy/`), ALTER TABLE
-(`rewrite/`).
+"""Statements that change rows: INSERT, UPDATE, DELETE and MERGE (begin with `run`), TRUNCATE, COPY (`copy/`), rewrites
+of ALTER TABLE.
+
+`planning` chooses the way: `modify` in this process, row by row; `modify_columns` by kernels over whole columns;
+`modify_spark` and `merge_spark` by Spark's SQL. COPY FROM has the same three: `copy/load_rows`, `load_columns`,
+`load_spark`.
 
 Rule of the room: `rows` has the rules that rows must satisfy, `query` reads rows; the modules here decide what is
-written. `modify` carries out a statement in this process, row by row; `modify_columns` and `insert_columns` by whole
-columns, in this process or as tasks of Spark's; `modify_spark` by Spark's SQL, with `on_conflict_spark` and
-`nextval_spark`. COPY FROM has the same three ways: `copy/load_rows`, `copy/load_columns` and `copy/load_spark`.
+written.
 """

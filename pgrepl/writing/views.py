@@ -1,8 +1,5 @@
-"""Statements that change rows through a view: they become statements on the table behind it (rewriteTargetView).
-
-The privileges that a statement needs on the relations it changes (ExecCheckOneRelPerms).
-
-Transactions that only read may change the session's temporary tables, and nothing else (ExecCheckXactReadOnly).
+"""Statements that change rows through a view become statements on the table behind it (rewriteTargetView); privileges,
+and read-only transactions.
 """
 
 from __future__ import annotations

@@ -5,12 +5,8 @@
     frame.write.format("pgrepl").mode("append").option("table", "orders") …
 
 Spark asks it in processes of its own, so each answer opens the catalog and closes it. Plans are made with a session;
-tasks get parts that are complete in themselves (lake/read/part.py), ask no session, and give and take Arrow batches.
-
-options.py reads the options; shown.py says how columns look in Spark; table_rows.py plans the rows of a table,
-changes.py the changes of a publication; pushdown.py takes Spark's filters; append.py writes and commits. Only
-source.py, readers.py, stream_reader.py and writers.py know pyspark, which finds source.py by the package
-pyspark_pgrepl.
+tasks get parts that are complete in themselves (lake/read/part.py), and give and take Arrow batches. Read options.py,
+table_rows.py, changes.py, append.py; only source.py knows pyspark, which finds it by the package pyspark_pgrepl.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Look-ups of the instance's databases.
-
-Row security. There are no policies, so that a role to which it applies sees no row.
-"""
+"""Look-ups of databases, and row security: there are no policies, so that a role to which it applies sees no row."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Descriptions of objects in messages: `table t`, `column a of table t`, `publication p` (getObjectDescription).
-
-Comments on objects: those of a database (pg_description) and those that all databases share (pg_shdescription).
-"""
+"""Descriptions of objects in messages (`column a of table t`; getObjectDescription), and comments on objects."""
 
 from __future__ import annotations
 

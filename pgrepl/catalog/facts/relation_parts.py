@@ -1,10 +1,5 @@
-"""Parents and children: inheritance and partition trees (PostgreSQL's pg_inherits.c and partition.c).
-
-The kinds of relations (pg_class.relkind) in messages.
-
-The indexes of a table, and which of them identifies its rows for replication (RelationGetIndexList).
-
-Constraints as they stand in the catalog (pg_constraint).
+"""Inheritance and partition trees, indexes, constraints, and the kinds of relations in messages (pg_inherits.c,
+partition.c).
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The OIDs of the system tables, as pg_depend and pg_description refer to them, and other fixed OIDs.
-
-System catalogs and views as relations that SELECT reads: their columns. The session's hooks list them
-(query/system).
-"""
+"""The OIDs of the system tables and other fixed ones, and system catalogs and views as relations: their columns."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""PostgreSQL's casts: the coercion path from one type to another, and the contexts in which it is allowed.
-
-Lookup of the type names and collation names in raw trees (parse_type.c).
+"""PostgreSQL's casts: the coercion path from one type to another and where it is allowed; look-up of types and
+collations in raw trees.
 """
 
 from __future__ import annotations

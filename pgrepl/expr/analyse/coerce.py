@@ -1,8 +1,5 @@
-"""Casting an expression to another type: which casts exist, which are implicit, and the nodes they become.
-
-The common type of several expressions: CASE, COALESCE, UNION, ARRAY, IN, GREATEST (select_common_type).
-
-Defaults of polymorphic parameters, whose types follow from the other arguments (recheck_cast_function_args).
+"""Casting an expression to another type, the common type of several (select_common_type), and defaults of polymorphic
+parameters.
 """
 
 from __future__ import annotations

@@ -1,10 +1,4 @@
-"""CASE, COALESCE, GREATEST, ROW, ARRAY and subscripts.
-
-Subqueries in expressions (SubLink).
-
-WHERE CURRENT OF: the row on which a cursor stands, by its table and ctid, which a row keeps when it is updated
-(execCurrentOf).
-"""
+"""CASE, COALESCE, GREATEST, ROW, ARRAY, subscripts, subqueries in expressions, and WHERE CURRENT OF."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""The values that SQL/JSON's expressions take, and what they return: FORMAT and RETURNING.
-
-JSON_EXISTS, JSON_QUERY and JSON_VALUE (transformJsonFuncExpr), also as columns of JSON_TABLE.
+"""JSON_EXISTS, JSON_QUERY and JSON_VALUE (transformJsonFuncExpr), also as columns of JSON_TABLE; FORMAT and
+RETURNING.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Overload resolution: which functions or operators of a name fit the arguments, and which one fits best
-(parse_func.c).
-
-The look-up of operators by symbol and operand types, and the nodes that they become (parse_oper.c).
-"""
+"""Overload resolution: which functions or operators of a name fit the arguments best (parse_func.c, parse_oper.c)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""Operator classes: a type's default class, and the < = > operators that sorting and grouping use.
-
-ORDER BY, DISTINCT and GROUP BY keys: the target list entry of each, and its operators (parse_clause.c).
+"""ORDER BY, DISTINCT and GROUP BY keys: the target list entry of each, and the operators that they use
+(parse_clause.c).
 """
 
 from __future__ import annotations

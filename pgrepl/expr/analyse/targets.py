@@ -1,8 +1,5 @@
-"""The trees that a user's routine stores: the defaults of its parameters, and a body that is no string.
-
-The columns of row-valued expressions (get_expr_result_tupdesc, expandRecordVariable).
-
-The target list: the expansion of `*`, and column names (parse_target.c).
+"""The target list: the expansion of `*`, column names, columns of row-valued expressions (parse_target.c); and the
+trees that a routine stores.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Assignments to a part of a value, compiled: UPDATE … SET a[1] = and SET r.field =.
-
-CASE and its like, arrays and subscripts, rows and fields, and session values (CURRENT_USER …), compiled.
-
-Set-returning functions: one call in a target list, or one in FROM, where rows have columns.
-"""
+"""CASE and its like, arrays, rows, assignments to parts of a value, and set-returning functions, compiled."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""SQL/JSON's expressions, compiled: constructors, IS JSON, query functions (execExprInterp.c).
-
-The rows of JSON_TABLE (the part of jsonpath_exec.c that table functions call).
-"""
+"""SQL/JSON's expressions, compiled, and the rows of JSON_TABLE (execExprInterp.c, jsonpath_exec.c)."""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
 """Typed trees as Spark SQL, with exactly the results of the evaluator.
 
     statement = Statement(Context(session))              # collects parameters and fall-back functions
-    text = to_sql(expr, names, statement)                # SQL of exactly the type types.lake_forms.form names
+    text = to_sql(expr, names, statement)                # SQL of exactly the type of the lake form
     frame = statement.run(spark, f"SELECT {text} AS c1 FROM t")
 
-`names(node)` returns the column that holds a node's value. It is called for every node and must know every `Var`; when
-an earlier step has computed aggregates, windows or subqueries, it must know these nodes too. It returns the column's
-SQL, of the type of the node's lake form; a `Sql` if a numeric column is a decimal; None for nodes without a column.
+`names(node)` returns the column that holds a node's value, for every `Var` and for what an earlier step has computed:
+SQL of the type of the node's lake form, a `Sql` if a numeric column is a decimal, None for nodes without a column.
 
 | function | gives |
 | --- | --- |
@@ -19,9 +18,8 @@ SQL, of the type of the node's lake form; a `Sql` if a numeric column is a decim
 | `window_function(node, over, names, statement)` | the same over a window; `over` is the text behind OVER |
 | `over(window, targets, names, statement, ranked)` | that text; `ranked=is_ranked(node)` |
 
-Expressions that Spark evaluates differently from PostgreSQL run in Python on the executors (`fallback`), more slowly.
-An error is text (`errors.marked`) that `raise_error` throws only for rows whose value is used; arithmetic overflow and
-division by zero are Spark's own errors, which `lake.spark.pg_error` translates.
+What Spark evaluates differently runs in Python on the executors, more slowly. An error is text (`errors.marked`) that
+`raise_error` throws only for rows whose value is used.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""AND, OR, NOT, IS NULL, IS TRUE, CASE, COALESCE, NULLIF, GREATEST, and relabelling.
-
-Arrays: construction, elements, membership, and casts of all elements.
-"""
+"""AND, OR, NOT, IS NULL, IS TRUE, CASE, COALESCE, NULLIF, GREATEST, relabelling, and arrays, in Spark SQL."""
 
 from __future__ import annotations
 

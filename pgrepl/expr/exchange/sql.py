@@ -1,7 +1,4 @@
-"""Pieces of Spark SQL: typed texts, string constants, errors, and values used more than once.
-
-Bytes that sort as PostgreSQL sorts values, and are equal when the values are: keys of types whose lake form does
-not.
+"""Pieces of Spark SQL: typed texts, string constants, errors; and bytes that sort as PostgreSQL sorts values.
 
 >>> order_bytes("10.5", oids.TEXT) < order_bytes("9", oids.TEXT)
 True

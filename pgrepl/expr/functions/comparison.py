@@ -1,7 +1,4 @@
-"""= <> < <= > >= of all types, btree support functions, and the larger or smaller of two values.
-
-Enum functions: enum_first, enum_last, enum_range.
-"""
+"""= <> < <= > >= of all types, btree support functions, the larger or smaller of two values, and functions of enums."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Ranges and multiranges: construction, bounds, containment, union and difference.
-
-Assignments to elements of arrays and jsonb: `SET a[2] = 5`, `a[1:2] = '{…}'`, `j['k'] = …`.
-"""
+"""Ranges and multiranges, and assignments to elements of arrays and jsonb (`SET a[2] = 5`, `j['k'] = …`)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Variance, deviation, correlation and regression as accumulators.
-
-Ordered-set and hypothetical-set aggregates: percentiles, mode, hypothetical ranks.
-"""
+"""Variance, deviation, correlation and regression, ordered-set and hypothetical-set aggregates, as accumulators."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""The SQL text of catalog objects: pg_get_indexdef, pg_get_constraintdef, pg_get_partkeydef, pg_get_viewdef …
+"""The SQL text of catalog objects (ruleutils.c): pg_get_indexdef, pg_get_constraintdef, pg_get_viewdef …, CREATE TYPE
+and CREATE DOMAIN.
 
-As ruleutils.c does. `pretty` leaves out needless parentheses, and the schema of relations that the search path finds.
-
-The CREATE TYPE or CREATE DOMAIN statement of a user's type.
+`pretty` leaves out needless parentheses, and the schema of relations that the search path finds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Calls as text: functions, aggregates, window functions, and functions with SQL syntax of their own.
-
-Constructs as text: CASE, arrays, rows, COALESCE and its like, subscripts and fields.
-"""
+"""Calls and constructs as text: functions, aggregates, window functions, CASE, arrays, rows, COALESCE and its like."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""SQL/JSON's expressions and JSON_TABLE as text (get_json_constructor, get_json_expr_options, get_json_table).
-
-JSON_TABLE as text (get_json_table).
-"""
+"""SQL/JSON's expressions and JSON_TABLE as text (get_json_constructor, get_json_expr_options, get_json_table)."""
 
 from __future__ import annotations
 

@@ -1,10 +1,5 @@
-"""Routines as text: their arguments, results and definitions (pg_get_functiondef and the like in ruleutils.c).
-
-The columns of what a user's routine returns.
-
-The CREATE TRIGGER statement of a trigger (pg_get_triggerdef).
-
-The CREATE OPERATOR statement of a user's operator, as pg_dump words it.
+"""Routines, triggers and operators as text (pg_get_functiondef, pg_get_triggerdef), and the columns that a routine
+returns.
 """
 
 from __future__ import annotations

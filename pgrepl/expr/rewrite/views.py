@@ -1,6 +1,5 @@
-"""Rewriting: views become subqueries, and tables with row security that hides all rows become empty (fireRIRrules).
-
-Whether a view is automatically updatable, and why not.
+"""Views become subqueries, and tables with row security that hides all rows become empty (fireRIRrules); whether a view
+is updatable.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Versions of DuckLake's own rows, begun and ended at the running statement's snapshot.
-
-DuckLake's schemas: one for each schema of each database, named after both.
-
-DuckLake's views for partitioned tables: unions of their leaves.
-"""
+"""DuckLake's schemas, one for each schema of each database; its views for partitioned tables; versions of its rows."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""TABLESAMPLE: which rows of a table are read.
-
-The rows of one range table entry.
-"""
+"""The rows of one range table entry, and TABLESAMPLE."""
 
 from __future__ import annotations
 

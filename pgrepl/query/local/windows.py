@@ -1,8 +1,4 @@
-"""RANGE frames with an offset: whether a row's key lies within the offset of another's, as PostgreSQL's in_range
-functions say for each type that has one.
-
-Window functions over sorted partitions, each row with its frame.
-"""
+"""Window functions over sorted partitions, each row with its frame, RANGE with an offset included (in_range)."""
 
 from __future__ import annotations
 

@@ -3,20 +3,13 @@
 | module | what it writes in SQL |
 | --- | --- |
 | `statement` | the query as a DataFrame, or as the text that EXPLAIN shows |
-| `job` | what the statement needs besides its text: frames, parameters, names; running it |
 | `level` | one query level: the names of columns, aggregates and subqueries in its expressions |
 | `select` | FROM … WHERE … GROUP BY … HAVING, windows, DISTINCT, ORDER BY, LIMIT |
 | `sources` | the entries of FROM: tables of the lake, subqueries, VALUES, functions, WITH queries |
-| `sublinks` | EXISTS, IN, ANY, ALL, scalar subqueries |
-| `setops` | UNION, INTERSECT, EXCEPT |
-| `recursive` | WITH RECURSIVE, round by round |
-| `series` | functions that return sets |
-| `shipped` | rows computed here and sent to Spark: system catalogs, functions, small queries |
-| `fetch` | rows out of Spark |
-| `measured` | for EXPLAIN ANALYZE: the row counts of each node |
+| `setops` | UNION and the like, subqueries in expressions, WITH RECURSIVE, rows into Spark and out of it |
 
-Each query returns columns c1 … cn, and each entry of FROM has an alias of its own, so no names collide. A query that
-Spark cannot execute as PostgreSQL does is `Declined`: then this process executes it, row by row.
+Each query returns columns c1 … cn, and each entry of FROM has an alias of its own. A query that Spark cannot execute
+as PostgreSQL does is `Declined`: then this process executes it, row by row.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Set-returning functions that Spark has: generate_series of whole numbers, and unnest.
-
-The entries of FROM in SQL, and the names of their columns.
-"""
+"""The entries of FROM in SQL, and the names of their columns; set-returning functions that Spark has."""
 
 from __future__ import annotations
 

@@ -2,11 +2,10 @@
 
     meeting       subscriber/meeting.py    both sides at one LSN, while both are written
     two sides     publisher/comparing.py   the published rows at that LSN: hashed by a server, or read
-                  here.py                  the rows of the subscriber's lake, by columns
+                  local_table.py           the rows of the subscriber's lake, by columns
     digests       hashes.py, columns.py, pieces.py   count and sum of the rows' hashes, of each piece of a table
     differences   differences.py           rows of the pieces that differ, paired by key
     repair        repair.py                the differences as one transaction, which the apply worker's player applies
 
-Rule: what is compared is what replication would have brought. What it does not bring, such as deletes of a publication
-that does not publish them, is no difference.
+Rule of the room: what is compared is what replication would have brought; what it does not bring is no difference.
 """

@@ -1,7 +1,4 @@
-"""The formats by name, and their options.
-
-The writers of lines, by the names of their formats.
-"""
+"""The readers and writers of formats by name, and their options."""
 
 from __future__ import annotations
 

@@ -1,15 +1,14 @@
 """The publisher: the operations that a subscription needs, and the changes that it sends.
 
-    protocol.py           a publisher and its parts: catalog, slots, stream, copies; table_copy.py: one copy
+    protocol.py           a publisher and its parts: catalog, slots, stream, copies
     slots.py              replication slots; senders.py: their walsenders; standby_slots.py: positions of standbys
-    plan.py               for one table of one snapshot: the published operations, filters, columns and name
-    row_filter.py         the message that a change becomes under such a plan, for rows and for columns;
-                          row_filter_exprs.py: the filters as one condition; identity.py: replica identity
+    plan.py               for one table of one snapshot: the published operations, filters, columns, name, identity
+    row_filter.py         the message that a change becomes under such a plan, for rows and for columns
+    tables.py             a published table as statements, and its rows to copy
     lake/                 a database of an instance as a publisher
     postgres/             a PostgreSQL server as a publisher
     files/                files of changes, of tables that a database declares
 
 A new kind of publisher is a folder with a class that inherits from protocol.Publisher, and one for each part that it
-has: they answer for publications, a slot, the rows of a table and transactions as messages; to be fast, as columns, too
-(wire/batch.py). subscriber/connection.py finds it by its connection string.
+has; to be fast it gives columns, too (wire/batch.py). subscriber/connection.py finds it by its connection string.
 """

@@ -1,6 +1,5 @@
-"""The state of a subscription in the catalog, as its workers read and change it.
-
-The error that has stopped a subscription, the last one of its workers, and the way to go on.
+"""The state of a subscription in the catalog, as its workers read and change it, the error that has stopped it among
+it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-r"""`\c \conninfo \encoding \password \restrict \unrestrict`.
-
-`\apply \sync`: the subscriptions of the database catch up now, with AUTOAPPLY off, too.
+r"""`\c \conninfo \encoding \password \restrict \unrestrict`; and `\apply \sync`: subscriptions catch up now, with
+AUTOAPPLY off, too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-r"""`\d` and its family, `\l`, `\z`: reads the arguments for `shell.describe`.
-
-psql's commands for large objects: there are none to list, and the others are refused by name.
-"""
+r"""`\d` and its family, `\l`, `\z`, and psql's commands for large objects: reads the arguments for `shell.describe`."""
 
 from __future__ import annotations
 

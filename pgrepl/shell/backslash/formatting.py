@@ -1,9 +1,4 @@
-r"""`\crosstabview`: one column's values down, another's across, a third's in the cells.
-
-`\pset`: setting and printing the print options, with psql's names, abbreviations and messages.
-
-`\a \C \f \H \pset \t \T \x`: print options.
-"""
+r"""`\pset \a \C \f \H \t \T \x`: print options; and `\crosstabview`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-r"""The pages of `\?` and `--help`: backslash commands, command-line options, variables.
-
-`\h`: the synopsis of each SQL command that pgrepl has, from PostgreSQL 17's documentation.
-
-`\? \h \copyright \errverbose \q`.
-"""
+r"""`\? \h \copyright \errverbose \q`, and the pages of `--help`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-r"""`\watch`: repeats a query until a count, too few rows, an error or Ctrl-C.
-
-`\g` and its family, `\watch`, and the query buffer: `\e \p \r \w`.
-"""
+r"""`\g` and its family, `\watch`, and the query buffer: `\e \p \r \w`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-r"""`\if`, `\elif`, `\else`, `\endif`, which run in branches that are not taken, too.
-
-`\set \unset \getenv \setenv \prompt \timing`: variables and the environment.
-
-`\i \ir \o \echo \qecho \warn \! \cd \s`: files, streams and the operating system.
+r"""`\if` and its kin, variables and the environment, files, streams and the operating system (`\set \i \o \echo \! \cd`
+…).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The shell that reads a script in order to check it: it prints nothing, and notes what is wrong.
-
-`pgrepl check`: the command.
-"""
+"""`pgrepl check`: the command, and the shell that reads a script in order to check it."""
 
 from __future__ import annotations
 

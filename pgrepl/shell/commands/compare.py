@@ -1,7 +1,4 @@
-"""What `pgrepl compare` and `pgrepl repair` print: lines for a person, or JSON.
-
-`pgrepl compare` and `pgrepl repair`: are a subscription's tables as they ought to be, and what brings them there.
-"""
+"""`pgrepl compare` and `pgrepl repair`: the commands, and what they print."""
 
 from __future__ import annotations
 

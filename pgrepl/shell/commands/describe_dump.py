@@ -1,7 +1,4 @@
-"""The data of `pgrepl describe … --json`: the facts of psql's tables.
-
-`pgrepl describe` and `pgrepl dump`: the objects of a catalog as tables, as JSON and as a script.
-"""
+"""`pgrepl describe` and `pgrepl dump`: the objects of a catalog as tables, as JSON and as a script."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`pgrepl changes`: what publications send, written to a file or to standard output.
-
-`pgrepl iceberg export`: metadata of tables for engines that read Iceberg from a folder or bucket.
-"""
+"""`pgrepl changes` (what publications send, written somewhere) and `pgrepl iceberg export`."""
 
 from __future__ import annotations
 

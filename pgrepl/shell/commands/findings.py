@@ -1,8 +1,5 @@
-r"""The findings of a check, and their forms: text, GitHub's annotations, JSON, JUnit's XML.
-
-The lines and columns of a script at which the characters of a query stand.
-
-Backslash commands with effects outside: what a check does instead. `\i`, `\set` and `\if` work as ever.
+"""The findings of a check, and their forms: text, GitHub's annotations, JSON, JUnit's XML; what a check does instead of
+effects outside.
 """
 
 from __future__ import annotations

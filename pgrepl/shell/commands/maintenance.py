@@ -1,9 +1,4 @@
-"""`pgrepl backup` and `pgrepl restore`.
-
-`pgrepl standby create | sync | promote`: a standby, which follows the primary's catalog and can take its place.
-
-`pgrepl verify`: looks for damage in the catalog and in files.
-"""
+"""`pgrepl backup`, `restore`, `standby` and `verify`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The status of subscriptions as text: a table, and below it what has stopped whom.
-
-`pgrepl status`: state, lag and last error of the catalog's subscriptions.
-"""
+"""`pgrepl status`: state, lag and last error of subscriptions, and what has stopped whom."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""The common part of `pgrepl` subcommands: the options for the catalog, the connection, and the end after an error.
-
-Tables of subcommands: drawn by rich on a terminal, psql's aligned format in a pipe.
+"""What subcommands share: options for the catalog, the connection, the end after an error, tables (by rich on a
+terminal).
 """
 
 from __future__ import annotations

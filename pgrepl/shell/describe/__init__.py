@@ -1,8 +1,8 @@
 r"""`\d` and its family: descriptions of the catalog's objects in psql's tables.
 
-`run` finds the command; `relations` lists tables, views, indexes and sequences, `relation` describes one,
-`publications`, `subscriptions`, `roles`, `databases` (with schemas), `privileges` and `settings` the rest. They use
-the catalog's look-ups instead of SQL, so that a description is as quick in a large catalog as in a small one.
+`listing` has what all share, `relation` describes relations, `publications`, `subscriptions`, `functions`, `roles`
+(with databases, privileges and settings) and `catalog_lists` the rest. They use the catalog's look-ups instead of
+SQL, so that a description is as quick in a large catalog as in a small one.
 """
 
 from __future__ import annotations

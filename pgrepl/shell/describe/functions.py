@@ -1,7 +1,4 @@
-r"""`\df`: functions and procedures.
-
-`\dT` and `\dD`: data types and domains.
-"""
+r"""`\df`, `\dT` and `\dD`: functions, data types and domains."""
 
 from __future__ import annotations
 

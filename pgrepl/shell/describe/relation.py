@@ -1,9 +1,4 @@
-r"""`\dt`, `\di`, `\dv`, `\ds`, `\dm`, `\dE` and their combinations.
-
-The footers of `\d NAME`: partition, indexes, constraints, publications, triggers, inheritance, replica identity.
-
-`\d NAME`: a relation's columns, with the footers below them.
-"""
+r"""`\d NAME` with its footers, and the lists `\dt`, `\di`, `\dv`, `\ds`, `\dm`, `\dE`."""
 
 from __future__ import annotations
 

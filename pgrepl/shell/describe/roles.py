@@ -1,11 +1,4 @@
-r"""`\dp` and `\z`: privileges on tables, views and sequences; `\ddp`: default privileges; the text of access lists.
-
-`\l` and `\dn`.
-
-`\du`, `\dg`, `\drg` and `\drds`.
-
-`\dconfig`: configuration parameters and their values.
-"""
+r"""`\du`, `\dg`, `\drg`, `\drds`, `\dp`, `\z`, `\ddp`, `\l`, `\dn` and `\dconfig`."""
 
 from __future__ import annotations
 

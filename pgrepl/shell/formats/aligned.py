@@ -1,6 +1,5 @@
-"""The characters that draw a table: psql's line styles ascii, old-ascii and unicode.
-
-The aligned and wrapped formats: boxes around cells, as psql's print_aligned_text draws them.
+"""The aligned and wrapped formats, as psql's print_aligned_text draws them, in the line styles ascii, old-ascii and
+unicode.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The unaligned and csv formats, straight and expanded.
-
-Results as JSON: an array of objects, or an object a line. Numbers keep their exact text.
-"""
+"""The unaligned and csv formats, straight and expanded, and results as JSON, whose numbers keep their exact text."""
 
 from __future__ import annotations
 

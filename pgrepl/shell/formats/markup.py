@@ -1,11 +1,4 @@
-"""The asciidoc format.
-
-The html format.
-
-The latex and latex-longtable formats.
-
-The troff-ms format.
-"""
+"""The formats asciidoc, html, latex, latex-longtable and troff-ms."""
 
 from __future__ import annotations
 

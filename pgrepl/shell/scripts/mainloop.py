@@ -1,9 +1,7 @@
-"""Reading and running commands, from a script or a person: psql's MainLoop.
+"""Reading and running commands, from a script or a person (psql's MainLoop), and the prompt without line editing (-n).
 
 A line is scanned up to a semicolon, a backslash or its end. A semicolon sends the query buffer; a backslash command
-goes to `backslash`; other text stays in the query buffer.
-
-The prompt without line editing (-n).
+goes to `backslash`.
 """
 
 from __future__ import annotations

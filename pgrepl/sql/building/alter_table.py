@@ -1,8 +1,7 @@
-"""ALTER TABLE, INDEX, SEQUENCE, VIEW and MATERIALIZED VIEW.
+"""ALTER TABLE, INDEX, SEQUENCE, VIEW and MATERIALIZED VIEW, and statements that pgrepl does not support but
+PostgreSQL's grammar checks.
 
-The part behind the relation's name becomes a `AlterRelation`: a function from the relation to the statement.
-
-Statements that pgrepl does not support but PostgreSQL's grammar checks; their syntax errors are reported here.
+The part behind the relation's name becomes an `AlterRelation`: a function from the relation to the statement.
 """
 
 from __future__ import annotations

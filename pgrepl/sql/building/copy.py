@@ -1,9 +1,4 @@
-"""COPY, with its options in present and old syntax.
-
-EXPLAIN, VACUUM, ANALYZE, CHECKPOINT.
-
-SQL/XML: unsupported nodes that keep their kind and their argument expressions.
-"""
+"""COPY in present and old syntax; EXPLAIN, VACUUM, ANALYZE, CHECKPOINT; SQL/XML."""
 
 from __future__ import annotations
 

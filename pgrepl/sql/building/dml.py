@@ -1,7 +1,4 @@
-"""FROM: relations, subqueries, functions, samples, joins and their aliases.
-
-INSERT, UPDATE, DELETE, MERGE, TRUNCATE.
-"""
+"""FROM, INSERT, UPDATE, DELETE, MERGE, TRUNCATE."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Names, relations, types, constants in option lists, operators and options.
-
-Builders shared by all families: constants, lists, tuples, and the statements of a query string.
-"""
+"""Names, relations, types, constants, lists, operators, options, and the statements of a query string."""
 
 from __future__ import annotations
 

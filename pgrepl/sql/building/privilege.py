@@ -1,7 +1,4 @@
-"""GRANT and REVOKE of privileges.
-
-Schemas and databases.
-"""
+"""GRANT and REVOKE of privileges, schemas and databases."""
 
 from __future__ import annotations
 

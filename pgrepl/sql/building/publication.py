@@ -1,7 +1,4 @@
-"""CREATE and ALTER PUBLICATION.
-
-CREATE, ALTER and DROP SUBSCRIPTION.
-"""
+"""CREATE and ALTER PUBLICATION; CREATE, ALTER and DROP SUBSCRIPTION."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The clauses around a SELECT: WITH before it, ORDER BY, LIMIT, OFFSET and locking clauses after it.
-
-Expressions and assignments in PL/pgSQL.
-"""
+"""The clauses around a SELECT (WITH, ORDER BY, LIMIT, locking), and expressions in PL/pgSQL."""
 
 from __future__ import annotations
 

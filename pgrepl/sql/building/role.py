@@ -1,7 +1,4 @@
-"""Roles, role membership, and REASSIGN and DROP OWNED.
-
-DROP, COMMENT ON, RENAME TO and OWNER TO, for objects of any kind.
-"""
+"""Roles; DROP, COMMENT ON, RENAME TO and OWNER TO for objects of any kind."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Prepared statements, cursors, LOCK TABLE, LISTEN and NOTIFY, REINDEX.
-
-Operators and collations: CREATE, ALTER, DROP.
-"""
+"""Prepared statements, cursors, LOCK TABLE, LISTEN and NOTIFY, REINDEX; operators and collations."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""SET, RESET, SHOW, ALTER SYSTEM and DISCARD.
-
-Transactions and savepoints.
-"""
+"""SET, RESET, SHOW, ALTER SYSTEM and DISCARD; transactions and savepoints."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""CREATE TABLE and CREATE TABLE AS: names, columns, partitions and the clauses after the columns.
-
-CREATE SEQUENCE, and the options of sequences and identity columns.
-"""
+"""CREATE TABLE and CREATE TABLE AS; CREATE SEQUENCE and the options of sequences and identity columns."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The dispatch of deparsing, and spellings shared by expressions and queries.
-
-Expressions, names, types, operators and function calls as text.
-"""
+"""Expressions, names, types, operators and function calls as text."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""SQL/JSON as text.
-
-SELECT, its clauses, and FROM items as text.
-"""
+"""SELECT, its clauses, FROM items and SQL/JSON as text."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""CREATE and ALTER PUBLICATION.
-
-CREATE, ALTER and DROP SUBSCRIPTION.
-
-Roles and privileges.
-"""
+"""Publications, subscriptions, roles and privileges."""
 
 from __future__ import annotations
 

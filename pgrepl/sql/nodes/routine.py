@@ -1,8 +1,5 @@
-"""Functions and procedures: CREATE, ALTER, DROP, CALL.
-
-CREATE TRIGGER.
-
-Statements about the session: prepared statements, cursors, LOCK TABLE, REINDEX.
+"""Functions, procedures, triggers, and statements about the session (prepared statements, cursors, LOCK TABLE,
+REINDEX).
 """
 
 from __future__ import annotations

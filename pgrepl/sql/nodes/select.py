@@ -1,7 +1,4 @@
-"""SELECT, VALUES and their clauses.
-
-INSERT, UPDATE, DELETE, MERGE, TRUNCATE, COPY and EXPLAIN.
-"""
+"""SELECT, VALUES, INSERT, UPDATE, DELETE, MERGE, TRUNCATE, COPY and EXPLAIN."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""CREATE TABLE, ALTER TABLE, indexes, views and sequences.
-
-CREATE, ALTER and DROP of types and domains.
-"""
+"""CREATE TABLE, ALTER TABLE, indexes, views, sequences, types and domains."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Statements about any kind of object (DROP, RENAME, OWNER, COMMENT), schemas, databases, settings, transactions.
-
-Operators and collations: CREATE, ALTER, DROP.
-"""
+"""Statements about any kind of object, schemas, databases, settings, transactions, operators and collations."""
 
 from __future__ import annotations
 

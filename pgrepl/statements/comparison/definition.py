@@ -1,8 +1,5 @@
-"""An object, as far as it is compared: facts, each with the statements that make it and take it back.
-
-The statements that bring a table's columns to what they are to be.
-
-The facts that objects of all kinds have: a comment, and privileges.
+"""An object, as far as it is compared: facts, each with the statements that make it and take it back; columns,
+comments, privileges.
 """
 
 from __future__ import annotations

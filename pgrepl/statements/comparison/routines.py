@@ -1,8 +1,5 @@
-"""The definitions of functions and procedures.
-
-The definitions of operators and collations. But for owner and comment they are fixed: another one is made anew.
-
-The definitions of enums, domains and composite types, and the statements that alter them.
+"""The definitions of functions, procedures, operators, collations, enums, domains and composite types, and the
+statements that alter them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
-"""The definitions of default privileges: one for each role, schema and kind of objects.
-
-The definitions of roles: attributes, memberships, settings. Passwords cannot be compared: a role keeps its own.
-
-The definitions of publications and subscriptions.
+"""The definitions of roles, default privileges, publications and subscriptions. Passwords cannot be compared: a role
+keeps its own.
 """
 
 from __future__ import annotations

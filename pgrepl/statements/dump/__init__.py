@@ -1,9 +1,8 @@
 """A script that recreates the objects of a database: what `pgrepl dump` prints, as pg_dump would.
 
-`shared` gives what all databases share: roles, databases, settings;
-`schema` gives schemas, sequences, tables, views, constraints and indexes, each after the objects it needs;
-`replication` gives publications, and subscriptions with `connect = false`, so that restoring them contacts no
-publisher.
+`shared` gives roles, databases, settings, publications, and subscriptions with `connect = false`; `schema` gives
+schemas, sequences, tables, views, constraints and indexes, each after the objects it needs, with `table` and
+`naming`.
 """
 
 from __future__ import annotations

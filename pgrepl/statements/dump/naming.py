@@ -1,11 +1,4 @@
-"""Qualified names in a dump, and the statements for owner, comment and privileges of every kind of object.
-
-Default privileges in a dump.
-
-The collations of a dump.
-
-Enums, composite types and domains of a dump, each after the types that it is made of.
-"""
+"""Qualified names, owners, comments and privileges in a dump; its types, collations and default privileges."""
 
 from __future__ import annotations
 

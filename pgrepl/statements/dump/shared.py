@@ -1,7 +1,5 @@
-"""Objects that all databases share, in a dump: roles and their memberships, databases, settings (pg_dumpall
---globals-only).
-
-Publications and subscriptions of a dump.
+"""Roles and their memberships, databases, settings (pg_dumpall --globals-only), publications and subscriptions of a
+dump.
 """
 
 from __future__ import annotations

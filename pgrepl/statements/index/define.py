@@ -1,6 +1,5 @@
-"""Whose rights and which search path the functions of indexes and materialized views run with.
-
-Making an index: PostgreSQL's DefineIndex and index_create, one index for each partition included.
+"""Making an index, one for each partition included (DefineIndex, index_create), and whose rights its functions run
+with.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
-"""CREATE INDEX.
-
-REINDEX checks: a unique index against all rows, the expressions of another for each (index_build). There is nothing
-to build, so that CONCURRENTLY and TABLESPACE only have their rules.
+"""CREATE INDEX, and REINDEX, which checks a unique index against all rows, and the expressions of another for each.
+There is nothing to build.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
-"""ADD CONSTRAINT … USING INDEX: whether an index can become a PRIMARY KEY or UNIQUE constraint.
-
-A new index in the system tables, with its constraint, as index_create makes them.
-
-Indexes of partitioned tables: for each of them every partition has one, found or created, and attached to it.
+"""A new index in the system tables with its constraint (index_create), ADD CONSTRAINT … USING INDEX, and indexes of
+partitioned tables.
 """
 
 from __future__ import annotations

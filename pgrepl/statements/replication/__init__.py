@@ -1,1 +1,1 @@
-"""CREATE, ALTER and DROP SUBSCRIPTION (subscriptioncmds.c)."""
+"""CREATE, ALTER and DROP of publications and subscriptions (publicationcmds.c, subscriptioncmds.c)."""

@@ -1,9 +1,4 @@
-"""CREATE PUBLICATION.
-
-ALTER PUBLICATION: SET of options, and ADD, SET, DROP of tables and schemas.
-
-DROP PUBLICATION, and ALTER PUBLICATION … RENAME TO and OWNER TO.
-"""
+"""CREATE, ALTER and DROP PUBLICATION."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""ALTER DEFAULT PRIVILEGES (aclchk.c).
-
-REASSIGN OWNED and DROP OWNED: everything of a role at once (user.c, pg_shdepend.c).
-"""
+"""ALTER DEFAULT PRIVILEGES (aclchk.c), REASSIGN OWNED and DROP OWNED (user.c, pg_shdepend.c)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Functions and procedures of users: CREATE, ALTER, DROP, CALL, and how one is called.
 
-`languages` has the languages; `call` prepares a call for the evaluator (session.Hooks.routine): privileges, SECURITY
-DEFINER, SET clauses and the depth of calls are checked there, for all languages alike.
+`call` prepares a call for the evaluator (session.Hooks.routine): privileges, SECURITY DEFINER, SET clauses and the
+depth of calls are checked there, for all languages alike.
 """

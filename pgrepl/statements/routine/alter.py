@@ -1,10 +1,5 @@
-"""The routine that a statement names, with or without its argument types (LookupFuncWithArgs).
-
-DROP FUNCTION | PROCEDURE | ROUTINE (RemoveObjects).
-
-The options of CREATE and ALTER FUNCTION (compute_function_attributes).
-
-ALTER FUNCTION | PROCEDURE | ROUTINE: options, RENAME TO, OWNER TO, SET SCHEMA.
+"""ALTER and DROP FUNCTION | PROCEDURE | ROUTINE, the options of CREATE and ALTER, and the routine that a statement
+names.
 """
 
 from __future__ import annotations

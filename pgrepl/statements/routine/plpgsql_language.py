@@ -1,7 +1,4 @@
-"""Errors in the body of a new routine, shown in the text of CREATE FUNCTION (function_parse_error_transpose).
-
-The language PL/pgSQL (pl_handler.c).
-"""
+"""The language PL/pgSQL (pl_handler.c), and errors in a body shown in the text of CREATE FUNCTION."""
 
 from __future__ import annotations
 

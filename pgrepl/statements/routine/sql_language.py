@@ -1,7 +1,5 @@
-"""The result of a function in SQL: whether its last statement fits, and how a row becomes the result
-(check_sql_fn_retval).
-
-Functions in SQL: their statements are analysed when the function starts, and run one by one (functions.c).
+"""Functions in SQL: their statements are analysed when the function starts, and run one by one (functions.c); how a row
+becomes the result.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Triggers when a table becomes a partition or a child, and when it stops being a partition.
-
-ALTER TRIGGER … RENAME, DROP TRIGGER, and ALTER TABLE … ENABLE and DISABLE TRIGGER.
-"""
+"""ALTER, DROP, ENABLE and DISABLE TRIGGER, and triggers when a table becomes a partition or stops being one."""
 
 from __future__ import annotations
 

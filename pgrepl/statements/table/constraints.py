@@ -1,7 +1,5 @@
-"""The lists into which CREATE TABLE, and ADD in ALTER TABLE, are transformed (CreateStmtContext): objects to create
-before the table (sequences), parts of it (columns, CHECKs), objects to add afterwards (indexes, LIKE, foreign keys).
-
-Rows of pg_constraint: stored, merged with those of parents, tied to those of partitioned tables.
+"""Rows of pg_constraint: stored, merged with those of parents, tied to those of partitioned tables; and the lists of
+CreateStmtContext.
 """
 
 from __future__ import annotations

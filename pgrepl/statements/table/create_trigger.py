@@ -1,9 +1,4 @@
-"""The function that a trigger calls.
-
-The WHEN condition of a trigger: over OLD (varno 1) and NEW (varno 2).
-
-CREATE TRIGGER (CreateTriggerFiringOn).
-"""
+"""CREATE TRIGGER (CreateTriggerFiringOn): its function, and WHEN over OLD (varno 1) and NEW (varno 2)."""
 
 from __future__ import annotations
 

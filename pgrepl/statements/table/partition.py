@@ -1,6 +1,4 @@
-"""Foreign keys when a table becomes a partition, and when it stops being one.
-
-PARTITION BY: the key of a partitioned table; and the indexes and foreign keys that a partition gets from its
+"""PARTITION BY: the key of a partitioned table, and the indexes and foreign keys that a partition gets from its
 parent.
 """
 

@@ -1,9 +1,4 @@
-"""ALTER TYPE and ALTER DOMAIN … RENAME TO, OWNER TO, SET SCHEMA and RENAME CONSTRAINT.
-
-DROP TYPE and DROP DOMAIN.
-
-CREATE TYPE … AS (…): a composite type is a relation without rows, and its row type (DefineCompositeType).
-"""
+"""CREATE TYPE … AS (…) (DefineCompositeType), ALTER and DROP of types and domains."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""CREATE TYPE … AS ENUM, and ALTER TYPE … ADD VALUE and RENAME VALUE (pg_enum.c).
-
-CREATE TYPE … AS RANGE, with its multirange type (DefineRange).
-"""
+"""CREATE TYPE … AS ENUM and AS RANGE, ADD VALUE and RENAME VALUE."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""CREATE OPERATOR (DefineOperator, OperatorCreate).
-
-ALTER OPERATOR and DROP OPERATOR.
-"""
+"""CREATE, ALTER and DROP OPERATOR (DefineOperator, OperatorCreate)."""
 
 from __future__ import annotations
 

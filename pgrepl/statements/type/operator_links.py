@@ -1,7 +1,4 @@
-"""The options of CREATE and ALTER OPERATOR: types, functions and flags.
-
-Commutators and negators: operators that name each other, before they are there (OperatorShellMake, OperatorUpd).
-"""
+"""The options of CREATE and ALTER OPERATOR; commutators and negators, which name each other before they are there."""
 
 from __future__ import annotations
 

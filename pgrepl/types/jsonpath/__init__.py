@@ -2,8 +2,7 @@
 
     scanner   characters → tokens (jsonpath_scan.l)
     parser    tokens → items (jsonpath_gram.y), with the checks of jsonpath_in
-    printer   items → the canonical text (jsonpath_out)
-    text      the input function: a value is its canonical text
+    text      the input function; items → the canonical text, which is the value (jsonpath_out)
 
-What a path finds in a document is computed in `expr/jsonpath`.
+What a path finds in a document is computed in expr/functions/documents.
 """

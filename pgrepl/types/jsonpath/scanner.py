@@ -1,7 +1,4 @@
-"""The items of a jsonpath (JsonPathParseItem).
-
-The scanner of jsonpath: characters as tokens, with PostgreSQL's errors (jsonpath_scan.l).
-"""
+"""The scanner of jsonpath (jsonpath_scan.l), and the items of a path (JsonPathParseItem)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The canonical text of a jsonpath (printJsonPathItem).
-
-The input function of jsonpath. A value is its canonical text.
-"""
+"""The input function of jsonpath, and its canonical text, which is the value (printJsonPathItem)."""
 
 from __future__ import annotations
 

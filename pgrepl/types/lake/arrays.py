@@ -1,6 +1,5 @@
-"""`Form`: how values of one type are stored in a lake; and conversions of Arrow arrays.
-
-Columns of bytes (Arrow's large binaries) that are made of parts.
+"""`Form`: how values of one type are stored in a lake; conversions of Arrow arrays, and columns of bytes that are made
+of parts.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Character sets: what one element of a pattern matches.
+"""Character sets and regular languages: what a part of a pattern matches, without groups and preferences.
 
-Regular languages: what a part of a pattern matches, without groups and preferences.
-
-Constraints have no width. They test a position of the text: the characters before and behind it, the edges of the text,
-or a lookaround.
+Constraints have no width: they test the characters before and behind a position, the edges of the text, or a
+lookaround.
 """
 
 from __future__ import annotations

@@ -1,10 +1,4 @@
-"""JOIN: its columns, those merged by USING and NATURAL, and the names that stay visible (transformFromClauseItem).
-
-Clauses that all forms of queries share: WITH and LIMIT; and the collations, assigned when all clauses have been
-read.
-
-RETURNING: a select list over the rows that were written.
-"""
+"""Clauses that queries share: JOIN (transformFromClauseItem), WITH, LIMIT, RETURNING."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""WITH RECURSIVE before analysis: which query refers to which, and whether the recursion is allowed (parse_cte.c).
-
-WITH: analysis of its queries, in dependency order if it is RECURSIVE (parse_cte.c).
+"""WITH: analysis of its queries, in dependency order if it is RECURSIVE, and whether a recursion is allowed
+(parse_cte.c).
 """
 
 from __future__ import annotations

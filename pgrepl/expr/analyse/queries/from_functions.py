@@ -1,6 +1,5 @@
-"""Functions in FROM: ROWS FROM, several arguments of unnest, column definition lists (transformRangeFunction).
-
-JSON_TABLE in FROM (parse_jsontable.c).
+"""Functions in FROM: ROWS FROM, unnest, column definition lists (transformRangeFunction), JSON_TABLE
+(parse_jsontable.c).
 """
 
 from __future__ import annotations

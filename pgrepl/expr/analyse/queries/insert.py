@@ -1,10 +1,4 @@
-"""VALUES lists that consist of literals only. They are read directly into values, as building expressions for many
-thousand rows is slow.
-
-ON CONFLICT (transformOnConflictClause, transformOnConflictArbiter).
-
-INSERT (transformInsertStmt).
-"""
+"""INSERT (transformInsertStmt), ON CONFLICT, and VALUES of literals only, which are read directly into values."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""FOR UPDATE and its like: checked as PostgreSQL does, and kept in the tree for printing (transformLockingClause).
-
-UNION, INTERSECT and EXCEPT: each pair of columns gets a common type (transformSetOperationStmt).
-"""
+"""UNION, INTERSECT and EXCEPT (transformSetOperationStmt), and FOR UPDATE and its like (transformLockingClause)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""The target table of a statement, and the columns that it names (setTargetTable, checkInsertTargets).
-
-Assignment casts: a value is cast to its column's type, or put into a part of the column's old value
-(transformAssignedExpr).
+"""The target table of a statement, the columns that it names, and assignment casts (setTargetTable,
+transformAssignedExpr).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""GROUP BY: its keys, and the expansion of ROLLUP, CUBE and GROUPING SETS (parse_clause.c, parse_agg.c).
-
-Window definitions: WINDOW w AS (…) and OVER (…) (transformWindowDefinitions).
-"""
+"""GROUP BY with ROLLUP, CUBE and GROUPING SETS, and window definitions (parse_clause.c, parse_agg.c)."""
 
 from __future__ import annotations
 

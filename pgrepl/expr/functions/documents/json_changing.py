@@ -1,7 +1,4 @@
-"""jsonb: containment, modification, and casts to scalar types.
-
-Functions and operators with a jsonpath.
-"""
+"""jsonb: containment, modification, casts to scalar types, and functions and operators with a jsonpath."""
 
 from __future__ import annotations
 

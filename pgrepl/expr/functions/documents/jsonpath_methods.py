@@ -1,6 +1,5 @@
-"""The methods of a path's items, but those of dates and times.
-
-The items that a path finds in a document.
+"""The methods of a path's items, but those of dates and times; and the interface: the items that a path finds in a
+document.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Dates and times in a path: .datetime() and its kin, their text, and how they compare.
-
-Predicates: true, false or unknown (None).
+"""Dates and times in a path: .datetime() and its kin, their text, how they compare; and predicates, which are true,
+false or unknown (None).
 """
 
 from __future__ import annotations

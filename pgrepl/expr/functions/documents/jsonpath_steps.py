@@ -1,7 +1,4 @@
-"""Arithmetic operators and signs.
-
-Literals, variables, keys, elements, levels and filters.
-"""
+"""The steps of a path: literals, variables, keys, elements, levels, filters, arithmetic."""
 
 from __future__ import annotations
 

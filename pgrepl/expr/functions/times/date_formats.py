@@ -1,7 +1,4 @@
-"""to_char of dates, times and intervals.
-
-to_timestamp and to_date: parsing a text by a template.
-"""
+"""to_char of dates, times and intervals; to_timestamp and to_date."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Arithmetic of intervals.
-
-Distances of two times: differences, age(), OVERLAPS.
-"""
+"""Arithmetic of intervals; distances of two times: differences, age(), OVERLAPS."""
 
 from __future__ import annotations
 

@@ -1,11 +1,5 @@
-"""Definitions as text (pg_get_expr, pg_get_constraintdef …) and comments (obj_description …).
-
-Routines as text: pg_get_functiondef, pg_get_function_arguments …
-
-The functions that information_schema calls for a type and its modifier: _pg_char_max_length, _pg_numeric_scale and
-the like.
-
-Objects that only initdb makes: the extension plpgsql, tablespaces, the text search parser; and lists of options.
+"""Definitions as text (pg_get_expr, pg_get_functiondef …), comments, functions of information_schema, and objects that
+only initdb makes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Names given as text to functions: 'sales.orders', 'pg_class'.
-
-Names: current_user, current_schemas, pg_get_userbyid, format_type, visibility, to_regclass and the like.
-"""
+"""Names: current_user, pg_get_userbyid, format_type, visibility, to_regclass and the like."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Checksums of parts put together: the CRC-32 of two stretches of bytes from those of each (zlib's crc32_combine).
-
-One file of changes, opened: a checksum of the bytes that were read, and whether the last line is complete.
-"""
+"""One file of changes, opened: a checksum of the bytes that were read, and whether the last line is complete."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""A few changes of a database of the subscriber's instance, read in the subscriber's own transaction.
-
-The stream of a lake's slot: its transactions, and how far they are.
-
-A database of an instance as a publisher: of this instance, or of one in another folder.
-"""
+"""A database of an instance as a publisher, of this one or in another folder, and the stream of its slot."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The user's types of a lake: which of them can be made at a subscriber, and by which statements.
-
-The tables that a lake publishes, as it defines them: for subscriptions with schema_changes.
-"""
+"""The tables and types that a lake publishes as statements that make them at a subscriber, for schema_changes."""
 
 from __future__ import annotations
 

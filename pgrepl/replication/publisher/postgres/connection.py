@@ -1,8 +1,4 @@
-"""The connections to a server, which the parts of its publisher share: the one that was opened, and while that one
-streams another beside it.
-
-The publications of a server, and their tables, as they are now.
-"""
+"""The connections to a server that the parts of its publisher share, and what it publishes now."""
 
 from __future__ import annotations
 

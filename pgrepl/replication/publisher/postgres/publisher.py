@@ -1,8 +1,5 @@
-"""The stream of a server's slot: its transactions, and how far they are.
-
-The slots of a server, as its walsender makes, alters and drops them.
-
-A database of a PostgreSQL server as a publisher.
+"""A database of a PostgreSQL server as a publisher: its stream, and its slots as a walsender makes, alters and drops
+them.
 """
 
 from __future__ import annotations

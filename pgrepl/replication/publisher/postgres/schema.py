@@ -1,7 +1,5 @@
-"""The tables that a server publishes, as it defines them: for `pgrepl import-schema` and schema_changes.
-
-The definitions of a server's database, as statements in the server's own words (`pgrepl diff`): schemas, sequences,
-types, tables, constraints, indexes, routines, views, triggers, publications.
+"""The tables that a server publishes (`pgrepl import-schema`, schema_changes), and all definitions of its database
+(`pgrepl diff`), as statements in the server's own words.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Dependents of a column whose type or expression changes: indexes and constraints are noted for rebuilding, others are
-refused (RememberAllDependentForRebuilding).
-
-ALTER COLUMN: NOT NULL, DEFAULT, generation expressions.
-"""
+"""ALTER COLUMN: NOT NULL, DEFAULT, generation expressions; and what depends on a column that changes."""
 
 from __future__ import annotations
 

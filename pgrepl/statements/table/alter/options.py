@@ -1,8 +1,6 @@
-"""ALTER COLUMN: ADD GENERATED … AS IDENTITY, SET GENERATED and sequence options, DROP IDENTITY.
+"""ALTER COLUMN … IDENTITY, owner, storage parameters, row security, statistics, storage and compression.
 
 Partitions share the identity of the partitioned table; ordinary children have none of their parents'.
-
-Owner, storage parameters, row security, and ALTER COLUMN's options, statistics, storage and compression.
 """
 
 from __future__ import annotations

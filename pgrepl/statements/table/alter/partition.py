@@ -1,7 +1,4 @@
-"""INHERIT and NO INHERIT; and the agreement of columns and CHECKs that ATTACH PARTITION requires, too.
-
-ATTACH PARTITION and DETACH PARTITION, of tables and (ALTER INDEX … ATTACH) of indexes.
-"""
+"""ATTACH and DETACH PARTITION of tables and indexes, INHERIT and NO INHERIT."""
 
 from __future__ import annotations
 

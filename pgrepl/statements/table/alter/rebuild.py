@@ -1,7 +1,5 @@
-"""DROP COLUMN and DROP CONSTRAINT, also in children that inherit the column or constraint from this table only.
-
-Indexes and constraints over a column's old type or expression: dropped, and created again from their definitions, as
-RememberAllDependentForRebuilding and ATPostAlterTypeCleanup do.
+"""DROP COLUMN and DROP CONSTRAINT, and indexes and constraints made anew for a column's new type
+(ATPostAlterTypeCleanup).
 """
 
 from __future__ import annotations

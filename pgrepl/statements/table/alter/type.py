@@ -1,7 +1,4 @@
-"""A table whose row type is the type of another table's column cannot change its rows.
-
-ALTER COLUMN … SET DATA TYPE: the column, its default, and the objects that depend on its old type.
-"""
+"""ALTER COLUMN … SET DATA TYPE: the column, its default, and the objects that depend on its old type."""
 
 from __future__ import annotations
 

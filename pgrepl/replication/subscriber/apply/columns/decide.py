@@ -1,7 +1,5 @@
-"""The net effect of messages on a table: which rows they insert, update and delete, and where the old rows stand. No
-session is asked.
-
-New rows by whole columns, in the order of their messages, into files.
+"""The net effect of messages on a table: which rows they insert, update and delete, where the old rows stand, and new
+rows as files. No session is asked.
 """
 
 from __future__ import annotations

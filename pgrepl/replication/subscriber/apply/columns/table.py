@@ -1,9 +1,5 @@
-"""The key by which a table's rows are found.
-
-The description of a table for kernels: its columns, keys, rules and defaults.
-
-The messages of a batch for one target table: their net effect, the places of the old rows, and the new rows to
-write.
+"""The messages of a batch for one target table, and the table's description for kernels: its columns, keys, rules and
+defaults.
 """
 
 from __future__ import annotations
