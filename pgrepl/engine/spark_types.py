@@ -26,7 +26,7 @@ _NAMES = {
 
 
 def spark_type(ddl: str) -> DataType:
-    """pyspark's type for the DDL of `types.lake_forms`."""
+    """pyspark's type for the DDL of `types.lake.forms`."""
     from pyspark.sql import types
 
     text = ddl.strip()

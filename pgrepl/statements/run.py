@@ -91,7 +91,7 @@ _WITH_PARAMETERS = frozenset(
 
 def run(session: Session, text: str, execute: Execute = execute) -> Iterator[Result]:
     """Run the statements of a string one after the other. A PgError ends it, with the transaction undone or aborted.
-    `execute` carries out a statement: really, or as a rehearsal (statements/rehearsal).
+    `execute` carries out a statement: really, or as a rehearsal (statements/rehearse.py).
 
     Timeouts count for each statement anew; the first one's time includes reading the string."""
     _begin(session, text)

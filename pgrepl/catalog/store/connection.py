@@ -60,7 +60,7 @@ class CatalogConnection:
         self._waits = False  # is it waiting for the lock in PostgreSQL?
         self._syncs = True  # SQLite syncs its log with each commit
         self._is_writing = False
-        self._sums: dict[str, tuple[int, int]] = {}  # of rows written since they were last stored (sums.py)
+        self._sums: dict[str, tuple[int, int]] = {}  # of rows written since they were last stored (declarative.py)
         self.changes = 0  # another number when this connection may have changed something
         _connections.add(self)
         if not self.is_sqlite:

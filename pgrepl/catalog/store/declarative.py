@@ -258,7 +258,7 @@ _OUT_OF_SERVER: dict[str, Convert] = {**_OUT_OF, "Moment": _text, "Uuid": _text}
 
 class Statement:
     """A statement: `names` of its parameters, in order; `readers` convert columns that are not NULL; `summed` gives of
-    the parameters of an INSERT, and a NULL behind them, the row as its checksum is of (sums.py)."""
+    the parameters of an INSERT, and a NULL behind them, the row as its checksum is of."""
 
     __slots__ = ("_binders", "_taken", "names", "readers", "sql", "summed")
 

@@ -91,7 +91,7 @@ class pg_db_role_setting(SystemRow, key=("setdatabase", "setrole"), indexes=(("s
 
 
 class pgrepl_setting(SystemRow, key=("name",)):
-    """A setting of ALTER SYSTEM; or the mark of a standby (recovery.py)."""
+    """A setting of ALTER SYSTEM; or the mark of a standby (session/context.py)."""
 
     name: Varchar
     value: Text

@@ -35,7 +35,7 @@ class Context:
         self._session = session
         self._style = style
         self._meter: Meter | None = None
-        self.domain_tests: dict[Any, Any] = {}  # the compiled constraints of domains (domains.py)
+        self.domain_tests: dict[Any, Any] = {}  # the compiled constraints of domains (evaluate/compiler.py)
 
     @property
     def meter(self) -> Meter:

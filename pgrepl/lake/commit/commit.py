@@ -297,7 +297,7 @@ def apply(session: Session, writes: Sequence[Write], extra: Mapping[str, Any] | 
     tables are noted under it. Raises Stale before anything is written if a Write's table has changed since its
     snapshot.
 
-    A transaction with pending changes (pending.py) records them when it commits.
+    A transaction with pending changes records them when it commits.
     """
     collects = session.transaction.collects
     if session.transaction.keeps_pending and (collects or not any(_needs_catalog(write) for write in writes)):

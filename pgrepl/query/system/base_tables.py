@@ -1,6 +1,6 @@
 """The rows of the system catalogs: PostgreSQL's columns, in PostgreSQL's order and types.
 
-What pgrepl stores comes from `catalog.tables`; columns that are the same for every row here (no TOAST, no vacuum
+What pgrepl stores comes from `catalog.store.tables`; columns that are the same for every row here (no TOAST, no vacuum
 horizon) are constants; PostgreSQL's own types, functions and operators come from `types.builtin`. A catalog of
 something pgrepl cannot have (policies, foreign servers) is truly empty.
 """

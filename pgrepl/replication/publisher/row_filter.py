@@ -124,7 +124,7 @@ def passing(
     new: bool,
 ) -> Numbers:
     """A mask of the changes whose new, or old, rows pass the row filters of their operations; those that are not among
-    `rows` pass. `tests`: the filters, by columns (row_filter_exprs.py). `form_of`: of a column of the plan's table;
+    `rows` pass. `tests`: the filters, by columns. `form_of`: of a column of the plan's table;
     `pick`: its values in some changes. Of an old row only the replica identity is known."""
     import numpy as np
 
