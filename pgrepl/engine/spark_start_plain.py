@@ -123,9 +123,6 @@ class OwnDriver:
         """All jobs are ours."""
 
 
-# --- spark connect ----------------------------------------------------------------------------------------------------
-
-
 def connect(wanted: SparkOptions) -> SparkSession:
     """A new session at the server; PgError if the server cannot be reached."""
     try:

@@ -32,9 +32,6 @@ class ThreadPool(ThreadPoolExecutor):
         return found
 
 
-# --- ahead ------------------------------------------------------------------------------------------------------------
-
-
 Item = TypeVar("Item")
 
 

@@ -165,9 +165,6 @@ def is_as_wanted(file: Deletes, data: Data) -> bool:
     return _PATH_ID in end and b"\x18" + sized + bytes([length]) + path in end
 
 
-# --- snapshots --------------------------------------------------------------------------------------------------------
-
-
 _AT_ONCE = 8  # files of an object store whose footers are read
 
 

@@ -28,8 +28,6 @@ def delete_ended(table: str) -> str:
     return f"DELETE FROM {table} WHERE end_snapshot <= ?"
 
 
-# --- snapshots -------------------------------------------------------------------------------------------------------
-
 CHANGES_AFTER = "SELECT changes_made FROM ducklake_snapshot_changes WHERE snapshot_id > ?"
 HISTORY = (
     "SELECT s.snapshot_id, s.snapshot_time, c.changes_made, c.commit_extra_info FROM ducklake_snapshot s"
@@ -136,8 +134,6 @@ def names_like(table: str, number: str, column: str) -> str:
         f" AND lower({column}) >= ? AND lower({column}) < ?"
     )
 
-
-# --- files -----------------------------------------------------------------------------------------------------------
 
 DELETE_FILES_OF = "SELECT delete_file_id FROM ducklake_delete_file WHERE data_file_id = ? AND end_snapshot IS NULL"
 INSERT_DATA_FILE = _insert(
@@ -339,8 +335,6 @@ def is_file_of_others(table: str, key: str) -> str:
     return f"SELECT 1 FROM {table} WHERE table_id = ? AND {key} NOT IN (SELECT file_id FROM pgrepl_file) LIMIT 1"
 
 
-# --- statistics ------------------------------------------------------------------------------------------------------
-
 TABLE_STATISTICS = (  # and those of the columns
     "SELECT t.record_count, t.next_row_id, t.file_size_bytes, c.column_id, c.contains_null, c.contains_nan,"
     " c.min_value, c.max_value FROM ducklake_table_stats t"
@@ -532,8 +526,6 @@ def has_moved_inlined_sums(name: str, begin: str) -> str:
 def delete_moved_inlined_sums(name: str, begin: str) -> str:
     return f"DELETE {_of_moved(name, begin)}"
 
-
-# --- definitions of the past --------------------------------------------------------------------------------------
 
 ATTRIBUTE_VERSIONS = (
     "SELECT begin_snapshot FROM pg_attribute WHERE attrelid = ? AND attnum = ? AND begin_snapshot <= ?"

@@ -274,9 +274,6 @@ def matches(sqlstate: str, wanted: str) -> bool:
     return sqlstate == wanted or (wanted.endswith("000") and sqlstate[:2] == wanted[:2])
 
 
-# --- builders ---------------------------------------------------------------------------------------------------------
-
-
 FORMS = (names,)  # importing it registers lists and constants
 
 _BUILDERS: BuilderTable = {}

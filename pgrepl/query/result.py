@@ -91,9 +91,6 @@ class Result:
     binary: bool = False  # is the client to get them in binary format, unless it says otherwise?
 
 
-# --- streamed ---------------------------------------------------------------------------------------------------------
-
-
 TextRow = tuple["str | None", ...]
 
 

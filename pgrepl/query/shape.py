@@ -226,9 +226,6 @@ def at_home(node: tree.Aggref, level: int) -> tree.Aggref:
     return replace(raised, levelsup=0)
 
 
-# --- outside ----------------------------------------------------------------------------------------------------------
-
-
 class OutsideRows(Sequence[tuple[Any, ...]]):
     """Iteration returns tuples of Python values."""
 

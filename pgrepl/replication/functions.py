@@ -222,9 +222,6 @@ def _require_primary(session: Session) -> None:
         raise PgError("25006", "cannot manipulate replication origins during recovery")
 
 
-# --- subscriptions ---
-
-
 @implements("pg_stat_reset_subscription_stats", context=True)
 def reset_subscription_statistics(call: Call, subid: int | None) -> str:
     """Reset the statistics of one subscription, or of all."""

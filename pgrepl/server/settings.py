@@ -127,9 +127,6 @@ def make_access_files(settings: ServerSettings, owner: str) -> None:
             file.write(text)
 
 
-# --- state ------------------------------------------------------------------------------------------------------------
-
-
 STARTING, RUNNING, STOPPING = "starting", "running", "stopping"
 _STATES = (STARTING, RUNNING, STOPPING)
 
@@ -145,9 +142,6 @@ class ServerState:
 
     def get(self) -> str:
         return _STATES[self._memory[0]]
-
-
-# --- notify -----------------------------------------------------------------------------------------------------------
 
 
 def notify(state: str) -> None:

@@ -372,9 +372,6 @@ def cancelled() -> PgError:
     return PgError("57014", "canceling statement due to user request")
 
 
-# --- lost -------------------------------------------------------------------------------------------------------------
-
-
 _CLOSED = (
     "server closed the connection unexpectedly\n"
     "\tThis probably means the server terminated abnormally\n"

@@ -89,9 +89,6 @@ TOKENS: dict[str, str] = {word: word.upper() for word in KEYWORDS}
 """The name of each key word's terminal in the grammar."""
 
 
-# --- plpgsql keywords -------------------------------------------------------------------------------------------------
-
-
 RESERVED = tuple(
     """all begin by case declare else end execute for foreach from if in into loop not null or strict then to using
     when while""".split()

@@ -160,9 +160,6 @@ def _run(stmt: TransactionStmt, session: Session) -> str:
     return "ROLLBACK"
 
 
-# --- checkpoint -------------------------------------------------------------------------------------------------------
-
-
 def checkpoint(stmt: CheckPointStmt, session: Session) -> Result:
     allowed = role_or_none(session, "pg_checkpoint")
     if allowed is None or not may_act_as(session, session.role, allowed.oid):

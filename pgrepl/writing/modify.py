@@ -390,9 +390,6 @@ def _queries(session: Session, modify: Modify, target: Relation) -> Iterator[tup
         yield target_rows_query(session, modify, member.relation), member.relation
 
 
-# --- views with INSTEAD OF triggers -----------------------------------------------------------------------------------
-
-
 def instead(session: Session, modify: Modify) -> Running:
     """The triggers change whatever they do; here nothing is written."""
     view = relation(session, modify.relid)

@@ -192,9 +192,6 @@ def _check_unused(session: Session, rel: Relation) -> None:
         raise PgError("55006", f'cannot TRUNCATE "{rel.name}" because it has pending trigger events')
 
 
-# --- foreign keys -----------------------------------------------------------------------------------------------------
-
-
 def _add_referencing(session: Session, tables: dict[int, Relation]) -> None:
     while True:
         more = referencing_tables(session, list(tables))

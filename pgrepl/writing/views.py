@@ -380,9 +380,6 @@ def _may_change(session: Session, target: Relation, privilege: str, columns: fro
     return all(acl.has_column_privilege(session, target, n, privilege, role) for n in columns)
 
 
-# --- read only --------------------------------------------------------------------------------------------------------
-
-
 def check_writable(session: Session, what: str, ctes: Iterable[Cte], *statements: Modify) -> None:
     """Refuse, in a transaction that only reads, a statement and those in its WITH list unless every table and view on
     the way is temporary."""

@@ -357,9 +357,6 @@ else:  # Spark 4.0 gives a stream's rows one by one
             return Message(append.write_file(self._folder, batches(iterator, self._schema)))
 
 
-# --- source -----------------------------------------------------------------------------------------------------------
-
-
 class PgreplDataSource(DataSource):
     """`format("pgrepl")`."""
 

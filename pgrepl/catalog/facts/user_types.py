@@ -80,9 +80,6 @@ def _field(session: CatalogSession, place: int, attribute: Attribute) -> RowFiel
     return RowField(place, attribute.name, attribute.type, attribute.typmod, row)
 
 
-# --- object names -----------------------------------------------------------------------------------------------------
-
-
 class ObjectNames:
     """The lookup of a session's TextStyle (`pgrepl.types.style.Lookup`)."""
 

@@ -123,9 +123,6 @@ class VersionedRow(SystemRow, abstract=True):
     end_snapshot: Int8 | None
 
 
-# --- definition changes -----------------------------------------------------------------------------------------------
-
-
 class DefinitionChanges:
     """The relations, schemas and databases whose definition a statement has changed. A dropped one is
     listed with its former DuckLake id."""

@@ -10,8 +10,6 @@ def delete_every(table: str) -> str:
     return f"DELETE FROM {table}"
 
 
-# --- the catalog's state ---------------------------------------------------------------------------------------------
-
 # Definitions of other programs that do not raise schema_version. In PostgreSQL every commit counts as a change.
 _OPTIONS = (
     "(SELECT group_concat(key || '=' || value || '@' || coalesce(scope || scope_id, ''), ' ') FROM ducklake_metadata)"
@@ -129,7 +127,6 @@ def change_folder(table: str) -> str:
 LAST_CONFLICT = "SELECT coalesce(max(id), 0) FROM pgrepl_conflict"
 PRUNE_CONFLICTS = "DELETE FROM pgrepl_conflict WHERE subid = ? AND id <= ? AND state NOT IN (?, ?, ?, ?)"
 
-# --- a copy of a catalog ---------------------------------------------------------------------------------------------
 
 OF_PROCESSES = ("pgrepl_copy", "pgrepl_meeting", "pgrepl_walsender", "pgrepl_worker")
 NO_ACTIVE_SLOTS = "UPDATE pg_replication_slot SET active_pid = NULL"

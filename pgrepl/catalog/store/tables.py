@@ -44,9 +44,6 @@ def is_work(name: str) -> bool:
     return name in _WORK or (name.startswith("ducklake_") and name not in _LAKE_DEFINITIONS)
 
 
-# --- the instance -------------------------------------------------------------------------------------------------
-
-
 class pgrepl_instance(SystemRow):
     format_version: Int4
     system_identifier: Int8

@@ -389,9 +389,6 @@ def common_typmod(exprs: Sequence[Expr], common: int) -> int:
     return typmods.pop() if len(typmods) == 1 and all(e.type == common for e in exprs) else -1
 
 
-# --- default types ----------------------------------------------------------------------------------------------------
-
-
 def with_default_types(
     session: Session, declared: Sequence[int], args: Sequence[Expr], filled: Collection[int]
 ) -> list[Expr]:

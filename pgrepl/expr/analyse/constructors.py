@@ -250,9 +250,6 @@ def _json_subscript_target(scope: Scope, index: Expr) -> int:
     raise PgError("42804", f"subscript type {text} is not supported", hint=hint, location=location_of(index))
 
 
-# --- sublinks ---------------------------------------------------------------------------------------------------------
-
-
 @transform_expr.register
 def _(node: nodes.SubLink, scope: Scope) -> Expr:
     """As transformSubLink does."""

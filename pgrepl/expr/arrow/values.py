@@ -83,9 +83,6 @@ def _length(node: tree.Expr) -> int:
     return span.usecs
 
 
-# --- values -----------------------------------------------------------------------------------------------------------
-
-
 _TEXTS = (oids.TEXT, oids.VARCHAR)
 _EXACT = 1 << 53  # whole numbers up to this are exact in double precision
 _EXACT_SCALE = 22  # powers of ten up to this exponent are exact in double precision
@@ -267,9 +264,6 @@ def _checked(function: str, a: Any, b: Any) -> Any:
     if suspect:
         raise pa.ArrowInvalid("a double that may be out of range")
     return found
-
-
-# --- arrays -----------------------------------------------------------------------------------------------------------
 
 
 @columnar.register

@@ -344,9 +344,6 @@ def pg_size_bytes(text: str) -> int:
     return size
 
 
-# --- sending ----------------------------------------------------------------------------------------------------------
-
-
 _SOURCES = """
     array_send anyarray_send anycompatiblearray_send bit_send boolsend bpcharsend byteasend charsend cidr_send cidsend
     cstring_send date_send enum_send float4send float8send inet_send int2send int2vectorsend int4send int8send
@@ -361,9 +358,6 @@ _SOURCES = """
 @implements(*_SOURCES, context=True)
 def send(call: Call, value: Any) -> bytes:
     return sender(call.argtypes[0], call.style.encoding)(value)
-
-
-# --- xml --------------------------------------------------------------------------------------------------------------
 
 
 implements("xml_is_well_formed_document")(is_document)

@@ -368,9 +368,6 @@ def _print_bound(bound: str, offset: Expr | None, out: Printer) -> None:
     out.put(bound)
 
 
-# --- set operations -----------------------------------------------------------------------------------------------
-
-
 def _print_set_operation(node: SetOperation | RangeRef, query: Query, out: Printer, names_visible: bool) -> None:
     if isinstance(node, RangeRef):
         part = query.rtable[node.varno - 1].subquery

@@ -188,9 +188,6 @@ def _quoted(source: str, word: str) -> str:
     return f"AS {delimiter}${source}{delimiter}$"
 
 
-# --- routine results --------------------------------------------------------------------------------------------------
-
-
 def row_of(session: Session, routine: pg_proc, argtypes: Sequence[int]) -> tuple[Column, ...] | None:
     """The columns that the result has as a row; None: it is a scalar, or a record of unknown columns."""
     if routine.prorettype == oids.RECORD:

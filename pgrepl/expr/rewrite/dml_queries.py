@@ -337,9 +337,6 @@ def whole_row(session: Session, target: Relation, column: Callable[[int], Expr])
     return RowExpr(lookup.row_type(session, target.oid), args=args)
 
 
-# --- ON CONFLICT DO UPDATE ------------------------------------------------------------------------------------------
-
-
 def conflict_query(session: Session, modify: Modify, conflict: Conflict, rows: Sequence[tuple[Any, ...]]) -> Query:
     """The query for the new values of DO UPDATE. It reads a row of CONFLICTING: the existing row's columns, the
     proposed row's, then tableoid. It returns no row when WHERE is not true."""
@@ -372,9 +369,6 @@ def conflict_query(session: Session, modify: Modify, conflict: Conflict, rows: S
     )
     links = tuple(_link(map_level(link, other)) for link in conflict.multi)
     return within(_computed_once(query, links), modify)
-
-
-# --- views ----------------------------------------------------------------------------------------------------------
 
 
 def check_query(session: Session, modify: Modify, option: CheckOption, rows: Sequence[tuple[Any, ...]]) -> Query:

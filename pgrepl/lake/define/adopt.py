@@ -300,9 +300,6 @@ def _changed(
     return ColumnChanged(begin, attribute.attrelid, attribute.attnum, column, renamed, retyped, other_default)
 
 
-# --- upgrade ----------------------------------------------------------------------------------------------------------
-
-
 NEWEST = VERSIONS[-1]
 
 

@@ -58,9 +58,6 @@ def row_ids(first: int | None, positions: npt.NDArray[np.int64], own: Any = None
     return np.where(own.is_valid().to_numpy(zero_copy_only=False), own.fill_null(0).to_numpy(), by_position)
 
 
-# --- position set -----------------------------------------------------------------------------------------------------
-
-
 _BITS = 32  # of a position in the list
 
 

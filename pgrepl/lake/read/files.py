@@ -228,9 +228,6 @@ def _is_there(session: Session, table_id: int, path: str) -> bool:
     return size_of(table_folder(session, table_id) + path) is not None
 
 
-# --- files without field ids ----------------------------------------------------------------------------------------
-
-
 def source_names(session: Session, mapping_id: int) -> SourceNames:
     key = ("source_names", mapping_id)
     known: SourceNames | None = session.derived.get(key)

@@ -68,9 +68,6 @@ class Slot(tree.Typed):
     number: int = field(default=0)
 
 
-# --- lazy rows --------------------------------------------------------------------------------------------------------
-
-
 Item = TypeVar("Item")
 
 

@@ -70,9 +70,6 @@ def _row(record: Mapping[str, Any], name: str, types: Mapping[str, tuple[int, in
     return {column: value_text(value, types.get(column, (0, -1))[0]) for column, value in row.items()}
 
 
-# --- jsonl written ----------------------------------------------------------------------------------------------------
-
-
 class JsonLinesWriter:
     def __init__(self, context: SourceFacts) -> None:
         self._style = context.style

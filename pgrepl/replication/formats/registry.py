@@ -171,9 +171,6 @@ _READERS: dict[str, Callable[[str, Mapping[str, str], ColumnTypes | None], Reade
 }
 
 
-# --- writers ----------------------------------------------------------------------------------------------------------
-
-
 def line_writer(name: str, context: SourceFacts) -> LineWriter:
     if name == "debezium":
         return DebeziumWriter(context)

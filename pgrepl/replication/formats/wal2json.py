@@ -368,9 +368,6 @@ def _check_utf8(text: str, found: Any) -> None:
         raise InvalidText(problem.message, found)
 
 
-# --- wal2json written -------------------------------------------------------------------------------------------------
-
-
 _LETTERS = {INSERT: "I", UPDATE: "U", DELETE: "D"}
 _NUMBERS = frozenset({oids.INT2, oids.INT4, oids.INT8, oids.OID, oids.FLOAT4, oids.FLOAT8, oids.NUMERIC})
 _NUMBER = re.compile(r"-?\d[\d.]*(e[+-]?\d+)?\Z")

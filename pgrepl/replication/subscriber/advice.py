@@ -144,8 +144,6 @@ def _delete_row(failure: Failure, facts: Facts) -> tuple[str, ...]:
     return (f"DELETE FROM {facts['table']} WHERE {where};",)
 
 
-# --- the table --------------------------------------------------------------------------------------------------------
-
 _REPAIR = "let pgrepl repair {name} make a new slot, and bring the tables to it."
 _ANEW = "drop the subscription, empty its tables and create it again, so that they are copied anew."
 _RULES = (

@@ -156,9 +156,6 @@ def _wanted(subscription: tables.pg_subscription, session: Session) -> tuple[str
     return subscription.subconninfo, bool(required)
 
 
-# --- context ----------------------------------------------------------------------------------------------------------
-
-
 REMEMBERED = 100_000  # transactions; one that commits becomes visible long before so many have followed it
 
 

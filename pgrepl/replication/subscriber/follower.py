@@ -88,9 +88,6 @@ class CatchUp:
             self._quiet[subid] = time.monotonic()
 
 
-# --- follower ---------------------------------------------------------------------------------------------------------
-
-
 class Follower:
     """A thread in which a worker does round after round."""
 

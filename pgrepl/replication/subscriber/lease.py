@@ -65,9 +65,6 @@ class Streamed:
         return self.applied.error is not None or self.reached >= self.upto
 
 
-# --- observer ---------------------------------------------------------------------------------------------------------
-
-
 class Observer:
     """An observer that shows nothing; others override its methods."""
 
@@ -85,9 +82,6 @@ class Observer:
 
     def applied(self, subscription: str, start: int, streamed: Streamed) -> None:
         """A batch has been applied; the first of the run began at `start`."""
-
-
-# --- copy progress ----------------------------------------------------------------------------------------------------
 
 
 class CopyProgress:
@@ -296,9 +290,6 @@ def asking() -> Iterator[None]:
         yield
     except PublisherError as error:
         raise WorkerFailed(not_received(error)) from None
-
-
-# --- heartbeat --------------------------------------------------------------------------------------------------------
 
 
 WHILE_COPYING = 1.0  # seconds

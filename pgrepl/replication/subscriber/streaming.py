@@ -125,9 +125,6 @@ def start_stream(stream: ChangeStream, slot: str, position: int, *, two_phase: b
         raise WorkerFailed(not_started(error), began=False) from None
 
 
-# --- steps ------------------------------------------------------------------------------------------------------------
-
-
 @dataclass
 class StreamBatch:
     """What the steps of one batch do."""

@@ -199,9 +199,6 @@ def _end_program(shell: Shell, name: str, status: int) -> bool:
     return not status
 
 
-# --- FROM -------------------------------------------------------------------------------------------------------------
-
-
 def _copy_from(shell: Shell, wanted: SlashCopy) -> bool:
     query = f"COPY {wanted.before} FROM STDIN {wanted.after}"
     if wanted.file is None:
@@ -226,9 +223,6 @@ def _copy_from(shell: Shell, wanted: SlashCopy) -> bool:
     with os.fdopen(descriptor, "rb") as file:
         shell.next.copy_source = CopySource(file, own=False, path=path)
         return send_query(shell, query, 1)
-
-
-# --- TO ---------------------------------------------------------------------------------------------------------------
 
 
 def _copy_to(shell: Shell, wanted: SlashCopy) -> bool:

@@ -29,9 +29,6 @@ def _more_patterns(c: BackslashCommand) -> list[str]:
     return []
 
 
-# --- refused ----------------------------------------------------------------------------------------------------------
-
-
 _LARGE_OBJECTS = ("lo_export", "lo_import", "lo_unlink")
 
 

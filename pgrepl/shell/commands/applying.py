@@ -63,9 +63,6 @@ def worker_options(command: Command) -> Command:
     return command
 
 
-# --- sync -------------------------------------------------------------------------------------------------------------
-
-
 @click.command("sync", short_help="copy the tables of subscriptions that wait for it")
 @click.argument("subscription", nargs=-1)
 @click.option("--tables", metavar="TABLE[,TABLE]", help="only these tables, as schema.name or name")

@@ -233,9 +233,6 @@ def _no_settings(role: str | None, database: str | None) -> str:
     return "Did not find any settings."
 
 
-# --- settings ---------------------------------------------------------------------------------------------------------
-
-
 def list_parameters(shell: Shell, text: str | None, verbose: bool) -> bool:
     """List the parameters; without a pattern those that do not have their default."""
     pattern = read_pattern(shell, text)

@@ -146,9 +146,6 @@ def _table(
     return _scroll(name, caption, shown)
 
 
-# --- what is wrong ----------------------------------------------------------------------------------------------------
-
-
 def _problem(found: SubscriptionFacts, told: Sequence[Sequence[Line]]) -> str:
     parts = []
     for is_statement, group in groupby(chain.from_iterable(told), key=lambda line: line.is_statement):

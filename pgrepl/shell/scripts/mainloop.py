@@ -312,9 +312,6 @@ def _run_named(shell: Shell, reader: LineReader, name: str | None) -> int:
         shell.terse_messages = kept is None
 
 
-# --- person -----------------------------------------------------------------------------------------------------------
-
-
 class PlainPerson:
     def __init__(self, shell: Shell) -> None:
         self.shell = shell

@@ -141,9 +141,6 @@ def _chosen(option: DefElem, values: Collection[str]) -> str:
     return text
 
 
-# --- explain serialize ------------------------------------------------------------------------------------------------
-
-
 _HEAD, _LENGTH = 2, 4  # bytes: the number of a row's values, the length of each
 
 

@@ -84,9 +84,6 @@ def must_use_password(session: Session, subscription: tables.pg_subscription) ->
     return bool(subscription.subpasswordrequired) and not is_superuser(session, subscription.subowner)
 
 
-# --- files ------------------------------------------------------------------------------------------------------------
-
-
 def check_files_options(session: Session, conninfo: str, *, two_phase: bool, failover: bool) -> None:
     """Raise for what no subscription to files may have. Neither the files nor the database are looked for."""
     options = parse_conninfo(conninfo)

@@ -288,9 +288,6 @@ def _grant_on_column(
         update(session, tables.pg_attribute, {"attrelid": found.oid, "attnum": attribute.num}, attacl=stored)
 
 
-# --- schemas and databases --------------------------------------------------------------------------------------------
-
-
 def grant_on_object(session: Session, kind: ObjectKind, row: Owned, change: InternalGrant) -> None:
     """As ExecGrant_common."""
     privileges = change.privileges

@@ -280,9 +280,6 @@ def _analyzed(session: Session, stmt: Statement) -> Query | Modify:
     raise PgError("0A000", f"{command_tag(stmt)} is not yet supported in unquoted SQL function body")
 
 
-# --- uses -------------------------------------------------------------------------------------------------------------
-
-
 def record_uses(session: Session, routine: pg_proc, *, replaced: bool) -> None:
     self = ObjectAddress(PG_PROC, routine.oid)
     if replaced:

@@ -73,9 +73,6 @@ def _place_in_literal(statement: str, start: int, source: str, position: int) ->
     return place if statement[at : at + 1] == "'" and statement[at + 1 : at + 2] != "'" else None
 
 
-# --- plpgsql language -------------------------------------------------------------------------------------------------
-
-
 class PlpgsqlLanguage:
     def validate(self, session: Session, routine: pg_proc) -> None:
         """As plpgsql_validator does."""

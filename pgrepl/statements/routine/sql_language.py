@@ -311,9 +311,6 @@ def _check_allowed(routine: pg_proc, plan: _Plan) -> None:
             raise PgError("0A000", f"{step.writes} is not allowed in a non-volatile function")
 
 
-# --- running --------------------------------------------------------------------------------------------------------
-
-
 def _run(session: Session, step: _Step, variables: SqlVariables) -> Iterator[tuple[Any, ...]]:
     """The rows of a statement."""
     if step.query is None:

@@ -61,9 +61,6 @@ def drop_cloned_triggers(session: Session, partition: Relation) -> None:
         drop_objects(session, [address], cascade=False)
 
 
-# --- change -----------------------------------------------------------------------------------------------------------
-
-
 def _no_trigger(name: str, table: str) -> PgError:
     return PgError("42704", f'trigger "{name}" for table "{table}" does not exist')
 

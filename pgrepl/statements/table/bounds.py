@@ -253,9 +253,6 @@ def _search(desc: PartitionDesc, edges: Sequence[Edge], lower: tuple[RangeDatum,
     return low, last
 
 
-# --- storing ------------------------------------------------------------------------------------------------------
-
-
 def store_bound(session: Session, table: int, parent: Relation, bound: PartitionBound) -> None:
     """As StorePartitionBound does."""
     store.update(session, pg_class, {"oid": table}, relpartbound=bound_to_json(bound), relispartition=True)

@@ -157,9 +157,6 @@ def comment_column(session: Session, table: int, comment: ColumnComment) -> None
         put_comment(session, ObjectAddress(PG_CLASS, table, attribute.num), comment.text)
 
 
-# --- clauses ----------------------------------------------------------------------------------------------------------
-
-
 _SERIAL = {
     "smallserial": "int2",
     "serial2": "int2",

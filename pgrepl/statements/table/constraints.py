@@ -329,9 +329,6 @@ def merge_with_existing(session: Session, rel: Relation, name: str, check: Check
     return True
 
 
-# --- partitions ---------------------------------------------------------------------------------------------------
-
-
 def set_parent_constraint(session: Session, child: int, parent: int, child_table: int) -> None:
     """Tie a partition's constraint to the one of its parent, or (parent 0) untie it, as ConstraintSetParentConstraint
     does."""

@@ -102,9 +102,6 @@ def of_partition(when: Expr, parent: Relation, partition: Relation) -> Expr:
     return map_attnums(map_attnums(when, numbers, OLD), numbers, NEW)
 
 
-# --- create -----------------------------------------------------------------------------------------------------------
-
-
 _EVENTS = {
     "INSERT": triggers.INSERT, "UPDATE": triggers.UPDATE, "DELETE": triggers.DELETE, "TRUNCATE": triggers.TRUNCATE,
 }  # fmt: skip

@@ -104,9 +104,6 @@ def refuse_owned_sequence(session: Session, rel: Relation, message: str) -> None
             raise PgError("0A000", message, detail=f'Sequence "{rel.name}" is linked to table "{table}".')
 
 
-# --- rename -----------------------------------------------------------------------------------------------------------
-
-
 def _named(session: Session, name: RangeVar | None, *, missing_ok: bool) -> Relation | None:
     assert name is not None
     if not missing_ok:

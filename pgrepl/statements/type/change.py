@@ -229,9 +229,6 @@ def _required(text: str, whole: str) -> PgError:
     )
 
 
-# --- composite --------------------------------------------------------------------------------------------------------
-
-
 def create_composite_type(stmt: CompositeTypeStmt, session: Session) -> Result:
     name = stmt.relation.name
     namespace = namespace_of_new(session, stmt.relation)

@@ -73,9 +73,6 @@ def check_type_owner(session: Session, row: tables.pg_type) -> None:
         raise PgError("42501", f"must be owner of type {type_display_name(session, row)}")
 
 
-# --- users ------------------------------------------------------------------------------------------------------------
-
-
 def refuse_users(session: Session, typoid: int, name: str) -> None:
     """No column of a table may be of the type, or of an array or row type that contains it
     (find_composite_type_dependencies)."""

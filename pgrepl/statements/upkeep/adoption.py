@@ -312,9 +312,6 @@ def _value(text: str | None, type_: int, typmod: int) -> Any:
         return None
 
 
-# --- names ------------------------------------------------------------------------------------------------------------
-
-
 def _unused(name: str, taken: Callable[[str], bool]) -> str:
     """The name in NAMEDATALEN - 1 bytes, with a number if it is taken."""
     wanted = clip(name, NAMEDATALEN - 1)

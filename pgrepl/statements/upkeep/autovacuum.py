@@ -265,9 +265,6 @@ def _told(named: str, staged: compact.StagedCompaction | None, folded: int, used
     )
 
 
-# --- autovacuum launcher ----------------------------------------------------------------------------------------------
-
-
 class AutovacuumLauncher(BackgroundThread):
     """The launcher of an instance. A second one would only share its work."""
 

@@ -120,9 +120,6 @@ def _levels(first: int, last: int) -> str:
     return f"**{{{one}}}" if first == last else f"**{{{one} to {two}}}"
 
 
-# --- text -------------------------------------------------------------------------------------------------------------
-
-
 def _read(text: str, typmod: int, style: TextStyle) -> str:
     try:
         return path_text(parse_path(text))

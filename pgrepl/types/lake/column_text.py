@@ -36,9 +36,6 @@ def _none(array: pa.Array) -> pa.Array:
     return pa.repeat(False, len(array))
 
 
-# --- bit strings, network addresses ------------------------------------------------------------------------------
-
-
 def _bits(array: pa.Array, typmod: int, style: TextStyle, *, varying: bool) -> pa.Array:
     digits = pc.match_substring_regex(array, "^[01]*$")
     if typmod < 0:
@@ -117,8 +114,6 @@ def _bounds(words: pa.Array, subtype: int) -> pa.Array:
         return pc.utf8_slice_codeunits(words, 0, -3) if subtype == oids.TIMESTAMPTZ else words
     return words.cast(pa.decimal128(24, 6) if subtype == oids.NUMERIC else pa.int64())
 
-
-# --- the table ---------------------------------------------------------------------------------------------------
 
 _WRITTEN: dict[int, Written] = {
     oids.BIT: partial(_bits, varying=False),

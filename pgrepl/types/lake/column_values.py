@@ -166,9 +166,6 @@ def _of_rows(flags: Numbers, counts: Numbers) -> Numbers:
     return found
 
 
-# --- composite types --------------------------------------------------------------------------------------------------
-
-
 def _of_struct(array: pa.Array, typoid: int, kind: Form, style: TextStyle) -> pa.Array:
     """Rows in the usual spelling; the input function reads the others."""
     fields, stored = kind.row_fields, storage_type(kind.arrow())

@@ -58,9 +58,6 @@ def form(typoid: int, typmod: int = -1) -> Form:
     return scalars.scalar_form(typoid, typmod)
 
 
-# --- tid --------------------------------------------------------------------------------------------------------------
-
-
 PAGE = 65535  # rows per page: the offset of a ctid has 16 bits
 
 

@@ -267,9 +267,6 @@ def kernel_files(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-# --- binary source ----------------------------------------------------------------------------------------------------
-
-
 _PORTION = 32768  # rows made to columns at a time
 _SAMPLE = 1000  # rows whose size tells how many there are
 

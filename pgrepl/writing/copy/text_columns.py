@@ -307,9 +307,6 @@ def _var(expr: Expr, number: int) -> Var:
     return Var(expr.type, typmod=expr.typmod, collation=expr.collation, varno=1, attnum=number)
 
 
-# --- files for spark --------------------------------------------------------------------------------------------------
-
-
 _ROWS_IN_FILE = 2_000_000
 
 
@@ -367,9 +364,6 @@ def _tables(session: Session, target: CopyTarget, options: CopyOptions, data: In
         yield table.rename_columns(names)
     if table is None:
         yield pa.table([form(a.type, a.typmod).to_array([]) for a in target.columns], names=names)
-
-
-# --- what stands in FROM ----------------------------------------------------------------------------------------------
 
 
 class _TypedRows(OutsideRows):

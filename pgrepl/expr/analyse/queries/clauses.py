@@ -298,9 +298,6 @@ def _settled_join(item: RangeRef | Join) -> RangeRef | Join:
     )
 
 
-# --- returning --------------------------------------------------------------------------------------------------------
-
-
 def transform_returning(
     scope: Scope, items: tuple[ResTarget, ...], kind: ExprKind = ExprKind.RETURNING
 ) -> tuple[Target, ...]:

@@ -192,9 +192,6 @@ def pg_collation_for(call: Call, value: Any) -> str | None:
     return routines.collation_text(call.session, call.collation) if call.collation else None
 
 
-# --- to_reg…: NULL instead of an error ------------------------------------------------------------------------------
-
-
 # errors that have no soft form: the parser's, and those of type modifiers
 _HARD = (
     "cross-database references", "improper qualified name", "improper relation name", "length for type", "syntax error",

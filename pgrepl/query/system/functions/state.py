@@ -277,9 +277,6 @@ def pg_tablespace_size(tablespace: object) -> int:
     return 0
 
 
-# --- sequences ------------------------------------------------------------------------------------------------------
-
-
 @implements("pg_sequence_last_value", context=True)
 def pg_sequence_last_value(call: Call, oid: int) -> int | None:
     row = one(call.session, pg_sequence, seqrelid=oid)

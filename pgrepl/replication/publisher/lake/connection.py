@@ -101,9 +101,6 @@ def count_sent(session: Session, slot: str, transactions: int, size: int) -> Non
     statistics.count(session, statistics.SLOT, slot, total_txns=transactions, total_bytes=size)
 
 
-# --- slots ------------------------------------------------------------------------------------------------------------
-
-
 class LakeSlots(Slots):
     def __init__(self, connection: LakeConnection) -> None:
         self._connection = connection

@@ -92,9 +92,6 @@ def _check_readable(session: Session, plan: CopyPlan) -> None:
         raise permission_denied(plan.table)
 
 
-# --- copy spark -------------------------------------------------------------------------------------------------------
-
-
 class LakeRows:
     """The rows to copy of a table, or of the leaves of a partitioned one, at the snapshot at which this is made
     (protocol.LakeSources, wire.batch.SparkCopyRows)."""

@@ -130,9 +130,6 @@ class ServerConnection:
         self.opened.close()
 
 
-# --- catalog ----------------------------------------------------------------------------------------------------------
-
-
 class ServerCatalog(PublisherCatalog):
     def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection

@@ -259,9 +259,6 @@ class Prefetch:
                     left.close()
 
 
-# --- reading ----------------------------------------------------------------------------------------------------------
-
-
 _MORE = 4  # times as many messages, if all that came are applied already
 
 

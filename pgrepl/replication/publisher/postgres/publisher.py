@@ -222,9 +222,6 @@ class ServerChangeStream(ChangeStream):
         connection.stream = Stream(link, command, start, connection.data_path, feedback, connection.target)
 
 
-# --- server slots -----------------------------------------------------------------------------------------------------
-
-
 class ServerSlots(Slots):
     def __init__(self, connection: ServerConnection, stream: ServerChangeStream) -> None:
         self._connection = connection
@@ -269,9 +266,6 @@ class ServerSlots(Slots):
 
     def probe(self, slot: str) -> SlotProbe | None:
         return ServerProbe(self._connection.link, slot)
-
-
-# --- publisher --------------------------------------------------------------------------------------------------------
 
 
 class PostgresPublisher(Publisher):

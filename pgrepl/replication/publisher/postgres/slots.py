@@ -288,9 +288,6 @@ def _since(link: Link, restart: str, end: int) -> float | None:
     return max(0.0, float(found[0][0] or 0)) if found else 0.0
 
 
-# --- feedback ---------------------------------------------------------------------------------------------------------
-
-
 TIMED_OUT = "terminating logical replication worker due to timeout"
 _MOMENT = 0.005  # seconds after which a written position is told
 

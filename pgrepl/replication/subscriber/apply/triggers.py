@@ -55,9 +55,6 @@ def check_target_privilege(session: Session, table: Relation, privilege: str) ->
         )
 
 
-# --- truncate targets -------------------------------------------------------------------------------------------------
-
-
 def emptied_by(session: Session, targets: Iterable[Relation], *, restart_identity: bool) -> list[Relation]:
     """These tables with their partitions, each once, after all checks. It never cascades further than at the
     publisher."""

@@ -115,9 +115,6 @@ def _remember_marks(session: Session, altered: AlteredTable, index: int) -> None
         altered.clustered_index = info.name
 
 
-# --- attributes -------------------------------------------------------------------------------------------------------
-
-
 def set_attribute(session: Session, relid: int, attnum: int, **values: object) -> None:
     store.update(session, pg_attribute, {"attrelid": relid, "attnum": attnum}, **values)
 

@@ -186,9 +186,6 @@ def drop_identity(
         drop_objects(session, [address], cascade=False, quietly=True)
 
 
-# --- table options ----------------------------------------------------------------------------------------------------
-
-
 _MOST_STATISTICS = 10000
 
 

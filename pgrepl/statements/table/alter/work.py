@@ -311,9 +311,6 @@ def _replica_suitable_index(session: Session, rel: Relation, name: str) -> Index
     return info
 
 
-# --- constraint -------------------------------------------------------------------------------------------------------
-
-
 def _found(session: Session, rel: Relation, name: str) -> pg_constraint:
     row = constraint_named(session, rel.oid, name)
     if row is None:
