@@ -39,7 +39,7 @@ def text_of(session: Session, typoid: int, oid: int) -> str:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    """As stringToQualifiedNameList does."""
+    """The parts of a qualified name, quoted or folded (stringToQualifiedNameList)."""
     names = split_identifiers(text, ".")
     if not names:
         raise PgError("42602", "invalid name syntax")
@@ -106,7 +106,7 @@ def _type(session: Session, text: str) -> int:
 
 
 def type_and_modifier(session: Session, text: str) -> tuple[int, int]:
-    """As parseTypeString does."""
+    """The type and the modifier that a text names (parseTypeString)."""
     if not text.strip(_SPACE + "\v"):
         raise PgError("42601", f'invalid type name "{text}"')
     try:

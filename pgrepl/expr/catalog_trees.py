@@ -409,6 +409,6 @@ def bound_text(session: Session, bound: PartitionBound) -> str:
 
 
 def range_text(session: Session, datums: Sequence[RangeDatum]) -> str:
-    """As get_range_partbound_string does."""
+    """A bound of a range partition as it is written (get_range_partbound_string)."""
     texts = (_KINDS[d.kind] if d.value is None else constant_text(session, d.value) for d in datums)
     return f"({', '.join(texts)})"

@@ -101,7 +101,7 @@ class PartitionDesc:
 
 
 def partition_desc(session: Session, parent: int) -> PartitionDesc:
-    """As RelationBuildPartitionDesc does."""
+    """The partitions of a table in the order of their bounds (RelationBuildPartitionDesc)."""
     key = partition_key(session, parent)
     if key is None:
         raise LookupError(f"relation {parent} is not partitioned")

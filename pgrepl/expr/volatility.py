@@ -23,7 +23,7 @@ def is_mutable(node: tree.SqlJson) -> bool:
 
 
 def _to_json_is_immutable(typoid: int) -> bool:
-    """As to_json_is_immutable does."""
+    """Whether values of a type become JSON without the session's settings (to_json_is_immutable)."""
     typoid = builtin.base_type(typoid)
     if typoid in _IMMUTABLE:
         return True

@@ -358,7 +358,7 @@ _CASTS = (
 
 
 def returns_set(expr: Expr) -> bool:
-    """As expression_returns_set does."""
+    """Whether an expression returns a set (expression_returns_set)."""
     return any(isinstance(node, (tree.FuncExpr, tree.OpExpr)) and node.retset for node in walk(expr))
 
 
@@ -455,7 +455,7 @@ def contains_mutable_functions(expr: Expr) -> bool:
 
 
 def is_volatile(expr: Expr | Query) -> bool:
-    """As contain_volatile_functions does."""
+    """Whether an expression has a volatile function (contain_volatile_functions)."""
     return any(calls_volatile(node) for node, _ in walk_deep(expr, joins=False))
 
 

@@ -137,7 +137,7 @@ def located(frame: Frame, error: PgError) -> PgError:
 
 
 def _handles(conditions: Sequence[tuple[str, frozenset[str]]], error: PgError) -> bool:
-    """As exception_matches_conditions does."""
+    """Whether a handler's conditions take an error (exception_matches_conditions)."""
     sqlstate = error.sqlstate
     for _, wanted in conditions:
         if not wanted:

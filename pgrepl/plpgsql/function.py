@@ -105,7 +105,7 @@ def stand_in(typoid: int) -> int:
 
 
 def check_types(session: Session, routine: pg_proc) -> None:
-    """As plpgsql_validator does."""
+    """Raises for a parameter or result of a type that PL/pgSQL does not take (plpgsql_validator)."""
     result = routine.prorettype
     allowed = (oids.VOID, oids.RECORD, oids.TRIGGER, oids.EVENT_TRIGGER, *lookup.POLYMORPHIC)
     if _is_pseudo(result) and result not in allowed:

@@ -378,7 +378,7 @@ def find_portal(session: Session, name: str) -> Portal:
 
 
 def close_portal(session: Session, name: str) -> None:
-    """As PortalDrop."""
+    """Closes a portal by its name (PortalDrop)."""
     portal = find_portal(session, name)
     if any(portal.rows is rows for rows in session.transaction.pinned):
         raise PgError("24000", f'cannot drop pinned portal "{name}"')
@@ -388,6 +388,6 @@ def close_portal(session: Session, name: str) -> None:
 
 
 def close_all(session: Session) -> None:
-    """As PortalHashTableDeleteAll."""
+    """Closes all portals that may be closed (PortalHashTableDeleteAll)."""
     transaction = session.transaction
     transaction.portals = {name: portal for name, portal in transaction.portals.items() if portal.is_active}

@@ -83,7 +83,7 @@ def _check_level(session: Session, query: Query, role: int, reads: bool) -> None
 
 
 def _check_populated(found: Relation) -> None:
-    """As ExecOpenScanRelation does."""
+    """Raises for a materialized view that has not been populated (ExecOpenScanRelation)."""
     if not found.populated:
         raise PgError(
             "55000",

@@ -215,7 +215,7 @@ class SparkChecks:
         modified: frozenset[int],
         changed: frozenset[int] | None = None,
     ) -> None:
-        """As TableChecks."""
+        """Compiles the rules of a table as conditions in SQL (TableChecks)."""
         from pgrepl.expr.exchange import Statement, to_sql
 
         check_arrays(lake_table(session, rel.oid))

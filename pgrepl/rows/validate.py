@@ -198,7 +198,7 @@ def _default_partition(asking: Asking, rel: Relation, requirement: DefaultPartit
 
 
 def _keys_exist(asking: Asking, rel: Relation, requirement: KeysExist) -> None:
-    """As RI_Initial_Check does."""
+    """Raises for a row whose key is not referenced anywhere (RI_Initial_Check)."""
     session = asking.session
     key = foreign_key(session, requirement.constraint)
     other = relation(session, key.referenced)
@@ -221,7 +221,7 @@ def _keys_exist(asking: Asking, rel: Relation, requirement: KeysExist) -> None:
 
 
 def _not_referenced(asking: Asking, rel: Relation, requirement: NotReferenced) -> None:
-    """As RI_PartitionRemove_Check does."""
+    """Raises for a key that is still referenced (RI_PartitionRemove_Check)."""
     session = asking.session
     key = foreign_key(session, requirement.constraint)
     other = relation(session, key.referencing)

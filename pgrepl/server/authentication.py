@@ -323,7 +323,7 @@ def stored_password(session: Session, user: str) -> str | None:
 
 
 def _password(channel: Channel) -> bytes:
-    """As recv_password_packet does."""
+    """The password or SASL message that a client sends (recv_password_packet)."""
     body = _response(channel, "password")
     found = Body(body).string()
     if len(found) + 1 != len(body):

@@ -49,7 +49,7 @@ def call_function(client: Client, body: Body) -> None:
 
 
 def _function(client: Client, oid: int) -> Proc:
-    """As fetch_fp_info does."""
+    """The function of an OID, which must be one that can be called so (fetch_fp_info)."""
     found = routine(client.session, oid)
     if found is None:
         raise PgError("42883", f"function with OID {oid} does not exist")
@@ -59,7 +59,7 @@ def _function(client: Client, oid: int) -> Proc:
 
 
 def _arguments(client: Client, called: Proc, body: Body) -> list[Parameter]:
-    """As parse_fcall_arguments does."""
+    """The arguments of a function call, from text or binary form (parse_fcall_arguments)."""
     formats = [body.int16() for _ in range(counted(body))]
     count = counted(body)
     if count != called.nargs:

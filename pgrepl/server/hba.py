@@ -241,7 +241,7 @@ def _check_method(kind: str, method: str) -> None:
 
 
 def _option(text: str, kind: str, method: str) -> tuple[str, str]:
-    """As parse_hba_auth_opt does."""
+    """Checks one option of a rule, and returns its name and value (parse_hba_auth_opt)."""
     name, equals, value = text.partition("=")
     if not equals:
         raise ValueError(f"authentication option not in name=value format: {text}")

@@ -184,7 +184,7 @@ def check_may_give(session: Session, word: str, name: str, owner: int, namespace
 
 
 def check_may_move(session: Session, before: int, namespace: int) -> None:
-    """As CheckSetNamespace does."""
+    """Raises for a schema into which an object cannot move (CheckSetNamespace)."""
     if is_temporary(schema_name(session, namespace)) or is_temporary(schema_name(session, before)):
         raise PgError("0A000", "cannot move objects into or out of temporary schemas")
     if TOAST_NAMESPACE in (namespace, before):

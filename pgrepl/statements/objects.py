@@ -186,7 +186,7 @@ def _column(session: Session, kind: ObjectType, name: Sequence[str]) -> ObjectAd
 
 
 def _written(parts: Sequence[str]) -> str:
-    """As NameListToString."""
+    """A qualified name as it was written (NameListToString)."""
     return ".".join(parts)
 
 

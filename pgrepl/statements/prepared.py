@@ -121,7 +121,7 @@ def find_prepared(session: Session, name: str) -> PreparedStatement:
 
 
 def keep_prepared(session: Session, prepared: PreparedStatement) -> None:
-    """As StorePreparedStatement."""
+    """Keeps a prepared statement, whose name must be new (StorePreparedStatement)."""
     if prepared.name in session.prepared:
         raise PgError("42P05", f'prepared statement "{prepared.name}" already exists')
     session.prepared[prepared.name] = prepared
@@ -320,7 +320,7 @@ def _analysed(prepared: PreparedStatement) -> Statement | None:
 
 
 def prepare(stmt: PrepareStmt, session: Session) -> Result:
-    """As PrepareQuery does."""
+    """PREPARE (PrepareQuery)."""
     if not stmt.name:
         raise PgError("26000", "invalid statement name: must not be empty")
     declared = [type_of_name(session, each)[0] for each in stmt.types]

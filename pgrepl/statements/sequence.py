@@ -236,7 +236,7 @@ def alter_sequence(stmt: AlterSeqStmt, session: Session) -> Result:
 
 
 def change_sequence(session: Session, rel: Relation, stmt: AlterSeqStmt, *, identity: bool) -> None:
-    """As AlterSequence does."""
+    """ALTER SEQUENCE with options (AlterSequence)."""
     options, owned_by = sequence_options(session, stmt.options, sequence_of(session, rel.oid), identity=identity)
     if owned_by:
         _set_owner_column(session, rel, owned_by, Dependency.INTERNAL if identity else Dependency.AUTO)

@@ -43,7 +43,7 @@ TEXT = 25
 
 
 def execute_set(stmt: VariableSetStmt, session: Session) -> Result:
-    """As ExecSetVariableStmt."""
+    """SET and RESET (ExecSetVariableStmt)."""
     kind = stmt.kind
     settings = session.settings
     if kind is VariableSetKind.RESET_ALL:
@@ -78,7 +78,7 @@ def _set_several(stmt: VariableSetStmt, session: Session) -> Result:
 
 
 def _import_snapshot(session: Session, identifier: str) -> None:
-    """As ImportSnapshot."""
+    """SET TRANSACTION SNAPSHOT (ImportSnapshot)."""
     if session.transaction.snapshot_taken or session.transaction.savepoints:
         raise PgError("25001", "SET TRANSACTION SNAPSHOT must be called before any query")
     if session.settings.get("transaction_isolation") not in ("repeatable read", "serializable"):
@@ -182,7 +182,7 @@ def execute_discard(stmt: DiscardStmt, session: Session) -> Result:
 
 
 def alter_role_set(stmt: AlterRoleSetStmt, session: Session) -> Result:
-    """As AlterRoleSet."""
+    """ALTER ROLE … SET and RESET (AlterRoleSet)."""
     role = 0
     if stmt.role is not None:
         check_not_reserved(stmt.role)

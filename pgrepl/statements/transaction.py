@@ -68,7 +68,7 @@ def prepare(session: Session, gid: str) -> str:
 
 
 def _check(session: Session, gid: str) -> None:
-    """As PrepareTransaction and MarkAsPreparing."""
+    """Raises where a transaction cannot be prepared (PrepareTransaction, MarkAsPreparing)."""
     transaction = session.transaction
     if any(portal.declared.holds and not portal.is_held for portal in transaction.portals.values()):
         raise PgError("0A000", "cannot PREPARE a transaction that has created a cursor WITH HOLD")
@@ -90,7 +90,7 @@ def _check(session: Session, gid: str) -> None:
 
 
 def finish(session: Session, gid: str, *, commit: bool) -> str:
-    """As FinishPreparedTransaction."""
+    """COMMIT PREPARED and ROLLBACK PREPARED (FinishPreparedTransaction)."""
     what = "COMMIT PREPARED" if commit else "ROLLBACK PREPARED"
     require_no_block(session, what)
     refuse_in_recovery(session, what)
@@ -100,7 +100,7 @@ def finish(session: Session, gid: str, *, commit: bool) -> str:
 
 
 def _locked(session: Session, gid: str) -> Prepared:
-    """As LockGXact."""
+    """A prepared transaction, for who may end it (LockGXact)."""
     found = prepared.found(session, gid)
     if found is None:
         raise PgError("42704", f'prepared transaction with identifier "{gid}" does not exist')
@@ -186,7 +186,7 @@ _ANY_MODE = ("MAINTAIN", "UPDATE", "DELETE", "TRUNCATE")
 
 
 def lock_table(stmt: LockStmt, session: Session) -> Result:
-    """As LockTableCommand does."""
+    """LOCK TABLE (LockTableCommand)."""
     session.transaction.require_some_block("LOCK TABLE")
     mode = RelationMode(stmt.mode)
     for name in stmt.relations:
@@ -279,7 +279,7 @@ def notify(stmt: NotifyStmt, session: Session) -> Result:
 
 
 def declare_cursor(stmt: DeclareCursorStmt, session: Session) -> Result:
-    """As PerformCursorOpen does."""
+    """DECLARE (PerformCursorOpen)."""
     query = _analyzed(session, stmt)
     folding.check(session, query)
     if not stmt.name:
@@ -302,7 +302,7 @@ def declare_cursor(stmt: DeclareCursorStmt, session: Session) -> Result:
 
 
 def _analyzed(session: Session, stmt: DeclareCursorStmt) -> Query:
-    """As transformDeclareCursorStmt does."""
+    """The query of a cursor, with options that fit together (transformDeclareCursorStmt)."""
     for both, one, other in (
         (stmt.scroll_and_not, "SCROLL", "NO SCROLL"),
         (stmt.asensitive and stmt.insensitive, "ASENSITIVE", "INSENSITIVE"),
@@ -330,7 +330,7 @@ def _analyzed(session: Session, stmt: DeclareCursorStmt) -> Query:
 
 
 def fetch(stmt: FetchStmt, session: Session) -> Result:
-    """As PerformPortalFetch does."""
+    """FETCH and MOVE (PerformPortalFetch)."""
     if not stmt.name:
         raise PgError("34000", "invalid cursor name: must not be empty")
     portal = find_portal(session, stmt.name)

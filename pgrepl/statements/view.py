@@ -89,7 +89,7 @@ def query_rows(session: Session, query: Query) -> LocalRows | SparkRows:
 
 
 def create_view(stmt: ViewStmt, session: Session) -> Result:
-    """As DefineView does."""
+    """CREATE VIEW (DefineView)."""
     if stmt.query.into is not None:
         raise PgError("0A000", "views must not contain SELECT INTO")
     with without_transition_tables(session):
@@ -201,7 +201,7 @@ def _replace_rule(session: Session, view: Relation, query: Query) -> None:
 
 
 def _check_columns(session: Session, view: Relation, columns: list[NewColumn]) -> None:
-    """As checkViewColumns does."""
+    """Raises for columns that CREATE OR REPLACE VIEW would take away or change (checkViewColumns)."""
     if len(columns) < len(view.attributes):
         raise PgError("42P16", "cannot drop columns from view")
     for old, new in zip(view.attributes, columns, strict=False):
@@ -252,7 +252,7 @@ def create_materialized_view(stmt: CreateTableAsStmt, session: Session, *, fill:
 
 
 def _analyzed(session: Session, stmt: CreateTableAsStmt) -> Query:
-    """As transformCreateTableAsStmt does."""
+    """The query of CREATE TABLE AS, analysed (transformCreateTableAsStmt)."""
     assert isinstance(stmt.query, SelectStmt)
     with without_transition_tables(session):
         query = analyze_query(session, stmt.query)
@@ -311,7 +311,7 @@ def _is_usable(session: Session, index: pg_index) -> bool:
 
 
 def _set_populated(session: Session, oid: int, populated: bool) -> None:
-    """As SetMatViewPopulatedState does."""
+    """Notes whether a materialized view has its rows (SetMatViewPopulatedState)."""
     if relation(session, oid).populated != populated:
         store.update(session, pg_class, {"oid": oid}, relispopulated=populated)
 
@@ -355,7 +355,7 @@ def _as_of_insert(session: Session, view: Relation, problem: PgError) -> PgError
 
 
 def create_table_as(stmt: CreateTableAsStmt, session: Session) -> Result:
-    """As ExecCreateTableAs does."""
+    """CREATE TABLE AS and CREATE MATERIALIZED VIEW (ExecCreateTableAs)."""
     if stmt.kind is ObjectType.MATVIEW:
         return create_materialized_view(stmt, session)
     query = _create_as_analyzed(session, stmt.query)

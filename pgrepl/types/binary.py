@@ -119,7 +119,7 @@ def receives(typoid: int) -> Receive | None:
 def _receive_domain(
     typoid: int, base: Receive, base_typmod: int, message: BinaryMessage, typmod: int, style: TextStyle
 ) -> Any:
-    """As domain_recv does."""
+    """A value of a domain from its binary form, constraints tested (domain_recv)."""
     value = base(message, base_typmod, style)
     if style.check_domain is not None and not style.stored:
         style.check_domain(typoid, value)
@@ -137,7 +137,7 @@ def _framed(send: Send, item: Any) -> bytes:
 
 
 def _send_array(element: int, send: Send, value: PgArray) -> bytes:
-    """As array_send does."""
+    """An array's binary form (array_send)."""
     items, dims = value.items, value.dims
     parts = [struct.pack("!iiI", len(dims), int(None in items), element)]
     parts += [struct.pack("!ii", size, lower) for size, lower in zip(dims, value.lbounds, strict=True)]
@@ -146,7 +146,7 @@ def _send_array(element: int, send: Send, value: PgArray) -> bytes:
 
 
 def _receive_array(element: int, message: BinaryMessage, typmod: int, style: TextStyle) -> PgArray:
-    """As array_recv does."""
+    """An array from its binary form (array_recv)."""
     ndim = message.unpack("i")
     if ndim < 0:
         raise PgError(INVALID, f"invalid number of dimensions: {ndim}")
@@ -205,7 +205,7 @@ _EMPTY, _LOWER_INC, _UPPER_INC, _LOWER_INF, _UPPER_INF = 1, 2, 4, 8, 16
 
 
 def _send_range(send: Send, value: PgRange) -> bytes:
-    """As range_send does."""
+    """A range's binary form (range_send)."""
     if value.empty:
         return bytes([_EMPTY])
     flags = (
@@ -218,7 +218,7 @@ def _send_range(send: Send, value: PgRange) -> bytes:
 
 
 def _receive_range(subtype: int, message: BinaryMessage, typmod: int, style: TextStyle) -> PgRange:
-    """As range_recv does."""
+    """A range from its binary form (range_recv)."""
     flags, receive = message.octets(), receiver(subtype)
 
     def bound(infinite: int) -> Any:

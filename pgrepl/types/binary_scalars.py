@@ -255,7 +255,7 @@ def _send_address(value: str, *, is_cidr: bool) -> bytes:
 
 
 def _receive_address(message: BinaryMessage, typmod: int, style: TextStyle, *, is_cidr: bool) -> str:
-    """As network_recv does."""
+    """An inet or cidr from its binary form (network_recv)."""
     from pgrepl.types.network import Address, inet_text
 
     name = "cidr" if is_cidr else "inet"

@@ -188,7 +188,8 @@ def _time_typmod_in(oid: int, numbers: list[int], warn: Warn) -> int:
 
 
 def time_precision(oid: int, precision: int, warn: Warn) -> int:
-    """As anytime_typmod_check and anytimestamp_typmod_check do."""
+    """The precision of a time or timestamp, with a WARNING if it is too large (anytime_typmod_check,
+    anytimestamp_typmod_check)."""
     name = "TIME" if oid in (oids.TIME, oids.TIMETZ) else "TIMESTAMP"
     zone = " WITH TIME ZONE" if oid in (oids.TIMETZ, oids.TIMESTAMPTZ) else ""
     return _fraction_digits(f"{name}({precision}){zone}", precision, warn)

@@ -184,7 +184,7 @@ def equal_arrays(a: PgArray, b: PgArray) -> bool:
 
 
 def compare_records(a: tuple[Any, ...], b: tuple[Any, ...]) -> int:
-    """As record_cmp does."""
+    """The order of two rows, column by column (record_cmp)."""
     return compare_fields(a, b, lambda typoid: comparer(typoid) if typoid else _order)
 
 

@@ -177,7 +177,7 @@ def empty(session: Session, tables: Sequence[Relation], *, cascade: bool = False
 
 
 def _check_kind(rel: Relation) -> None:
-    """As truncate_check_rel does."""
+    """Raises for a relation that cannot be truncated (truncate_check_rel)."""
     if rel.kind not in ("r", "p"):
         raise PgError("42809", f'"{rel.name}" is not a table')
     if rel.is_catalog:
@@ -185,7 +185,7 @@ def _check_kind(rel: Relation) -> None:
 
 
 def _check_unused(session: Session, rel: Relation) -> None:
-    """As truncate_check_activity does."""
+    """Raises for a table that is in use (truncate_check_activity)."""
     lock_table(session, rel.oid, RelationMode.ACCESS_EXCLUSIVE)
     refuse_used(session, rel, "TRUNCATE")
     if pending(session, rel.oid):

@@ -143,7 +143,7 @@ def _check_columns(modify: Modify, view: Relation, step: _Step) -> None:
 
 
 def _problem(expr: Expr, base: int) -> str | None:
-    """As view_col_is_auto_updatable does."""
+    """Why a column of a view is not updatable; None: it is (view_col_is_auto_updatable)."""
     if not isinstance(expr, Var) or expr.varno != base or expr.levelsup:
         return "View columns that are not columns of their base relation are not updatable."
     if expr.attnum < 0:

@@ -24,7 +24,7 @@ def database_or_none(session: Session, name: str) -> tables.pg_database | None:
 
 
 def database_by_name(session: Session, name: str) -> tables.pg_database:
-    """As get_database_oid."""
+    """The row of a database, or the error that it does not exist (get_database_oid)."""
     row = database_or_none(session, name)
     if row is None:
         raise PgError("3D000", f'database "{name}" does not exist')

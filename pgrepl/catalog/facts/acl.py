@@ -137,7 +137,7 @@ def _role_text(session: CatalogSession, oid: int) -> str:
 
 
 def default_acl(kind: ObjectKind, owner: int) -> Acl:
-    """As acldefault."""
+    """The privileges that a new object of a kind has (acldefault)."""
     out = []
     world = _WORLD.get(kind, 0)
     if world:
@@ -309,7 +309,7 @@ _RELATION_WORDS = {
 
 
 def relation_word(kind: str) -> str:
-    """As get_relkind_objtype."""
+    """The word for a relation's kind in messages (get_relkind_objtype)."""
     return _RELATION_WORDS.get(kind, "table")
 
 

@@ -202,12 +202,12 @@ def built_in(kind: ObjectKind, role: int, namespace: int) -> Acl:
 
 
 def in_order(acl: Acl) -> Acl:
-    """As aclitemsort."""
+    """A list's entries in the order in which PostgreSQL compares lists (aclitemsort)."""
     return tuple(sorted(acl, key=lambda item: (item.grantee, item.grantor, item.options, item.privileges)))
 
 
 def _merged(acl: Acl, more: Acl) -> Acl:
-    """As aclmerge."""
+    """One list with the entries of both (aclmerge)."""
     items = {item[:2]: item for item in acl}
     for item in more:
         known = items.get(item[:2])

@@ -46,7 +46,7 @@ def role_row(session: CatalogSession, oid: int) -> tables.pg_authid | None:
 
 
 def role_name(session: CatalogSession, oid: int) -> str:
-    """As GetUserNameFromId."""
+    """A role's name; its OID must be valid (GetUserNameFromId)."""
     row = role_row(session, oid)
     if row is None:
         raise PgError("42704", f"invalid role OID: {oid}")
@@ -54,7 +54,7 @@ def role_name(session: CatalogSession, oid: int) -> str:
 
 
 def role_display(session: CatalogSession, oid: int) -> str:
-    """As pg_get_userbyid."""
+    """A role's name, or what is shown of an OID that is none (pg_get_userbyid)."""
     row = role_row(session, oid)
     return str(row.rolname) if row is not None else f"unknown (OID={oid})"
 

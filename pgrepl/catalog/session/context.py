@@ -246,13 +246,13 @@ def is_standby(link: CatalogConnection) -> bool:
 
 
 def in_recovery(session: CatalogSession) -> bool:
-    """As RecoveryInProgress."""
+    """Whether the instance is a standby that was not promoted (RecoveryInProgress)."""
     session.transaction.require_read()
     return session.transaction.in_recovery
 
 
 def refuse_in_recovery(session: CatalogSession, what: str) -> None:
-    """As PreventCommandDuringRecovery."""
+    """The error for a command that a standby refuses (PreventCommandDuringRecovery)."""
     if in_recovery(session):
         raise PgError("25006", f"cannot execute {what} during recovery")
 

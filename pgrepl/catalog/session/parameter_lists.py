@@ -78,7 +78,7 @@ _OF_SLOT_NAMES = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_")
 
 
 def check_slot_name(name: str) -> None:
-    """As ReplicationSlotValidateName."""
+    """Raises if a text cannot be the name of a slot (ReplicationSlotValidateName)."""
     if not name:
         raise PgError("42602", f'replication slot name "{name}" is too short')
     if len(name.encode()) >= _SLOT_NAME_LENGTH:

@@ -205,7 +205,7 @@ def _check_cte(found: _Levels, level: int, location: int) -> None:
 
 
 def locate_aggregate(exprs: tuple[Expr, ...], level: int) -> int:
-    """As locate_agg_of_level does."""
+    """Where the first aggregate of a level stands (locate_agg_of_level)."""
     for expr in exprs:
         for node, depth in walk_deep(expr):
             if isinstance(node, (Aggref, GroupingFunc)) and node.levelsup == level + depth and node.location >= 0:
@@ -214,7 +214,7 @@ def locate_aggregate(exprs: tuple[Expr, ...], level: int) -> int:
 
 
 def locate_var(exprs: tuple[Expr, ...], level: int) -> int:
-    """As locate_var_of_level does."""
+    """Where the first column of a level stands (locate_var_of_level)."""
     for expr in exprs:
         for node, depth in walk_deep(expr):
             if isinstance(node, Var) and node.levelsup == level + depth and node.location >= 0:

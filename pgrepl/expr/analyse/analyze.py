@@ -259,7 +259,7 @@ _SQL_VALUES = {
 
 @transform_expr.register
 def _(node: nodes.ColumnRef, scope: Scope) -> Expr:
-    """As transformColumnRef does."""
+    """A column, a whole row, or a field of one, by its name (transformColumnRef)."""
     location = node.location
     if scope.kind is ExprKind.DEFAULT:
         raise PgError("0A000", "cannot use column reference in DEFAULT expression", location=location)
@@ -372,7 +372,7 @@ def _(node: nodes.AIndirection, scope: Scope) -> Expr:
 
 
 def _unknown_field(scope: Scope, row: Expr, name: str, location: int) -> PgError:
-    """As unknown_attribute does."""
+    """The error for a field that a row does not have (unknown_attribute)."""
     if isinstance(row, Var) and row.attnum == 0:
         rte = scope.rte(row.varno, row.levelsup)
         return PgError("42703", f"column {rte.name}.{name} does not exist", location=location)

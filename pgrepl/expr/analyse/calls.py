@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def signature(scope: Scope, name: Sequence[str], types: Sequence[int], names: Sequence[str] = ()) -> str:
-    """As func_signature_string does."""
+    """A function with the types of its arguments, for messages (func_signature_string)."""
     texts = [lookup.type_text(scope.session, t) for t in types]
     first_named = len(texts) - len(names)
     texts[first_named:] = [f"{n} => {t}" for n, t in zip(names, texts[first_named:], strict=True)]

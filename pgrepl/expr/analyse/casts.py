@@ -122,7 +122,7 @@ def is_binary_coercible(source: int, target: int) -> bool:
 
 
 def length_function(target: int) -> tuple[str, int]:
-    """As find_typmod_coercion_function does."""
+    """The name of the function that applies a type's length (find_typmod_coercion_function)."""
     elem = lookup.element(target)
     typoid = elem or target
     cast = builtin.cast(typoid, typoid)
@@ -217,7 +217,7 @@ def _column_type(session: Session, name: TypeName) -> int:
 
 
 def _typmod(session: Session, name: TypeName, typoid: int) -> int:
-    """As typenameTypeMod does."""
+    """The modifier that a written type has (typenameTypeMod)."""
     if not name.typmods:
         return -1
     known = builtin.type_by_oid(typoid)
@@ -244,7 +244,7 @@ def _typmod_text(modifier: nodes.Expr) -> str | None:
 
 
 def collation_of_name(session: Session, names: tuple[str, ...], location: int = -1) -> int:
-    """As LookupCollation does."""
+    """A collation by its name, or the error that it does not exist (LookupCollation)."""
     try:
         schema, name = lookup.split_name(session, names)
         if schema is None:

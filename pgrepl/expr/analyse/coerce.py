@@ -230,7 +230,7 @@ def _cast_node(
     form: CoercionForm,
     location: int,
 ) -> Expr:
-    """As build_coercion_expression does."""
+    """The node of a cast that was found (build_coercion_expression)."""
     if path == Path.FUNC:
         proc = builtin.proc_by_oid(function)
         assert proc is not None
@@ -294,7 +294,7 @@ def _record_to_complex(
 
 
 def coercion_location(location: int, expr: Expr) -> int:
-    """As parser_coercion_errposition does."""
+    """Where a cast's error points: at the cast if it is written, else at the value (parser_coercion_errposition)."""
     return location if location >= 0 else location_of(expr)
 
 
@@ -369,12 +369,12 @@ def _common(scope: Scope, exprs: Sequence[Expr]) -> tuple[int, tuple[int, Expr] 
 
 
 def all_coercible(scope: Scope, exprs: Sequence[Expr], target: int) -> bool:
-    """As verify_common_type does."""
+    """Whether all expressions can become a type implicitly (verify_common_type)."""
     return all(can_coerce_one(e.type, target, Context.IMPLICIT, scope) for e in exprs)
 
 
 def coerce_to_common(scope: Scope, expr: Expr, target: int, construct: str) -> Expr:
-    """As coerce_to_common_type does."""
+    """An expression cast to the common type that was chosen (coerce_to_common_type)."""
     if expr.type == target:
         return expr
     if can_coerce_one(expr.type, target, Context.IMPLICIT, scope):

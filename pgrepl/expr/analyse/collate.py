@@ -57,7 +57,7 @@ class State:
     other_location: int = -1
 
     def merge(self, collation: int, strength: Strength, location: int, inner: State) -> None:
-        """As merge_collation_state does."""
+        """Takes over the collation of a part, or notes a conflict (merge_collation_state)."""
         if strength > self.strength:
             self.collation, self.strength, self.location = collation, strength, location
             if strength is Strength.CONFLICT:

@@ -59,7 +59,7 @@ def _is_null(node: object) -> bool:
 
 
 def _operator(scope: Scope, node: AExpr) -> Expr:
-    """As transformAExprOp does."""
+    """An operator with one operand or two; `x = NULL` and rows among them (transformAExprOp)."""
     left, right, location = node.lexpr, _one(node.rexpr), node.location
     if node.name == ("=",) and (_is_null(left) or _is_null(right)) and _null_equals(scope):
         arg = right if _is_null(left) else _one(left)

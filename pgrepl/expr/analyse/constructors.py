@@ -252,7 +252,7 @@ def _json_subscript_target(scope: Scope, index: Expr) -> int:
 
 @transform_expr.register
 def _(node: nodes.SubLink, scope: Scope) -> Expr:
-    """As transformSubLink does."""
+    """A subquery in an expression: EXISTS, ANY, ALL, a scalar, an array, several columns (transformSubLink)."""
     from pgrepl.expr.analyse.queries.query import analyze_subquery
 
     problem = subquery_refused(scope.kind, node.location)

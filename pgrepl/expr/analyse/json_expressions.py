@@ -51,7 +51,7 @@ def _constructed(scope: Scope, output: nodes.JsonOutput | None, args: Sequence[E
 
 
 def cast_result(scope: Scope, expr: Expr, returning: Returning) -> Expr:
-    """As coerceJsonFuncExpr does."""
+    """The result of a JSON constructor cast to what RETURNING says (coerceJsonFuncExpr)."""
     at = location_of(expr)
     if returning.format == "json" and returning.type == oids.BYTEA:
         text = coerce_to_specific(scope, expr, oids.TEXT, "JSON_FUNCTION")
@@ -77,7 +77,7 @@ def _constructor(
     unique: bool = False,
     absent: bool = False,
 ) -> Expr:
-    """As makeJsonConstructorExpr does."""
+    """The node of a JSON constructor (makeJsonConstructorExpr)."""
     made = aggregate.type if aggregate is not None else oids.JSONB if returning.format == "jsonb" else oids.JSON
     placeholder = CaseTestExpr(made)
     coercion = cast_result(scope, placeholder, returning)

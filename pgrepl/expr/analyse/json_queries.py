@@ -112,7 +112,7 @@ def _encoding(given: nodes.JsonFormat | None) -> Const:
 
 
 def text_of_bytes(expr: Expr, given: nodes.JsonFormat | None) -> Expr:
-    """As makeJsonByteaToTextConversion does."""
+    """A bytea as text in the encoding that FORMAT JSON names (makeJsonByteaToTextConversion)."""
     return FuncExpr(oids.TEXT, location=location_of(expr), func=_CONVERT_FROM, args=(expr, _encoding(given)))
 
 

@@ -153,7 +153,7 @@ STRING_CATEGORY = "S"
 
 
 def type_text(session: Session, oid: int, typmod: int = -1) -> str:
-    """As format_type_be and format_type_with_typemod do."""
+    """A type's name with its modifier, for messages (format_type_be, format_type_with_typemod)."""
     oid = session.type_of(oid)
     return format_type(oid, typmod if typmod >= 0 else None, lambda other: type_name(session, other))
 
@@ -174,7 +174,7 @@ def preferred(oid: int) -> bool:
 
 
 def element(oid: int) -> int:
-    """As get_element_type does."""
+    """The element type of an array type, 0 of another (get_element_type)."""
     return builtin.element_type(oid)
 
 
@@ -188,7 +188,7 @@ def base(oid: int) -> int:
 
 
 def base_and_typmod(oid: int, typmod: int) -> tuple[int, int]:
-    """As getBaseTypeAndTypmod does."""
+    """The type below domains, and the modifier that it gets (getBaseTypeAndTypmod)."""
     found = builtin.type_by_oid(oid)
     while found is not None and found.typtype == "d":
         typmod = found.typmod

@@ -190,7 +190,7 @@ Name = tuple[str, ...]
 
 
 def signature(scope: Scope, name: Name, left: int, right: int) -> str:
-    """As op_signature_string does."""
+    """An operator with the types of its operands, for messages (op_signature_string)."""
     operand = f"{lookup.type_text(scope.session, left)} " if left else ""
     return f"{operand}{'.'.join(name)} {lookup.type_text(scope.session, right)}"
 
@@ -313,7 +313,7 @@ def check_no_internal(result: int) -> None:
 
 
 def make_operator(scope: Scope, name: Name, left: Expr | None, right: Expr, location: int) -> OpExpr:
-    """As make_op does."""
+    """The node of an operator: chosen by types, operands cast (make_op)."""
     last_srf = scope.last_srf
     args = [right] if left is None else [left, right]
     actual = [arg.type for arg in args]
@@ -345,7 +345,7 @@ def _of_user(found: Operator, proc: Proc) -> dict[str, Any]:
 
 
 def check_set_call(scope: Scope, last_srf: Expr | None, location: int) -> None:
-    """As check_srf_call_placement does."""
+    """Raises where a set-returning function must not stand (check_srf_call_placement)."""
     if scope.kind is ExprKind.FROM_FUNCTION and scope.last_srf is not last_srf:
         message = "set-returning functions must appear at top level of FROM"
         raise PgError("0A000", message, location=location_of(scope.last_srf))

@@ -71,7 +71,7 @@ class _Family2:
 
 
 def consistent(actual: Sequence[int], declared: Sequence[int]) -> bool:
-    """As check_generic_type_consistency does."""
+    """Whether the arguments' types fit the polymorphic parameters (check_generic_type_consistency)."""
     try:
         one, two = _collect(actual, declared)
         if one.args:
@@ -274,7 +274,7 @@ def _array_of(elem: int) -> int:
 
 
 def common_type_of(types: Sequence[int]) -> int:
-    """As select_common_type_from_oids does."""
+    """The common type of some types, by their OIDs alone (select_common_type_from_oids)."""
     best = types[0]
     if best != oids.UNKNOWN and all(t == best for t in types):
         return best

@@ -148,7 +148,7 @@ class Scope:
         return self.up(levelsup).rtable[varno - 1]
 
     def item(self, varno: int, levelsup: int = 0) -> NsItem:
-        """As GetNSItemByRangeTablePosn does."""
+        """The namespace item of a range table entry (GetNSItemByRangeTablePosn)."""
         return next(item for item in self.up(levelsup).namespace if item.varno == varno)
 
     def add_rte(self, rte: Rte) -> NsItem:
@@ -239,7 +239,7 @@ def _item_of_relid(scope: Scope, relid: int, location: int) -> NsItem | None:
 
 
 def check_lateral_reference(scope: Scope, item: NsItem, location: int) -> None:
-    """As check_lateral_ref_ok does."""
+    """Raises for a reference to an entry that LATERAL does not show (check_lateral_ref_ok)."""
     if not item.lateral_only or item.lateral_ok:
         return
     message = f'invalid reference to FROM-clause entry for table "{item.name}"'
@@ -256,7 +256,7 @@ def set_lateral(namespace: Sequence[NsItem], only: bool, ok: bool) -> None:
 
 
 def check_name_conflicts(existing: list[NsItem], added: list[NsItem]) -> None:
-    """As checkNameSpaceConflicts does."""
+    """Raises for two entries of one name (checkNameSpaceConflicts)."""
     for one in existing:
         if not one.rel_visible:
             continue
@@ -347,7 +347,7 @@ def item_vars(item: NsItem, levels: int, location: int) -> list[tuple[str, Var]]
 
 
 def find_cte(scope: Scope, name: str) -> tuple[WithItem, int] | None:
-    """As scanNameSpaceForCTE does."""
+    """The query of WITH that a name means, and how many levels outside (scanNameSpaceForCTE)."""
     levels = 0
     level: Scope | None = scope
     while level is not None:

@@ -245,7 +245,7 @@ def _by_position(scope: Scope, constant: AConst, targets: TargetList, kind: Expr
 
 
 def _check_allowed(scope: Scope, expr: Expr, kind: ExprKind) -> None:
-    """As checkTargetlistEntrySQL92 does."""
+    """Raises for an aggregate or window function that a clause does not allow (checkTargetlistEntrySQL92)."""
     if kind is not ExprKind.GROUP_BY:
         return
     for node, level in walk_deep(expr):
@@ -263,7 +263,7 @@ def _check_allowed(scope: Scope, expr: Expr, kind: ExprKind) -> None:
 def transform_sort(
     scope: Scope, order_by: Sequence[SortBy], targets: TargetList, kind: ExprKind, *, by_expression: bool = False
 ) -> list[SortGroup]:
-    """As transformSortClause does."""
+    """The keys of ORDER BY (transformSortClause)."""
     keys: list[SortGroup] = []
     find = find_by_expression if by_expression else find_by_name_or_position
     for item in order_by:
@@ -272,7 +272,7 @@ def transform_sort(
 
 
 def add_sort_key(scope: Scope, target: Target, keys: list[SortGroup], targets: TargetList, item: SortBy) -> None:
-    """As addTargetToSortList does."""
+    """Adds a key of ORDER BY with its operators (addTargetToSortList)."""
     expr = known_type(scope, target.expr)
     if expr is not target.expr:
         targets.set_expr(target.resno, expr)
@@ -342,7 +342,7 @@ def in_sort_list(resno: int, sortop: int, keys: Sequence[SortGroup]) -> bool:
 
 
 def add_group_key(scope: Scope, target: Target, keys: list[SortGroup], targets: TargetList, location: int) -> None:
-    """As addTargetToGroupList does."""
+    """Adds a key of GROUP BY with its operators (addTargetToGroupList)."""
     expr = known_type(scope, target.expr)
     if expr is not target.expr:
         targets.set_expr(target.resno, expr)
@@ -379,7 +379,7 @@ def transform_distinct(
 def transform_distinct_on(
     scope: Scope, exprs: Sequence[nodes.Expr], targets: TargetList, sort: Sequence[SortGroup]
 ) -> list[SortGroup]:
-    """As transformDistinctOnClause does."""
+    """The keys of DISTINCT ON, in the order of ORDER BY (transformDistinctOnClause)."""
     wanted = [find_by_name_or_position(scope, e, targets, ExprKind.DISTINCT_ON).resno for e in exprs]
     mismatch = "SELECT DISTINCT ON expressions must match initial ORDER BY expressions"
     keys: list[SortGroup] = []

@@ -160,7 +160,7 @@ def is_star(node: object) -> bool:
 
 
 def transform_targets(scope: Scope, items: Sequence[ResTarget], kind: ExprKind) -> list[Target]:
-    """As transformTargetList does."""
+    """The targets of a select list, `*` expanded (transformTargetList)."""
     targets: list[Target] = []
     for item in items:
         assert item.value is not None
@@ -305,7 +305,7 @@ def column_name(node: nodes.Expr, scope: Scope | None = None) -> str:
 
 
 def index_column_name(node: nodes.Expr) -> str | None:
-    """As FigureIndexColname does."""
+    """The name that a column of an index gets from its expression (FigureIndexColname)."""
     return _figure(node, None)[0]
 
 

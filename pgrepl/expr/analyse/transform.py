@@ -147,7 +147,7 @@ def _guess(scope: Scope, alias: str | None, name: str, location: int) -> _Guess:
 
 
 def missing_column(scope: Scope, relation: str | None, name: str, location: int) -> PgError:
-    """As errorMissingColumn does."""
+    """The error for a column that does not exist, with a hint (errorMissingColumn)."""
     message = f"column {relation}.{name} does not exist" if relation is not None else f'column "{name}" does not exist'
     guess = _guess(scope, relation, name, location)
     detail = hint = None
@@ -179,7 +179,7 @@ def _column(place: tuple[Rte, int]) -> str:
 
 
 def missing_relation(scope: Scope, schema: str | None, name: str, location: int) -> PgError:
-    """As errorMissingRTE does."""
+    """The error for a relation that is not in FROM, with a hint (errorMissingRTE)."""
     rte = _search_relation(scope, schema, name)
     if rte is None:
         return PgError("42P01", f'missing FROM-clause entry for table "{name}"', location=location)

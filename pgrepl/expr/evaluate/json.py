@@ -165,7 +165,7 @@ class _Empty(Exception):
 
 @compile_json.register
 def _(node: tree.JsonExpr, compiler: Compiler) -> Compiled:
-    """As ExecEvalJsonExprPath does."""
+    """JSON_EXISTS, JSON_QUERY and JSON_VALUE with their ON EMPTY and ON ERROR (ExecEvalJsonExprPath)."""
     assert node.context is not None and node.path is not None
     context, path = compiler.compile(node.context), compiler.compile(node.path)
     variables = passed_variables(node, compiler)
@@ -247,7 +247,7 @@ def _exists(node: tree.JsonExpr, call: Call, value: Any, path: str, variables: d
 
 
 def _query(node: tree.JsonExpr, call: Call, value: Any, path: str, variables: dict[str, Variable]) -> Any:
-    """As JsonPathQuery does."""
+    """What a path finds, as one json value, wrapped if asked (JsonPathQuery)."""
     found = jsonpath_methods.items(call, value, path, variables, use_tz=True)
     if not found:
         raise _Empty
@@ -264,7 +264,7 @@ def _query(node: tree.JsonExpr, call: Call, value: Any, path: str, variables: di
 
 
 def _value(node: tree.JsonExpr, call: Call, value: Any, path: str, variables: dict[str, Variable]) -> Any:
-    """As JsonPathValue does."""
+    """What a path finds, as one scalar (JsonPathValue)."""
     found = jsonpath_methods.items(call, value, path, variables, use_tz=True)
     if not found:
         raise _Empty
@@ -295,7 +295,7 @@ def _converted(node: tree.JsonExpr, call: Call, found: Any) -> Any:
 
 
 def item_text(item: Any, call: Call) -> str:
-    """As ExecGetJsonValueItemString does."""
+    """The text of an item that JSON_VALUE returns (ExecGetJsonValueItemString)."""
     if isinstance(item, str):
         return item
     if isinstance(item, bool):

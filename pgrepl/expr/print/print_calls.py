@@ -120,7 +120,7 @@ def _(expr: WindowFunc, out: Printer, implicit: bool) -> None:
 
 
 def print_window_function(expr: WindowFunc, out: Printer, function: str = "", options: str = "") -> None:
-    """As get_windowfunc_expr_helper does."""
+    """A window function call as text (get_windowfunc_expr_helper)."""
     out.put(f"{function or function_name(out, _proc(expr.func, out), expr.args, False)}(")
     if expr.star:
         out.put("*")

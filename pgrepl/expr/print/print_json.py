@@ -78,7 +78,7 @@ def _(expr: tree.JsonExpr, out: Printer, implicit: bool) -> None:
 
 
 def print_path(expr: tree.JsonExpr, out: Printer, implicit: bool) -> None:
-    """As get_json_path_spec does."""
+    """A path with its name, where it is not the implicit one (get_json_path_spec)."""
     if isinstance(expr.path, tree.Const):
         print_const(expr.path, out, -1)
     else:
@@ -94,7 +94,7 @@ def print_passing(expr: tree.JsonExpr, out: Printer, implicit: bool) -> None:
 
 
 def print_options(expr: tree.JsonExpr, out: Printer, otherwise: str) -> None:
-    """As get_json_expr_options does."""
+    """The clauses of a JSON query function that differ from the defaults (get_json_expr_options)."""
     if expr.function == "JSON_QUERY":
         out.put(f" WITH {expr.wrapper} WRAPPER" if expr.wrapper else " WITHOUT WRAPPER")
         out.put(" OMIT QUOTES" if expr.omit_quotes else " KEEP QUOTES")

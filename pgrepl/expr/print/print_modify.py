@@ -96,7 +96,7 @@ def _insert(modify: Modify, query: Query, target: Relation, out: Printer) -> Non
 
 
 def _merge(modify: Modify, merge: Merge, query: Query, target: Relation, out: Printer) -> None:
-    """As get_merge_query_def does."""
+    """MERGE as text (get_merge_query_def)."""
     out.put("MERGE INTO " + _target_text(modify, out))
     print_from(query, " USING ", out, print_subquery)
     out.keyword(" ON ", -STEP, STEP, 2)
@@ -161,7 +161,7 @@ def _conflict(conflict: Conflict, target: Relation, out: Printer) -> None:
 
 
 def _assignments(assigned: Sequence[Assignment], target: Relation, out: Printer) -> None:
-    """As get_update_query_targetlist_def does."""
+    """The assignments of UPDATE as text (get_update_query_targetlist_def)."""
     separator = ""
     for link, group in groupby(assigned, _subquery):
         listed = list(group)

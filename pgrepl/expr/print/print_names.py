@@ -186,7 +186,7 @@ class _Chooser:
         return changed
 
     def unique(self, name: str, columns: _Columns) -> str:
-        """As make_colname_unique does."""
+        """A column name that no other has, by a number behind it (make_colname_unique)."""
         used = {n for n in columns.names if n is not None}
         used.update(n for n, _ in columns.new)
         used.update(self.using_names)

@@ -255,7 +255,7 @@ def _arguments_fit(session: Session, routine: pg_proc, expr: Expr, args: Sequenc
 
 
 def _has_not_strict(session: Session, expr: Expr) -> bool:
-    """As contain_nonstrict_functions does."""
+    """Whether an expression may turn NULL into something else (contain_nonstrict_functions)."""
     context = Context(session)
     for node in walk(expr):
         if isinstance(node, _NOT_STRICT) or (isinstance(node, tree.BoolExpr) and node.op is not BoolOp.NOT):

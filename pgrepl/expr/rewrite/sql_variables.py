@@ -63,7 +63,7 @@ class SqlVariables:
         return self._found[location]
 
     def named(self, names: tuple[str, ...], location: int, *, must_have_field: bool) -> Expr | None:
-        """As sql_fn_post_column_ref does."""
+        """A parameter of a function in SQL, by its name (sql_fn_post_column_ref)."""
         if len(names) > 1 and names[0] == self._function:
             found = self._parameter(names[1], location)
             rest = names[2:]

@@ -163,7 +163,8 @@ class Telling:
         return replace(found, key=_text(held))
 
     def _detail(self, first: str, key: str | None, local: Row | None, remote: Row | None, searched: Row | None) -> str:
-        """As errdetail_apply_conflict and build_tuple_value_details."""
+        """The DETAIL of a conflict: keys, the local and the remote row (errdetail_apply_conflict,
+        build_tuple_value_details)."""
         parts = [key or ""]
         for name, row in (("existing local row", local), ("remote row", remote)):
             shown = None if row is None else row_text(self.session, self.table, row)

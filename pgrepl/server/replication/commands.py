@@ -186,7 +186,7 @@ class ReplicationCommands:
         return name
 
     def _end_export(self) -> None:
-        """As SnapBuildClearExportedSnapshot."""
+        """Ends the transaction whose snapshot was exported (SnapBuildClearExportedSnapshot)."""
         exporting, self._exporting = self._exporting, None
         if exporting is not None:
             exporting.close()

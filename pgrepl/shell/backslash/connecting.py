@@ -133,7 +133,7 @@ def encoding(c: BackslashCommand) -> bool:
 
 
 def _set_encoding(connection: Connection, name: str) -> bool:
-    """As PQsetClientEncoding does."""
+    """Tells the server the client's encoding (PQsetClientEncoding)."""
     try:
         for _ in connection.run(f"SET client_encoding TO {quote_literal(name)}"):
             pass

@@ -236,7 +236,7 @@ def _view_definition(c: BackslashCommand, name: str) -> str | None:
 
 
 def _statement(c: BackslashCommand, session: Session, name: str) -> str | None:
-    """As get_create_object_cmd does."""
+    """The CREATE statement of a function or a view (get_create_object_cmd)."""
     from pgrepl.expr.print.definitions import view_definition
 
     view = relation(session, session.object_oid(oids.REGCLASS, name))
@@ -255,5 +255,5 @@ def _statement(c: BackslashCommand, session: Session, name: str) -> str | None:
 
 
 def _value(text: str) -> str:
-    """As appendReloptionsArray does."""
+    """A storage parameter's value, quoted where it must be (appendReloptionsArray)."""
     return text if quote_identifier(text) == text else quote_literal(text)

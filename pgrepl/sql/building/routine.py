@@ -114,7 +114,7 @@ def aggregate_arg(location: int, argument: FunctionParameter) -> FunctionParamet
 
 @build
 def ordered_set_args(location: int, direct: list[FunctionParameter], ordered: list[FunctionParameter]) -> None:
-    """As makeOrderedSetArgs does."""
+    """Checks the arguments of an ordered-set aggregate (makeOrderedSetArgs)."""
     if direct[-1].mode == "v" and [_without_places(one) for one in ordered] != [_without_places(direct[-1])]:
         raise PgError(
             "0A000",
@@ -156,7 +156,7 @@ def create_table_function(
     options: list[DefElem],
     body: Body,
 ) -> CreateFunctionStmt:
-    """As mergeTableFuncParameters and TableFuncTypeName do."""
+    """CREATE FUNCTION … RETURNS TABLE: its columns are parameters (mergeTableFuncParameters, TableFuncTypeName)."""
     if any(parameter.mode in ("o", "b") for parameter in parameters):
         raise PgError("42601", "OUT and INOUT arguments aren't allowed in TABLE functions")
     row = columns[0].type_name if len(columns) == 1 else TypeName(("pg_catalog", "record"))

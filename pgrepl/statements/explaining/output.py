@@ -42,7 +42,7 @@ def _text(explained: Explained, times: Times, options: ExplainOptions) -> list[s
 
 
 def _serialization_lines(explained: Explained, options: ExplainOptions) -> Iterator[str]:
-    """As ExplainPrintSerialize does."""
+    """What EXPLAIN says of SERIALIZE (ExplainPrintSerialize)."""
     made = explained.serialization
     if made is not None:
         time = f"time={made.seconds * 1000:.3f} ms  " if options.timing else ""
@@ -50,7 +50,7 @@ def _serialization_lines(explained: Explained, options: ExplainOptions) -> Itera
 
 
 def _trigger_lines(explained: Explained, options: ExplainOptions) -> Iterator[str]:
-    """As report_triggers does."""
+    """The lines of EXPLAIN ANALYZE about triggers (report_triggers)."""
     verbose = options.flag("verbose")
     for each in explained.triggers:
         name = f" {each.name}" if verbose or not each.is_constraint else ""

@@ -253,7 +253,7 @@ def _add_key(session: Session, key: IndexKey, found: IndexColumns, method: Acces
 
 
 def _opclass_options(key: IndexKey, opclass: int) -> list[str]:
-    """As index_opclass_options does."""
+    """The options of an operator class; it takes none (index_opclass_options)."""
     if not key.opclass_options:
         return []
     found = opclass_by_oid(opclass)

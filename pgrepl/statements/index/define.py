@@ -137,7 +137,7 @@ def _wanted_name(key: IndexKey) -> str:
 
 
 def _choose_name(session: Session, rel: Relation, spec: IndexSpec, names: Sequence[str]) -> str:
-    """As ChooseIndexName does."""
+    """The name of an index that was given none (ChooseIndexName)."""
     if spec.primary:
         return choose_relation_name(session, rel.name, None, "pkey", rel.namespace, constraint=True)
     label = "key" if spec.constraint else "idx"
@@ -165,7 +165,7 @@ def _method(session: Session, spec: IndexSpec) -> AccessMethod:
 def check_primary_key(
     session: Session, rel: Relation, spec: IndexSpec, columns: IndexColumns, alter_table: bool
 ) -> None:
-    """As index_check_primary_key does."""
+    """Raises for a primary key that the table cannot have (index_check_primary_key)."""
     if (alter_table or rel.is_partition) and primary_key(session, rel) is not None:
         raise PgError("42P16", f'multiple primary keys for table "{rel.name}" are not allowed')
     if spec.nulls_not_distinct:

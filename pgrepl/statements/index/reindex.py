@@ -111,7 +111,7 @@ class _Options:
 
 
 def reindex(stmt: ReindexStmt, session: Session) -> Result:
-    """As ExecReindex does."""
+    """REINDEX of an index, a table, a schema or a database (ExecReindex)."""
     options = _read(stmt)
     if options.concurrently:
         require_no_block(session, "REINDEX CONCURRENTLY")
@@ -139,7 +139,7 @@ def _read(stmt: ReindexStmt) -> _Options:
 
 
 def _index(session: Session, stmt: ReindexStmt, options: _Options) -> None:
-    """As ReindexIndex does."""
+    """REINDEX INDEX (ReindexIndex)."""
     assert stmt.relation is not None
     found = named_relation(session, stmt.relation)
     if found.kind not in "iI":
@@ -161,7 +161,7 @@ def _index(session: Session, stmt: ReindexStmt, options: _Options) -> None:
 
 
 def _table(session: Session, stmt: ReindexStmt, options: _Options) -> None:
-    """As ReindexTable does."""
+    """REINDEX TABLE (ReindexTable)."""
     assert stmt.relation is not None
     found = named_relation(session, stmt.relation)
     if found.kind not in "rmpt":
@@ -192,7 +192,7 @@ def _in_no_block(session: Session, kind: str, what: str, found: Relation) -> Non
 
 
 def _several(session: Session, stmt: ReindexStmt, options: _Options) -> None:
-    """As ReindexMultipleTables does."""
+    """REINDEX SCHEMA, DATABASE and SYSTEM (ReindexMultipleTables)."""
     require_no_block(session, f"REINDEX {stmt.kind}")
     if stmt.kind == "SYSTEM" and options.concurrently:
         raise PgError("0A000", "cannot reindex system catalogs concurrently")

@@ -61,7 +61,7 @@ _COLUMNS = {
 
 
 def alter_subscription(stmt: AlterSubscriptionStmt, session: Session) -> Result:
-    """As AlterSubscription."""
+    """ALTER SUBSCRIPTION (AlterSubscription)."""
     subscription = catalog.subscription_by_name(session, stmt.name)
     check_subscription_owner(session, subscription)
     check_password_exemption(session, subscription.subpasswordrequired)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 def create_subscription(stmt: CreateSubscriptionStmt, session: Session) -> Result:
-    """As CreateSubscription."""
+    """CREATE SUBSCRIPTION (CreateSubscription)."""
     options = parse_subscription_options(session, stmt.options, CREATE)
     if options.create_slot:
         require_no_block(session, "CREATE SUBSCRIPTION ... WITH (create_slot = true)")
@@ -163,7 +163,7 @@ def _create_slot(
 
 
 def drop_subscription(stmt: DropSubscriptionStmt, session: Session) -> Result:
-    """As DropSubscription."""
+    """DROP SUBSCRIPTION (DropSubscription)."""
     subscription = catalog.subscription_or_none(session, stmt.name)
     if subscription is None:
         if not stmt.missing_ok:
@@ -272,7 +272,7 @@ def reassign_subscription(session: Session, oid: int, new_owner: int) -> None:
 
 
 def _change_owner(session: Session, subscription: tables.pg_subscription, owner: int) -> None:
-    """As AlterSubscriptionOwner_internal."""
+    """Gives a subscription to another role (AlterSubscriptionOwner_internal)."""
     if subscription.subowner != owner:
         check_subscription_owner(session, subscription)
         check_password_exemption(session, subscription.subpasswordrequired)

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 def create_publication(stmt: CreatePublicationStmt, session: Session) -> Result:
-    """As CreatePublication."""
+    """CREATE PUBLICATION (CreatePublication)."""
     check_may_create(session)
     if stmt.for_all_tables and not is_superuser(session):
         raise PgError("42501", "must be superuser to create FOR ALL TABLES publication")
@@ -96,7 +96,7 @@ def _add_objects(session: Session, stmt: CreatePublicationStmt, via_root: bool) 
 
 
 def alter_publication(stmt: AlterPublicationStmt, session: Session) -> Result:
-    """As AlterPublication."""
+    """ALTER PUBLICATION (AlterPublication)."""
     publication = publication_by_name(session, stmt.name)
     check_owner(session, "publication", stmt.name, publication.pubowner)
     if stmt.action is None:
@@ -110,7 +110,7 @@ def alter_publication(stmt: AlterPublicationStmt, session: Session) -> Result:
 
 
 def _set_options(session: Session, stmt: AlterPublicationStmt, publication: tables.pg_publication) -> None:
-    """As AlterPublicationOptions."""
+    """ALTER PUBLICATION … SET (…) (AlterPublicationOptions)."""
     options = parse_publication_options(stmt.options)
     if options.via_root is False and not publication.puballtables:
         _refuse_partitioned_clauses(session, publication)
@@ -147,7 +147,7 @@ def _check_alter(
     named: Sequence[PublicationTable],
     schemas: Sequence[int],
 ) -> None:
-    """As CheckAlterPublication."""
+    """Raises for members that the publication cannot have (CheckAlterPublication)."""
     if schemas and stmt.action is not AlterPublicationAction.DROP and not is_superuser(session):
         raise PgError("42501", "must be superuser to add or set schemas")
     if not publication.puballtables:
@@ -274,7 +274,7 @@ def rename_publication(stmt: RenameStmt, session: Session) -> Result:
 
 
 def give_publication(stmt: AlterOwnerStmt, session: Session) -> Result:
-    """As AlterPublicationOwner."""
+    """ALTER PUBLICATION … OWNER TO (AlterPublicationOwner)."""
     owner = resolve_role(session, stmt.new_owner)
     (name,) = stmt.name
     _change_owner(session, publication_by_name(session, name), owner)
@@ -288,7 +288,7 @@ def reassign_publication(session: Session, oid: int, new_owner: int) -> None:
 
 
 def _change_owner(session: Session, row: tables.pg_publication, owner: int) -> None:
-    """As AlterPublicationOwner_internal."""
+    """Gives a publication to another role (AlterPublicationOwner_internal)."""
     if row.pubowner != owner:
         if not is_superuser(session):
             check_owner(session, "publication", row.pubname, row.pubowner)

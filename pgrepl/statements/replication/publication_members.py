@@ -241,7 +241,7 @@ def add_tables(
 
 
 def check_publishable(relation: Relation) -> None:
-    """As check_publication_add_relation."""
+    """Raises for a relation that cannot be published (check_publication_add_relation)."""
     if relation.kind not in "rp":
         reason = not_supported(relation.kind)
     elif relation.is_catalog:
@@ -344,7 +344,7 @@ def add_schemas(
 
 
 def _check_schema(session: Session, schema: int) -> None:
-    """As check_publication_add_schema."""
+    """Raises for a schema that cannot be published (check_publication_add_schema)."""
     name = schema_name(session, schema)
     if schema in (CATALOG_NAMESPACE, TOAST_NAMESPACE):
         reason = "This operation is not supported for system schemas."

@@ -410,7 +410,7 @@ def leave(slots: Slots, slot: str, worker: tables.pgrepl_worker | None) -> None:
 
 
 def drop_slot(session: Session, slots: Slots, name: str, *, missing_ok: bool = False) -> None:
-    """As ReplicationSlotDropAtPubNode."""
+    """Drops a slot at the publisher (ReplicationSlotDropAtPubNode)."""
     try:
         slots.drop(name)
     except PublisherError as error:

@@ -76,7 +76,7 @@ def _connection_limit(given: dict[str, DefElem]) -> int:
 
 
 def create_database(stmt: CreateDatabaseStmt, session: Session) -> Result:
-    """As createdb."""
+    """CREATE DATABASE (createdb)."""
     require_no_block(session, "CREATE DATABASE")
     given = _options(session, stmt.options, _CREATE_OPTIONS)
     _check_oid(given)
@@ -274,7 +274,7 @@ def _copy_contents(session: Session, source: int, target: int) -> None:
 
 
 def alter_database(stmt: AlterDatabaseStmt, session: Session) -> Result:
-    """As AlterDatabase and AlterDatabaseSet."""
+    """ALTER DATABASE (AlterDatabase, AlterDatabaseSet)."""
     if stmt.setting is not None:
         row = database_by_name(session, stmt.name)
         check_owner(session, "database", stmt.name, row.datdba)
@@ -307,7 +307,7 @@ def alter_database(stmt: AlterDatabaseStmt, session: Session) -> Result:
 
 
 def rename_database(stmt: RenameStmt, session: Session) -> Result:
-    """As RenameDatabase."""
+    """ALTER DATABASE … RENAME TO (RenameDatabase)."""
     assert stmt.name is not None
     row = database_by_name(session, stmt.name)
     check_owner(session, "database", stmt.name, row.datdba)
@@ -322,7 +322,7 @@ def rename_database(stmt: RenameStmt, session: Session) -> Result:
 
 
 def alter_database_owner(stmt: AlterOwnerStmt, session: Session) -> Result:
-    """As AlterDatabaseOwner."""
+    """ALTER DATABASE … OWNER TO (AlterDatabaseOwner)."""
     new_owner = resolve_role(session, stmt.new_owner)
     row = database_by_name(session, stmt.name[-1])
     if row.datdba != new_owner:

@@ -66,7 +66,7 @@ class InternalGrant:
 
 
 def execute_grant(stmt: GrantStmt, session: Session) -> Result:
-    """As ExecuteGrantStmt."""
+    """GRANT and REVOKE of privileges (ExecuteGrantStmt)."""
     kind = KINDS_OF_OBJECTS.get(stmt.kind)
     if kind is None:
         raise unsupported(f"{'GRANT' if stmt.is_grant else 'REVOKE'} ON {stmt.kind.value.upper()}")
@@ -173,7 +173,7 @@ def privilege_mask(privileges: Iterable[AccessPriv], allowed: int, word: str) ->
 
 
 def _bit(name: str | None) -> int:
-    """As string_to_privilege."""
+    """The bit of a privilege's name (string_to_privilege)."""
     assert name is not None
     bit = BIT.get(name.upper())
     if bit is None:
@@ -192,7 +192,7 @@ def _name(bit: int) -> str:
 def grant_on_relation(
     session: Session, found: Relation, change: InternalGrant, kind: ObjectKind = ObjectKind.TABLE
 ) -> None:
-    """As ExecGrant_Relation."""
+    """GRANT and REVOKE on relations and their columns (ExecGrant_Relation)."""
     if found.kind in "iI":
         raise PgError("42809", f'"{found.name}" is an index')
     if kind is ObjectKind.SEQUENCE and found.kind != "S":
@@ -270,7 +270,7 @@ def _add_column_privileges(
 def _grant_on_column(
     session: Session, found: Relation, attribute: Attribute, privileges: int, relation_list: Acl, change: InternalGrant
 ) -> None:
-    """As ExecGrant_Attribute."""
+    """GRANT and REVOKE on a column (ExecGrant_Attribute)."""
     old = effective_acl(ObjectKind.COLUMN, found.owner, attribute.acl)
     merged = (*relation_list, *old)
     grantor, options = best_grantor(session, session.role, privileges, merged, found.owner)
@@ -289,7 +289,7 @@ def _grant_on_column(
 
 
 def grant_on_object(session: Session, kind: ObjectKind, row: Owned, change: InternalGrant) -> None:
-    """As ExecGrant_common."""
+    """GRANT and REVOKE on an object that is no relation (ExecGrant_common)."""
     privileges = change.privileges
     if change.all_privileges and not privileges:
         privileges = ALL_RIGHTS[kind]
@@ -335,7 +335,7 @@ def _restricted(
 
 
 def changed_acl(session: Session, acl: Acl, owner: int, grantor: int, privileges: int, change: InternalGrant) -> Acl:
-    """As merge_acl_with_grant."""
+    """A list with privileges added or taken away (merge_acl_with_grant)."""
     grantees: Iterable[int] = change.grantees
     if change.is_grant:
         return grant(session, acl, owner, grantor, tuple(grantees), privileges, option=change.option)

@@ -51,7 +51,7 @@ class _Plan(Enum):
 
 
 def grant_role(stmt: GrantRoleStmt, session: Session) -> Result:
-    """As GrantRole."""
+    """GRANT and REVOKE of roles (GrantRole)."""
     options = _options(stmt.options)
     grantor = None if stmt.grantor is None else resolve_role(session, stmt.grantor)
     members = [resolve_role(session, spec) for spec in stmt.grantees]
@@ -85,7 +85,7 @@ def _options(given: Sequence[DefElem]) -> GrantOptions:
 
 
 def check_may_grant(session: Session, current: int, role: int, *, grant: bool) -> None:
-    """As check_role_membership_authorization."""
+    """Raises unless the current role may grant a role (check_role_membership_authorization)."""
     name = role_name(session, role)
     if grant and role == ROLE_DATABASE_OWNER:
         raise PgError("XX000", f'role "{name}" cannot have explicit members')
@@ -148,7 +148,7 @@ def _members(session: Session, role: int) -> list[tables.pg_auth_members]:
 def add_members(
     session: Session, current: int, role: int, members: Sequence[int], grantor: int | None, options: GrantOptions
 ) -> None:
-    """As AddRoleMems."""
+    """Makes roles members of a role (AddRoleMems)."""
     grantor = _grantor(session, current, role, grantor, grant=True)
     for member in members:
         if member == ROLE_DATABASE_OWNER:

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 
 def alter_default_privileges(stmt: AlterDefaultPrivilegesStmt, session: Session) -> Result:
-    """As ExecAlterDefaultPrivilegesStmt."""
+    """ALTER DEFAULT PRIVILEGES (ExecAlterDefaultPrivilegesStmt)."""
     given: dict[str, DefElem] = {}
     for option in stmt.options:
         if option.name in given:
@@ -98,7 +98,7 @@ def _privileges(action: GrantStmt, kind: ObjectKind) -> int:
 def _change_in_schemas(
     session: Session, role: int, schemas: Sequence[str] | None, kind: ObjectKind, change: InternalGrant
 ) -> None:
-    """As SetDefaultACLsInSchemas."""
+    """Changes default privileges in the schemas that are named (SetDefaultACLsInSchemas)."""
     if schemas is None:
         set_default_acl(session, role, EVERYWHERE, kind, change)
         return
@@ -147,7 +147,7 @@ def revoke_default(session: Session, entry: pg_default_acl, change: InternalGran
 
 
 def reassign_owned(stmt: ReassignOwnedStmt, session: Session) -> Result:
-    """As ReassignOwnedObjects."""
+    """REASSIGN OWNED (ReassignOwnedObjects)."""
     roles = [resolve_role(session, spec) for spec in stmt.roles]
     for role in roles:
         _check_privileges(session, role, "reassign objects", "reassign objects owned by it")
@@ -223,7 +223,7 @@ def _check_not_pinned(session: Session, role: int, verb: str) -> None:
 
 
 def _revoke_all(session: Session, role: int, address: ObjectAddress) -> None:
-    """As RemoveRoleFromObjectACL."""
+    """Takes a role's privileges on an object away (RemoveRoleFromObjectACL)."""
     change = InternalGrant(is_grant=False, grantees=(role,), all_privileges=True, privileges=0, cascade=True)
     if address.classid == system.PG_CLASS:
         grant_on_relation(session, relation(session, address.objid), change)

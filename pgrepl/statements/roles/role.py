@@ -69,7 +69,7 @@ def _reserved(name: str) -> PgError:
 
 
 def check_not_reserved(role: RoleSpec) -> None:
-    """As check_rolespec_name."""
+    """Raises for a role whose name is reserved (check_rolespec_name)."""
     if role.name is not None and is_reserved_name(role.name):
         raise PgError("42939", f'role name "{role.name}" is reserved', detail="Cannot alter reserved roles.")
 
@@ -103,7 +103,7 @@ def _is_empty_secret(name: str, password: str) -> bool:
 
 
 def create_role(stmt: CreateRoleStmt, session: Session) -> Result:
-    """As CreateRole."""
+    """CREATE ROLE (CreateRole)."""
     given = _options(session, stmt.options)
     values: dict[str, Any] = dict.fromkeys(_ATTRIBUTES.values(), False)
     values["rolinherit"] = True
@@ -170,7 +170,7 @@ def _specs(given: dict[str, DefElem], name: str) -> list[RoleSpec]:
 
 
 def alter_role(stmt: AlterRoleStmt, session: Session) -> Result:
-    """As AlterRole."""
+    """ALTER ROLE (AlterRole)."""
     check_not_reserved(stmt.role)
     given = _options(session, stmt.options)
     role = role_row(session, resolve_role(session, stmt.role))
@@ -231,7 +231,7 @@ def _needs_admin(name: str, what: str) -> str:
 
 
 def rename_role(stmt: RenameStmt, session: Session) -> Result:
-    """As RenameRole."""
+    """ALTER ROLE … RENAME TO (RenameRole)."""
     assert stmt.name is not None
     role = role_by_name(session, stmt.name)
     if role.oid == session.user:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def create_schema(stmt: CreateSchemaStmt, session: Session) -> Result:
-    """As CreateSchemaCommand."""
+    """CREATE SCHEMA (CreateSchemaCommand)."""
     owner = session.role if stmt.authorization is None else resolve_role(session, stmt.authorization)
     name = role_name(session, owner) if stmt.name is None else stmt.name
     check_may_create(session)
@@ -139,7 +139,7 @@ def _placed(name: RangeVar, schema: str) -> RangeVar:
 
 
 def rename_schema(stmt: RenameStmt, session: Session) -> Result:
-    """As RenameSchema."""
+    """ALTER SCHEMA … RENAME TO (RenameSchema)."""
     assert stmt.name is not None
     row = schema_by_name(session, stmt.name)
     if schema_or_none(session, stmt.new_name) is not None:

@@ -254,7 +254,7 @@ def alter_function(stmt: AlterFunctionStmt, session: Session) -> Result:
 
 
 def _change(session: Session, stmt: AlterFunctionStmt, routine: pg_proc) -> None:
-    """As AlterFunction does."""
+    """ALTER FUNCTION with options (AlterFunction)."""
     options = read_options(stmt.options, is_procedure=routine.prokind == "p")
     if options.leakproof and not is_superuser(session):
         raise PgError("42501", "only superuser can define a leakproof function")
@@ -276,7 +276,7 @@ def _change(session: Session, stmt: AlterFunctionStmt, routine: pg_proc) -> None
 
 
 def _rename(session: Session, routine: pg_proc, name: str) -> None:
-    """As AlterObjectRename_internal does."""
+    """ALTER FUNCTION … RENAME TO (AlterObjectRename_internal)."""
     _refuse_same(session, routine, name, routine.pronamespace)
     schema = schema_row(session, routine.pronamespace)
     assert schema is not None
@@ -285,7 +285,7 @@ def _rename(session: Session, routine: pg_proc, name: str) -> None:
 
 
 def _refuse_same(session: Session, routine: pg_proc, name: str, namespace: int) -> None:
-    """As IsThereFunctionInNamespace does."""
+    """Raises for a routine of the same name and parameters (IsThereFunctionInNamespace)."""
     where = {"datid": session.database_oid, "proname": name, "pronamespace": namespace}
     for row in store.rows(session, pg_proc, **where):
         if row.proargtypes == routine.proargtypes:
@@ -301,7 +301,7 @@ def reassign_routine(session: Session, oid: int, owner: int) -> None:
 
 
 def _change_owner(session: Session, routine: pg_proc, owner: int) -> None:
-    """As AlterObjectOwner_internal does."""
+    """ALTER FUNCTION … OWNER TO (AlterObjectOwner_internal)."""
     if routine.proowner == owner:
         return
     word = routine_word(routine)
@@ -311,7 +311,7 @@ def _change_owner(session: Session, routine: pg_proc, owner: int) -> None:
 
 
 def _move(session: Session, routine: pg_proc, namespace: int) -> None:
-    """As AlterObjectNamespace_internal does."""
+    """ALTER FUNCTION … SET SCHEMA (AlterObjectNamespace_internal)."""
     check_owner(session, routine_word(routine), routine.proname, routine.proowner)
     check_may_move(session, routine.pronamespace, namespace)
     if namespace == routine.pronamespace:

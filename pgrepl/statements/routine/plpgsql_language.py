@@ -75,7 +75,7 @@ def _place_in_literal(statement: str, start: int, source: str, position: int) ->
 
 class PlpgsqlLanguage:
     def validate(self, session: Session, routine: pg_proc) -> None:
-        """As plpgsql_validator does."""
+        """Checks a routine in PL/pgSQL when it is made (plpgsql_validator)."""
         forget(session, routine)
         check_types(session, routine)
         if not session.settings.value("check_function_bodies"):

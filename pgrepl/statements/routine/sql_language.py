@@ -151,7 +151,7 @@ class _Plan:
 
 class SqlLanguage:
     def validate(self, session: Session, routine: pg_proc) -> None:
-        """As fmgr_sql_validator does."""
+        """Checks a routine in SQL when it is made (fmgr_sql_validator)."""
         _check_types(session, routine)
         if not session.settings.value("check_function_bodies"):
             return
@@ -303,7 +303,7 @@ def _returned(modify: Modify) -> tuple[Column, ...] | None:
 
 
 def _check_allowed(routine: pg_proc, plan: _Plan) -> None:
-    """As init_execution_state does."""
+    """Raises for a statement that a function in SQL must not have (init_execution_state)."""
     for step in plan.steps:
         if isinstance(step.stmt, TransactionStmt):
             raise PgError("0A000", f"{step.writes} is not allowed in an SQL function")

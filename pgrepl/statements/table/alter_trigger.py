@@ -51,7 +51,7 @@ def clone_triggers(session: Session, parent: Relation, partition: Relation) -> N
 
 
 def drop_cloned_triggers(session: Session, partition: Relation) -> None:
-    """As DropClonedTriggersFromPartition does."""
+    """Drops the triggers that a partition got from its parent (DropClonedTriggersFromPartition)."""
     for trigger in triggers_of(session, partition.oid):
         if not trigger.parent:
             continue
@@ -69,7 +69,7 @@ def _no_trigger(name: str, table: str) -> PgError:
 
 
 def rename_trigger(stmt: RenameStmt, session: Session) -> Result:
-    """As renametrig does."""
+    """ALTER TRIGGER … RENAME TO (renametrig)."""
     assert stmt.relation is not None and stmt.name is not None
     rel = find_relation(session, replace(stmt.relation, location=-1))
     if rel.kind not in "rvpf":

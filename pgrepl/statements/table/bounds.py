@@ -85,7 +85,7 @@ def _column_name(session: Session, parent: Relation, column: KeyColumn) -> str:
 
 
 def _range(scope: Scope, parent: Relation, key: PartitionKey, values: Sequence[Expr]) -> tuple[RangeDatum, ...]:
-    """As transformPartitionRangeBounds and validateInfiniteBounds do."""
+    """The bound of a range partition, value by value (transformPartitionRangeBounds, validateInfiniteBounds)."""
     datums: list[RangeDatum] = []
     for value, column in zip(values, key.columns, strict=True):
         location = expr_location(value)
@@ -254,7 +254,7 @@ def _search(desc: PartitionDesc, edges: Sequence[Edge], lower: tuple[RangeDatum,
 
 
 def store_bound(session: Session, table: int, parent: Relation, bound: PartitionBound) -> None:
-    """As StorePartitionBound does."""
+    """Stores a partition's bound (StorePartitionBound)."""
     store.update(session, pg_class, {"oid": table}, relpartbound=bound_to_json(bound), relispartition=True)
     if bound.default:
         store.update(session, pg_partitioned_table, {"partrelid": parent.oid}, partdefid=table)

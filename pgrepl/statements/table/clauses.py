@@ -171,7 +171,7 @@ _SERIAL = {
 
 
 def add_column(clauses: Clauses, definition: ColumnDef) -> NewColumn:
-    """As transformColumnDefinition does."""
+    """Adds a column with its constraints (transformColumnDefinition)."""
     type_name, serial = _serial_type(definition)
     if serial:
         definition = replace(definition, type_name=type_name)
@@ -285,7 +285,7 @@ class _ColumnConstraints:
 
 
 def add_constraint(clauses: Clauses, constraint: Constraint) -> None:
-    """As transformTableConstraint does."""
+    """Adds a table constraint (transformTableConstraint)."""
     if constraint.kind is ConstrType.EXCLUSION:
         raise unsupported("EXCLUDE", location=constraint.location)
     if constraint.kind in (ConstrType.PRIMARY, ConstrType.UNIQUE):
@@ -318,7 +318,7 @@ def make_indexes(clauses: Clauses) -> None:
 
 
 def _index_of(clauses: Clauses, constraint: Constraint) -> IndexSpec:
-    """As transformIndexConstraint does."""
+    """The index that a PRIMARY KEY or UNIQUE constraint asks for (transformIndexConstraint)."""
     primary = constraint.kind is ConstrType.PRIMARY
     existing, keys, including = 0, constraint.keys, constraint.including
     if constraint.using_index is not None:

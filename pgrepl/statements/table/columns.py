@@ -138,7 +138,7 @@ def storage_name(storage: str) -> str:
 
 
 def check_names_and_types(session: Session, columns: Sequence[NewColumn], kind: str) -> None:
-    """As CheckAttributeNamesTypes does."""
+    """Raises for column names and types that a relation cannot have (CheckAttributeNamesTypes)."""
     if len(columns) > MAX_COLUMNS:
         raise too_many_columns()
     if kind not in "vc":
@@ -230,7 +230,7 @@ def attribute_values(relid: int, number: int, column: NewColumn) -> dict[str, An
 
 
 def name_is_free(session: Session, rel: Relation, name: str, *, if_not_exists: bool = False) -> bool:
-    """As check_for_column_name_collision does."""
+    """Whether a column of that name can be added (check_for_column_name_collision)."""
     if name in SYSTEM_COLUMNS and rel.kind not in "vc":
         raise system_column_conflict(name)
     if rel.attribute(name) is None:

@@ -235,7 +235,7 @@ def does_not_exist(name: str, table: str) -> PgError:
 
 
 def cook_check(session: Session, rel: Relation, raw: nodes.Expr) -> Expr:
-    """As cookConstraint does."""
+    """A CHECK as a typed tree, which must be boolean (cookConstraint)."""
     scope = scope_of_relation(session, rel)
     return assign_collations(coerce_to_boolean(scope, transform(scope, raw, ExprKind.CHECK), "CHECK"))
 
@@ -279,7 +279,7 @@ def _only_column(rel: Relation, expr: Expr) -> str | None:
 
 
 def store_check(session: Session, rel: Relation, name: str, check: Check) -> int:
-    """As StoreRelCheck does."""
+    """Stores a CHECK constraint (StoreRelCheck)."""
     if check.no_inherit and rel.kind == "p":
         raise PgError("42P16", f'cannot add NO INHERIT constraint to partitioned table "{rel.name}"')
     columns = list(dict.fromkeys(node.attnum for node in walk(check.expr) if isinstance(node, Var)))

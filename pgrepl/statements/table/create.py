@@ -61,7 +61,7 @@ def create_table(stmt: CreateStmt, session: Session) -> Result:
 
 
 def _define_table(session: Session, stmt: CreateStmt, clauses: Clauses) -> int:
-    """As DefineRelation does."""
+    """Makes the table, its columns and constraints (DefineRelation)."""
     if stmt.on_commit is not None and clauses.persistence != "t":
         raise PgError("42P16", "ON COMMIT can only be used on temporary tables")
     parents: list[Relation] = []

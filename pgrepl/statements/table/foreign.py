@@ -314,7 +314,7 @@ def _columns(
 
 
 def _numbers(rel: Relation, names: Sequence[str]) -> tuple[int, ...]:
-    """As transformColumnNameList does."""
+    """The numbers of the columns that a foreign key names (transformColumnNameList)."""
     found: list[int] = []
     for name in names:
         attribute = rel.attribute(name)
@@ -329,7 +329,7 @@ def _numbers(rel: Relation, names: Sequence[str]) -> tuple[int, ...]:
 
 
 def _primary_key(session: Session, pk_rel: Relation) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-    """As transformFkeyGetPrimaryKey does."""
+    """The primary key that a foreign key means (transformFkeyGetPrimaryKey)."""
     for info in index_infos(session, pk_rel.oid):
         if info.primary and info.valid:
             if not info.immediate:
@@ -339,7 +339,7 @@ def _primary_key(session: Session, pk_rel: Relation) -> tuple[int, tuple[int, ..
 
 
 def _unique_index(session: Session, pk_rel: Relation, numbers: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
-    """As transformFkeyCheckAttrs does."""
+    """The unique index that a foreign key's columns match (transformFkeyCheckAttrs)."""
     if len(set(numbers)) != len(numbers):
         raise PgError("42830", "foreign key referenced-columns list must not contain duplicates")
     deferrable = False

@@ -110,7 +110,7 @@ class Merger:
             self._conflicting.add(column.name)
 
     def _add_check(self, name: str, expr: Expr) -> None:
-        """As MergeCheckConstraint does."""
+        """Adds an inherited CHECK, or ties it to one of the same name (MergeCheckConstraint)."""
         for number, check in enumerate(self.checks):
             if check.name == name:
                 if check.expr != expr:

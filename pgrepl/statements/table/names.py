@@ -42,7 +42,7 @@ def check_tablespace(name: str | None, *, partitioned: bool) -> None:
 
 
 def table_access_method(name: str) -> int:
-    """As get_table_am_oid does."""
+    """The OID of an access method of tables; there is one (get_table_am_oid)."""
     found = access_method_by_name(name)
     if found is None:
         raise PgError("42704", f'access method "{name}" does not exist')

@@ -294,7 +294,7 @@ def _opclass(session: Session, strategy: str, param: PartitionElem, type_: int) 
 
 
 def _store_key(session: Session, rel: Relation, strategy: str, keys: Sequence[_Key]) -> None:
-    """As StorePartitionKey does."""
+    """Stores the key of a partitioned table (StorePartitionKey)."""
     exprs = [key.expr for key in keys if key.expr is not None]
     store.insert(
         session,

@@ -137,7 +137,7 @@ def rename_relation(session: Session, rel: Relation, name: str) -> None:
 
 
 def _rename_row(session: Session, oid: int, name: str) -> None:
-    """As RenameConstraintById does."""
+    """Renames a constraint's row (RenameConstraintById)."""
     row = constraint_row(session, oid)
     if constraint_named(session, row.conrelid, name) is not None:
         raise already_exists(name, relation(session, row.conrelid).name)
@@ -156,7 +156,7 @@ def rename_column_of(stmt: RenameStmt, session: Session) -> Result:
 
 
 def _check_renameable(session: Session, rel: Relation) -> None:
-    """As renameatt_check does."""
+    """Raises for a relation whose columns cannot be renamed (renameatt_check)."""
     if rel.kind not in ("r", "v", "m", "c", "i", "I", "f", "p"):
         raise PgError("42809", f'cannot rename columns of relation "{rel.name}"', detail=not_supported(rel.kind))
     check_relation_owner(session, rel)
@@ -166,7 +166,7 @@ def _check_renameable(session: Session, rel: Relation) -> None:
 def _rename_column(
     session: Session, rel: Relation, old: str, new: str, *, recurse: bool, expected_parents: int = 0
 ) -> None:
-    """As renameatt_internal does."""
+    """Renames a column, in children too (renameatt_internal)."""
     _check_renameable(session, rel)
     if recurse:
         for oid, parents in inheritors_with_parents(session, rel.oid).items():
@@ -200,7 +200,7 @@ def rename_constraint_of(stmt: RenameStmt, session: Session) -> Result:
 def _rename_constraint(
     session: Session, rel: Relation, old: str, new: str, *, recurse: bool, expected_parents: int = 0
 ) -> None:
-    """As rename_constraint_internal does."""
+    """Renames a constraint, in children too (rename_constraint_internal)."""
     _check_renameable(session, rel)
     row = constraint_named(session, rel.oid, old)
     if row is None:
@@ -288,7 +288,7 @@ def reassign_relation(session: Session, oid: int, new_owner: int) -> None:
 
 
 def change_relation_owner(session: Session, rel: Relation, new_owner: int, *, recursing: bool = False) -> None:
-    """As ATExecChangeOwner does."""
+    """OWNER TO, with indexes and sequences (ATExecChangeOwner)."""
     if rel.kind == "i" and not recursing:
         if rel.owner != new_owner:
             session.notice("WARNING", f'cannot change owner of index "{rel.name}"', sqlstate="42809", hint=_INDEX_HINT)
@@ -394,7 +394,7 @@ def drop_relations(stmt: DropStmt, session: Session) -> Result:
 
 
 def _missing(session: Session, name: RangeVar, wanted: _Words, *, missing_ok: bool) -> None:
-    """As DropErrorMsgNonExistent does."""
+    """The error, or the NOTICE, for a relation that is not there (DropErrorMsgNonExistent)."""
     if name.schema is not None and not explicit_schema(session, name.schema, missing_ok=True):
         text, sqlstate = f'schema "{name.schema}" does not exist', "3F000"
     else:

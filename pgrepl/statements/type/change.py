@@ -87,7 +87,7 @@ def _is_array(session: Session, oid: int) -> PgError:
 
 
 def rename_type(stmt: RenameStmt, session: Session) -> Result:
-    """As RenameType."""
+    """ALTER TYPE … RENAME TO (RenameType)."""
     row = _altered(session, _named(session, _parts(stmt.relation), stmt.kind))
     _rename(session, row, stmt.new_name)
     if row.typrelid:
@@ -115,7 +115,7 @@ def rename_domain_constraint(stmt: RenameStmt, session: Session) -> Result:
 
 
 def alter_type_owner(stmt: AlterOwnerStmt, session: Session) -> Result:
-    """As AlterTypeOwner."""
+    """ALTER TYPE … OWNER TO (AlterTypeOwner)."""
     new_owner = resolve_role(session, stmt.new_owner)
     row = _altered(session, _named(session, stmt.name, stmt.kind))
     if row.typtype == "m":
@@ -152,7 +152,7 @@ def change_type_owner(session: Session, oid: int, new_owner: int) -> None:
 
 
 def set_type_schema(stmt: AlterObjectSchemaStmt, session: Session) -> Result:
-    """As AlterTypeNamespace."""
+    """ALTER TYPE … SET SCHEMA (AlterTypeNamespace)."""
     oid = _named(session, _parts(stmt.relation), stmt.kind)
     namespace = schema_for_creation(session, stmt.new_schema)
     row = _altered(session, oid)

@@ -49,7 +49,7 @@ _LIBC_LOCALES = ("c", "posix", "c.utf-8", "c.utf8")
 
 
 def create_collation(stmt: DefineStmt, session: Session) -> Result:
-    """As DefineCollation does."""
+    """CREATE COLLATION (DefineCollation)."""
     schema, name = lookup.split_name(session, stmt.name)
     namespace = schema_for_creation(session, schema)
     given = _read(stmt.options)
@@ -139,7 +139,7 @@ def _defined(session: Session, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _builtin_locale(given: dict[str, Any]) -> dict[str, Any]:
-    """As builtin_validate_locale does."""
+    """The locale of the provider `builtin`, which must be known (builtin_validate_locale)."""
     if "locale" not in given:
         raise PgError("42P17", 'parameter "locale" must be specified')
     locale = _BUILTIN_LOCALES.get(given["locale"])
@@ -187,7 +187,7 @@ def rename_collation(stmt: RenameStmt, session: Session) -> Result:
 
 
 def _refuse_same(session: Session, namespace: int, name: str) -> None:
-    """As IsThereCollationInNamespace does."""
+    """Raises for a collation of the same name (IsThereCollationInNamespace)."""
     oid = routines.collation_in_schema(session, namespace, name)
     if oid:
         known = routines.collation_row(session, oid)
@@ -247,7 +247,7 @@ def refresh_collation(stmt: AlterCollationStmt, session: Session) -> Result:
 
 
 def drop_collations(stmt: DropStmt, session: Session) -> Result:
-    """As RemoveObjects does."""
+    """DROP COLLATION (RemoveObjects)."""
     addresses = []
     for parts in stmt.names:
         if stmt.missing_ok and (missing := _missing(session, parts)) is not None:

@@ -145,7 +145,7 @@ def add_check(session: Session, domain: tables.pg_type, constraint: Constraint) 
 
 
 def add_not_null(session: Session, domain: tables.pg_type, name: str | None) -> None:
-    """As domainAddNotNullConstraint."""
+    """Stores a domain's NOT NULL (domainAddNotNullConstraint)."""
     _store(session, domain, _name(session, domain, name, "not_null"), "n", None)
 
 
@@ -155,7 +155,7 @@ def cooked_check(session: Session, row: tables.pg_constraint) -> Expr:
 
 
 def domain_constraint(session: Session, domain: tables.pg_type, name: str) -> tables.pg_constraint:
-    """As get_domain_constraint_oid."""
+    """A constraint of a domain by its name (get_domain_constraint_oid)."""
     row = one(session, tables.pg_constraint, contypid=domain.oid, conname=name)
     if row is None:
         shown = type_display_name(session, domain)
@@ -210,7 +210,7 @@ def _without_place(action: Callable[[], Result]) -> Result:
 
 
 def _define(stmt: CreateDomainStmt, session: Session) -> Result:
-    """As DefineDomain."""
+    """CREATE DOMAIN (DefineDomain)."""
     name = stmt.name.name
     namespace = namespace_of_new(session, stmt.name)
     check_name_is_free(session, namespace, name)
@@ -321,7 +321,7 @@ def _alter(stmt: AlterDomainStmt, session: Session) -> Result:
 
 
 def _set_default(session: Session, row: tables.pg_type, raw: nodes.Expr | None) -> None:
-    """As AlterDomainDefault."""
+    """ALTER DOMAIN … SET and DROP DEFAULT (AlterDomainDefault)."""
     base = session.type_of(row.typbasetype)
     default = None if raw is None else _cooked_default(session, raw, row.typname, base, row.typtypmod)
     update(session, tables.pg_type, {"oid": row.oid}, typdefaultbin=default)
@@ -352,7 +352,7 @@ def _drop_not_null(session: Session, row: tables.pg_type) -> None:
 
 
 def _add_constraint(session: Session, row: tables.pg_type, constraint: Constraint) -> None:
-    """As AlterDomainAddConstraint."""
+    """ALTER DOMAIN … ADD CONSTRAINT (AlterDomainAddConstraint)."""
     _refuse(constraint)
     if constraint.kind is ConstrType.NOTNULL:
         _set_not_null(session, row, constraint.name)
@@ -363,7 +363,7 @@ def _add_constraint(session: Session, row: tables.pg_type, constraint: Constrain
 
 
 def _drop_constraint(session: Session, row: tables.pg_type, stmt: AlterDomainStmt) -> None:
-    """As AlterDomainDropConstraint."""
+    """ALTER DOMAIN … DROP CONSTRAINT (AlterDomainDropConstraint)."""
     constraint = one(session, tables.pg_constraint, contypid=row.oid, conname=stmt.constraint_name)
     if constraint is None:
         name = ".".join(stmt.name)
@@ -378,7 +378,7 @@ def _drop_constraint(session: Session, row: tables.pg_type, stmt: AlterDomainStm
 
 
 def _validate(session: Session, row: tables.pg_type, name: str) -> None:
-    """As AlterDomainValidateConstraint."""
+    """ALTER DOMAIN … VALIDATE CONSTRAINT (AlterDomainValidateConstraint)."""
     constraint = one(session, tables.pg_constraint, contypid=row.oid, conname=name)
     shown = type_display_name(session, row)
     if constraint is None:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def create_enum(stmt: CreateEnumStmt, session: Session) -> Result:
-    """As DefineEnum."""
+    """CREATE TYPE … AS ENUM (DefineEnum)."""
     namespace = namespace_of_new(session, stmt.name)
     check_name_is_free(session, namespace, stmt.name.name)
     oid = insert_type(session, namespace, stmt.name.name, typtype="e")
@@ -67,7 +67,7 @@ def create_enum(stmt: CreateEnumStmt, session: Session) -> Result:
 
 
 def alter_enum(stmt: AlterEnumStmt, session: Session) -> Result:
-    """As AlterEnum."""
+    """ALTER TYPE … ADD VALUE and RENAME VALUE (AlterEnum)."""
     oid = type_of_parts(session, stmt.name)
     row = type_row(session, oid)
     if row is None or row.typtype != "e":
@@ -130,7 +130,7 @@ def _place(session: Session, labels: Sequence[tables.pg_enum], stmt: AlterEnumSt
 
 
 def _rename(session: Session, enum: tables.pg_type, old: str, new: str) -> None:
-    """As RenameEnumLabel."""
+    """Renames a label of an enum (RenameEnumLabel)."""
     _check_length(new)
     labels = labels_of(session, enum.oid)
     found = next((label for label in labels if label.enumlabel == old), None)

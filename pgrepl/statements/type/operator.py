@@ -150,7 +150,7 @@ def find_operator(session: Session, wanted: OperatorName) -> pg_operator:
 
 
 def _find(session: Session, wanted: OperatorName) -> Operator:
-    """As LookupOperWithArgs does."""
+    """The operator that a statement names, with its operand types (LookupOperWithArgs)."""
     left, right = (_alter_operand(session, name) for name in (wanted.left, wanted.right))
     if not right:
         raise PgError("42601", "postfix operators are not supported")
@@ -208,7 +208,7 @@ def _move(session: Session, row: pg_operator, schema: str) -> None:
 
 
 def _change(session: Session, row: pg_operator, options: tuple[DefElem, ...]) -> None:
-    """As AlterOperator does."""
+    """ALTER OPERATOR … SET (…) (AlterOperator)."""
     given = _alter_read(options)
     check_owner(session, "operator", row.oprname, row.oprowner)
     values: dict[str, Any] = {_ALTER_FLAGS[name]: value for name, value in given.items() if name in _ALTER_FLAGS}
@@ -234,7 +234,7 @@ def _change(session: Session, row: pg_operator, options: tuple[DefElem, ...]) ->
 
 
 def _other_operator(session: Session, name: tuple[str, ...], left: int, right: int) -> int:
-    """As ValidateOperatorReference does."""
+    """The commutator or negator that is named, made as a shell if it is not there (ValidateOperatorReference)."""
     found = operator_of_types(session, name, left, right)
     if found is None or not found.code:
         problem = "does not exist" if found is None else "is only a shell"

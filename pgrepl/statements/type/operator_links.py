@@ -51,7 +51,7 @@ def _function_or_none(session: Session, name: Names, types: Sequence[int]) -> Pr
 
 
 def restriction_estimator(session: Session, name: Names) -> int:
-    """As ValidateRestrictionEstimator does."""
+    """The estimator that is named, with the signature that it must have (ValidateRestrictionEstimator)."""
     return _estimator(session, "restriction", name, _RESTRICT)
 
 

@@ -128,7 +128,7 @@ def _check_buffers(text: str) -> None:
 
 
 def _check(stmt: VacuumStmt, options: _Options) -> None:
-    """As ExecVacuum does."""
+    """Raises for options of VACUUM that do not fit together (ExecVacuum)."""
     if options.has("full") and options.workers:
         raise PgError("0A000", "VACUUM FULL cannot be performed in parallel")
     if options.buffers and options.has("full") and not options.has("analyze"):
@@ -182,7 +182,7 @@ def _tables(session: Session, stmt: VacuumStmt, options: _Options) -> Iterator[R
 
 
 def _check_columns(found: Relation, columns: Sequence[str]) -> None:
-    """As do_analyze_rel does."""
+    """Raises for columns of ANALYZE that do not exist (do_analyze_rel)."""
     for place, name in enumerate(columns):
         if found.attribute(name) is None:
             raise PgError("42703", f'column "{name}" of relation "{found.name}" does not exist')

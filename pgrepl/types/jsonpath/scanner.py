@@ -237,7 +237,7 @@ class JsonPathScanner:
 
 
 def fail(message: str, shown: str) -> NoReturn:
-    """As jsonpath_yyerror does."""
+    """The syntax error of a jsonpath (jsonpath_yyerror)."""
     where = f'at or near "{shown}"' if shown else "at end"
     raise PgError("42601", f"{message} {where} of jsonpath input")
 

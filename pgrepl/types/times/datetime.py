@@ -188,7 +188,7 @@ def write_zone(west: int) -> str:
 
 
 def encode(fields: Fields, style: TextStyle, *, zoned: bool) -> str:
-    """As EncodeDateTime does."""
+    """A moment's text in a style (EncodeDateTime)."""
     clock = _clock(fields)
     era = " BC" if fields.year <= 0 else ""
     if style.date_format == "ISO":

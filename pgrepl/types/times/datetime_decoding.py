@@ -379,7 +379,7 @@ def run_together(state: Decoding, word: str, known: int) -> int:
 
 
 def validate_date(state: Decoding) -> None:
-    """As ValidateDate does."""
+    """Checks that the fields make a date, and puts it together (ValidateDate)."""
     fields = state.fields
     if state.parts & YEAR and not state.is_julian:
         if state.bc:

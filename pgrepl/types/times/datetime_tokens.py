@@ -38,7 +38,7 @@ def field_overflow() -> InputError:
 
 
 def report(error: InputError, text: str, typename: str) -> PgError:
-    """As DateTimeParseError does."""
+    """PostgreSQL's error for an input that is no date or time (DateTimeParseError)."""
     if error.kind in ("field", "month_day"):
         hint = 'Perhaps you need a different "datestyle" setting.' if error.kind == "month_day" else None
         return PgError("22008", f'date/time field value out of range: "{text}"', hint=hint)

@@ -87,7 +87,7 @@ class Parts(NamedTuple):
 
 
 def parts_of(value: Interval) -> Parts:
-    """As interval2itm does."""
+    """An interval's years, months, days, hours, minutes and seconds (interval2itm)."""
     sign = 1 if value.months >= 0 else -1
     year, month = divmod(abs(value.months), 12)
     clock = 1 if value.usecs >= 0 else -1

@@ -351,7 +351,7 @@ class BinaryFileReader:
         return int(_INT4.unpack(found)[0])
 
     def _header(self) -> None:
-        """As ReceiveCopyBinaryHeader does."""
+        """Reads the header of a binary file, and checks it (ReceiveCopyBinaryHeader)."""
         if self._read(len(_SIGNATURE)) != _SIGNATURE:
             raise PgError(_BAD_FORMAT, "COPY file signature not recognized")
         flags = self._int4("invalid COPY file header (missing flags)")
@@ -381,7 +381,7 @@ class BinaryFileReader:
         return False
 
     def _field(self, number: int) -> Any:
-        """As CopyReadBinaryAttribute does."""
+        """The value of a field of a binary file (CopyReadBinaryAttribute)."""
         self._column = number
         size = self._int4("unexpected EOF in COPY data")
         if size == -1:

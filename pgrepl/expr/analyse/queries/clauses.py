@@ -104,7 +104,7 @@ def _var(item: NsItem, attnum: int) -> Var:
 
 
 def _using_condition(scope: Scope, pairs: Sequence[tuple[int, int]], left: NsItem, right: NsItem) -> Expr:
-    """As transformJoinUsingClause does."""
+    """The condition that JOIN … USING stands for (transformJoinUsingClause)."""
     saved, scope.kind = scope.kind, ExprKind.JOIN_USING
     tests = tuple(make_operator(scope, ("=",), _var(left, a), _var(right, b), -1) for a, b in pairs)
     if len(tests) == 1:
@@ -301,7 +301,7 @@ def _settled_join(item: RangeRef | Join) -> RangeRef | Join:
 def transform_returning(
     scope: Scope, items: tuple[ResTarget, ...], kind: ExprKind = ExprKind.RETURNING
 ) -> tuple[Target, ...]:
-    """As transformReturningList does."""
+    """The select list of RETURNING (transformReturningList)."""
     if not items:
         return ()
     saved, scope.next_resno = scope.next_resno, 1

@@ -237,7 +237,7 @@ def _item(cte: CommonTableExpr) -> WithItem:
 
 
 def _analyze(scope: Scope, cte: CommonTableExpr, item: WithItem) -> None:
-    """As analyzeCTE does."""
+    """Analyses a query of WITH, and checks its columns (analyzeCTE)."""
     cycle = _cycle(scope, cte.cycle) if cte.cycle is not None else None
     if cte.search is not None:
         item.search = CteSearch(cte.search.columns, cte.search.breadth_first, cte.search.sequence_column)

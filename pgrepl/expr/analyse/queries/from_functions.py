@@ -113,7 +113,7 @@ def _function_rte(
     calls: Sequence[tuple[Expr, str, Sequence[ColumnDefinition]]],
     lateral: bool,
 ) -> Rte:
-    """As addRangeTableEntryForFunction does."""
+    """The range table entry of functions in FROM (addRangeTableEntryForFunction)."""
     alias = item.alias
     name = alias.name if alias is not None else calls[0][1]
     columns: list[Column] = []
@@ -305,7 +305,7 @@ class _Columns:
         return replace(path, name=name)
 
     def check_names(self, columns: Sequence[JsonTableColumn]) -> None:
-        """As CheckDuplicateColumnOrPathNames does."""
+        """Raises for a column name that JSON_TABLE has twice (CheckDuplicateColumnOrPathNames)."""
         for column in columns:
             if column.kind != "nested":
                 self._add_name(column.name, column.location)

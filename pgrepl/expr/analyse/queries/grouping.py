@@ -134,7 +134,7 @@ class _Checker:
         return all(isinstance(expr, Var) for expr in self.grouped.values())
 
     def check(self, expr: Expr, level: int = 0, *, direct: bool = False) -> None:
-        """As check_ungrouped_columns_walker does."""
+        """Raises for a column that is neither grouped nor in an aggregate (check_ungrouped_columns_walker)."""
         if isinstance(expr, (Const, Param)):
             return
         if isinstance(expr, Aggref):
@@ -192,7 +192,7 @@ class _Checker:
         self.check(_raised(expr, level), level, direct=direct)
 
     def column_name(self, rte: Rte, attnum: int) -> str:
-        """As get_rte_attribute_name does."""
+        """The name of a column of a range table entry (get_rte_attribute_name)."""
         if attnum == 0:
             return "*"
         return SYSTEM_COLUMN_NAMES[attnum] if attnum < 0 else rte.columns[attnum - 1].name

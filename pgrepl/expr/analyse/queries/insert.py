@@ -223,7 +223,7 @@ def _arbiter(
 
 
 def _inference(scope: Scope, element: IndexElem, location: int) -> Inference:
-    """As resolve_unique_index_expr does."""
+    """An element of ON CONFLICT (…): an expression with collation and operator class (resolve_unique_index_expr)."""
     if element.dir is not SortDir.DEFAULT:
         raise PgError("42P10", "ASC/DESC is not allowed in ON CONFLICT clause", location=location)
     if element.nulls is not NullsOrder.DEFAULT:
@@ -393,7 +393,7 @@ class InsertSource:
         return result
 
     def _row_width(self, expr: Expr) -> int:
-        """As count_rowexpr_columns does."""
+        """The number of columns of a row-valued expression (count_rowexpr_columns)."""
         if isinstance(expr, Var) and expr.attnum > 0 and expr.type == oids.RECORD:
             query = self.scope.rte(expr.varno).subquery
             found = next((t.expr for t in query.targets if t.resno == expr.attnum), None) if query is not None else None

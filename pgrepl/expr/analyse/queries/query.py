@@ -172,7 +172,7 @@ def is_locked(scope: Scope, name: str | None) -> bool:
 
 
 def _transition_table(scope: Scope, name: RangeVar, table: TransitionTable) -> NsItem:
-    """As addRangeTableEntryForENR does."""
+    """The entry of FROM for a transition table (addRangeTableEntryForENR)."""
     alias = name.alias
     rte = relation_rte(
         replace(table.relation, name=table.name),
@@ -183,7 +183,7 @@ def _transition_table(scope: Scope, name: RangeVar, table: TransitionTable) -> N
 
 
 def _cte_reference(scope: Scope, name: RangeVar, cte: WithItem, levels: int) -> NsItem:
-    """As addRangeTableEntryForCTE does."""
+    """The entry of FROM for a query of WITH (addRangeTableEntryForCTE)."""
     if cte.modify is not None and not cte.modify.returning:
         message = f'WITH query "{cte.name}" does not have a RETURNING clause'
         raise PgError("0A000", message, location=name.location)

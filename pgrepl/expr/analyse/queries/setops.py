@@ -83,7 +83,7 @@ def _refname(rte: Rte) -> str | None:
 
 
 def _check_lockable(query: Query, lock: str, grouping: bool) -> None:
-    """As CheckSelectLocking does."""
+    """Raises for a query whose rows cannot be locked (CheckSelectLocking)."""
     problem = None
     if query.set_operation is not None:
         problem = "UNION/INTERSECT/EXCEPT"
@@ -221,7 +221,7 @@ def _sort(scope: Scope, stmt: SelectStmt, targets: TargetList) -> list[SortGroup
 
 
 def _tree(scope: Scope, stmt: SelectStmt, *, top: bool = False) -> tuple[SetOperation | RangeRef, list[_Result]]:
-    """As transformSetOperationTree does."""
+    """The tree of UNION, INTERSECT and EXCEPT, and its columns (transformSetOperationTree)."""
     if stmt.into is not None:
         message = "INTO is only allowed on first SELECT of UNION/INTERSECT/EXCEPT"
         raise PgError("42601", message, location=stmt.into.location)

@@ -230,7 +230,7 @@ class Parts:
         rest: Sequence[object],
         value: Expr,
     ) -> Expr:
-        """As transformAssignmentSubscripts does."""
+        """An assignment to elements of an array or of jsonb (transformAssignmentSubscripts)."""
         container = subscripted(self.scope, base, subscripts)
         typoid, typmod = lookup.base_and_typmod(target[0], target[1])
         needed = (container.type, container.typmod, target[2] if typoid == target[0] else lookup.collation(typoid))

@@ -65,7 +65,7 @@ class _Reader:
         return target.resno
 
     def group(self, item: _Item) -> GroupSet:
-        """As transformGroupingSet does."""
+        """One grouping set: keys, a list, ROLLUP, CUBE or nested sets (transformGroupingSet)."""
         if isinstance(item, _Set):
             content = tuple(self.group(part) for part in item.content)
             if item.kind is GroupingKind.CUBE and len(content) > 12:
@@ -278,7 +278,7 @@ _KINDS = {
 
 
 def _offset(scope: Scope, mode: str, raw: nodes.Expr | None, order: Sequence[SortGroup]) -> Expr | None:
-    """As transformFrameOffset does."""
+    """The offset of a window frame, cast to what the frame needs (transformFrameOffset)."""
     if raw is None:
         return None
     expr = transform(scope, raw, _KINDS[mode])

@@ -219,7 +219,7 @@ def _malformed() -> PgError:
 
 
 def _expected_array(column: str, place: tuple[int, ...]) -> PgError:
-    """As populate_array_report_expected_array does."""
+    """The error for a value that is no array of the expected depth (populate_array_report_expected_array)."""
     indices = "".join(f"[{number}]" for number in place)
     hint: str | None = None
     if column:

@@ -59,7 +59,7 @@ def method(run: Run, item: Item, value: Any, found: Found, unwrap: bool) -> bool
 
 
 def type_name(value: Any) -> str:
-    """As JsonbTypeName does."""
+    """The name of a json value's type (JsonbTypeName)."""
     if value is None:
         return "null"
     if isinstance(value, Moment):

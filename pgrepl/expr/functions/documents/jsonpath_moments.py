@@ -74,7 +74,7 @@ _TEMPLATES = (
 
 
 def moment(run: Run, item: Item, value: Any) -> Moment:
-    """As executeDateTimeMethod does."""
+    """The moment that a text is, by `.datetime()` or its kin (executeDateTimeMethod)."""
     name: str = item.value
     if not is_string(value):
         raise PathError(_INVALID, f"jsonpath item method .{name}() can only be applied to a string")
@@ -273,7 +273,7 @@ def predicate(run: Run, item: Item, value: Any, found: Found, unwrap: bool) -> b
 
 
 def truth(run: Run, item: Item, value: Any) -> bool | None:
-    """As executeBoolItem does."""
+    """Whether a predicate is true; None: unknown (executeBoolItem)."""
     kind = item.kind
     first = item.args[0]
     assert first is not None
@@ -340,7 +340,7 @@ def _starts_with(whole: Any, initial: Any) -> bool | None:
 
 
 def compare(run: Run, operator: str, one: Any, other: Any) -> bool | None:
-    """As compareItems does."""
+    """The result of comparing two items; None: unknown (compareItems)."""
     order = _order(run, one, other)
     if order is None:
         return None

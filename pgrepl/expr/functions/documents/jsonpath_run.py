@@ -172,7 +172,7 @@ _PER_BASE = 10_000_000_000
 
 
 def key_value(run: Run, item: Item, value: Any, found: Found) -> bool:
-    """As executeKeyValueMethod does."""
+    """`.keyvalue()`: an object's keys and values as items (executeKeyValueMethod)."""
     if not isinstance(value, dict):
         raise PathError("2203C", "jsonpath item method .keyvalue() can only be applied to an object")
     if not value:

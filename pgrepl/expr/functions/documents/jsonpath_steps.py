@@ -30,7 +30,7 @@ _OPERATORS: dict[str, Callable[[Decimal, Decimal], Decimal]] = {
 
 @handles(*_OPERATORS)
 def binary(run: Run, item: Item, value: Any, found: Found, unwrap: bool) -> bool:
-    """As executeBinaryArithmExpr does."""
+    """An arithmetic operator with two operands (executeBinaryArithmExpr)."""
     left, right = item.args
     assert left is not None and right is not None
     lefts, rights = run.sequence(left, value, unwrap=True), run.sequence(right, value, unwrap=True)
@@ -49,7 +49,7 @@ def binary(run: Run, item: Item, value: Any, found: Found, unwrap: bool) -> bool
 
 @handles("u+", "u-")
 def unary(run: Run, item: Item, value: Any, found: Found, unwrap: bool) -> bool:
-    """As executeUnaryArithmExpr does."""
+    """A sign before each number that is found (executeUnaryArithmExpr)."""
     (operand,) = item.args
     assert operand is not None
     result = False
@@ -180,7 +180,7 @@ def _subscripted(run: Run, item: Item, value: Any, array: list[Any], found: Foun
 
 
 def _index(run: Run, item: Item, value: Any) -> int:
-    """As getArrayIndex does."""
+    """The number in a subscript of an array (getArrayIndex)."""
     number = only(run.sequence(item, value, unwrap=False))
     if number is None:
         raise PathError(_BAD_SUBSCRIPT, "jsonpath array subscript is not a single numeric value")

@@ -230,7 +230,7 @@ def _add_index(work: WorkQueue, altered: AlteredTable, *, spec: IndexSpec) -> No
 
 
 def _use_index(session: Session, rel: Relation, spec: IndexSpec) -> None:
-    """As ATExecAddIndexConstraint does."""
+    """ADD CONSTRAINT … USING INDEX (ATExecAddIndexConstraint)."""
     if rel.kind == "p":
         raise PgError("0A000", "ALTER TABLE / ADD CONSTRAINT USING INDEX is not supported on partitioned tables")
     info = index_info(session, spec.existing)

@@ -140,7 +140,7 @@ def only_partitioned(what: str) -> PgError:
 
 
 def _drop_not_null(work: WorkQueue, altered: AlteredTable, *, name: str) -> None:
-    """As ATExecDropNotNull does."""
+    """ALTER COLUMN … DROP NOT NULL (ATExecDropNotNull)."""
     session, rel = work.session, work.relation(altered)
     attribute = column_of(rel, name)
     if attribute.identity:
@@ -227,7 +227,7 @@ def prepare_default(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse:
 
 
 def _change_default(work: WorkQueue, altered: AlteredTable, *, name: str, default: Expr | None) -> None:
-    """As ATExecColumnDefault does."""
+    """ALTER COLUMN … SET and DROP DEFAULT (ATExecColumnDefault)."""
     session, rel = work.session, work.relation(altered)
     attribute = column_of(rel, name)
     if attribute.identity:
@@ -265,7 +265,7 @@ def prepare_set_expression(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, r
 
 
 def _set_expression(work: WorkQueue, altered: AlteredTable, *, name: str, raw: Expr) -> None:
-    """As ATExecSetExpression does."""
+    """ALTER COLUMN … SET EXPRESSION (ATExecSetExpression)."""
     session, rel = work.session, work.relation(altered)
     attribute = column_of(rel, name)
     if attribute.generated != "s":

@@ -99,7 +99,7 @@ def _add_identity(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd,
 def _mark_identity(
     session: Session, rel: Relation, name: str, identity: str, *, recurse: bool, recursing: bool = False
 ) -> None:
-    """As ATExecAddIdentity does."""
+    """ALTER COLUMN … ADD GENERATED AS IDENTITY (ATExecAddIdentity)."""
     _refuse_place(rel, "add identity to", recurse, recursing, "a column")
     attribute = column_of(rel, name)
     what = f'column "{name}" of relation "{rel.name}"'
@@ -139,7 +139,7 @@ def _set_identity(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd,
 def _change_identity(
     session: Session, rel: Relation, name: str, identity: str | None, *, recurse: bool, recursing: bool = False
 ) -> None:
-    """As ATExecSetIdentity does."""
+    """ALTER COLUMN … SET GENERATED (ATExecSetIdentity)."""
     _refuse_place(rel, "change", recurse, recursing, "identity column")
     attribute = column_of(rel, name)
     if not attribute.identity:
@@ -167,7 +167,7 @@ def drop_identity(
     recurse: bool = True,
     recursing: bool = False,
 ) -> None:
-    """As ATExecDropIdentity does."""
+    """ALTER COLUMN … DROP IDENTITY (ATExecDropIdentity)."""
     _refuse_place(rel, "drop identity from", recurse, recursing, "a column")
     attribute = column_of(rel, name)
     if not attribute.identity:
@@ -284,7 +284,7 @@ def prepare_statistics(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recur
 
 
 def _set_statistics(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd) -> None:
-    """As ATExecSetStatistics does."""
+    """ALTER COLUMN … SET STATISTICS (ATExecSetStatistics)."""
     session, rel = work.session, work.relation(altered)
     if cmd.name is None and rel.kind not in ("i", "I"):
         raise PgError("0A000", "cannot refer to non-index column by number")
@@ -359,7 +359,7 @@ def _set_storage(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd) 
 
 
 def _also_in_indexes(session: Session, rel: Relation, attribute: Attribute, **values: object) -> None:
-    """As SetIndexStorageProperties does."""
+    """Sets a column's storage in the indexes that have it (SetIndexStorageProperties)."""
     for row in indexes(session, rel.oid):
         if attribute.num in row.indkey:
             set_attribute(session, row.indexrelid, list(row.indkey).index(attribute.num) + 1, **values)

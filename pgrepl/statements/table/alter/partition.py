@@ -67,7 +67,7 @@ def prepare_inherit(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse:
 
 
 def _inherit(work: WorkQueue, altered: AlteredTable, *, name: RangeVar) -> None:
-    """As ATExecAddInherit does."""
+    """ALTER TABLE … INHERIT (ATExecAddInherit)."""
     session, child = work.session, work.relation(altered)
     parent = open_table(session, unplaced_name(name))
     check_target(session, "INHERIT", parent, TABLE + FOREIGN)
@@ -88,7 +88,7 @@ def circular(parent: str, child: str) -> PgError:
 
 
 def create_inheritance(session: Session, child: Relation, parent: Relation, *, is_partition: bool) -> None:
-    """As CreateInheritance does."""
+    """Makes a table the child of another, once their columns agree (CreateInheritance)."""
     rows = store.rows(session, pg_inherits, inhrelid=child.oid)
     if any(row.inhparent == parent.oid for row in rows):
         raise PgError("42P07", f'relation "{parent.name}" would be inherited from more than once')
@@ -99,7 +99,7 @@ def create_inheritance(session: Session, child: Relation, parent: Relation, *, i
 
 
 def _merge_columns(session: Session, child: Relation, parent: Relation, *, is_partition: bool) -> None:
-    """As MergeAttributesIntoExisting does."""
+    """Ties a child's columns to its parent's, which they must match (MergeAttributesIntoExisting)."""
     for wanted in parent.columns:
         name = wanted.name
         own = child.attribute(name)
@@ -124,7 +124,7 @@ def _merge_columns(session: Session, child: Relation, parent: Relation, *, is_pa
 
 
 def _merge_checks(session: Session, child: Relation, parent: Relation) -> None:
-    """As MergeConstraintsIntoExisting does."""
+    """Ties a child's CHECKs to its parent's, which they must match (MergeConstraintsIntoExisting)."""
     own = {row.conname: row for row in constraints_of(session, child.oid, "c")}
     for wanted in constraints_of(session, parent.oid, "c"):
         if wanted.connoinherit:
@@ -237,7 +237,7 @@ def _attach(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd) -> No
 
 
 def _bound(session: Session, rel: Relation, spec: PartitionBoundSpec | None) -> PartitionBound | None:
-    """As transformPartitionCmd does."""
+    """The bound that ATTACH PARTITION gives (transformPartitionCmd)."""
     if rel.kind == "p":
         return None if spec is None else transform_bound(session, rel, spec, rel)
     if rel.kind == "I":
@@ -249,7 +249,7 @@ def _bound(session: Session, rel: Relation, spec: PartitionBoundSpec | None) -> 
 
 
 def _attach_table(work: WorkQueue, rel: Relation, name: RangeVar, bound: PartitionBound) -> None:
-    """As ATExecAttachPartition does."""
+    """ATTACH PARTITION of a table (ATExecAttachPartition)."""
     session = work.session
     child = open_table(session, unplaced_name(name))
     _refuse_partition(session, rel, child)
@@ -311,7 +311,7 @@ def _refuse_partition(session: Session, rel: Relation, child: Relation) -> None:
 
 
 def _attach_index(session: Session, parent: Relation, name: RangeVar) -> None:
-    """As ATExecAttachPartitionIdx does."""
+    """ATTACH PARTITION of an index (ATExecAttachPartitionIdx)."""
     rel = find_relation(session, unplaced_name(name))
     if rel.kind not in ("i", "I"):
         raise PgError("42P17", f'"{name.name}" is not an index')
@@ -362,7 +362,7 @@ def prepare_detach(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: 
 
 
 def _detach(work: WorkQueue, altered: AlteredTable, *, name: RangeVar, concurrently: bool) -> None:
-    """As ATExecDetachPartition does."""
+    """DETACH PARTITION (ATExecDetachPartition)."""
     session, rel = work.session, work.relation(altered)
     _bound(session, rel, None)
     default = partition_desc(session, rel.oid).default
@@ -400,7 +400,7 @@ def detach(session: Session, rel: Relation, child: Relation) -> None:
 
 
 def _finish(session: Session, rel: Relation, child: Relation, default: int) -> None:
-    """As DetachPartitionFinalize does."""
+    """What is left when a partition has been detached (DetachPartitionFinalize)."""
     drop_cloned_triggers(session, child)
     detach_foreign_keys(session, child)
     for info in index_infos(session, child.oid):

@@ -122,7 +122,7 @@ def drop_constraint(
     missing_ok: bool = False,
     recursing: bool = False,
 ) -> None:
-    """As ATExecDropConstraint does."""
+    """DROP CONSTRAINT (ATExecDropConstraint)."""
     session = work.session
     if recursing:
         check_target(session, "DROP CONSTRAINT", rel, TABLE + FOREIGN)

@@ -103,7 +103,7 @@ def alter_table(stmt: AlterTableStmt, session: Session) -> Result:
 
 
 def alter(session: Session, rel: Relation, commands: Sequence[AlterTableCmd], *, recurse: bool) -> None:
-    """As ATController does."""
+    """ALTER TABLE: prepares the commands, runs the passes, checks the rows (ATController)."""
     work = WorkQueue(session)
     work.entry(rel)  # comes before its children
     for cmd in commands:

@@ -198,7 +198,7 @@ def _prepare_children(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, using:
 
 
 def _alter_type(work: WorkQueue, altered: AlteredTable, *, name: str, target: NewColumn) -> None:
-    """As ATExecAlterColumnType does."""
+    """ALTER COLUMN … TYPE (ATExecAlterColumnType)."""
     session, rel = work.session, work.relation(altered)
     attribute = column_of(rel, name)
     old = altered.before.attribute_by_number(attribute.num)

@@ -134,7 +134,7 @@ class WorkQueue:
     unique: list[Unique] = field(default_factory=list)  # of new unique indexes
 
     def entry(self, rel: Relation) -> AlteredTable:
-        """As ATGetQueueEntry does."""
+        """The entry of a table in the work queue (ATGetQueueEntry)."""
         found = self.tables.get(rel.oid)
         if found is None:
             found = self.tables[rel.oid] = AlteredTable(rel.oid, rel)
@@ -152,7 +152,7 @@ Step = Callable[[WorkQueue, AlteredTable], None]
 
 
 def prepare_tablespace(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
-    """As ATPrepSetTableSpace does."""
+    """SET TABLESPACE (ATPrepSetTableSpace)."""
     check_target(work.session, cmd.kind.value, rel, TABLE + MATVIEW + INDEX + PARTITIONED_INDEX)
     check_tablespace(cmd.name, partitioned=False)
     altered = work.entry(rel)
@@ -204,7 +204,7 @@ def mark_clustered(session: Session, rel: Relation, index: str | None) -> None:
 
 
 def _suitable_index(session: Session, rel: Relation, name: str) -> int:
-    """As check_index_is_clusterable does."""
+    """The index by which a table can be clustered (check_index_is_clusterable)."""
     info = index_of(session, rel, name)
     if info.method not in _CLUSTERABLE:
         raise PgError("0A000", f'cannot cluster on index "{name}" because access method does not support clustering')
@@ -282,7 +282,7 @@ def _replica_change(work: WorkQueue, altered: AlteredTable, *, identity: str, in
 
 
 def mark_replica_identity(session: Session, rel: Relation, identity: str, index: str | None) -> None:
-    """As ATExecReplicaIdentity and relation_mark_replica_identity do."""
+    """Notes what identifies a table's rows (ATExecReplicaIdentity, relation_mark_replica_identity)."""
     chosen = _replica_suitable_index(session, rel, index or "").oid if identity == "i" else 0
     if rel.replident != identity:
         store.update(session, pg_class, {"oid": rel.oid}, relreplident=identity)
@@ -330,7 +330,7 @@ def prepare_alter_constraint(
 
 
 def _alter_constraint(work: WorkQueue, altered: AlteredTable, *, wanted: Constraint) -> None:
-    """As ATExecAlterConstraint does."""
+    """ALTER CONSTRAINT (ATExecAlterConstraint)."""
     session, rel, name = work.session, work.relation(altered), wanted.name or ""
     row = _found(session, rel, name)
     if row.contype != "f":
