@@ -22,7 +22,7 @@ from pgrepl.query.portal import CursorRows, RowsAtOnce, StatementRows
 from pgrepl.query.result import listed_columns
 from pgrepl.query.shape import writing_tag
 from pgrepl.sql.nodes import SelectStmt
-from pgrepl.sql.tags import WITHOUT_SNAPSHOT, command_tag
+from pgrepl.sql.statements import command_tag, kind_of
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
@@ -31,10 +31,7 @@ if TYPE_CHECKING:
     from pgrepl.query.portal import Standing
     from pgrepl.query.result import Result
     from pgrepl.sql.nodes import Statement
-
-_KEEP_TEXT = frozenset(("PrepareStmt", "DeclareCursorStmt"))  # of which views show the text
-_CHANGES = frozenset(("AnalyzedStmt", "InsertStmt", "UpdateStmt", "DeleteStmt", "MergeStmt"))
-_GIVE_ROWS = frozenset(("CallStmt", "ExecuteStmt", "ExplainStmt", "FetchStmt", "VariableShowStmt"))  # of the others
+    from pgrepl.sql.statements import Kind
 
 
 @frozen
@@ -179,10 +176,10 @@ def no_rows(stmt: Statement | None) -> PgError:
 def opened(frame: Frame, stmt: Statement | None, text: str, scroll: bool | None, *, is_loop: bool = False) -> SpiCursor:
     """What a statement gives a cursor, or a loop (SPI_cursor_open_internal); `Session.variables` knows the names in it.
     A statement that changes rows will be run when rows are fetched, with the values that the variables have now."""
-    name, session = type(stmt).__name__, frame.session
+    kind, session = None if stmt is None else kind_of(stmt), frame.session
     if isinstance(stmt, SelectStmt) and stmt.into is None:
         return _until_done(frame, lambda: _opened_query(frame, stmt, text, scroll, is_loop=is_loop))  # type: ignore[no-any-return]
-    if name in _CHANGES:
+    if kind is not None and kind.changes_rows:
         _begin(frame)
         written = analyze_modifying(session, stmt)  # type: ignore[arg-type]
         columns = [(c.name, c.type, c.typmod) for c in listed_columns(written.returning)]
@@ -190,7 +187,7 @@ def opened(frame: Frame, stmt: Statement | None, text: str, scroll: bool | None,
             _check_reads(frame, command_tag(stmt))  # type: ignore[arg-type]
             folding.check(session, query_of(written))
             return SpiCursor(columns, _statement_rows(frame, stmt), text, scroll is True)  # type: ignore[arg-type]
-    elif stmt is not None and name in _GIVE_ROWS:
+    elif stmt is not None and kind is not None and kind.gives_rows:
         answer = execute_nested(frame, stmt, text)
         if answer.columns is not None:
             return SpiCursor(answer.columns, StatementRows(lambda: answer.rows), text, scroll is True)
@@ -267,18 +264,18 @@ def run_statement(frame: Frame, stmt: Statement, sql: SqlText) -> SpiResult:
 
 def execute_nested(frame: Frame, stmt: Statement, text: str) -> SpiResult:
     """Run a statement of a text; `Session.variables` knows the names in it."""
-    name = type(stmt).__name__
+    kind = kind_of(stmt)
     if frame.read_only:
         if isinstance(stmt, SelectStmt) and stmt.into is None:
             _check_reads(frame, writing_tag(analyze_query(frame.session, stmt)))
         else:
             _check_reads(frame, command_tag(stmt))
-    _begin(frame, snapshot=name not in WITHOUT_SNAPSHOT)
-    with _asked(frame.session, text) if name in _KEEP_TEXT else nullcontext():
+    _begin(frame, snapshot=kind.snapshot)
+    with _asked(frame.session, text) if kind.shows_text else nullcontext():
         result: Result = _until_done(frame, lambda: frame.session.hooks.execute(frame.session, stmt))
-    if name not in _CHANGES and name != "SelectStmt":
+    if not kind.changes_rows and not isinstance(stmt, SelectStmt):
         frame.code.refresh()
-    return _answer(name, stmt, result)
+    return _answer(kind, stmt, result)
 
 
 @contextmanager
@@ -303,7 +300,7 @@ def _until_done(frame: Frame, work: Callable[[], Any]) -> Any:
             transaction.begin_again(needed, mark)
 
 
-def _answer(name: str, stmt: Statement, result: Result) -> SpiResult:
+def _answer(kind: Kind, stmt: Statement, result: Result) -> SpiResult:
     columns = None if result.columns is None else [(c.name, c.type, c.typmod) for c in result.columns]
     rows: Sequence[Sequence[Any]] = list(result.values) if result.values is not None else result.rows
     last = (result.tag or "").rpartition(" ")[2]
@@ -311,4 +308,4 @@ def _answer(name: str, stmt: Statement, result: Result) -> SpiResult:
     selects = isinstance(stmt, SelectStmt) and stmt.into is None
     if selects:
         count = len(rows)
-    return SpiResult(columns, rows, count, name in _CHANGES, selects)
+    return SpiResult(columns, rows, count, kind.changes_rows, selects)

@@ -11,7 +11,8 @@ from pgrepl.ground.errors import PgError, Report
 from pgrepl.replication.log import LogOf, ServerLog, reaches
 from pgrepl.sql.location import get_boolean
 from pgrepl.sql.parser import parse
-from pgrepl.sql.tags import command_tag, holds_password
+from pgrepl.sql.passwords import holds_password
+from pgrepl.sql.statements import command_tag
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Parameter, Session

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from pgrepl.catalog.session.context import Block
-from pgrepl.catalog.session.transaction import is_read_only, require_writable
-from pgrepl.sql.tags import command_tag
 from pgrepl.statements.prepared import binding
-from pgrepl.statements.run import LOCK_LATER, READING
+from pgrepl.statements.run import take_locks
 from pgrepl.statements.utility import execute
 
 if TYPE_CHECKING:
@@ -22,7 +19,7 @@ def execute_nested(session: Session, stmt: Statement) -> Result:
     if type(stmt).__name__ == "ExecuteStmt":
         with binding(session, cast("ExecuteStmt", stmt)) as prepared:
             return execute_nested(session, prepared)
-    _take_locks(session, stmt)
+    take_locks(session, stmt, nested=True)
     before = session.keeps_values, session.streams, session.is_nested
     session.keeps_values, session.streams, session.is_nested = True, False, True
     try:
@@ -31,16 +28,3 @@ def execute_nested(session: Session, stmt: Statement) -> Result:
         session.keeps_values, session.streams, session.is_nested = before
     session.transaction.numbering.store_snapshot()
     return result
-
-
-def _take_locks(session: Session, stmt: Statement) -> None:
-    """As for a statement of its own (run.py); but the catalog's write lock is kept until the outer statement ends."""
-    name = type(stmt).__name__
-    if name in READING:
-        return
-    transaction = session.transaction
-    if name not in LOCK_LATER or transaction.in_recovery:
-        require_writable(session, command_tag(stmt))
-    pending = transaction.keeps_pending or is_read_only(session)
-    if name not in LOCK_LATER or (session.in_block and not pending) or transaction.block is Block.NONE:
-        transaction.require_write()

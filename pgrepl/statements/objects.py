@@ -32,7 +32,7 @@ from pgrepl.sql.nodes import (
     TypeName,
 )
 from pgrepl.sql.nodes.utility import ObjectType
-from pgrepl.sql.tags import command_tag
+from pgrepl.sql.statements import command_tag
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

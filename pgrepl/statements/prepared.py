@@ -38,7 +38,7 @@ from pgrepl.query.run import KeptPlan
 from pgrepl.query.shape import levels
 from pgrepl.sql.nodes import MODIFYING, AnalyzedStmt, DeallocateStmt, ExecuteStmt, PrepareStmt, SelectStmt, Statement
 from pgrepl.sql.scanner import parameter_count, parameter_numbers
-from pgrepl.sql.tags import command_tag, ends_block
+from pgrepl.sql.statements import command_tag, ends_block
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import write_text
 

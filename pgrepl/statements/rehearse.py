@@ -39,7 +39,7 @@ from pgrepl.sql.nodes import (
     Statement,
     UpdateStmt,
 )
-from pgrepl.sql.tags import command_tag
+from pgrepl.sql.statements import command_tag
 from pgrepl.statements.utility import execute
 from pgrepl.statements.view import create_materialized_view, refresh_materialized_view
 

@@ -1,4 +1,4 @@
-"""SELECT, SELECT INTO and COPY: passed to `query`, `table.create_as` and `writing`, which load on first use."""
+"""Statements about rows: passed to `query`, `table.create_as` and `writing`, which load on first use."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from pgrepl.sql.nodes import CopyStmt, CreateTableAsStmt, SelectStmt
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
     from pgrepl.query.run import Found
+    from pgrepl.sql.nodes import ConstraintsSetStmt, TruncateStmt
+    from pgrepl.writing.run import Statement
 
 
 def select(stmt: SelectStmt, session: Session) -> Result:
@@ -29,6 +31,24 @@ def _modifying(stmt: SelectStmt, session: Session) -> Found:
     from pgrepl.writing.run import select_modifying
 
     return select_modifying(session, stmt)
+
+
+def modify_rows(stmt: Statement, session: Session) -> Result:
+    from pgrepl.writing import run
+
+    return run.modify_rows(stmt, session)
+
+
+def truncate(stmt: TruncateStmt, session: Session) -> Result:
+    from pgrepl.writing import tables
+
+    return tables.truncate(stmt, session)
+
+
+def set_constraints(stmt: ConstraintsSetStmt, session: Session) -> Result:
+    from pgrepl.writing import tables
+
+    return tables.set_constraints(stmt, session)
 
 
 def copy(stmt: CopyStmt, session: Session) -> Result:

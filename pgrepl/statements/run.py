@@ -28,7 +28,7 @@ from pgrepl.query.result import Result, StreamedRows
 from pgrepl.sql.nodes import SelectStmt
 from pgrepl.sql.parser import parse
 from pgrepl.sql.scanner import parameter_count
-from pgrepl.sql.tags import WITHOUT_SNAPSHOT, command_tag, ends_block
+from pgrepl.sql.statements import command_tag, ends_block, kind_of
 from pgrepl.statements.utility import execute
 from pgrepl.types.input_checks import invalid_utf8, stack_depth_exceeded, text_to_bytes, use_the_stack
 
@@ -39,54 +39,6 @@ if TYPE_CHECKING:
 
 Done = TypeVar("Done")
 Execute: TypeAlias = "Callable[[Statement, Session], Result]"
-
-# Statements are known here by the names of their classes, so that running one imports no other.
-
-# these need no lock on the catalog and may stand in a read-only transaction
-READING = frozenset(
-    (
-        "SelectStmt",
-        "CallStmt",
-        "VariableShowStmt",
-        "VariableSetStmt",
-        "TransactionStmt",
-        "DiscardStmt",
-        "ExplainStmt",
-        "CheckPointStmt",
-        "VacuumStmt",
-        "CopyStmt",
-        "UnsupportedStmt",
-        "ConstraintsSetStmt",
-        "DoStmt",
-        "ClosePortalStmt",
-        "DeallocateStmt",
-        "DeclareCursorStmt",
-        "FetchStmt",
-        "ListenStmt",
-        "LockStmt",
-        "NotifyStmt",
-        "PrepareStmt",
-        "ReindexStmt",
-        "UnlistenStmt",
-    )
-)
-# these take the write lock themselves, as Spark computes without it; they may change temporary tables in a read-only
-# transaction
-LOCK_LATER = frozenset(("AnalyzedStmt", "DeleteStmt", "InsertStmt", "MergeStmt", "UpdateStmt"))
-# in these PostgreSQL's grammar and analysis know parameters
-_WITH_PARAMETERS = frozenset(
-    (
-        "CallStmt",
-        "DeleteStmt",
-        "ExplainStmt",
-        "InsertStmt",
-        "MergeStmt",
-        "SelectStmt",
-        "UpdateStmt",
-        "CreateTableAsStmt",
-        "DeclareCursorStmt",
-    )
-)
 
 
 def run(session: Session, text: str, execute: Execute = execute) -> Iterator[Result]:
@@ -200,7 +152,7 @@ def run_work(session: Session, what: str, work: Callable[[], Done]) -> Done:
 
 
 def _takes_parameters(statements: Sequence[RawStmt]) -> bool:
-    return bool(statements) and type(statements[0].stmt).__name__ in _WITH_PARAMETERS
+    return bool(statements) and kind_of(statements[0].stmt).parameters
 
 
 def _check_parameters(session: Session, text: str, statements: Sequence[RawStmt], given: int) -> None:
@@ -316,15 +268,23 @@ def _executed(session: Session, stmt: Statement) -> Iterator[Statement]:
 
 
 def _prepare_to_write(session: Session, stmt: Statement) -> None:
-    transaction, name = session.transaction, type(stmt).__name__
-    if name not in READING:
-        if name not in LOCK_LATER or transaction.in_recovery:
-            require_writable(session, command_tag(stmt))
-        pending = transaction.keeps_pending or is_read_only(session)
-        if name not in LOCK_LATER or (session.in_block and not pending):
-            transaction.require_write()
-    if name not in WITHOUT_SNAPSHOT:
-        transaction.snapshot_taken = True
+    take_locks(session, stmt)
+    if kind_of(stmt).snapshot:
+        session.transaction.snapshot_taken = True
+
+
+def take_locks(session: Session, stmt: Statement, *, nested: bool = False) -> None:
+    """Take the catalog's write lock, or raise the error of a read-only transaction. `nested`: the lock is kept until
+    the statement around this one ends."""
+    kind, transaction = kind_of(stmt), session.transaction
+    if kind.reads:
+        return
+    if not kind.changes_rows or transaction.in_recovery:
+        require_writable(session, command_tag(stmt))
+    pending = transaction.keeps_pending or is_read_only(session)
+    in_block = session.in_block and not pending
+    if not kind.changes_rows or in_block or (nested and transaction.block is Block.NONE):
+        transaction.require_write()
 
 
 def _carry_out(session: Session, stmt: Statement, execute: Execute, *, implicit: bool, last: bool) -> Result:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.sql.tags import holds_password
+from pgrepl.sql.passwords import holds_password
 
 _LENGTH = 1_000_000
 

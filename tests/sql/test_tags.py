@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pgrepl.sql.parser import parse
-from pgrepl.sql.tags import command_tag
+from pgrepl.sql.statements import command_tag
 from tests.sql.corpus import STATEMENTS
 from tests.sql.ddl_corpus import STATEMENTS as DEFINITIONS
 from tests.sql.one import node

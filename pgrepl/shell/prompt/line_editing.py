@@ -28,7 +28,7 @@ from prompt_toolkit.utils import get_cwidth
 
 from pgrepl.shell.shell import Shell
 from pgrepl.sql.keywords import KEYWORDS, KeywordClass
-from pgrepl.sql.tags import holds_password
+from pgrepl.sql.passwords import holds_password
 
 _YES = ("y", "Y", " ", Keys.ControlI, Keys.ControlM, Keys.ControlJ)
 _NO = ("n", "N", "q", "Q")

@@ -31,7 +31,7 @@ from pgrepl.sql.nodes import (
     Statement,
     ViewStmt,
 )
-from pgrepl.sql.tags import command_tag
+from pgrepl.sql.statements import command_tag
 from pgrepl.statements.comparison.changes import Definitions
 from pgrepl.statements.comparison.definition import Key
 from pgrepl.statements.comparison.shared import KIND, named

@@ -38,7 +38,7 @@ from pgrepl.sql.nodes import (
     Statement,
     UpdateStmt,
 )
-from pgrepl.sql.tags import command_tag
+from pgrepl.sql.statements import command_tag
 from pgrepl.statements.explaining.options import (
     FORMATS,
     ExplainOptions,

@@ -32,7 +32,7 @@ from pgrepl.sql.nodes import (
     VariableSetKind,
     VariableSetStmt,
 )
-from pgrepl.sql.tags import command_tag
+from pgrepl.sql.statements import command_tag
 from pgrepl.statements.deletion import check_may_drop, check_may_give, check_may_move, depend_on_schema, drop_objects
 from pgrepl.statements.settings import checked_name, may_reset, setting_text, with_item
 from pgrepl.types.builtin import Proc

@@ -27,7 +27,7 @@ from pgrepl.expr.walk import has_vars
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.sql.nodes import MODIFYING, FunctionParameter, ResTarget, ReturnStmt, SelectStmt, Statement, TypeName
-from pgrepl.sql.tags import command_tag
+from pgrepl.sql.statements import command_tag
 from pgrepl.statements.dependencies import record_expressions, record_query_parts, record_types
 from pgrepl.types import oids
 

@@ -29,7 +29,7 @@ from pgrepl.catalog.store.tables import pg_attribute, pg_class, pg_constraint, p
 from pgrepl.ground.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import AlterObjectSchemaStmt, DropStmt, ObjectType, RangeVar, RenameStmt
-from pgrepl.sql.tags import command_tag
+from pgrepl.sql.statements import command_tag
 from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.table.columns import SYSTEM_COLUMNS, name_is_free
 from pgrepl.statements.table.constraints import already_exists, update_constraint

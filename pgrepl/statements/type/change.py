@@ -30,7 +30,7 @@ from pgrepl.sql.nodes import (
     RenameStmt,
     TypeName,
 )
-from pgrepl.sql.tags import command_tag
+from pgrepl.sql.statements import command_tag
 from pgrepl.statements.deletion import check_may_move, depend_on_schema, drop_objects
 from pgrepl.statements.table.columns import NewColumn, finish, refuse_duplicates, set_type
 from pgrepl.statements.table.heap import (

@@ -12,7 +12,7 @@ from pgrepl.query.result import Result
 from pgrepl.rows.in_use import check_not_in_use
 from pgrepl.rows.requirements import KeysExist, NotNull
 from pgrepl.sql.nodes import AlterTableCmd, AlterTableKind, AlterTableStmt, Constraint
-from pgrepl.sql.tags import command_tag
+from pgrepl.sql.statements import command_tag
 from pgrepl.statements.table.alter import add, attributes, options, partition, rebuild
 from pgrepl.statements.table.alter import partition as partitions
 from pgrepl.statements.table.alter import work as access
