@@ -3,6 +3,7 @@
 # make test   everything that must hold: ruff, mypy, vulture, pytest
 # make lint   ruff, mypy and vulture (dead code) alone
 # make bench  what is measured, beside what it is measured against
+# make mutants  small changes to the code that decides, one at a time: a test has to notice each (tests/mutants)
 # make compat the oldest and the newest releases of the libraries, each in an environment of its own
 # make release the last commit as sdist, wheel, image file, formula, bill of materials and checksums in dist/, checked
 # make docs   the documentation as a site in build/site
@@ -13,7 +14,7 @@ BIN := $(VENV)/bin
 # a command is a process of its own, and so are hundreds of tests: none of them compiles pgrepl again
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo quick test tests lint bench compat release docs tables clean
+.PHONY: demo quick test tests lint mutants bench compat release docs tables clean
 
 # the release of pyspark that all tests are known to pass with, as in pyproject.toml's test
 PYSPARK := 'pyspark<4.2'
@@ -37,6 +38,9 @@ $(VENV)/.test: pyproject.toml $(GRAMMAR) | $(BIN)/python
 demo: $(BIN)/pgrepl
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/demo.sh
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/large.sh
+
+mutants: $(VENV)/.test
+	$(BIN)/python -m tests.mutants
 
 lint: $(VENV)/.test
 	$(BIN)/ruff format --check .

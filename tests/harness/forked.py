@@ -27,6 +27,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.harness.programs import PATIENCE, environment
+from tests.mutants.mutate import put_named
 
 _PROGRAM = """#!{python} -IS
 import json, os, socket, sys
@@ -217,4 +218,5 @@ def _end(code: object) -> None:
 
 if __name__ == "__main__":
     sys.argv = _serve(sys.argv[1])
+    put_named()
     _end(_run(sys.argv[0]))

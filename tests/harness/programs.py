@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.mutants.mutate import VARIABLE
+
 ROOT = Path(__file__).resolve().parents[2]
 STORAGE = ("PGREPL_S3_ENDPOINT",)  # where a test's bucket is
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # the last optimizations cost more than they spare
@@ -67,8 +69,9 @@ def cpu_seconds(pid: int) -> float:
 @contextmanager
 def started(*arguments: str, **options: Any) -> Iterator[subprocess.Popen[str]]:
     """It runs beside the test; what still runs at the end is told to stop."""
+    module = "tests.mutants.program" if VARIABLE in os.environ else "pgrepl"
     process = subprocess.Popen(
-        [sys.executable, "-m", "pgrepl", *arguments],
+        [sys.executable, "-m", module, *arguments],
         **{"env": environment(), "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options},
     )
     with process:
