@@ -32,7 +32,6 @@ from pgrepl.query.system.activity import Provider, Values
 from pgrepl.replication import origins
 from pgrepl.replication.conninfo import names_files
 from pgrepl.replication.publisher import senders, slots, standby_slots
-from pgrepl.replication.publisher.files import memory
 from pgrepl.replication.subscriber import lease
 from pgrepl.replication.subscriber.lease import CONFLICTS
 from pgrepl.types.json import Jsonb
@@ -378,6 +377,8 @@ def _files(session: Session) -> Iterator[Values]:
     """Subscriptions to files of changes: how many files were read, the last of them, and the rejected records."""
     for row in rows(session, pg_subscription):
         if names_files(row.subconninfo):
+            from pgrepl.replication.publisher.files import memory
+
             last = memory.remembered(session, row.oid).last
             yield {
                 "subid": row.oid, "subname": row.subname, "files": 0 if last is None else last.number,

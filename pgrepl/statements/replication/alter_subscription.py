@@ -13,12 +13,11 @@ from pgrepl.catalog.facts import subscription as catalog
 from pgrepl.catalog.facts.roles import is_superuser
 from pgrepl.catalog.session.transaction import require_no_block
 from pgrepl.catalog.store import tables
-from pgrepl.catalog.store.store import delete, update
+from pgrepl.catalog.store.store import delete, rows, update
 from pgrepl.ground.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.replication.conninfo import check_conninfo
 from pgrepl.replication.origins import origin_progress
-from pgrepl.replication.publisher.files import memory
 from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.replication.subscriber import connection
 from pgrepl.sql.nodes import AlterSubscriptionKind, AlterSubscriptionStmt
@@ -85,7 +84,10 @@ def _set_options(session: Session, stmt: AlterSubscriptionStmt, subscription: ta
         _check_failover(session, subscription)
     if "slot_name" in options.given:
         connection.forget(session, subscription.oid)
-        memory.accept(session, subscription.oid)
+        if rows(session, tables.pgrepl_change_file, subid=subscription.oid):
+            from pgrepl.replication.publisher.files import memory
+
+            memory.accept(session, subscription.oid)
     if options.schema_changes == catalog.TABLES and subscription.subtwophasestate != catalog.TWO_PHASE_DISABLED:
         raise PgError("55000", "cannot set schema_changes = tables for a subscription with two_phase enabled")
     if options.schema_changes == catalog.NO_SCHEMA and "schema_changes" in options.given:

@@ -18,7 +18,6 @@ from pgrepl.query.result import Result
 from pgrepl.replication.conninfo import check_conninfo, names_files
 from pgrepl.replication.endpoints import ConnectionFailure
 from pgrepl.replication.origins import check_room_for_another, create_origin, drop_origin
-from pgrepl.replication.publisher.files import memory
 from pgrepl.replication.publisher.protocol import ChangeFiles, Publisher, PublisherError, Slots
 from pgrepl.replication.subscriber import connection, lease
 from pgrepl.replication.subscriber.connection import connect
@@ -199,7 +198,8 @@ def _forget(
     delete(session, tables.pgrepl_conflict, subid=subscription.oid)
     delete(session, tables.pgrepl_worker, subid=subscription.oid)
     connection.forget(session, subscription.oid)
-    memory.forget(session, subscription.oid)
+    delete(session, tables.pgrepl_change_file, subid=subscription.oid)
+    delete(session, tables.pgrepl_change_files, subid=subscription.oid)
     delete(session, tables.pg_description, objoid=subscription.oid, classoid=PG_SUBSCRIPTION)
 
 

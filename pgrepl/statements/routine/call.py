@@ -25,13 +25,12 @@ from pgrepl.expr.functions.registry import Call, Context
 from pgrepl.expr.tree import Expr, NamedArg
 from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.ground.frozen import frozen
-from pgrepl.plpgsql.call import compiled_block, run_block
 from pgrepl.query.result import Result, ResultColumn
 from pgrepl.query.rowset import LocalRows
 from pgrepl.query.run import as_text
 from pgrepl.rows.trigger_events import call_builtin
 from pgrepl.sql.nodes import CallStmt
-from pgrepl.statements.routine.plpgsql_language import transposed
+from pgrepl.statements.routine.parameters import transposed
 from pgrepl.types.builtin import proc_by_oid
 
 if TYPE_CHECKING:
@@ -95,6 +94,8 @@ def _language(oid: int) -> Language | None:
 
 
 def execute_do(stmt: DoStmt, session: Session) -> Result:
+    from pgrepl.plpgsql.call import run_block
+
     code = compiled_do(stmt, session)
     transaction = session.transaction
     atomic = transaction.block is not Block.NONE or bool(session.contexts)
@@ -120,6 +121,8 @@ def compiled_do(stmt: DoStmt, session: Session) -> Code:
         raise PgError("42704", f'language "{language}" does not exist')
     if language != "plpgsql":
         raise PgError("0A000", f'language "{language}" does not support inline code execution')
+    from pgrepl.plpgsql.call import compiled_block
+
     source = given["as"]
     with transposed(session, source):
         return compiled_block(session, source)

@@ -1,10 +1,12 @@
-"""A new routine: its parameters and result, standard bodies as trees, what CREATE OR REPLACE must leave, and what it
-depends on.
+"""A new routine: its parameters and result, standard bodies as trees, what CREATE OR REPLACE must leave, what it depends
+on, and where an error of its body stands in CREATE FUNCTION.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts.depend import forget_dependencies, record_dependency
@@ -296,3 +298,59 @@ def record_uses(session: Session, routine: pg_proc, *, replaced: bool) -> None:
             [ObjectAddress(PG_CLASS, part.relid, number) for part in changing for number in part.named],
         )
     record_expressions(session, self, [stored.from_json(data, session) for data in routine.proargdefaults or ()])
+
+
+# --- errors of a body -------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def transposed(session: Session, source: str, context: str | None = None) -> Iterator[None]:
+    """An error with a place in `source` gets its place in the running statement, where `source` is a string constant;
+    one without a place gets the CONTEXT, if there is one."""
+    try:
+        yield
+    except PgError as error:
+        position = error.report.position
+        if position is None:
+            raise error if context is None else error.with_context(context) from None
+        place = _place_in_statement(session.query, source, position)
+        if place is None:
+            error.inside(source)
+        else:
+            error.report = replace(error.report, position=place)
+        raise
+
+
+def _place_in_statement(statement: str, source: str, position: int) -> int | None:
+    """The place of a character of the body in the statement, if the body occurs once as a string constant
+    (match_prosrc_to_query)."""
+    found: int | None = None
+    for start, char in enumerate(statement):
+        place = None
+        if char == "$":
+            delimiter = statement.find("$", start + 1)
+            if delimiter > 0 and statement.startswith(source + statement[start : delimiter + 1], delimiter + 1):
+                place = delimiter + 1 + position
+        elif char == "'":
+            place = _place_in_literal(statement, start + 1, source, position)
+        if place is not None:
+            if found is not None:
+                return None
+            found = place
+    return found
+
+
+def _place_in_literal(statement: str, start: int, source: str, position: int) -> int | None:
+    """The same for a constant in quotes, in which quotes and backslashes may be doubled (match_prosrc_to_literal)."""
+    at, place = start, None
+    for number, char in enumerate(source, 1):
+        if number == position:
+            place = at + 1
+        if statement[at : at + 1] == "\\" or statement[at : at + 2] == "''":
+            at += 1
+        if statement[at : at + 1] != char:
+            return None
+        at += 1
+    if position == len(source) + 1:
+        place = at + 1
+    return place if statement[at : at + 1] == "'" and statement[at + 1 : at + 2] != "'" else None

@@ -31,7 +31,7 @@ from pgrepl.query.shape import writing_tag
 from pgrepl.sql.nodes import MODIFYING, AnalyzedStmt, CoercionForm, SelectStmt, Statement, TransactionStmt
 from pgrepl.sql.parser import parse
 from pgrepl.sql.statements import command_tag
-from pgrepl.statements.routine.plpgsql_language import transposed
+from pgrepl.statements.routine.parameters import transposed
 from pgrepl.types import oids
 from pgrepl.types.builtin import type_by_oid
 from pgrepl.types.style import Record

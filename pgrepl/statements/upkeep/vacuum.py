@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts.acl import has_table_privilege, is_owner
@@ -204,7 +205,6 @@ def _may(session: Session, found: Relation) -> bool:
 def _rearrange(session: Session, tables: Sequence[Relation], options: _Options) -> None:
     """Compact each table in transactions of its own, so that the write lock is held for commits only; then expire
     snapshots and remove files."""
-    from pgrepl.iceberg.manifests import remove_dropped
     from pgrepl.lake.upkeep.expire import expire, remove_files
 
     transaction = session.transaction
@@ -220,7 +220,10 @@ def _rearrange(session: Session, tables: Sequence[Relation], options: _Options) 
     session.link.flush()  # the catalog must be on disk before files go that it no longer refers to
     transaction.begin_statement(writes=True)
     removed = remove_files(session, timedelta(seconds=int(session.settings.value("pgrepl.file_grace"))))
-    remove_dropped(session)
+    if find_spec("pgrepl.iceberg") is not None:  # the room may be left out
+        from pgrepl.iceberg.manifests import remove_dropped
+
+        remove_dropped(session)
     if options.has("verbose"):
         session.notice("INFO", f"expired {gone.snapshots} snapshots, removed {removed} files")
 

@@ -144,11 +144,6 @@ def _chained(name: str, size: int, checksum: int) -> int:
     return zlib.crc32(f"{name}\0{size}\n".encode("utf-8", "surrogateescape"), checksum)
 
 
-def forget(session: Session, subid: int) -> None:
-    delete(session, tables.pgrepl_change_file, subid=subid)
-    delete(session, tables.pgrepl_change_files, subid=subid)
-
-
 def accept(session: Session, subid: int) -> None:
     """Take the files that were read as they are now: only the name and the number of the last one stay known."""
     last = remembered(session, subid).last
