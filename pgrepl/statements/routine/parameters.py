@@ -1,5 +1,5 @@
-"""A new routine: its parameters and result, standard bodies as trees, what CREATE OR REPLACE must leave, what it depends
-on, and where an error of its body stands in CREATE FUNCTION.
+"""A new routine: its parameters and result, standard bodies as trees, what CREATE OR REPLACE must leave, what it
+depends on, and where an error of its body stands in CREATE FUNCTION.
 """
 
 from __future__ import annotations
