@@ -67,9 +67,11 @@ class Publication:
     tables: tuple[PublishedTable, ...]
     schemas: tuple[str, ...]
     published: tuple[str, ...]
+    all_sequences: bool = False
+    excepted: tuple[str, ...] = ()  # of all tables
 
     def as_json(self) -> dict[str, Any]:
-        return {
+        data = {
             "name": self.name,
             "owner": self.owner,
             "all_tables": self.all_tables,
@@ -79,6 +81,11 @@ class Publication:
             "schemas": list(self.schemas),
             "published": list(self.published),
         }
+        if self.all_sequences:
+            data["all_sequences"] = True
+        if self.excepted:
+            data["except"] = list(self.excepted)
+        return data
 
 
 def publication_of(session: Session, publication: PublicationFacts) -> Publication:
@@ -90,15 +97,18 @@ def publication_of(session: Session, publication: PublicationFacts) -> Publicati
         )
         for each in member_tables(session, publication)
     ]
+    listed.sort(key=lambda each: each.table)
     return Publication(
         publication.name,
         role_display(session, publication.owner),
         publication.all_tables,
         publication.operations,
         publication.via_root,
-        tuple(sorted(listed, key=lambda each: each.table)),
+        () if publication.all_tables else tuple(listed),
         tuple(sorted(member_schemas(session, publication))),
         tuple(published_names(session, publication)),
+        publication.all_sequences,
+        tuple(each.table for each in listed) if publication.all_tables else (),
     )
 
 

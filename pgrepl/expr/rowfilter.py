@@ -14,6 +14,7 @@ from pgrepl.catalog.facts.publication import (
     is_publishable,
     member_table,
     publications,
+    publishes_as_one_of_all,
     relation_publications,
     schema_publications,
     topmost_ancestor,
@@ -220,6 +221,6 @@ def _publications_of(session: Session, target: Relation) -> list[tables.pg_publi
     for table in lineage:
         found |= dict.fromkeys(sorted(relation_publications(session, table.oid)))
         found |= dict.fromkeys(sorted(schema_publications(session, table.namespace)))
-    found |= dict.fromkeys(sorted(p.oid for p in publications(session) if p.puballtables))
+    found |= dict.fromkeys(sorted(p.oid for p in publications(session) if publishes_as_one_of_all(session, p, target)))
     rows = [one(session, tables.pg_publication, oid=oid) for oid in found]
     return [row for row in rows if row is not None]

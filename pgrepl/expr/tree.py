@@ -453,6 +453,7 @@ class Column:
     typmod: int = -1
     collation: int = 0
     dropped: bool = False
+    expands: bool = True  # False: `*` leaves it out
 
 
 @frozen

@@ -71,8 +71,20 @@ def is_schema_publication(session: Session, pubid: int) -> bool:
 
 
 def relation_publications(session: Session, relid: int) -> list[int]:
-    """The publications that name the relation (GetRelationPublications)."""
-    return [row.prpubid for row in rows(session, tables.pg_publication_rel, prrelid=relid)]
+    """The publications that name the relation (GetRelationIncludedPublications)."""
+    return [row.prpubid for row in rows(session, tables.pg_publication_rel, prrelid=relid) if not row.prexcept]
+
+
+def excepting_publications(session: Session, relation: Relation) -> list[int]:
+    """The publications FOR ALL TABLES that leave the table out: by its name, of a partition by that of its topmost
+    table (GetRelationExcludedPublications)."""
+    relid = partition_ancestors(session, relation.oid)[-1] if relation.is_partition else relation.oid
+    return sorted(row.prpubid for row in rows(session, tables.pg_publication_rel, prrelid=relid) if row.prexcept)
+
+
+def publishes_as_one_of_all(session: Session, publication: tables.pg_publication, relation: Relation) -> bool:
+    """Is the publication FOR ALL TABLES, and does it not leave this one out?"""
+    return bool(publication.puballtables) and publication.oid not in excepting_publications(session, relation)
 
 
 def schema_publications(session: Session, schema: int) -> list[int]:
@@ -87,7 +99,8 @@ def publication_schemas(session: Session, pubid: int) -> list[int]:
 
 
 def publication_relations(session: Session, pubid: int, part: PublicationPart) -> list[int]:
-    """The tables a publication names, by OID (GetPublicationRelations)."""
+    """The tables a publication names, by OID (GetPublicationRelations); of one FOR ALL TABLES, those that it leaves
+    out."""
     found: set[int] = set()
     for row in rows(session, tables.pg_publication_rel, prpubid=pubid):
         found.update(partition_option(session, row.prrelid, part))
@@ -111,17 +124,29 @@ def is_publishable(relation: Relation) -> bool:
     return relation.kind in "rp" and relation.persistence == "p" and relation.oid >= FIRST_NORMAL_OID
 
 
-def all_tables_relations(session: Session, via_root: bool) -> list[int]:
-    """The relations that FOR ALL TABLES publishes (GetAllTablesPublicationRelations)."""
+def all_tables_relations(session: Session, publication: tables.pg_publication) -> list[int]:
+    """The relations that FOR ALL TABLES publishes (GetAllPublicationRelations)."""
+    via_root = bool(publication.pubviaroot)
+    excepted = set(publication_relations(session, publication.oid, PublicationPart.ALL))
     plain, partitioned = [], []
     for row in rows(session, tables.pg_class, datid=session.database_oid):
-        if row.relpersistence != "p" or (row.relispartition and via_root):
+        if row.relpersistence != "p" or (row.relispartition and via_root) or row.oid in excepted:
             continue
         if row.relkind == "r":
             plain.append(row.oid)
         elif row.relkind == "p" and via_root:
             partitioned.append(row.oid)
     return plain + partitioned
+
+
+def published_sequences(session: Session, publication: tables.pg_publication) -> list[int]:
+    """The sequences that the publication publishes: all or none (pg_get_publication_sequences)."""
+    return permanent_sequences(session) if publication.puballsequences else []
+
+
+def permanent_sequences(session: Session) -> list[int]:
+    found = rows(session, tables.pg_class, datid=session.database_oid, relkind="S", relpersistence="p")
+    return sorted(row.oid for row in found)
 
 
 def schema_relations(session: Session, schema: int, part: PublicationPart) -> list[int]:
@@ -155,7 +180,7 @@ def published_tables(session: Session, names: Sequence[str]) -> list[PublishedTa
 
 def _published_relations(session: Session, publication: tables.pg_publication) -> list[int]:
     if publication.puballtables:
-        return all_tables_relations(session, publication.pubviaroot)
+        return all_tables_relations(session, publication)
     part = PublicationPart.ROOT if publication.pubviaroot else PublicationPart.LEAF
     found = publication_relations(session, publication.oid, part)
     for schema in publication_schemas(session, publication.oid):
@@ -175,7 +200,8 @@ def _lists(session: Session, publication: tables.pg_publication, relation: Relat
     if relation.kind != "r" and not (relation.kind == "p" and via_root):
         return False
     if publication.puballtables:
-        return relation.persistence == "p" and not (relation.is_partition and via_root)
+        is_meant = relation.persistence == "p" and not (relation.is_partition and via_root)
+        return is_meant and publishes_as_one_of_all(session, publication, relation)
     ancestors = partition_ancestors(session, relation.oid) if relation.is_partition else []
     by_ancestor = topmost_ancestor(session, publication.oid, ancestors) is not None
     named = is_named(session, publication.oid, relation)
@@ -245,6 +271,7 @@ class PublicationFacts:
     name: str
     owner: int
     all_tables: bool
+    all_sequences: bool
     operations: tuple[str, ...]
     via_root: bool
 
@@ -262,13 +289,15 @@ def _publication(row: tables.pg_publication) -> PublicationFacts:
         row.pubname,
         row.pubowner,
         bool(row.puballtables),
+        bool(row.puballsequences),
         tuple(each for each in OPERATIONS if getattr(row, "pub" + each)),
         bool(row.pubviaroot),
     )
 
 
 def member_tables(session: Session, publication: PublicationFacts) -> list[MemberTable]:
-    """The tables that the publication names, in the order in which they were added."""
+    """The tables that the publication names, in the order in which they were added; of one FOR ALL TABLES, those that
+    it leaves out."""
     found = rows(session, tables.pg_publication_rel, prpubid=publication.oid)
     return [_member(relation(session, row.prrelid), row) for row in found]
 
@@ -295,11 +324,12 @@ def publications_of_table(session: Session, table: Relation) -> list[tuple[str, 
     named: list[tuple[str, MemberTable | None]] = [
         (publication_name(session, row.prpubid), _member(table, row))
         for row in rows(session, tables.pg_publication_rel, prrelid=table.oid)
+        if not row.prexcept
     ]
     if is_publishable(table):
         named += [(name, None) for name in publications_of_schema(session, table.namespace)]
         everything = rows(session, tables.pg_publication, datid=session.database_oid, puballtables=True)
-        named += [(row.pubname, None) for row in everything]
+        named += [(row.pubname, None) for row in everything if publishes_as_one_of_all(session, row, table)]
     return named
 
 

@@ -50,6 +50,7 @@ class Attribute:
     acl: tuple[str, ...] | None = None
     options: Any = None
     missing: Any = None
+    expands: bool = True  # False: of a system catalog, and `*` leaves it out
 
 
 @frozen
@@ -217,7 +218,16 @@ def _system_attribute(number: int, column: SystemColumn) -> Attribute:
 
     kind = type_by_oid(column.type)
     storage = "p" if kind is None else kind.storage
-    return Attribute(number, column.name, column.type, column.typmod, column.notnull, column.collation, storage=storage)
+    return Attribute(
+        number,
+        column.name,
+        column.type,
+        column.typmod,
+        column.notnull,
+        column.collation,
+        storage=storage,
+        expands=not column.since,
+    )
 
 
 def _from_system(found: SystemRelation) -> Relation:

@@ -1,6 +1,7 @@
 """Look-ups of subscriptions, their tables, and the names of their origins and slots (pg_subscription.c).
 
-A table of a subscription is in one state: i (to be copied), d (being copied), f (copied), s (caught up), r (ready).
+A table of a subscription is in one state: i (to be copied), d (being copied), f (copied), s (caught up), r (ready); a
+sequence in i or r.
 """
 
 from __future__ import annotations
@@ -60,10 +61,17 @@ def system_identifier(session: Session) -> int:
 
 
 def subscription_relations(session: Session, subid: int) -> list[tables.pg_subscription_rel]:
-    return rows(session, tables.pg_subscription_rel, srsubid=subid)
+    """The tables of a subscription."""
+    return [row for row in rows(session, tables.pg_subscription_rel, srsubid=subid) if not row.srissequence]
 
 
-def add_subscription_relation(session: Session, subid: int, relid: int, state: str) -> None:
+def subscription_sequences(session: Session, subid: int) -> list[tables.pg_subscription_rel]:
+    return [row for row in rows(session, tables.pg_subscription_rel, srsubid=subid) if row.srissequence]
+
+
+def add_subscription_relation(
+    session: Session, subid: int, relid: int, state: str, *, is_sequence: bool = False
+) -> None:
     insert(
         session,
         tables.pg_subscription_rel,
@@ -71,6 +79,7 @@ def add_subscription_relation(session: Session, subid: int, relid: int, state: s
         srrelid=relid,
         srsubstate=state,
         srsublsn=None,
+        srissequence=is_sequence,
     )
 
 
@@ -85,7 +94,7 @@ def forget_dropped_relation(session: Session, relid: int) -> None:
     (RemoveSubscriptionRel)."""
     listed = rows(session, tables.pg_subscription_rel, srrelid=relid)
     for row in listed:
-        if row.srsubstate == READY:
+        if row.srsubstate == READY or row.srissequence:
             continue
         subscription = one(session, tables.pg_subscription, oid=row.srsubid)
         relation = relation_or_none(session, relid)
@@ -102,9 +111,15 @@ def forget_dropped_relation(session: Session, relid: int) -> None:
         delete(session, tables.pgrepl_subscription_schema, srrelid=relid)
 
 
-def check_subscription_relkind(found: Relation) -> None:
-    """An error unless the relation is a table, to which changes can be applied (CheckSubscriptionRelkind)."""
-    if found.kind not in "rp":
+def check_subscription_relkind(found: Relation, *, is_sequence: bool = False) -> None:
+    """An error unless the relation is a table, to which changes can be applied, or a sequence as at the publisher
+    (CheckSubscriptionRelkind)."""
+    if is_sequence and found.kind in "rp":
+        raise PgError(
+            "55000",
+            f'relation "{found.qualified_name}" type mismatch: source "sequence", target "table"',
+        )
+    if found.kind not in ("S" if is_sequence else "rp"):
         raise PgError(
             "42809",
             f'cannot use relation "{found.qualified_name}" as logical replication target',

@@ -13,6 +13,7 @@ from pgrepl.catalog.facts.subscription import (
     NO_SCHEMA,
     TABLES,
     subscription_relations,
+    subscription_sequences,
     subscriptions,
 )
 from pgrepl.catalog.store import store
@@ -48,11 +49,12 @@ class SubscriptionFacts:
     skip_lsn: int
     schema_changes: str  # none, columns, tables
     conflict_log: bool
+    sequences: bool
 
 
 @frozen
 class SubscribedTable:
-    """A table that a subscription fills: its synchronization state, and the LSN of that state."""
+    """A table that a subscription fills, or a sequence: its synchronization state, and the LSN of that state."""
 
     table: Relation
     state: str
@@ -85,6 +87,7 @@ def _subscription(row: pg_subscription) -> SubscriptionFacts:
         skip_lsn=row.subskiplsn,
         schema_changes=SCHEMA_CHANGES[row.subschemachanges],
         conflict_log=bool(row.subconflictlog),
+        sequences=bool(row.subsequences),
     )
 
 
@@ -95,12 +98,20 @@ def subscribed_tables(session: Session, subid: int) -> list[SubscribedTable]:
     ]
 
 
+def subscribed_sequences(session: Session, subid: int) -> list[SubscribedTable]:
+    return [
+        SubscribedTable(relation(session, row.srrelid), row.srsubstate, row.srsublsn)
+        for row in subscription_sequences(session, subid)
+    ]
+
+
 def subscriptions_to_copy(session: Session) -> list[pg_subscription]:
     """The instance's subscriptions with tables that wait for their initial copy."""
     waiting = {
         row.srsubid
         for state in (INIT, DATASYNC, FINISHED_COPY)
         for row in store.rows(session, pg_subscription_rel, srsubstate=state)
+        if not row.srissequence
     }
     return [row for row in store.rows(session, pg_subscription) if row.oid in waiting] if waiting else []
 

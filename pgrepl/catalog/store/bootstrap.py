@@ -206,6 +206,7 @@ def _system_identifier() -> int:
 # --- migration --------------------------------------------------------------------------------------------------------
 
 
+_Column = tuple[str, str, Any]  # name, type, value in the rows that are there
 BROUGHT = {
     1: "definitions",
     2: "the lake: DuckLake's tables in the same database",
@@ -221,6 +222,7 @@ BROUGHT = {
     12: "ranges of tables that are copied in pieces",
     13: "how far a walsender's subscriber has written and applied",
     14: "where workers wait for who compares; conflicts as rows",
+    15: "sequences and exceptions of publications; foreign servers and user mappings",
 }
 
 
@@ -237,14 +239,13 @@ def migrate(link: CatalogConnection, data_path: str, keep: Callable[[int], None]
         if version < 11:
             _tell_of_subscriptions(link, version)
         link.execute("DROP TABLE IF EXISTS pgrepl_walsender")  # format 13 has more positions of each
-        # of formats 3 to 14: workers, copies, checksums, prepared transactions, files of changes, types, privileges,
-        # operators, ranges that are copied, walsenders, meetings, conflicts
+        # of formats 3 to 15: workers, copies, checksums, prepared transactions, files of changes, types, privileges,
+        # operators, ranges that are copied, walsenders, meetings, conflicts, foreign servers
         ddl.create(link)
         _remember_publishers(link)
         if version < 6:
             link.execute("ALTER TABLE pg_replication_slot ADD COLUMN two_phase_at BIGINT")
-        if version < 14:
-            _have_parameters(link, version)
+        _have_parameters(link, version)
         if version < 9:
             _populate(link)
             _have_user_types(link)
@@ -266,33 +267,50 @@ def _remember_publishers(link: CatalogConnection) -> None:
     )
 
 
+_SUBSCRIPTIONS: dict[int, tuple[_Column, ...]] = {
+    8: (("subschemachanges", "VARCHAR(1)", "n"),),
+    14: (("subconflictlog", "BOOLEAN", False),),
+    15: (
+        ("subsequences", "BOOLEAN", False),
+        ("subserver", "BIGINT", 0),
+        ("subretaindeadtuples", "BOOLEAN", False),
+        ("submaxretention", "INTEGER", 0),
+        ("subretentionactive", "BOOLEAN", False),
+    ),
+}
+
+
 def _have_parameters(link: CatalogConnection, version: int) -> None:
-    """Format 8 has the parameter schema_changes, format 14 conflict_log. Their checksum counts, too."""
-    if version < 8:
-        link.execute("ALTER TABLE pg_subscription ADD COLUMN subschemachanges VARCHAR(1)")
-        link.execute("UPDATE pg_subscription SET subschemachanges = 'n'")
-    link.execute("ALTER TABLE pg_subscription ADD COLUMN subconflictlog BOOLEAN")
-    link.execute("UPDATE pg_subscription SET subconflictlog = ?", (False,))
+    """Format 8 has the parameter schema_changes, format 14 conflict_log, format 15 those of PostgreSQL 19, with all
+    sequences of publications and the tables that they leave out."""
+    brought = [column for since, columns in _SUBSCRIPTIONS.items() if version < since for column in columns]
+    _add_columns(link, tables.pg_subscription, brought)
+    if version < 15:
+        _add_columns(link, tables.pg_publication, [("puballsequences", "BOOLEAN", False)])
+        _add_columns(link, tables.pg_publication_rel, [("prexcept", "BOOLEAN", False)])
+        _add_columns(link, tables.pg_subscription_rel, [("srissequence", "BOOLEAN", False)])
+
+
+def _add_columns(link: CatalogConnection, table: type[SystemRow], columns: Sequence[_Column]) -> None:
+    """Add columns with a value for the rows that are there. Their checksum counts, too."""
+    name = table.__name__
+    for column, kind, value in columns:
+        link.execute(f"ALTER TABLE {name} ADD COLUMN {column} {kind}")
+        if value is not None:
+            link.execute(f"UPDATE {name} SET {column} = ?", (value,))
     if link.is_sqlite and link.execute("SELECT 1 FROM pgrepl_sum"):
-        link.execute("DELETE FROM pgrepl_sum WHERE table_name = 'pg_subscription'")
-        declarative.sum_up(link, [tables.pg_subscription.__table__])
+        link.execute("DELETE FROM pgrepl_sum WHERE table_name = ?", (name,))
+        declarative.sum_up(link, [table.__table__])
 
 
 def _populate(link: CatalogConnection) -> None:
     """Format 9 has materialized views, which may be without data."""
-    link.execute("ALTER TABLE pg_class ADD COLUMN relispopulated BOOLEAN")
-    link.execute("UPDATE pg_class SET relispopulated = ?", (True,))
-    if link.is_sqlite and link.execute("SELECT 1 FROM pgrepl_sum"):
-        link.execute("DELETE FROM pgrepl_sum WHERE table_name = 'pg_class'")
-        declarative.sum_up(link, [tables.pg_class.__table__])
+    _add_columns(link, tables.pg_class, [("relispopulated", "BOOLEAN", True)])
 
 
 def _have_user_types(link: CatalogConnection) -> None:
     """Format 9 has the user's types; a constraint may be one of a domain."""
-    link.execute("ALTER TABLE pg_constraint ADD COLUMN contypid BIGINT")
-    if link.is_sqlite and link.execute("SELECT 1 FROM pgrepl_sum"):
-        link.execute("DELETE FROM pgrepl_sum WHERE table_name = 'pg_constraint'")
-        declarative.sum_up(link, [tables.pg_constraint.__table__])
+    _add_columns(link, tables.pg_constraint, [("contypid", "BIGINT", None)])
 
 
 def _tell_of_subscriptions(link: CatalogConnection, version: int) -> None:

@@ -66,6 +66,7 @@ class SystemColumn:
     typmod: int = -1
     notnull: bool = False
     collation: int = 0
+    since: int = 0  # the release of PostgreSQL that brought it, if later than 17: it is found by its name only
 
 
 @frozen

@@ -475,6 +475,7 @@ class pg_publication(VersionedRow, key=("oid",), indexes=(("datid", "pubname"), 
     pubname: Varchar
     pubowner: Oid
     puballtables: Bool
+    puballsequences: Bool
     pubinsert: Bool
     pubupdate: Bool
     pubdelete: Bool
@@ -488,6 +489,7 @@ class pg_publication_rel(VersionedRow, key=("oid",), indexes=(("prpubid",), ("pr
     prrelid: Oid
     prqual: Json[Any]
     prattrs: Json[list[int]] | None
+    prexcept: Bool
 
 
 class pg_publication_namespace(VersionedRow, key=("oid",), indexes=(("pnpubid",), ("pnnspid",))):
@@ -518,6 +520,11 @@ class pg_subscription(SystemRow, key=("oid",), indexes=(("subdbid", "subname"),)
     suborigin: Varchar
     subschemachanges: Char  # our own: n (none), c (columns), t (tables)
     subconflictlog: Bool  # our own
+    subsequences: Bool  # our own: all sequences follow, published or not
+    subserver: Oid  # 0: the connection is subconninfo
+    subretaindeadtuples: Bool
+    submaxretention: Int4
+    subretentionactive: Bool
 
 
 class pg_subscription_rel(SystemRow, key=("srrelid", "srsubid"), indexes=(("srsubid",),)):
@@ -525,6 +532,27 @@ class pg_subscription_rel(SystemRow, key=("srrelid", "srsubid"), indexes=(("srsu
     srrelid: Oid
     srsubstate: Char
     srsublsn: Lsn | None
+    srissequence: Bool  # our own; a sequence is in state i (its value is to be fetched) or r (ready)
+
+
+class pg_foreign_server(SystemRow, key=("oid",), indexes=(("datid", "srvname"),)):
+    datid: Oid
+    oid: Oid
+    srvname: Varchar
+    srvowner: Oid
+    srvfdw: Oid
+    srvtype: Text | None
+    srvversion: Text | None
+    srvacl: Json[list[str]] | None
+    srvoptions: Json[list[str]] | None
+
+
+class pg_user_mapping(SystemRow, key=("oid",), indexes=(("umserver", "umuser"),)):
+    datid: Oid
+    oid: Oid
+    umuser: Oid  # 0: PUBLIC
+    umserver: Oid
+    umoptions: Json[list[str]] | None
 
 
 class pgrepl_subscription_schema(SystemRow, key=("srrelid", "srsubid"), indexes=(("srsubid",),)):

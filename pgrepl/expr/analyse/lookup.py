@@ -286,7 +286,9 @@ def relation_rte(
             continue
         column_name = names.pop(0) if names else attribute.name
         column_collation = collation(attribute.type) if relation.is_system else attribute.collation
-        columns.append(Column(column_name, attribute.type, attribute.typmod, column_collation))
+        columns.append(
+            Column(column_name, attribute.type, attribute.typmod, column_collation, expands=attribute.expands)
+        )
     if names:
         live = sum(not column.dropped for column in columns)
         raise PgError(

@@ -167,7 +167,7 @@ def plain_columns(rte: Rte, varno: int) -> tuple[NsColumn, ...]:
     return tuple(
         NsColumn(0, 0, 0, -1, 0)
         if column.dropped
-        else NsColumn(varno, attnum, column.type, column.typmod, column.collation)
+        else NsColumn(varno, attnum, column.type, column.typmod, column.collation, expands=column.expands)
         for attnum, column in enumerate(rte.columns, 1)
     )
 

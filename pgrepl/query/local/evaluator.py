@@ -249,7 +249,8 @@ class Evaluator(ABC):
 def _whole_row(varno: int, up: int, owner: Evaluator) -> Compiled:
     """The row with the types and names of its columns."""
     entry = owner.query.rtable[varno - 1]
-    columns = [(number, c) for number, c in enumerate(entry.columns, 1) if not c.dropped]
+    columns = [(number, c) for number, c in enumerate(entry.columns, 1) if not c.dropped and c.expands]
+    hidden = sum(not c.expands for c in entry.columns)  # of a system catalog, at its end
     types, names = [c.type for _, c in columns], [c.name for _, c in columns]
     places = [owner.index(varno, number) for number, _ in columns] if is_user_table(entry) else None
 
@@ -258,6 +259,8 @@ def _whole_row(varno: int, up: int, owner: Evaluator) -> Compiled:
             assert env.outer is not None
             env = env.outer
         row = env.rows[varno]
+        if row is not None and hidden:
+            row = row[:-hidden]
         if row is not None and places is not None:
             return Record([row[place] for place in places], types, names)
         return Record(row, types, names) if row is not None and len(row) == len(types) else row

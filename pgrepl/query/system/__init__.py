@@ -1,7 +1,8 @@
 """The system catalogs and views as queries see them.
 
 `relations.tsv` lists them, with PostgreSQL 17's columns: OID, schema, name, kind, and a column's name, type, type
-modifier, NOT NULL and collation. `pgrepl_stat_…` are pgrepl's own, with OIDs that PostgreSQL keeps free. Rows
+modifier, NOT NULL and collation. A column that a later release has brought names that, too; it is found by its name
+only, `*` and pg_attribute leave it out. `pgrepl_stat_…` are pgrepl's own, with OIDs that PostgreSQL keeps free. Rows
 come from `base_tables` (the catalogs), `activity` (settings, locks), `statistics`, providers of higher rooms (slots,
 subscriptions) or `views` (queries in views.sql). Reading a relation without a provider is an error with its name.
 """
@@ -39,8 +40,8 @@ def _relations() -> Iterator[SystemRelation]:
         oid, schema, name, kind, columns = line.split("\t")
         made = []
         for column in columns.split(" "):
-            title, typid, typmod, notnull, collation = column.split(":")
-            made.append(SystemColumn(title, int(typid), int(typmod), notnull == "1", int(collation)))
+            title, typid, typmod, notnull, collation, since = (f"{column}:0").split(":")[:6]
+            made.append(SystemColumn(title, int(typid), int(typmod), notnull == "1", int(collation), int(since)))
         acl = OWNER_ONLY if name in _PRIVATE else PUBLIC_READS
         key = rank = 0
         if name in _KEYS:

@@ -103,7 +103,8 @@ def _own_classes(session: Session) -> Iterator[Values]:
             **_CLASS, "oid": relation.oid, "relname": relation.name, "relnamespace": namespace_oid(relation),
             "reltype": 0, "relowner": BOOTSTRAP_SUPERUSER, "relam": HEAP if relation.kind == "r" else 0,
             "relhasindex": relation.kind == "r", "relpersistence": "p", "relkind": relation.kind,
-            "relnatts": len(relation.columns), "relchecks": 0, "relhassubclass": False, "relrowsecurity": False,
+            "relnatts": len([c for c in relation.columns if not c.since]), "relchecks": 0, "relhassubclass": False,
+            "relrowsecurity": False,
             "relforcerowsecurity": False, "relreplident": "n", "relispartition": False,
             "relhasrules": relation.kind == "v",
         }  # fmt: skip
@@ -148,6 +149,8 @@ def _own_attributes(session: Session) -> Iterator[Values]:
     found: list[Values] = []
     for relation in session.system_relations():
         for number, column in enumerate(relation.columns, 1):
+            if column.since:
+                continue
             found.append(
                 _attribute(
                     relation.oid,
@@ -264,8 +267,13 @@ def _proc_oid(name: str) -> int:
     return found[0].oid if found else 0
 
 
+_LATER = ("pg_get_sequence_data", "pg_get_publication_sequences")  # functions of PostgreSQL 18 and 19
+
+
 def _own_procs(session: Session) -> Iterator[Values]:
     for p in builtin.procs:
+        if p.name in _LATER:
+            continue
         yield {
             "oid": p.oid, "proname": p.name, "pronamespace": _namespace(p.schema),
             "proowner": BOOTSTRAP_SUPERUSER, "prolang": p.lang, "procost": p.cost, "prorows": p.rows,

@@ -62,6 +62,12 @@ FROM pg_publication p, LATERAL pg_get_publication_tables(p.pubname::text) g (pub
      pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.oid = g.relid
 
+pg_catalog.pg_publication_sequences
+SELECT p.pubname, n.nspname AS schemaname, c.relname AS sequencename
+FROM pg_publication p, LATERAL pg_get_publication_sequences(p.pubname::text) g (relid),
+     pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.oid = g.relid
+
 pg_catalog.pg_user_mappings
 SELECT u.oid, s.oid, s.srvname, u.umuser, coalesce(a.rolname, 'public'), u.umoptions
 FROM pg_user_mapping u JOIN pg_foreign_server s ON s.oid = u.umserver LEFT JOIN pg_authid a ON a.oid = u.umuser

@@ -20,6 +20,7 @@ from pgrepl.catalog.facts.publication import (
     is_publishable,
     member_schema,
     publication_or_none,
+    publishes_as_one_of_all,
     topmost_ancestor,
 )
 from pgrepl.catalog.facts.relation import Attribute, Relation, relation, relation_or_none
@@ -184,9 +185,10 @@ def _published_as(
 ) -> tuple[int, int, bool]:
     """The table that the publication publishes the table as, its level, and whether it publishes it at all."""
     if publication.puballtables:
+        published = publishes_as_one_of_all(past, publication, table)
         if publication.pubviaroot and ancestors:
-            return ancestors[-1], len(ancestors), True
-        return table.oid, 0, True
+            return ancestors[-1], len(ancestors), published
+        return table.oid, 0, published
     published_as, level, by_ancestor = table.oid, 0, False
     ancestor = topmost_ancestor(past, publication.oid, ancestors) if ancestors else None
     if ancestor is not None:

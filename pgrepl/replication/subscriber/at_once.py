@@ -107,8 +107,9 @@ def _look(context: WorkerContext, session: Session) -> _Seen:
     changes = None if publisher is None else publisher.stream.within
     if publisher is None or changes is None:
         raise _OutOfTheOrdinary
-    states = state.table_states(session, subscription.oid).values()
-    if subscription.subtwophasestate != catalog.TWO_PHASE_DISABLED or any(s != catalog.READY for s, _ in states):
+    if subscription.subsequences or subscription.subtwophasestate != catalog.TWO_PHASE_DISABLED:
+        raise _OutOfTheOrdinary
+    if not state.all_ready(session, subscription.oid):
         raise _OutOfTheOrdinary
     slot = next((row for row in slots.all_slots(session) if row.slot_name == subscription.subslotname), None)
     origin = origin_or_none(session, catalog.origin_name(subscription.oid))

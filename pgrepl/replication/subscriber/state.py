@@ -56,8 +56,13 @@ def caught_up(session: Session, subid: int, moment: str) -> None:
 
 def table_states(session: Session, subid: int) -> dict[int, tuple[str, int]]:
     """The state (srsubstate) and the LSN (srsublsn, or 0) of each table."""
-    listed = rows(session, tables.pg_subscription_rel, srsubid=subid)
+    listed = catalog.subscription_relations(session, subid)
     return {row.srrelid: (row.srsubstate, row.srsublsn or 0) for row in listed}
+
+
+def all_ready(session: Session, subid: int) -> bool:
+    """Are all tables copied, and all sequences synchronized?"""
+    return all(row.srsubstate == catalog.READY for row in rows(session, tables.pg_subscription_rel, srsubid=subid))
 
 
 def states_for(session: Session, subid: int, only: int) -> dict[int, tuple[str, int]]:

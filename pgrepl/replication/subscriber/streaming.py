@@ -82,20 +82,20 @@ def following_of(
 
 
 def missing_before(context: WorkerContext, lsn: int | None = None) -> int | None:
-    """The LSN of the publisher, or the given earlier one, if there is work before it: changes, or tables that are not
-    ready. It costs little."""
+    """The LSN of the publisher, or the given earlier one, if there is work before it: changes, or tables or sequences
+    that are not ready. It costs little."""
     session = context.session
     with context.transaction() as subscription:
         publisher = context.connection.publisher(subscription)
         with asking():
             lag = publisher.stream.lag(catalog.slot_of(subscription), tell=True)
         position = state.position(session, subscription.oid)
-        states = state.table_states(session, subscription.oid).values()
+        is_ready = state.all_ready(session, subscription.oid)
         can_begin = state.two_phase_can_begin(session, subscription)
     if lag is None or loop.is_astray(position, lag.confirmed, lag.current):  # a round raises the error
         return lsn or position or 1
     end = lag.sendable if lsn is None else lsn
-    behind = end > max(lag.confirmed, position) or any(current != catalog.READY for current, _ in states)
+    behind = end > max(lag.confirmed, position) or not is_ready
     return end if behind or can_begin else None
 
 

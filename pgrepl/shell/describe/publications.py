@@ -2,7 +2,7 @@ r"""`\dRp` and `\dRp+`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts.publication import (
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from pgrepl.shell.shell import Shell
 
 # psql's header, the column of pg_publication, and the text that is shown
-FLAGS: tuple[tuple[str, str, Callable[[Session, PublicationFacts], str]], ...] = (
+Shown = tuple[str, str, Callable[[Session, PublicationFacts], str]]
+FLAGS: tuple[Shown, ...] = (
     ("Owner", "pg_catalog.pg_get_userbyid(pubowner)", lambda session, p: role_display(session, p.owner)),
     ("All tables", "puballtables", lambda _, p: yes(p.all_tables)),
     ("Inserts", "pubinsert", lambda _, p: yes("insert" in p.operations)),
@@ -29,7 +30,8 @@ FLAGS: tuple[tuple[str, str, Callable[[Session, PublicationFacts], str]], ...] =
     ("Truncates", "pubtruncate", lambda _, p: yes("truncate" in p.operations)),
     ("Via root", "pubviaroot", lambda _, p: yes(p.via_root)),
 )
-HEADERS = tuple(header for header, _, _ in FLAGS)
+# shown where a publication has it set: PostgreSQL 17 has no such column
+ALL_SEQUENCES: Shown = ("All sequences", "puballsequences", lambda _, p: yes(p.all_sequences))
 
 
 def matching_publications(session: Session, pattern: NamePattern | None) -> list[PublicationFacts]:
@@ -38,8 +40,10 @@ def matching_publications(session: Session, pattern: NamePattern | None) -> list
     return [p for p in publication_facts(session, pattern.name.literal) if pattern.name.matches(p.name)]
 
 
-def _flags(session: Session, publication: PublicationFacts) -> list[str]:
-    return [shown(session, publication) for _, _, shown in FLAGS]
+def _flags_of(found: Sequence[PublicationFacts]) -> tuple[Shown, ...]:
+    after = [header for header, _, _ in FLAGS].index("All tables") + 1
+    more = (ALL_SEQUENCES,) if any(each.all_sequences for each in found) else ()
+    return FLAGS[:after] + more + FLAGS[after:]
 
 
 def list_publications(shell: Shell, text: str | None) -> bool:
@@ -47,8 +51,10 @@ def list_publications(shell: Shell, text: str | None) -> bool:
     if isinstance(pattern, bool):
         return False
     session = session_of(shell)
-    listed = [[p.name, *_flags(session, p)] for p in matching_publications(session, pattern)]
-    return print_listing(shell, "List of publications", ("Name", *HEADERS), listed)
+    found = matching_publications(session, pattern)
+    flags = _flags_of(found)
+    listed = [[p.name, *(shown(session, p) for _, _, shown in flags)] for p in found]
+    return print_listing(shell, "List of publications", ("Name", *(header for header, _, _ in flags)), listed)
 
 
 def describe_publications(shell: Shell, text: str | None) -> bool:
@@ -64,21 +70,24 @@ def describe_publications(shell: Shell, text: str | None) -> bool:
             )
         return False
     for each in found:
+        flags = _flags_of([each])
         if not print_description(
-            shell, f"Publication {each.name}", HEADERS, [_flags(session, each)], _members(session, each) or None
+            shell,
+            f"Publication {each.name}",
+            tuple(header for header, _, _ in flags),
+            [[shown(session, each) for _, _, shown in flags]],
+            _members(session, each) or None,
         ):
             return False
     return True
 
 
 def _members(session: Session, publication: PublicationFacts) -> list[str]:
-    """The footers: tables with column list and row filter, then schemas."""
-    if publication.all_tables:
-        return []
+    """The footers: tables with column list and row filter, or those that are left out, then schemas."""
     footers = []
     listed = member_tables(session, publication)
     if listed:
-        footers.append("Tables:")
+        footers.append("Except tables:" if publication.all_tables else "Tables:")
     for member in sorted(listed, key=lambda m: (m.table.schema, m.table.name)):
         footers.append(f'    "{member.table.qualified_name}"{member_clauses(session, member)}')
     schemas = member_schemas(session, publication)

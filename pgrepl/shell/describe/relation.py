@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts.depend import Dependency
 from pgrepl.catalog.facts.objects import comment_on
-from pgrepl.catalog.facts.publication import publications_of_table
+from pgrepl.catalog.facts.publication import (
+    excepting_publications,
+    publication_name,
+    publications,
+    publications_of_table,
+)
 from pgrepl.catalog.facts.relation import Attribute, Relation, display_name, relation
 from pgrepl.catalog.facts.relation_parts import (
     children,
@@ -238,7 +243,9 @@ def _publications(session: Session, found: Relation) -> list[str]:
         (name, "" if member is None else member_clauses(session, member))
         for name, member in publications_of_table(session, found)
     }
-    return ["Publications:", *(f'    "{name}"{clauses}' for name, clauses in sorted(lines))] if lines else []
+    footers = ["Publications:", *(f'    "{name}"{clauses}' for name, clauses in sorted(lines))] if lines else []
+    without = sorted(publication_name(session, oid) for oid in excepting_publications(session, found))
+    return footers + (["Excluded from publications:", *(f'    "{name}"' for name in without)] if without else [])
 
 
 def _triggers(session: Session, found: Relation) -> list[str]:
@@ -419,8 +426,21 @@ def _describe_sequence(shell: Shell, session: Session, found: Relation) -> bool:
     ]  # fmt: skip
     numbers = (1, 2, 3, 4, 6)
     return print_listing(
-        shell, title_of(found), headers, [cells], footers=_sequence_owner(session, found), right=numbers
+        shell,
+        title_of(found),
+        headers,
+        [cells],
+        footers=[*_sequence_owner(session, found), *_sequence_publications(session, found)],
+        right=numbers,
     )
+
+
+def _sequence_publications(session: Session, found: Relation) -> list[str]:
+    """As psql 19; no publication of 17 has sequences."""
+    named = sorted(row.pubname for row in publications(session) if row.puballsequences)
+    if not named or found.persistence != "p":
+        return []
+    return ["Included in publications:", *(f'    "{name}"' for name in named)]
 
 
 def _sequence_owner(session: Session, found: Relation) -> list[str]:

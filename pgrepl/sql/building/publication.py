@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.sql.building import build
@@ -40,6 +38,15 @@ class _Object:
     location: int
     name: str | None = None
     table: PublicationTable | None = None
+
+
+@frozen
+class _All:
+    """ALL TABLES, with the tables that EXCEPT leaves out, or ALL SEQUENCES."""
+
+    kind: str
+    location: int
+    excepted: tuple[RangeVar, ...] = ()
 
 
 # ------------------------------------------------------------------------------------------------ objects
@@ -125,6 +132,53 @@ def _as_schema(item: _Object) -> PublicationObj:
     return PublicationObj(_CURRENT_SCHEMA if item.name is None else _SCHEMA, item.name, location=item.location)
 
 
+@build
+def publication_all_tables(location: int) -> _All:
+    return _All("TABLES", location)
+
+
+@build
+def publication_all_tables_except(location: int, excepted: tuple[RangeVar, ...]) -> _All:
+    return _All("TABLES", location, excepted)
+
+
+@build
+def publication_all_sequences(location: int) -> _All:
+    return _All("SEQUENCES", location)
+
+
+@build
+def except_table(location: int, relation: RangeVar) -> tuple[RangeVar, ...]:
+    return (relation,)
+
+
+@build
+def except_another_table(
+    location: int, others: tuple[RangeVar, ...], _: None, relation: RangeVar
+) -> tuple[RangeVar, ...]:
+    return (*others, relation)
+
+
+def _together(everything: list[_All]) -> tuple[bool, bool, tuple[PublicationObj, ...]]:
+    """Are all tables meant, and all sequences? And the tables that are left out (preprocess_pub_all_objtype_list)."""
+    named: set[str] = set()
+    excepted: list[PublicationObj] = []
+    for each in everything:
+        if each.kind in named:
+            raise PgError(
+                "42601",
+                "invalid publication object list",
+                detail=f"ALL {each.kind} can be specified only once.",
+                location=each.location,
+            )
+        named.add(each.kind)
+        excepted += [
+            PublicationObj(PublicationObjKind.EXCEPT_TABLE, table=PublicationTable(relation))
+            for relation in each.excepted
+        ]
+    return "TABLES" in named, "SEQUENCES" in named, tuple(excepted)
+
+
 # ------------------------------------------------------------------------------------------------ statements
 
 
@@ -134,8 +188,11 @@ def create_publication(location: int, name: str, options: list[DefElem]) -> Crea
 
 
 @build
-def create_publication_for_all_tables(location: int, name: str, options: list[DefElem]) -> CreatePublicationStmt:
-    return replace(create_publication(location, name, options), for_all_tables=True)
+def create_publication_for_all(
+    location: int, name: str, everything: list[_All], options: list[DefElem]
+) -> CreatePublicationStmt:
+    tables, sequences, excepted = _together(everything)
+    return CreatePublicationStmt(name, excepted, tables, sequences, tuple(options))
 
 
 @build
@@ -158,6 +215,12 @@ def alter_publication_add(location: int, name: str, objects: list[_Object]) -> A
 @build
 def alter_publication_set(location: int, name: str, objects: list[_Object]) -> AlterPublicationStmt:
     return AlterPublicationStmt(name, AlterPublicationAction.SET, carried_over(objects))
+
+
+@build
+def alter_publication_set_all(location: int, name: str, everything: list[_All]) -> AlterPublicationStmt:
+    tables, sequences, excepted = _together(everything)
+    return AlterPublicationStmt(name, AlterPublicationAction.SET, excepted, tables, sequences)
 
 
 @build
@@ -194,6 +257,11 @@ def _publications(
     kind: AlterSubscriptionKind, name: str, publications: list[str], options: list[DefElem]
 ) -> AlterSubscriptionStmt:
     return AlterSubscriptionStmt(kind, name, publications=tuple(publications), options=tuple(options))
+
+
+@build
+def alter_subscription_refresh_sequences(location: int, name: str) -> AlterSubscriptionStmt:
+    return AlterSubscriptionStmt(AlterSubscriptionKind.REFRESH_SEQUENCES, name)
 
 
 @build

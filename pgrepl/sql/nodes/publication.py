@@ -20,6 +20,7 @@ class PublicationObjKind(Enum):
     TABLE = "table"
     TABLES_IN_SCHEMA = "tables in schema"
     TABLES_IN_CUR_SCHEMA = "tables in current schema"
+    EXCEPT_TABLE = "except table"
 
 
 @frozen
@@ -37,6 +38,7 @@ class CreatePublicationStmt(Statement):
     name: str
     objects: tuple[PublicationObj, ...] = ()
     for_all_tables: bool = False
+    for_all_sequences: bool = False
     options: tuple[DefElem, ...] = ()
 
 
@@ -53,6 +55,8 @@ class AlterPublicationStmt(Statement):
     name: str
     action: AlterPublicationAction | None
     objects: tuple[PublicationObj, ...] = ()
+    for_all_tables: bool = False
+    for_all_sequences: bool = False
     options: tuple[DefElem, ...] = ()
 
 
@@ -74,6 +78,7 @@ class AlterSubscriptionKind(Enum):
     ADD_PUBLICATION = "add publication"
     DROP_PUBLICATION = "drop publication"
     REFRESH = "refresh"
+    REFRESH_SEQUENCES = "refresh sequences"
     ENABLED = "enabled"  # options holds one DefElem("enabled", True/False)
     SKIP = "skip"
 

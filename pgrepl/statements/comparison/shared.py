@@ -27,7 +27,7 @@ from pgrepl.sql.keywords import quote_identifier, quote_literal
 from pgrepl.statements.comparison.definition import Definition, Fact, Phase, comment_fact
 from pgrepl.statements.dump import naming
 from pgrepl.statements.dump.naming import WORDS, changed_by, whose
-from pgrepl.statements.dump.shared import membership, own_roles, role_attributes, role_settings
+from pgrepl.statements.dump.shared import all_objects, membership, own_roles, role_attributes, role_settings
 from pgrepl.statements.roles.grant import KINDS_OF_OBJECTS
 
 if TYPE_CHECKING:
@@ -135,7 +135,9 @@ def publication_definitions(session: Session) -> Iterator[Definition]:
         words = f"PUBLICATION {name}"
         members = _members(session, each)
         options = f"publish = '{', '.join(each.operations)}', publish_via_partition_root = {str(each.via_root).lower()}"
-        for_what = " FOR ALL TABLES" if each.all_tables else f" FOR {', '.join(members.values())}" if members else ""
+        everything = all_objects(session, each)
+        listed = everything or ", ".join(members.values())
+        for_what = f" FOR {listed}" if listed else ""
         made = [f"CREATE {words}{for_what} WITH ({options});", naming.owner(session, words, each.owner)]
         facts = {
             "options": Fact(Phase.PUBLICATIONS, (f"ALTER {words} SET ({options});",)),
@@ -143,7 +145,9 @@ def publication_definitions(session: Session) -> Iterator[Definition]:
             **comment_fact(words, comment_on(session, PG_PUBLICATION, each.oid), Phase.PUBLICATIONS),
         }
         made += [text for key, fact in facts.items() if key.startswith("comment") for text in fact.made]
-        if members:  # all at once, so that no change of a table goes unpublished between two statements
+        if everything:
+            facts["members"] = Fact(Phase.PUBLICATIONS, (f"ALTER {words} SET {everything};",))
+        elif members:  # all at once, so that no change of a table goes unpublished between two statements
             changed, gone = ", ".join(sorted(members.values())), ", ".join(members)
             facts["members"] = Fact(
                 Phase.PUBLICATIONS,
@@ -151,11 +155,11 @@ def publication_definitions(session: Session) -> Iterator[Definition]:
                 (f"ALTER {words} DROP {gone};",),
                 compared=tuple(sorted(_members(session, each, by_name=True).values())),
             )
-        fixed = {"FOR ALL TABLES": "yes" if each.all_tables else "no"}
+        fixed = {"FOR ALL": "yes" if everything else "no"}
         steps: list[tuple[float, str]] = [(Phase.PUBLICATIONS, text) for text in made]
         described = Definition("publication", name, steps, words, facts, fixed=fixed)
         for key, text in members.items():
-            if text != key:  # a column list or a row filter keeps its columns as they are
+            if text != key and not everything:  # a column list or a row filter keeps its columns as they are
                 table = key.removeprefix("TABLE ONLY ")
                 described.holds[table] = (f"ALTER {words} DROP {key};", facts["members"].made)
         yield described

@@ -200,13 +200,24 @@ def setting_value(name: str, value: str) -> str:
 def dump_publications(session: Session) -> Iterator[str]:
     for publication in publication_facts(session):
         name = quote_identifier(publication.name)
-        text = f"CREATE PUBLICATION {name}{' FOR ALL TABLES' if publication.all_tables else ''}"
+        everything = all_objects(session, publication)
+        text = f"CREATE PUBLICATION {name}{f' FOR {everything}' if everything else ''}"
         text += f" WITH (publish = '{', '.join(publication.operations)}'"
         text += ", publish_via_partition_root = true" if publication.via_root else ""
         yield text + ");"
         yield naming.owner(session, f"PUBLICATION {name}", publication.owner)
-        yield from _members(session, name, publication)
+        if not publication.all_tables:
+            yield from _members(session, name, publication)
         yield from naming.comment(session, f"PUBLICATION {name}", PG_PUBLICATION, publication.oid)
+
+
+def all_objects(session: Session, publication: PublicationFacts) -> str:
+    """ALL TABLES, with the tables that are left out, and ALL SEQUENCES, as far as it is a publication of these."""
+    scopes = []
+    if publication.all_tables:
+        excepted = [f"TABLE ONLY {naming.qualified(each.table)}" for each in member_tables(session, publication)]
+        scopes.append("ALL TABLES" + (f" EXCEPT ({', '.join(sorted(excepted))})" if excepted else ""))
+    return ", ".join([*scopes, *(["ALL SEQUENCES"] if publication.all_sequences else [])])
 
 
 def _members(session: Session, name: str, publication: PublicationFacts) -> Iterator[str]:

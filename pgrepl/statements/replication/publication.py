@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts.access import check_may_create
@@ -35,6 +36,7 @@ from pgrepl.sql.nodes import (
 from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.replication.publication_members import (
     SYSTEM_COLUMNS,
+    PublicationOptions,
     PublicationRelation,
     add_schemas,
     add_tables,
@@ -54,11 +56,14 @@ if TYPE_CHECKING:
 def create_publication(stmt: CreatePublicationStmt, session: Session) -> Result:
     """CREATE PUBLICATION (CreatePublication)."""
     check_may_create(session)
-    if stmt.for_all_tables and not is_superuser(session):
-        raise PgError("42501", "must be superuser to create FOR ALL TABLES publication")
+    if (stmt.for_all_tables or stmt.for_all_sequences) and not is_superuser(session):
+        scope = "a FOR ALL TABLES or ALL SEQUENCES" if stmt.for_all_sequences else "FOR ALL TABLES"
+        raise PgError("42501", f"must be superuser to create {scope} publication")
     if publication_or_none(session, stmt.name) is not None:
         raise PgError("42710", f'publication "{stmt.name}" already exists')
     options = parse_publication_options(stmt.options)
+    if stmt.for_all_sequences:
+        _say_if_ignored(session, options)
     insert(
         session,
         tables.pg_publication,
@@ -67,6 +72,7 @@ def create_publication(stmt: CreatePublicationStmt, session: Session) -> Result:
         pubname=stmt.name,
         pubowner=session.role,
         puballtables=stmt.for_all_tables,
+        puballsequences=stmt.for_all_sequences,
         pubviaroot=bool(options.via_root),
         **options.operation_columns(),
     )
@@ -81,12 +87,24 @@ def create_publication(stmt: CreatePublicationStmt, session: Session) -> Result:
     return Result("CREATE PUBLICATION")
 
 
+def _say_if_ignored(session: Session, options: PublicationOptions) -> None:
+    if options != PublicationOptions():
+        session.notice(
+            "NOTICE",
+            "publication parameters are not applicable to sequence synchronization and will be ignored for sequences",
+            sqlstate="55000",
+        )
+
+
 def _add_objects(session: Session, stmt: CreatePublicationStmt, via_root: bool) -> None:
     publication = publication_by_name(session, stmt.name)
     named, schemas = tables_and_schemas(session, stmt.objects)
     if schemas and not is_superuser(session):
         raise PgError("42501", "must be superuser to create FOR TABLES IN SCHEMA publication")
-    members = analyse_filters(session, open_tables(session, named), via_root)
+    members = open_tables(session, named)
+    if stmt.for_all_tables:
+        members = [replace(member, excepted=True) for member in members]
+    members = analyse_filters(session, members, via_root)
     check_column_lists(members, stmt.name, bool(schemas), via_root)
     add_tables(session, publication, members, skip_members=True)
     add_schemas(session, publication, schemas, skip_members=True)
@@ -106,12 +124,22 @@ def alter_publication(stmt: AlterPublicationStmt, session: Session) -> Result:
         _check_alter(session, stmt, publication, named, schemas)
         _alter_tables(session, stmt, publication, named, bool(schemas))
         _alter_schemas(session, stmt, publication, schemas)
+        if stmt.for_all_tables or stmt.for_all_sequences:
+            update(
+                session,
+                tables.pg_publication,
+                {"oid": publication.oid},
+                puballtables=stmt.for_all_tables,
+                puballsequences=stmt.for_all_sequences,
+            )
     return Result("ALTER PUBLICATION")
 
 
 def _set_options(session: Session, stmt: AlterPublicationStmt, publication: tables.pg_publication) -> None:
     """ALTER PUBLICATION … SET (…) (AlterPublicationOptions)."""
     options = parse_publication_options(stmt.options)
+    if publication.puballsequences:
+        _say_if_ignored(session, options)
     if options.via_root is False and not publication.puballtables:
         _refuse_partitioned_clauses(session, publication)
     changes: dict[str, Any] = {}
@@ -150,14 +178,33 @@ def _check_alter(
     """Raises for members that the publication cannot have (CheckAlterPublication)."""
     if schemas and stmt.action is not AlterPublicationAction.DROP and not is_superuser(session):
         raise PgError("42501", "must be superuser to add or set schemas")
-    if not publication.puballtables:
+    for wanted, scope in ((stmt.for_all_tables, "TABLES"), (stmt.for_all_sequences, "SEQUENCES")):
+        if wanted and not is_superuser(session):
+            raise PgError("42501", f"must be superuser to set ALL {scope}")
+    if stmt.for_all_tables or stmt.for_all_sequences:
+        _check_becomes_all(session, stmt, publication)
         return
-    what = "Schemas" if schemas else "Tables" if named else None
-    if what is not None:
+    everything = ["ALL TABLES"] if publication.puballtables else []
+    everything += ["ALL SEQUENCES"] if publication.puballsequences else []
+    if everything and (schemas or named):
+        scope = f"FOR {', '.join(everything)}"
+        what = "Schemas" if schemas else "Tables" if everything == ["ALL TABLES"] else "Tables or sequences"
         raise PgError(
             "55000",
-            f'publication "{publication.pubname}" is defined as FOR ALL TABLES',
-            detail=f"{what} cannot be added to or dropped from FOR ALL TABLES publications.",
+            f'publication "{publication.pubname}" is defined as {scope}',
+            detail=f"{what} cannot be added to or dropped from {scope} publications.",
+        )
+
+
+def _check_becomes_all(session: Session, stmt: AlterPublicationStmt, publication: tables.pg_publication) -> None:
+    """A publication that names tables or schemas does not become one of all."""
+    has_tables = not publication.puballtables and publication_relations(session, publication.oid, PublicationPart.ROOT)
+    if has_tables or is_schema_publication(session, publication.oid):
+        raise PgError(
+            "55000",
+            f'publication "{publication.pubname}" does not support '
+            f"ALL {'TABLES' if stmt.for_all_tables else 'SEQUENCES'} operations",
+            detail="This operation requires the publication to be defined as FOR ALL TABLES/SEQUENCES or to be empty.",
         )
 
 
@@ -171,7 +218,7 @@ def _alter_tables(
     """As AlterPublicationTables. SET without a table removes them all."""
     if not named and stmt.action is not AlterPublicationAction.SET:
         return
-    members = open_tables(session, named)
+    members = [replace(each, excepted=stmt.for_all_tables) for each in open_tables(session, named)]
     if stmt.action is AlterPublicationAction.DROP:
         drop_tables(session, publication, members)
         return
@@ -292,19 +339,25 @@ def _change_owner(session: Session, row: tables.pg_publication, owner: int) -> N
     if row.pubowner != owner:
         if not is_superuser(session):
             check_owner(session, "publication", row.pubname, row.pubowner)
-            _check_new_owner(session, row.pubname, row.oid, row.puballtables, owner)
+            _check_new_owner(session, row, owner)
         update(session, tables.pg_publication, {"oid": row.oid}, pubowner=owner)
 
 
-def _check_new_owner(session: Session, name: str, pubid: int, all_tables: bool, owner: int) -> None:
+def _check_new_owner(session: Session, row: tables.pg_publication, owner: int) -> None:
     check_can_set_role(session, session.role, owner)
     check_may_create(session, owner)
     if is_superuser(session, owner):
         return
-    scope = "ALL TABLES" if all_tables else "TABLES IN SCHEMA" if is_schema_publication(session, pubid) else None
+    scope = None
+    if row.puballsequences:
+        scope = "ALL TABLES or ALL SEQUENCES or TABLES IN SCHEMA"
+    elif row.puballtables:
+        scope = "ALL TABLES"
+    elif is_schema_publication(session, row.oid):
+        scope = "TABLES IN SCHEMA"
     if scope is not None:
         raise PgError(
             "42501",
-            f'permission denied to change owner of publication "{name}"',
+            f'permission denied to change owner of publication "{row.pubname}"',
             hint=f"The owner of a FOR {scope} publication must be a superuser.",
         )

@@ -95,6 +95,7 @@ class PublicationRelation:
     where: Expr | None = None  # as it was written
     columns: tuple[str, ...] | None = None
     filter: tree.Expr | None = None  # `where` analysed
+    excepted: bool = False
 
     @property
     def stored_filter(self) -> Any:
@@ -104,11 +105,11 @@ class PublicationRelation:
 
 
 def tables_and_schemas(session: Session, objects: Sequence[PublicationObj]) -> tuple[list[PublicationTable], list[int]]:
-    """The tables as written, and the OIDs of the schemas, each once."""
+    """The tables as written, those of EXCEPT too, and the OIDs of the schemas, each once."""
     tables: list[PublicationTable] = []
     schemas: list[int] = []
     for item in objects:
-        if item.kind is PublicationObjKind.TABLE:
+        if item.kind in (PublicationObjKind.TABLE, PublicationObjKind.EXCEPT_TABLE):
             assert item.table is not None
             tables.append(item.table)
             continue
@@ -236,13 +237,15 @@ def add_tables(
                 "42710",
                 f'relation "{member.relation.name}" is already member of publication "{publication.pubname}"',
             )
-        check_publishable(member.relation)
+        check_publishable(member.relation, member.excepted)
         _insert_table(session, publication, member)
 
 
-def check_publishable(relation: Relation) -> None:
-    """Raises for a relation that cannot be published (check_publication_add_relation)."""
-    if relation.kind not in "rp":
+def check_publishable(relation: Relation, excepted: bool) -> None:
+    """Raises for a relation that cannot be published, or left out (check_publication_add_relation)."""
+    if excepted and relation.is_partition:
+        reason = "This operation is not supported for individual partitions."
+    elif relation.kind not in "rp":
         reason = not_supported(relation.kind)
     elif relation.is_catalog:
         reason = "This operation is not supported for system tables."
@@ -252,7 +255,10 @@ def check_publishable(relation: Relation) -> None:
         reason = "This operation is not supported for unlogged tables."
     else:
         return
-    raise PgError("22023", f'cannot add relation "{relation.name}" to publication', detail=reason)
+    refusal = f'cannot add relation "{relation.name}" to publication'
+    if excepted:
+        refusal = f'cannot specify relation "{relation.qualified_name}" in the publication EXCEPT clause'
+    raise PgError("22023", refusal, detail=reason)
 
 
 def column_numbers(relation: Relation, columns: Sequence[str]) -> list[int]:
@@ -284,6 +290,7 @@ def _insert_table(session: Session, publication: tables.pg_publication, member: 
         prrelid=relation.oid,
         prqual=member.stored_filter,
         prattrs=attrs,
+        prexcept=member.excepted,
     )
     myself = ObjectAddress(PG_PUBLICATION_REL, oid)
     wholes = [ObjectAddress(PG_PUBLICATION, publication.oid), ObjectAddress(PG_CLASS, relation.oid)]

@@ -11,10 +11,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from pgrepl.catalog.facts import acl
-from pgrepl.catalog.facts.publication import is_publishable, published_tables
+from pgrepl.catalog.facts.publication import (
+    is_publishable,
+    publication_by_name,
+    published_sequences,
+    published_tables,
+)
 from pgrepl.catalog.facts.relation import Relation, relation, relation_or_none
 from pgrepl.catalog.facts.relation_parts import inheritors, partition_ancestors
 from pgrepl.catalog.facts.sequences import move, position, used
+from pgrepl.catalog.session.numbering import current_lsn
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.session.transaction import require_writable
 from pgrepl.catalog.store.store import one, rows
@@ -49,6 +55,11 @@ def pg_get_publication_tables(call: Call, names: PgArray) -> Iterator[tuple[Any,
         attrs = vector_of(oids.INT2, list(found.attrs))
         qual = None if found.qual is None else json.dumps(found.qual, separators=(",", ":"))
         yield found.publication, found.relid, attrs, qual
+
+
+@implements("pg_get_publication_sequences", context=True)
+def pg_get_publication_sequences(call: Call, name: str) -> list[int]:
+    return published_sequences(call.session, publication_by_name(call.session, name))
 
 
 @implements("pg_get_replica_identity_index", context=True)
@@ -242,6 +253,17 @@ def reserve(session: Session, oid: int, count: int) -> tuple[int, int]:
 def _exhausted(found: Relation, row: pg_sequence) -> PgError:
     edge, limit = ("maximum", row.seqmax) if row.seqincrement > 0 else ("minimum", row.seqmin)
     return PgError("2200H", f'nextval: reached {edge} value of sequence "{found.name}" ({limit})')
+
+
+@implements("pg_get_sequence_data", context=True)
+def pg_get_sequence_data(call: Call, oid: int) -> tuple[Any, ...]:
+    """Value and position of a sequence; NULLs if there is none, or the role may not read it."""
+    session = call.session
+    found = relation_or_none(session, oid)
+    if found is None or found.kind != "S" or not acl.has_table_privilege(session, found, "SELECT"):
+        return None, None, None
+    row = position(session, oid)
+    return (None, None, None) if row is None else (row.last_value, bool(row.is_called), current_lsn(session))
 
 
 @implements("currval_oid", context=True)

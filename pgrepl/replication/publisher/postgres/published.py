@@ -21,6 +21,23 @@ from pgrepl.types.oids import TEXT
 COLUMN_LISTS = 150000
 UNITED = 160000
 GENERATED = 180000
+SEQUENCES = 190000
+
+_FOR_ALL = "CASE WHEN p.puballtables THEN ' FOR ALL TABLES' ELSE '' END"
+# of 19, with the tables that are left out, and sequences
+_FOR_ALL_19 = (
+    "CASE WHEN p.puballtables OR p.puballsequences THEN ' FOR ' || pg_catalog.concat_ws(', ', CASE WHEN p.puballtables"
+    " THEN 'ALL TABLES' || coalesce((SELECT pg_catalog.format(' EXCEPT (%s)', pg_catalog.string_agg("
+    "pg_catalog.format('TABLE ONLY %I.%I', n.nspname, c.relname), ', ' ORDER BY r.oid))"
+    " FROM pg_catalog.pg_publication_rel r JOIN pg_catalog.pg_class c ON c.oid = r.prrelid"
+    " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE r.prpubid = p.oid HAVING count(*) > 0), '')"
+    " END, CASE WHEN p.puballsequences THEN 'ALL SEQUENCES' END) ELSE '' END"
+)
+
+
+def for_all(version: int) -> str:
+    """An expression in SQL over pg_publication p: ` FOR ALL …`, or nothing."""
+    return _FOR_ALL_19 if version >= SEQUENCES else _FOR_ALL
 
 
 @frozen

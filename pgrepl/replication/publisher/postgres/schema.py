@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.replication.publisher.postgres import published
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.published import existing_publications, published_rows, published_tables
 from pgrepl.replication.publisher.postgres.types import Program, ServerTypes, in_order, of_users, programs
@@ -360,7 +361,7 @@ _OWNED = (
 )
 _PUBLICATIONS = (
     "SELECT pg_catalog.format('%I', p.pubname), pg_catalog.format('CREATE PUBLICATION %I%s WITH (publish = %L,"
-    " publish_via_partition_root = %s)', p.pubname, CASE WHEN p.puballtables THEN ' FOR ALL TABLES' ELSE '' END,"
+    " publish_via_partition_root = %s)', p.pubname, {for_all},"
     " pg_catalog.concat_ws(', ', CASE WHEN p.pubinsert THEN 'insert' END, CASE WHEN p.pubupdate THEN 'update' END,"
     " CASE WHEN p.pubdelete THEN 'delete' END, CASE WHEN p.pubtruncate THEN 'truncate' END),"
     " CASE WHEN p.pubviaroot THEN 'true' ELSE 'false' END)"
@@ -370,7 +371,7 @@ _MEMBERS = (
     "SELECT pg_catalog.format('%I', p.pubname), pg_catalog.format('ALTER PUBLICATION %I ADD TABLE ONLY %I.%I%s%s',"
     " p.pubname, n.nspname, c.relname, {columns}, {filter}) FROM pg_catalog.pg_publication_rel r"
     " JOIN pg_catalog.pg_publication p ON p.oid = r.prpubid JOIN pg_catalog.pg_class c ON c.oid = r.prrelid"
-    " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace ORDER BY r.oid"
+    " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE NOT p.puballtables ORDER BY r.oid"
 )
 _LISTED = (
     "coalesce((SELECT ' (' || pg_catalog.string_agg(pg_catalog.quote_ident(a.attname), ', ' ORDER BY k.place) || ')'"
@@ -388,7 +389,9 @@ _MEMBER_SCHEMAS = (
 def definition_statements(link: Link) -> Iterator[tuple[str, str]]:
     """Each statement with the name of what it is about. One may need another that comes later, as a default that calls
     a function does."""
-    newer = int(link.value("SHOW server_version_num")) >= 150000  # with column lists, filters and schemas
+    version = int(link.value("SHOW server_version_num"))
+    publications = _PUBLICATIONS.format(for_all=published.for_all(version))
+    newer = version >= 150000  # with column lists, filters and schemas
     members = _MEMBERS.format(
         columns=_LISTED if newer else quote_literal(""), filter=_FILTERED if newer else quote_literal("")
     )
@@ -404,7 +407,7 @@ def definition_statements(link: Link) -> Iterator[tuple[str, str]]:
     for program in programs(link):
         if program.refused is None:
             yield from ((program.name, text) for text in program.made)
-    yield from _statements(link, [_PUBLICATIONS, members, *([_MEMBER_SCHEMAS] if newer else [])])
+    yield from _statements(link, [publications, members, *([_MEMBER_SCHEMAS] if newer else [])])
 
 
 def _statements(link: Link, queries: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from pgrepl.catalog.facts.publication import excepting_publications, publication_name
 from pgrepl.catalog.facts.relation import Relation, find_relation, relation
 from pgrepl.catalog.facts.relation_parts import (
     children,
@@ -282,6 +283,16 @@ def _refuse_partition(session: Session, rel: Relation, child: Relation) -> None:
     check_target(session, "ATTACH PARTITION", child, TABLE + FOREIGN)
     if child.is_partition:
         raise PgError("42809", f'"{child.name}" is already a partition')
+    excepting = [f'"{publication_name(session, oid)}"' for oid in excepting_publications(session, child)]
+    if excepting:
+        many = "s" if len(excepting) > 1 else ""
+        raise PgError(
+            "55000",
+            f'cannot attach table "{child.name}" as partition because it is referenced in '
+            f"publication{many} {', '.join(excepting)} EXCEPT clause",
+            detail="The publication EXCEPT clause cannot contain tables that are partitions.",
+            hint="Change the publication's EXCEPT clause using ALTER PUBLICATION ... SET ALL TABLES.",
+        )
     if parents(session, child.oid):
         raise PgError("42809", "cannot attach inheritance child as partition")
     if child.kind == "r" and children(session, child.oid):
