@@ -126,6 +126,17 @@ class RemoteTable:
 
 
 @dataclass(frozen=True, slots=True)
+class RemoteSequence:
+    """A sequence of the publisher: its value, None if the connection's role may not read it, and its definition."""
+
+    schema: str
+    name: str
+    value: tuple[int, bool] | None  # last_value, is_called
+    lsn: int  # as of which it has the value
+    definition: tuple[int, int, int, int, int, bool]  # type, start, increment, minimum, maximum, cycle
+
+
+@dataclass(frozen=True, slots=True)
 class Published:
     """The columns, operations and filters with which a table's changes are sent, by the publisher's present catalog."""
 
@@ -182,6 +193,24 @@ class PublisherCatalog(Protocol):
 
     def published_tables(self, names: Sequence[str]) -> list[RemoteTable]:
         """The tables of those publications, a table once for each different column list."""
+        ...
+
+    @property
+    def has_sequences(self) -> bool:
+        """Can publications have sequences?"""
+        ...
+
+    def published_sequences(self, names: Sequence[str]) -> list[tuple[str, str]]:
+        """The sequences of those publications, as (schema, name)."""
+        ...
+
+    def sequences(self, names: Sequence[tuple[str, str]]) -> list[RemoteSequence]:
+        """These sequences as they are now, as far as they are there, published or not."""
+        ...
+
+    def sequences_with_other_origins(self, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:
+        """The publications with sequences that subscriptions of the publisher synchronize; those in `known` do not
+        count."""
         ...
 
     def published_as(self, schema: str, name: str, publications: Sequence[str]) -> Published | None:

@@ -51,6 +51,7 @@ from pgrepl.replication.subscriber.lease import (
     working,
 )
 from pgrepl.replication.subscriber.row_locks import despite_locks
+from pgrepl.replication.subscriber.sequences import SequenceSync
 from pgrepl.replication.subscriber.streaming import enable_two_phase, missing_before, stream_batch
 from pgrepl.replication.subscriber.table_workers import copy_together, shared_out
 
@@ -85,6 +86,7 @@ class Worker:
         if keeps_lease or warns:
             self._watch = PublisherWatch(self.context.session, self.context.log)
         self.session = self.context.session
+        self._sequences = SequenceSync(self.context)
         self._subid = subid
         self._version = -1  # of the catalog, at the end of the last wait
         self._asked_at = -1  # the publisher's end when it was asked for newly published tables
@@ -115,6 +117,8 @@ class Worker:
         if self.context.lease is None:
             over.wait(seconds)
             return True
+        if self._sequences.is_due:
+            return True
         if self.context.connection.wait(lsn, seconds, over):
             return True
         before, self._version = self._version, self.session.link.version()
@@ -142,12 +146,16 @@ class Worker:
         """Catch up with the publisher as it is now, or up to an LSN. If there is nothing to do, that costs little. If
         another worker holds the lease: `wait` until it has ended or has done the work, else an error."""
 
+        is_whole = copy and upto is None and max_changes is None
+
         def work(done: Round) -> None:
             self._apply(done, upto, max_changes)
             while copy and done.error is None and self._copy(done) and not done.stands:
                 self._apply_copied(done)
+            if is_whole:
+                self._synchronize_sequences(done)
 
-        return self._run(work, wait=wait, whole=copy and upto is None and max_changes is None)
+        return self._run(work, wait=wait, whole=is_whole)
 
     def synchronize(
         self, relids: Collection[int] | None = None, *, wait: bool = False, again: Collection[int] = ()
@@ -160,6 +168,8 @@ class Worker:
                 despite_locks(self.context, partial(copy_again, self.context, again))
             while self._copy(done, relids) and done.error is None:
                 self._apply_copied(done)
+            if relids is None:
+                self._synchronize_sequences(done)
 
         return self._run(work, wait=wait, must=bool(again))
 
@@ -227,7 +237,7 @@ class Worker:
         if not wait:
             check_free(self.context)
         missing: int | None = None
-        while must or self.keeps_lease or (missing := missing_before(self.context, missing)) is not None:
+        while must or self.keeps_lease or (missing := self._missing_before(missing)) is not None:
             try:
                 self._attach()
                 return True
@@ -236,6 +246,10 @@ class Worker:
                     raise
             time.sleep(_POLL)
         return False
+
+    def _missing_before(self, lsn: int | None) -> int | None:
+        missing = missing_before(self.context, lsn)
+        return (lsn or 1) if missing is None and self._sequences.has_news() else missing
 
     def _attach(self) -> None:
         if self.context.lease is None:
@@ -304,6 +318,14 @@ class Worker:
         if not over.is_set() and not done.stands:
             self.context.connection.wait(done.lsn, _LOOK, over)
         return not done.stands
+
+    def _synchronize_sequences(self, done: Round) -> None:
+        """A follower's changes go on beside sequences that cannot be synchronized."""
+        if done.stands:
+            return
+        error = self._sequences.synchronize(moved=done.transactions > 0, at_once=not self.keeps_lease)
+        if not self.keeps_lease:
+            done.error = done.error or error
 
     # --- tables -------------------------------------------------------------------------------------------------------
 

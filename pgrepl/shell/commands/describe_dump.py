@@ -15,7 +15,13 @@ from pgrepl.catalog.facts.publication import publication_name, relation_publicat
 from pgrepl.catalog.facts.relation import Relation
 from pgrepl.catalog.facts.relation_parts import constraints_of, indexes
 from pgrepl.catalog.facts.roles import is_superuser, role_display
-from pgrepl.catalog.facts.subscription_facts import SubscriptionFacts, subscribed_tables, subscription_facts
+from pgrepl.catalog.facts.subscription_facts import (
+    SubscribedTable,
+    SubscriptionFacts,
+    subscribed_sequences,
+    subscribed_tables,
+    subscription_facts,
+)
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.catalog.store.system import PG_CLASS
@@ -52,15 +58,16 @@ def subscriptions(session: Session, pattern: NamePattern | None) -> list[dict[st
     return [_subscription(session, each) for each in found if pattern is None or pattern.name.matches(each.name)]
 
 
+def _state(kind: str, each: SubscribedTable) -> dict[str, Any]:
+    return {
+        kind: each.table.qualified_name,
+        "state": STATES[each.state],
+        "lsn": None if each.lsn is None else lsn_text(each.lsn),
+    }
+
+
 def _subscription(session: Session, subscription: SubscriptionFacts) -> dict[str, Any]:
-    listed = [
-        {
-            "table": each.table.qualified_name,
-            "state": STATES[each.state],
-            "lsn": None if each.lsn is None else lsn_text(each.lsn),
-        }
-        for each in subscribed_tables(session, subscription.oid)
-    ]
+    listed = [_state("table", each) for each in subscribed_tables(session, subscription.oid)]
     data = {
         "name": subscription.name,
         "owner": role_display(session, subscription.owner),
@@ -80,6 +87,12 @@ def _subscription(session: Session, subscription: SubscriptionFacts) -> dict[str
         data["schema_changes"] = subscription.schema_changes
     if subscription.conflict_log:
         data["conflict_log"] = True
+    if subscription.sequences:
+        data["follows_sequences"] = True
+    sequences = subscribed_sequences(session, subscription.oid)
+    if sequences:
+        named = [_state("sequence", each) for each in sequences]
+        data["sequences"] = sorted(named, key=lambda each: str(each["sequence"]))
     if is_superuser(session):  # as \dRs+: only superusers see the connection string
         data["conninfo"] = subscription.conninfo
     return data
@@ -217,21 +230,24 @@ def _long_list(key: str, values: list[Any]) -> str:
 @click.option("--schema", "schema", is_flag=True, help="schemas, tables, views, indexes, sequences")
 @click.option("--publications", is_flag=True, help="publications")
 @click.option("--subscriptions", is_flag=True, help="subscriptions, with connect = false")
+@click.option("--sequence-data", is_flag=True, help="the values of sequences, as setval() sets them")
 @click.option("--globals", "shared", is_flag=True, help="roles, memberships, databases and settings; nothing else")
 @click.option("--all", "everything", is_flag=True, help="these, and then each database")
 @click.option("--no-role-passwords", is_flag=True, help="roles without their passwords (SCRAM verifiers)")
 @connecting
 def dump_command(
-    schema: bool, publications: bool, subscriptions: bool, shared: bool, everything: bool, no_role_passwords: bool,
-    catalog: str, dbname: str, username: str,
+    schema: bool, publications: bool, subscriptions: bool, sequence_data: bool, shared: bool, everything: bool,
+    no_role_passwords: bool, catalog: str, dbname: str, username: str,
 ) -> int:  # fmt: skip
     """Print a script that makes the objects of a database again; without an option, all of them.
 
-    Rows are not in it. A dump that is run in an empty catalog, and dumped there, is the same text.
+    Rows are not in it, nor the values of sequences without --sequence-data. A dump that is run in an empty catalog,
+    and dumped there, is the same text.
 
     \b
     pgrepl dump -d shop > shop.sql
     pgrepl -d copy -f shop.sql
+    pgrepl dump -d shop --sequence-data | psql -d shop
     pgrepl dump --globals > roles.sql       roles, grants of roles, databases, settings
     pgrepl dump --all > everything.sql
     pgrepl --catalog new.db -f everything.sql
@@ -239,11 +255,14 @@ def dump_command(
     from pgrepl.statements.dump import dump_shared
 
     wanted = {"schema": schema, "publications": publications, "subscriptions": subscriptions}
-    if (shared or everything) and (any(wanted.values()) or (shared and everything)):
-        raise click.UsageError("--globals and --all go with none of --schema, --publications, --subscriptions")
+    if (shared or everything) and (any(wanted.values()) or sequence_data or (shared and everything)):
+        raise click.UsageError(
+            "--globals and --all go with none of --schema, --publications, --subscriptions, --sequence-data"
+        )
     is_only_with("no-role-passwords", "globals and --all", shared or everything)
-    if not any(wanted.values()):
+    if not (any(wanted.values()) or sequence_data):
         wanted = dict.fromkeys(wanted, True)
+    wanted["sequence_data"] = sequence_data
     with connection(catalog, dbname, username) as connected:
         if shared or everything:
             with reading(connected.session):

@@ -43,11 +43,12 @@ SLASH_ARGUMENTS = {
 _PUBLICATION_OBJECTS = "TABLE | TABLES IN SCHEMA"
 _SUBSCRIPTION_OPTIONS = (
     "binary | conflict_log | connect | copy_data | create_slot | disable_on_error | enabled | failover | origin"
-    " | password_required | run_as_owner | schema_changes | slot_name | streaming | synchronous_commit | two_phase"
+    " | password_required | run_as_owner | schema_changes | sequences | slot_name | streaming | synchronous_commit"
+    " | two_phase"
 )
 _SET_SUBSCRIPTION_OPTIONS = (
     "binary | conflict_log | disable_on_error | failover | origin | password_required | run_as_owner"
-    " | schema_changes | slot_name | streaming | synchronous_commit"
+    " | schema_changes | sequences | slot_name | streaming | synchronous_commit"
 )
 _COMMITS = "local | off | on | remote_apply | remote_write"
 _COLUMN = "CHECK ( | DEFAULT | GENERATED | NOT NULL | PRIMARY KEY | REFERENCES | UNIQUE"
@@ -141,9 +142,9 @@ _RULES = f"""
 
 ^ALTER SUBSCRIPTION -> <subscription>
 ^ALTER SUBSCRIPTION * -> ADD PUBLICATION | CONNECTION | DISABLE | DROP PUBLICATION | ENABLE | OWNER TO \
-| REFRESH PUBLICATION | RENAME TO | SET | SKIP (
+| REFRESH PUBLICATION | REFRESH SEQUENCES | RENAME TO | SET | SKIP (
 ^ALTER SUBSCRIPTION * ADD|DROP -> PUBLICATION
-^ALTER SUBSCRIPTION * REFRESH -> PUBLICATION
+^ALTER SUBSCRIPTION * REFRESH -> PUBLICATION | SEQUENCES
 ^ALTER SUBSCRIPTION * REFRESH PUBLICATION -> WITH (
 ^ALTER SUBSCRIPTION * REFRESH PUBLICATION WITH ( -> copy_data
 ^ALTER SUBSCRIPTION * SET -> ( | PUBLICATION

@@ -276,3 +276,5 @@ def _options(subscription: SubscriptionFacts) -> Iterator[str]:
         yield f"schema_changes = {subscription.schema_changes}"
     if subscription.conflict_log:
         yield "conflict_log = true"
+    if subscription.sequences:
+        yield "sequences = true"

@@ -16,7 +16,7 @@ from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import delete, rows, update
 from pgrepl.ground.errors import PgError
 from pgrepl.query.result import Result
-from pgrepl.replication.conninfo import check_conninfo
+from pgrepl.replication.conninfo import check_conninfo, names_files
 from pgrepl.replication.origins import origin_progress
 from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.replication.subscriber import connection
@@ -31,11 +31,13 @@ from pgrepl.statements.replication.subscription_parts import (
     check_files_options,
     check_may_read_files,
     check_password_exemption,
+    check_sequences_origin,
     check_subscription_owner,
     connected,
     note_columns,
     parse_subscription_options,
     refresh,
+    refresh_sequences,
 )
 from pgrepl.types.plain import lsn_text
 
@@ -56,6 +58,7 @@ _COLUMNS = {
     "origin": "suborigin",
     "schema_changes": "subschemachanges",
     "conflict_log": "subconflictlog",
+    "sequences": "subsequences",
 }
 
 
@@ -71,6 +74,8 @@ def alter_subscription(stmt: AlterSubscriptionStmt, session: Session) -> Result:
         _alter_slot(session, subscription, changes["subfailover"])
     if changes.get("subschemachanges", catalog.NO_SCHEMA) != catalog.NO_SCHEMA:
         _note_columns(session, catalog.subscription_by_name(session, stmt.name))
+    if changes.get("subsequences", subscription.subsequences) != subscription.subsequences:
+        _list_sequences(session, catalog.subscription_by_name(session, stmt.name))
     return Result("ALTER SUBSCRIPTION")
 
 
@@ -122,6 +127,37 @@ def _note_columns(session: Session, subscription: tables.pg_subscription) -> Non
             note_columns(session, publisher.catalog, subscription)
 
 
+def _list_sequences(session: Session, subscription: tables.pg_subscription) -> None:
+    """List the sequences that follow from now on, or do not any more."""
+    if subscription.subsequences and names_files(subscription.subconninfo):
+        check_files_options(session, subscription.subconninfo, two_phase=False, failover=False, sequences=True)
+    if subscription.subslotname is not None:
+        with connected(session, subscription) as publisher:
+            refresh_sequences(session, publisher.catalog, subscription, copy_data=True)
+
+
+def _refresh_sequences(session: Session, stmt: AlterSubscriptionStmt, subscription: tables.pg_subscription) -> Changes:
+    """As AlterSubscription_refresh_seq. With the parameter `sequences` any publisher will do."""
+    if not subscription.subenabled:
+        raise PgError("55000", "ALTER SUBSCRIPTION ... REFRESH SEQUENCES is not allowed for disabled subscriptions")
+    with connected(session, subscription) as publisher:
+        if not (publisher.catalog.has_sequences or subscription.subsequences):
+            raise PgError(
+                "55000",
+                "cannot synchronize sequences if the publisher is running a version earlier than PostgreSQL 19",
+                hint="ALTER SUBSCRIPTION ... SET (sequences = on) follows the sequences of any server.",
+            )
+        check_sequences_origin(session, publisher.catalog, subscription)
+    update(
+        session,
+        tables.pg_subscription_rel,
+        {"srsubid": subscription.oid, "srissequence": True},
+        srsubstate=catalog.INIT,
+        srsublsn=None,
+    )
+    return {}
+
+
 def _enable_or_disable(session: Session, stmt: AlterSubscriptionStmt, subscription: tables.pg_subscription) -> Changes:
     options = parse_subscription_options(session, stmt.options, {"enabled"})
     if options.enabled and subscription.subslotname is None:
@@ -135,7 +171,13 @@ def _set_connection(session: Session, stmt: AlterSubscriptionStmt, subscription:
     check_conninfo(stmt.conninfo, required)
     check_may_read_files(session, stmt.conninfo, subscription.subowner)
     two_phase = subscription.subtwophasestate != catalog.TWO_PHASE_DISABLED
-    check_files_options(session, stmt.conninfo, two_phase=two_phase, failover=subscription.subfailover)
+    check_files_options(
+        session,
+        stmt.conninfo,
+        two_phase=two_phase,
+        failover=subscription.subfailover,
+        sequences=bool(subscription.subsequences),
+    )
     # another publisher may have other tables under the same OIDs
     delete(session, tables.pgrepl_subscription_schema, srsubid=subscription.oid)
     return {"subconninfo": stmt.conninfo}
@@ -261,5 +303,6 @@ _FORMS: dict[AlterSubscriptionKind, Callable[[Session, AlterSubscriptionStmt, ta
     AlterSubscriptionKind.ADD_PUBLICATION: _add_or_drop_publications,
     AlterSubscriptionKind.DROP_PUBLICATION: _add_or_drop_publications,
     AlterSubscriptionKind.REFRESH: _refresh_publications,
+    AlterSubscriptionKind.REFRESH_SEQUENCES: _refresh_sequences,
     AlterSubscriptionKind.SKIP: _skip,
 }

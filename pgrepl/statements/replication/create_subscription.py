@@ -55,7 +55,13 @@ def create_subscription(stmt: CreateSubscriptionStmt, session: Session) -> Resul
         raise PgError("42710", f'subscription "{stmt.name}" already exists')
     check_conninfo(stmt.conninfo, options.password_required and not is_superuser(session))
     check_may_read_files(session, stmt.conninfo, session.role)
-    check_files_options(session, stmt.conninfo, two_phase=options.two_phase, failover=options.failover)
+    check_files_options(
+        session,
+        stmt.conninfo,
+        two_phase=options.two_phase,
+        failover=options.failover,
+        sequences=options.sequences,
+    )
     check_duplicates(stmt.publications)
     if options.enabled:
         check_room_for_another(session)
@@ -105,6 +111,11 @@ def _insert(session: Session, stmt: CreateSubscriptionStmt, options: Subscriptio
         suborigin=options.origin,
         subschemachanges=options.schema_changes,
         subconflictlog=options.conflict_log,
+        subsequences=options.sequences,
+        subserver=0,
+        subretaindeadtuples=False,
+        submaxretention=0,
+        subretentionactive=False,
     )
     create_origin(session, catalog.origin_name(oid))
     insert(

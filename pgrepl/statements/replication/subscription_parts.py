@@ -31,6 +31,7 @@ from pgrepl.replication.publisher.tables import definition_of
 from pgrepl.replication.subscriber import lease
 from pgrepl.replication.subscriber.connection import connect, files_options
 from pgrepl.replication.subscriber.schema_changes.columns import defined, known_table, remember
+from pgrepl.replication.subscriber.sequences import sequences_on_both_sides
 from pgrepl.sql.location import conflicting, get_boolean, get_streaming, get_string
 from pgrepl.sql.nodes import DefElem, RangeVar
 from pgrepl.types.plain import parse_lsn
@@ -84,12 +85,14 @@ def must_use_password(session: Session, subscription: tables.pg_subscription) ->
     return bool(subscription.subpasswordrequired) and not is_superuser(session, subscription.subowner)
 
 
-def check_files_options(session: Session, conninfo: str, *, two_phase: bool, failover: bool) -> None:
+def check_files_options(
+    session: Session, conninfo: str, *, two_phase: bool, failover: bool, sequences: bool = False
+) -> None:
     """Raise for what no subscription to files may have. Neither the files nor the database are looked for."""
     options = parse_conninfo(conninfo)
     if FILES not in options:
         return
-    for name, is_on in (("two_phase", two_phase), ("failover", failover)):
+    for name, is_on in (("two_phase", two_phase), ("failover", failover), ("sequences", sequences)):
         if is_on:
             raise PgError("0A000", f"{name} is not supported for files of changes")
     try:
@@ -103,7 +106,7 @@ def check_files_options(session: Session, conninfo: str, *, two_phase: bool, fai
 
 CREATE = frozenset(
     """connect enabled create_slot slot_name copy_data synchronous_commit binary streaming two_phase disable_on_error
-    password_required run_as_owner failover origin schema_changes conflict_log""".split()
+    password_required run_as_owner failover origin schema_changes conflict_log sequences""".split()
 )
 SET = CREATE - {"connect", "enabled", "create_slot", "copy_data", "two_phase"}
 PUBLICATION = frozenset({"copy_data", "refresh"})
@@ -133,6 +136,7 @@ class SubscriptionOptions:
     origin: str = "any"
     schema_changes: str = NO_SCHEMA
     conflict_log: bool = False
+    sequences: bool = False
     lsn: int = 0
 
 
@@ -334,7 +338,73 @@ def add_tables(session: Session, publisher: Publisher, subscription: tables.pg_s
         found = target_relation(session, table)
         catalog.add_subscription_relation(session, subscription.oid, found.oid, state)
     note_columns(session, publisher.catalog, subscription)
+    refresh_sequences(session, publisher.catalog, subscription, copy_data=copy_data)
     return len(listed)
+
+
+def refresh_sequences(
+    session: Session, publisher: PublisherCatalog, subscription: tables.pg_subscription, *, copy_data: bool
+) -> None:
+    """Bring the list of sequences in line with the publisher's: those that are published, which have to be here, and
+    with the parameter `sequences` those that are on both sides."""
+    try:
+        published = publisher.published_sequences(subscription.subpublications)
+    except PublisherError as error:
+        raise _no_tables(error) from None
+    present = {row.srrelid for row in catalog.subscription_sequences(session, subscription.oid)}
+    check_sequences_origin(session, publisher, subscription, copy_data=copy_data, present=present)
+    wanted = {}
+    for schema, name in published:
+        found = find_relation(session, RangeVar(name, schema))
+        catalog.check_subscription_relkind(found, is_sequence=True)
+        wanted[found.oid] = found
+    if subscription.subsequences:
+        try:
+            wanted |= {found.oid: found for found in sequences_on_both_sides(session, publisher)}
+        except PublisherError as error:
+            raise _no_tables(error) from None
+    for oid, found in wanted.items():
+        if oid not in present:
+            state = catalog.INIT if copy_data or subscription.subsequences else catalog.READY
+            catalog.add_subscription_relation(session, subscription.oid, oid, state, is_sequence=True)
+            _say(session, found, "sequence", "added to", subscription)
+    for oid in sorted(present.difference(wanted)):
+        catalog.remove_subscription_relation(session, subscription.oid, oid)
+        gone = relation_or_none(session, oid)
+        if gone is not None:
+            _say(session, gone, "sequence", "removed from", subscription)
+
+
+def check_sequences_origin(
+    session: Session,
+    publisher: PublisherCatalog,
+    subscription: tables.pg_subscription,
+    *,
+    copy_data: bool = True,
+    present: Collection[int] = (),
+) -> None:
+    """Warn that with origin = none values may come that the publisher has from others
+    (check_publications_origin_sequences)."""
+    if not copy_data or subscription.suborigin.lower() != "none":
+        return
+    known = {(r.schema, r.name) for r in (relation_or_none(session, relid) for relid in present) if r is not None}
+    try:
+        found = publisher.sequences_with_other_origins(subscription.subpublications, known)
+    except PublisherError as error:
+        raise PgError("08006", f"could not receive list of replicated sequences from the publisher: {error}") from None
+    if not found:
+        return
+    listed = quoted_list(found)
+    one = f"a publication ({listed}) that contains"
+    session.notice(
+        "WARNING",
+        f'subscription "{subscription.subname}" requested origin = NONE but might synchronize sequence values that had '
+        "a different origin",
+        sqlstate="55000",
+        detail=f"The subscription subscribes to {one if len(found) == 1 else f'publications ({listed}) that contain'} "
+        "sequences that are synchronized from other subscriptions.",
+        hint="Verify that the initial values copied from the publisher sequences did not come from other origins.",
+    )
 
 
 def note_columns(session: Session, publisher: PublisherCatalog, subscription: tables.pg_subscription) -> None:
@@ -374,8 +444,9 @@ def refresh(
             wanted.add(found.oid)
             if found.oid not in present:
                 catalog.add_subscription_relation(session, subscription.oid, found.oid, state)
-                _say(session, found, "added to", subscription)
+                _say(session, found, "table", "added to", subscription)
         note_columns(session, publisher.catalog, subscription)
+        refresh_sequences(session, publisher.catalog, subscription, copy_data=copy_data)
         worker = lease.holder(session, subscription.oid)
         removed = [present[relid] for relid in sorted(present) if relid not in wanted]
         for row in removed:
@@ -395,11 +466,11 @@ def _remove(session: Session, subscription: tables.pg_subscription, row: tables.
         drop_origin(session, catalog.origin_name(subscription.oid, row.srrelid), missing_ok=True)
     found = relation_or_none(session, row.srrelid)
     if found is not None:
-        _say(session, found, "removed from", subscription)
+        _say(session, found, "table", "removed from", subscription)
 
 
-def _say(session: Session, found: Relation, what: str, subscription: tables.pg_subscription) -> None:
-    session.notice("DEBUG1", f'table "{found.schema}.{found.name}" {what} subscription "{subscription.subname}"')
+def _say(session: Session, found: Relation, kind: str, what: str, subscription: tables.pg_subscription) -> None:
+    session.notice("DEBUG1", f'{kind} "{found.schema}.{found.name}" {what} subscription "{subscription.subname}"')
 
 
 def leave(slots: Slots, slot: str, worker: tables.pgrepl_worker | None) -> None:

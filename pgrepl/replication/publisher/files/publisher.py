@@ -35,6 +35,13 @@ class DeclaringCatalog(LakeCatalog):
     def publications_with_other_origins(self, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:
         return []  # nothing is copied
 
+    @property
+    def has_sequences(self) -> bool:
+        return False
+
+    def published_sequences(self, names: Sequence[str]) -> list[tuple[str, str]]:
+        return []  # files do not tell their values
+
 
 class FilesPublisher(Publisher):
     """An open connection to the database that declares, and to its files."""

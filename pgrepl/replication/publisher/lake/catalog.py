@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog.facts.acl import has_table_privilege
+from pgrepl.catalog.facts.publication import permanent_sequences, published_tables
 from pgrepl.catalog.facts.publication import publications as known_publications
-from pgrepl.catalog.facts.publication import published_tables
 from pgrepl.catalog.facts.relation import find_relation, relation, relation_or_none
 from pgrepl.catalog.facts.relation_parts import inheritors, partition_ancestors
+from pgrepl.catalog.facts.sequences import sequence_row
+from pgrepl.catalog.session.numbering import current_lsn
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import rows
 from pgrepl.replication.publisher.lake.connection import LakeConnection
 from pgrepl.replication.publisher.lake.copies import copyable
-from pgrepl.replication.publisher.protocol import Published, PublisherCatalog, RemoteTable
+from pgrepl.replication.publisher.protocol import Published, PublisherCatalog, RemoteSequence, RemoteTable
 from pgrepl.replication.publisher.tables import RemoteAttribute, RemoteDefinition
 from pgrepl.replication.wire.messages import OPERATIONS
 from pgrepl.sql.nodes.expr import RangeVar
@@ -38,6 +41,30 @@ class LakeCatalog(PublisherCatalog):
                 published = relation(session, table.relid)
                 found[RemoteTable(published.schema, published.name, table.attrs)] = None
             return list(found)
+
+    @property
+    def has_sequences(self) -> bool:
+        return True
+
+    def published_sequences(self, names: Sequence[str]) -> list[tuple[str, str]]:
+        with self._connection.asked() as session:
+            if not any(row.puballsequences for row in known_publications(session) if row.pubname in names):
+                return []
+            found = [relation(session, oid) for oid in permanent_sequences(session)]
+            return sorted((sequence.schema, sequence.name) for sequence in found)
+
+    def sequences(self, names: Sequence[tuple[str, str]]) -> list[RemoteSequence]:
+        with self._connection.asked() as session:
+            found = [_sequence(session, schema, name) for schema, name in names]
+            return [sequence for sequence in found if sequence is not None]
+
+    def sequences_with_other_origins(self, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:
+        with self._connection.asked() as session:
+            written = [relation(session, oid) for oid in _subscribed_relations(session)]
+            if all(table.kind != "S" or (table.schema, table.name) in known for table in written):
+                return []
+            rows_of_all = [row.pubname for row in known_publications(session) if row.puballsequences]
+            return sorted(set(rows_of_all).intersection(names))
 
     def published_as(self, schema: str, name: str, publications: Sequence[str]) -> Published | None:
         from pgrepl.expr.print.deparse import expression_text
@@ -89,8 +116,23 @@ class LakeCatalog(PublisherCatalog):
             return found
 
 
+def _sequence(session: Session, schema: str, name: str) -> RemoteSequence | None:
+    found = find_relation(session, RangeVar(name, schema), missing_ok=True)
+    row = None if found is None or found.kind != "S" else sequence_row(session, found.oid)
+    if found is None or row is None:
+        return None
+    readable = has_table_privilege(session, found, "SELECT")
+    return RemoteSequence(
+        schema,
+        name,
+        (row.last_value, bool(row.is_called)) if readable else None,
+        current_lsn(session),
+        (row.seqtypid, row.seqstart, row.seqincrement, row.seqmin, row.seqmax, bool(row.seqcycle)),
+    )
+
+
 def _subscribed_relations(session: Session) -> set[int]:
-    """The tables of this database's subscriptions, with their partitions and ancestors."""
+    """The tables and sequences of this database's subscriptions, with their partitions and ancestors."""
     found: set[int] = set()
     for subscription in rows(session, tables.pg_subscription, subdbid=session.database_oid):
         for row in rows(session, tables.pg_subscription_rel, srsubid=subscription.oid):

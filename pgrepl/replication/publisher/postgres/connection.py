@@ -13,7 +13,13 @@ from pgrepl.replication.endpoints import ConnectionFailure
 from pgrepl.replication.publisher.postgres import copy_workers, published, slots
 from pgrepl.replication.publisher.postgres import schema as server_schema
 from pgrepl.replication.publisher.postgres.link import Link
-from pgrepl.replication.publisher.protocol import Published, PublisherCatalog, PublisherError, RemoteTable
+from pgrepl.replication.publisher.protocol import (
+    Published,
+    PublisherCatalog,
+    PublisherError,
+    RemoteSequence,
+    RemoteTable,
+)
 from pgrepl.replication.publisher.tables import RemoteAttribute, RemoteDefinition
 
 if TYPE_CHECKING:
@@ -139,6 +145,19 @@ class ServerCatalog(PublisherCatalog):
 
     def published_tables(self, names: Sequence[str]) -> list[RemoteTable]:
         return published.published_tables(self._connection.link, names)
+
+    @property
+    def has_sequences(self) -> bool:
+        return self._connection.opened.version >= published.SEQUENCES
+
+    def published_sequences(self, names: Sequence[str]) -> list[tuple[str, str]]:
+        return published.published_sequences(self._connection.link, names)
+
+    def sequences(self, names: Sequence[tuple[str, str]]) -> list[RemoteSequence]:
+        return published.sequences(self._connection.link, names)
+
+    def sequences_with_other_origins(self, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:
+        return published.sequences_with_other_origins(self._connection.link, names, known)
 
     def published_as(self, schema: str, name: str, publications: Sequence[str]) -> Published | None:
         link = self._connection.link

@@ -9,14 +9,16 @@ not send.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.replication.publisher.postgres.link import Link
-from pgrepl.replication.publisher.protocol import RemoteTable
+from pgrepl.replication.publisher.protocol import RemoteSequence, RemoteTable
 from pgrepl.replication.wire.messages import Row, SentColumn, SentRelation
+from pgrepl.sql.keywords import quote_qualified
 from pgrepl.types.oids import TEXT
+from pgrepl.types.plain import parse_lsn
 
 COLUMN_LISTS = 150000
 UNITED = 160000
@@ -88,6 +90,92 @@ def published_tables(link: Link, names: Sequence[str]) -> list[RemoteTable]:
         RemoteTable(schema or "", name or "", tuple([int(number) for number in (attrs or "").split()]))
         for schema, name, attrs in link.rows(query)
     ]
+
+
+def published_sequences(link: Link, names: Sequence[str]) -> list[tuple[str, str]]:
+    if link.version < SEQUENCES:
+        return []
+    listed = link.rows(
+        "SELECT DISTINCT s.schemaname, s.sequencename FROM pg_catalog.pg_publication_sequences s "
+        f"WHERE s.pubname IN ({link.texts(names)}) ORDER BY 1, 2"
+    )
+    return [(schema or "", name or "") for schema, name in listed]
+
+
+def sequences_with_other_origins(link: Link, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:
+    if link.version < SEQUENCES:
+        return []
+    left_out = "".join(
+        f" AND NOT (n.nspname = {link.literal(schema)} AND c.relname = {link.literal(name)})"
+        for schema, name in sorted(known)
+    )
+    listed = link.rows(
+        "SELECT DISTINCT p.pubname FROM pg_catalog.pg_publication p, "
+        "LATERAL pg_catalog.pg_get_publication_sequences(p.pubname::text) s(relid) "
+        "JOIN pg_catalog.pg_subscription_rel r ON r.srrelid = s.relid JOIN pg_catalog.pg_class c ON c.oid = s.relid "
+        "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+        f"WHERE p.pubname IN ({link.texts(names)}){left_out} ORDER BY 1"
+    )
+    return [row[0] or "" for row in listed]
+
+
+_NOW = (
+    "CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() "
+    "ELSE pg_catalog.pg_current_wal_lsn() END"
+)
+_AT_ONCE = 100  # sequences in a query, as PostgreSQL asks for them
+
+
+def sequences(link: Link, names: Sequence[tuple[str, str]]) -> list[RemoteSequence]:
+    """These sequences as far as they are there. Since 19 a value comes with its position."""
+    found: list[RemoteSequence] = []
+    for place in range(0, len(names), _AT_ONCE):
+        found += _sequences(link, names[place : place + _AT_ONCE])
+    return found
+
+
+def _sequences(link: Link, names: Sequence[tuple[str, str]]) -> list[RemoteSequence]:
+    wanted = ", ".join(f"({link.literal(schema)}, {link.literal(name)})" for schema, name in names)
+    newest = link.version >= SEQUENCES
+    listed = link.rows(
+        "SELECT n.nspname, c.relname, has_sequence_privilege(c.oid, 'SELECT'), q.seqtypid, q.seqstart, q.seqincrement, "
+        "q.seqmin, q.seqmax, q.seqcycle, "
+        + ("d.last_value, d.is_called, d.page_lsn" if newest else f"NULL, NULL, {_NOW}")
+        + " FROM pg_catalog.pg_sequence q JOIN pg_catalog.pg_class c ON c.oid = q.seqrelid "
+        "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+        + (" CROSS JOIN LATERAL pg_catalog.pg_get_sequence_data(q.seqrelid) d" if newest else "")
+        + f" WHERE c.relpersistence = 'p' AND (n.nspname, c.relname) IN ({wanted})"
+    )
+    values: dict[tuple[str, str], tuple[str | None, str | None]] = {}
+    if newest:
+        values = {(row[0] or "", row[1] or ""): (row[9], row[10]) for row in listed}
+    else:
+        readable = [(row[0] or "", row[1] or "") for row in listed if row[2] == "t"]
+        values = dict(zip(readable, _values(link, readable), strict=True))
+    return [_sequence(row, values.get((row[0] or "", row[1] or ""), (None, None))) for row in listed]
+
+
+def _values(link: Link, names: Sequence[tuple[str, str]]) -> list[tuple[str | None, str | None]]:
+    """The values by the sequences' own rows, which 14 to 18 show to who may read them."""
+    if not names:
+        return []
+    each = [
+        f"SELECT {place}, last_value, is_called FROM {quote_qualified(schema, name)}"
+        for place, (schema, name) in enumerate(names)
+    ]
+    return [(value, called) for _, value, called in link.rows(" UNION ALL ".join(each) + " ORDER BY 1")]
+
+
+def _sequence(row: tuple[str | None, ...], value: tuple[str | None, str | None]) -> RemoteSequence:
+    schema, name, _, *definition, cycle = row[:9]
+    typid, start, increment, minimum, maximum = (int(each or 0) for each in definition)
+    return RemoteSequence(
+        schema or "",
+        name or "",
+        None if value[0] is None else (int(value[0]), value[1] == "t"),
+        parse_lsn(row[11] or "0/0"),
+        (typid, start, increment, minimum, maximum, cycle == "t"),
+    )
 
 
 def published_rows(link: Link, schema: str, name: str, publications: Sequence[str]) -> PublishedRows:
