@@ -48,6 +48,7 @@ KINDS = {
     "AlterDefaultPrivilegesStmt": Kind("roles.owned.alter_default_privileges", "ALTER DEFAULT PRIVILEGES"),
     "AlterDomainStmt": Kind("type.domain.alter_domain", "ALTER DOMAIN"),
     "AlterEnumStmt": Kind("type.enum.alter_enum", "ALTER TYPE"),
+    "AlterForeignServerStmt": Kind("replication.foreign.alter_server", "ALTER SERVER"),
     "AlterFunctionStmt": Kind("routine.alter.alter_function", lambda stmt: alter_tag(stmt.kind)),
     "AlterObjectSchemaStmt": Kind("objects.execute_about_object", lambda stmt: alter_tag(stmt.kind)),
     "AlterOperatorStmt": Kind("type.operator.alter_operator", "ALTER OPERATOR"),
@@ -59,6 +60,7 @@ KINDS = {
     "AlterSubscriptionStmt": Kind("replication.alter_subscription.alter_subscription", "ALTER SUBSCRIPTION"),
     "AlterSystemStmt": Kind("settings.alter_system", "ALTER SYSTEM"),
     "AlterTableStmt": Kind("table.alter.run.alter_table", lambda stmt: alter_tag(stmt.kind)),
+    "AlterUserMappingStmt": Kind("replication.foreign.alter_user_mapping", "ALTER USER MAPPING"),
     "AnalyzedStmt": Kind("rows.modify_rows", lambda stmt: stmt.modify.command.value, changes_rows=True),
     "CallStmt": Kind("routine.call.call", "CALL", reads=True, parameters=True, gives_rows=True),
     "CheckPointStmt": Kind("transaction.checkpoint", "CHECKPOINT", reads=True),
@@ -72,6 +74,7 @@ KINDS = {
     "CreateDatabaseStmt": Kind("roles.database.create_database", "CREATE DATABASE"),
     "CreateDomainStmt": Kind("type.domain.create_domain", "CREATE DOMAIN"),
     "CreateEnumStmt": Kind("type.enum.create_enum", "CREATE TYPE"),
+    "CreateForeignServerStmt": Kind("replication.foreign.create_server", "CREATE SERVER"),
     "CreateFunctionStmt": Kind(
         "routine.create.create_function", lambda stmt: "CREATE PROCEDURE" if stmt.is_procedure else "CREATE FUNCTION"
     ),
@@ -88,6 +91,7 @@ KINDS = {
         parameters=True,
     ),
     "CreateTrigStmt": Kind("table.create_trigger.create_trigger", "CREATE TRIGGER"),
+    "CreateUserMappingStmt": Kind("replication.foreign.create_user_mapping", "CREATE USER MAPPING"),
     "DeallocateStmt": Kind(
         "prepared.deallocate", lambda stmt: "DEALLOCATE ALL" if stmt.name is None else "DEALLOCATE", reads=True
     ),
@@ -103,8 +107,9 @@ KINDS = {
     "DropOperatorStmt": Kind("type.operator.drop_operator", "DROP OPERATOR"),
     "DropOwnedStmt": Kind("roles.owned.drop_owned", "DROP OWNED"),
     "DropRoleStmt": Kind("roles.role.drop_role", "DROP ROLE"),
-    "DropStmt": Kind("objects.execute_about_object", lambda stmt: f"DROP {stmt.kind.value.upper()}"),
+    "DropStmt": Kind("objects.execute_about_object", lambda stmt: alter_tag(stmt.kind).replace("ALTER", "DROP")),
     "DropSubscriptionStmt": Kind("replication.create_subscription.drop_subscription", "DROP SUBSCRIPTION"),
+    "DropUserMappingStmt": Kind("replication.foreign.drop_user_mapping", "DROP USER MAPPING"),
     "DropTypeStmt": Kind("type.change.drop_types", lambda stmt: f"DROP {stmt.kind.value.upper()}"),
     "ExecuteStmt": Kind(None, "EXECUTE", gives_rows=True),
     "ExplainStmt": Kind("explaining.explain.explain", "EXPLAIN", reads=True, parameters=True, gives_rows=True),
@@ -169,7 +174,10 @@ def ends_block(stmt: Statement) -> bool:
     return type(stmt).__name__ == "TransactionStmt" and kind.name in _EXITS
 
 
-_ALTER_PARTS = {"TABCONSTRAINT": "ALTER TABLE", "DOMCONSTRAINT": "ALTER DOMAIN", "ATTRIBUTE": "ALTER TYPE"}
+_ALTER_PARTS = {
+    "TABCONSTRAINT": "ALTER TABLE", "DOMCONSTRAINT": "ALTER DOMAIN", "ATTRIBUTE": "ALTER TYPE",
+    "FOREIGN_SERVER": "ALTER SERVER",
+}  # fmt: skip
 
 
 def alter_tag(kind: ObjectType) -> str:

@@ -154,6 +154,8 @@ _REMOVALS: dict[int, Callable[[Session, ObjectAddress], None]] = {
     system.PG_TYPE: _remove_type,
     system.PG_NAMESPACE: _remove_schema,
     system.PG_DEFAULT_ACL: _remove_row(tables.pg_default_acl),
+    system.PG_FOREIGN_SERVER: _remove_row(tables.pg_foreign_server),
+    system.PG_USER_MAPPING: _remove_row(tables.pg_user_mapping),
     system.PG_PUBLICATION: _remove_row(tables.pg_publication),
     system.PG_PUBLICATION_REL: _remove_row(tables.pg_publication_rel),
     system.PG_PUBLICATION_NAMESPACE: _remove_row(tables.pg_publication_namespace),

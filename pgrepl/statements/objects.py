@@ -42,6 +42,7 @@ _PUBLICATION, _SUBSCRIPTION = (
     "pgrepl.statements.replication.publication",
     "pgrepl.statements.replication.create_subscription",
 )
+_FOREIGN = "pgrepl.statements.replication.foreign"
 _SCHEMA, _DATABASE = "pgrepl.statements.roles.schema", "pgrepl.statements.roles.database"
 _COLLATION = "pgrepl.statements.type.collation"
 _TYPE = "pgrepl.statements.type.change"
@@ -75,6 +76,9 @@ ACTIONS: dict[tuple[type, ObjectType], tuple[str, str]] = {
     (AlterOwnerStmt, ObjectType.PUBLICATION): (_PUBLICATION, "give_publication"),
     (RenameStmt, ObjectType.SUBSCRIPTION): (_SUBSCRIPTION, "rename_subscription"),
     (AlterOwnerStmt, ObjectType.SUBSCRIPTION): (_SUBSCRIPTION, "give_subscription"),
+    (DropStmt, ObjectType.FOREIGN_SERVER): (_FOREIGN, "drop_servers"),
+    (RenameStmt, ObjectType.FOREIGN_SERVER): (_FOREIGN, "rename_server"),
+    (AlterOwnerStmt, ObjectType.FOREIGN_SERVER): (_FOREIGN, "give_server"),
     (DropStmt, ObjectType.TRIGGER): ("pgrepl.statements.table.alter_trigger", "drop_trigger"),
     (RenameStmt, ObjectType.TRIGGER): ("pgrepl.statements.table.alter_trigger", "rename_trigger"),
     (RenameStmt, ObjectType.DATABASE): (_DATABASE, "rename_database"),
@@ -250,6 +254,14 @@ def _publication(session: Session, kind: ObjectType, name: Sequence[str]) -> Obj
     return ObjectAddress(system.PG_PUBLICATION, row.oid)
 
 
+def _server(session: Session, kind: ObjectType, name: Sequence[str]) -> ObjectAddress:
+    from pgrepl.catalog.facts.foreign import server_by_name
+
+    row = server_by_name(session, name[-1])
+    check_owner(session, "foreign server", name[-1], row.srvowner)
+    return ObjectAddress(system.PG_FOREIGN_SERVER, row.oid)
+
+
 def _subscription(session: Session, kind: ObjectType, name: Sequence[str]) -> ObjectAddress:
     row = one(session, tables.pg_subscription, subdbid=session.database_oid, subname=name[-1])
     if row is None:
@@ -302,5 +314,6 @@ _FINDERS: dict[ObjectType, Callable[[Session, ObjectType, Sequence[str]], Object
     ObjectType.DATABASE: _database,
     ObjectType.ROLE: _role,
     ObjectType.PUBLICATION: _publication,
+    ObjectType.FOREIGN_SERVER: _server,
     ObjectType.SUBSCRIPTION: _subscription,
 }

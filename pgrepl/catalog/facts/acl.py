@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from pgrepl.catalog.facts.roles import PUBLIC, has_privs_of_role, is_superuser, role_row
 from pgrepl.catalog.store.system import FIRST_NORMAL_OID, ROLE_MAINTAIN, ROLE_READ_ALL_DATA, ROLE_WRITE_ALL_DATA
-from pgrepl.catalog.store.tables import pg_database, pg_namespace, pg_proc, pg_type
+from pgrepl.catalog.store.tables import pg_database, pg_foreign_server, pg_namespace, pg_proc, pg_type
 from pgrepl.ground.errors import PgError
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.context import CatalogSession
 
-Owned: TypeAlias = (
-    "pg_namespace | pg_database | pg_proc | pg_type"  # objects with an owner and a list, beside relations
-)
+# objects with an owner and a list, beside relations
+Owned: TypeAlias = "pg_namespace | pg_database | pg_proc | pg_type | pg_foreign_server"
 
 LETTERS = "arwdDxtXUCTcsAm"  # in the order PostgreSQL prints them
 NAMES = (
@@ -50,6 +49,7 @@ class ObjectKind(Enum):
     ROUTINE = "routine"
     TYPE = "type"
     LANGUAGE = "language"
+    FOREIGN_SERVER = "foreign server"
 
 
 _ROUTINES = (ObjectKind.FUNCTION, ObjectKind.PROCEDURE, ObjectKind.ROUTINE)
@@ -62,6 +62,7 @@ ALL_RIGHTS = {
     **dict.fromkeys(_ROUTINES, BIT["EXECUTE"]),
     ObjectKind.TYPE: BIT["USAGE"],
     ObjectKind.LANGUAGE: BIT["USAGE"],
+    ObjectKind.FOREIGN_SERVER: BIT["USAGE"],
 }
 _WORLD = {
     ObjectKind.DATABASE: mask_of("TEMPORARY", "CONNECT"),
@@ -202,6 +203,8 @@ def owner_and_acl(row: Owned) -> tuple[int, list[str] | None]:
         return row.proowner, row.proacl
     if isinstance(row, pg_type):
         return row.typowner, row.typacl
+    if isinstance(row, pg_foreign_server):
+        return row.srvowner, row.srvacl
     return row.datdba, row.datacl
 
 

@@ -148,6 +148,16 @@ def _of_replication(session: Session, address: ObjectAddress) -> str | None:
     if classid == system.PG_SUBSCRIPTION:
         subscription = one(session, tables.pg_subscription, oid=objid)
         return None if subscription is None else f"subscription {subscription.subname}"
+    if classid == system.PG_FOREIGN_SERVER:
+        server = one(session, tables.pg_foreign_server, oid=objid)
+        return None if server is None else f"server {server.srvname}"
+    if classid == system.PG_USER_MAPPING:
+        mapping = one(session, tables.pg_user_mapping, oid=objid)
+        server = None if mapping is None else one(session, tables.pg_foreign_server, oid=mapping.umserver)
+        if mapping is None or server is None:
+            return None
+        who = role_name(session, mapping.umuser) if mapping.umuser else "public"
+        return f"user mapping for {who} on server {server.srvname}"
     if classid == system.PG_PUBLICATION_REL:
         table = one(session, tables.pg_publication_rel, oid=objid)
         if table is None:

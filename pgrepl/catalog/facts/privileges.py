@@ -257,6 +257,10 @@ def _owned(session: Session, role: int) -> Iterator[RoleDependency]:
         yield RoleDependency(entry.datid, ObjectAddress(system.PG_DEFAULT_ACL, entry.oid), OWNER)
     for publication in rows(session, tables.pg_publication, pubowner=role):
         yield RoleDependency(publication.datid, ObjectAddress(system.PG_PUBLICATION, publication.oid), OWNER)
+    for server in rows(session, tables.pg_foreign_server, srvowner=role):
+        yield RoleDependency(server.datid, ObjectAddress(system.PG_FOREIGN_SERVER, server.oid), OWNER)
+    for mapping in rows(session, tables.pg_user_mapping, umuser=role):
+        yield RoleDependency(mapping.datid, ObjectAddress(system.PG_USER_MAPPING, mapping.oid), OWNER)
     for subscription in rows(session, tables.pg_subscription, subowner=role):
         yield RoleDependency(0, ObjectAddress(system.PG_SUBSCRIPTION, subscription.oid), OWNER)
     for database in rows(session, tables.pg_database, datdba=role):
@@ -282,6 +286,9 @@ def _with_privileges(session: Session, role: int) -> Iterator[RoleDependency]:
     for type_ in rows(session, tables.pg_type, typacl=NOT_NULL):
         if _mentions(type_.typacl, role, type_.typowner):
             yield RoleDependency(type_.datid, ObjectAddress(system.PG_TYPE, type_.oid), ACL)
+    for server in rows(session, tables.pg_foreign_server, srvacl=NOT_NULL):
+        if _mentions(server.srvacl, role, server.srvowner):
+            yield RoleDependency(server.datid, ObjectAddress(system.PG_FOREIGN_SERVER, server.oid), ACL)
     for entry in rows(session, tables.pg_default_acl):
         if _mentions(entry.defaclacl, role, entry.defaclrole):
             yield RoleDependency(entry.datid, ObjectAddress(system.PG_DEFAULT_ACL, entry.oid), ACL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog.facts.foreign import server_by_oid
 from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.catalog.facts.subscription import (
     COLUMNS,
@@ -36,6 +37,7 @@ class SubscriptionFacts:
     enabled: bool
     publications: tuple[str, ...]
     conninfo: str
+    server: str | None  # the foreign server that it has instead
     slot: str | None
     binary: bool
     streaming: str  # off, on, parallel
@@ -63,10 +65,10 @@ class SubscribedTable:
 
 def subscription_facts(session: Session) -> list[SubscriptionFacts]:
     """The subscriptions of the database by name."""
-    return sorted((_subscription(row) for row in subscriptions(session)), key=lambda each: each.name)
+    return sorted((_subscription(session, row) for row in subscriptions(session)), key=lambda each: each.name)
 
 
-def _subscription(row: pg_subscription) -> SubscriptionFacts:
+def _subscription(session: Session, row: pg_subscription) -> SubscriptionFacts:
     return SubscriptionFacts(
         oid=row.oid,
         name=row.subname,
@@ -74,6 +76,7 @@ def _subscription(row: pg_subscription) -> SubscriptionFacts:
         enabled=bool(row.subenabled),
         publications=tuple(row.subpublications),
         conninfo=row.subconninfo,
+        server=server_by_oid(session, row.subserver).srvname if row.subserver else None,
         slot=row.subslotname,
         binary=bool(row.subbinary),
         streaming=STREAMING[row.substream],

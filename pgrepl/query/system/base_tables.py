@@ -2,7 +2,7 @@
 
 What pgrepl stores comes from `catalog.store.tables`; columns that are the same for every row here (no TOAST, no vacuum
 horizon) are constants; PostgreSQL's own types, functions and operators come from `types.builtin`. A catalog of
-something pgrepl cannot have (policies, foreign servers) is truly empty.
+something pgrepl cannot have (policies, foreign tables) is truly empty.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from pgrepl.catalog.facts import objects, triggers
+from pgrepl.catalog.facts import foreign, objects, triggers
 from pgrepl.catalog.facts.routines import routine_row, routine_rows
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store import store, system, tables
@@ -447,6 +447,27 @@ def _publication_members(session: Session) -> Iterable[Values]:
     return _of_relations(tables.pg_publication_rel, "prrelid")(session)
 
 
+def _wrappers(session: Session) -> Iterator[Values]:
+    """The foreign-data wrappers that a server has; the others are there, too, and PostgreSQL 17 has none."""
+    used = {row.srvfdw for row in foreign.servers(session)}
+    for oid, name in foreign.WRAPPERS.items():
+        if oid in used:
+            yield {
+                "oid": oid, "fdwname": name, "fdwowner": BOOTSTRAP_SUPERUSER, "fdwhandler": 0, "fdwvalidator": 0,
+            }  # fmt: skip
+
+
+def _user_mappings(session: Session) -> Iterator[Values]:
+    """Options, a password among them, are shown to who may see them only."""
+    for server in foreign.servers(session):
+        for row in foreign.mappings(session, server.oid):
+            seen = foreign.may_see_options(session, row, server)
+            yield {
+                "umid": row.oid, "srvid": server.oid, "srvname": server.srvname, "umuser": row.umuser,
+                "usename": foreign.mapped_name(session, row.umuser), "umoptions": row.umoptions if seen else None,
+            }  # fmt: skip
+
+
 _NO_XID = {"datfrozenxid": 0, "datminmxid": 0}
 
 PROVIDERS: dict[str, Provider] = {
@@ -474,6 +495,10 @@ PROVIDERS: dict[str, Provider] = {
     "pg_publication_namespace": _publication_schemas,
     "pg_subscription": stored(tables.pg_subscription),
     "pg_subscription_rel": _of_relations(tables.pg_subscription_rel, "srrelid"),
+    "pg_foreign_data_wrapper": _wrappers,
+    "pg_foreign_server": stored(tables.pg_foreign_server),
+    "pg_user_mapping": stored(tables.pg_user_mapping),
+    "pg_user_mappings": _user_mappings,
     "pg_replication_origin": stored(tables.pg_replication_origin),
     "pg_enum": _enums,
     "pg_operator": _operators,
@@ -518,7 +543,7 @@ SETTLED = frozenset(
 )
 
 EMPTY = frozenset(
-    "pg_shdepend pg_foreign_server pg_user_mapping pg_foreign_data_wrapper pg_largeobject "
+    "pg_shdepend pg_largeobject "
     "pg_statistic pg_largeobject_metadata pg_foreign_table pg_policy pg_statistic_ext "
     "pg_statistic_ext_data pg_event_trigger pg_transform pg_shseclabel pg_seclabel "
     "pg_parameter_acl "

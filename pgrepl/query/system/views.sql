@@ -68,10 +68,6 @@ FROM pg_publication p, LATERAL pg_get_publication_sequences(p.pubname::text) g (
      pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.oid = g.relid
 
-pg_catalog.pg_user_mappings
-SELECT u.oid, s.oid, s.srvname, u.umuser, coalesce(a.rolname, 'public'), u.umoptions
-FROM pg_user_mapping u JOIN pg_foreign_server s ON s.oid = u.umserver LEFT JOIN pg_authid a ON a.oid = u.umuser
-
 pg_catalog.pg_available_extensions
 SELECT e.name, e.default_version, x.extversion, e.comment
 FROM pg_available_extensions() e LEFT JOIN pg_extension x ON x.extname = e.name

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.facts.foreign import conninfo_of
 from pgrepl.catalog.facts.roles import is_superuser
 from pgrepl.catalog.locks import lock_file
 from pgrepl.catalog.session.transaction import reading, statement
@@ -86,7 +87,8 @@ def _catch_up_with_slot(context: WorkerContext, stream: ChangeStream, subscripti
 def _occupy_own(context: WorkerContext, publisher: Publisher, subscription: tables.pg_subscription, token: str) -> None:
     with reading(context.session):
         lsn = state.position(context.session, subscription.oid)
-    name = parse_conninfo(subscription.subconninfo).get("application_name") or str(subscription.subname)
+        conninfo = conninfo_of(context.session, subscription)
+    name = parse_conninfo(conninfo).get("application_name") or str(subscription.subname)
     occupy(context, publisher, subscription, catalog.slot_of(subscription), name, lsn, token)
 
 

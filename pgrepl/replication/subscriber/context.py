@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from threading import Event
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog.facts.foreign import conninfo_of
 from pgrepl.catalog.facts.roles import is_superuser, role_name
 from pgrepl.catalog.session.login import admit, apply_stored_settings
 from pgrepl.catalog.session.settings import Settings
@@ -153,7 +154,7 @@ class KeptConnection:
 def _wanted(subscription: tables.pg_subscription, session: Session) -> tuple[str, bool]:
     """The connection string, and whether the connection must use a password."""
     required = subscription.subpasswordrequired and not is_superuser(session, subscription.subowner)
-    return subscription.subconninfo, bool(required)
+    return conninfo_of(session, subscription), bool(required)
 
 
 REMEMBERED = 100_000  # transactions; one that commits becomes visible long before so many have followed it

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts import activity
 from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.facts.foreign import conninfo_of
 from pgrepl.catalog.facts.relation import relation_or_none
 from pgrepl.catalog.facts.roles import has_privs_of_role, is_superuser, role_or_none
 from pgrepl.catalog.session.login import apply_stored_settings
@@ -281,7 +282,7 @@ def _status(session: Session, row: tables.pg_subscription, database: str) -> Sta
         database=database,
         name=row.subname,
         publications=tuple(row.subpublications),
-        publisher=_place(row.subconninfo),
+        publisher=_place_of(session, row),
         enabled=bool(row.subenabled),
         slot=row.subslotname,
         pid=None if worker is None else int(worker.pid),
@@ -329,7 +330,9 @@ def _publisher(session: Session, row: tables.pg_subscription, applied: int) -> _
         return _Answer()
     required = row.subpasswordrequired and not is_superuser(session, row.subowner)
     try:
-        publisher = connect(session, row.subconninfo, must_use_password=bool(required), apart=True, subid=row.oid)
+        publisher = connect(
+            session, conninfo_of(session, row), must_use_password=bool(required), apart=True, subid=row.oid
+        )
     except (ConnectionFailure, PgError) as failure:
         return _Answer(unreachable=str(failure))
     published = None
@@ -352,6 +355,14 @@ def _publisher(session: Session, row: tables.pg_subscription, applied: int) -> _
         return _Answer(unreachable=str(error), published=published)
     finally:
         publisher.close()
+
+
+def _place_of(session: Session, row: tables.pg_subscription) -> str:
+    """One with a foreign server that its owner may not use, or has no mapping for, has no place."""
+    try:
+        return _place(conninfo_of(session, row))
+    except PgError as error:
+        return error.message
 
 
 def _place(conninfo: str) -> str:

@@ -274,6 +274,7 @@ def _published(subscriber: _Side, server: _Side) -> dict[str, set[str]]:
     """The tables and columns that a server publishes to subscriptions of a database; none: there is no subscription."""
     if subscriber.catalog is None or server.catalog is not None:
         return {}
+    from pgrepl.catalog.facts.foreign import conninfo_of
     from pgrepl.replication.conninfo import check_conninfo
     from pgrepl.replication.endpoints import ConnectionFailure
     from pgrepl.replication.publisher.postgres.connecting import link_to
@@ -285,7 +286,7 @@ def _published(subscriber: _Side, server: _Side) -> dict[str, set[str]]:
         names = {
             str(name)
             for row in subscriptions(opened.session)
-            if _same_place(check_conninfo(row.subconninfo, False), wanted)
+            if _same_place(check_conninfo(conninfo_of(opened.session, row), False), wanted)
             for name in row.subpublications
         }
     found: dict[str, set[str]] = {}

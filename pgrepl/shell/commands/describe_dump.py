@@ -95,6 +95,8 @@ def _subscription(session: Session, subscription: SubscriptionFacts) -> dict[str
         data["sequences"] = sorted(named, key=lambda each: str(each["sequence"]))
     if is_superuser(session):  # as \dRs+: only superusers see the connection string
         data["conninfo"] = subscription.conninfo
+    if subscription.server is not None:
+        data["server"] = subscription.server
     return data
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 RELATION_LETTERS = frozenset("tvmisE")
 
 # psql's other commands: of their objects pgrepl has none, or only those that PostgreSQL begins with
-OF_PSQL = frozenset("dAc dAf dAo dAp des det deu dew dF dFd dFp dFt".split())
+OF_PSQL = frozenset("dAc dAf dAo dAp det dew dF dFd dFp dFt".split())
 
 _CATALOG_LISTS = frozenset("aAbCcdLlOoXxy")  # of describe/catalog_lists.py
 _FUNCTION_KINDS = frozenset("anptw")
@@ -155,7 +155,7 @@ def _other(kind: str, verbose: bool, system: bool) -> Describe | None:
         from pgrepl.shell.describe.subscriptions import list_subscriptions
 
         return lambda shell, args: list_subscriptions(shell, _first(args), verbose)
-    if kind in _CATALOG_LISTS or (kind[0] == "P" and set(kind[1:]) <= set("tin")):
+    if kind in _CATALOG_LISTS or kind in ("es", "eu") or (kind[0] == "P" and set(kind[1:]) <= set("tin")):
         from pgrepl.shell.describe.catalog_lists import list_objects
 
         return lambda shell, args: list_objects(shell, kind, args, verbose, system)

@@ -254,8 +254,43 @@ def _large_objects(pattern: NamePattern | None, verbose: bool, system: bool) -> 
     )
 
 
+_OPTIONS = (
+    "CASE WHEN {of} IS NULL THEN '' ELSE '(' || pg_catalog.array_to_string(ARRAY(SELECT pg_catalog.quote_ident(\n"
+    "    option_name) || ' ' || pg_catalog.quote_literal(option_value) FROM pg_catalog.pg_options_to_table({of})),\n"
+    "    ', ') || ')' END AS \"FDW options\""
+)
+
+
+def _foreign_servers(pattern: NamePattern | None, verbose: bool, system: bool) -> str:
+    more = (
+        ",\n  pg_catalog.array_to_string(s.srvacl, E'\\n') AS \"Access privileges\",\n"
+        '  s.srvtype AS "Type",\n  s.srvversion AS "Version",\n  ' + _OPTIONS.format(of="s.srvoptions") + ",\n"
+        "  pg_catalog.obj_description(s.oid, 'pg_foreign_server') AS \"Description\""
+    )
+    return (
+        'SELECT s.srvname AS "Name",\n  pg_catalog.pg_get_userbyid(s.srvowner) AS "Owner",\n'
+        '  f.fdwname AS "Foreign-data wrapper"'
+        + (more if verbose else "")
+        + "\nFROM pg_catalog.pg_foreign_server s\n     JOIN pg_catalog.pg_foreign_data_wrapper f ON f.oid = s.srvfdw"
+        + _where(_matches(pattern, "s.srvname"))
+        + "\nORDER BY 1;"
+    )
+
+
+def _user_mappings(pattern: NamePattern | None, verbose: bool, system: bool) -> str:
+    return (
+        'SELECT um.srvname AS "Server",\n  um.usename AS "User name"'
+        + (",\n  " + _OPTIONS.format(of="um.umoptions") if verbose else "")
+        + "\nFROM pg_catalog.pg_user_mappings um"
+        + _where(_matches(pattern, "um.srvname", other="um.usename"))
+        + "\nORDER BY 1, 2;"
+    )
+
+
 _LISTS: dict[str, tuple[str, bool, Callable[[NamePattern | None, bool, bool], str]]] = {
     # kind: title, whether the objects have schemas, query
+    "es": ("List of foreign servers", False, _foreign_servers),
+    "eu": ("List of user mappings", False, _user_mappings),
     "a": ("List of aggregate functions", True, _aggregates),
     "A": ("List of access methods", False, _access_methods),
     "b": ("List of tablespaces", False, _tablespaces),

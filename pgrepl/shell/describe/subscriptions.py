@@ -46,6 +46,7 @@ MORE: tuple[Shown, ...] = (
 )
 # shown only where a subscription has it set: PostgreSQL has no such column
 SCHEMA: tuple[Shown, ...] = (("Schema changes", "subschemachanges", lambda _, s: s.schema_changes),)
+SERVER: tuple[Shown, ...] = (("Server", "subserver", lambda _, s: s.server or ""),)
 SEQUENCES: tuple[Shown, ...] = (("Sequences", "subsequences", lambda _, s: yes(s.sequences)),)
 LOG: tuple[Shown, ...] = (("Conflict log", "subconflictlog", lambda _, s: yes(s.conflict_log)),)
 
@@ -61,6 +62,7 @@ def list_subscriptions(shell: Shell, text: str | None, verbose: bool) -> bool:
     columns = COLUMNS + (MORE if verbose else ())
     columns += SCHEMA if verbose and any(s.schema_changes != "none" for s in facts) else ()
     columns += LOG if verbose and any(s.conflict_log for s in facts) else ()
+    columns += SERVER if verbose and any(s.server for s in facts) else ()
     columns += SEQUENCES if verbose and any(s.sequences for s in facts) else ()
     listed = [[shown(session, s) for _, _, shown in columns] for s in facts]
     return print_listing(shell, "List of subscriptions", [header for header, _, _ in columns], listed)

@@ -7,19 +7,26 @@ from pgrepl.ground.frozen import frozen
 from pgrepl.sql.building import build
 from pgrepl.sql.building.names import Indirection, qualified_relation
 from pgrepl.sql.nodes import (
+    AlterForeignServerStmt,
     AlterPublicationAction,
     AlterPublicationStmt,
     AlterSubscriptionKind,
     AlterSubscriptionStmt,
+    AlterUserMappingStmt,
+    CreateForeignServerStmt,
     CreatePublicationStmt,
     CreateSubscriptionStmt,
+    CreateUserMappingStmt,
     DefElem,
     DropSubscriptionStmt,
+    DropUserMappingStmt,
     Expr,
+    ForeignOption,
     PublicationObj,
     PublicationObjKind,
     PublicationTable,
     RangeVar,
+    RoleSpec,
 )
 
 _TABLE = PublicationObjKind.TABLE
@@ -260,6 +267,18 @@ def _publications(
 
 
 @build
+def create_subscription_by_server(
+    location: int, name: str, server: str, publications: list[str], options: list[DefElem]
+) -> CreateSubscriptionStmt:
+    return CreateSubscriptionStmt(name, "", tuple(publications), tuple(options), server)
+
+
+@build
+def alter_subscription_server(location: int, name: str, server: str) -> AlterSubscriptionStmt:
+    return AlterSubscriptionStmt(AlterSubscriptionKind.SERVER, name, server=server)
+
+
+@build
 def alter_subscription_refresh_sequences(location: int, name: str) -> AlterSubscriptionStmt:
     return AlterSubscriptionStmt(AlterSubscriptionKind.REFRESH_SEQUENCES, name)
 
@@ -308,3 +327,90 @@ def drop_subscription(location: int, name: str, cascade: bool) -> DropSubscripti
 @build
 def drop_subscription_if_exists(location: int, name: str, cascade: bool) -> DropSubscriptionStmt:
     return DropSubscriptionStmt(name, missing_ok=True, cascade=cascade)
+
+
+# --- foreign server ---------------------------------------------------------------------------------------------------
+
+
+def _added(options: list[tuple[str, str]]) -> tuple[ForeignOption, ...]:
+    return tuple(("add", name, value) for name, value in options)
+
+
+@build
+def option_to_add(location: int, option: tuple[str, str]) -> ForeignOption:
+    return ("add", *option)
+
+
+@build
+def option_to_set(location: int, option: tuple[str, str]) -> ForeignOption:
+    return ("set", *option)
+
+
+@build
+def option_to_drop(location: int, name: str) -> ForeignOption:
+    return ("drop", name, None)
+
+
+@build
+def create_server(
+    location: int, name: str, kind: str | None, version: str | None, wrapper: str, options: list[tuple[str, str]]
+) -> CreateForeignServerStmt:
+    return CreateForeignServerStmt(name, wrapper, kind, version, _added(options))
+
+
+@build
+def create_server_if_not_exists(
+    location: int, name: str, kind: str | None, version: str | None, wrapper: str, options: list[tuple[str, str]]
+) -> CreateForeignServerStmt:
+    return CreateForeignServerStmt(name, wrapper, kind, version, _added(options), if_not_exists=True)
+
+
+@build
+def alter_server(location: int, name: str, version: str | None, options: list[ForeignOption]) -> AlterForeignServerStmt:
+    return AlterForeignServerStmt(name, True, version, tuple(options))
+
+
+@build
+def alter_server_version(location: int, name: str, version: str | None) -> AlterForeignServerStmt:
+    return AlterForeignServerStmt(name, True, version)
+
+
+@build
+def alter_server_options(location: int, name: str, options: list[ForeignOption]) -> AlterForeignServerStmt:
+    return AlterForeignServerStmt(name, options=tuple(options))
+
+
+@build
+def mapped_current_user(location: int) -> RoleSpec:
+    return RoleSpec(word="current_user", location=location)
+
+
+@build
+def create_user_mapping(
+    location: int, user: RoleSpec, server: str, options: list[tuple[str, str]]
+) -> CreateUserMappingStmt:
+    return CreateUserMappingStmt(user, server, _added(options))
+
+
+@build
+def create_user_mapping_if_not_exists(
+    location: int, user: RoleSpec, server: str, options: list[tuple[str, str]]
+) -> CreateUserMappingStmt:
+    return CreateUserMappingStmt(user, server, _added(options), if_not_exists=True)
+
+
+@build
+def alter_user_mapping(
+    location: int, user: RoleSpec, server: str, options: list[ForeignOption]
+) -> AlterUserMappingStmt:
+    return AlterUserMappingStmt(user, server, tuple(options))
+
+
+@build
+def drop_user_mapping(location: int, user: RoleSpec, server: str) -> DropUserMappingStmt:
+    return DropUserMappingStmt(user, server)
+
+
+@build
+def drop_user_mapping_if_exists(location: int, user: RoleSpec, server: str) -> DropUserMappingStmt:
+    return DropUserMappingStmt(user, server, missing_ok=True)

@@ -266,9 +266,12 @@ for _inside in (
 for _outside in (
     "FOREIGN TABLE", "CONVERSION", "STATISTICS", "TEXT SEARCH PARSER",
     "TEXT SEARCH DICTIONARY", "TEXT SEARCH TEMPLATE", "TEXT SEARCH CONFIGURATION", "ACCESS METHOD", "EVENT TRIGGER",
-    "EXTENSION", "FOREIGN DATA WRAPPER", "LANGUAGE", "SERVER", "TABLESPACE", "POLICY", "RULE",
+    "EXTENSION", "FOREIGN DATA WRAPPER", "LANGUAGE", "TABLESPACE", "POLICY", "RULE",
 ):  # fmt: skip
     _kind(f"kind_{_outside.lower().replace(' ', '_')}", _outside)
+
+
+_kind("kind_server", ObjectType.FOREIGN_SERVER)
 
 
 # ------------------------------------------------------------------------------------------------ DROP
@@ -381,7 +384,10 @@ def _owner(alias: str, kind: ObjectType) -> None:
     build(alias)(owner)
 
 
-for _named in (ObjectType.PUBLICATION, ObjectType.SUBSCRIPTION, ObjectType.SCHEMA, ObjectType.DATABASE):
-    _rename(f"rename_{_named.value}", _named)
-    _owner(f"owner_of_{_named.value}", _named)
+for _named in (
+    ObjectType.PUBLICATION, ObjectType.SUBSCRIPTION, ObjectType.SCHEMA, ObjectType.DATABASE, ObjectType.FOREIGN_SERVER,
+):  # fmt: skip
+    _alias = _named.value.replace(" ", "_")
+    _rename(f"rename_{_alias}", _named)
+    _owner(f"owner_of_{_alias}", _named)
 _rename("rename_role", ObjectType.ROLE)

@@ -65,15 +65,19 @@ class AlterPublicationStmt(Statement):
 
 @frozen
 class CreateSubscriptionStmt(Statement):
+    """`server`: the foreign server that the connection string is made of, instead of `conninfo`."""
+
     name: str
     conninfo: str
     publications: tuple[str, ...]
     options: tuple[DefElem, ...] = ()
+    server: str | None = None
 
 
 class AlterSubscriptionKind(Enum):
     OPTIONS = "options"
     CONNECTION = "connection"
+    SERVER = "server"
     SET_PUBLICATION = "set publication"
     ADD_PUBLICATION = "add publication"
     DROP_PUBLICATION = "drop publication"
@@ -90,6 +94,7 @@ class AlterSubscriptionStmt(Statement):
     conninfo: str | None = None
     publications: tuple[str, ...] = ()
     options: tuple[DefElem, ...] = ()
+    server: str | None = None
 
 
 @frozen
@@ -97,6 +102,52 @@ class DropSubscriptionStmt(Statement):
     name: str
     missing_ok: bool = False
     cascade: bool = False
+
+
+# --- foreign server ---------------------------------------------------------------------------------------------------
+
+
+ForeignOption = tuple[str, str, str | None]  # add, set or drop; its name and its value
+
+
+@frozen
+class CreateForeignServerStmt(Statement):
+    name: str
+    wrapper: str
+    type: str | None = None
+    version: str | None = None
+    options: tuple[ForeignOption, ...] = ()
+    if_not_exists: bool = False
+
+
+@frozen
+class AlterForeignServerStmt(Statement):
+    name: str
+    has_version: bool = False
+    version: str | None = None
+    options: tuple[ForeignOption, ...] = ()
+
+
+@frozen
+class CreateUserMappingStmt(Statement):
+    user: RoleSpec
+    server: str
+    options: tuple[ForeignOption, ...] = ()
+    if_not_exists: bool = False
+
+
+@frozen
+class AlterUserMappingStmt(Statement):
+    user: RoleSpec
+    server: str
+    options: tuple[ForeignOption, ...] = ()
+
+
+@frozen
+class DropUserMappingStmt(Statement):
+    user: RoleSpec
+    server: str
+    missing_ok: bool = False
 
 
 # --- role -------------------------------------------------------------------------------------------------------------

@@ -27,7 +27,14 @@ from pgrepl.sql.keywords import quote_identifier, quote_literal
 from pgrepl.statements.comparison.definition import Definition, Fact, Phase, comment_fact
 from pgrepl.statements.dump import naming
 from pgrepl.statements.dump.naming import WORDS, changed_by, whose
-from pgrepl.statements.dump.shared import all_objects, membership, own_roles, role_attributes, role_settings
+from pgrepl.statements.dump.shared import (
+    all_objects,
+    connection_of,
+    membership,
+    own_roles,
+    role_attributes,
+    role_settings,
+)
 from pgrepl.statements.roles.grant import KINDS_OF_OBJECTS
 
 if TYPE_CHECKING:
@@ -200,12 +207,10 @@ def subscription_definitions(session: Session, typed: Mapping[str, str]) -> Iter
         given += ["two_phase = on"] if each.two_phase != "d" else []
         given += [] if each.enabled else ["enabled = false"]
         with_given = f" WITH ({', '.join(given)})" if given else ""
-        made = typed.get(each.name) or (
-            f"CREATE {words} CONNECTION {quote_literal(each.conninfo)} PUBLICATION {listed}{with_given};"
-        )
+        made = typed.get(each.name) or (f"CREATE {words} {connection_of(each)} PUBLICATION {listed}{with_given};")
         facts = {
             "owner": Fact(Phase.SUBSCRIPTIONS, (naming.owner(session, words, each.owner),)),
-            "connection": Fact(Phase.SUBSCRIPTIONS, (f"ALTER {words} CONNECTION {quote_literal(each.conninfo)};",)),
+            "connection": Fact(Phase.SUBSCRIPTIONS, (f"ALTER {words} {connection_of(each)};",)),
             **{
                 option: Fact(Phase.SUBSCRIPTIONS, (f"ALTER {words} SET ({option} = {value});",))
                 for option, value in options.items()

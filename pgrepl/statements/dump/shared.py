@@ -5,8 +5,9 @@ dump.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from pgrepl.catalog.facts import foreign
 from pgrepl.catalog.facts.access import database_name, databases
 from pgrepl.catalog.facts.acl import ObjectKind
 from pgrepl.catalog.facts.objects import shared_comment_on
@@ -23,6 +24,7 @@ from pgrepl.catalog.store.system import (
     FIRST_NORMAL_OID,
     PG_AUTHID,
     PG_DATABASE,
+    PG_FOREIGN_SERVER,
     PG_PUBLICATION,
     PG_SUBSCRIPTION,
 )
@@ -232,8 +234,52 @@ def _members(session: Session, name: str, publication: PublicationFacts) -> Iter
         yield text + ";"
 
 
+def dump_servers(session: Session) -> Iterator[str]:
+    """Foreign servers and user mappings, with the options that the role may see, as pg_dump."""
+    for server in foreign.servers(session):
+        words = f"SERVER {quote_identifier(server.srvname)}"
+        yield create_server(server)
+        yield naming.owner(session, words, server.srvowner)
+        yield from naming.privileges(
+            session, f"FOREIGN {words}", ObjectKind.FOREIGN_SERVER, server.srvowner, server.srvacl
+        )
+        yield from naming.comment(session, words, PG_FOREIGN_SERVER, server.oid)
+        for mapping in foreign.mappings(session, server.oid):
+            seen = foreign.may_see_options(session, mapping, server)
+            yield create_mapping(session, mapping, server, mapping.umoptions if seen else None)
+
+
+def create_server(server: tables.pg_foreign_server) -> str:
+    text = f"CREATE SERVER {quote_identifier(server.srvname)}"
+    text += f" TYPE {quote_literal(server.srvtype)}" if server.srvtype is not None else ""
+    text += f" VERSION {quote_literal(server.srvversion)}" if server.srvversion is not None else ""
+    text += f" FOREIGN DATA WRAPPER {quote_identifier(foreign.WRAPPERS[server.srvfdw])}"
+    return f"{text}{_foreign_options(server.srvoptions)};"
+
+
+def mapping_words(session: Session, mapping: tables.pg_user_mapping, server: tables.pg_foreign_server) -> str:
+    who = "PUBLIC" if mapping.umuser == foreign.PUBLIC else quote_identifier(role_name(session, mapping.umuser))
+    return f"USER MAPPING FOR {who} SERVER {quote_identifier(server.srvname)}"
+
+
+def create_mapping(
+    session: Session,
+    mapping: tables.pg_user_mapping,
+    server: tables.pg_foreign_server,
+    options: Sequence[str] | None,
+) -> str:
+    return f"CREATE {mapping_words(session, mapping, server)}{_foreign_options(options)};"
+
+
+def _foreign_options(stored: Sequence[str] | None) -> str:
+    options = foreign.options_of(stored).items()
+    listed = ", ".join(f"{quote_identifier(name)} {quote_literal(value)}" for name, value in options)
+    return f" OPTIONS ({listed})" if listed else ""
+
+
 def dump_subscriptions(session: Session) -> Iterator[str]:
     """Only a superuser may read the connection strings."""
+    yield from dump_servers(session)
     found = subscription_facts(session)
     if not is_superuser(session):
         if found:
@@ -243,11 +289,17 @@ def dump_subscriptions(session: Session) -> Iterator[str]:
         name = quote_identifier(each.name)
         publications = ", ".join(map(quote_identifier, each.publications))
         yield (
-            f"CREATE SUBSCRIPTION {name} CONNECTION {quote_literal(each.conninfo)} PUBLICATION {publications}"
+            f"CREATE SUBSCRIPTION {name} {connection_of(each)} PUBLICATION {publications}"
             f" WITH ({', '.join(_options(each))});"
         )
         yield naming.owner(session, f"SUBSCRIPTION {name}", each.owner)
         yield from naming.comment(session, f"SUBSCRIPTION {name}", PG_SUBSCRIPTION, each.oid)
+
+
+def connection_of(subscription: SubscriptionFacts) -> str:
+    if subscription.server is not None:
+        return f"SERVER {quote_identifier(subscription.server)}"
+    return f"CONNECTION {quote_literal(subscription.conninfo)}"
 
 
 def _options(subscription: SubscriptionFacts) -> Iterator[str]:

@@ -10,10 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.facts.depend import Dependency, forget_dependencies
+from pgrepl.catalog.facts.foreign import conninfo_of, server_by_name
 from pgrepl.catalog.facts.roles import is_superuser
 from pgrepl.catalog.session.transaction import require_no_block
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import delete, rows, update
+from pgrepl.catalog.store.system import PG_FOREIGN_SERVER, PG_SUBSCRIPTION, ObjectAddress
 from pgrepl.ground.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.replication.conninfo import check_conninfo, names_files
@@ -34,6 +37,7 @@ from pgrepl.statements.replication.subscription_parts import (
     check_sequences_origin,
     check_subscription_owner,
     connected,
+    depend_on_server,
     note_columns,
     parse_subscription_options,
     refresh,
@@ -180,7 +184,26 @@ def _set_connection(session: Session, stmt: AlterSubscriptionStmt, subscription:
     )
     # another publisher may have other tables under the same OIDs
     delete(session, tables.pgrepl_subscription_schema, srsubid=subscription.oid)
-    return {"subconninfo": stmt.conninfo}
+    _forget_server(session, subscription)
+    return {"subconninfo": stmt.conninfo, "subserver": 0}
+
+
+def _set_server(session: Session, stmt: AlterSubscriptionStmt, subscription: tables.pg_subscription) -> Changes:
+    """The connection string is that of a foreign server from now on."""
+    assert stmt.server is not None
+    server, owner = server_by_name(session, stmt.server), subscription.subowner
+    _forget_server(session, subscription)
+    changed = subscription._replace(subserver=server.oid, subconninfo="")
+    conninfo = conninfo_of(session, changed)
+    check_conninfo(conninfo, subscription.subpasswordrequired and not is_superuser(session, owner))
+    depend_on_server(session, subscription.oid, server.oid)
+    delete(session, tables.pgrepl_subscription_schema, srsubid=subscription.oid)
+    return {"subconninfo": "", "subserver": server.oid}
+
+
+def _forget_server(session: Session, subscription: tables.pg_subscription) -> None:
+    address = ObjectAddress(PG_SUBSCRIPTION, subscription.oid)
+    forget_dependencies(session, address, refclassid=PG_FOREIGN_SERVER, kind=Dependency.NORMAL)
 
 
 def _set_publications(session: Session, stmt: AlterSubscriptionStmt, subscription: tables.pg_subscription) -> Changes:
@@ -299,6 +322,7 @@ _FORMS: dict[AlterSubscriptionKind, Callable[[Session, AlterSubscriptionStmt, ta
     AlterSubscriptionKind.OPTIONS: _set_options,
     AlterSubscriptionKind.ENABLED: _enable_or_disable,
     AlterSubscriptionKind.CONNECTION: _set_connection,
+    AlterSubscriptionKind.SERVER: _set_server,
     AlterSubscriptionKind.SET_PUBLICATION: _set_publications,
     AlterSubscriptionKind.ADD_PUBLICATION: _add_or_drop_publications,
     AlterSubscriptionKind.DROP_PUBLICATION: _add_or_drop_publications,

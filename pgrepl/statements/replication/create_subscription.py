@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts import subscription as catalog
 from pgrepl.catalog.facts.access import check_may_create
+from pgrepl.catalog.facts.acl import ObjectKind, check_privilege
+from pgrepl.catalog.facts.depend import forget_dependencies
+from pgrepl.catalog.facts.foreign import conninfo_of, server_by_name, server_conninfo
 from pgrepl.catalog.facts.roles import check_can_set_role, is_superuser, resolve_role
 from pgrepl.catalog.session.transaction import require_no_block
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import delete, insert, new_oid, one, update
-from pgrepl.catalog.store.system import PG_SUBSCRIPTION
+from pgrepl.catalog.store.system import PG_SUBSCRIPTION, ObjectAddress
 from pgrepl.ground.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.replication.conninfo import check_conninfo, names_files
@@ -34,10 +37,12 @@ from pgrepl.statements.replication.subscription_parts import (
     check_publications_origin,
     check_subscription_owner,
     connected,
+    depend_on_server,
     drop_slot,
     leave,
     must_use_password,
     parse_subscription_options,
+    warn_without_mapping,
 )
 
 if TYPE_CHECKING:
@@ -53,7 +58,12 @@ def create_subscription(stmt: CreateSubscriptionStmt, session: Session) -> Resul
     check_password_exemption(session, options.password_required)
     if catalog.subscription_or_none(session, stmt.name) is not None:
         raise PgError("42710", f'subscription "{stmt.name}" already exists')
-    check_conninfo(stmt.conninfo, options.password_required and not is_superuser(session))
+    server = None if stmt.server is None else _server(session, stmt.server)
+    conninfo = stmt.conninfo
+    if server is not None and options.connect:
+        conninfo = server_conninfo(session, server, session.role)
+    if server is None or options.connect:
+        check_conninfo(conninfo, options.password_required and not is_superuser(session))
     check_may_read_files(session, stmt.conninfo, session.role)
     check_files_options(
         session,
@@ -65,7 +75,7 @@ def create_subscription(stmt: CreateSubscriptionStmt, session: Session) -> Resul
     check_duplicates(stmt.publications)
     if options.enabled:
         check_room_for_another(session)
-    subscription = _insert(session, stmt, options)
+    subscription = _insert(session, stmt, options, 0 if server is None else server.oid)
     if options.connect:
         with connected(session, subscription) as publisher:
             _fetch(session, publisher, subscription, options)
@@ -79,13 +89,23 @@ def create_subscription(stmt: CreateSubscriptionStmt, session: Session) -> Resul
     return Result("CREATE SUBSCRIPTION")
 
 
+def _server(session: Session, name: str) -> tables.pg_foreign_server:
+    """The foreign server, which the role may use; that there is no mapping for it yet is a WARNING."""
+    server = server_by_name(session, name)
+    check_privilege(session, ObjectKind.FOREIGN_SERVER, server, "USAGE", name)
+    warn_without_mapping(session, server, session.role)
+    return server
+
+
 def check_duplicates(publications: Sequence[str]) -> None:
     for position, name in enumerate(publications):
         if name in publications[:position]:
             raise PgError("42710", f'publication name "{name}" used more than once')
 
 
-def _insert(session: Session, stmt: CreateSubscriptionStmt, options: SubscriptionOptions) -> tables.pg_subscription:
+def _insert(
+    session: Session, stmt: CreateSubscriptionStmt, options: SubscriptionOptions, server: int
+) -> tables.pg_subscription:
     oid = new_oid(session)
     slot_name = options.slot_name if "slot_name" in options.given else stmt.name
     insert(
@@ -112,11 +132,13 @@ def _insert(session: Session, stmt: CreateSubscriptionStmt, options: Subscriptio
         subschemachanges=options.schema_changes,
         subconflictlog=options.conflict_log,
         subsequences=options.sequences,
-        subserver=0,
+        subserver=server,
         subretaindeadtuples=False,
         submaxretention=0,
         subretentionactive=False,
     )
+    if server:
+        depend_on_server(session, oid, server)
     create_origin(session, catalog.origin_name(oid))
     insert(
         session,
@@ -198,6 +220,7 @@ def _forget(
 ) -> None:
     """Delete the subscription's rows and origins."""
     delete(session, tables.pg_subscription, oid=subscription.oid)
+    forget_dependencies(session, ObjectAddress(PG_SUBSCRIPTION, subscription.oid))
     for row in unfinished:
         drop_origin(session, catalog.origin_name(subscription.oid, row.srrelid), missing_ok=True)
     delete(session, tables.pg_subscription_rel, srsubid=subscription.oid)
@@ -225,8 +248,10 @@ def _drop_slots(
     copying = [catalog.sync_slot_name(session, subscription.oid, row.srrelid) for row in unfinished]
     required = must_use_password(session, subscription)
     try:
-        publisher = connect(session, subscription.subconninfo, must_use_password=required)
-    except ConnectionFailure as failure:
+        publisher = connect(session, conninfo_of(session, subscription), must_use_password=required)
+    except (ConnectionFailure, PgError) as failure:
+        if isinstance(failure, PgError) and not (subscription.subserver and failure.sqlstate in ("42501", "42704")):
+            raise
         if subscription.subslotname is None:
             return
         for name in copying:
@@ -243,7 +268,7 @@ def _drop_slots(
             drop_slot(session, slots, subscription.subslotname)
 
 
-def _unreachable(slot: str, failure: ConnectionFailure) -> PgError:
+def _unreachable(slot: str, failure: ConnectionFailure | PgError) -> PgError:
     return PgError(
         "08006",
         f'could not connect to publisher when attempting to drop replication slot "{slot}": {failure}',

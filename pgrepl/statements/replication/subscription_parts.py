@@ -15,13 +15,20 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.facts import subscription as catalog
 from pgrepl.catalog.facts.access import check_may_create
 from pgrepl.catalog.facts.acl import check_owner
+from pgrepl.catalog.facts.depend import Dependency, record_dependency
+from pgrepl.catalog.facts.foreign import PUBLIC, conninfo_of, mapping_not_found, mapping_or_none
 from pgrepl.catalog.facts.relation import Relation, find_relation, relation_or_none
 from pgrepl.catalog.facts.roles import has_privs_of_role, is_superuser, role_by_name
 from pgrepl.catalog.facts.subscription import NO_SCHEMA, TABLES
 from pgrepl.catalog.facts.subscription_facts import SCHEMA_CHANGES
 from pgrepl.catalog.session.parameter_lists import check_slot_name
 from pgrepl.catalog.store import tables
-from pgrepl.catalog.store.system import ROLE_CREATE_SUBSCRIPTION
+from pgrepl.catalog.store.system import (
+    PG_FOREIGN_SERVER,
+    PG_SUBSCRIPTION,
+    ROLE_CREATE_SUBSCRIPTION,
+    ObjectAddress,
+)
 from pgrepl.ground.errors import PgError
 from pgrepl.replication.conninfo import FILES, names_files, parse_conninfo
 from pgrepl.replication.endpoints import ConnectionFailure
@@ -83,6 +90,23 @@ def check_password_exemption(session: Session, password_required: bool) -> None:
 
 def must_use_password(session: Session, subscription: tables.pg_subscription) -> bool:
     return bool(subscription.subpasswordrequired) and not is_superuser(session, subscription.subowner)
+
+
+# --- foreign server ---------------------------------------------------------------------------------------------------
+
+
+def warn_without_mapping(session: Session, server: tables.pg_foreign_server, user: int) -> None:
+    if mapping_or_none(session, user, server.oid) is None and mapping_or_none(session, PUBLIC, server.oid) is None:
+        session.notice("WARNING", mapping_not_found(session, user, server).message, sqlstate="42704")
+
+
+def depend_on_server(session: Session, subid: int, server: int) -> None:
+    """The server cannot be dropped while the subscription has it."""
+    subscription = ObjectAddress(PG_SUBSCRIPTION, subid)
+    record_dependency(session, subscription, ObjectAddress(PG_FOREIGN_SERVER, server), Dependency.NORMAL)
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
 
 
 def check_files_options(
@@ -237,7 +261,8 @@ def connected(session: Session, subscription: tables.pg_subscription) -> Iterato
     """The subscription's publisher, for as long as the statement needs it."""
     required = must_use_password(session, subscription)
     try:
-        publisher = connect(session, subscription.subconninfo, must_use_password=required, subid=subscription.oid)
+        conninfo = conninfo_of(session, subscription)
+        publisher = connect(session, conninfo, must_use_password=required, subid=subscription.oid)
     except ConnectionFailure as failure:
         if failure.sqlstate == "0A000":
             raise PgError("0A000", str(failure)) from None

@@ -21,6 +21,7 @@ from pgrepl.catalog.facts.acl import (
     relation_mask,
     store_acl,
 )
+from pgrepl.catalog.facts.foreign import server_by_name
 from pgrepl.catalog.facts.namespace import explicit_schema, schema_by_name
 from pgrepl.catalog.facts.privileges import best_grantor, effective_acl, grant, revoke
 from pgrepl.catalog.facts.relation import Attribute, Relation, find_relation, range_var, relation
@@ -46,6 +47,7 @@ KINDS_OF_OBJECTS = {
     ObjectType.ROUTINE: ObjectKind.ROUTINE,
     ObjectType.TYPE: ObjectKind.TYPE,
     ObjectType.DOMAIN: ObjectKind.TYPE,
+    ObjectType.FOREIGN_SERVER: ObjectKind.FOREIGN_SERVER,
 }
 _SELECT = BIT["SELECT"]
 # a REVOKE on the whole relation revokes from these, too
@@ -99,6 +101,8 @@ def _targets(session: Session, stmt: GrantStmt, kind: ObjectKind) -> tuple[list[
         return [], [schema_by_name(session, name[-1]) for name in stmt.objects]
     if kind is ObjectKind.DATABASE:
         return [], [database_by_name(session, name[-1]) for name in stmt.objects]
+    if kind is ObjectKind.FOREIGN_SERVER:
+        return [], [server_by_name(session, name[-1]) for name in stmt.objects]
     if stmt.target == "all_in_schema":
         kinds = "S" if kind is ObjectKind.SEQUENCE else "rvmfp"
         return [oid for name in stmt.objects for oid in _relations_in(session, name[-1], kinds)], []
@@ -299,6 +303,8 @@ def grant_on_object(session: Session, kind: ObjectKind, row: Owned, change: Inte
         name = row.nspname
     elif isinstance(row, tables.pg_type):
         name = row.typname
+    elif isinstance(row, tables.pg_foreign_server):
+        name = row.srvname
     else:
         name = row.proname if isinstance(row, tables.pg_proc) else row.datname
     grantor, options = best_grantor(session, session.role, privileges, acl, owner)
@@ -312,6 +318,8 @@ def grant_on_object(session: Session, kind: ObjectKind, row: Owned, change: Inte
         update(session, tables.pg_proc, {"oid": row.oid}, proacl=new)
     elif isinstance(row, tables.pg_type):
         update(session, tables.pg_type, {"oid": row.oid}, typacl=new)
+    elif isinstance(row, tables.pg_foreign_server):
+        update(session, tables.pg_foreign_server, {"oid": row.oid}, srvacl=new)
     else:
         update(session, tables.pg_database, {"oid": row.oid}, datacl=new)
 

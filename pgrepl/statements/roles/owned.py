@@ -32,6 +32,7 @@ from pgrepl.query.result import Result
 from pgrepl.sql.nodes import AlterDefaultPrivilegesStmt, DefElem, DropOwnedStmt, GrantStmt, ReassignOwnedStmt
 from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.replication.create_subscription import reassign_subscription
+from pgrepl.statements.replication.foreign import reassign_server
 from pgrepl.statements.replication.publication import reassign_publication
 from pgrepl.statements.roles.database import change_database_owner
 from pgrepl.statements.roles.grant import (
@@ -184,6 +185,8 @@ def drop_owned(stmt: DropOwnedStmt, session: Session) -> Result:
 
 
 def _change_owner(session: Session, address: ObjectAddress, new_owner: int) -> None:
+    if address.classid == system.PG_USER_MAPPING:  # is of its user
+        return
     change = _OWNER_CHANGES.get(address.classid)
     if change is None:
         raise PgError("XX000", f"unexpected classid {address.classid}")
@@ -201,6 +204,7 @@ _OWNER_CHANGES: dict[int, Callable[[Session, int, int], None]] = {
     system.PG_PROC: reassign_routine,
     system.PG_PUBLICATION: reassign_publication,
     system.PG_SUBSCRIPTION: reassign_subscription,
+    system.PG_FOREIGN_SERVER: reassign_server,
 }
 
 
@@ -243,6 +247,10 @@ def _revoke_all(session: Session, role: int, address: ObjectAddress) -> None:
         type_ = one(session, tables.pg_type, oid=address.objid)
         assert type_ is not None
         grant_on_object(session, ObjectKind.TYPE, type_, change)
+    elif address.classid == system.PG_FOREIGN_SERVER:
+        server = one(session, tables.pg_foreign_server, oid=address.objid)
+        assert server is not None
+        grant_on_object(session, ObjectKind.FOREIGN_SERVER, server, change)
     else:
         database = one(session, tables.pg_database, oid=address.objid)
         assert database is not None
