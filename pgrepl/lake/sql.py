@@ -38,7 +38,6 @@ CHANGES_BETWEEN = (
     "SELECT snapshot_id, changes_made, commit_extra_info FROM ducklake_snapshot_changes WHERE snapshot_id > ?"
     " AND snapshot_id <= ?"
 )
-SNAPSHOT_AT = "SELECT max(snapshot_id) FROM ducklake_snapshot WHERE snapshot_time <= ?"
 FIRST_SNAPSHOT = "SELECT coalesce(min(snapshot_id), 0) FROM ducklake_snapshot"
 COUNT_SNAPSHOTS_BEFORE = "SELECT count(*) FROM ducklake_snapshot WHERE snapshot_id < ?"
 # changes of definitions that are in the system tables only

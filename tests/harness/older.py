@@ -7,7 +7,7 @@ import sqlite3
 
 def without_format_15(link: sqlite3.Connection) -> None:
     """Take away what format 15 has brought: sequences and exceptions of publications, foreign servers."""
-    for column in ("subsequences", "subserver", "subretaindeadtuples", "submaxretention", "subretentionactive"):
+    for column in ("subsequences", "subserver", "subretaindeadtuples", "submaxretention"):
         link.execute(f"ALTER TABLE pg_subscription DROP COLUMN {column}")
     link.execute("ALTER TABLE pg_publication DROP COLUMN puballsequences")
     link.execute("ALTER TABLE pg_publication_rel DROP COLUMN prexcept")

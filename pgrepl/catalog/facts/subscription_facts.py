@@ -52,6 +52,8 @@ class SubscriptionFacts:
     schema_changes: str  # none, columns, tables
     conflict_log: bool
     sequences: bool
+    retain_dead_tuples: bool
+    max_retention_duration: int
 
 
 @frozen
@@ -91,6 +93,8 @@ def _subscription(session: Session, row: pg_subscription) -> SubscriptionFacts:
         schema_changes=SCHEMA_CHANGES[row.subschemachanges],
         conflict_log=bool(row.subconflictlog),
         sequences=bool(row.subsequences),
+        retain_dead_tuples=bool(row.subretaindeadtuples),
+        max_retention_duration=row.submaxretention or 0,
     )
 
 

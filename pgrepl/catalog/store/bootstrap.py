@@ -275,7 +275,6 @@ _SUBSCRIPTIONS: dict[int, tuple[_Column, ...]] = {
         ("subserver", "BIGINT", 0),
         ("subretaindeadtuples", "BOOLEAN", False),
         ("submaxretention", "INTEGER", 0),
-        ("subretentionactive", "BOOLEAN", False),
     ),
 }
 

@@ -41,6 +41,7 @@ ADD_TO_SUM = (
 
 # --- snapshots -------------------------------------------------------------------------------------------------------
 
+SNAPSHOT_AT = "SELECT max(snapshot_id) FROM ducklake_snapshot WHERE snapshot_time <= ?"
 INSERT_SNAPSHOT = (
     "INSERT INTO ducklake_snapshot (snapshot_id, snapshot_time, schema_version, next_catalog_id, next_file_id)"
     " SELECT ?, ?, schema_version + ?, coalesce(?, next_catalog_id), coalesce(?, next_file_id)"

@@ -524,7 +524,6 @@ class pg_subscription(SystemRow, key=("oid",), indexes=(("subdbid", "subname"),)
     subserver: Oid  # 0: the connection is subconninfo
     subretaindeadtuples: Bool
     submaxretention: Int4
-    subretentionactive: Bool
 
 
 class pg_subscription_rel(SystemRow, key=("srrelid", "srsubid"), indexes=(("srsubid",),)):

@@ -12,8 +12,10 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.catalog.facts.retention import retained
 from pgrepl.catalog.store import store, tables
 from pgrepl.catalog.store.declarative import every
+from pgrepl.catalog.store.sql import SNAPSHOT_AT
 from pgrepl.catalog.store.store import rows
 from pgrepl.ground.frozen import frozen
 from pgrepl.lake import sql, storage
@@ -59,13 +61,14 @@ def horizon(session: Session, keep: timedelta) -> int:
         if slot.slot_type == "logical" and slot.restart_lsn and not slot.invalidation_reason:
             needed.append(int(slot.restart_lsn) - 1)
     needed += [int(row.first_snapshot) for row in rows(session, tables.pgrepl_prepared)]
+    needed += retained(session)
     pinned = oldest_pin(session)
     if pinned is not None:
         needed.append(pinned)
     if keep:
         since = (datetime.now(timezone.utc) - keep).isoformat(sep=" ")
         link = session.link
-        found = link.execute(sql.SNAPSHOT_AT, (since,))[0][0]
+        found = link.execute(SNAPSHOT_AT, (since,))[0][0]
         needed.append(0 if found is None else int(found))
     return max(0, min(needed))
 

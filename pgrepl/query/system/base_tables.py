@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from pgrepl.catalog.facts import foreign, objects, triggers
+from pgrepl.catalog.facts.retention import is_retained
 from pgrepl.catalog.facts.routines import routine_row, routine_rows
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store import store, system, tables
@@ -468,6 +469,11 @@ def _user_mappings(session: Session) -> Iterator[Values]:
             }  # fmt: skip
 
 
+def _subscriptions(session: Session) -> Iterator[Values]:
+    for row in store.rows(session, tables.pg_subscription):
+        yield {**row._asdict(), "subretentionactive": is_retained(session, row)}
+
+
 _NO_XID = {"datfrozenxid": 0, "datminmxid": 0}
 
 PROVIDERS: dict[str, Provider] = {
@@ -493,7 +499,7 @@ PROVIDERS: dict[str, Provider] = {
     "pg_publication": stored(tables.pg_publication),
     "pg_publication_rel": _publication_members,
     "pg_publication_namespace": _publication_schemas,
-    "pg_subscription": stored(tables.pg_subscription),
+    "pg_subscription": _subscriptions,
     "pg_subscription_rel": _of_relations(tables.pg_subscription_rel, "srrelid"),
     "pg_foreign_data_wrapper": _wrappers,
     "pg_foreign_server": stored(tables.pg_foreign_server),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pgrepl.catalog.facts import subscription as catalog
 from pgrepl.catalog.facts.sequences import take_back_moves
+from pgrepl.catalog.session import statistics
 from pgrepl.catalog.session.numbering import current_lsn
 from pgrepl.catalog.session.transaction import DimensionsNeeded
 from pgrepl.catalog.store import tables
@@ -135,6 +136,7 @@ class _Batch:
         self._context = context
         self._session = context.session
         self._log = log
+        self._since = statistics.now()  # the transaction has the write lock: nobody adds changes
 
     @property
     def work(self) -> dict[type, Callable[[Any], Any]]:
@@ -202,6 +204,8 @@ class _Batch:
     def _settle(self, step: loop.Settle) -> None:
         if step.moves_origin:
             state.move(self._session, self._context.subid, step.lsn)
+        if self.seen.subscription.subretaindeadtuples:
+            state.caught_up(self._session, self._context.subid, self._since)
 
     def _confirm(self, step: loop.Confirm) -> None:
         slots.confirm_and_leave(self._session, self.seen.slot.slot_name, step.lsn)

@@ -47,7 +47,10 @@ if TYPE_CHECKING:
 
 Row = Sequence[Any]
 
-INSERT_EXISTS, UPDATE_DIFFERS, UPDATE_EXISTS, UPDATE_MISSING, DELETE_DIFFERS, DELETE_MISSING, MULTIPLE = CONFLICTS
+(
+    INSERT_EXISTS, UPDATE_DIFFERS, UPDATE_EXISTS, UPDATE_DELETED, UPDATE_MISSING, DELETE_DIFFERS, DELETE_MISSING,
+    MULTIPLE,
+) = CONFLICTS  # fmt: skip
 SKIPPED_CHANGE = "skipped"  # no conflict: a change of a transaction that was skipped
 _EXISTS = frozenset({INSERT_EXISTS, UPDATE_EXISTS, MULTIPLE})
 
@@ -132,11 +135,16 @@ class Telling:
     message: Message
     progress: Progress
 
-    def missing(self, searched: Row, remote: Row | None) -> Conflict:
+    def missing(self, searched: Row, remote: Row | None, deleted: RowOrigin | None = None) -> Conflict:
+        """`deleted`: who has deleted the row here."""
         done = "deleted" if self.message.operation == DELETE else "updated"
         kind = DELETE_MISSING if self.message.operation == DELETE else UPDATE_MISSING
         first = f"Could not find the row to be {done}."
-        return self._conflict(kind, [self._detail(first, None, None, remote, searched)], searched, None, None)
+        details = [self._detail(first, None, None, remote, searched)]
+        if deleted is None:
+            return self._conflict(kind, details, searched, None, None)
+        details.append(f"The row to be updated was {_whose(self.session, deleted, done='deleted')}.")
+        return self._conflict(UPDATE_DELETED, details, searched, None, deleted.name)
 
     def differs(self, local: Row, origin: RowOrigin, searched: Row, remote: Row | None) -> Conflict:
         deletes = self.message.operation == DELETE
@@ -254,12 +262,12 @@ def _text(pairs: dict[str, Any]) -> str:
     return str(to_jsonb(sorted_object(pairs)))
 
 
-def _whose(session: Session, origin: RowOrigin, *, of_key: bool = False) -> str:
+def _whose(session: Session, origin: RowOrigin, *, of_key: bool = False, done: str = "modified") -> str:
     at = write_text(origin.at, oids.TIMESTAMPTZ, session.text_style)
     if origin.name is None:
-        by = "modified locally"
+        by = f"{done} locally"
     else:
-        by = f'modified by {"" if of_key else "a different "}origin "{origin.name}"'
+        by = f'{done} by {"" if of_key else "a different "}origin "{origin.name}"'
     return f"{by} in transaction {origin.xid} at {at}"
 
 

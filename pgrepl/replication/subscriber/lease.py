@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 # the kinds of conflicts that PostgreSQL 18 counts (ConflictType)
 CONFLICTS = (
-    "insert_exists", "update_origin_differs", "update_exists", "update_missing", "delete_origin_differs",
-    "delete_missing", "multiple_unique_conflicts",
+    "insert_exists", "update_origin_differs", "update_exists", "update_deleted", "update_missing",
+    "delete_origin_differs", "delete_missing", "multiple_unique_conflicts",
 )  # fmt: skip
 
 

@@ -47,14 +47,14 @@ def foreign_rows(session: Session, table: LakeTable, own: str, snapshot: int) ->
     files = {file.data_file_id: file.begin_snapshot for file in found.files if file.partial_max is None}
     inlined = {row.row_id: row.begin_snapshot for row in found.inlined}
     known = {number: origin_at(session, table, number) for number in {*files.values(), *inlined.values()}}
-    others = {number: each for number, each in known.items() if each is not None and not _is_own(each.name, own)}
+    others = {number: each for number, each in known.items() if each is not None and not is_own(each.name, own)}
     return Foreign(
         {file: others[number] for file, number in files.items() if number in others},
         {row: others[number] for row, number in inlined.items() if number in others},
     )
 
 
-def _is_own(name: str | None, own: str) -> bool:
+def is_own(name: str | None, own: str) -> bool:
     return name is not None and (name == own or name.startswith(f"{own}_"))
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.facts.retention import is_long_ago
 from pgrepl.catalog.session import statistics
 from pgrepl.catalog.store import tables
 from pgrepl.lake.storage import crash_point
@@ -97,6 +98,15 @@ def missing_before(context: WorkerContext, lsn: int | None = None) -> int | None
     end = lag.sendable if lsn is None else lsn
     behind = end > max(lag.confirmed, position) or not is_ready
     return end if behind or can_begin else None
+
+
+def note_caught_up(context: WorkerContext, moment: str) -> None:
+    """Note that all is applied that the publisher had at the moment, though it had nothing new: deleted rows need not
+    be retained any longer (retain_dead_tuples)."""
+    with context.transaction() as subscription:
+        if subscription.subretaindeadtuples and is_long_ago(context.session, subscription, moment):
+            context.lock(subscription)
+            state.caught_up(context.session, subscription.oid, moment)
 
 
 def enable_two_phase(context: WorkerContext) -> bool:

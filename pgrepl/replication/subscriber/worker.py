@@ -52,7 +52,7 @@ from pgrepl.replication.subscriber.lease import (
 )
 from pgrepl.replication.subscriber.row_locks import despite_locks
 from pgrepl.replication.subscriber.sequences import SequenceSync
-from pgrepl.replication.subscriber.streaming import enable_two_phase, missing_before, stream_batch
+from pgrepl.replication.subscriber.streaming import enable_two_phase, missing_before, note_caught_up, stream_batch
 from pgrepl.replication.subscriber.table_workers import copy_together, shared_out
 
 if TYPE_CHECKING:
@@ -277,6 +277,7 @@ class Worker:
         """Apply changes, batch by batch, until `is_over` at most."""
         left = max_changes
         start = 0
+        asked_at, is_limited = statistics.now(), upto is not None
         while not is_over():
             self._observer.applying(self.context.name)
             try:
@@ -296,6 +297,8 @@ class Worker:
                 left -= applied.changes
             if streamed.finished or (left is not None and left <= 0):
                 self._settles(done)
+                if streamed.finished and not is_limited:
+                    despite_locks(self.context, partial(note_caught_up, self.context, asked_at))
                 return
 
     def _apply_copied(self, done: Round) -> None:

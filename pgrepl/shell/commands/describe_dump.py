@@ -87,6 +87,10 @@ def _subscription(session: Session, subscription: SubscriptionFacts) -> dict[str
         data["schema_changes"] = subscription.schema_changes
     if subscription.conflict_log:
         data["conflict_log"] = True
+    if subscription.retain_dead_tuples:
+        data["retain_dead_tuples"] = True
+    if subscription.max_retention_duration:
+        data["max_retention_duration"] = subscription.max_retention_duration
     if subscription.sequences:
         data["follows_sequences"] = True
     sequences = subscribed_sequences(session, subscription.oid)

@@ -47,6 +47,10 @@ MORE: tuple[Shown, ...] = (
 # shown only where a subscription has it set: PostgreSQL has no such column
 SCHEMA: tuple[Shown, ...] = (("Schema changes", "subschemachanges", lambda _, s: s.schema_changes),)
 SERVER: tuple[Shown, ...] = (("Server", "subserver", lambda _, s: s.server or ""),)
+RETENTION: tuple[Shown, ...] = (
+    ("Retain dead tuples", "subretaindeadtuples", lambda _, s: yes(s.retain_dead_tuples)),
+    ("Max retention duration", "submaxretention", lambda _, s: str(s.max_retention_duration)),
+)
 SEQUENCES: tuple[Shown, ...] = (("Sequences", "subsequences", lambda _, s: yes(s.sequences)),)
 LOG: tuple[Shown, ...] = (("Conflict log", "subconflictlog", lambda _, s: yes(s.conflict_log)),)
 
@@ -63,6 +67,7 @@ def list_subscriptions(shell: Shell, text: str | None, verbose: bool) -> bool:
     columns += SCHEMA if verbose and any(s.schema_changes != "none" for s in facts) else ()
     columns += LOG if verbose and any(s.conflict_log for s in facts) else ()
     columns += SERVER if verbose and any(s.server for s in facts) else ()
+    columns += RETENTION if verbose and any(s.retain_dead_tuples or s.max_retention_duration for s in facts) else ()
     columns += SEQUENCES if verbose and any(s.sequences for s in facts) else ()
     listed = [[shown(session, s) for _, _, shown in columns] for s in facts]
     return print_listing(shell, "List of subscriptions", [header for header, _, _ in columns], listed)

@@ -230,6 +230,7 @@ _USUAL = {
     "binary": "false", "streaming": "off", "synchronous_commit": "'off'", "disable_on_error": "false",
     "password_required": "true", "run_as_owner": "false", "origin": "any", "failover": "false",
     "schema_changes": "none", "conflict_log": "false", "sequences": "false",
+    "retain_dead_tuples": "false", "max_retention_duration": "0",
 }  # fmt: skip
 
 
@@ -250,6 +251,8 @@ def _options(each: SubscriptionFacts) -> dict[str, str]:
         "schema_changes": each.schema_changes,
         "conflict_log": word(each.conflict_log),
         "sequences": word(each.sequences),
+        "retain_dead_tuples": word(each.retain_dead_tuples),
+        "max_retention_duration": str(each.max_retention_duration),
     }
 
 

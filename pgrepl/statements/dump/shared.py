@@ -328,5 +328,9 @@ def _options(subscription: SubscriptionFacts) -> Iterator[str]:
         yield f"schema_changes = {subscription.schema_changes}"
     if subscription.conflict_log:
         yield "conflict_log = true"
+    if subscription.retain_dead_tuples:
+        yield "retain_dead_tuples = true"
+    if subscription.max_retention_duration:
+        yield f"max_retention_duration = {subscription.max_retention_duration}"
     if subscription.sequences:
         yield "sequences = true"

@@ -42,6 +42,7 @@ from pgrepl.statements.replication.subscription_parts import (
     parse_subscription_options,
     refresh,
     refresh_sequences,
+    say_of_retention,
 )
 from pgrepl.types.plain import lsn_text
 
@@ -63,6 +64,8 @@ _COLUMNS = {
     "schema_changes": "subschemachanges",
     "conflict_log": "subconflictlog",
     "sequences": "subsequences",
+    "retain_dead_tuples": "subretaindeadtuples",
+    "max_retention_duration": "submaxretention",
 }
 
 
@@ -91,6 +94,13 @@ def _set_options(session: Session, stmt: AlterSubscriptionStmt, subscription: ta
         check_password_exemption(session, options.password_required)
     if "failover" in options.given:
         _check_failover(session, subscription)
+    if "retain_dead_tuples" in options.given and subscription.subenabled:
+        raise PgError("55000", 'cannot set option "retain_dead_tuples" for enabled subscription')
+    if not options.given.isdisjoint({"retain_dead_tuples", "max_retention_duration"}):
+        given = options if "retain_dead_tuples" in options.given else None
+        retains = subscription.subretaindeadtuples if given is None else given.retain_dead_tuples
+        most = options.max_retention_duration or subscription.submaxretention
+        say_of_retention(session, bool(retains), most, is_enabled=bool(subscription.subenabled))
     if "slot_name" in options.given:
         connection.forget(session, subscription.oid)
         if rows(session, tables.pgrepl_change_file, subid=subscription.oid):

@@ -42,6 +42,7 @@ from pgrepl.statements.replication.subscription_parts import (
     leave,
     must_use_password,
     parse_subscription_options,
+    say_of_retention,
     warn_without_mapping,
 )
 
@@ -75,6 +76,7 @@ def create_subscription(stmt: CreateSubscriptionStmt, session: Session) -> Resul
     check_duplicates(stmt.publications)
     if options.enabled:
         check_room_for_another(session)
+    say_of_retention(session, options.retain_dead_tuples, options.max_retention_duration, is_enabled=options.enabled)
     subscription = _insert(session, stmt, options, 0 if server is None else server.oid)
     if options.connect:
         with connected(session, subscription) as publisher:
@@ -133,9 +135,8 @@ def _insert(
         subconflictlog=options.conflict_log,
         subsequences=options.sequences,
         subserver=server,
-        subretaindeadtuples=False,
-        submaxretention=0,
-        subretentionactive=False,
+        subretaindeadtuples=options.retain_dead_tuples,
+        submaxretention=options.max_retention_duration,
     )
     if server:
         depend_on_server(session, oid, server)

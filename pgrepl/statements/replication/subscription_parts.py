@@ -39,7 +39,7 @@ from pgrepl.replication.subscriber import lease
 from pgrepl.replication.subscriber.connection import connect, files_options
 from pgrepl.replication.subscriber.schema_changes.columns import defined, known_table, remember
 from pgrepl.replication.subscriber.sequences import sequences_on_both_sides
-from pgrepl.sql.location import conflicting, get_boolean, get_streaming, get_string
+from pgrepl.sql.location import conflicting, get_boolean, get_int32, get_streaming, get_string
 from pgrepl.sql.nodes import DefElem, RangeVar
 from pgrepl.types.plain import parse_lsn
 
@@ -130,7 +130,8 @@ def check_files_options(
 
 CREATE = frozenset(
     """connect enabled create_slot slot_name copy_data synchronous_commit binary streaming two_phase disable_on_error
-    password_required run_as_owner failover origin schema_changes conflict_log sequences""".split()
+    password_required run_as_owner failover origin schema_changes conflict_log sequences
+    retain_dead_tuples max_retention_duration""".split()
 )
 SET = CREATE - {"connect", "enabled", "create_slot", "copy_data", "two_phase"}
 PUBLICATION = frozenset({"copy_data", "refresh"})
@@ -161,6 +162,8 @@ class SubscriptionOptions:
     schema_changes: str = NO_SCHEMA
     conflict_log: bool = False
     sequences: bool = False
+    retain_dead_tuples: bool = False
+    max_retention_duration: int = 0
     lsn: int = 0
 
 
@@ -244,12 +247,30 @@ def _lsn(option: DefElem) -> int:
     return lsn
 
 
+def _duration(option: DefElem) -> int:
+    milliseconds = get_int32(option)
+    if milliseconds < 0:
+        raise PgError("22023", f'option "{option.name}" cannot be negative')
+    return milliseconds
+
+
+def say_of_retention(session: Session, retains: bool, duration: int, *, is_enabled: bool) -> None:
+    """As CheckSubDeadTupleRetention."""
+    if retains and not is_enabled:
+        text = "deleted rows to detect conflicts would not be removed until the subscription is enabled"
+        session.notice("NOTICE", text, sqlstate="22023")
+    elif duration and not retains:
+        text = "max_retention_duration is ineffective when retain_dead_tuples is disabled"
+        session.notice("NOTICE", text, sqlstate="22023")
+
+
 _READERS: dict[str, Callable[[DefElem], Any]] = {
     "slot_name": _slot_name,
     "streaming": get_streaming,
     "origin": _origin,
     "schema_changes": _schema_changes,
     "lsn": _lsn,
+    "max_retention_duration": _duration,
 }
 
 

@@ -16,6 +16,7 @@ from pgrepl.replication.subscriber.conflicts import (
     INSERT_EXISTS,
     MOST,
     MULTIPLE,
+    UPDATE_DELETED,
     UPDATE_DIFFERS,
     UPDATE_EXISTS,
     UPDATE_MISSING,
@@ -24,6 +25,7 @@ from pgrepl.replication.subscriber.conflicts import (
     Taken,
     Telling,
 )
+from pgrepl.replication.subscriber.deleted_rows import DeletedRows
 from pgrepl.replication.subscriber.row_origins import NOBODYS, Foreign, foreign_rows
 from pgrepl.replication.wire.messages import DELETE, Message, Row
 
@@ -51,6 +53,7 @@ class ConflictsMet:
         self._session = session
         self._progress = progress
         self._keeps = bool(subscription.subconflictlog)
+        self._deleted = DeletedRows(session, subscription) if subscription.subretaindeadtuples else None
         self._foreign: dict[int, Foreign] = {}  # by table, what of it other origins have written
 
     def begin(self) -> None:
@@ -67,12 +70,14 @@ class ConflictsMet:
 
     def miss(self, leaf: _Leaf, message: Message, searched: Row, what: str) -> None:
         """Note that a row was not found, which is no error. `what`: the end of 17's message."""
-        conflict = None
+        conflict = deleted = None
+        if self._deleted is not None and message.operation != DELETE:
+            deleted = self._deleted.of(leaf.table, searched)
         if self._keeps and len(self.missed) < MOST:
-            conflict = self._telling(leaf, message).missing(searched, leaf.new_row(message))
+            conflict = self._telling(leaf, message).missing(searched, leaf.new_row(message), deleted)
         text = f"logical replication did not find row to be {what}"
         report = Report("DEBUG1", "00000", text, context=self._progress.context)
-        kind = DELETE_MISSING if message.operation == DELETE else UPDATE_MISSING
+        kind = DELETE_MISSING if message.operation == DELETE else UPDATE_MISSING if deleted is None else UPDATE_DELETED
         self.missed.append(Missed(kind, report, conflict))
 
     def look(self, leaf: _Leaf, message: Message, live: LiveRow, searched: Row) -> None:

@@ -51,8 +51,9 @@ from pgrepl.replication.subscriber.apply.target import (
     target_or_none,
 )
 from pgrepl.replication.subscriber.apply.triggers import acting_for, emptied_by
-from pgrepl.replication.subscriber.conflicts import Conflict, Decisions
+from pgrepl.replication.subscriber.conflicts import UPDATE_MISSING, Conflict, Decisions
 from pgrepl.replication.subscriber.copying import ranges
+from pgrepl.replication.subscriber.deleted_rows import DeletedRows
 from pgrepl.replication.subscriber.row_origins import NOBODYS, Foreign, foreign_rows
 from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE, RelationChanges, WireBatch
 from pgrepl.replication.wire.file_changes import MessageFiles
@@ -99,6 +100,7 @@ class StagedBatch:
         self._truncated: list[int] = []
         self._restarted: list[int] = []
         self.by_spark = False  # Spark has done the work for some table
+        self._deleted = DeletedRows(session, subscription)
         self.conflicts = ConflictsOfBatch(session, catalog.origin_name(subscription.oid), batch)
         self.told: list[Conflict] = []
         self.passed = 0  # changes that are not applied: the table's copy has them already, or is still to come
@@ -219,6 +221,8 @@ class StagedBatch:
         return found
 
     def _take(self, target: Relation, leaf: Relation, missed: MissedMessages) -> None:
+        if self._subscription.subretaindeadtuples and missed.kinds[UPDATE_MISSING] and self._deleted.any_in(leaf):
+            raise Declined("an update of a row that may have been deleted here")
         self.conflicts.take(target, leaf, self._write(leaf.oid), missed, self._foreigns.get(leaf.oid, NOBODYS))
 
     def _leaves(self, target: Relation, changes: RelationChanges, since: int) -> list[LeafChanges]:
