@@ -1,4 +1,4 @@
-"""Conflicts of kind update_deleted, for which the lake's snapshots are kept (PostgreSQL 19, "retain_dead_tuples", A22)."""
+"""Conflicts of kind update_deleted (A22), for which the snapshots of the lake are kept (19, retain_dead_tuples)."""
 
 from __future__ import annotations
 
