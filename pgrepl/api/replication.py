@@ -67,6 +67,7 @@ class Publication:
     tables: tuple[PublishedTable, ...]
     schemas: tuple[str, ...]
     published: tuple[str, ...]
+    publish_generated_columns: str = "none"  # or stored
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -75,6 +76,7 @@ class Publication:
             "all_tables": self.all_tables,
             "publish": list(self.publish),
             "publish_via_partition_root": self.publish_via_partition_root,
+            **({} if self.publish_generated_columns == "none" else {"publish_generated_columns": "stored"}),
             "tables": [table.as_json() for table in self.tables],
             "schemas": list(self.schemas),
             "published": list(self.published),
@@ -99,6 +101,7 @@ def publication_of(session: Session, publication: PublicationFacts) -> Publicati
         tuple(sorted(listed, key=lambda each: each.table)),
         tuple(sorted(member_schemas(session, publication))),
         tuple(published_names(session, publication)),
+        publication.generated,
     )
 
 

@@ -5,21 +5,27 @@ from __future__ import annotations
 import sqlite3
 
 
+def without_format_15(link: sqlite3.Connection) -> None:
+    """Take away what format 15 has brought: generated columns in publications."""
+    link.execute("ALTER TABLE pg_publication DROP COLUMN pubgencols")
+
+
 def without_format_14(link: sqlite3.Connection) -> None:
-    """Take away what format 14 has brought: conflicts."""
+    """Take away what formats 14 and 15 have brought: conflicts, and generated columns in publications."""
+    without_format_15(link)
     link.execute("ALTER TABLE pg_subscription DROP COLUMN subconflictlog")
     link.execute("DROP TABLE pgrepl_conflict")
 
 
 def without_format_11(link: sqlite3.Connection) -> None:
-    """Take away what formats 11 to 14 have brought: what status tells of subscriptions, and conflicts."""
+    """Take away what formats 11 to 15 have brought: what status tells of subscriptions, and conflicts."""
     without_format_14(link)
     link.execute("ALTER TABLE pg_replication_origin DROP COLUMN caught_up")
     link.execute("ALTER TABLE pgrepl_subscription_error DROP COLUMN hint")
 
 
 def without_format_9(link: sqlite3.Connection) -> None:
-    """Take away what formats 9 to 14 have brought: types, routines, triggers, materialized views, and so on."""
+    """Take away what formats 9 to 15 have brought: types, routines, triggers, materialized views, and so on."""
     without_format_11(link)
     link.execute("ALTER TABLE pg_class DROP COLUMN relispopulated")
     link.execute("DROP INDEX pg_constraint_ix2")

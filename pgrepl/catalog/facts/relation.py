@@ -136,7 +136,7 @@ def relations_named(
 def relation_or_none(session: CatalogSession, oid: int) -> Relation | None:
     """The relation; None if there is no such relation in this database."""
     session.transaction.require_read()
-    key = ("relation", oid)
+    key = ("relation", oid, session.settings.release) if oid < FIRST_NORMAL_OID else ("relation", oid)
     known = session.derived.get(key)
     if known is not None:
         return known  # type: ignore[no-any-return]

@@ -221,6 +221,7 @@ BROUGHT = {
     12: "ranges of tables that are copied in pieces",
     13: "how far a walsender's subscriber has written and applied",
     14: "where workers wait for who compares; conflicts as rows",
+    15: "generated columns in publications",
 }
 
 
@@ -245,6 +246,7 @@ def migrate(link: CatalogConnection, data_path: str, keep: Callable[[int], None]
             link.execute("ALTER TABLE pg_replication_slot ADD COLUMN two_phase_at BIGINT")
         if version < 14:
             _have_parameters(link, version)
+        _publish_generated(link)
         if version < 9:
             _populate(link)
             _have_user_types(link)
@@ -276,6 +278,15 @@ def _have_parameters(link: CatalogConnection, version: int) -> None:
     if link.is_sqlite and link.execute("SELECT 1 FROM pgrepl_sum"):
         link.execute("DELETE FROM pgrepl_sum WHERE table_name = 'pg_subscription'")
         declarative.sum_up(link, [tables.pg_subscription.__table__])
+
+
+def _publish_generated(link: CatalogConnection) -> None:
+    """Format 15 has publications with generated columns."""
+    link.execute("ALTER TABLE pg_publication ADD COLUMN pubgencols VARCHAR(1)")
+    link.execute("UPDATE pg_publication SET pubgencols = 'n'")
+    if link.is_sqlite and link.execute("SELECT 1 FROM pgrepl_sum"):
+        link.execute("DELETE FROM pgrepl_sum WHERE table_name = 'pg_publication'")
+        declarative.sum_up(link, [tables.pg_publication.__table__])
 
 
 def _populate(link: CatalogConnection) -> None:

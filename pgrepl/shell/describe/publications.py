@@ -2,7 +2,7 @@ r"""`\dRp` and `\dRp+`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts.publication import (
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from pgrepl.shell.shell import Shell
 
 # psql's header, the column of pg_publication, and the text that is shown
-FLAGS: tuple[tuple[str, str, Callable[[Session, PublicationFacts], str]], ...] = (
+Flag = tuple[str, str, Callable[[Session, PublicationFacts], str]]
+FLAGS: tuple[Flag, ...] = (
     ("Owner", "pg_catalog.pg_get_userbyid(pubowner)", lambda session, p: role_display(session, p.owner)),
     ("All tables", "puballtables", lambda _, p: yes(p.all_tables)),
     ("Inserts", "pubinsert", lambda _, p: yes("insert" in p.operations)),
@@ -29,7 +30,19 @@ FLAGS: tuple[tuple[str, str, Callable[[Session, PublicationFacts], str]], ...] =
     ("Truncates", "pubtruncate", lambda _, p: yes("truncate" in p.operations)),
     ("Via root", "pubviaroot", lambda _, p: yes(p.via_root)),
 )
-HEADERS = tuple(header for header, _, _ in FLAGS)
+_GENERATED: Flag = (
+    "Generated columns",
+    "CASE pubgencols WHEN 'n' THEN 'none' WHEN 's' THEN 'stored' END",
+    lambda _, p: p.generated,
+)
+
+
+def flags(session: Session, found: Sequence[PublicationFacts]) -> tuple[Flag, ...]:
+    """The columns that psql shows of publications: psql 17 does not know generated ones, so they are shown if some are
+    published."""
+    if session.settings.release < 18 and all(each.generated == "none" for each in found):
+        return FLAGS
+    return (*FLAGS[:-1], _GENERATED, FLAGS[-1])
 
 
 def matching_publications(session: Session, pattern: NamePattern | None) -> list[PublicationFacts]:
@@ -38,17 +51,15 @@ def matching_publications(session: Session, pattern: NamePattern | None) -> list
     return [p for p in publication_facts(session, pattern.name.literal) if pattern.name.matches(p.name)]
 
 
-def _flags(session: Session, publication: PublicationFacts) -> list[str]:
-    return [shown(session, publication) for _, _, shown in FLAGS]
-
-
 def list_publications(shell: Shell, text: str | None) -> bool:
     pattern = read_pattern(shell, text)
     if isinstance(pattern, bool):
         return False
     session = session_of(shell)
-    listed = [[p.name, *_flags(session, p)] for p in matching_publications(session, pattern)]
-    return print_listing(shell, "List of publications", ("Name", *HEADERS), listed)
+    found = matching_publications(session, pattern)
+    columns = flags(session, found)
+    listed = [[p.name, *(shown(session, p) for _, _, shown in columns)] for p in found]
+    return print_listing(shell, "List of publications", ("Name", *(header for header, _, _ in columns)), listed)
 
 
 def describe_publications(shell: Shell, text: str | None) -> bool:
@@ -63,10 +74,11 @@ def describe_publications(shell: Shell, text: str | None) -> bool:
                 "Did not find any publications." if text is None else f'Did not find any publication named "{text}".'
             )
         return False
+    columns = flags(session, found)
+    headers = [header for header, _, _ in columns]
     for each in found:
-        if not print_description(
-            shell, f"Publication {each.name}", HEADERS, [_flags(session, each)], _members(session, each) or None
-        ):
+        shown = [show(session, each) for _, _, show in columns]
+        if not print_description(shell, f"Publication {each.name}", headers, [shown], _members(session, each) or None):
             return False
     return True
 

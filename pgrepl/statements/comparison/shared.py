@@ -135,6 +135,8 @@ def publication_definitions(session: Session) -> Iterator[Definition]:
         words = f"PUBLICATION {name}"
         members = _members(session, each)
         options = f"publish = '{', '.join(each.operations)}', publish_via_partition_root = {str(each.via_root).lower()}"
+        if each.generated != "none" or session.settings.release >= 18:
+            options += f", publish_generated_columns = {each.generated}"
         for_what = " FOR ALL TABLES" if each.all_tables else f" FOR {', '.join(members.values())}" if members else ""
         made = [f"CREATE {words}{for_what} WITH ({options});", naming.owner(session, words, each.owner)]
         facts = {

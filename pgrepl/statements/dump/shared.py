@@ -203,6 +203,7 @@ def dump_publications(session: Session) -> Iterator[str]:
         text = f"CREATE PUBLICATION {name}{' FOR ALL TABLES' if publication.all_tables else ''}"
         text += f" WITH (publish = '{', '.join(publication.operations)}'"
         text += ", publish_via_partition_root = true" if publication.via_root else ""
+        text += f", publish_generated_columns = {publication.generated}" if publication.generated != "none" else ""
         yield text + ");"
         yield naming.owner(session, f"PUBLICATION {name}", publication.owner)
         yield from _members(session, name, publication)

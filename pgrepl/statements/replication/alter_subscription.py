@@ -99,7 +99,8 @@ def _check_failover(session: Session, subscription: tables.pg_subscription) -> N
     if subscription.subslotname is None:
         raise PgError("55000", 'cannot set option "failover" for a subscription that does not have a slot name')
     if subscription.subenabled:
-        raise PgError("55000", "cannot set failover for enabled subscription")
+        option = 'option "failover"' if session.settings.release >= 18 else "failover"
+        raise PgError("55000", f"cannot set {option} for enabled subscription")
     require_no_block(session, "ALTER SUBSCRIPTION ... SET (failover)")
 
 

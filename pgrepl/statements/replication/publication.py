@@ -68,6 +68,7 @@ def create_publication(stmt: CreatePublicationStmt, session: Session) -> Result:
         pubowner=session.role,
         puballtables=stmt.for_all_tables,
         pubviaroot=bool(options.via_root),
+        pubgencols=options.generated or "n",
         **options.operation_columns(),
     )
     _add_objects(session, stmt, via_root=bool(options.via_root))
@@ -119,6 +120,8 @@ def _set_options(session: Session, stmt: AlterPublicationStmt, publication: tabl
         changes.update(options.operation_columns())
     if options.via_root is not None:
         changes["pubviaroot"] = options.via_root
+    if options.generated is not None:
+        changes["pubgencols"] = options.generated
     update(session, tables.pg_publication, {"oid": publication.oid}, **changes)
 
 

@@ -228,6 +228,12 @@ _READERS: dict[str, Callable[[DefElem], Any]] = {
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
+def not_connected(session: Session, name: str, failure: ConnectionFailure) -> PgError:
+    """The error of a publisher that cannot be reached. 18 names the subscription."""
+    whose = f'subscription "{name}" ' if session.settings.release >= 18 else ""
+    return PgError("08006", f"{whose}could not connect to the publisher: {failure}")
+
+
 @contextmanager
 def connected(session: Session, subscription: tables.pg_subscription) -> Iterator[Publisher]:
     """The subscription's publisher, for as long as the statement needs it."""
@@ -237,7 +243,7 @@ def connected(session: Session, subscription: tables.pg_subscription) -> Iterato
     except ConnectionFailure as failure:
         if failure.sqlstate == "0A000":
             raise PgError("0A000", str(failure)) from None
-        raise PgError("08006", f"could not connect to the publisher: {failure}") from None
+        raise not_connected(session, subscription.subname, failure) from None
     with closing(publisher):
         yield publisher
 
