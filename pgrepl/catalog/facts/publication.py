@@ -244,6 +244,11 @@ class MemberTable:
     columns: tuple[str, ...] | None
     filter: Any = None
 
+    @property
+    def lists_generated(self) -> bool:
+        """Is a generated column in the list? Sessions of 17 refuse that."""
+        return any(column.generated and column.name in (self.columns or ()) for column in self.table.columns)
+
 
 @frozen
 class PublicationFacts:

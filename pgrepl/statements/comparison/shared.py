@@ -27,7 +27,7 @@ from pgrepl.sql.keywords import quote_identifier, quote_literal
 from pgrepl.statements.comparison.definition import Definition, Fact, Phase, comment_fact
 from pgrepl.statements.dump import naming
 from pgrepl.statements.dump.naming import WORDS, changed_by, whose
-from pgrepl.statements.dump.shared import membership, own_roles, role_attributes, role_settings
+from pgrepl.statements.dump.shared import SPEAK_18, membership, own_roles, role_attributes, role_settings
 from pgrepl.statements.roles.grant import KINDS_OF_OBJECTS
 
 if TYPE_CHECKING:
@@ -135,21 +135,24 @@ def publication_definitions(session: Session) -> Iterator[Definition]:
         words = f"PUBLICATION {name}"
         members = _members(session, each)
         options = f"publish = '{', '.join(each.operations)}', publish_via_partition_root = {str(each.via_root).lower()}"
-        if each.generated != "none" or session.settings.release >= 18:
-            options += f", publish_generated_columns = {each.generated}"
+        generated = f", publish_generated_columns = {each.generated}" if each.generated != "none" else ""
         for_what = " FOR ALL TABLES" if each.all_tables else f" FOR {', '.join(members.values())}" if members else ""
-        made = [f"CREATE {words}{for_what} WITH ({options});", naming.owner(session, words, each.owner)]
+        owner = naming.owner(session, words, each.owner)
+        made = [f"CREATE {words}{for_what} WITH ({options}{generated});", owner]
         facts = {
             "options": Fact(Phase.PUBLICATIONS, (f"ALTER {words} SET ({options});",)),
-            "owner": Fact(Phase.PUBLICATIONS, (made[1],)),
+            "owner": Fact(Phase.PUBLICATIONS, (owner,)),
             **comment_fact(words, comment_on(session, PG_PUBLICATION, each.oid), Phase.PUBLICATIONS),
+            **_generated_fact(words, each),
         }
         made += [text for key, fact in facts.items() if key.startswith("comment") for text in fact.made]
+        newer = (SPEAK_18,) if any(m.lists_generated for m in member_tables(session, each)) else ()
+        made = [*newer, *made]
         if members:  # all at once, so that no change of a table goes unpublished between two statements
             changed, gone = ", ".join(sorted(members.values())), ", ".join(members)
             facts["members"] = Fact(
                 Phase.PUBLICATIONS,
-                (f"ALTER {words} SET {changed};",),
+                (*newer, f"ALTER {words} SET {changed};"),
                 (f"ALTER {words} DROP {gone};",),
                 compared=tuple(sorted(_members(session, each, by_name=True).values())),
             )
@@ -161,6 +164,13 @@ def publication_definitions(session: Session) -> Iterator[Definition]:
                 table = key.removeprefix("TABLE ONLY ")
                 described.holds[table] = (f"ALTER {words} DROP {key};", facts["members"].made)
         yield described
+
+
+def _generated_fact(words: str, publication: PublicationFacts) -> dict[str, Fact]:
+    if publication.generated == "none":
+        return {}
+    made, undone = (f"ALTER {words} SET (publish_generated_columns = {word});" for word in ("stored", "none"))
+    return {"generated columns": Fact(Phase.PUBLICATIONS, (made,), (undone,))}
 
 
 def _members(session: Session, publication: PublicationFacts, *, by_name: bool = False) -> dict[str, str]:

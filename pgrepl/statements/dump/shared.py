@@ -194,6 +194,9 @@ def setting_value(name: str, value: str) -> str:
     return ", ".join(map(quote_literal, items))
 
 
+SPEAK_18 = "SET pgrepl.postgres_version = 18;"  # a statement behind it is one that 17 refuses
+
+
 # --- replication ------------------------------------------------------------------------------------------------------
 
 
@@ -213,7 +216,10 @@ def dump_publications(session: Session) -> Iterator[str]:
 def _members(session: Session, name: str, publication: PublicationFacts) -> Iterator[str]:
     for schema in member_schemas(session, publication):
         yield f"ALTER PUBLICATION {name} ADD TABLES IN SCHEMA {quote_identifier(schema)};"
-    for member in member_tables(session, publication):
+    listed = member_tables(session, publication)
+    if any(member.lists_generated for member in listed):
+        yield SPEAK_18
+    for member in listed:
         text = f"ALTER PUBLICATION {name} ADD TABLE ONLY {naming.qualified(member.table)}"
         if member.columns is not None:
             text += f" ({', '.join(map(quote_identifier, member.columns))})"

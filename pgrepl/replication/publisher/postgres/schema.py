@@ -10,7 +10,12 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.replication.publisher.postgres.link import Link
-from pgrepl.replication.publisher.postgres.published import existing_publications, published_rows, published_tables
+from pgrepl.replication.publisher.postgres.published import (
+    GENERATED,
+    existing_publications,
+    published_rows,
+    published_tables,
+)
 from pgrepl.replication.publisher.postgres.types import Program, ServerTypes, in_order, of_users, programs
 from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.replication.publisher.tables import RemoteAttribute, RemoteColumn, RemoteDefinition, RemoteType
@@ -360,10 +365,10 @@ _OWNED = (
 )
 _PUBLICATIONS = (
     "SELECT pg_catalog.format('%I', p.pubname), pg_catalog.format('CREATE PUBLICATION %I%s WITH (publish = %L,"
-    " publish_via_partition_root = %s)', p.pubname, CASE WHEN p.puballtables THEN ' FOR ALL TABLES' ELSE '' END,"
+    " publish_via_partition_root = %s%s)', p.pubname, CASE WHEN p.puballtables THEN ' FOR ALL TABLES' ELSE '' END,"
     " pg_catalog.concat_ws(', ', CASE WHEN p.pubinsert THEN 'insert' END, CASE WHEN p.pubupdate THEN 'update' END,"
     " CASE WHEN p.pubdelete THEN 'delete' END, CASE WHEN p.pubtruncate THEN 'truncate' END),"
-    " CASE WHEN p.pubviaroot THEN 'true' ELSE 'false' END)"
+    " CASE WHEN p.pubviaroot THEN 'true' ELSE 'false' END, {generated})"
     " FROM pg_catalog.pg_publication p ORDER BY p.oid"
 )
 _MEMBERS = (
@@ -388,10 +393,13 @@ _MEMBER_SCHEMAS = (
 def definition_statements(link: Link) -> Iterator[tuple[str, str]]:
     """Each statement with the name of what it is about. One may need another that comes later, as a default that calls
     a function does."""
-    newer = int(link.value("SHOW server_version_num")) >= 150000  # with column lists, filters and schemas
+    version = int(link.value("SHOW server_version_num"))
+    newer = version >= 150000  # with column lists, filters and schemas
     members = _MEMBERS.format(
         columns=_LISTED if newer else quote_literal(""), filter=_FILTERED if newer else quote_literal("")
     )
+    if version >= GENERATED:
+        yield "settings", "SET pgrepl.postgres_version = 18;"
     yield from _statements(link, [_SCHEMAS])
     types = ServerTypes(link)
     yield "functions", "SET check_function_bodies = false;"
@@ -404,7 +412,9 @@ def definition_statements(link: Link) -> Iterator[tuple[str, str]]:
     for program in programs(link):
         if program.refused is None:
             yield from ((program.name, text) for text in program.made)
-    yield from _statements(link, [_PUBLICATIONS, members, *([_MEMBER_SCHEMAS] if newer else [])])
+    stored = "CASE p.pubgencols WHEN 's' THEN ', publish_generated_columns = stored' END"
+    publications = _PUBLICATIONS.format(generated=stored if version >= GENERATED else "NULL")
+    yield from _statements(link, [publications, members, *([_MEMBER_SCHEMAS] if newer else [])])
 
 
 def _statements(link: Link, queries: Iterable[str]) -> Iterator[tuple[str, str]]:
