@@ -27,6 +27,7 @@ from pgrepl.expr.analyse.analyze import analyze_where
 from pgrepl.expr.analyse.collate import assign_collations
 from pgrepl.expr.analyse.kinds import ExprKind
 from pgrepl.expr.analyse.scope import scope_of_relation
+from pgrepl.expr.rewrite.virtual import of_rows
 from pgrepl.expr.stored import from_json
 from pgrepl.expr.tree import Expr, Var
 from pgrepl.expr.walk import children, functions_used, location_of, var_attnums
@@ -63,6 +64,7 @@ def check_row_filter(session: Session, node: nodes.Expr, target: Relation) -> Ex
     """The typed tree of a publication's WHERE for a table, checked (TransformPubWhereClauses)."""
     scope = scope_of_relation(session, target)
     expr = assign_collations(analyze_where(scope, node, ExprKind.WHERE, "PUBLICATION WHERE"))
+    expr = of_rows(session, expr, target)
     _check(expr)
     return expr
 

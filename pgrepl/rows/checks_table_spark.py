@@ -231,6 +231,7 @@ class SparkChecks:
             (number, text(expr)) for number, expr in rules.generated if changed is None or changed & var_attnums(expr)
         ]
         self._broken = [f"c{attribute.num} IS NULL" for attribute in rules.not_null]
+        self._broken += [f"({text(expr)}) IS NULL" for _, expr in rules.computed_not_null]
         self._broken += [f"({text(expr)}) IS FALSE" for _, expr in rules.checks]
         self.watches_bound = changed is None or any(changed & var_attnums(expr) for expr in rules.bound)
         self._outside = [f"({text(expr)}) IS FALSE" for expr in rules.bound] if self.watches_bound else []

@@ -64,7 +64,9 @@ def row_text(session: Session, rel: Relation, row: Sequence[Any], modified: froz
     ]
     if not shown and not everything:
         return None
-    values = ", ".join(_clipped(value_text(session, row[a.num - 1], a.type)) for a in shown)
+    values = ", ".join(
+        "virtual" if a.generated == "v" else _clipped(value_text(session, row[a.num - 1], a.type)) for a in shown
+    )
     names = "" if everything else f"({', '.join(a.name for a in shown)}) = "
     return f"{names}({values})"
 

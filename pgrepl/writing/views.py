@@ -18,6 +18,7 @@ from pgrepl.expr.dml_tree import TARGET, Assignment, CheckOption, Command, Confl
 from pgrepl.expr.rewrite.dml_defaults import with_defaults
 from pgrepl.expr.rewrite.dml_queries import map_level
 from pgrepl.expr.rewrite.views import ONE_TABLE, view_query, view_role, why_not_updatable
+from pgrepl.expr.rewrite.virtual import modify_with_virtual_columns
 from pgrepl.expr.tree import (
     MERGE_ACTION,
     BoolExpr,
@@ -72,7 +73,7 @@ def on_tables(session: Session, written: Modify) -> tuple[Modify, list[ViewLevel
         modify = with_defaults(session, modify)
         modify, where, shown = _through(session, modify, view)
         levels.append(ViewLevel(modify, view_role(session, view), where, shown))
-    return with_defaults(session, modify), levels
+    return modify_with_virtual_columns(session, with_defaults(session, modify)), levels
 
 
 def is_instead(session: Session, modify: Modify) -> bool:

@@ -150,6 +150,27 @@ def test_partitions(both: Both, via: str) -> None:
     played(both)
 
 
+VIRTUAL = (
+    "CREATE TABLE t (a int PRIMARY KEY, b text, v int GENERATED ALWAYS AS (a * 10), "
+    "g int GENERATED ALWAYS AS (a * 100) STORED, h text, CHECK (v < 1000))"
+)
+
+
+def test_virtual_columns_are_not_published(both: Both) -> None:
+    both.each(VIRTUAL)
+    both.pub("CREATE PUBLICATION p FOR TABLE t WHERE (v <> 10)")
+    played(both)
+    assert both.rows("SELECT a, v FROM t WHERE v > 50") == [("30", "300"), ("6", "60"), ("7", "70")]
+    both.pub("ALTER TABLE t ADD w text GENERATED ALWAYS AS (b || '!')", "UPDATE t SET a = 8 WHERE v = 20")
+    assert both.catch_up() == []
+    both.pub("INSERT INTO t VALUES (50)")
+    both.sub("ALTER TABLE t ADD CHECK (v < 500)")
+    assert len(both.catch_up()) == 1
+    assert both.refused("pub", "ALTER PUBLICATION p SET TABLE t (a, v)")
+    both.pub("ALTER PUBLICATION p SET (publish_generated_columns = stored)", "ALTER TABLE t REPLICA IDENTITY FULL")
+    assert both.refused("pub", "DELETE FROM t WHERE a = 6") == 'cannot delete from table "t"'
+
+
 @pytest.mark.parametrize("text", dose(
     [
         "CREATE PUBLICATION p FOR TABLE t WITH (publish_generated_columns = virtual)",

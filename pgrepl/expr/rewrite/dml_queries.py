@@ -153,7 +153,7 @@ def target_rows_query(
         modify = in_layout(session, modify, target, member)
         assigned, rtable, where, from_ = modify.assigned, modify.rtable, modify.where, modify.from_
         layout = member
-    live = [a for a in layout.columns if columns is None or a.num in columns]
+    live = [a for a in layout.kept if columns is None or a.num in columns]
     exprs: list[Expr] = [Var(oids.TID, varno=TARGET, attnum=PLACE), Var(oids.OID, varno=TARGET, attnum=TABLEOID)]
     if layout.kind == "v":  # its rows have no places; INSTEAD OF triggers change them
         exprs = [Const(oids.TID), Const(oids.OID, value=layout.oid)]

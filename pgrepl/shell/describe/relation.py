@@ -412,7 +412,9 @@ def _default(session: Session, found: Relation, column: Attribute) -> str:
     if not column.has_default:
         return ""
     text = default_text(session, found.oid, column.num, True) or ""
-    return f"generated always as ({text}) stored" if column.generated else text
+    if column.generated:
+        return f"generated always as ({text})" + (" stored" if column.generated == "s" else "")
+    return text
 
 
 def _describe_sequence(shell: Shell, session: Session, found: Relation) -> bool:

@@ -386,6 +386,8 @@ def _refuse_generated(rel: Relation, numbers: Sequence[int], constraint: Constra
             raise PgError("42601", f"invalid ON UPDATE {what}")
         if constraint.on_delete in ("n", "d"):
             raise PgError("42601", f"invalid ON DELETE {what}")
+        if attribute.generated == "v":
+            raise PgError("0A000", "foreign key constraints on virtual generated columns are not supported")
 
 
 def _check_comparable(

@@ -216,7 +216,7 @@ def table_rows(session: Session, table: Relation, snapshot: int | None = None) -
         if leaf.kind != "r":
             continue
         as_table, width = converter(leaf, table), len(leaf.attributes)
-        numbers = [column.num for column in leaf.columns]
+        numbers = [column.num for column in leaf.kept]
         for values in local.rows(session, lake_table(session, leaf.oid, snapshot), numbers, snapshot=snapshot):
             row: list[Any] = [None] * width
             for number, value in zip(numbers, values, strict=True):

@@ -281,8 +281,8 @@ _COLUMN = """pg_catalog.string_agg(pg_catalog.format('%I %s%s%s%s', a.attname,
     CASE WHEN a.attcollation <> t.typcollation THEN (SELECT pg_catalog.format(' COLLATE %I.%I', cn.nspname, l.collname)
         FROM pg_catalog.pg_collation l JOIN pg_catalog.pg_namespace cn ON cn.oid = l.collnamespace
         WHERE l.oid = a.attcollation) ELSE '' END,
-    CASE WHEN a.attgenerated = 's' THEN ' GENERATED ALWAYS AS (' || pg_catalog.pg_get_expr(d.adbin, d.adrelid)
-            || ') STORED'
+    CASE WHEN a.attgenerated <> '' THEN ' GENERATED ALWAYS AS (' || pg_catalog.pg_get_expr(d.adbin, d.adrelid)
+            || CASE a.attgenerated WHEN 's' THEN ') STORED' ELSE ') VIRTUAL' END
         WHEN i.name IS NOT NULL THEN pg_catalog.format(' GENERATED %s AS IDENTITY (SEQUENCE NAME %s START WITH %s'
             ' INCREMENT BY %s MINVALUE %s MAXVALUE %s CACHE %s %s)', CASE a.attidentity WHEN 'a' THEN 'ALWAYS'
             ELSE 'BY DEFAULT' END, i.name, i.seqstart, i.seqincrement, i.seqmin, i.seqmax, i.seqcache,

@@ -116,6 +116,13 @@ def _merge_columns(session: Session, child: Relation, parent: Relation, *, is_pa
             raise PgError("42804", f'column "{name}" in child table must be a generated column')
         if own.generated and not wanted.generated:
             raise PgError("42804", f'column "{name}" in child table must not be a generated column')
+        if own.generated != wanted.generated:
+            kinds = {"s": "STORED", "v": "VIRTUAL"}
+            raise PgError(
+                "42804",
+                f'column "{name}" inherits from generated column of different kind',
+                detail=f"Parent column is {kinds[wanted.generated]}, child column is {kinds[own.generated]}.",
+            )
         values: dict[str, object] = {"attinhcount": own.inhcount + 1}
         if is_partition:
             values["attidentity"] = wanted.identity
