@@ -11,7 +11,7 @@ from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.expr.analyse.lookup import TABLEOID
 from pgrepl.expr.catalog_trees import default_of
 from pgrepl.expr.dml_tree import TARGET, Modify, map_modify
-from pgrepl.expr.rewrite.dml_queries import map_level, map_query, whole_row
+from pgrepl.expr.rewrite.dml_queries import map_level, map_query, row_versions, whole_row
 from pgrepl.expr.tree import CaseExpr, Const, Expr, Join, NullTest, Query, RangeRef, Rte, RteKind, Var
 from pgrepl.expr.walk import rewrite, varnos
 from pgrepl.sql.nodes import JoinType, NullTestType
@@ -87,6 +87,7 @@ def modify_with_virtual_columns(session: Session, modify: Modify) -> Modify:
         return modify
     own = {TARGET, *([modify.conflict.excluded] if modify.conflict is not None else ())}
     columns = {varno: _Columns(session, target, varno) for varno in own}
+    columns |= {varno: _Columns(session, target, varno, nullable=True) for varno in row_versions(modify)}
 
     def other(var: Var, depth: int) -> Expr | None:
         return columns[var.varno].other(var, depth) if var.varno in columns else None

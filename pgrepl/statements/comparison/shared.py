@@ -204,6 +204,7 @@ def subscription_definitions(session: Session, typed: Mapping[str, str]) -> Iter
         options = _options(each)
         listed = ", ".join(map(quote_identifier, each.publications))
         usual = {"slot_name": quote_literal(each.name), **_USUAL}
+        usual["streaming"] = "parallel" if session.settings.release >= 18 else "off"
         given = [f"{option} = {value}" for option, value in options.items() if value != usual[option]]
         given += ["two_phase = on"] if each.two_phase != "d" else []
         given += [] if each.enabled else ["enabled = false"]

@@ -240,19 +240,19 @@ def dump_subscriptions(session: Session) -> Iterator[str]:
         publications = ", ".join(map(quote_identifier, each.publications))
         yield (
             f"CREATE SUBSCRIPTION {name} CONNECTION {quote_literal(each.conninfo)} PUBLICATION {publications}"
-            f" WITH ({', '.join(_options(each))});"
+            f" WITH ({', '.join(_options(each, session.settings.release))});"
         )
         yield naming.owner(session, f"SUBSCRIPTION {name}", each.owner)
         yield from naming.comment(session, f"SUBSCRIPTION {name}", PG_SUBSCRIPTION, each.oid)
 
 
-def _options(subscription: SubscriptionFacts) -> Iterator[str]:
+def _options(subscription: SubscriptionFacts, release: int) -> Iterator[str]:
     """In the order of pg_dump's dumpSubscription; options with default values are left out."""
     yield "connect = false"
     yield f"slot_name = {'NONE' if subscription.slot is None else quote_literal(subscription.slot)}"
     if subscription.binary:
         yield "binary = true"
-    if subscription.streaming != "off":
+    if subscription.streaming != "off" or release >= 18:
         yield f"streaming = {subscription.streaming}"
     if subscription.two_phase != "d":
         yield "two_phase = on"

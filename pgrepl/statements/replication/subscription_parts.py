@@ -153,6 +153,8 @@ def parse_subscription_options(
         else:
             found[option.name] = _READERS.get(option.name, get_boolean)(option)
     parsed = SubscriptionOptions(given=frozenset(found), **found)
+    if "streaming" not in found and session.settings.release >= 18:
+        parsed = replace(parsed, streaming="p")
     if "connect" in known and not parsed.connect:
         parsed = _not_connected(parsed)
     _check_slot_none(parsed, known)
