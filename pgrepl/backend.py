@@ -46,10 +46,10 @@ def _adopt_from_lake(session: Session) -> None:
 
 
 @cache
-def _system_relations() -> SystemRelations:
+def _system_relations(release: int) -> SystemRelations:
     from pgrepl.query.system import relations
 
-    return relations()
+    return relations(release)
 
 
 def _system_rows(session: Session, relation: SystemRelation, only: frozenset[int] | None) -> Iterable[tuple[Any, ...]]:

@@ -69,6 +69,7 @@ class Publication:
     published: tuple[str, ...]
     all_sequences: bool = False
     excepted: tuple[str, ...] = ()  # of all tables
+    publish_generated_columns: str = "none"  # or stored
 
     def as_json(self) -> dict[str, Any]:
         data = {
@@ -77,6 +78,7 @@ class Publication:
             "all_tables": self.all_tables,
             "publish": list(self.publish),
             "publish_via_partition_root": self.publish_via_partition_root,
+            **({} if self.publish_generated_columns == "none" else {"publish_generated_columns": "stored"}),
             "tables": [table.as_json() for table in self.tables],
             "schemas": list(self.schemas),
             "published": list(self.published),
@@ -109,6 +111,7 @@ def publication_of(session: Session, publication: PublicationFacts) -> Publicati
         tuple(published_names(session, publication)),
         publication.all_sequences,
         tuple(each.table for each in listed) if publication.all_tables else (),
+        publication.generated,
     )
 
 

@@ -28,6 +28,7 @@ from pgrepl.expr.analyse.analyze import analyze_where
 from pgrepl.expr.analyse.collate import assign_collations
 from pgrepl.expr.analyse.kinds import ExprKind
 from pgrepl.expr.analyse.scope import scope_of_relation
+from pgrepl.expr.rewrite.virtual import of_rows
 from pgrepl.expr.stored import from_json
 from pgrepl.expr.tree import Expr, Var
 from pgrepl.expr.walk import children, functions_used, location_of, var_attnums
@@ -64,6 +65,7 @@ def check_row_filter(session: Session, node: nodes.Expr, target: Relation) -> Ex
     """The typed tree of a publication's WHERE for a table, checked (TransformPubWhereClauses)."""
     scope = scope_of_relation(session, target)
     expr = assign_collations(analyze_where(scope, node, ExprKind.WHERE, "PUBLICATION WHERE"))
+    expr = of_rows(session, expr, target)
     _check(expr)
     return expr
 
@@ -123,18 +125,34 @@ def columns_miss_identity(session: Session, publication: tables.pg_publication, 
     """Whether the publication's column list for a table leaves out a column of its replica identity
     (pub_collist_contains_invalid_column)."""
     published_as = _published_as(session, publication, target)
-    member = member_table(session, publication.oid, published_as.oid)
-    if member is None or member.prattrs is None:
+    listed = _column_list(session, publication, published_as)
+    if listed is None:
         return False
     if target.replident == "f":
         return True
-    listed = set(member.prattrs)
     for attnum in identity_key_columns(session, target):
         if publication.pubviaroot:
             attnum = _same_column(target, attnum, published_as)
         if attnum not in listed:
             return True
     return False
+
+
+def identity_is_unpublished(session: Session, publication: tables.pg_publication, target: Relation) -> bool:
+    """Whether the replica identity of a table has a generated column that the publication does not publish
+    (pub_contains_invalid_column). 17 does not ask about stored ones."""
+    unpublished = {"v"} if publication.pubgencols == "s" or session.settings.release < 18 else {"s", "v"}
+    if target.replident == "f":
+        return any(column.generated in unpublished for column in target.columns)
+    if _column_list(session, publication, _published_as(session, publication, target)) is not None:
+        return False
+    identity = identity_key_columns(session, target)
+    return any(column.generated in unpublished for column in target.columns if column.num in identity)
+
+
+def _column_list(session: Session, publication: tables.pg_publication, published_as: Relation) -> list[int] | None:
+    member = None if publication.puballtables else member_table(session, publication.oid, published_as.oid)
+    return None if member is None else member.prattrs
 
 
 def _published_as(session: Session, publication: tables.pg_publication, target: Relation) -> Relation:
@@ -167,6 +185,9 @@ def check_replica_identity(session: Session, target: Relation, command: str) -> 
     if command in found.listed:
         detail = "Column list used by the publication does not cover the replica identity."
         raise PgError("42P10", refused, detail=detail)
+    if command in found.unpublished:
+        detail = "Replica identity must not contain unpublished generated columns."
+        raise PgError("42P10", refused, detail=detail)
     publishing = command in found.published
     if not publishing or target.replident == "f" or replica_identity_index(session, target) is not None:
         return
@@ -185,6 +206,7 @@ class _Described:
     published: frozenset[str]
     filtered: frozenset[str]  # by columns outside the replica identity
     listed: frozenset[str]  # without all columns of the replica identity
+    unpublished: frozenset[str]  # with generated columns in the replica identity that are not published
 
 
 def _described(session: Session, target: Relation) -> _Described:
@@ -193,18 +215,22 @@ def _described(session: Session, target: Relation) -> _Described:
     published: set[str] = set()
     filtered: set[str] = set()
     listed: set[str] = set()
+    unpublished: set[str] = set()
+    generates = any(column.generated for column in target.columns)
     for publication in _publications_of(session, target):
         flags = (publication.pubinsert, publication.pubupdate, publication.pubdelete, publication.pubtruncate)
         published.update(command for command, does in zip(_COMMANDS, flags, strict=True) if does)
         changing = {command for command, does in zip(_CHANGING, flags[1:3], strict=True) if does}
+        if changing and generates and identity_is_unpublished(session, publication, target):
+            unpublished |= changing
         if changing and not publication.puballtables:
             if filter_needs_more_than_identity(session, publication, target):
                 filtered |= changing
             if columns_miss_identity(session, publication, target):
                 listed |= changing
-        if len(published) == len(_COMMANDS) and len(_CHANGING) in (len(filtered), len(listed)):
+        if len(published) == len(_COMMANDS) and len(_CHANGING) in (len(filtered), len(listed), len(unpublished)):
             break
-    return _Described(frozenset(published), frozenset(filtered), frozenset(listed))
+    return _Described(frozenset(published), frozenset(filtered), frozenset(listed), frozenset(unpublished))
 
 
 _COMMANDS = ("INSERT", "UPDATE", "DELETE", "TRUNCATE")

@@ -518,6 +518,7 @@ class Rte:
     join_right: tuple[int, ...] = ()
     sample: TableSample | None = None
     in_from: bool = True
+    version: str = ""  # old or new: the target's row before and after, in RETURNING
     pinned: Sequence[PinnedRow] | None = field(default=None, compare=False)  # the only rows to scan
 
 

@@ -417,7 +417,7 @@ def calls_volatile_routines(query: Query) -> bool:
 _HARMLESS = frozenset(
     (
         "random", "random_normal", "setseed", "clock_timestamp", "timeofday", "gen_random_uuid", "pg_sleep",
-        "pg_sleep_for", "pg_sleep_until",
+        "pg_sleep_for", "pg_sleep_until", "uuidv4", "uuidv7",
     )
 )  # fmt: skip
 

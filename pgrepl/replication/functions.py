@@ -336,24 +336,16 @@ def _subscriptions(session: Session) -> Iterator[Values]:
 
 
 def _subscription_statistics(session: Session) -> Iterator[Values]:
-    for row in rows(session, pg_subscription):
-        counted = one(session, pg_stat_subscription_stats, subid=row.oid)
-        known: dict[str, Any] = counted._asdict() if counted is not None else {}
-        yield {
-            "subid": row.oid, "subname": row.subname, "apply_error_count": known.get("apply_error_count") or 0,
-            "sync_error_count": known.get("sync_error_count") or 0, "stats_reset": known.get("stats_reset"),
-        }  # fmt: skip
-
-
-def _conflict_statistics(session: Session) -> Iterator[Values]:
-    """The columns that pg_stat_subscription_stats has in PostgreSQL 18."""
+    """The errors and the conflicts of subscriptions: PostgreSQL 17 has no columns for the latter."""
     found = statistics.counters(session.catalog).read(statistics.SUBSCRIPTION)
     for row in rows(session, pg_subscription):
         counted = one(session, pg_stat_subscription_stats, subid=row.oid)
-        known = found.get((row.subdbid, str(row.oid)), {})
+        known: dict[str, Any] = counted._asdict() if counted is not None else {}
+        conflicts = found.get((row.subdbid, str(row.oid)), {})
         yield {
-            "subid": row.oid, "subname": row.subname, "stats_reset": None if counted is None else counted.stats_reset,
-            **{name: known.get(name, 0) for name in (f"confl_{kind}" for kind in CONFLICTS)},
+            "subid": row.oid, "subname": row.subname, "apply_error_count": known.get("apply_error_count") or 0,
+            "sync_error_count": known.get("sync_error_count") or 0, "stats_reset": known.get("stats_reset"),
+            **{name: conflicts.get(name, 0) for name in (f"confl_{kind}" for kind in CONFLICTS)},
         }  # fmt: skip
 
 
@@ -402,6 +394,6 @@ PROVIDERS: dict[str, Provider] = {
     "pg_stat_subscription_stats": _subscription_statistics,
     "pg_replication_origin_status": _origin_status,
     "pgrepl_stat_subscription_files": _files,
-    "pgrepl_stat_subscription_conflicts": _conflict_statistics,
+    "pgrepl_stat_subscription_conflicts": _subscription_statistics,
     "pgrepl_conflicts": _conflicts,
 }

@@ -85,28 +85,35 @@ def advance_origin(session: Session, name: str, lsn: int, local_lsn: int = 0) ->
 
 
 def check_room_for_another(session: Session) -> None:
-    """Raise if the worker of one more subscription would find no room for its origin, by max_replication_slots.
+    """Raise if the worker of one more subscription would find no room for its origin, by the setting that limits them.
     PostgreSQL's workers find it out after the copies."""
     expected = {origin_name(row.oid) for row in rows(session, tables.pg_subscription) if row.subenabled}
     origins = rows(session, tables.pg_replication_origin)
-    most = int(session.settings.get("max_replication_slots"))
+    setting, most = _most(session)
     if sum(row.remote_lsn is not None or row.roname in expected for row in origins) >= most:
         raise PgError(
             "53400",
             "could not find free replication state slot for another subscription",
-            detail=f"max_replication_slots is {most}: so many subscriptions and other replication origins are there.",
-            hint='Increase "max_replication_slots" and try again.',
+            detail=f"{setting} is {most}: so many subscriptions and other replication origins are there.",
+            hint=f'Increase "{setting}" and try again.',
         )
+
+
+def _most(session: Session) -> tuple[str, int]:
+    """What limits origins, and how many may be tracked; 18 has a setting of their own."""
+    name = "max_active_replication_origins" if session.settings.release >= 18 else "max_replication_slots"
+    return name, int(session.settings.get(name))
 
 
 def _check_room(session: Session, row: tables.pg_replication_origin) -> None:
     if row.remote_lsn is None:
         tracked = sum(r.remote_lsn is not None for r in rows(session, tables.pg_replication_origin))
-        if tracked >= int(session.settings.get("max_replication_slots")):
+        setting, most = _most(session)
+        if tracked >= most:
             raise PgError(
                 "53400",
                 f"could not find free replication state slot for replication origin with ID {row.roident}",
-                hint='Increase "max_replication_slots" and try again.',
+                hint=f'Increase "{setting}" and try again.',
             )
 
 

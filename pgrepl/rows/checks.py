@@ -315,7 +315,7 @@ class RowChecks:
                     changed = None if table in whole or one_by_one else self._changed(rel)
                     unique = work.unique[table] = UniqueChecks(self._session, rel, changed)
                     work.enter_again(unique)
-                unique.load(new, [] if conflict is None else [a.num for a in rel.columns])
+                unique.load(new, [] if conflict is None else [a.num for a in rel.kept])
             if not locking or not self._have_changed(rows, conflict):
                 break
             work.unique.clear()
@@ -384,7 +384,7 @@ class RowChecks:
         updated = ModifiedRow(rel.oid, found.holder, old, new, rel.oid)
         if self._session.transaction.locks_rows:
             lock_new_keys(self._session, updated)
-        unique.load([new], [a.num for a in rel.columns])
+        unique.load([new], [a.num for a in rel.kept])
         unique.enter(new, name, replaces=found.holder, old=old)
         return updated
 

@@ -22,6 +22,7 @@ from pgrepl.lake.read import footers
 from pgrepl.lake.read.extent import rows_of
 from pgrepl.lake.read.files import estimate
 from pgrepl.rows.checks_table import TableRules
+from pgrepl.sql.nodes import NullTestType
 from pgrepl.types import oids
 from pgrepl.types.builtin import base_type
 from pgrepl.types.lake.arrays import plain_array
@@ -50,6 +51,7 @@ def check_program(session: Session, rules: TableRules, *, bound: bool) -> Progra
     from pgrepl.expr.arrow.program import none_is_false, program_of
 
     exprs = [*(expr for _, expr in rules.checks), *(rules.bound if bound else ())]
+    exprs += [tree.NullTest(oids.BOOL, arg=expr, kind=NullTestType.IS_NOT_NULL) for _, expr in rules.computed_not_null]
     if not exprs:
         return None
     found = program_of(none_is_false(exprs), Context(session))

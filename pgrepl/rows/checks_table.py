@@ -24,6 +24,7 @@ from pgrepl.expr.evaluate.evaluate import Compiled, compile, operator_function
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.partition_constraint import PartitionDesc, comparisons, partition_constraint, partition_desc
 from pgrepl.expr.partition_hash import hash_function, row_hash
+from pgrepl.expr.rewrite.virtual import of_rows
 from pgrepl.expr.tree import Const, Expr, Var
 from pgrepl.expr.walk import rewrite, var_attnums
 from pgrepl.ground.errors import PgError
@@ -233,21 +234,30 @@ class TableRules:
     generated: tuple[tuple[int, Expr], ...]  # attnum, expression
     not_null: tuple[Attribute, ...]
     checks: tuple[tuple[str, Expr], ...]  # by name, which is the order PostgreSQL tries them in
+    computed_not_null: tuple[tuple[Attribute, Expr], ...]  # virtual columns that may not be NULL
     bound: tuple[Expr, ...]  # of a partition: the constraints of its own bound and its ancestors'
 
 
 def table_rules(session: Session, rel: Relation) -> TableRules:
     generated = []
     for attribute in rel.columns:
-        if attribute.generated:
+        if attribute.generated == "s":
             expr = default_of(session, rel.oid, attribute.num)
             assert expr is not None
             generated.append((attribute.num, own(expr, rel)))
     checks = [
-        (row.conname, own(stored.from_json(row.conbin, session), rel)) for row in constraints_of(session, rel.oid, "c")
+        (row.conname, own(of_rows(session, stored.from_json(row.conbin, session), rel), rel))
+        for row in constraints_of(session, rel.oid, "c")
     ]
     bound = partition_constraint(session, rel.oid) if rel.is_partition else []
-    return TableRules(rel, tuple(generated), tuple(a for a in rel.columns if a.notnull), tuple(checks), tuple(bound))
+    needed = [a for a in rel.columns if a.notnull]
+    computed = [(a, own(of_rows(session, _var(a), rel), rel)) for a in needed if a.generated == "v"]
+    stored_ = tuple([a for a in needed if a.generated != "v"])
+    return TableRules(rel, tuple(generated), stored_, tuple(checks), tuple(computed), tuple(bound))
+
+
+def _var(column: Attribute) -> Var:
+    return Var(column.type, typmod=column.typmod, collation=column.collation, attnum=column.num)
 
 
 def own(expr: Expr, rel: Relation) -> Expr:
@@ -289,6 +299,7 @@ class TableChecks:
         ]
         self._nested = nested_columns(session, rel)
         self._not_null = [(a.num - 1, a) for a in rules.not_null]
+        self._computed = [(a, compile(expr, context)) for a, expr in rules.computed_not_null]
         self._checks = [(name, compile(expr, context)) for name, expr in rules.checks]
         self._bound: list[Compiled] = []
         if changed is None or any(changed & var_attnums(expr) for expr in rules.bound):
@@ -310,6 +321,9 @@ class TableChecks:
                 raise DimensionsNeeded(self.relation.oid, index + 1)
         for index, attribute in self._not_null:
             if row[index] is None:
+                raise self.null_value(attribute, self.shown(row))
+        for attribute, value in self._computed:
+            if value(row) is None:
                 raise self.null_value(attribute, self.shown(row))
         for name, test in self._checks:
             if test(row) is False:

@@ -231,6 +231,7 @@ class SparkChecks:
             (number, text(expr)) for number, expr in rules.generated if changed is None or changed & var_attnums(expr)
         ]
         self._broken = [f"c{attribute.num} IS NULL" for attribute in rules.not_null]
+        self._broken += [f"({text(expr)}) IS NULL" for _, expr in rules.computed_not_null]
         self._broken += [f"({text(expr)}) IS FALSE" for _, expr in rules.checks]
         self.watches_bound = changed is None or any(changed & var_attnums(expr) for expr in rules.bound)
         self._outside = [f"({text(expr)}) IS FALSE" for expr in rules.bound] if self.watches_bound else []
@@ -248,7 +249,7 @@ class SparkChecks:
         broken = self.broken(bound=bound)
         if not broken:
             return frame
-        first = f"c{self.relation.columns[0].num}"
+        first = f"c{self.relation.kept[0].num}"
         error = marked(PgError(VIOLATION, f'a row of relation "{self.relation.name}" violates a constraint'))
         guarded = f"CASE WHEN {broken} THEN raise_error({_quoted(error)}) ELSE {first} END AS {first}"
         columns = [guarded if name == first else f"`{name}`" for name in frame.columns]
@@ -297,17 +298,17 @@ def numbered(frame: DataFrame) -> DataFrame:
 
 def first_row(statement: Statement, frame: DataFrame, rel: Relation, condition: str) -> tuple[int, Row] | None:
     """The first row that satisfies `condition`, in the layout of the table, and its place in the order."""
-    names = ", ".join(f"c{a.num}" for a in rel.columns)
+    names = ", ".join(f"c{a.num}" for a in rel.kept)
     text = f"SELECT {ORDER}, {names} FROM {{f}} WHERE {condition} ORDER BY {ORDER} LIMIT 1"
     found = python_rows(
         statement.run(spark.session(), text, {"f": numbered(frame)}),
-        [(oids.INT8, -1), *((a.type, a.typmod) for a in rel.columns)],
+        [(oids.INT8, -1), *((a.type, a.typmod) for a in rel.kept)],
     )
     if not found:
         return None
     number, *values = found[0]
     row: list[Any] = [None] * len(rel.attributes)
-    for attribute, value in zip(rel.columns, values, strict=True):
+    for attribute, value in zip(rel.kept, values, strict=True):
         row[attribute.num - 1] = value
     return number, tuple(row)
 

@@ -398,7 +398,7 @@ class Queue:
         if not used:
             return None
         event = events[min(used)]
-        return event, still_referenced(session, key, event.row)
+        return event, still_referenced(session, key, event.row, restrict=restrict)
 
 
 def _group(event: Fired) -> tuple[int, EventKind | None]:

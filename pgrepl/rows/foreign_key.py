@@ -64,7 +64,9 @@ def row_text(session: Session, rel: Relation, row: Sequence[Any], modified: froz
     ]
     if not shown and not everything:
         return None
-    values = ", ".join(_clipped(value_text(session, row[a.num - 1], a.type)) for a in shown)
+    values = ", ".join(
+        "virtual" if a.generated == "v" else _clipped(value_text(session, row[a.num - 1], a.type)) for a in shown
+    )
     names = "" if everything else f"({', '.join(a.name for a in shown)}) = "
     return f"{names}({values})"
 
@@ -237,18 +239,21 @@ def mixed_nulls(key: ForeignKey, rel: Relation) -> PgError:
     )
 
 
-def still_referenced(session: Session, key: ForeignKey, row: Row) -> PgError:
-    """The error for a row of the referenced table that cannot be deleted or updated because it is referenced."""
+def still_referenced(session: Session, key: ForeignKey, row: Row, *, restrict: bool) -> PgError:
+    """The error for a row of the referenced table that cannot be deleted or updated because it is referenced. 18 tells
+    RESTRICT from NO ACTION."""
     rel, other = relation(session, key.referenced), relation(session, key.referencing)
+    restrict = restrict and session.settings.release >= 18
+    broken, still = ("RESTRICT setting of foreign key", "") if restrict else ("foreign key", "still ")
     return PgError(
-        "23503",
-        f'update or delete on table "{rel.name}" violates foreign key constraint "{key.name}" on table "{other.name}"',
+        "23001" if restrict else "23503",
+        f'update or delete on table "{rel.name}" violates {broken} constraint "{key.name}" on table "{other.name}"',
         detail=_key_text(
             session,
             rel,
             key.referenced_columns,
             row,
-            lambda words: f'{words} is still referenced from table "{other.name}".',
+            lambda words: f'{words} is {still}referenced from table "{other.name}".',
         ),
         schema=other.schema,
         table=other.name,

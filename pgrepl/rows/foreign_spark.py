@@ -225,7 +225,7 @@ def first_referenced(
         text = f"SELECT a.* FROM ({text}) a LEFT ANTI JOIN {{there}} b ON {key.on}"
         frames["there"] = _present(after, key, None)
     for place, row in first_keys(key, text, 1, frames):
-        return place, still_referenced(after.session, foreign, row)
+        return place, still_referenced(after.session, foreign, row, restrict=restrict)
     return None
 
 

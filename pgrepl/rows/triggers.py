@@ -19,6 +19,7 @@ from pgrepl.expr.catalog_trees import default_of
 from pgrepl.expr.evaluate.evaluate import compile
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.rewrite.dml_queries import column_of, whole_row
+from pgrepl.expr.rewrite.virtual import of_rows
 from pgrepl.expr.tree import Const, Expr, Var
 from pgrepl.expr.walk import rewrite, var_attnums
 from pgrepl.ground.errors import Declined, PgError, unsupported
@@ -286,7 +287,8 @@ def _ready(session: Session, rel: Relation, trigger: Trigger) -> Firing:
     level = TriggerLevel.ROW if trigger.is_row else TriggerLevel.STATEMENT
     condition = None
     if trigger.when is not None:
-        condition = compile(_over_both(session, rel, stored.from_json(trigger.when, session)), Context(session))
+        expr = of_rows(session, stored.from_json(trigger.when, session), rel, (_OLD, _OLD + 1))
+        condition = compile(_over_both(session, rel, expr), Context(session))
     return Firing(trigger, rel, when, level, condition)
 
 

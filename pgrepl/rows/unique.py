@@ -63,7 +63,7 @@ class UniqueIndex:
         read = {attnum for attnum in info.columns[: info.key_count] if attnum}
         for expr in (*exprs, *([] if predicate is None else [predicate])):
             used = var_attnums(expr)
-            read |= {a.num for a in rel.columns} if 0 in used else used
+            read |= {a.num for a in rel.kept} if 0 in used else used
         self._read = sorted(number for number in read if number > 0)
 
     @property
@@ -323,7 +323,7 @@ class UniqueChecks:
             holders.load([row])
             found = next((each for each in holders.named(index.key(values)) if each not in own), None)
             if found is not None:
-                everything = [column.num for column in self.relation.columns]
+                everything = [column.num for column in self.relation.kept]
                 stored = {place: stored for _, place, stored in index.find([values], everything)}
                 yield index, values, found, stored.get(found)
 

@@ -49,7 +49,7 @@ _WORDS = {
     subscription support sysid system tables tablespace target temp template temporary text ties transaction
     transform trigger truncate trusted type types uescape unbounded uncommitted unconditional unencrypted
     unknown unlisten unlogged until update vacuum valid validate validator value varying version view views
-    volatile whitespace within without work wrapper write xml year yes zone
+    virtual volatile whitespace within without work wrapper write xml year yes zone
     """,
     KeywordClass.COL_NAME: """
     between bigint bit boolean char character coalesce dec decimal exists extract float greatest grouping inout

@@ -89,5 +89,5 @@ def _in_leaf(rows: DataFrame, target: Relation, leaf: Relation) -> DataFrame:
     """The new rows in the layout of the table that they are in."""
     from pyspark.sql import functions as F
 
-    numbers = {a.name: a.num for a in target.columns}
-    return rows.select("place", *[F.col(f"c{numbers[a.name]}").alias(f"c{a.num}") for a in leaf.columns])
+    numbers = {a.name: a.num for a in target.kept}
+    return rows.select("place", *[F.col(f"c{numbers[a.name]}").alias(f"c{a.num}") for a in leaf.kept])

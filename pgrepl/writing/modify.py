@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts.relation import Relation, relation
@@ -21,6 +22,7 @@ from pgrepl.expr.rewrite.dml_queries import (
     insert_query,
     pinned,
     returning_query,
+    row_versions,
     target_rows_query,
 )
 from pgrepl.expr.rewrite.views import expand_views
@@ -208,9 +210,25 @@ class Running:
     def _shown(self, change: ModifiedRow, more: Row) -> Row:
         """A changed row as RETURNING sees it."""
         row = (*self.checks.named(change), change.to or change.table, *more)
-        if self.modify.command is not Command.INSERT:
-            return row
-        return (*row, 0 if change.old is None else _LOCKER)  # xmax: who has locked the row that ON CONFLICT updates
+        if self.modify.command is Command.INSERT:
+            row = (*row, 0 if change.old is None else _LOCKER)  # xmax: who has locked the row that ON CONFLICT updates
+        elif self.modify.command is not Command.MERGE and self._versions:
+            row = (*row, None)  # there is no action of a MERGE
+        for version in self._versions:
+            row = (*row, *self._version(change, version))
+        return row
+
+    def _version(self, change: ModifiedRow, version: str) -> Row:
+        """The row before or after the change, and its table; all NULL where there is none."""
+        if version == "old" and change.old is not None:
+            return (*self.checks.named(replace(change, new=None, to=0)), change.table)
+        if version == "new" and change.new is not None:
+            return (*self.checks.named(change), change.to or change.table)
+        return (None,) * (len(self.checks.relation.attributes) + 1)
+
+    @cached_property
+    def _versions(self) -> tuple[str, ...]:
+        return tuple(row_versions(self.modify).values())
 
     def _view_test(self) -> Callable[[ModifiedRow], None] | None:
         """A test of WITH CHECK OPTION: no row may be written through a view that the view would not show

@@ -227,7 +227,7 @@ class _Parted:
             has_sublinks=True,
         )
         frame = frame_of(self.session, query)
-        columns = tuple(a.num for a in target.columns)
+        columns = tuple(a.num for a in target.kept)
         return new_rows(target, TargetRowsQuery(query, columns, tuple(a.attnum for a in conflict.assigned)), frame)
 
     # --- parts of the queries -----------------------------------------------------------------------------------------

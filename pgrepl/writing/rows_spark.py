@@ -62,7 +62,7 @@ def new_rows(table: Relation, found: TargetRowsQuery, frame: DataFrame) -> DataF
     sources = {attnum: f"c{3 + n}" for n, attnum in enumerate(found.columns)}
     first = 3 + len(found.columns)
     sources |= {attnum: f"c{first + n}" for n, attnum in enumerate(found.assigned)}
-    columns = [F.col(sources[a.num]).alias(f"c{a.num}") for a in table.columns]
+    columns = [F.col(sources[a.num]).alias(f"c{a.num}") for a in table.kept]
     return frame.select(F.col("c1").alias("place"), *columns)
 
 

@@ -16,8 +16,9 @@ from pgrepl.expr.analyse import lookup
 from pgrepl.expr.analyse.lookup import relation_rte
 from pgrepl.expr.dml_tree import TARGET, Assignment, CheckOption, Command, Conflict, Merge, Modify
 from pgrepl.expr.rewrite.dml_defaults import with_defaults
-from pgrepl.expr.rewrite.dml_queries import map_level
+from pgrepl.expr.rewrite.dml_queries import map_level, row_versions
 from pgrepl.expr.rewrite.views import ONE_TABLE, view_query, view_role, why_not_updatable
+from pgrepl.expr.rewrite.virtual import modify_with_virtual_columns
 from pgrepl.expr.tree import (
     MERGE_ACTION,
     BoolExpr,
@@ -33,7 +34,7 @@ from pgrepl.expr.tree import (
     Target,
     Var,
 )
-from pgrepl.ground.errors import PgError
+from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.ground.frozen import frozen
 from pgrepl.query import run
 from pgrepl.query.reads import used_columns
@@ -72,7 +73,7 @@ def on_tables(session: Session, written: Modify) -> tuple[Modify, list[ViewLevel
         modify = with_defaults(session, modify)
         modify, where, shown = _through(session, modify, view)
         levels.append(ViewLevel(modify, view_role(session, view), where, shown))
-    return with_defaults(session, modify), levels
+    return modify_with_virtual_columns(session, with_defaults(session, modify)), levels
 
 
 def is_instead(session: Session, modify: Modify) -> bool:
@@ -262,7 +263,11 @@ class _Step:
         """The expression with the view's columns replaced by their expressions."""
         excluded = self.modify.conflict.excluded if self.modify.conflict is not None else 0
 
+        versions = row_versions(self.modify)
+
         def other(var: Var, depth: int) -> Expr | None:
+            if var.varno in versions:
+                raise unsupported(f"{versions[var.varno].upper()} in RETURNING of a view", location=var.location)
             if var.varno not in (TARGET, excluded):
                 return None
             if var.attnum > 0:

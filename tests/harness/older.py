@@ -6,10 +6,12 @@ import sqlite3
 
 
 def without_format_15(link: sqlite3.Connection) -> None:
-    """Take away what format 15 has brought: sequences and exceptions of publications, foreign servers."""
+    """Take away what format 15 has brought: generated columns, sequences and exceptions of publications, foreign
+    servers."""
     for column in ("subsequences", "subserver", "subretaindeadtuples", "submaxretention"):
         link.execute(f"ALTER TABLE pg_subscription DROP COLUMN {column}")
-    link.execute("ALTER TABLE pg_publication DROP COLUMN puballsequences")
+    for column in ("puballsequences", "pubgencols"):
+        link.execute(f"ALTER TABLE pg_publication DROP COLUMN {column}")
     link.execute("ALTER TABLE pg_publication_rel DROP COLUMN prexcept")
     link.execute("ALTER TABLE pg_subscription_rel DROP COLUMN srissequence")
     for name in ("pg_foreign_server", "pg_user_mapping"):
@@ -17,7 +19,7 @@ def without_format_15(link: sqlite3.Connection) -> None:
 
 
 def without_format_14(link: sqlite3.Connection) -> None:
-    """Take away what formats 14 and 15 have brought: conflicts."""
+    """Take away what formats 14 and 15 have brought."""
     without_format_15(link)
     link.execute("ALTER TABLE pg_subscription DROP COLUMN subconflictlog")
     link.execute("DROP TABLE pgrepl_conflict")

@@ -96,8 +96,11 @@ class Pair:
         return back.sub(lambda m: f"\\c {m[1]}" + ("" if m[2] == "postgres" else f" {m[2]}"), printed)
 
 
-def play_pgrepl(script: str, folder: Path, options: Sequence[str] = ("-a",)) -> str:
+def play_pgrepl(script: str, folder: Path, options: Sequence[str] = ("-a",), release: int = 17) -> str:
     setup = [part for d in DATABASES for part in ("-c", f"CREATE DATABASE {d}")]
+    if release != 17:
+        spoken = f"pgrepl.postgres_version = {release}"
+        setup += [part for d in DATABASES for part in ("-c", f"ALTER DATABASE {d} SET {spoken}")]
     made = pgrepl("-X", "-q", *setup, cwd=folder, PGUSER="postgres")
     assert made.returncode == 0, made.stderr
     # the servers that were recorded have no logical replication workers either

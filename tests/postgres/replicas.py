@@ -209,8 +209,8 @@ def _dsn(server: Server) -> str:
     return f"host={server.host} port={server.port} user=postgres"
 
 
-def replicating_server() -> Server:
-    return new_server(16, SETTINGS)
+def replicating_server(version: int = 16) -> Server:
+    return new_server(version, SETTINGS)
 
 
 def _fatal(heard: Sequence[dict[str, Any]]) -> list[Failure]:

@@ -14,20 +14,29 @@ from tests.postgres.replicas import Answer, Failure, Rows, failure
 
 
 class OurReplicas:
-    """The databases of a fresh catalog. `by_spark`: workers leave to Spark whatever it can do, however small."""
+    """The databases of a fresh catalog. `by_spark`: workers leave to Spark whatever it can do, however small.
+    `release`: the one that is spoken."""
 
-    def __init__(self, *, by_spark: bool = False) -> None:
+    def __init__(self, *, by_spark: bool = False, release: int = 17) -> None:
+        self._release = release
         self._folder = Path(tempfile.mkdtemp())
         self._pair = Pair(self._folder)
         self._databases = {"pub": self._pair.pub, "sub": self._pair.sub}
         self._set_way = by_columns if by_spark else by_message
-        for database in self._databases.values():
-            self._set_way(database)
+        for name in self._databases:
+            self._prepare(name)
+
+    def _prepare(self, where: str) -> None:
+        database = self._databases[where]
+        self._set_way(database)
+        if self._release != 17:
+            database(f"ALTER DATABASE {where} SET pgrepl.postgres_version = {self._release}")
+            database(f"SET pgrepl.postgres_version = {self._release}")
 
     def _database(self, where: str) -> Database:
         if where not in self._databases:
             self._databases[where] = Database(self._folder, where, new=True)
-            self._set_way(self._databases[where])
+            self._prepare(where)
         return self._databases[where]
 
     def conninfo(self, where: str) -> str:

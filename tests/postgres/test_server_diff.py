@@ -46,6 +46,32 @@ def test_the_same_definitions_are_the_same(served: Served, capsys: pytest.Captur
     assert found.err.startswith("pgrepl: warning: not compared: public.odd: ")
 
 
+GENERATED = """
+CREATE TABLE g (a int PRIMARY KEY, s int GENERATED ALWAYS AS (a * 2) STORED);
+CREATE PUBLICATION listed FOR TABLE g (a, s);
+CREATE PUBLICATION whole FOR TABLE g WITH (publish_generated_columns = stored);
+"""
+
+
+def test_generated_columns_are_published_on_both_sides(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    served.publishing.needs(18)
+    served.pub(GENERATED)
+    arguments = ["diff", "sub", served.conninfo, "--catalog", str(served.folder / "catalog.db")]
+    unpublished = "ALTER PUBLICATION whole SET (publish_generated_columns = none)"
+    for change in ("SELECT 1", "ALTER PUBLICATION listed SET TABLE g (a)", unpublished):
+        served.sub(change)
+        assert run(arguments) == 1
+        found = capsys.readouterr().out
+        assert "publish_generated_columns = stored" in found or "TABLE ONLY public.g (a, s)" in found
+        served.sub(found)
+        assert run(arguments) == 0, capsys.readouterr()
+    assert run(["dump", "-d", "sub", "--catalog", str(served.folder / "catalog.db")]) == 0
+    dumped = capsys.readouterr().out
+    assert "SET pgrepl.postgres_version = 18;\nALTER PUBLICATION listed ADD TABLE ONLY public.g (a, s);\n" in dumped
+    served.both(unpublished)
+    assert run(arguments) == 0, capsys.readouterr()
+
+
 def test_of_a_subscriber_only_what_matters_is_said(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
     served.pub("CREATE TABLE t (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, a text DEFAULT 'x', b int, c int)")
     served.pub("CREATE TABLE u (id int PRIMARY KEY, v int); CREATE TABLE other (x int); CREATE INDEX ON t (a)")

@@ -38,8 +38,8 @@ def publishers(request: pytest.FixtureRequest) -> Iterator[RealReplicas]:
 class ServedReplicas(OurReplicas):
     """Our subscriber; the publisher is the real one."""
 
-    def __init__(self, real: RealReplicas, *, by_spark: bool = False) -> None:
-        super().__init__(by_spark=by_spark)
+    def __init__(self, real: RealReplicas, *, by_spark: bool = False, release: int = 17) -> None:
+        super().__init__(by_spark=by_spark, release=release)
         self._real = real
 
     def conninfo(self, where: str) -> str:

@@ -158,7 +158,7 @@ def source_of(
             )  # fmt: skip
         found = find_table(session, table)
         _check_readable(session, found)
-        shown = _shown(session, found, found.columns)
+        shown = _shown(session, found, found.kept)
         return TableSource(found, None, shown, _condition(session, found, where, pushed))
     from pgrepl.replication.publisher.lake.copy import Uncopyable, copy_plan
 

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts.namespace import schema_name
-from pgrepl.catalog.facts.relation import Relation, relation, relation_or_none
+from pgrepl.catalog.facts.relation import Attribute, Relation, relation, relation_or_none
 from pgrepl.catalog.facts.relation_parts import inheritors, partition_ancestors
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import one, rows
@@ -230,8 +230,13 @@ def _published(session: Session, publication: tables.pg_publication, relid: int)
         member = member_table(session, publication.oid, relid)
     attrs = None if member is None else member.prattrs
     if attrs is None:
-        attrs = [column.num for column in relation.columns if not column.generated]
+        attrs = [column.num for column in whole_columns(relation, publication.pubgencols)]
     return PublishedTable(publication.oid, relid, tuple(attrs), None if member is None else member.prqual)
+
+
+def whole_columns(table: Relation, generated: str) -> list[Attribute]:
+    """The columns that are published without a column list. `generated`: pg_publication.pubgencols."""
+    return [column for column in table.columns if not column.generated or column.generated == generated]
 
 
 def topmost_ancestor(session: Session, pubid: int, ancestors: Sequence[int]) -> int | None:
@@ -254,6 +259,7 @@ def _kind(session: Session, relid: int) -> str:
 
 
 OPERATIONS = ("insert", "update", "delete", "truncate")
+GENERATED = {"n": "none", "s": "stored"}  # pubgencols
 
 
 @frozen
@@ -263,6 +269,11 @@ class MemberTable:
     table: Relation
     columns: tuple[str, ...] | None
     filter: Any = None
+
+    @property
+    def lists_generated(self) -> bool:
+        """Is a generated column in the list? Sessions of 17 refuse that."""
+        return any(column.generated and column.name in (self.columns or ()) for column in self.table.columns)
 
 
 @frozen
@@ -274,6 +285,7 @@ class PublicationFacts:
     all_sequences: bool
     operations: tuple[str, ...]
     via_root: bool
+    generated: str  # none or stored
 
 
 def publication_facts(session: Session, name: str | None = None) -> list[PublicationFacts]:
@@ -292,6 +304,7 @@ def _publication(row: tables.pg_publication) -> PublicationFacts:
         bool(row.puballsequences),
         tuple(each for each in OPERATIONS if getattr(row, "pub" + each)),
         bool(row.pubviaroot),
+        GENERATED[row.pubgencols],
     )
 
 

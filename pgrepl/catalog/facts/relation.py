@@ -39,7 +39,7 @@ class Attribute:
     collation: int = 0
     has_default: bool = False
     identity: str = ""  # a: ALWAYS, d: BY DEFAULT
-    generated: str = ""  # s: STORED
+    generated: str = ""  # s: STORED, v: VIRTUAL
     dropped: bool = False
     is_local: bool = True
     inhcount: int = 0
@@ -84,6 +84,16 @@ class Relation:
     def columns(self) -> tuple[Attribute, ...]:
         """The columns that are not dropped."""
         return tuple([a for a in self.attributes if not a.dropped])
+
+    @property
+    def kept(self) -> tuple[Attribute, ...]:
+        """The columns that rows hold: not dropped, and not virtual."""
+        return tuple([a for a in self.attributes if not a.dropped and a.generated != "v"])
+
+    @property
+    def virtual(self) -> bool:
+        """Has it columns that no row holds?"""
+        return any(a.generated == "v" for a in self.attributes)
 
     def attribute(self, name: str) -> Attribute | None:
         for attribute in self.attributes:
@@ -137,7 +147,7 @@ def relations_named(
 def relation_or_none(session: CatalogSession, oid: int) -> Relation | None:
     """The relation; None if there is no such relation in this database."""
     session.transaction.require_read()
-    key = ("relation", oid)
+    key = ("relation", oid, session.settings.release) if oid < FIRST_NORMAL_OID else ("relation", oid)
     known = session.derived.get(key)
     if known is not None:
         return known  # type: ignore[no-any-return]

@@ -106,6 +106,9 @@ class Origin(Protocol):
 class SettingValues(Protocol):
     """`Settings` of settings.py."""
 
+    @property
+    def release(self) -> int: ...
+
     def get(self, name: str) -> str: ...
 
     def value(self, name: str) -> Value: ...

@@ -84,7 +84,7 @@ class Hooks:
 
     define_in_lake: Callable[[Session], None]
     adopt_from_lake: Callable[[Session], None]
-    system_relations: Callable[[], SystemRelations]
+    system_relations: Callable[[int], SystemRelations]
     system_rows: Callable[[Session, SystemRelation, frozenset[int] | None], Iterable[tuple[Any, ...]]]  # of these keys
     catalog_function: Callable[[str], tuple[Callable[..., Any], bool] | None]  # by pg_proc.prosrc; the call, too?
     routine: Callable[[Session, Any, Any], Callable[..., Any]]  # a user's routine for a call: (Proc, expr.context.Call)
@@ -431,7 +431,7 @@ class Session:
 
     def system_relations(self) -> SystemRelations:
         """The relations of pg_catalog and information_schema."""
-        return self.hooks.system_relations()
+        return self.hooks.system_relations(self.settings.release)
 
     def define(self, statements: Sequence[str]) -> None:
         """Carry out statements that define, within the running statement of pgrepl's own."""

@@ -39,9 +39,12 @@ class SettingsState(NamedTuple):
     later: Mapping[str, Setting]
 
 
+USUAL_RELEASE = 17
 _FILE = "configuration file"
 _COMMAND = "command line"
 _READ_ONLY = "transaction_read_only"
+# of a release that is not the usual one
+_SPOKEN: Mapping[str, Mapping[int, Value]] = {"server_version": {18: "18.4"}, "server_version_num": {18: 180004}}
 CHARACTERISTICS = ("transaction_isolation", _READ_ONLY, "transaction_deferrable")
 
 
@@ -103,6 +106,12 @@ class Settings:
         """An object that is another one when a setting has changed."""
         return self.derived("state", object)
 
+    @property
+    def release(self) -> int:
+        """The release of PostgreSQL that the session speaks, where releases differ: 17 or 18."""
+        found = self._find("pgrepl.postgres_version")
+        return USUAL_RELEASE if found is None else int(found.value)
+
     def found(self, keys: Sequence[str]) -> tuple[Value | None, ...]:
         """The values of several at once, only to be compared: None is the default."""
         now, defaults = self._now, self._defaults
@@ -161,7 +170,10 @@ class Settings:
             )
 
     def _find(self, key: str) -> Setting | None:
-        return self._now.get(key) or self._defaults.get(key)
+        found = self._now.get(key) or self._defaults.get(key)
+        if found is None and key in _SPOKEN and self.release in _SPOKEN[key]:
+            return Setting(_SPOKEN[key][self.release], None, "default")
+        return found
 
     def _is_superuser(self) -> bool:
         from pgrepl.catalog.facts.roles import is_superuser

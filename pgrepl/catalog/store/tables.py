@@ -481,6 +481,7 @@ class pg_publication(VersionedRow, key=("oid",), indexes=(("datid", "pubname"), 
     pubdelete: Bool
     pubtruncate: Bool
     pubviaroot: Bool
+    pubgencols: Char  # n (none), s (stored)
 
 
 class pg_publication_rel(VersionedRow, key=("oid",), indexes=(("prpubid",), ("prrelid",))):

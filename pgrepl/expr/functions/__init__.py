@@ -30,6 +30,7 @@ FAMILIES = (
     "numbers.numeric",
     "numbers.numeric_powers",
     "misc",
+    "uuids",
     "documents.json",
     "documents.json_changing",
     "documents.json_making",

@@ -1,4 +1,4 @@
-"""Functions without a family of their own: uuid, boolean, type names, random numbers by PostgreSQL's generator, send
+"""Functions without a family of their own: boolean, type names, random numbers by PostgreSQL's generator, send
 functions, XML, pg_input_is_valid, pg_sleep, satisfies_hash_partition.
 """
 
@@ -7,11 +7,9 @@ from __future__ import annotations
 import math
 import os
 import re
-import secrets
 from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
-from uuid import UUID
 from weakref import WeakKeyDictionary
 
 from pgrepl.catalog.facts.relation import relation
@@ -182,29 +180,6 @@ def _random_numeric(generator: Xoroshiro, length: Decimal, scale: int) -> Decima
 
 
 # --- misc -------------------------------------------------------------------------------------------------------------
-
-
-@implements("gen_random_uuid")
-def gen_random_uuid() -> UUID:
-    return UUID(bytes=secrets.token_bytes(16), version=4)
-
-
-def _is_rfc(value: UUID) -> bool:
-    return value.bytes[8] & 0xC0 == 0x80
-
-
-@implements("uuid_extract_version")
-def uuid_extract_version(value: UUID) -> int | None:
-    return value.bytes[6] >> 4 if _is_rfc(value) else None
-
-
-@implements("uuid_extract_timestamp")
-def uuid_extract_timestamp(value: UUID) -> int | None:
-    """The timestamp of a uuid; version 1 counts 100 nanoseconds since the Gregorian calendar began."""
-    if not _is_rfc(value) or value.bytes[6] >> 4 != 1:
-        return None
-    usecs = value.time // 10
-    return usecs - (2451545 - 2299161) * 86_400_000_000
 
 
 @implements("booland_statefunc")

@@ -79,6 +79,11 @@ class Context:
         return self._style
 
     @property
+    def release(self) -> int:
+        """The release of PostgreSQL that is spoken; on an executor the usual one."""
+        return 17 if self._session is None else self._session.settings.release
+
+    @property
     def now(self) -> int:
         """Start of the transaction, microseconds since 2000-01-01."""
         from pgrepl.types.times.datetime_decoding import current_usecs

@@ -7,8 +7,9 @@ RETURNING a, u.x                →  SELECT a, x FROM written
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from itertools import count as count_from
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts.relation import Relation, relation
@@ -20,10 +21,12 @@ from pgrepl.expr.dml_tree import TARGET, Assignment, CheckOption, Command, Confl
 from pgrepl.expr.tree import (
     MERGE_ACTION,
     PLACE,
+    CaseExpr,
     Column,
     Const,
     Expr,
     FieldSelect,
+    NullTest,
     PinnedRow,
     Query,
     RangeRef,
@@ -37,6 +40,7 @@ from pgrepl.expr.tree import (
 from pgrepl.expr.walk import map_children, map_parts, returns_set, walk_deep
 from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.ground.frozen import frozen
+from pgrepl.sql.nodes import NullTestType
 from pgrepl.types import oids
 
 if TYPE_CHECKING:
@@ -153,7 +157,7 @@ def target_rows_query(
         modify = in_layout(session, modify, target, member)
         assigned, rtable, where, from_ = modify.assigned, modify.rtable, modify.where, modify.from_
         layout = member
-    live = [a for a in layout.columns if columns is None or a.num in columns]
+    live = [a for a in layout.kept if columns is None or a.num in columns]
     exprs: list[Expr] = [Var(oids.TID, varno=TARGET, attnum=PLACE), Var(oids.OID, varno=TARGET, attnum=TABLEOID)]
     if layout.kind == "v":  # its rows have no places; INSTEAD OF triggers change them
         exprs = [Const(oids.TID), Const(oids.OID, value=layout.oid)]
@@ -263,15 +267,20 @@ def _over_links(expr: Expr, multi: tuple[SubLink, ...], count: int, query: Query
 
 def carried_columns(modify: Modify) -> list[Var]:
     """The columns of other relations that RETURNING uses."""
-    return columns_beside(target.expr for target in modify.returning)
+    return columns_beside((target.expr for target in modify.returning), row_versions(modify))
 
 
-def columns_beside(exprs: Iterable[Expr]) -> list[Var]:
-    """The columns of relations other than the target that expressions use."""
+def row_versions(modify: Modify) -> dict[int, str]:
+    """The entries of the range table that stand for the target's rows before and after: old or new, by number."""
+    return {varno: rte.version for varno, rte in enumerate(modify.rtable, 1) if rte.version}
+
+
+def columns_beside(exprs: Iterable[Expr], versions: Collection[int]) -> list[Var]:
+    """The columns of relations other than the target, and its row's `versions`, that expressions use."""
     found: dict[tuple[int, int], Var] = {}
     for expr in exprs:
         for node, depth in walk_deep(expr):
-            if isinstance(node, Var) and node.levelsup == depth and node.varno != TARGET:
+            if isinstance(node, Var) and node.levelsup == depth and node.varno not in (TARGET, *versions):
                 found.setdefault((node.varno, node.attnum), replace(node, levelsup=0))
     return list(found.values())
 
@@ -301,8 +310,28 @@ def returning_query(
     columns.append(Column(*last))
     places = {(v.varno, v.attnum): count + 2 + n for n, v in enumerate(carried)}
     places[TARGET, XMAX if modify.command is Command.INSERT else MERGE_ACTION] = len(columns)
+    starts = dict.fromkeys(row_versions(modify), 0)
+    for varno, start in zip(starts, count_from(len(columns), count + 1), strict=False):
+        columns += [*row_columns(target), Column("tableoid", oids.OID)]
+        starts[varno] = start
+
+    def version(var: Var, depth: int) -> Expr:
+        """A column of the row before or after; there is no such row where its tableoid is NULL."""
+        start = starts[var.varno]
+        there = Var(oids.OID, varno=1, attnum=start + count + 1, levelsup=depth)
+        if var.attnum > 0:
+            return replace(var, varno=1, attnum=start + var.attnum)
+        if var.attnum == TABLEOID:
+            return there
+        if var.attnum < 0:
+            raise unsupported(f'system column "{SYSTEM_COLUMN_NAMES[var.attnum]}" in RETURNING', location=var.location)
+        row = whole_row(session, target, lambda n: replace(column_of(target, n, depth), attnum=start + n))
+        test = NullTest(oids.BOOL, arg=there, kind=NullTestType.IS_NOT_NULL)
+        return CaseExpr(row.type, whens=((test, row),), default=Const(row.type))
 
     def other(var: Var, depth: int) -> Expr | None:
+        if var.varno in starts:
+            return version(var, depth)
         if (var.varno, var.attnum) == (TARGET, XMAX) and target.kind == "p":
             raise PgError("0A000", "cannot retrieve a system column in this context")  # of a row that was routed
         if (var.varno, var.attnum) in places:

@@ -122,7 +122,9 @@ def expand_views(session: Session, query: Query, role: int | None = None) -> Que
         rte = expanded[mark.varno - 1]
         if rte.relkind == "v" and rte.subquery is not None:
             expanded[mark.varno - 1] = replace(rte, subquery=mark_view(rte.subquery, mark))
-    return replace(query, rtable=tuple(expanded))
+    from pgrepl.expr.rewrite.virtual import with_virtual_columns
+
+    return with_virtual_columns(session, replace(query, rtable=tuple(expanded)))
 
 
 def _has_nothing_to_expand(query: Query) -> bool:

@@ -189,7 +189,9 @@ def _wanted(
     before: Session | None,
 ) -> list[_Column]:
     attributes = [
-        a for a in store.rows(session, tables.pg_attribute, attrelid=oid) if a.attnum > 0 and not a.attisdropped
+        a
+        for a in store.rows(session, tables.pg_attribute, attrelid=oid)
+        if a.attnum > 0 and not a.attisdropped and a.attgenerated != "v"
     ]
     attributes.sort(key=lambda a: a.attnum)
     if not attributes:

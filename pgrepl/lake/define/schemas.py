@@ -213,7 +213,8 @@ def _query(session: Session, row: tables.pg_class) -> str | None:
 
 def _columns(session: Session, oid: int) -> list[tuple[str, str, str]]:
     """Each column's name, its name in DuckLake, and its type as DuckDB spells it."""
-    attributes = [a for a in store.rows(session, tables.pg_attribute, attrelid=oid) if not a.attisdropped]
+    rows = store.rows(session, tables.pg_attribute, attrelid=oid)
+    attributes = [a for a in rows if not a.attisdropped and a.attgenerated != "v"]
     attributes.sort(key=lambda a: a.attnum)
     taken: set[str] = set()
     found = []

@@ -1,10 +1,11 @@
 """The system catalogs and views as queries see them.
 
 `relations.tsv` lists them, with PostgreSQL 17's columns: OID, schema, name, kind, and a column's name, type, type
-modifier, NOT NULL and collation. A column that a later release has brought names that, too; it is found by its name
-only, `*` and pg_attribute leave it out. `pgrepl_stat_…` are pgrepl's own, with OIDs that PostgreSQL keeps free. Rows
-come from `base_tables` (the catalogs), `activity` (settings, locks), `statistics`, providers of higher rooms (slots,
-subscriptions) or `views` (queries in views.sql). Reading a relation without a provider is an error with its name.
+modifier, NOT NULL, collation, and the later release that brought it. What 18 has brought is there where
+`pgrepl.postgres_version` is 18; what 19 has is found by its name only, `*` and pg_attribute leave it out.
+`pgrepl_stat_…` are pgrepl's own, with OIDs that PostgreSQL keeps free. Rows come from `base_tables` (the catalogs),
+`activity` (settings, locks), `statistics`, providers of higher rooms (slots, subscriptions) or `views` (queries in
+views.sql). Reading a relation without a provider is an error with its name.
 """
 
 from __future__ import annotations
@@ -30,18 +31,21 @@ _PRIVATE = frozenset(
 _KEYS = {"pg_class": "oid", "pg_type": "oid", "pg_proc": "oid", "pg_attribute": "attrelid"}  # by their numbers of rows
 
 
-def relations() -> SystemRelations:
-    """The relations that `relations.tsv` lists."""
-    return SystemRelations(_relations())
+def relations(release: int) -> SystemRelations:
+    """The relations that `relations.tsv` lists, with the columns that they have in a release."""
+    return SystemRelations(_relations(release))
 
 
-def _relations() -> Iterator[SystemRelation]:
+def _relations(release: int) -> Iterator[SystemRelation]:
     for line in (Path(__file__).parent / "relations.tsv").read_text("utf-8").splitlines():
         oid, schema, name, kind, columns = line.split("\t")
         made = []
         for column in columns.split(" "):
-            title, typid, typmod, notnull, collation, since = (f"{column}:0").split(":")[:6]
-            made.append(SystemColumn(title, int(typid), int(typmod), notnull == "1", int(collation), int(since)))
+            title, typid, typmod, notnull, collation, since = f"{column}:0".split(":")[:6]
+            if release < int(since) == 18:
+                continue
+            later = int(since) if int(since) > release else 0
+            made.append(SystemColumn(title, int(typid), int(typmod), notnull == "1", int(collation), later))
         acl = OWNER_ONLY if name in _PRIVATE else PUBLIC_READS
         key = rank = 0
         if name in _KEYS:

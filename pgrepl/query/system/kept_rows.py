@@ -57,7 +57,7 @@ class KeptRows:
         self._count += len(rows)
 
 
-_own: dict[str, KeptRows] = {}
+_own: dict[tuple[str, int], KeptRows] = {}  # by catalog and release
 
 
 def keyed_rows(session: Session, relation: SystemRelation, only: frozenset[int] | None) -> Iterable[Row]:
@@ -70,11 +70,10 @@ def keyed_rows(session: Session, relation: SystemRelation, only: frozenset[int] 
     def read_own(_: Only) -> Iterable[Row]:
         return as_rows(session, relation, OWN[name](session))
 
-    if name not in _own:
-        _own[name] = KeptRows(relation)
-    own: Iterable[Row] = _own[name].all(read_own)
+    kept = _own.setdefault((name, session.settings.release), KeptRows(relation))
+    own: Iterable[Row] = kept.all(read_own)
     if only is not None:
-        own = _own[name].of(only, read_own)
+        own = kept.of(only, read_own)
     if name not in SETTLED:
         users = read_users(only)
     elif only is None:
@@ -94,7 +93,8 @@ def rows_of(session: Session, relation: SystemRelation, provide: Provider) -> It
 def _kept(session: Session, relation: SystemRelation) -> KeptRows:
     """What the session keeps of a catalog whose rows change with definitions only. Defaults of types are printed by the
     search path."""
-    key = ("catalog rows", relation.oid, session.database_oid, session.settings.found(("search_path",)))
+    printed_by = session.settings.found(("search_path", "pgrepl.postgres_version"))
+    key = ("catalog rows", relation.oid, session.database_oid, printed_by)
     known: KeptRows | None = session.derived.get(key)
     if known is None:
         known = session.derived[key] = KeptRows(relation)

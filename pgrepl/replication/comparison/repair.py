@@ -128,7 +128,7 @@ class Repairer(Comparer):
                 found.lsn, found.snapshot = there.lsn, last_snapshot(self.session)
                 self.compare_at(there, subscription, wanted, found)
             if subscription.subfailover:
-                slots.alter(slot, failover=True)
+                slots.alter(slot, failover=True, two_phase=None)
             return found
 
     def _drop_unused(self, slots: Slots, slot: str) -> None:

@@ -22,6 +22,7 @@ from pgrepl.catalog.facts.publication import (
     publication_or_none,
     publishes_as_one_of_all,
     topmost_ancestor,
+    whole_columns,
 )
 from pgrepl.catalog.facts.relation import Attribute, Relation, relation, relation_or_none
 from pgrepl.catalog.facts.relation_parts import identity_key_columns, partition_ancestors
@@ -219,20 +220,32 @@ def published_columns(
     past: Session, publications: Sequence[tables.pg_publication], sent_as: Relation
 ) -> tuple[Attribute, ...]:
     """The columns that all of the publications publish (pgoutput_column_list_init)."""
-    everything = tuple([c for c in sent_as.columns if not c.generated])
-    chosen: frozenset[int] | None = None
-    for number, publication in enumerate(publications):
-        listed = _member_value(past, publication, sent_as, "prattrs")
-        columns = None if listed is None else frozenset(listed)
-        if columns is not None and columns == {c.num for c in everything}:
-            columns = None
+    lists = [_member_value(past, publication, sent_as, "prattrs") for publication in publications]
+    whole = _whole(publications, lists, sent_as)
+    chosen = whole
+    for number, listed in enumerate(lists):
+        columns = whole if listed is None else frozenset(listed)
         if number and columns != chosen:
             raise PgError(
                 "0A000",
                 f'cannot use different column lists for table "{sent_as.qualified_name}" in different publications',
             )
         chosen = columns
-    return everything if chosen is None else tuple([c for c in everything if c.num in chosen])
+    return tuple([c for c in sent_as.columns if c.num in chosen])
+
+
+def _whole(
+    publications: Sequence[tables.pg_publication], lists: Sequence[list[int] | None], sent_as: Relation
+) -> frozenset[int]:
+    """The columns that publications without a column list publish (check_and_init_gencol)."""
+    generated = {each.pubgencols for each, listed in zip(publications, lists, strict=True) if listed is None}
+    if len(generated) > 1 and any(column.generated for column in sent_as.columns):
+        raise PgError(
+            "0A000",
+            f'cannot use different values of publish_generated_columns for table "{sent_as.qualified_name}"'
+            " in different publications",
+        )
+    return frozenset(column.num for column in whole_columns(sent_as, min(generated, default="n")))
 
 
 def _member_value(past: Session, publication: tables.pg_publication, table: Relation, column: str) -> Any:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts.roles import has_attribute
 from pgrepl.catalog.locks.lock_file import is_alive
@@ -281,8 +281,9 @@ def drop_slot(session: Session, name: str) -> None:
     statistics.counters(session.catalog).forget(statistics.SLOT, 0, name)
 
 
-def alter_slot(session: Session, name: str, *, failover: bool) -> None:
-    """Set whether a slot fails over (ReplicationSlotAlter)."""
+def alter_slot(session: Session, name: str, *, failover: bool | None, two_phase: bool | None) -> None:
+    """Set whether a slot fails over, and whether transactions are sent at PREPARE (ReplicationSlotAlter). None: as
+    before."""
     row = acquire(session, name)
     if row.slot_type != "logical":
         raise PgError("0A000", "cannot use ALTER_REPLICATION_SLOT with a physical replication slot")
@@ -293,7 +294,11 @@ def alter_slot(session: Session, name: str, *, failover: bool) -> None:
             raise PgError("0A000", "cannot enable failover for a replication slot on the standby")
     if failover and row.temporary:
         raise PgError("0A000", "cannot enable failover for a temporary replication slot")
-    update(session, tables.pg_replication_slot, {"slot_name": name}, failover=failover)
+    changes: dict[str, Any] = {} if failover is None else {"failover": failover}
+    if two_phase is not None and two_phase != bool(row.two_phase):
+        changes |= {"two_phase": two_phase, "two_phase_at": 0 if two_phase else None}
+    if changes:
+        update(session, tables.pg_replication_slot, {"slot_name": name}, **changes)
 
 
 def enable_two_phase(session: Session, row: tables.pg_replication_slot, start: int) -> tables.pg_replication_slot:
@@ -335,8 +340,43 @@ def advance_slot(session: Session, name: str, lsn: int) -> int:
     return target
 
 
+_IDLE = "idle_timeout"
+
+
+def invalidate_idle(session: Session) -> list[str]:
+    """Give up the slots that nobody has read from for longer than idle_replication_slot_timeout; their names. The
+    caller holds the write lock, and removes what was kept for them."""
+    seconds = int(session.settings.value("idle_replication_slot_timeout"))
+    if not seconds:
+        return []
+    since = datetime.now(timezone.utc) - timedelta(seconds=seconds)
+    idle = [row for row in all_slots(session) if _is_idle(session, row, since)]
+    for row in idle:
+        update(session, tables.pg_replication_slot, {"slot_name": row.slot_name}, invalidation_reason=_IDLE)
+        session.notice("LOG", f'invalidating obsolete replication slot "{row.slot_name}"')
+    return [row.slot_name for row in idle]
+
+
+def _is_idle(session: Session, row: tables.pg_replication_slot, since: datetime) -> bool:
+    """Has nobody read from it since then? One who was killed has not said when he left: his last word counts."""
+    if row.invalidation_reason or row.synced or row.temporary or not row.restart_lsn:
+        return False
+    if senders.user_pid(session, row) is not None:
+        return False
+    last = one(session, tables.pgrepl_walsender, slot_name=row.slot_name)
+    known = [row.inactive_since] if last is None else [row.inactive_since, last.backend_start, last.reply_time]
+    times = [datetime.fromisoformat(text) for text in known if text is not None]
+    return bool(times) and max(times) < since
+
+
 def check_usable(row: tables.pg_replication_slot) -> None:
     """Raise if changes that a slot needs have been removed (CreateDecodingContext)."""
+    if row.invalidation_reason == _IDLE:
+        raise PgError(
+            "55000",
+            f'can no longer access replication slot "{row.slot_name}"',
+            detail=f'This replication slot has been invalidated due to "{_IDLE}".',
+        )
     if row.invalidation_reason:
         raise PgError(
             "55000",

@@ -132,9 +132,15 @@ def _follow_tables(failure: Failure, facts: Facts) -> tuple[str, ...]:
     return (f"ALTER SUBSCRIPTION {facts['name']} SET (schema_changes = tables);",)
 
 
+_OF_18 = re.compile(
+    r"Key already exists in unique index [^\n]*\nKey \((.*?)\)=\((.*?)\); existing local row ", re.DOTALL
+)
+
+
 def _delete_row(failure: Failure, facts: Facts) -> tuple[str, ...]:
     """DELETE of the row with the key that DETAIL names, if its columns and values can be told apart."""
-    found = re.match(r"Key \((.*)\)=\((.*)\) already exists\.\Z", failure.detail or "", re.DOTALL)
+    detail = failure.detail or ""
+    found = re.match(r"Key \((.*)\)=\((.*)\) already exists\.\Z", detail, re.DOTALL) or _OF_18.match(detail)
     if found is None or facts["table"] == _UNKNOWN:
         return ()
     columns, values = found[1].split(", "), found[2].split(", ")
@@ -152,6 +158,11 @@ _RULES = (
         ("55000",), r"is missing replicated columns?: ",
         "Let the publisher's new columns be made here as they come, or make them with ALTER TABLE {table} ADD COLUMN.",
         _follow_columns,
+    ),
+    _Rule(
+        ("55000",), r'has incompatible generated columns?: "(?P<generated>[^"]+)"',
+        "The publisher sends what is generated here. Make it an ordinary column.",
+        _say("ALTER TABLE {table} ALTER COLUMN {generated} DROP EXPRESSION;"),
     ),
     _Rule(
         ("55000",), r'target relation "[^"]+" does not exist',

@@ -210,10 +210,13 @@ class ReplicationCommands:
             return current_lsn(session)
 
     def _alter(self, command: Command) -> None:
-        options = _options(command, {"failover": ""})
+        options = _options(command, {"failover": "", "two_phase": ""})
         with slots.at_once(self._session) as there:
             slots.check_slot_permissions(there)
-            slots.alter_slot(there, command.slot, failover=_flag(options, "failover"))
+            failover, two_phase = (
+                _flag(options, name) if name in options else None for name in ("failover", "two_phase")
+            )
+            slots.alter_slot(there, command.slot, failover=failover, two_phase=two_phase)
 
 
 def _options(command: Command, known: dict[str, str]) -> dict[str, DefElem]:

@@ -306,8 +306,15 @@ _LISTS: dict[str, tuple[str, bool, Callable[[NamePattern | None, bool, bool], st
 }
 
 
-def _operators(pattern: NamePattern | None, types: Sequence[NamePattern | None], verbose: bool, system: bool) -> str:
-    r"""types: those of the operands; None is `-`."""
+def _operators(
+    pattern: NamePattern | None,
+    types: Sequence[NamePattern | None],
+    verbose: bool,
+    system: bool,
+    *,
+    leakproof: bool = False,
+) -> str:
+    r"""types: those of the operands; None is `-`. leakproof: a column of psql 18."""
     columns = ("oprright",) if len(types) == 1 else ("oprleft", "oprright")[: len(types)]
     joins = "".join(
         f"\n     LEFT JOIN pg_catalog.pg_type t{n} ON t{n}.oid = o.{column}"
@@ -331,9 +338,11 @@ def _operators(pattern: NamePattern | None, types: Sequence[NamePattern | None],
         "  CASE WHEN o.oprkind='r' THEN NULL ELSE pg_catalog.format_type(o.oprright, NULL) END AS \"Right arg type\",\n"
         '  pg_catalog.format_type(o.oprresult, NULL) AS "Result type",\n'
         + ('  o.oprcode AS "Function",\n' if verbose else "")
+        + ("  CASE WHEN p.proleakproof THEN 'yes' ELSE 'no' END AS \"Leakproof?\",\n" if verbose and leakproof else "")
         + "  coalesce(pg_catalog.obj_description(o.oid, 'pg_operator'),\n"
         "           pg_catalog.obj_description(o.oprcode, 'pg_proc')) AS \"Description\"\n"
         "FROM pg_catalog.pg_operator o\n     LEFT JOIN pg_catalog.pg_namespace n ON n.oid = o.oprnamespace"
+        + ("\n     LEFT JOIN pg_catalog.pg_proc p ON p.oid = o.oprcode" if verbose and leakproof else "")
         + joins
         + _where(conditions)
         + "\nORDER BY 1, 2, 3, 4;"
@@ -426,7 +435,8 @@ def list_objects(shell: Shell, kind: str, args: Sequence[str | None], verbose: b
         if isinstance(wanted, bool):
             return False
         types.append(wanted)
-    return _print(shell, "List of operators", _operators(pattern, types, verbose, system))
+    newer = session_of(shell).settings.release >= 18
+    return _print(shell, "List of operators", _operators(pattern, types, verbose, system, leakproof=newer))
 
 
 def _describe_extensions(shell: Shell, text: str | None, pattern: NamePattern | None) -> bool:

@@ -50,8 +50,14 @@ def list_functions(shell: Shell, kinds: str, patterns: Sequence[str | None], ver
             return False
         wanted = [proc for proc in wanted if matches(session, proc, number)]
     listed = [_row(session, proc, verbose) for proc in wanted]
+    more: tuple[str, ...] = _MORE if verbose else ()
+    if verbose and session.settings.release >= 18:  # psql 18 shows one more
+        place = len(_HEADERS) + _MORE.index("Security") + 1
+        more = (*_MORE[:4], "Leakproof?", *_MORE[4:])
+        for proc, cells in zip(wanted, listed, strict=True):
+            cells.insert(place, "yes" if proc.leakproof else "no")
     listed.sort(key=lambda row: (row[0] or "", row[1] or "", row[3] or ""))
-    return print_listing(shell, "List of functions", _HEADERS + (_MORE if verbose else ()), listed)
+    return print_listing(shell, "List of functions", _HEADERS + more, listed)
 
 
 def _matching(session: Session, pattern: NamePattern | None, with_system: bool) -> list[Proc]:

@@ -30,8 +30,21 @@ FLAGS: tuple[Shown, ...] = (
     ("Truncates", "pubtruncate", lambda _, p: yes("truncate" in p.operations)),
     ("Via root", "pubviaroot", lambda _, p: yes(p.via_root)),
 )
-# shown where a publication has it set: PostgreSQL 17 has no such column
-ALL_SEQUENCES: Shown = ("All sequences", "puballsequences", lambda _, p: yes(p.all_sequences))
+_ALL_SEQUENCES: Shown = ("All sequences", "puballsequences", lambda _, p: yes(p.all_sequences))
+_GENERATED: Shown = (
+    "Generated columns",
+    "CASE pubgencols WHEN 'n' THEN 'none' WHEN 's' THEN 'stored' END",
+    lambda _, p: p.generated,
+)
+
+
+def flags(session: Session, found: Sequence[PublicationFacts]) -> tuple[Shown, ...]:
+    """The columns that psql shows of publications. psql 17 knows neither sequences nor generated columns: they are
+    shown if some are published."""
+    after = [header for header, _, _ in FLAGS].index("All tables") + 1
+    sequences = (_ALL_SEQUENCES,) if any(each.all_sequences for each in found) else ()
+    is_told = session.settings.release >= 18 or any(each.generated != "none" for each in found)
+    return FLAGS[:after] + sequences + FLAGS[after:-1] + ((_GENERATED,) if is_told else ()) + FLAGS[-1:]
 
 
 def matching_publications(session: Session, pattern: NamePattern | None) -> list[PublicationFacts]:
@@ -40,21 +53,15 @@ def matching_publications(session: Session, pattern: NamePattern | None) -> list
     return [p for p in publication_facts(session, pattern.name.literal) if pattern.name.matches(p.name)]
 
 
-def _flags_of(found: Sequence[PublicationFacts]) -> tuple[Shown, ...]:
-    after = [header for header, _, _ in FLAGS].index("All tables") + 1
-    more = (ALL_SEQUENCES,) if any(each.all_sequences for each in found) else ()
-    return FLAGS[:after] + more + FLAGS[after:]
-
-
 def list_publications(shell: Shell, text: str | None) -> bool:
     pattern = read_pattern(shell, text)
     if isinstance(pattern, bool):
         return False
     session = session_of(shell)
     found = matching_publications(session, pattern)
-    flags = _flags_of(found)
-    listed = [[p.name, *(shown(session, p) for _, _, shown in flags)] for p in found]
-    return print_listing(shell, "List of publications", ("Name", *(header for header, _, _ in flags)), listed)
+    columns = flags(session, found)
+    listed = [[p.name, *(shown(session, p) for _, _, shown in columns)] for p in found]
+    return print_listing(shell, "List of publications", ("Name", *(header for header, _, _ in columns)), listed)
 
 
 def describe_publications(shell: Shell, text: str | None) -> bool:
@@ -69,15 +76,11 @@ def describe_publications(shell: Shell, text: str | None) -> bool:
                 "Did not find any publications." if text is None else f'Did not find any publication named "{text}".'
             )
         return False
+    columns = flags(session, found)
+    headers = [header for header, _, _ in columns]
     for each in found:
-        flags = _flags_of([each])
-        if not print_description(
-            shell,
-            f"Publication {each.name}",
-            tuple(header for header, _, _ in flags),
-            [[shown(session, each) for _, _, shown in flags]],
-            _members(session, each) or None,
-        ):
+        shown = [show(session, each) for _, _, show in columns]
+        if not print_description(shell, f"Publication {each.name}", headers, [shown], _members(session, each) or None):
             return False
     return True
 

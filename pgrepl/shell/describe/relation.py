@@ -70,15 +70,19 @@ def list_relations(shell: Shell, letters: str, text: str | None, verbose: bool, 
             for r in found
             if r.schema not in ("pg_catalog", "information_schema") and not r.schema.startswith("pg_toast")
         ]
+    # psql 18 names what was asked for, if it is of one kind
+    newer = session.settings.release >= 18
+    what = f"{KINDS[kinds[0]]}s".replace("indexs", "indexes") if newer and len(letters) == 1 else "relations"
     if not found and not shell.quiet:
-        shell.error("Did not find any relations." if text is None else f'Did not find any relation named "{text}".')
+        named = what if newer else "relation"
+        shell.error(f"Did not find any {what}." if text is None else f'Did not find any {named} named "{text}".')
         return True
     with_index, with_method = "i" in letters, bool(set(letters) & set("tmi"))
     headers = ["Schema", "Name", "Type", "Owner", *(["Table"] if with_index else [])]
     if verbose:
         headers += ["Persistence", *(["Access method"] if with_method else []), "Size", "Description"]
     listed = [_cells(session, r, with_index, with_method, verbose) for r in found]
-    return print_listing(shell, "List of relations", headers, listed)
+    return print_listing(shell, f"List of {what}", headers, listed)
 
 
 def _cells(session: Session, found: Relation, with_index: bool, with_method: bool, verbose: bool) -> list[str | None]:
@@ -122,7 +126,7 @@ def footers_of(session: Session, found: Relation, *, verbose: bool, with_method:
         footers += ["View definition:", view_definition(session, found.oid, True) or ""]
     footers += _triggers(session, found)
     if found.kind in "rmfpI":
-        footers += _inheritance(session, found, verbose) + _identity(found, verbose)
+        footers += _inheritance(session, found, verbose) + _identity(session, found, verbose)
         method = access_method_name(found)
         if verbose and with_method and method is not None:
             footers.append(f"Access method: {method}")
@@ -309,11 +313,12 @@ def _listed(word: str, names: list[str]) -> list[str]:
     return lines
 
 
-def _identity(found: Relation, verbose: bool) -> list[str]:
+def _identity(session: Session, found: Relation, verbose: bool) -> list[str]:
     usual = "n" if found.schema == "pg_catalog" else "d"
     if not verbose or found.kind not in "rm" or found.replident in ("i", usual):
         return []
-    return [f"Replica Identity: {REPLICA_IDENTITY.get(found.replident, '???')}"]
+    shown = REPLICA_IDENTITY if session.settings.release < 18 else {"f": "FULL", "d": "NOTHING"}  # as psql 18 has it
+    return [f"Replica Identity: {shown.get(found.replident, '???')}"]
 
 
 # --- relation ---------------------------------------------------------------------------------------------------------
@@ -414,7 +419,9 @@ def _default(session: Session, found: Relation, column: Attribute) -> str:
     if not column.has_default:
         return ""
     text = default_text(session, found.oid, column.num, True) or ""
-    return f"generated always as ({text}) stored" if column.generated else text
+    if column.generated:
+        return f"generated always as ({text})" + (" stored" if column.generated == "s" else "")
+    return text
 
 
 def _describe_sequence(shell: Shell, session: Session, found: Relation) -> bool:

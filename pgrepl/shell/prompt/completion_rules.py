@@ -84,8 +84,9 @@ _RULES = f"""
 ^ALTER PUBLICATION * SET -> ( | {_PUBLICATION_OBJECTS}
 ^ALTER PUBLICATION * SET ( ** publish = -> 'insert, update, delete, truncate'
 ^ALTER PUBLICATION * SET ( ** publish_via_partition_root = -> true | false
-^ALTER PUBLICATION * SET ( ** , -> publish | publish_via_partition_root
-^ALTER PUBLICATION * SET ( -> publish | publish_via_partition_root
+^ALTER PUBLICATION * SET ( ** publish_generated_columns = -> none | stored
+^ALTER PUBLICATION * SET ( ** , -> publish | publish_generated_columns | publish_via_partition_root
+^ALTER PUBLICATION * SET ( -> publish | publish_generated_columns | publish_via_partition_root
 ^ALTER PUBLICATION * ADD|SET|DROP TABLES IN SCHEMA -> <schema> | CURRENT_SCHEMA
 ^ALTER PUBLICATION ** TABLE * ( -> <column>
 ^ALTER PUBLICATION ** TABLE * WHERE ( -> <column>
@@ -100,8 +101,9 @@ _RULES = f"""
 ^CREATE PUBLICATION * FOR TABLES IN SCHEMA * -> WITH (
 ^CREATE PUBLICATION ** WITH ( ** publish = -> 'insert, update, delete, truncate'
 ^CREATE PUBLICATION ** WITH ( ** publish_via_partition_root = -> true | false
-^CREATE PUBLICATION ** WITH ( -> publish | publish_via_partition_root
-^CREATE PUBLICATION ** WITH ( ** , -> publish | publish_via_partition_root
+^CREATE PUBLICATION ** WITH ( ** publish_generated_columns = -> none | stored
+^CREATE PUBLICATION ** WITH ( -> publish | publish_generated_columns | publish_via_partition_root
+^CREATE PUBLICATION ** WITH ( ** , -> publish | publish_generated_columns | publish_via_partition_root
 ^CREATE PUBLICATION ** TABLE -> <table> | ONLY
 ^CREATE PUBLICATION ** TABLE * ( -> <column>
 ^CREATE PUBLICATION ** TABLE * ( ** , -> <column>

@@ -87,11 +87,26 @@ def column_identity(location: int, when: str, options: list[DefElem]) -> Constra
     return Constraint(ConstrType.IDENTITY, generated_when=when, sequence_options=tuple(options), location=location)
 
 
+@build
+def generated_stored(location: int) -> str:
+    return "s"
+
+
+@build
+def generated_virtual(location: int) -> str:
+    return "v"
+
+
+@build
+def generated_as_usual(location: int) -> str:
+    return ""
+
+
 @build(at=(1, 2))
-def column_generated(locations: tuple[int, int], when: str, expr: Expr) -> Constraint:
+def column_generated(locations: tuple[int, int], when: str, expr: Expr, kind: str) -> Constraint:
     if when != "a":
         raise PgError("42601", "for a generated column, GENERATED ALWAYS must be specified", location=locations[1])
-    return Constraint(ConstrType.GENERATED, expr=expr, generated_when=when, location=locations[0])
+    return Constraint(ConstrType.GENERATED, expr=expr, generated_kind=kind, location=locations[0])
 
 
 @build

@@ -38,6 +38,7 @@ class Constraint(Node):
     including: tuple[str, ...] = ()
     nulls_not_distinct: bool = False
     generated_when: str | None = None  # a: ALWAYS, d: BY DEFAULT
+    generated_kind: str = ""  # s: STORED, v: VIRTUAL; empty: neither was said
     sequence_options: tuple[DefElem, ...] = ()
     using_index: str | None = None
     index_options: tuple[DefElem, ...] = ()

@@ -66,7 +66,7 @@ class ColumnFacts:
     definition: str  # as in CREATE TABLE
     type: str  # with its collation
     default: str | None
-    generated: bool
+    generated: str  # s: STORED, v: VIRTUAL; empty: not at all
     notnull: bool
     identity: str  # "", a: ALWAYS, d: BY DEFAULT
     identity_clause: str  # GENERATED …
@@ -124,16 +124,21 @@ def gone_columns(table: str, have: Columns, wanted: Columns) -> Steps:
 
 
 def anew(table: str, have: Columns, wanted: Columns) -> list[str]:
-    """Columns that only dropping and adding them can change: a plain column does not become a generated one."""
+    """Columns that only dropping and adding them can change: a plain column does not become a generated one, and a
+    virtual one no other."""
     return [
         name
         for name, column in wanted.items()
-        if (before := have.get(name)) is not None and column.generated and not before.generated
+        if (before := have.get(name)) is not None and _is_of_another_kind(before, column)
     ]
 
 
+def _is_of_another_kind(before: ColumnFacts, after: ColumnFacts) -> bool:
+    return before.generated != after.generated and (before.generated == "v" or after.generated != "")
+
+
 def _changed(alter: str, name: str, before: ColumnFacts, after: ColumnFacts) -> Steps:
-    if after.generated and not before.generated:
+    if _is_of_another_kind(before, after):
         return  # see `anew`
     new_default = before.default != after.default or before.generated != after.generated
     new_type = before.type != after.type and not after.inherited

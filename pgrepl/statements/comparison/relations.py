@@ -309,7 +309,7 @@ def _column(session: Session, table: Relation, column: Attribute) -> ColumnFacts
         column_definition(session, table, column),
         format_type(column.type, column.typmod) + collate_clause(session, column.type, column.collation),
         default_of(session, table, column),
-        bool(column.generated),
+        column.generated,
         column.notnull,
         "" if sequence is None else column.identity,
         "" if sequence is None else identity_clause(session, column, sequence),

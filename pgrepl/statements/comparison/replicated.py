@@ -61,7 +61,7 @@ def _plain(column: ColumnFacts, there: ColumnFacts, *, notnull: bool) -> ColumnF
         column,
         definition=there.definition,
         default=None,
-        generated=False,
+        generated="",
         identity="",
         identity_clause="",
         identity_options="",

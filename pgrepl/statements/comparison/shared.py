@@ -28,6 +28,7 @@ from pgrepl.statements.comparison.definition import Definition, Fact, Phase, com
 from pgrepl.statements.dump import naming
 from pgrepl.statements.dump.naming import WORDS, changed_by, whose
 from pgrepl.statements.dump.shared import (
+    SPEAK_18,
     all_objects,
     connection_of,
     membership,
@@ -142,23 +143,28 @@ def publication_definitions(session: Session) -> Iterator[Definition]:
         words = f"PUBLICATION {name}"
         members = _members(session, each)
         options = f"publish = '{', '.join(each.operations)}', publish_via_partition_root = {str(each.via_root).lower()}"
+        generated = f", publish_generated_columns = {each.generated}" if each.generated != "none" else ""
         everything = all_objects(session, each)
         listed = everything or ", ".join(members.values())
         for_what = f" FOR {listed}" if listed else ""
-        made = [f"CREATE {words}{for_what} WITH ({options});", naming.owner(session, words, each.owner)]
+        owner = naming.owner(session, words, each.owner)
+        made = [f"CREATE {words}{for_what} WITH ({options}{generated});", owner]
         facts = {
             "options": Fact(Phase.PUBLICATIONS, (f"ALTER {words} SET ({options});",)),
-            "owner": Fact(Phase.PUBLICATIONS, (made[1],)),
+            "owner": Fact(Phase.PUBLICATIONS, (owner,)),
             **comment_fact(words, comment_on(session, PG_PUBLICATION, each.oid), Phase.PUBLICATIONS),
+            **_generated_fact(words, each),
         }
         made += [text for key, fact in facts.items() if key.startswith("comment") for text in fact.made]
+        newer = (SPEAK_18,) if any(m.lists_generated for m in member_tables(session, each)) else ()
+        made = [*newer, *made]
         if everything:
             facts["members"] = Fact(Phase.PUBLICATIONS, (f"ALTER {words} SET {everything};",))
         elif members:  # all at once, so that no change of a table goes unpublished between two statements
             changed, gone = ", ".join(sorted(members.values())), ", ".join(members)
             facts["members"] = Fact(
                 Phase.PUBLICATIONS,
-                (f"ALTER {words} SET {changed};",),
+                (*newer, f"ALTER {words} SET {changed};"),
                 (f"ALTER {words} DROP {gone};",),
                 compared=tuple(sorted(_members(session, each, by_name=True).values())),
             )
@@ -170,6 +176,13 @@ def publication_definitions(session: Session) -> Iterator[Definition]:
                 table = key.removeprefix("TABLE ONLY ")
                 described.holds[table] = (f"ALTER {words} DROP {key};", facts["members"].made)
         yield described
+
+
+def _generated_fact(words: str, publication: PublicationFacts) -> dict[str, Fact]:
+    if publication.generated == "none":
+        return {}
+    made, undone = (f"ALTER {words} SET (publish_generated_columns = {word});" for word in ("stored", "none"))
+    return {"generated columns": Fact(Phase.PUBLICATIONS, (made,), (undone,))}
 
 
 def _members(session: Session, publication: PublicationFacts, *, by_name: bool = False) -> dict[str, str]:
@@ -203,6 +216,7 @@ def subscription_definitions(session: Session, typed: Mapping[str, str]) -> Iter
         options = _options(each)
         listed = ", ".join(map(quote_identifier, each.publications))
         usual = {"slot_name": quote_literal(each.name), **_USUAL}
+        usual["streaming"] = "parallel" if session.settings.release >= 18 else "off"
         given = [f"{option} = {value}" for option, value in options.items() if value != usual[option]]
         given += ["two_phase = on"] if each.two_phase != "d" else []
         given += [] if each.enabled else ["enabled = false"]

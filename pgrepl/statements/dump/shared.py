@@ -196,6 +196,9 @@ def setting_value(name: str, value: str) -> str:
     return ", ".join(map(quote_literal, items))
 
 
+SPEAK_18 = "SET pgrepl.postgres_version = 18;"  # a statement behind it is one that 17 refuses
+
+
 # --- replication ------------------------------------------------------------------------------------------------------
 
 
@@ -206,6 +209,7 @@ def dump_publications(session: Session) -> Iterator[str]:
         text = f"CREATE PUBLICATION {name}{f' FOR {everything}' if everything else ''}"
         text += f" WITH (publish = '{', '.join(publication.operations)}'"
         text += ", publish_via_partition_root = true" if publication.via_root else ""
+        text += f", publish_generated_columns = {publication.generated}" if publication.generated != "none" else ""
         yield text + ");"
         yield naming.owner(session, f"PUBLICATION {name}", publication.owner)
         if not publication.all_tables:
@@ -225,7 +229,10 @@ def all_objects(session: Session, publication: PublicationFacts) -> str:
 def _members(session: Session, name: str, publication: PublicationFacts) -> Iterator[str]:
     for schema in member_schemas(session, publication):
         yield f"ALTER PUBLICATION {name} ADD TABLES IN SCHEMA {quote_identifier(schema)};"
-    for member in member_tables(session, publication):
+    listed = member_tables(session, publication)
+    if any(member.lists_generated for member in listed):
+        yield SPEAK_18
+    for member in listed:
         text = f"ALTER PUBLICATION {name} ADD TABLE ONLY {naming.qualified(member.table)}"
         if member.columns is not None:
             text += f" ({', '.join(map(quote_identifier, member.columns))})"
@@ -290,7 +297,7 @@ def dump_subscriptions(session: Session) -> Iterator[str]:
         publications = ", ".join(map(quote_identifier, each.publications))
         yield (
             f"CREATE SUBSCRIPTION {name} {connection_of(each)} PUBLICATION {publications}"
-            f" WITH ({', '.join(_options(each))});"
+            f" WITH ({', '.join(_options(each, session.settings.release))});"
         )
         yield naming.owner(session, f"SUBSCRIPTION {name}", each.owner)
         yield from naming.comment(session, f"SUBSCRIPTION {name}", PG_SUBSCRIPTION, each.oid)
@@ -302,13 +309,13 @@ def connection_of(subscription: SubscriptionFacts) -> str:
     return f"CONNECTION {quote_literal(subscription.conninfo)}"
 
 
-def _options(subscription: SubscriptionFacts) -> Iterator[str]:
+def _options(subscription: SubscriptionFacts, release: int) -> Iterator[str]:
     """In the order of pg_dump's dumpSubscription; options with default values are left out."""
     yield "connect = false"
     yield f"slot_name = {'NONE' if subscription.slot is None else quote_literal(subscription.slot)}"
     if subscription.binary:
         yield "binary = true"
-    if subscription.streaming != "off":
+    if subscription.streaming != "off" or release >= 18:
         yield f"streaming = {subscription.streaming}"
     if subscription.two_phase != "d":
         yield "two_phase = on"

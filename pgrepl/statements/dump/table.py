@@ -268,7 +268,8 @@ def column_definition(session: Session, table: Relation, column: Attribute) -> s
     text += collate_clause(session, column.type, column.collation)
     default = default_of(session, table, column)
     if default is not None:
-        text += f" GENERATED ALWAYS AS ({default}) STORED" if column.generated else f" DEFAULT {default}"
+        kind = "VIRTUAL" if column.generated == "v" else "STORED"
+        text += f" GENERATED ALWAYS AS ({default}) {kind}" if column.generated else f" DEFAULT {default}"
     return text + (" NOT NULL" if column.notnull else "")
 
 

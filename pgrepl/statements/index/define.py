@@ -97,6 +97,10 @@ def define_index(
         _must_include_partition_key(session, rel, spec, columns, method)
     if any(attnum < 0 for attnum in columns.attnums) or any(attnum < 0 for attnum in _used(spec, columns)):
         raise PgError("0A000", "index creation on system columns is not supported")
+    virtual = {column.num for column in rel.columns if column.generated == "v"}
+    if virtual.intersection(columns.attnums) or virtual.intersection(_used(spec, columns)):
+        what = "primary keys" if spec.primary else "unique constraints" if spec.constraint else "indexes"
+        raise PgError("0A000", f"{what} on virtual generated columns are not supported")
     valid = not (partitioned and not spec.recurse and partition_desc(session, table).oids)
     oid, constraint = store_index(session, rel, spec, columns, method, name, names, options, origin, valid=valid)
     if not oid:

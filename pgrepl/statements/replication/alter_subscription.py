@@ -23,6 +23,7 @@ from pgrepl.replication.conninfo import check_conninfo, names_files
 from pgrepl.replication.origins import origin_progress
 from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.replication.subscriber import connection
+from pgrepl.replication.subscriber.apply.write import prepared_of
 from pgrepl.sql.nodes import AlterSubscriptionKind, AlterSubscriptionStmt
 from pgrepl.statements.replication.create_subscription import check_duplicates
 from pgrepl.statements.replication.subscription_parts import (
@@ -77,8 +78,9 @@ def alter_subscription(stmt: AlterSubscriptionStmt, session: Session) -> Result:
     changes = _FORMS[stmt.kind](session, stmt, subscription)
     if changes:
         update(session, tables.pg_subscription, {"oid": subscription.oid}, **changes)
-    if "subfailover" in changes:
-        _alter_slot(session, subscription, changes["subfailover"])
+    if "subfailover" in changes or changes.get("subtwophasestate") == catalog.TWO_PHASE_DISABLED:
+        two_phase = False if "subtwophasestate" in changes else None
+        _alter_slot(session, subscription, changes.get("subfailover"), two_phase)
     if changes.get("subschemachanges", catalog.NO_SCHEMA) != catalog.NO_SCHEMA:
         _note_columns(session, catalog.subscription_by_name(session, stmt.name))
     if changes.get("subsequences", subscription.subsequences) != subscription.subsequences:
@@ -87,13 +89,16 @@ def alter_subscription(stmt: AlterSubscriptionStmt, session: Session) -> Result:
 
 
 def _set_options(session: Session, stmt: AlterSubscriptionStmt, subscription: tables.pg_subscription) -> Changes:
-    options = parse_subscription_options(session, stmt.options, SET)
+    known = SET | {"two_phase"} if session.settings.release >= 18 else SET
+    options = parse_subscription_options(session, stmt.options, known)
     if "slot_name" in options.given and options.slot_name is None and subscription.subenabled:
         raise PgError("55000", "cannot set slot_name = NONE for enabled subscription")
     if "password_required" in options.given:
         check_password_exemption(session, options.password_required)
+    if "two_phase" in options.given:
+        _check_two_phase(session, subscription, options)
     if "failover" in options.given:
-        _check_failover(session, subscription)
+        _check_slot_option(session, subscription, "failover")
     if "retain_dead_tuples" in options.given and subscription.subenabled:
         raise PgError("55000", 'cannot set option "retain_dead_tuples" for enabled subscription')
     if not options.given.isdisjoint({"retain_dead_tuples", "max_retention_duration"}):
@@ -111,23 +116,53 @@ def _set_options(session: Session, stmt: AlterSubscriptionStmt, subscription: ta
         raise PgError("55000", "cannot set schema_changes = tables for a subscription with two_phase enabled")
     if options.schema_changes == catalog.NO_SCHEMA and "schema_changes" in options.given:
         delete(session, tables.pgrepl_subscription_schema, srsubid=subscription.oid)
-    return {_COLUMNS[name]: getattr(options, name) for name in options.given}
+    changes = {_COLUMNS[name]: getattr(options, name) for name in options.given - {"two_phase"}}
+    if "two_phase" in options.given:
+        changes["subtwophasestate"] = catalog.TWO_PHASE_PENDING if options.two_phase else catalog.TWO_PHASE_DISABLED
+    return changes
 
 
-def _check_failover(session: Session, subscription: tables.pg_subscription) -> None:
-    if subscription.subslotname is None:
-        raise PgError("55000", 'cannot set option "failover" for a subscription that does not have a slot name')
-    if subscription.subenabled:
-        raise PgError("55000", "cannot set failover for enabled subscription")
-    require_no_block(session, "ALTER SUBSCRIPTION ... SET (failover)")
+def _check_two_phase(session: Session, subscription: tables.pg_subscription, options: SubscriptionOptions) -> None:
+    """A worker enables it in the slot once all tables are copied; the slot is changed at once where it is disabled."""
+    _check_slot_option(session, subscription, "two_phase", changes_slot=not options.two_phase)
+    if options.two_phase:
+        check_files_options(session, subscription.subconninfo, two_phase=True, failover=False)
+        if catalog.TABLES in (options.schema_changes, subscription.subschemachanges):
+            raise PgError("55000", "cannot enable two_phase for a subscription with schema_changes = tables")
+        return
+    if "slot_name" in options.given:
+        raise PgError("42601", '"slot_name" and "two_phase" cannot be altered at the same time')
+    if subscription.subtwophasestate == catalog.TWO_PHASE_ENABLED and prepared_of(session, subscription):
+        raise PgError(
+            "55000",
+            'cannot disable "two_phase" when prepared transactions exist',
+            hint="Resolve these transactions and try again.",
+        )
 
 
-def _alter_slot(session: Session, subscription: tables.pg_subscription, failover: bool) -> None:
+def _check_slot_option(
+    session: Session, subscription: tables.pg_subscription, name: str, *, changes_slot: bool = True
+) -> None:
+    """As CheckAlterSubOption; 17 has another order, and other words."""
+    newer = session.settings.release >= 18
+    nameless = changes_slot and subscription.subslotname is None
+    if subscription.subenabled and (newer or not nameless):
+        option = f'option "{name}"' if newer else name
+        raise PgError("55000", f"cannot set {option} for enabled subscription")
+    if nameless:
+        raise PgError("55000", f'cannot set option "{name}" for a subscription that does not have a slot name')
+    if changes_slot:
+        require_no_block(session, f"ALTER SUBSCRIPTION ... SET ({name})")
+
+
+def _alter_slot(
+    session: Session, subscription: tables.pg_subscription, failover: bool | None, two_phase: bool | None
+) -> None:
     with connected(session, subscription) as publisher:
         name = catalog.slot_of(subscription)
         try:
             if publisher.slots is not None:
-                publisher.slots.alter(name, failover=failover)
+                publisher.slots.alter(name, failover=failover, two_phase=two_phase)
             elif failover:
                 raise PublisherError("0A000", "ERROR:  failover is not supported for files of changes")
         except PublisherError as error:

@@ -42,6 +42,7 @@ from pgrepl.statements.replication.publication_members import (
     add_tables,
     analyse_filters,
     check_column_lists,
+    column_numbers,
     drop_schemas,
     drop_tables,
     open_tables,
@@ -74,6 +75,7 @@ def create_publication(stmt: CreatePublicationStmt, session: Session) -> Result:
         puballtables=stmt.for_all_tables,
         puballsequences=stmt.for_all_sequences,
         pubviaroot=bool(options.via_root),
+        pubgencols=options.generated or "n",
         **options.operation_columns(),
     )
     _add_objects(session, stmt, via_root=bool(options.via_root))
@@ -147,6 +149,8 @@ def _set_options(session: Session, stmt: AlterPublicationStmt, publication: tabl
         changes.update(options.operation_columns())
     if options.via_root is not None:
         changes["pubviaroot"] = options.via_root
+    if options.generated is not None:
+        changes["pubgencols"] = options.generated
     update(session, tables.pg_publication, {"oid": publication.oid}, **changes)
 
 
@@ -241,7 +245,7 @@ def _not_kept(
     dropped = []
     present = publication_relations(session, publication.oid, PublicationPart.ROOT)
     if present:
-        _refuse_system_columns(members)
+        _check_columns(session, members)
     for relid in present:
         old, new = member_table(session, publication.oid, relid), wanted.get(relid)
         assert old is not None
@@ -260,10 +264,13 @@ def _wanted_columns(member: PublicationRelation) -> frozenset[int]:
     return frozenset(attribute.num if attribute is not None else 0 for attribute in found)
 
 
-def _refuse_system_columns(members: Sequence[PublicationRelation]) -> None:
-    """Raise PostgreSQL's error for system columns: bms_add_member fails before the check with the better message."""
+def _check_columns(session: Session, members: Sequence[PublicationRelation]) -> None:
+    """Check column lists as 18 does before it compares them; in 17 bms_add_member refuses system columns before the
+    check with the better message."""
     for member in members:
-        if any(name in SYSTEM_COLUMNS and member.relation.attribute(name) is None for name in member.columns or ()):
+        if session.settings.release >= 18:
+            column_numbers(member.relation, member.columns or (), stored=True)
+        elif any(name in SYSTEM_COLUMNS and member.relation.attribute(name) is None for name in member.columns or ()):
             raise PgError("XX000", "negative bitmapset member not allowed")
 
 

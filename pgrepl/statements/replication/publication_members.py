@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.facts.acl import check_relation_owner
 from pgrepl.catalog.facts.depend import Dependency, record_dependencies
 from pgrepl.catalog.facts.namespace import current_schemas, schema_by_name, schema_name
-from pgrepl.catalog.facts.publication import member_schema, member_table
+from pgrepl.catalog.facts.publication import GENERATED, OPERATIONS, member_schema, member_table
 from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.catalog.facts.relation_parts import inheritors, not_supported, open_table
 from pgrepl.catalog.session.parameter_lists import split_identifiers
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
     from pgrepl.expr import tree
 
-OPERATIONS = ("insert", "update", "delete", "truncate")
-
 
 @dataclass(frozen=True, slots=True)
 class PublicationOptions:
@@ -50,6 +48,7 @@ class PublicationOptions:
 
     operations: frozenset[str] | None = None
     via_root: bool | None = None
+    generated: str | None = None  # n: none, s: stored
 
     def operation_columns(self) -> dict[str, bool]:
         """The columns of pg_publication that `publish` decides: all operations where it was not given."""
@@ -60,6 +59,7 @@ class PublicationOptions:
 def parse_publication_options(options: Sequence[DefElem]) -> PublicationOptions:
     operations: frozenset[str] | None = None
     via_root: bool | None = None
+    generated: str | None = None
     for option in options:
         if option.name == "publish":
             if operations is not None:
@@ -69,9 +69,27 @@ def parse_publication_options(options: Sequence[DefElem]) -> PublicationOptions:
             if via_root is not None:
                 conflicting(option)
             via_root = get_boolean(option)
+        elif option.name == "publish_generated_columns":
+            if generated is not None:
+                conflicting(option)
+            generated = _generated(option)
         else:
             raise PgError("42601", f'unrecognized publication parameter: "{option.name}"')
-    return PublicationOptions(operations, via_root)
+    return PublicationOptions(operations, via_root, generated)
+
+
+def _generated(option: DefElem) -> str:
+    """As defGetGeneratedColsOption."""
+    given = "" if option.value is None else get_string(option)
+    for word in GENERATED.values():
+        if given.lower() == word:
+            return word[0]
+    name = "publish_generated_columns"
+    raise PgError(
+        "42601",
+        f'invalid value for publication parameter "{name}": "{given}"',
+        detail='Valid values are "none" and "stored".',
+    )
 
 
 def _operations(listed: str) -> frozenset[str]:
@@ -261,8 +279,9 @@ def check_publishable(relation: Relation, excepted: bool) -> None:
     raise PgError("22023", refusal, detail=reason)
 
 
-def column_numbers(relation: Relation, columns: Sequence[str]) -> list[int]:
-    """A column list as sorted attribute numbers (publication_translate_columns)."""
+def column_numbers(relation: Relation, columns: Sequence[str], *, stored: bool) -> list[int]:
+    """A column list as sorted attribute numbers (pub_collist_validate). `stored`: generated columns that are
+    stored may be in it, as in 18."""
     found: list[int] = []
     for name in columns:
         attribute = relation.attribute(name)
@@ -270,8 +289,9 @@ def column_numbers(relation: Relation, columns: Sequence[str]) -> list[int]:
             raise PgError("42P10", f'cannot use system column "{name}" in publication column list')
         if attribute is None:
             raise PgError("42703", f'column "{name}" of relation "{relation.name}" does not exist')
-        if attribute.generated:
-            raise PgError("42P10", f'cannot use generated column "{name}" in publication column list')
+        if attribute.generated and not (stored and attribute.generated == "s"):
+            kind = "virtual generated" if attribute.generated == "v" else "generated"
+            raise PgError("42P10", f'cannot use {kind} column "{name}" in publication column list')
         if attribute.num in found:
             raise PgError("42710", f'duplicate column "{name}" in publication column list')
         found.append(attribute.num)
@@ -280,7 +300,11 @@ def column_numbers(relation: Relation, columns: Sequence[str]) -> list[int]:
 
 def _insert_table(session: Session, publication: tables.pg_publication, member: PublicationRelation) -> None:
     relation = member.relation
-    attrs = None if member.columns is None else column_numbers(relation, member.columns)
+    attrs = (
+        None
+        if member.columns is None
+        else column_numbers(relation, member.columns, stored=session.settings.release >= 18)
+    )
     oid = new_oid(session)
     insert(
         session,

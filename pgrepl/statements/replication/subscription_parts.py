@@ -184,6 +184,8 @@ def parse_subscription_options(
         else:
             found[option.name] = _READERS.get(option.name, get_boolean)(option)
     parsed = SubscriptionOptions(given=frozenset(found), **found)
+    if "streaming" not in found and session.settings.release >= 18:
+        parsed = replace(parsed, streaming="p")
     if "connect" in known and not parsed.connect:
         parsed = _not_connected(parsed)
     _check_slot_none(parsed, known)
@@ -277,6 +279,12 @@ _READERS: dict[str, Callable[[DefElem], Any]] = {
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
+def not_connected(session: Session, name: str, failure: ConnectionFailure) -> PgError:
+    """The error of a publisher that cannot be reached. 18 names the subscription."""
+    whose = f'subscription "{name}" ' if session.settings.release >= 18 else ""
+    return PgError("08006", f"{whose}could not connect to the publisher: {failure}")
+
+
 @contextmanager
 def connected(session: Session, subscription: tables.pg_subscription) -> Iterator[Publisher]:
     """The subscription's publisher, for as long as the statement needs it."""
@@ -287,7 +295,7 @@ def connected(session: Session, subscription: tables.pg_subscription) -> Iterato
     except ConnectionFailure as failure:
         if failure.sqlstate == "0A000":
             raise PgError("0A000", str(failure)) from None
-        raise PgError("08006", f"could not connect to the publisher: {failure}") from None
+        raise not_connected(session, subscription.subname, failure) from None
     with closing(publisher):
         yield publisher
 

@@ -152,6 +152,22 @@ def check_names_and_types(session: Session, columns: Sequence[NewColumn], kind: 
         seen.add(column.name)
     for column in columns:
         check_type(session, column.name, column.type, column.collation, stored=kind != "v")
+        check_virtual(column)
+
+
+def check_virtual(column: NewColumn) -> None:
+    """Refuse what no virtual column can be: types of users, as CheckAttributeType does."""
+    if column.generated != "v":
+        return
+    found = type_by_oid(column.type)
+    if found is not None and found.typtype == "d":
+        raise PgError("0A000", f'virtual generated column "{column.name}" cannot have a domain type')
+    if column.type >= FIRST_USER_OID:
+        raise PgError(
+            "0A000",
+            f'virtual generated column "{column.name}" cannot have a user-defined type',
+            detail="Virtual generated columns that make use of user-defined types are not yet supported.",
+        )
 
 
 def too_many_columns() -> PgError:

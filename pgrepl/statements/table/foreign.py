@@ -84,7 +84,10 @@ def store_key(
         raise PgError("42809", f'referenced relation "{pk_rel.name}" is not a table')
     name = wanted
     if constraint_on(session, rel.oid, wanted):
-        name = choose_constraint_name(session, rel.name, name_addition(spec.columns), "fkey", rel.namespace)
+        if session.settings.release >= 18:
+            name = choose_constraint_name(session, wanted, None, "", rel.namespace)
+        else:
+            name = choose_constraint_name(session, rel.name, name_addition(spec.columns), "fkey", rel.namespace)
     if spec.name is None:
         spec = replace(spec, name=name)
     oid = store_constraint(
@@ -383,6 +386,8 @@ def _refuse_generated(rel: Relation, numbers: Sequence[int], constraint: Constra
             raise PgError("42601", f"invalid ON UPDATE {what}")
         if constraint.on_delete in ("n", "d"):
             raise PgError("42601", f"invalid ON DELETE {what}")
+        if attribute.generated == "v":
+            raise PgError("0A000", "foreign key constraints on virtual generated columns are not supported")
 
 
 def _check_comparable(

@@ -38,13 +38,14 @@ from pgrepl.expr.analyse.kinds import ExprKind
 from pgrepl.expr.analyse.scope import Scope, scope_of_relation
 from pgrepl.expr.rewrite.inline import is_immutable
 from pgrepl.expr.tree import Const, Expr, Var
-from pgrepl.expr.walk import walk
+from pgrepl.expr.walk import functions_used, location_of, walk
 from pgrepl.ground.errors import PgError
 from pgrepl.sql import nodes
 from pgrepl.sql.nodes import CoercionForm, RangeVar
 from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.dependencies import record_collations, record_column_dependencies, record_expression_dependencies
 from pgrepl.statements.table.columns import NewColumn, attribute_values, check_names_and_types, column_of_type
+from pgrepl.types.oids import FIRST_USER_OID
 
 
 def cook_default(
@@ -57,6 +58,8 @@ def cook_default(
         _refuse_generated_references(relation, expr)
         if not is_immutable(session, expr):
             raise PgError("42P17", "generation expression is not immutable")
+    if generated == "v":
+        _refuse_of_users(expr)
     typed = assign_collations(coerce_default(session, scope, expr, name, type_, typmod))
     if not generated and isinstance(typed, Const) and typed.value is None:
         return None
@@ -95,6 +98,18 @@ def _refuse_generated_references(relation: Relation, expr: Expr) -> None:
                 detail="A generated column cannot reference another generated column.",
                 location=node.location,
             )
+
+
+def _refuse_of_users(expr: Expr) -> None:
+    """A virtual column calls no functions of users, and has no values of their types, as whoever reads it would act for
+    its owner (check_virtual_generated_security)."""
+    for node in walk(expr):
+        functions = functions_used(node)
+        what = "function" if any(oid >= FIRST_USER_OID for oid in functions) else "type"
+        if what == "function" or node.type >= FIRST_USER_OID:
+            detail = f"Virtual generated columns that make use of user-defined {what}s are not yet supported."
+            message = f"generation expression uses user-defined {what}"
+            raise PgError("0A000", message, detail=detail, location=location_of(node))
 
 
 def default_values(session: Session, relid: int, attnum: int, expr: Expr) -> dict[str, Any]:

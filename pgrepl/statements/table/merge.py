@@ -219,6 +219,13 @@ def _check_generated(parent: NewColumn, own: NewColumn) -> None:
             raise PgError("42611", f'column "{parent.name}" inherits from generated column but specifies default')
         if own.identity:
             raise PgError("42611", f'column "{parent.name}" inherits from generated column but specifies identity')
+        if own.generated and own.generated != parent.generated:
+            kinds = {"s": "STORED", "v": "VIRTUAL"}
+            raise PgError(
+                "42611",
+                f'column "{parent.name}" inherits from generated column of different kind',
+                detail=f"Parent column is {kinds[parent.generated]}, child column is {kinds[own.generated]}.",
+            )
     elif own.generated:
         raise PgError(
             "42611",

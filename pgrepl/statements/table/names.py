@@ -127,8 +127,8 @@ def choose_relation_name(
 def choose_constraint_name(
     session: Session, name1: str, name2: str | None, label: str, namespace: int, others: Sequence[str] = ()
 ) -> str:
-    """An unused constraint name, as ChooseConstraintName finds it."""
-    number = 0
+    """An unused constraint name, as ChooseConstraintName finds it. An empty label is a number at once."""
+    number = 0 if label else 1
     while True:
         name = make_object_name(name1, name2, label if number == 0 else f"{label}{number}")
         if name not in others and not constraint_exists(session, name, namespace):

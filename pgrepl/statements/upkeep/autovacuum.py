@@ -29,6 +29,7 @@ from pgrepl.lake.commit.commit import Stale
 from pgrepl.lake.read.extent import RowCounts, file_sizes, row_counts
 from pgrepl.lake.upkeep import compact
 from pgrepl.lake.upkeep.expire import expire, remove_files, remove_scheduled
+from pgrepl.replication.publisher.slots import invalidate_idle
 from pgrepl.statements.table.storage import read_option
 from pgrepl.statements.upkeep.background import LOCKED, Background, BackgroundThread
 from pgrepl.statements.upkeep.vacuum import count, is_locked
@@ -208,6 +209,9 @@ class Autovacuum(Background):
                 return
             keep = timedelta(seconds=int(session.settings.value("pgrepl.keep_snapshots")))
             grace = timedelta(seconds=int(session.settings.value("pgrepl.file_grace")))
+        if session.settings.value("idle_replication_slot_timeout"):
+            with statement(session, writes=True):
+                invalidate_idle(session)
         self._some_at_a_time(session, _SNAPSHOTS, lambda: expire(session, keep, _SNAPSHOTS).snapshots)
         session.link.flush()  # the catalog must be on disk before files go that it no longer refers to
         self._some_at_a_time(session, _FILES, lambda: remove_scheduled(session, grace, _FILES))

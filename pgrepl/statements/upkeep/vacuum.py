@@ -206,6 +206,7 @@ def _rearrange(session: Session, tables: Sequence[Relation], options: _Options) 
     """Compact each table in transactions of its own, so that the write lock is held for commits only; then expire
     snapshots and remove files."""
     from pgrepl.lake.upkeep.expire import expire, remove_files
+    from pgrepl.replication.publisher.slots import invalidate_idle
 
     transaction = session.transaction
     for table in tables:
@@ -215,6 +216,7 @@ def _rearrange(session: Session, tables: Sequence[Relation], options: _Options) 
             transaction.begin_statement()
     transaction.require_write()
     keep = timedelta(seconds=int(session.settings.value("pgrepl.keep_snapshots")))
+    invalidate_idle(session)
     gone = expire(session, keep)
     transaction.end_statement()
     session.link.flush()  # the catalog must be on disk before files go that it no longer refers to

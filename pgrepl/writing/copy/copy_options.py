@@ -19,7 +19,9 @@ from pgrepl.lake import sql
 from pgrepl.rows.triggers import TriggerEvent, has_instead_trigger
 from pgrepl.sql.location import conflicting, get_boolean, get_string
 from pgrepl.sql.nodes import AStar, DefElem
+from pgrepl.types import oids
 from pgrepl.types.input_checks import encoding_name
+from pgrepl.types.text import read_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
@@ -50,7 +52,8 @@ class CopyOptions:
     force_null: Names = ()
     encoding: str | None = None  # its canonical name
     ignore_errors: bool = False  # ON_ERROR ignore
-    verbose: bool = False  # LOG_VERBOSITY verbose
+    verbosity: str = "default"  # LOG_VERBOSITY: silent, default or verbose
+    reject_limit: int = 0  # rows that ON_ERROR ignore may pass over; 0: all
 
     @property
     def csv(self) -> bool:
@@ -135,23 +138,37 @@ def _on_error(option: DefElem, is_from: bool) -> bool:
     word = get_string(option)
     if not is_from:
         raise PgError("22023", "COPY ON_ERROR cannot be used with COPY TO", location=option.location)
-    return _choice(option, word, "ON_ERROR", "stop", "ignore")
+    return _choice(option, word, "ON_ERROR", "stop", "ignore") == "ignore"
 
 
-def _log_verbosity(option: DefElem, is_from: bool) -> bool:
-    return _choice(option, get_string(option), "LOG_VERBOSITY", "default", "verbose")
+def _log_verbosity(option: DefElem, is_from: bool) -> str:
+    return _choice(option, get_string(option), "LOG_VERBOSITY", "silent", "default", "verbose")
 
 
-def _choice(option: DefElem, word: str, name: str, no: str, yes: str) -> bool:
-    if word.lower() not in (no, yes):
+def _reject_limit(option: DefElem, is_from: bool) -> int:
+    """As defGetCopyRejectLimitOption."""
+    value = option.value
+    if value is None:
+        raise PgError("42601", "reject_limit requires a numeric value")
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise PgError("42601", "reject_limit requires a numeric value")
+    limit = value if isinstance(value, int) else int(read_text(value, oids.INT8))
+    if limit <= 0:
+        raise PgError("22023", f"REJECT_LIMIT ({limit}) must be greater than zero")
+    return limit
+
+
+def _choice(option: DefElem, word: str, name: str, *choices: str) -> str:
+    if word.lower() not in choices:
         raise PgError("22023", f'COPY {name} "{word}" not recognized', location=option.location)
-    return word.lower() == yes
+    return word.lower()
 
 
 _READERS = {
     "format": _format, "freeze": _flag, "delimiter": _text, "null": _text, "default": _text, "header": _header,
     "quote": _text, "escape": _text, "force_quote": _columns, "force_not_null": _columns, "force_null": _columns,
     "encoding": _encoding, "on_error": _on_error, "log_verbosity": _log_verbosity,
+    "reject_limit": _reject_limit,
 }  # fmt: skip
 
 
@@ -179,7 +196,8 @@ def _checked(given: dict[str, Any], is_from: bool) -> CopyOptions:
         given.get("force_null", ()),
         given.get("encoding"),
         given.get("on_error", False),
-        given.get("log_verbosity", False),
+        given.get("log_verbosity", "default"),
+        given.get("reject_limit", 0),
     )
     _check_marks(options)
     if form in ("binary", "parquet") and options.header != "false":
@@ -195,6 +213,8 @@ def _checked(given: dict[str, Any], is_from: bool) -> CopyOptions:
         _check_contained(options.default, options, "DEFAULT", "0A000")
         if options.null == options.default:
             raise PgError("0A000", "NULL specification and DEFAULT specification cannot be the same")
+    if options.reject_limit and not options.ignore_errors:
+        raise PgError("22023", "COPY REJECT_LIMIT requires ON_ERROR to be set to IGNORE")
     return options
 
 

@@ -53,7 +53,7 @@ def load(session: Session, source: RowSource, *, one_by_one: bool) -> int:
 
 def say_skipped(session: Session, source: RowSource) -> None:
     count = source.skipped
-    if count:
+    if count and source.verbosity != "silent":
         rows = "row was" if count == 1 else "rows were"
         session.notice("NOTICE", f"{count} {rows} skipped due to data type incompatibility")
 

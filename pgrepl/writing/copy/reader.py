@@ -171,7 +171,7 @@ class CopyReader:
 
     def _skip(self) -> None:
         self.skipped += 1
-        if self._options.verbose and self._notice is not None:
+        if self._options.verbosity == "verbose" and self._notice is not None:
             name, value = self._columns[self._column].name, self._value
             given = "null input" if value is None else f'"{shown(value)}"'
             self._notice(
@@ -179,6 +179,9 @@ class CopyReader:
                 f'"{name}": {given}',
                 f"COPY {self._relation}",
             )
+        limit = self._options.reject_limit
+        if limit and self.skipped > limit:
+            raise PgError("22P02", f"skipped more than REJECT_LIMIT ({limit}) rows due to data type incompatibility")
         self._column = -1
 
     def _force(self, fields: list[Any]) -> None:

@@ -46,6 +46,7 @@ class RowSource(ABC):
 
     is_divided = False  # tasks of Spark can read the rows for kernels, each a part
     skipped = 0  # rows that ON_ERROR ignore has passed over
+    verbosity = "default"  # LOG_VERBOSITY
 
     def __init__(self, session: Session, target: CopyTarget) -> None:
         self.session = session
@@ -148,7 +149,7 @@ class TextSource(RowSource):
         self, session: Session, target: CopyTarget, options: CopyOptions, data: Incoming, *, from_client: bool
     ) -> None:
         super().__init__(session, target)
-        self.options = options
+        self.options, self.verbosity = options, options.verbosity
         self.data = data
         self._from_client = from_client
         defaults = default_values(session, target) if options.default is not None else {}

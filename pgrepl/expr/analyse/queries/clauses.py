@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from pgrepl.catalog.facts.relation import relation
 from pgrepl.expr.analyse.aggregates import locate_var
 from pgrepl.expr.analyse.casts import Context
 from pgrepl.expr.analyse.coerce import (
@@ -17,6 +18,7 @@ from pgrepl.expr.analyse.coerce import (
 )
 from pgrepl.expr.analyse.collate import assign_collations, assign_target_collations
 from pgrepl.expr.analyse.kinds import ExprKind
+from pgrepl.expr.analyse.lookup import relation_rte
 from pgrepl.expr.analyse.operators import make_operator
 from pgrepl.expr.analyse.scope import NsColumn, NsItem, Scope, check_name_conflicts, column_var, set_lateral
 from pgrepl.expr.analyse.targets import mark_origins, resolve_unknowns, transform_targets
@@ -36,7 +38,7 @@ from pgrepl.expr.tree import (
     Target,
     Var,
 )
-from pgrepl.expr.walk import has_vars
+from pgrepl.expr.walk import has_vars, walk_deep
 from pgrepl.ground.errors import PgError
 from pgrepl.sql import nodes
 from pgrepl.sql.nodes import AConst, AConstKind, BoolOp, FromItem, JoinExpr, JoinType, ResTarget, SelectStmt
@@ -305,10 +307,41 @@ def transform_returning(
     if not items:
         return ()
     saved, scope.next_resno = scope.next_resno, 1
+    versions = _show_versions(scope)
     targets = mark_origins(scope, transform_targets(scope, items, kind))
+    _hide_versions(scope, versions, targets)
     if not targets:
         raise PgError("42601", "RETURNING must have at least one column", location=raw_location(items[0].value))
     if scope.resolve_unknowns:
         targets = resolve_unknowns(scope, targets)
     scope.next_resno = saved
     return tuple(Target(assign_collations(t.expr), t.name, t.resno, origin=t.origin) for t in targets)
+
+
+def _show_versions(scope: Scope) -> list[NsItem]:
+    """Let RETURNING name the row before and after the change, as 18 does, by names that mean nothing else there."""
+    target = scope.target_item
+    if target is None or scope.session.settings.release < 18:
+        return []
+    shown = {item.name for item in scope.namespace if item.rel_visible}
+    found = []
+    for version in ("old", "new"):
+        if version not in shown:
+            rte = replace(relation_rte(relation(scope.session, target.rte.relid), version), version=version)
+            found.append(scope.add_rte(rte))
+            scope.show(found[-1], cols=False)
+    return found
+
+
+def _hide_versions(scope: Scope, versions: Sequence[NsItem], targets: Sequence[Target]) -> None:
+    """Take the names away again, and entries that nothing has used."""
+    used = {
+        node.varno
+        for target in targets
+        for node, depth in walk_deep(target.expr)
+        if isinstance(node, Var) and node.levelsup == depth
+    }
+    for item in reversed(versions):
+        scope.namespace.remove(item)
+        if item.varno not in used and item.varno == len(scope.rtable):
+            scope.rtable.pop()

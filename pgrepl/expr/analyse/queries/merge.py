@@ -34,6 +34,7 @@ from pgrepl.expr.rewrite.dml_queries import (
     column_of,
     columns_beside,
     map_level,
+    row_versions,
     shown_columns,
     whole_row,
     within,
@@ -254,7 +255,8 @@ def _carried(modify: Modify) -> list[Var]:
     """The columns of the source that ON, the WHEN clauses and RETURNING use."""
     merge = modify.merge
     assert merge is not None
-    return columns_beside([merge.condition, *(target.expr for target in modify.returning), *merge.exprs])
+    exprs = [merge.condition, *(target.expr for target in modify.returning), *merge.exprs]
+    return columns_beside(exprs, row_versions(modify))
 
 
 @frozen

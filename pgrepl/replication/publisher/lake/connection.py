@@ -118,9 +118,9 @@ class LakeSlots(Slots):
             made = slots.create_slot(session, name, two_phase=two_phase, failover=failover)
             return made.confirmed_flush_lsn or 0
 
-    def alter(self, name: str, *, failover: bool) -> None:
+    def alter(self, name: str, *, failover: bool | None, two_phase: bool | None) -> None:
         with self._changing() as session:
-            slots.alter_slot(session, name, failover=failover)
+            slots.alter_slot(session, name, failover=failover, two_phase=two_phase)
 
     def drop(self, name: str) -> None:
         with self._changing() as session:

@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts.access import hides_rows
 from pgrepl.catalog.facts.acl import has_column_privilege, has_table_privilege, permission_denied
-from pgrepl.catalog.facts.publication import PublishedTable, publication_or_none, published_table
+from pgrepl.catalog.facts.publication import (
+    PublishedTable,
+    publication_or_none,
+    published_table,
+    whole_columns,
+)
 from pgrepl.catalog.facts.relation import Relation, find_relation
 from pgrepl.catalog.session.numbering import current_lsn
 from pgrepl.catalog.session.transaction import reading
@@ -78,7 +83,7 @@ def published_plan(session: Session, schema: str, name: str, publications: Seque
     if len(lists) > 1:
         text = f'cannot use different column lists for table "{schema}.{name}" in different publications'
         raise Uncopyable(PgError("0A000", text))
-    attrs = next(iter(lists)) if lists else frozenset(c.num for c in found.columns if not c.generated)
+    attrs = next(iter(lists)) if lists else frozenset(c.num for c in whole_columns(found, "n"))
     quals = [table.qual for table in published]
     filters = () if None in quals else tuple([from_json(qual, session) for qual in quals])
     return CopyPlan(found, tuple([c.num for c in found.columns if c.num in attrs]), filters)
@@ -211,7 +216,7 @@ def table_rows(session: Session, table: Relation, snapshot: int | None = None) -
         if leaf.kind != "r":
             continue
         as_table, width = converter(leaf, table), len(leaf.attributes)
-        numbers = [column.num for column in leaf.columns]
+        numbers = [column.num for column in leaf.kept]
         for values in local.rows(session, lake_table(session, leaf.oid, snapshot), numbers, snapshot=snapshot):
             row: list[Any] = [None] * width
             for number, value in zip(numbers, values, strict=True):

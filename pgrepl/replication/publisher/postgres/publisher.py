@@ -238,9 +238,11 @@ class ServerSlots(Slots):
             row = link.row(command + " TWO_PHASE" * two_phase + " NOEXPORT_SNAPSHOT")
         return parse_lsn(row[1] or "")
 
-    def alter(self, name: str, *, failover: bool) -> None:
+    def alter(self, name: str, *, failover: bool | None, two_phase: bool | None) -> None:
         link = self._connection.link
-        link.rows(f"ALTER_REPLICATION_SLOT {link.identifier(name)} (FAILOVER {'true' if failover else 'false'})")
+        given = {"FAILOVER": failover, "TWO_PHASE": two_phase}
+        options = ", ".join(f"{word} {str(value).lower()}" for word, value in given.items() if value is not None)
+        link.rows(f"ALTER_REPLICATION_SLOT {link.identifier(name)} ({options})")
 
     def drop(self, name: str) -> None:
         slots.drop(self._connection.link, name)

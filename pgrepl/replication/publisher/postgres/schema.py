@@ -11,7 +11,12 @@ from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.replication.publisher.postgres import published
 from pgrepl.replication.publisher.postgres.link import Link
-from pgrepl.replication.publisher.postgres.published import existing_publications, published_rows, published_tables
+from pgrepl.replication.publisher.postgres.published import (
+    GENERATED,
+    existing_publications,
+    published_rows,
+    published_tables,
+)
 from pgrepl.replication.publisher.postgres.types import Program, ServerTypes, in_order, of_users, programs
 from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.replication.publisher.tables import RemoteAttribute, RemoteColumn, RemoteDefinition, RemoteType
@@ -277,8 +282,8 @@ _COLUMN = """pg_catalog.string_agg(pg_catalog.format('%I %s%s%s%s', a.attname,
     CASE WHEN a.attcollation <> t.typcollation THEN (SELECT pg_catalog.format(' COLLATE %I.%I', cn.nspname, l.collname)
         FROM pg_catalog.pg_collation l JOIN pg_catalog.pg_namespace cn ON cn.oid = l.collnamespace
         WHERE l.oid = a.attcollation) ELSE '' END,
-    CASE WHEN a.attgenerated = 's' THEN ' GENERATED ALWAYS AS (' || pg_catalog.pg_get_expr(d.adbin, d.adrelid)
-            || ') STORED'
+    CASE WHEN a.attgenerated <> '' THEN ' GENERATED ALWAYS AS (' || pg_catalog.pg_get_expr(d.adbin, d.adrelid)
+            || CASE a.attgenerated WHEN 's' THEN ') STORED' ELSE ') VIRTUAL' END
         WHEN i.name IS NOT NULL THEN pg_catalog.format(' GENERATED %s AS IDENTITY (SEQUENCE NAME %s START WITH %s'
             ' INCREMENT BY %s MINVALUE %s MAXVALUE %s CACHE %s %s)', CASE a.attidentity WHEN 'a' THEN 'ALWAYS'
             ELSE 'BY DEFAULT' END, i.name, i.seqstart, i.seqincrement, i.seqmin, i.seqmax, i.seqcache,
@@ -361,10 +366,10 @@ _OWNED = (
 )
 _PUBLICATIONS = (
     "SELECT pg_catalog.format('%I', p.pubname), pg_catalog.format('CREATE PUBLICATION %I%s WITH (publish = %L,"
-    " publish_via_partition_root = %s)', p.pubname, {for_all},"
+    " publish_via_partition_root = %s%s)', p.pubname, {for_all},"
     " pg_catalog.concat_ws(', ', CASE WHEN p.pubinsert THEN 'insert' END, CASE WHEN p.pubupdate THEN 'update' END,"
     " CASE WHEN p.pubdelete THEN 'delete' END, CASE WHEN p.pubtruncate THEN 'truncate' END),"
-    " CASE WHEN p.pubviaroot THEN 'true' ELSE 'false' END)"
+    " CASE WHEN p.pubviaroot THEN 'true' ELSE 'false' END, {generated})"
     " FROM pg_catalog.pg_publication p ORDER BY p.oid"
 )
 _MEMBERS = (
@@ -390,11 +395,12 @@ def definition_statements(link: Link) -> Iterator[tuple[str, str]]:
     """Each statement with the name of what it is about. One may need another that comes later, as a default that calls
     a function does."""
     version = int(link.value("SHOW server_version_num"))
-    publications = _PUBLICATIONS.format(for_all=published.for_all(version))
     newer = version >= 150000  # with column lists, filters and schemas
     members = _MEMBERS.format(
         columns=_LISTED if newer else quote_literal(""), filter=_FILTERED if newer else quote_literal("")
     )
+    if version >= GENERATED:
+        yield "settings", "SET pgrepl.postgres_version = 18;"
     yield from _statements(link, [_SCHEMAS])
     types = ServerTypes(link)
     yield "functions", "SET check_function_bodies = false;"
@@ -407,6 +413,10 @@ def definition_statements(link: Link) -> Iterator[tuple[str, str]]:
     for program in programs(link):
         if program.refused is None:
             yield from ((program.name, text) for text in program.made)
+    stored = "CASE p.pubgencols WHEN 's' THEN ', publish_generated_columns = stored' END"
+    publications = _PUBLICATIONS.format(
+        for_all=published.for_all(version), generated=stored if version >= GENERATED else "NULL"
+    )
     yield from _statements(link, [publications, members, *([_MEMBER_SCHEMAS] if newer else [])])
 
 

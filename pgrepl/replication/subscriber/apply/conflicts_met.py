@@ -54,6 +54,7 @@ class ConflictsMet:
         self._progress = progress
         self._keeps = bool(subscription.subconflictlog)
         self._deleted = DeletedRows(session, subscription) if subscription.subretaindeadtuples else None
+        self._tells = self._keeps or session.settings.release >= 18  # 18's words for what stops the subscription
         self._foreign: dict[int, Foreign] = {}  # by table, what of it other origins have written
 
     def begin(self) -> None:
@@ -97,7 +98,7 @@ class ConflictsMet:
         if found is None:
             snapshot = self._session.transaction.numbering.last_snapshot()
             own = lake_table(self._session, table.oid)
-            found = foreign_rows(self._session, own, self._progress.origin, snapshot) if self._keeps else NOBODYS
+            found = foreign_rows(self._session, own, self._progress.origin, snapshot) if self._tells else NOBODYS
             self._foreign[table.oid] = found
         return found
 
@@ -116,5 +117,9 @@ class ConflictsMet:
             return error
         kind = INSERT_EXISTS if live is None else UPDATE_EXISTS
         kind = MULTIPLE if len(taken) > 1 else kind
-        conflict = self._telling(leaf, message).exists(kind, taken, searched, row) if self._keeps else None
-        return Rejected(error, kind, conflict)
+        if not self._tells:
+            return Rejected(error, kind, None)
+        conflict = self._telling(leaf, message).exists(kind, taken, searched, row)
+        if self._session.settings.release >= 18:  # the error itself is what 17 only logs
+            error = PgError(error.sqlstate, conflict.report.message, detail=conflict.detail)
+        return Rejected(error, kind, conflict if self._keeps else None)

@@ -258,7 +258,7 @@ class _Finder:
         if not wanted or self._empty or self._overlay.truncated:
             return
         table = lake_table(self._session, self._table.oid)
-        everything = [column.num for column in self._table.columns]
+        everything = [column.num for column in self._table.kept]
         for values in self._read(table, everything, wanted):
             row: list[Any] = [None] * len(self._table.attributes)
             for number, value in zip(everything, values, strict=False):

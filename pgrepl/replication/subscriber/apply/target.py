@@ -6,7 +6,7 @@ not convert by columns raises; the row-by-row way then says which row it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +69,7 @@ class TargetTable:
         self._progress = progress
         self._session = session
         self._encoding = session.settings.get("server_encoding")
-        self.places = match_columns(self.relation, sent)
+        self.places = match_columns(session, self.relation, sent)
         self._converts = [
             self._converter(place, self.relation.attributes[n], binary) if place >= 0 else None
             for n, place in enumerate(self.places)
@@ -200,16 +200,16 @@ def find_target(session: Session, sent: SentRelation) -> Relation:
     return found
 
 
-def differing_types(local: Relation, sent: SentRelation) -> bool:
+def differing_types(session: Session, local: Relation, sent: SentRelation) -> bool:
     """Whether a column has another type than the value sent for it."""
-    places = match_columns(local, sent)
+    places = match_columns(session, local, sent)
     return any(
         place >= 0 and sent.columns[place].sent_as != attribute.type
         for place, attribute in zip(places, local.attributes, strict=True)
     )
 
 
-def match_columns(local: Relation, sent: SentRelation) -> tuple[int, ...]:
+def match_columns(session: Session, local: Relation, sent: SentRelation) -> tuple[int, ...]:
     """The place among the sent columns of each column of the table, by number; -1: not sent."""
     numbers = {column.name: n for n, column in enumerate(sent.columns)}
     missing = dict(numbers)
@@ -219,13 +219,19 @@ def match_columns(local: Relation, sent: SentRelation) -> tuple[int, ...]:
         places.append(place)
         missing.pop(attribute.name if place >= 0 else "", None)
     if missing:
-        named = ", ".join(f'"{name}"' for name in missing)
-        columns = "column" if len(missing) == 1 else "columns"
-        raise PgError(
-            "55000",
-            f'logical replication target relation "{sent.qualified_name}" is missing replicated {columns}: {named}',
-        )
+        _refuse_missing(session, local, sent, missing)
     return tuple(places)
+
+
+def _refuse_missing(session: Session, local: Relation, sent: SentRelation, missing: Collection[str]) -> None:
+    """As logicalrep_report_missing_or_gen_attrs; 17 does not tell generated columns from missing ones."""
+    generated = {a.name for a in local.columns if a.generated} if session.settings.release >= 18 else set()
+    lacks, problem = [name for name in missing if name not in generated], "is missing replicated"
+    if not lacks:
+        lacks, problem = list(missing), "has incompatible generated"
+    named = ", ".join(f'"{name}"' for name in lacks)
+    columns = "column" if len(lacks) == 1 else "columns"
+    raise PgError("55000", f'logical replication target relation "{sent.qualified_name}" {problem} {columns}: {named}')
 
 
 def _received(send: Send, receive: Receive, typmod: int, place: int, style: TextStyle, value: Any) -> Any:
@@ -283,10 +289,10 @@ class MatchedColumns:
     """The target's columns beside those that are sent. `places`: for each column by number the place among those that
     are sent, -1: not sent."""
 
-    def __init__(self, target: Relation, sent: SentRelation) -> None:
+    def __init__(self, session: Session, target: Relation, sent: SentRelation) -> None:
         self.target = target
         self.sent = sent
-        self.places = match_columns(target, sent)
+        self.places = match_columns(session, target, sent)
 
     @property
     def unsent(self) -> list[Attribute]:

@@ -83,7 +83,7 @@ def _target(session: Session, staged: StagedRows, sent: SentRelation, sources: l
     from pgrepl.rows.checks_columns import whole_keys
 
     table = staged.relation
-    places = match_columns(table, sent)
+    places = match_columns(session, table, sent)
 
     def received(column: LakeColumn, attribute: Attribute) -> KernelColumn | None:
         place = places[column.attnum - 1]

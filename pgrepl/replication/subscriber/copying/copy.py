@@ -400,7 +400,7 @@ def _received(
                 count = _load_with_triggers(context, subscription, table, source, lines, begins())
                 return StagedCopy(session), source, count
             binary = bool(subscription.subbinary) and source.may_be_binary
-            converted = binary and differing_types(table, sent)
+            converted = binary and differing_types(session, table, sent)
             staged = None
             if not converted:
                 with spark.described(f'subscription "{subscription.subname}": copy of {table.qualified_name}'):

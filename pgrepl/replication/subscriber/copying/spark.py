@@ -42,7 +42,7 @@ def new_rows(session: Session, target: Relation, sent: SentRelation, rows: DataF
     from pgrepl.expr.exchange import Statement
 
     statement: Statement = Statement(Context(session, WIRE_STYLE))
-    matched = MatchedColumns(target, sent)
+    matched = MatchedColumns(session, target, sent)
     columns = []
     for attribute in target.columns:
         if matched.places[attribute.num - 1] >= 0:

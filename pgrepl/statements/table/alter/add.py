@@ -41,6 +41,7 @@ from pgrepl.statements.table.columns import (
     NewColumn,
     attribute_values,
     check_type,
+    check_virtual,
     finish,
     name_is_free,
     too_many_columns,
@@ -90,6 +91,7 @@ def attach_column(work: WorkQueue, altered: AlteredTable, column: NewColumn, *, 
         raise too_many_columns()
     finish(session, [column])
     check_type(session, column.name, column.type, column.collation, rowtypes=(rel.type,))
+    check_virtual(column)
     store.insert(session, pg_attribute, **attribute_values(rel.oid, number, column))
     store.update(session, pg_class, {"oid": rel.oid}, relnatts=number)
     if column.raw_default is not None:
@@ -120,6 +122,9 @@ def attach_column(work: WorkQueue, altered: AlteredTable, column: NewColumn, *, 
 def _fill(session: Session, altered: AlteredTable, column: NewColumn, number: int) -> None:
     """Note the value that the column gets in existing rows."""
     value: Expr | None = None
+    if column.generated == "v":
+        altered.verify_not_null |= column.not_null
+        return
     if column.identity and column.identity_sequence:
         value = NextValueExpr(column.type, sequence=column.identity_sequence)
     else:

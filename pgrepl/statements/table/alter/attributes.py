@@ -6,6 +6,7 @@ from functools import partial
 
 from pgrepl.catalog.facts.depend import dependents_of, forget_dependencies
 from pgrepl.catalog.facts.objects import describe_object
+from pgrepl.catalog.facts.publication import relation_publications
 from pgrepl.catalog.facts.relation import Attribute, Relation, relation
 from pgrepl.catalog.facts.relation_parts import children, constraint_of_index, constraint_row, indexes
 from pgrepl.catalog.session.session import Session
@@ -238,10 +239,11 @@ def _change_default(work: WorkQueue, altered: AlteredTable, *, name: str, defaul
         )
     if attribute.generated:
         word = "SET" if default is not None else "DROP"
+        hint = f"Use ALTER TABLE ... ALTER COLUMN ... {word} EXPRESSION instead."
         raise PgError(
             "42601",
             f'column "{name}" of relation "{rel.name}" is a generated column',
-            hint=f"Use ALTER TABLE ... ALTER COLUMN ... {word} EXPRESSION instead.",
+            hint=hint if attribute.generated == "s" else None,
         )
     remove_default(session, rel.oid, attribute.num)
     if default is not None:
@@ -268,17 +270,33 @@ def _set_expression(work: WorkQueue, altered: AlteredTable, *, name: str, raw: E
     """ALTER COLUMN … SET EXPRESSION (ATExecSetExpression)."""
     session, rel = work.session, work.relation(altered)
     attribute = column_of(rel, name)
-    if attribute.generated != "s":
+    if not attribute.generated:
         raise PgError("55000", f'column "{name}" of relation "{rel.name}" is not a generated column')
+    if attribute.generated == "v":
+        _refuse_new_expression(session, rel, attribute)
+    kind = attribute.generated
     remember_dependents(work, altered, rel, attribute, type_changes=False)
     _remove_expression(session, rel.oid, attribute.num)
     with unplaced():
-        expr = cook_default(session, relation(session, rel.oid), raw, name, attribute.type, attribute.typmod, "s")
+        expr = cook_default(session, relation(session, rel.oid), raw, name, attribute.type, attribute.typmod, kind)
     assert expr is not None
-    store_default(session, rel.oid, attribute.num, expr, "s")
+    store_default(session, rel.oid, attribute.num, expr, kind)
+    if kind == "v":
+        altered.verify_not_null |= attribute.notnull
+        return
     stored = default_of(session, rel.oid, attribute.num)
     assert stored is not None
     altered.new_values.append(NewColumnValue(rel.oid, attribute.num, stored, generates=True))
+
+
+def _refuse_new_expression(session: Session, rel: Relation, attribute: Attribute) -> None:
+    where = "with check constraints" if rel.checks else "that are part of a publication"
+    if rel.checks or relation_publications(session, rel.oid):
+        raise PgError(
+            "0A000",
+            f"ALTER TABLE / SET EXPRESSION is not supported for virtual generated columns in tables {where}",
+            detail=f'Column "{attribute.name}" of relation "{rel.name}" is a virtual generated column.',
+        )
 
 
 def _remove_expression(session: Session, relid: int, attnum: int) -> None:
@@ -308,8 +326,15 @@ def prepare_drop_expression(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, 
 def _drop_expression(work: WorkQueue, altered: AlteredTable, *, name: str, missing_ok: bool) -> None:
     session, rel = work.session, work.relation(altered)
     attribute = column_of(rel, name)
-    if attribute.generated != "s":
-        text = f'column "{name}" of relation "{rel.name}" is not a stored generated column'
+    if attribute.generated == "v":
+        raise PgError(
+            "0A000",
+            "ALTER TABLE / DROP EXPRESSION is not supported for virtual generated columns",
+            detail=f'Column "{name}" of relation "{rel.name}" is a virtual generated column.',
+        )
+    if not attribute.generated:
+        kind = "generated" if session.settings.release >= 18 else "stored generated"
+        text = f'column "{name}" of relation "{rel.name}" is not a {kind} column'
         if not missing_ok:
             raise PgError("55000", text)
         session.notice("NOTICE", f"{text}, skipping")

@@ -111,11 +111,19 @@ def _merge_columns(session: Session, child: Relation, parent: Relation, *, is_pa
         if wanted.collation != own.collation:
             raise PgError("42P21", f'child table "{child.name}" has different collation for column "{name}"')
         if wanted.notnull and not own.notnull:
-            raise PgError("42804", f'column "{name}" in child table must be marked NOT NULL')
+            table = f'table "{child.name}"' if session.settings.release >= 18 else "table"
+            raise PgError("42804", f'column "{name}" in child {table} must be marked NOT NULL')
         if wanted.generated and not own.generated:
             raise PgError("42804", f'column "{name}" in child table must be a generated column')
         if own.generated and not wanted.generated:
             raise PgError("42804", f'column "{name}" in child table must not be a generated column')
+        if own.generated != wanted.generated:
+            kinds = {"s": "STORED", "v": "VIRTUAL"}
+            raise PgError(
+                "42804",
+                f'column "{name}" inherits from generated column of different kind',
+                detail=f"Parent column is {kinds[wanted.generated]}, child column is {kinds[own.generated]}.",
+            )
         values: dict[str, object] = {"attinhcount": own.inhcount + 1}
         if is_partition:
             values["attidentity"] = wanted.identity

@@ -41,7 +41,7 @@ from pgrepl.statements.table.alter.work import (
     column_of,
     missing_column,
 )
-from pgrepl.statements.table.columns import SYSTEM_COLUMNS, NewColumn, check_type, set_type, type_storage
+from pgrepl.statements.table.columns import SYSTEM_COLUMNS, NewColumn, check_type, check_virtual, set_type, type_storage
 from pgrepl.statements.table.heap import remove_default, store_default
 from pgrepl.statements.table.names import inheritors_with_parents
 from pgrepl.statements.table.partition import key_columns
@@ -102,13 +102,15 @@ def _prepare(
         )
     target = _target(session, cmd)
     check_type(session, name, target.type, target.collation, rowtypes=(rel.type,))
+    check_virtual(replace(target, generated=attribute.generated))
     altered = work.entry(rel)
     if rel.kind == "c":
         refuse_users(session, rel.type, rel.name)
     else:
         converted = _converted(session, rel, attribute, target, using)
         to_text = attribute.ndims < SEVERAL <= target.ndims
-        altered.new_values.append(NewColumnValue(rel.oid, attribute.num, converted, to_text=to_text))
+        if attribute.generated != "v":
+            altered.new_values.append(NewColumnValue(rel.oid, attribute.num, converted, to_text=to_text))
     if rel.kind == "p":
         refuse_used_row_type(session, rel)
     altered.add(Pass.ALTER_TYPE, partial(_alter_type, name=name, target=target))

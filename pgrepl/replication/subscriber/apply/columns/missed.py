@@ -138,7 +138,7 @@ class ConflictsOfBatch:
         telling = Telling(session, target, leaf, message, self._progress)
         if kind in (UPDATE_MISSING, DELETE_MISSING):
             return telling.missing(searched, remote)
-        everything = [column.num for column in leaf.columns]
+        everything = [column.num for column in leaf.kept]
         key = telling.key_columns or frozenset(everything)
         attnums = sorted(key)
         wanted = [tuple([searched[number - 1] for number in attnums])]

@@ -70,7 +70,7 @@ class PartitionTree:
 
 def partition_tree(session: Session, root: Relation, sent: SentRelation) -> PartitionTree:
     """Declined: rows are not routed by what is sent."""
-    matched = MatchedColumns(root, sent)
+    matched = MatchedColumns(session, root, sent)
     top = _level(session, root, {column.name: column.num for column in root.columns})
     key = tuple(sorted(top.keys()))
     places = tuple([matched.places[n - 1] for n in key])
@@ -95,7 +95,7 @@ def _level(session: Session, table: Relation, root: Mapping[str, int]) -> Partit
 def check_identity(session: Session, root: Relation, tree: PartitionTree, leaf: int, sent: SentRelation) -> None:
     """Rows of the leaf have to be found by a key that says in which leaf they are."""
     table = relation(session, leaf)
-    identity = identity_of(session, table, MatchedColumns(table, sent).places, sent)
+    identity = identity_of(session, table, MatchedColumns(session, table, sent).places, sent)
     names = {table.attributes[n - 1].name for n in identity.attnums}
     if not identity.by_index or not {root.attributes[n - 1].name for n in tree.key} <= names:
         raise Declined("rows that are found without their partition key")

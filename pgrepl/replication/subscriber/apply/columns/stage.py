@@ -123,7 +123,7 @@ class StagedBatch:
                 )
                 if since > self.batch.transactions[0].first_seq:
                     self.passed += messages.until(since).count
-                if self._subscription.subbinary and differing_types(target, messages.relation):
+                if self._subscription.subbinary and differing_types(self._session, target, messages.relation):
                     raise Declined("values in binary form for columns of other types")
                 if not isinstance(messages, MessageFiles) or not self._stage_large(target, messages, since):
                     small += self._decided(target, messages.whole(), since)
@@ -258,7 +258,7 @@ class StagedBatch:
             return None
         found = find_target(self._session, sent)
         if follows == catalog.NO_SCHEMA or self._since(found) is not None:
-            match_columns(found, sent)
+            match_columns(self._session, found, sent)
         return found
 
     def _since(self, target: Relation) -> int | None:

@@ -124,7 +124,7 @@ def described_leaves(session: Session, target: Relation, messages: MessageFiles)
         table = relation(session, oid)
         if table.kind == "p":
             continue
-        matched = MatchedColumns(table, messages.relation)
+        matched = MatchedColumns(session, table, messages.relation)
         keys = table_keys(session, table, matched, unsent, needed=messages.searches)
         inserts = INSERT in messages.operations
         found[oid] = described(session, target, table, matched, keys, inserts=inserts)
@@ -172,7 +172,7 @@ class TableApply:
         chosen = changes.seq >= self._since
         inserts, updates, deletes = (bool((chosen & (changes.op == each)).any()) for each in (INSERT, UPDATE, DELETE))
         check_rights(session, table, inserts, updates, deletes)
-        matched = MatchedColumns(table, changes.relation)
+        matched = MatchedColumns(session, table, changes.relation)
         keys = table_keys(session, table, matched, changes.unchanged, needed=updates or deletes)
         self.described = described(session, self._target, table, matched, keys, inserts=inserts)
         self._decided = decide(

@@ -1,0 +1,125 @@
+"""Virtual generated columns: no row holds them, so what stands for them is computed where they are used
+(expand_virtual_generated_columns)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.expr.analyse.lookup import TABLEOID
+from pgrepl.expr.catalog_trees import default_of
+from pgrepl.expr.dml_tree import TARGET, Modify, map_modify
+from pgrepl.expr.rewrite.dml_queries import map_level, map_query, row_versions, whole_row
+from pgrepl.expr.tree import CaseExpr, Const, Expr, Join, NullTest, Query, RangeRef, Rte, RteKind, Var
+from pgrepl.expr.walk import rewrite, varnos
+from pgrepl.sql.nodes import JoinType, NullTestType
+from pgrepl.types import oids
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session.session import Session
+
+
+class _Columns:
+    """What stands for the virtual columns of one entry of a range table. `nullable`: its rows may be those of an outer
+    join, where all columns are NULL."""
+
+    def __init__(self, session: Session, table: Relation, varno: int, *, nullable: bool = False) -> None:
+        self._session = session
+        self._table = table
+        self._varno = varno
+        self._nullable = nullable
+        self._known: dict[int, Expr] = {}
+
+    def other(self, var: Var, depth: int) -> Expr | None:
+        """What a Var of the entry becomes `depth` levels below it; None: it stays."""
+        if var.attnum == 0:
+            row = whole_row(self._session, self._table, lambda n: self._column(n, depth))
+            return self._if_there(row, depth)
+        if var.attnum < 0 or self._table.attributes[var.attnum - 1].generated != "v":
+            return None
+        return self._if_there(self._column(var.attnum, depth), depth)
+
+    def _column(self, attnum: int, depth: int) -> Expr:
+        column = self._table.attributes[attnum - 1]
+        if column.generated != "v":
+            return self._var(column.type, column.typmod, column.collation, attnum, depth)
+        if attnum not in self._known:
+            found = default_of(self._session, self._table.oid, attnum)
+            assert found is not None
+            self._known[attnum] = found
+
+        def placed(node: Expr) -> Expr | None:
+            return replace(node, varno=self._varno, levelsup=depth) if isinstance(node, Var) else None
+
+        return rewrite(self._known[attnum], placed)
+
+    def _var(self, typoid: int, typmod: int, collation: int, attnum: int, depth: int) -> Var:
+        return Var(typoid, typmod=typmod, collation=collation, varno=self._varno, attnum=attnum, levelsup=depth)
+
+    def _if_there(self, expr: Expr, depth: int) -> Expr:
+        if not self._nullable:
+            return expr
+        test = NullTest(oids.BOOL, arg=self._var(oids.OID, -1, 0, TABLEOID, depth), kind=NullTestType.IS_NOT_NULL)
+        nothing = Const(expr.type, typmod=expr.typmod, collation=expr.collation)
+        return CaseExpr(expr.type, typmod=expr.typmod, collation=expr.collation, whens=((test, expr),), default=nothing)
+
+
+def with_virtual_columns(session: Session, query: Query) -> Query:
+    """The query with the virtual columns of its own tables computed. The queries in it have been dealt with."""
+    tables = {varno: table for varno, rte in enumerate(query.rtable, 1) if (table := _table(session, rte)) is not None}
+    if not tables:
+        return query
+    nullable = {varno for item in query.from_ for varno in _nullable(item)}
+    columns = {n: _Columns(session, table, n, nullable=n in nullable) for n, table in tables.items()}
+
+    def other(var: Var, depth: int) -> Expr | None:
+        return columns[var.varno].other(var, depth) if var.varno in columns else None
+
+    return map_query(query, other, 0)
+
+
+def modify_with_virtual_columns(session: Session, modify: Modify) -> Modify:
+    """The statement with the virtual columns of its target computed: of its rows, and of a conflict's proposed row."""
+    target = relation(session, modify.relid)
+    if not target.virtual:
+        return modify
+    own = {TARGET, *([modify.conflict.excluded] if modify.conflict is not None else ())}
+    columns = {varno: _Columns(session, target, varno) for varno in own}
+    columns |= {varno: _Columns(session, target, varno, nullable=True) for varno in row_versions(modify)}
+
+    def other(var: Var, depth: int) -> Expr | None:
+        return columns[var.varno].other(var, depth) if var.varno in columns else None
+
+    changed = map_modify(modify, lambda expr: map_level(expr, other), lambda query: map_query(query, other, 1))
+    options = tuple(replace(each, expr=map_level(each.expr, other)) for each in modify.check_options)
+    return replace(changed, check_options=options)
+
+
+def of_rows(session: Session, expr: Expr, table: Relation, entries: Iterable[int] = (1,)) -> Expr:
+    """An expression over rows of one table, such as a CHECK, with the virtual columns in it computed."""
+    if not table.virtual:
+        return expr
+    columns = {varno: _Columns(session, table, varno) for varno in entries}
+    return map_level(expr, lambda var, depth: columns[var.varno].other(var, depth) if var.varno in columns else None)
+
+
+def _table(session: Session, rte: Rte) -> Relation | None:
+    """The table of an entry, if it has virtual columns."""
+    if rte.kind is not RteKind.RELATION or rte.relid < oids.FIRST_USER_OID:
+        return None
+    found = relation(session, rte.relid)
+    return found if found.virtual else None
+
+
+def _nullable(item: RangeRef | Join) -> Iterator[int]:
+    """The entries whose rows an outer join may leave out."""
+    if isinstance(item, RangeRef):
+        return
+    if item.kind in (JoinType.RIGHT, JoinType.FULL):
+        yield from varnos(item.left)
+    if item.kind in (JoinType.LEFT, JoinType.FULL):
+        yield from varnos(item.right)
+    yield from _nullable(item.left)
+    yield from _nullable(item.right)

@@ -1,0 +1,83 @@
+create table t (a int primary key, b int, v int generated always as (a*2) virtual, w text generated always as (coalesce(b::text,'none')) virtual);
+\d t
+insert into t values (1,10),(2,null),(3,30) returning *;
+select * from t order by a;
+select v, t from t where v > 2 order by v;
+update t set b = v + 1 where v = 4 returning a, b, v, w;
+select x.a, y.v, y.w, y from t x left join t y on y.a = x.a + 1 order by 1;
+delete from t where v = 6 returning v;
+select sum(v), w from t group by w order by 2;
+insert into t values (1, 5) on conflict (a) do update set b = t.v + excluded.v returning *;
+alter table t add c int generated always as (b + 1) virtual;
+select * from t order by a;
+alter table t add check (v < 100);
+insert into t values (60, 1);
+insert into t (a, v) values (60, 1);
+create view vv as select a, v from t where v > 0;
+select * from vv order by a;
+update vv set a = 7 where v = 4;
+select * from t order by a;
+create index on t (v);
+copy t to stdout;
+select t.v, (select max(z.v) from t z where z.v < t.v) from t order by 1;
+merge into t using (values (1),(99)) s(x) on t.a = s.x when matched and t.v = 2 then update set b = t.v + 100 when not matched then do nothing returning t.*;
+with q as (select v from t) select * from q order by 1;
+alter table t drop column c;
+alter table t alter v set expression as (a * 3);
+alter table t drop constraint t_v_check;
+alter table t alter v set expression as (a * 3);
+select * from t order by a;
+alter table t alter v drop expression;
+drop view vv;
+alter table t drop v;
+\d t
+select * from t order by 1;
+-- partitions, triggers, what is refused
+create table p (a int, b bigint, c bigint generated always as (b * 2)) partition by range (a);
+create table p1 partition of p for values from (0) to (10);
+create table p2 (c bigint generated always as (b * 20) virtual, b bigint, a int);
+alter table p attach partition p2 for values from (10) to (20);
+insert into p values (1, 1), (11, 2);
+select tableoid::regclass, * from p order by a;
+select * from p2;
+update p set a = a + 10 where c = 2 returning *;
+create table q (a int, b int generated always as (a * 2) virtual not null check (b < 50));
+insert into q values (1), (null);
+insert into q values (30);
+alter table q add c int generated always as (nullif(a, 1));
+insert into q values (1);
+alter table q alter c set not null;
+alter table q alter b set expression as (a * 3);
+create function say() returns trigger language plpgsql as $$begin raise info '%: % %', tg_op, old, new; return new; end$$;
+create trigger t1 after update on q for each row when (new.b > old.b) execute function say();
+create trigger t2 before update on q for each row when (new.b > 1) execute function say();
+update q set a = 5 returning *;
+create trigger t3 before update on q for each row execute function say();
+update q set a = 6 returning *;
+create table r (a int, b int generated always as (a * 2) stored, c int generated always as (b + 1));
+create table r (a int, b int generated always as (a * 2) virtual primary key);
+create table r (a int, b int generated always as (a * 2) virtual references t);
+create table r (a int generated always as (random()));
+create domain d as int;
+create table r (a int, b d generated always as (a));
+create table r (a int, b int generated always as (a) virtual) partition by list (b);
+create table r (like q including generated);
+\d r
+create table s (b int generated always as (a * 3) stored) inherits (q);
+create table s (b int generated always as (a * 3)) inherits (q);
+\d s
+copy q to stdout;
+copy q (a, b) to stdout;
+alter table q alter b type numeric;
+select * from q;
+create publication pq for table q (a, b);
+create publication pq for table q where (b > 4) with (publish_generated_columns = stored);
+\dRp+ pq
+\d q
+select attname, attgenerated from pg_attribute where attrelid = 'q'::regclass and attnum > 0;
+select attnames, rowfilter from pg_publication_tables;
+alter table q alter c drop not null;
+alter table q alter c set expression as (a);
+alter table q replica identity full;
+update q set a = 7;
+select coalesce(x.b, -1), y.b from q x full join t y on x.a = y.a order by 1, 2;
