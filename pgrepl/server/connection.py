@@ -112,7 +112,6 @@ _ANY_DATABASE = 5  # postgres: roles belong to no database
 _SHORT_KEY = 4  # bytes of a cancel key before protocol 3.2
 _COLUMNS = 4  # a quarter of the memory is for the columns that all sessions together remember
 _FEWEST = 16 << 20  # bytes of one session
-_DRAIN = 1.0  # seconds in which a refused client may still read why
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from pgrepl.ground.frozen import frozen
 from pgrepl.ground.threads import ThreadPool
 from pgrepl.lake.threads import slots
 from pgrepl.replication.wire import batch
-from pgrepl.replication.wire.messages import DELETE, INSERT, TRUNCATE, UPDATE
+from pgrepl.replication.wire.messages import DELETE, INSERT, UPDATE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 BEGIN, COMMIT = "begin", "commit"  # the markers: they have no table and no row
 ROWS = (INSERT, UPDATE, DELETE)
-KINDS = (*ROWS, TRUNCATE, BEGIN, COMMIT)
 
 # the type and typmod of a table's columns by name, of domains those of the base types; None: no such table. Readers
 # ask for values that their format encodes by the column's type without naming it.
@@ -49,7 +48,7 @@ class RecordPlace:
 class ChangeEvent:
     """One change, or the begin or end of a transaction.
 
-    `kind` is one of KINDS: an operation as replication/wire/messages.py names it, BEGIN or COMMIT. INSERT has `new`,
+    `kind` is an operation as replication/wire/messages.py names it, BEGIN or COMMIT. INSERT has `new`,
     DELETE has `old` (None: the record does not tell the row), UPDATE has `new` and, if the record has it, `old`.
     TRUNCATE has a table only; a record that truncates several tables gives one event for each of them.
     """

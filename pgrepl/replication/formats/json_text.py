@@ -35,14 +35,6 @@ _READ_AHEAD = 1 << 20
 MAX_RECORD = 1 << 28  # bytes of one record; more is no record but a file of another kind
 
 
-def open_file(path: str) -> BinaryIO:
-    """A file of this machine, decompressed."""
-    try:
-        return decompressed(open(path, "rb"), path)
-    except OSError as problem:
-        raise unreadable(path, problem) from None
-
-
 def decompressed(file: BinaryIO, name: str) -> BinaryIO:
     """The content of a file: gzip, zstd, bzip2, xz and lz4 are decompressed, all else is as it is. A file that is not
     compressed can be sought in if `file` can."""

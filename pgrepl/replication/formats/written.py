@@ -23,9 +23,7 @@ from pgrepl.types.style import TextStyle
 from pgrepl.types.text import write_text
 from pgrepl.types.times.dates import UNIX_EPOCH_USECS
 
-LINE_FORMATS = ("debezium", "wal2json", "jsonl")
 PARQUET = "parquet"
-WRITTEN = (*LINE_FORMATS, PARQUET)
 
 
 @frozen

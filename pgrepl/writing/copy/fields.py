@@ -10,7 +10,7 @@ import codecs
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from pgrepl.ground.errors import PgError
 from pgrepl.types.input_checks import codec, invalid, invalid_bytes, zero_byte
@@ -73,8 +73,7 @@ class DefaultMark(Enum):
 
 
 DEFAULT: Final = DefaultMark.DEFAULT
-Field = str | Literal[DefaultMark.DEFAULT] | None
-Splitter = Callable[[str], "list[Any]"]  # of Field
+Splitter = Callable[[str], "list[Any]"]  # of texts, DEFAULT and None
 
 
 def splitter(options: CopyOptions, columns: Sequence[str], defaults: Sequence[bool]) -> Splitter:

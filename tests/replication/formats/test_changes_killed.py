@@ -13,7 +13,6 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from pgrepl.replication.formats.json_text import open_file
 from pgrepl.replication.formats.registry import reader
 from pgrepl.replication.wire.messages import INSERT
 from tests.harness.dose import dose
@@ -29,7 +28,7 @@ def written(path: Path, form: str) -> list[int]:
     if form == "parquet":
         files = sorted(path.glob("*/*.parquet"))
         return [key for file in files for key in pq.read_table(file)["id"].to_pylist()]
-    events = reader(form).read(open_file(str(path)), path.name)
+    events = reader(form).read(path.open("rb"), path.name)
     return [int(event.new["id"] or 0) for event in events if event.kind == INSERT and event.new is not None]
 
 

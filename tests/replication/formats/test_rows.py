@@ -19,7 +19,7 @@ import pytest
 
 from pgrepl.ground.errors import PgError
 from pgrepl.replication.formats.event import BEGIN, COMMIT
-from pgrepl.replication.formats.json_text import open_file
+from pgrepl.replication.formats.json_text import decompressed
 from pgrepl.replication.formats.registry import FORMATS, reader
 from pgrepl.replication.wire.messages import DELETE, INSERT, UPDATE
 from pgrepl.types import oids
@@ -355,7 +355,7 @@ def test_compressed_files_are_told_by_their_content(compress: Any, tmp_path: Pat
     text = b'{"op":"insert","table":"t","new":{"a":"1"}}\n' * 5000
     path = tmp_path / "changes"
     path.write_bytes(compress(text))
-    found = list(reader("jsonl").read(open_file(str(path)), "changes"))
+    found = list(reader("jsonl").read(decompressed(path.open("rb"), path.name), "changes"))
     assert len(found) == 5000 and found[-1].place.number == 5000
     assert len(changes("csv", compress(b"a,b\n" + b"1,2\n" * 100))) == 100
 
@@ -367,9 +367,3 @@ def test_damaged_compression_is_an_error_that_names_the_file(compress: Any) -> N
         with pytest.raises(PgError) as caught:
             read("csv", damaged)
         assert "in.txt" in caught.value.message
-
-
-def test_a_file_that_is_not_there() -> None:
-    with pytest.raises(PgError) as caught:
-        open_file("/nosuch/file")
-    assert caught.value.message == 'could not open file "/nosuch/file" for reading: No such file or directory'

@@ -23,7 +23,6 @@ from pgrepl.catalog.session.transaction import reading
 from pgrepl.ground.errors import PgError
 from pgrepl.replication.decoding.change_writer import ChangeWriter
 from pgrepl.replication.formats.event import BEGIN, COMMIT, ChangeEvent
-from pgrepl.replication.formats.json_text import open_file
 from pgrepl.replication.formats.registry import line_writer, reader
 from pgrepl.replication.formats.sinks import LineSink, ParquetSink, Sink
 from pgrepl.replication.formats.written import LineWriter, SourceFacts
@@ -140,8 +139,8 @@ class Written:
         found: list[ChangeEvent] = []
         for file in files:
             ways = [
-                list(reader(self.name, options, self.types).read(open_file(str(file)), file.name)),
-                _one_by_one(reader(self.name, options, self.types).blocks(open_file(str(file)), file.name)),
+                list(reader(self.name, options, self.types).read(file.open("rb"), file.name)),
+                _one_by_one(reader(self.name, options, self.types).blocks(file.open("rb"), file.name)),
             ]
             assert len(ways[0]) == len(ways[1])
             found += ways[0]

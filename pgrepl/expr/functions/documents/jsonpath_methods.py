@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from pgrepl.expr.functions.casts import float8_numeric, numeric_int4, numeric_int8
-from pgrepl.expr.functions.documents import jsonpath_moments, jsonpath_steps
+from pgrepl.expr.functions.documents import jsonpath_steps
 from pgrepl.expr.functions.documents.jsonpath_moments import METHODS as MOMENTS
 from pgrepl.expr.functions.documents.jsonpath_moments import moment, moment_text
 from pgrepl.expr.functions.documents.jsonpath_run import (
@@ -206,7 +206,7 @@ _CONVERSIONS: dict[str, Callable[[Item, Any], Any]] = {
 # --- search -----------------------------------------------------------------------------------------------------------
 
 
-HANDLERS = (jsonpath_steps, jsonpath_steps, jsonpath_moments)  # importing them registers their items
+FORMS = (jsonpath_steps,)  # importing it registers its items
 
 _NOTHING: Mapping[str, Variable] = {}
 

@@ -14,7 +14,6 @@ from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from pgrepl.ground.errors import PgError
 from pgrepl.replication.formats.event import BEGIN, COMMIT, BadRecord, ChangeEvent, EventBlock
@@ -240,7 +239,6 @@ def _forget(transaction: WireTransaction) -> None:
 # --- batch ------------------------------------------------------------------------------------------------------------
 
 
-Numbers = npt.NDArray[Any]
 MOST = 2_000_000  # records of a batch, about
 
 
