@@ -5,8 +5,14 @@ from __future__ import annotations
 import sqlite3
 
 
+def without_format_15(link: sqlite3.Connection) -> None:
+    """Take away what format 15 has brought: history."""
+    link.execute("ALTER TABLE pg_subscription DROP COLUMN subhistory")
+
+
 def without_format_14(link: sqlite3.Connection) -> None:
-    """Take away what format 14 has brought: conflicts."""
+    """Take away what formats 14 and 15 have brought: conflicts, history."""
+    without_format_15(link)
     link.execute("ALTER TABLE pg_subscription DROP COLUMN subconflictlog")
     link.execute("DROP TABLE pgrepl_conflict")
 

@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.catalog.facts.subscription import (
+    CHANGES,
     COLUMNS,
     DATASYNC,
     FINISHED_COPY,
     INIT,
+    NO_HISTORY,
     NO_SCHEMA,
     TABLES,
+    VERSIONS,
     subscription_relations,
     subscriptions,
 )
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
 
 STREAMING = {"f": "off", "t": "on", "p": "parallel"}
+HISTORIES = {NO_HISTORY: "none", CHANGES: "changes", VERSIONS: "versions"}
 SCHEMA_CHANGES = {NO_SCHEMA: "none", COLUMNS: "columns", TABLES: "tables"}
 
 
@@ -48,6 +52,7 @@ class SubscriptionFacts:
     skip_lsn: int
     schema_changes: str  # none, columns, tables
     conflict_log: bool
+    history: str  # none, changes, versions
 
 
 @frozen
@@ -85,6 +90,7 @@ def _subscription(row: pg_subscription) -> SubscriptionFacts:
         skip_lsn=row.subskiplsn,
         schema_changes=SCHEMA_CHANGES[row.subschemachanges],
         conflict_log=bool(row.subconflictlog),
+        history=HISTORIES[row.subhistory],
     )
 
 

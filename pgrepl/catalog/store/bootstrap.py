@@ -221,6 +221,7 @@ BROUGHT = {
     12: "ranges of tables that are copied in pieces",
     13: "how far a walsender's subscriber has written and applied",
     14: "where workers wait for who compares; conflicts as rows",
+    15: "whether subscriptions keep the past of their tables",
 }
 
 
@@ -243,8 +244,7 @@ def migrate(link: CatalogConnection, data_path: str, keep: Callable[[int], None]
         _remember_publishers(link)
         if version < 6:
             link.execute("ALTER TABLE pg_replication_slot ADD COLUMN two_phase_at BIGINT")
-        if version < 14:
-            _have_parameters(link, version)
+        _have_parameters(link, version)
         if version < 9:
             _populate(link)
             _have_user_types(link)
@@ -267,12 +267,15 @@ def _remember_publishers(link: CatalogConnection) -> None:
 
 
 def _have_parameters(link: CatalogConnection, version: int) -> None:
-    """Format 8 has the parameter schema_changes, format 14 conflict_log. Their checksum counts, too."""
+    """Format 8 has the parameter schema_changes, format 14 conflict_log, format 15 history. Their checksum counts."""
     if version < 8:
         link.execute("ALTER TABLE pg_subscription ADD COLUMN subschemachanges VARCHAR(1)")
         link.execute("UPDATE pg_subscription SET subschemachanges = 'n'")
-    link.execute("ALTER TABLE pg_subscription ADD COLUMN subconflictlog BOOLEAN")
-    link.execute("UPDATE pg_subscription SET subconflictlog = ?", (False,))
+    if version < 14:
+        link.execute("ALTER TABLE pg_subscription ADD COLUMN subconflictlog BOOLEAN")
+        link.execute("UPDATE pg_subscription SET subconflictlog = ?", (False,))
+    link.execute("ALTER TABLE pg_subscription ADD COLUMN subhistory VARCHAR(1)")
+    link.execute("UPDATE pg_subscription SET subhistory = 'n'")
     if link.is_sqlite and link.execute("SELECT 1 FROM pgrepl_sum"):
         link.execute("DELETE FROM pgrepl_sum WHERE table_name = 'pg_subscription'")
         declarative.sum_up(link, [tables.pg_subscription.__table__])

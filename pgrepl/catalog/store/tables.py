@@ -518,6 +518,7 @@ class pg_subscription(SystemRow, key=("oid",), indexes=(("subdbid", "subname"),)
     suborigin: Varchar
     subschemachanges: Char  # our own: n (none), c (columns), t (tables)
     subconflictlog: Bool  # our own
+    subhistory: Char  # our own: n (none), c (changes), v (versions)
 
 
 class pg_subscription_rel(SystemRow, key=("srrelid", "srsubid"), indexes=(("srsubid",),)):

@@ -80,6 +80,8 @@ def _subscription(session: Session, subscription: SubscriptionFacts) -> dict[str
         data["schema_changes"] = subscription.schema_changes
     if subscription.conflict_log:
         data["conflict_log"] = True
+    if subscription.history != "none":
+        data["history"] = subscription.history
     if is_superuser(session):  # as \dRs+: only superusers see the connection string
         data["conninfo"] = subscription.conninfo
     return data

@@ -47,6 +47,7 @@ MORE: tuple[Shown, ...] = (
 # shown only where a subscription has it set: PostgreSQL has no such column
 SCHEMA: tuple[Shown, ...] = (("Schema changes", "subschemachanges", lambda _, s: s.schema_changes),)
 LOG: tuple[Shown, ...] = (("Conflict log", "subconflictlog", lambda _, s: yes(s.conflict_log)),)
+HISTORY: tuple[Shown, ...] = (("History", "subhistory", lambda _, s: s.history),)
 
 
 def list_subscriptions(shell: Shell, text: str | None, verbose: bool) -> bool:
@@ -60,5 +61,6 @@ def list_subscriptions(shell: Shell, text: str | None, verbose: bool) -> bool:
     columns = COLUMNS + (MORE if verbose else ())
     columns += SCHEMA if verbose and any(s.schema_changes != "none" for s in facts) else ()
     columns += LOG if verbose and any(s.conflict_log for s in facts) else ()
+    columns += HISTORY if verbose and any(s.history != "none" for s in facts) else ()
     listed = [[shown(session, s) for _, _, shown in columns] for s in facts]
     return print_listing(shell, "List of subscriptions", [header for header, _, _ in columns], listed)

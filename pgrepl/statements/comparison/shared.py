@@ -220,7 +220,7 @@ def subscription_definitions(session: Session, typed: Mapping[str, str]) -> Iter
 _USUAL = {
     "binary": "false", "streaming": "off", "synchronous_commit": "'off'", "disable_on_error": "false",
     "password_required": "true", "run_as_owner": "false", "origin": "any", "failover": "false",
-    "schema_changes": "none", "conflict_log": "false",
+    "schema_changes": "none", "conflict_log": "false", "history": "none",
 }  # fmt: skip
 
 
@@ -240,6 +240,7 @@ def _options(each: SubscriptionFacts) -> dict[str, str]:
         "failover": word(each.failover),
         "schema_changes": each.schema_changes,
         "conflict_log": word(each.conflict_log),
+        "history": each.history,
     }
 
 

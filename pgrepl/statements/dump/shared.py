@@ -265,3 +265,5 @@ def _options(subscription: SubscriptionFacts) -> Iterator[str]:
         yield f"schema_changes = {subscription.schema_changes}"
     if subscription.conflict_log:
         yield "conflict_log = true"
+    if subscription.history != "none":
+        yield f"history = {subscription.history}"

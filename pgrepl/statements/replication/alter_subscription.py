@@ -19,7 +19,7 @@ from pgrepl.query.result import Result
 from pgrepl.replication.conninfo import check_conninfo
 from pgrepl.replication.origins import origin_progress
 from pgrepl.replication.publisher.protocol import PublisherError
-from pgrepl.replication.subscriber import connection
+from pgrepl.replication.subscriber import connection, history
 from pgrepl.sql.nodes import AlterSubscriptionKind, AlterSubscriptionStmt
 from pgrepl.statements.replication.create_subscription import check_duplicates
 from pgrepl.statements.replication.subscription_parts import (
@@ -56,6 +56,7 @@ _COLUMNS = {
     "origin": "suborigin",
     "schema_changes": "subschemachanges",
     "conflict_log": "subconflictlog",
+    "history": "subhistory",
 }
 
 
@@ -71,6 +72,8 @@ def alter_subscription(stmt: AlterSubscriptionStmt, session: Session) -> Result:
         _alter_slot(session, subscription, changes["subfailover"])
     if changes.get("subschemachanges", catalog.NO_SCHEMA) != catalog.NO_SCHEMA:
         _note_columns(session, catalog.subscription_by_name(session, stmt.name))
+    if stmt.kind is not AlterSubscriptionKind.ENABLED:
+        history.begin_all(session, catalog.subscription_by_name(session, stmt.name), subscription.subhistory)
     return Result("ALTER SUBSCRIPTION")
 
 

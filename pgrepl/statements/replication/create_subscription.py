@@ -19,7 +19,7 @@ from pgrepl.replication.conninfo import check_conninfo, names_files
 from pgrepl.replication.endpoints import ConnectionFailure
 from pgrepl.replication.origins import check_room_for_another, create_origin, drop_origin
 from pgrepl.replication.publisher.protocol import ChangeFiles, Publisher, PublisherError, Slots
-from pgrepl.replication.subscriber import connection, lease
+from pgrepl.replication.subscriber import connection, history, lease
 from pgrepl.replication.subscriber.connection import connect
 from pgrepl.sql.nodes import AlterOwnerStmt, CreateSubscriptionStmt, DropSubscriptionStmt, RenameStmt
 from pgrepl.statements.replication.subscription_parts import (
@@ -105,6 +105,7 @@ def _insert(session: Session, stmt: CreateSubscriptionStmt, options: Subscriptio
         suborigin=options.origin,
         subschemachanges=options.schema_changes,
         subconflictlog=options.conflict_log,
+        subhistory=options.history,
     )
     create_origin(session, catalog.origin_name(oid))
     insert(
@@ -124,6 +125,7 @@ def _fetch(
     check_publications(session, publisher.catalog, subscription.subpublications)
     check_publications_origin(session, publisher.catalog, subscription, copy_data=options.copy_data)
     count = add_tables(session, publisher, subscription, copy_data=options.copy_data)
+    history.begin_all(session, subscription)
     if publisher.stream.files is not None:
         _check_files(publisher.stream.files)
     elif publisher.slots is not None and options.create_slot:

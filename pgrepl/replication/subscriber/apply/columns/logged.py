@@ -1,0 +1,145 @@
+"""The messages of a batch as rows of a table's log (the subscription parameter history), by whole columns: all that
+were carried out, in their order, also those that a later one undoes. No session is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pgrepl.catalog.facts.history import OWN
+from pgrepl.ground.errors import Declined
+from pgrepl.ground.frozen import frozen
+from pgrepl.lake.write.file_writer import DataFileWriter
+from pgrepl.replication.subscriber.apply.columns.decide import Decided
+from pgrepl.replication.subscriber.apply.columns.described import DescribedTable
+from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE, BatchTransaction
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from pgrepl.lake.read.data_file import NewFile
+    from pgrepl.lake.table import LakeTable
+    from pgrepl.replication.wire.batch import RelationChanges
+
+    Numbers = npt.NDArray[Any]
+
+_PART = 250_000  # rows that are made at a time
+_OPERATIONS = {INSERT: "insert", UPDATE: "update", DELETE: "delete"}
+
+
+@frozen
+class SentTransactions:
+    """The transactions of a batch, one of each column for each."""
+
+    last_seq: Numbers
+    first_seq: Numbers
+    end_lsn: Sequence[int]
+    committed_at: Sequence[int]
+    xid: Sequence[int]
+
+    @classmethod
+    def of(cls, transactions: Sequence[BatchTransaction]) -> SentTransactions:
+        found = list(transactions)
+        return cls(
+            np.array([each.last_seq for each in found], np.int64),
+            np.array([each.first_seq for each in found], np.int64),
+            tuple([each.end_lsn for each in found]),
+            tuple([each.committed_at for each in found]),
+            tuple([each.xid for each in found]),
+        )
+
+
+@frozen
+class LoggedTable:
+    """A log, and where the values of its columns come from: its own, the old key, or the new row, by the column's
+    number in the table, or in the partition whose rows these are; 0: from nowhere."""
+
+    log: LakeTable
+    sources: tuple[tuple[str, str, int], ...]  # kind, name, number
+    transactions: SentTransactions
+
+    def write(
+        self, described: DescribedTable, decided: Decided, since: int, folder: str | None = None
+    ) -> list[NewFile]:
+        """Write the messages from `since` on that found what they look for. `folder`: see DataFileWriter."""
+        changes = decided.changes
+        chosen = changes.seq >= since
+        chosen[decided.folded.missed] = False
+        at = np.flatnonzero(chosen)
+        if not len(at):
+            return []
+        keys = described.keys.attnums
+        if (changes.op[at] != INSERT).any() and {n for kind, _, n in self.sources if kind == "old"} != set(keys):
+            raise Declined("a log with another key")
+        writer = DataFileWriter(self.log, folder=folder)
+        for start in range(0, len(at), _PART):
+            part = at[start : start + _PART]
+            writer.write_arrays(self._arrays(described, changes, part), None, len(part))
+        return [writer.close()]
+
+    def _arrays(self, described: DescribedTable, changes: RelationChanges, at: Numbers) -> list[pa.Array]:
+        op, seq = changes.op[at], changes.seq[at]
+        own = self._own(op, seq)
+        is_new, is_old = op != DELETE, op != INSERT
+        rows = described.new_rows(described.maker(), changes, at[is_new])
+        new = dict(zip((column.attnum for column in described.table.columns), rows, strict=True))
+        old = _old_keys(described, changes, at[is_old]) if is_old.any() else {}
+        arrays = []
+        for column, (kind, name, number) in zip(self.log.columns, self.sources, strict=True):
+            values, which = {"own": (own.get(name), None), "new": (new.get(number), is_new)}.get(
+                kind, (old.get(number), is_old)
+            )
+            if values is None:
+                values, which = column.form.to_array([None]), np.zeros(len(at), np.bool_)
+            arrays.append(values if which is None or which.all() else _spread(values, which))
+        return arrays
+
+    def _own(self, op: Numbers, seq: Numbers) -> dict[str, pa.Array]:
+        import pyarrow as pa
+
+        sent = self.transactions
+        each, whose = np.unique(np.searchsorted(sent.last_seq, seq), return_inverse=True)
+        forms = {self._name(n): column.form for n, column in enumerate(self.log.columns) if self.sources[n][0] == "own"}
+        number = pa.array(whose)
+        kinds, kind = np.unique(op, return_inverse=True)
+        found = {
+            "operation": forms["operation"].to_array([_OPERATIONS[int(one)] for one in kinds]).take(pa.array(kind))
+        }
+        found["change"] = pa.array(seq - sent.first_seq[each][whose] + 1)
+        for name, values in (("lsn", sent.end_lsn), ("committed_at", sent.committed_at), ("xid", sent.xid)):
+            found[name] = forms[name].to_array([values[one] for one in each.tolist()]).take(number)
+        assert len(found) == len(OWN)
+        return found
+
+    def _name(self, n: int) -> str:
+        return self.sources[n][1]
+
+
+def _old_keys(described: DescribedTable, changes: RelationChanges, at: Numbers) -> dict[int, pa.Array]:
+    """The key of each row that a message looks for: as it was sent, or as it is in the new row."""
+    import pyarrow as pa
+
+    sent = changes.has_old[at]
+    keys = described.keys.attnums
+    sides = [
+        described.key_values(changes, keys, at[which], old=old) if which.any() else None
+        for which, old in ((sent, True), (~sent, False))
+    ]
+    if sides[0] is None or sides[1] is None:
+        return dict(zip(keys, sides[0] or sides[1] or [], strict=True))
+    order = pa.array(np.argsort(np.concatenate([np.flatnonzero(sent), np.flatnonzero(~sent)]), kind="stable"))
+    joined = zip(*(side for side in sides if side is not None), strict=True)
+    return {
+        key: pa.concat_arrays([one, other.cast(one.type)]).take(order)
+        for key, (one, other) in zip(keys, joined, strict=True)
+    }
+
+
+def _spread(values: pa.Array, which: Numbers) -> pa.Array:
+    """The values in these places, and NULL in the others."""
+    import pyarrow as pa
+
+    return values.take(pa.array(np.cumsum(which) - 1, mask=~which))
