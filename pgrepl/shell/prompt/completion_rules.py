@@ -43,7 +43,8 @@ SLASH_ARGUMENTS = {
 _PUBLICATION_OBJECTS = "TABLE | TABLES IN SCHEMA"
 _SUBSCRIPTION_OPTIONS = (
     "binary | conflict_log | connect | copy_data | create_slot | disable_on_error | enabled | failover | history"
-    " | origin | password_required | run_as_owner | schema_changes | slot_name | streaming | synchronous_commit | two_phase"
+    " | origin | password_required | run_as_owner | schema_changes | slot_name | streaming | synchronous_commit"
+    " | two_phase"
 )
 _SET_SUBSCRIPTION_OPTIONS = (
     "binary | conflict_log | disable_on_error | failover | history | origin | password_required | run_as_owner"
