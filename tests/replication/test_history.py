@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from pgrepl.replication.wire import message_files
 from tests.harness.database import Database, by_columns, by_message
+from tests.harness.forked import pgrepl
 from tests.harness.pair import Pair
 
 T = "CREATE TABLE t (a int PRIMARY KEY, b text, c numeric(8,2))"
@@ -111,3 +114,202 @@ def test_the_past_is_what_the_publisher_had(pair: Pair, way: Callable[[Database]
     check(pair, states, kept)
     if way is by_columns:
         assert pair.sub.ways()["apply"]
+
+
+# --- what is kept, of which tables ------------------------------------------------------------------------------------
+
+
+LOG = "SELECT operation, old_a, a, b FROM t_history ORDER BY lsn, change"
+VERSIONS = "SELECT a, b, valid_to_lsn IS NULL FROM t_history ORDER BY a, valid_from_lsn"
+
+
+def test_a_history_begins_with_the_rows_that_are_there(pair: Pair, way: Callable[[Database], None]) -> None:
+    pair.pub(T, "INSERT INTO t SELECT g, 'r' || g, g FROM generate_series(1, 3000) g")
+    pair.sub(T)
+    way(pair.sub)
+    pair.pub("CREATE PUBLICATION p FOR TABLE t")
+    pair.subscribe(options="WITH (history = changes)")
+    counts = "SELECT operation, count(*), count(DISTINCT a), max(change) FROM t_history GROUP BY 1 ORDER BY 1"
+    assert pair.sub(counts) == [("copy", "3000", "3000", "-1")]
+    pair.sub("ALTER SUBSCRIPTION s SET (history = none)")
+    pair.pub("DELETE FROM t WHERE a > 10")
+    assert pair.catch_up() == []
+    assert pair.sub(counts) == [("copy", "3000", "3000", "-1")]
+    pair.sub("ALTER SUBSCRIPTION s SET (history = versions)")
+    assert pair.sub("SELECT count(*), count(valid_to) FROM t_history") == [("3010", "3000")]
+    assert pair.sub("SELECT count(*) FROM t_at(now())") == [("10",)]
+    pair.sub("ALTER SUBSCRIPTION s SET (history = changes)")
+    pair.pub("DELETE FROM t WHERE a > 1")
+    assert pair.catch_up() == []
+    assert pair.sub("SELECT count(*), count(a), count(DISTINCT old_a) FROM t_history WHERE operation = 'delete'") == [
+        ("9", "0", "9")
+    ]
+    assert pair.sub("SELECT relname, relkind FROM pg_class WHERE relname LIKE 't_h%'") == [("t_history", "r")]
+
+
+def test_a_dropped_subscription_leaves_the_history_and_another_goes_on_with_it(pair: Pair) -> None:
+    subscribe(pair, "versions")
+    pair.pub("INSERT INTO t VALUES (1, 'one', 1)")
+    assert pair.catch_up() == []
+    pair.sub("DROP SUBSCRIPTION s")
+    assert pair.sub(VERSIONS) == [("1", "one", "t")]
+    pair.pub("UPDATE t SET b = 'two'")
+    pair.sub("TRUNCATE t")
+    pair.subscribe(options="WITH (history = versions)")
+    assert pair.sub(VERSIONS) == [("1", "one", "f"), ("1", "two", "t")]
+
+
+def test_a_name_that_is_taken(pair: Pair) -> None:
+    pair.both(T)
+    pair.pub("CREATE PUBLICATION p FOR TABLE t")
+    pair.sub("CREATE TABLE t_history (mine text)")
+    assert pair.sub.says(
+        "CREATE SUBSCRIPTION s CONNECTION 'host=localhost dbname=pub' PUBLICATION p WITH (history = changes)"
+    ) == (
+        'relation "public.t_history" already exists\n'
+        'The history of table "public.t" is to have this name.\n'
+        "Rename or drop it, or keep no history of the table: ALTER TABLE public.t SET (pgrepl.history = none);"
+    )
+    assert pair.pub("SELECT count(*) FROM pg_replication_slots") == [("0",)]
+    pair.sub("ALTER TABLE t SET (pgrepl.history = none)")
+    pair.subscribe(options="WITH (history = changes)")
+    assert pair.sub("SELECT * FROM t_history") == []
+    pair.sub("ALTER TABLE t_history RENAME TO mine", "ALTER TABLE t RESET (pgrepl.history)")
+    pair.pub("INSERT INTO t VALUES (1, 'one', 1)")
+    assert pair.catch_up() == []
+    assert pair.sub(LOG) == [("insert", None, "1", "one")]
+
+
+def test_a_table_decides_for_itself(pair: Pair) -> None:
+    subscribe(pair, "none")
+    pair.both("CREATE TABLE u (a int PRIMARY KEY, b text)")
+    pair.pub("ALTER PUBLICATION p ADD TABLE u")
+    pair.sub("ALTER TABLE u SET (pgrepl.history = versions)", "ALTER SUBSCRIPTION s REFRESH PUBLICATION")
+    pair.pub("INSERT INTO t VALUES (1, 'one', 1)", "INSERT INTO u VALUES (1, 'one')")
+    assert pair.catch_up() == []
+    pair.pub("UPDATE u SET b = 'two'")
+    assert pair.catch_up() == []
+    assert pair.sub("SELECT b, valid_to IS NULL FROM u_history ORDER BY valid_from_lsn") == [("one", "f"), ("two", "t")]
+    assert pair.sub("SELECT count(*) FROM pg_class WHERE relname = 't_history'") == [("0",)]
+    pair.sub("ALTER TABLE t SET (pgrepl.history = changes)")
+    assert pair.sub(LOG) == [("copy", None, "1", "one")]
+    assert pair.sub.says("ALTER TABLE t SET (pgrepl.history = all)").startswith("invalid value for enum option")
+    assert pair.sub.says("ALTER SUBSCRIPTION s SET (history = all)") == 'unrecognized history value: "all"'
+
+
+@pytest.mark.parametrize("kept", ["changes", "versions"])
+def test_columns_follow(pair: Pair, way: Callable[[Database], None], kept: str) -> None:
+    way(pair.sub)
+    subscribe(pair, kept, options=", schema_changes = columns")
+    pair.pub("INSERT INTO t VALUES (1, 'one', 1)")
+    assert pair.catch_up() == []
+    pair.pub("ALTER TABLE t ADD COLUMN d text DEFAULT 'new'", "UPDATE t SET b = 'two'")
+    assert pair.catch_up() == []
+    pair.pub("ALTER TABLE t DROP COLUMN c", "ALTER TABLE t ALTER COLUMN b TYPE varchar(10)", "UPDATE t SET d = 'x'")
+    assert pair.catch_up() == []
+    order = "lsn, change" if kept == "changes" else "valid_from_lsn"
+    assert pair.sub(f"SELECT b, c, d FROM t_history ORDER BY {order}") == [
+        ("one", "1.00", None), ("two", "1.00", "new"), ("two", None, "x"),
+    ]  # fmt: skip
+    assert pair.sub("SELECT pg_typeof(b) FROM t_history LIMIT 1") == [("character varying",)]
+
+
+def test_partitions_have_one_history(pair: Pair, way: Callable[[Database], None]) -> None:
+    pair.pub("CREATE TABLE t (a int PRIMARY KEY, b text)")
+    pair.sub(
+        "CREATE TABLE t (b text, a int PRIMARY KEY) PARTITION BY RANGE (a)",
+        "CREATE TABLE low PARTITION OF t FOR VALUES FROM (0) TO (10)",
+        "CREATE TABLE high (x int, a int NOT NULL, b text)",
+        "ALTER TABLE high DROP COLUMN x",
+        "ALTER TABLE t ATTACH PARTITION high FOR VALUES FROM (10) TO (100)",
+    )
+    way(pair.sub)
+    pair.pub("CREATE PUBLICATION p FOR TABLE t", "INSERT INTO t VALUES (1, 'low'), (11, 'high')")
+    pair.subscribe(options="WITH (history = versions)")
+    pair.pub("BEGIN; UPDATE t SET b = b || '!'; UPDATE t SET a = 12 WHERE a = 1; INSERT INTO t VALUES (2, 'x'); COMMIT")
+    assert pair.catch_up() == []
+    pair.pub("DELETE FROM t WHERE a = 2")
+    assert pair.catch_up() == []
+    assert pair.sub(VERSIONS) == [
+        ("1", "low", "f"), ("2", "x", "f"), ("11", "high", "f"), ("11", "high!", "t"), ("12", "low!", "t"),
+    ]  # fmt: skip
+    pair.pub("TRUNCATE t")
+    assert pair.catch_up() == []
+    assert pair.sub("SELECT count(*), count(valid_to) FROM t_history") == [("5", "5")]
+
+
+def test_rows_without_a_key_have_versions(pair: Pair) -> None:
+    pair.both("CREATE TABLE t (a int, b text)")
+    pair.pub("ALTER TABLE t REPLICA IDENTITY FULL", "CREATE PUBLICATION p FOR TABLE t")
+    pair.subscribe(options="WITH (history = versions)")
+    pair.pub("INSERT INTO t VALUES (1, 'a'), (1, 'a'), (NULL, 'b')", "UPDATE t SET b = 'c' WHERE a IS NULL")
+    pair.pub("DELETE FROM t WHERE ctid IN (SELECT min(ctid) FROM t WHERE a = 1)")
+    assert pair.catch_up() == []
+    assert sorted(pair.sub("SELECT a, b, valid_to IS NULL FROM t_history"), key=str) == sorted(
+        [("1", "a", "f"), ("1", "a", "t"), (None, "b", "f"), (None, "c", "t")], key=str
+    )
+
+
+def test_changes_that_find_no_row_are_not_there(pair: Pair, way: Callable[[Database], None]) -> None:
+    way(pair.sub)
+    subscribe(pair, "changes")
+    pair.pub("INSERT INTO t VALUES (1, 'one', 1), (2, 'two', 2)")
+    assert pair.catch_up() == []
+    pair.sub("DELETE FROM t WHERE a = 1")
+    pair.pub("BEGIN; UPDATE t SET b = 'x'; UPDATE t SET a = 3 WHERE a = 1; DELETE FROM t; COMMIT")
+    assert pair.catch_up() == []
+    assert pair.sub(LOG)[2:] == [("update", "2", "2", "x"), ("delete", "2", None, None)]
+
+
+def test_a_subscriber_that_publishes_sends_its_history_too(pair: Pair) -> None:
+    subscribe(pair, "changes")
+    pair.sub(
+        "CREATE PUBLICATION q FOR TABLE t, t_history",
+        "SELECT pg_create_logical_replication_slot('look', 'test_decoding')",
+    )
+    pair.pub("BEGIN; INSERT INTO t VALUES (1, 'one', 1); UPDATE t SET b = 'two'; DELETE FROM t; COMMIT")
+    pair.pub("INSERT INTO t VALUES (2, 'two', 2)")
+    assert pair.catch_up() == []
+    assert [row[0] for row in pair.sub(LOG)] == ["insert", "update", "delete", "insert"]
+    data = [row[0] for row in pair.sub("SELECT data FROM pg_logical_slot_get_changes('look', NULL, NULL)")]
+    told = [str(each).split(" xid")[0].split("[")[0].split(" ")[0:3] for each in data]
+    assert [" ".join(each) for each in told if each[0] == "table"] == [
+        "table public.t: INSERT:", "table public.t: UPDATE:", "table public.t: DELETE:",
+        "table public.t_history: INSERT:", "table public.t_history: INSERT:", "table public.t_history: INSERT:",
+        "table public.t: INSERT:", "table public.t_history: INSERT:",
+    ]  # fmt: skip
+
+
+def test_a_copy_anew_is_in_the_history(pair: Pair) -> None:
+    subscribe(pair, "versions")
+    pair.pub("INSERT INTO t VALUES (1, 'one', 1), (2, 'two', 2)")
+    assert pair.catch_up() == []
+    pair.sub("UPDATE t SET b = 'spoiled'")
+    assert pgrepl("sync", "s", "--again", "t", "-d", "sub", cwd=pair.folder).returncode == 0
+    assert pair.sub(VERSIONS) == [("1", "one", "f"), ("1", "one", "t"), ("2", "two", "f"), ("2", "two", "t")]
+
+
+def test_a_prepared_transaction_is_in_the_history_once_it_is_committed(tmp_path: Path) -> None:
+    first = Database(tmp_path)
+    first("ALTER SYSTEM SET max_prepared_transactions = 10")
+    first.close()
+    with closing(Pair(tmp_path)) as pair:
+        subscribe(pair, "changes", options=", two_phase = true")
+        pair.pub("INSERT INTO t VALUES (1, 'one', 1)")
+        assert pair.catch_up() == []
+        pair.pub("BEGIN; UPDATE t SET b = 'two'; UPDATE t SET b = 'three'; PREPARE TRANSACTION 'x'")
+        pair.pub("BEGIN; INSERT INTO t VALUES (5, 'never'); PREPARE TRANSACTION 'y'")
+        assert pair.catch_up() == []
+        assert pair.sub(LOG) == [("insert", None, "1", "one")]
+        pair.pub("COMMIT PREPARED 'x'", "ROLLBACK PREPARED 'y'")
+        assert pair.catch_up() == []
+        assert pair.sub(LOG)[1:] == [("update", "1", "1", "two"), ("update", "1", "1", "three")]
+
+
+def test_what_is_repaired_is_in_the_history(pair: Pair) -> None:
+    subscribe(pair, "versions")
+    pair.pub("INSERT INTO t VALUES (1, 'one', 1), (2, 'two', 2)")
+    assert pair.catch_up() == []
+    pair.sub("UPDATE t SET b = 'spoiled' WHERE a = 1", "DELETE FROM t WHERE a = 2")
+    assert pgrepl("repair", "s", "--yes", "-d", "sub", cwd=pair.folder).returncode == 0
+    assert sorted(pair.sub("SELECT a, b, c FROM t_at(now())")) == sorted(pair.pub("TABLE t"))

@@ -76,34 +76,60 @@ def key_names(session: Session, table: Relation) -> tuple[list[str], bool]:
 
 
 def versions_sql(session: Session, table: Relation, log: Relation, *, places: bool = False) -> str:
-    """The query for the versions of a table's rows. The first version with a key ends with the first change of it, the
-    second with the second; a TRUNCATE ends all that are before it. What a transaction changes again itself was never
-    valid. `places`: show also by which row of the log a version begins."""
+    """The query for the versions of a table's rows. A TRUNCATE ends all that are before it. What a transaction changes
+    again itself was never valid. `places`: show also by which row of the log a version begins."""
     keys, has_key = key_names(session, table)
     own = {name for name, _ in OWN}
     shown = [each.name for each in log.columns if each.name not in own and not _is_old(each.name, log)]
-    listed = ", ".join(map(quote_identifier, shown))
-    key, old = (", ".join(quote_identifier(f"{prefix}{name}") for name in keys) for prefix in ("", OLD))
-    equal = "=" if has_key else "IS NOT DISTINCT FROM"
-    same = " AND ".join(f"o.{quote_identifier(name)} {equal} d.{quote_identifier(OLD + name)}" for name in keys)
-    name = quote_qualified(log.schema, log.name)
-    begun = ", o.lsn, o.change" if places else ""
-    columns = ", ".join(f"o.{quote_identifier(each)}" for each in shown)
+    columns = ", ".join(map(quote_identifier, shown))
+    begun = ", lsn, change" if places else ""
+    versions = (_of_keys if has_key else _of_rows)(keys, shown)
     return (
-        f"WITH c AS (SELECT *, count(*) FILTER (WHERE operation = 'truncate') OVER (ORDER BY lsn, change) AS round"
-        f" FROM {name}),"
-        f" o AS (SELECT lsn, change, committed_at, round, {listed},"
-        f" row_number() OVER (PARTITION BY round, {key} ORDER BY lsn, change) AS number"
+        f"WITH c AS (SELECT *, count(*) FILTER (WHERE operation = 'truncate') OVER (ORDER BY lsn, change) AS _round"
+        f" FROM {quote_qualified(log.schema, log.name)}), {versions},"
+        f" e AS (SELECT lsn AS _emptied_lsn, committed_at AS _emptied_at, _round - 1 AS _before"
+        f" FROM c WHERE operation = 'truncate')"
+        f" SELECT committed_at AS valid_from, coalesce(_ended_at, _emptied_at) AS valid_to,"
+        f" lsn AS valid_from_lsn, coalesce(_ended_lsn, _emptied_lsn) AS valid_to_lsn{begun}, {columns}"
+        f" FROM v LEFT JOIN e ON _before = _round"
+        f" WHERE lsn IS DISTINCT FROM coalesce(_ended_lsn, _emptied_lsn)"
+    )
+
+
+def _of_keys(keys: Sequence[str], shown: Sequence[str]) -> str:
+    """A version ends with the next change that has its key."""
+    columns = ", ".join(map(quote_identifier, shown))
+    numbers = ", ".join(f"_k{n}" for n in range(len(keys)))
+    named = [
+        ", ".join(f"{quote_identifier(prefix + name)} AS _k{n}" for n, name in enumerate(keys)) for prefix in ("", OLD)
+    ]
+    at = "lsn, change, committed_at, _round"
+    return (
+        f"k AS (SELECT {at}, true AS _opens, {named[0]}, {columns} FROM c"
+        f" WHERE operation IN ('copy', 'insert', 'update')"
+        f" UNION ALL SELECT {at}, false, {named[1]}, {columns} FROM c WHERE operation IN ('update', 'delete')),"
+        f" n AS (SELECT {at}, _opens, {columns},"
+        f" lead(lsn) OVER w AS _ended_lsn, lead(committed_at) OVER w AS _ended_at"
+        f" FROM k WINDOW w AS (PARTITION BY _round, {numbers} ORDER BY lsn, change, _opens)),"
+        f" v AS (SELECT * FROM n WHERE _opens)"
+    )
+
+
+def _of_rows(names: Sequence[str], shown: Sequence[str]) -> str:
+    """Rows that are alike: the first version ends with the first change of such a row, the second with the second."""
+    every, old = (", ".join(quote_identifier(f"{prefix}{name}") for name in names) for prefix in ("", OLD))
+    same = " AND ".join(f"o.{quote_identifier(n)} IS NOT DISTINCT FROM d.{quote_identifier(OLD + n)}" for n in names)
+    columns, of_o = (", ".join(f"{prefix}{quote_identifier(each)}" for each in shown) for prefix in ("", "o."))
+    return (
+        f"o AS (SELECT lsn, change, committed_at, _round, {columns},"
+        f" row_number() OVER (PARTITION BY _round, {every} ORDER BY lsn, change) AS _number"
         f" FROM c WHERE operation IN ('copy', 'insert', 'update')),"
-        f" d AS (SELECT lsn, committed_at, round, {old},"
-        f" row_number() OVER (PARTITION BY round, {old} ORDER BY lsn, change) AS number"
+        f" d AS (SELECT lsn, committed_at, _round, {old},"
+        f" row_number() OVER (PARTITION BY _round, {old} ORDER BY lsn, change) AS _number"
         f" FROM c WHERE operation IN ('update', 'delete')),"
-        f" e AS (SELECT lsn, committed_at, round FROM c WHERE operation = 'truncate')"
-        f" SELECT o.committed_at AS valid_from, coalesce(d.committed_at, e.committed_at) AS valid_to,"
-        f" o.lsn AS valid_from_lsn, coalesce(d.lsn, e.lsn) AS valid_to_lsn{begun}, {columns}"
-        f" FROM o LEFT JOIN d ON o.round = d.round AND o.number = d.number AND {same}"
-        f" LEFT JOIN e ON e.round = o.round + 1"
-        f" WHERE o.lsn IS DISTINCT FROM coalesce(d.lsn, e.lsn)"
+        f" v AS (SELECT o.lsn, o.change, o.committed_at, o._round, {of_o},"
+        f" d.lsn AS _ended_lsn, d.committed_at AS _ended_at"
+        f" FROM o LEFT JOIN d ON o._round = d._round AND o._number = d._number AND {same})"
     )
 
 
