@@ -116,6 +116,30 @@ def test_the_past_is_what_the_publisher_had(pair: Pair, way: Callable[[Database]
         assert pair.sub.ways()["apply"]
 
 
+def test_retention_keeps_what_is_valid_since(pair: Pair) -> None:
+    dice = random.Random(7)
+    subscribe(pair, "versions")
+    before: dict[str, Table] = {}
+    work(pair, dice, 4, before)
+    since = list(before)[-1]
+    after = {since: before[since]}
+    work(pair, dice, 3, after)
+    pair.sub(f"UPDATE t_history_changes SET committed_at = committed_at - interval '10 days' WHERE lsn < '{since}'")
+    there = sorted(pair.sub("TABLE t_history"))
+    pair.sub("VACUUM")
+    assert sorted(pair.sub("TABLE t_history")) == there
+    pair.sub("SET pgrepl.history_retention = '3d'", "VACUUM t_history_changes")
+    old = (
+        "SELECT count(*) FROM t_history_changes WHERE committed_at < now() - interval '3 days' AND operation != 'copy'"
+    )
+    assert pair.sub(f"SELECT count(*) FROM t_history_changes WHERE {old}") == [("0",)]
+    assert pair.sub("SELECT count(*) FROM t_history WHERE valid_to < now() - interval '3 days'") == [("0",)]
+    for lsn, rows in after.items():
+        assert sorted(pair.sub(f"SELECT a, b, c FROM t_at('{lsn}')")) == rows, lsn
+    work(pair, dice, 1, after)
+    assert sorted(pair.sub("SELECT a, b, c FROM t_at(now())")) == list(after.values())[-1]
+
+
 # --- what is kept, of which tables ------------------------------------------------------------------------------------
 
 

@@ -60,6 +60,15 @@ def log_of(session: Session, table: Relation) -> Relation | None:
     return None
 
 
+def table_of(session: Session, log: Relation) -> Relation | None:
+    """The table whose changes a log has; None: there is none of this name."""
+    for suffix in ("_history_changes", "_history"):
+        found = in_schema(session, log, log.name.removesuffix(suffix)) if log.name.endswith(suffix) else None
+        if found is not None and found.kind in ("r", "p"):
+            return found
+    return None
+
+
 def in_schema(session: Session, table: Relation, name: str) -> Relation | None:
     """The relation with this name in the table's schema."""
     oid = oid_in_schema(session, table.namespace, name)
@@ -77,7 +86,7 @@ def key_names(session: Session, table: Relation) -> tuple[list[str], bool]:
 
 def versions_sql(session: Session, table: Relation, log: Relation, *, places: bool = False) -> str:
     """The query for the versions of a table's rows. A TRUNCATE ends all that are before it. What a transaction changes
-    again itself was never valid. `places`: show also by which row of the log a version begins."""
+    again itself was never valid. `places`: show those, too, and by which row of the log a version begins."""
     keys, has_key = key_names(session, table)
     own = {name for name, _ in OWN}
     shown = [each.name for each in log.columns if each.name not in own and not _is_old(each.name, log)]
@@ -92,7 +101,7 @@ def versions_sql(session: Session, table: Relation, log: Relation, *, places: bo
         f" SELECT committed_at AS valid_from, coalesce(_ended_at, _emptied_at) AS valid_to,"
         f" lsn AS valid_from_lsn, coalesce(_ended_lsn, _emptied_lsn) AS valid_to_lsn{begun}, {columns}"
         f" FROM v LEFT JOIN e ON _before = _round"
-        f" WHERE lsn IS DISTINCT FROM coalesce(_ended_lsn, _emptied_lsn)"
+        f"{'' if places else ' WHERE lsn IS DISTINCT FROM coalesce(_ended_lsn, _emptied_lsn)'}"
     )
 
 
