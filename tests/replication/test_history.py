@@ -6,12 +6,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from contextlib import closing
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from pgrepl.replication.wire import message_files
 from tests.harness.database import Database, by_columns, by_message
+from tests.harness.dose import dose
 from tests.harness.forked import pgrepl
 from tests.harness.pair import Pair
 
@@ -19,7 +21,10 @@ T = "CREATE TABLE t (a int PRIMARY KEY, b text, c numeric(8,2))"
 Table = list[tuple[str | None, ...]]
 
 
-@pytest.fixture(params=["by message", "by columns", "in parts"])
+WAYS = ["by message", "by columns", "in parts"]
+
+
+@pytest.fixture(params=dose(WAYS, 3, 1))
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[Database], None]:
     """How changes are applied; a part has three messages."""
     if request.param == "in parts":
@@ -101,19 +106,29 @@ def work(pair: Pair, dice: random.Random, rounds: int, states: dict[str, Table])
         assert sorted(pair.sub("SELECT a, b, c FROM t")) == sorted(pair.pub("SELECT a, b, c FROM t"))
 
 
-@pytest.mark.parametrize("kept", ["changes", "versions"])
-def test_the_past_is_what_the_publisher_had(pair: Pair, way: Callable[[Database], None], kept: str) -> None:
-    dice = random.Random(f"{kept} {way.__name__}")
+def past_is_right(pair: Pair, way: Callable[[Database], None], kept: str, dice: random.Random, rounds: int) -> None:
     pair.pub(T, "INSERT INTO t SELECT g, 'first', g FROM generate_series(1, 5) g")
     pair.sub(T)
     way(pair.sub)
     pair.pub("CREATE PUBLICATION p FOR TABLE t")
     pair.subscribe(options=f"WITH (history = {kept})")
     states: dict[str, Table] = {}
-    work(pair, dice, 4, states)
+    work(pair, dice, rounds, states)
     check(pair, states, kept)
     if way is by_columns:
         assert pair.sub.ways()["apply"]
+
+
+@pytest.mark.parametrize(("kept", "way"), dose(product(["changes", "versions"], WAYS), 2), indirect=["way"])
+def test_the_past_is_what_the_publisher_had(pair: Pair, way: Callable[[Database], None], kept: str) -> None:
+    past_is_right(pair, way, kept, random.Random(f"{kept} {way.__name__}"), 4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("way", WAYS, indirect=True)
+def test_the_past_of_many_workloads(pair: Pair, way: Callable[[Database], None], seed: int) -> None:
+    past_is_right(pair, way, ["changes", "versions"][seed % 2], random.Random(seed), 12)
 
 
 def test_retention_keeps_what_is_valid_since(pair: Pair) -> None:
@@ -328,6 +343,8 @@ def test_a_prepared_transaction_is_in_the_history_once_it_is_committed(tmp_path:
         pair.pub("COMMIT PREPARED 'x'", "ROLLBACK PREPARED 'y'")
         assert pair.catch_up() == []
         assert pair.sub(LOG)[1:] == [("update", "1", "1", "two"), ("update", "1", "1", "three")]
+        ends = "SELECT DISTINCT h.lsn = o.remote_lsn FROM t_history h, pg_replication_origin_status o WHERE h.a = 1"
+        assert pair.sub(f"{ends} AND operation = 'update'") == [("t",)]
 
 
 def test_what_is_repaired_is_in_the_history(pair: Pair) -> None:

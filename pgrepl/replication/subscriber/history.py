@@ -74,6 +74,13 @@ class Log:
         ]
         return cls(table, found, lake, tuple(sources))
 
+    def keeps_as(self, lake: LakeTable, names: Mapping[str, int]) -> bool:
+        """Does the log keep the columns of a table as that table does? `names`: with their numbers there."""
+        return all(
+            kind == "own" or name not in names or column.kept_alike == lake.column(names[name]).kept_alike
+            for column, (kind, name) in zip(self.lake.columns, self.sources, strict=True)
+        ) and not (self.lake.has_dimensions or lake.has_dimensions)
+
     def row(
         self, operation: str, at: tuple[int, int, int, int], old: Mapping[str, Any], new: Mapping[str, Any]
     ) -> list[Any]:
@@ -257,7 +264,9 @@ def write_rows(session: Session, subscription: tables.pg_subscription, log: Log,
         write.insert([log.row("truncate", (lsn, at, 0, _FIRST), {}, {})])
     count = sum(local.count(session, lake) for _, lake in sources)
     change = -count
-    if count <= _FEW or any(lake.has_dimensions for _, lake in sources):
+    numbers = [{column.name: column.num for column in leaf.columns} for leaf, _ in sources]
+    by_columns = all(log.keeps_as(lake, each) for (_, lake), each in zip(sources, numbers, strict=True))
+    if count <= _FEW or not by_columns:
         for leaf, lake in sources:
             names = [column.name for column in leaf.columns]
             for values in local.rows(session, lake, [column.num for column in leaf.columns], counted=False):
@@ -338,7 +347,7 @@ class Logs:
         self._transaction = transaction
         for entry in entries:
             self.number += 1
-            at = transaction.end_lsn, transaction.committed_at, transaction.xid, self.number
+            at = _end(transaction), transaction.committed_at, transaction.xid, self.number
             seen = set()
             for table in entry.relations if isinstance(entry, Emptied) else (entry.table,):
                 there = self._of(table)
@@ -356,6 +365,38 @@ class Logs:
                 old, new = ({} if row is None else _named(log.table, to_table(row)) for row in (entry.old, entry.row))
                 operation = "insert" if entry.is_new else "delete" if entry.row is None else "update"
                 write.insert([log.row(operation, at, old, new)])
+
+
+def _end(transaction: WireTransaction) -> int:
+    phase = transaction.phase
+    return transaction.end_lsn if phase is None else phase.prepare_end_lsn
+
+
+def commit_prepared(session: Session, subscription: tables.pg_subscription, transaction: WireTransaction) -> None:
+    """Give the changes of a transaction that was prepared the LSN and the time of its commit, which it has now."""
+    writes = []
+    for row in catalog.subscription_relations(session, subscription.oid):
+        table = relation_or_none(session, row.srrelid)
+        if table is None or kept_of(session, subscription, table) == "none":
+            continue
+        log = history.log_of(session, table)
+        if log is None:
+            continue
+        lake = lake_table(session, log.oid)
+        own = {name: place for place, name in enumerate(log.attributes[c.attnum - 1].name for c in lake.columns)}
+        lsn = lake.columns[own["lsn"]].attnum
+        write = Write(session, lake)
+        every = [column.attnum for column in lake.columns]
+        for _, values in local.lookup(session, lake, [lsn], [(_end(transaction),)], every):
+            changed = list(values[:-1])
+            if changed[own["xid"]] == transaction.xid:
+                changed[own["lsn"]], changed[own["committed_at"]] = transaction.end_lsn, transaction.committed_at
+                write.update(values[-1], changed)
+        if write.updates:
+            writes.append(write)
+    if writes:
+        commit.apply(session, writes, {"origin": catalog.origin_name(subscription.oid)})
+        session.transaction.numbering.store_snapshot()
 
 
 def _named(table: Relation, row: Row) -> dict[str, Any]:

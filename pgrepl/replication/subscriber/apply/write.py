@@ -24,6 +24,7 @@ from pgrepl.lake.write.statement import Write
 from pgrepl.replication.publisher.slots import is_decoded
 from pgrepl.replication.subscriber.apply.play import Player
 from pgrepl.replication.subscriber.apply.progress import Changed, Emptied, Entry, LiveRow
+from pgrepl.replication.subscriber.history import commit_prepared
 from pgrepl.rows.locking import change_lock, key_lock
 from pgrepl.rows.unique import UniqueIndex, unique_indexes
 
@@ -301,6 +302,8 @@ def end(session: Session, subscription: tables.pg_subscription, transaction: Wir
         return  # it has not been received (LookupGXact)
     session.transaction.numbering.begin_group()
     prepared.finish(session, found, commit=phase.kind == COMMIT)
+    if phase.kind == COMMIT:
+        commit_prepared(session, subscription, transaction)
     _note(session, said(catalog.origin_name(subscription.oid), transaction))
 
 

@@ -1,9 +1,10 @@
 """The messages of a batch as rows of a table's log (the subscription parameter history), by whole columns: all that
-were carried out, in their order, also those that a later one undoes. No session is asked."""
+were carried out, in their order, also those that a later one undoes. Only LogsOfBatch asks a session."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,15 +12,20 @@ import numpy as np
 from pgrepl.catalog.facts.history import OWN
 from pgrepl.ground.errors import Declined
 from pgrepl.ground.frozen import frozen
+from pgrepl.lake.table import lake_table
 from pgrepl.lake.write.file_writer import DataFileWriter
 from pgrepl.replication.subscriber.apply.columns.decide import Decided
 from pgrepl.replication.subscriber.apply.columns.described import DescribedTable
+from pgrepl.replication.subscriber.history import Log, settled_log
 from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE, BatchTransaction
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
+    from pgrepl.catalog.facts.relation import Relation
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.catalog.store import tables
     from pgrepl.lake.read.data_file import NewFile
     from pgrepl.lake.table import LakeTable
     from pgrepl.replication.wire.batch import RelationChanges
@@ -143,3 +149,42 @@ def _spread(values: pa.Array, which: Numbers) -> pa.Array:
     import pyarrow as pa
 
     return values.take(pa.array(np.cumsum(which) - 1, mask=~which))
+
+
+class LogsOfBatch:
+    """The logs of the tables that a batch changes."""
+
+    def __init__(
+        self, session: Session, subscription: tables.pg_subscription, transactions: Sequence[BatchTransaction]
+    ) -> None:
+        self._session = session
+        self._subscription = subscription
+        self._transactions = transactions
+        self._logs: dict[int, Log | None] = {}  # by OID of the target
+        self._sent: SentTransactions | None = None
+
+    def _log(self, target: Relation) -> Log | None:
+        if target.oid not in self._logs:
+            self._logs[target.oid] = settled_log(self._session, self._subscription, target)
+        return self._logs[target.oid]
+
+    def of(self, target: Relation, table: Relation) -> LoggedTable | None:
+        """How the messages for a target, or for a leaf of it, are written into its log; None: its past is not kept."""
+        log = self._log(target)
+        if log is None:
+            return None
+        if self._sent is None:
+            self._sent = SentTransactions.of(self._transactions)
+        numbers = {column.name: column.num for column in table.columns}
+        if not log.keeps_as(lake_table(self._session, table.oid), numbers):
+            raise Declined("a history that keeps values in another way")
+        sources = tuple([(kind, name, 0 if kind == "own" else numbers.get(name, 0)) for kind, name in log.sources])
+        return LoggedTable(log.lake, sources, self._sent)
+
+    def emptied(self, target: Relation, seq: int) -> Iterator[tuple[int, Sequence[Any]]]:
+        """The row that says of a TRUNCATE, with the OID of the log."""
+        log = self._log(target)
+        if log is not None:
+            whose = self._transactions[bisect_left(self._transactions, seq, key=lambda each: each.last_seq)]
+            at = whose.end_lsn, whose.committed_at, whose.xid, seq - whose.first_seq + 1
+            yield log.relation.oid, log.row("truncate", at, {}, {})

@@ -10,7 +10,6 @@ Transactions that cannot be applied this way, or that have an error in some row,
 from __future__ import annotations
 
 import itertools
-from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, wait
 from contextlib import closing
@@ -36,7 +35,7 @@ from pgrepl.replication.subscriber.apply.columns.decide import LeafChanges
 from pgrepl.replication.subscriber.apply.columns.described import DescribedTable
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean
 from pgrepl.replication.subscriber.apply.columns.large import LargeApply, LargeTarget, player
-from pgrepl.replication.subscriber.apply.columns.logged import LoggedTable, SentTransactions
+from pgrepl.replication.subscriber.apply.columns.logged import LogsOfBatch
 from pgrepl.replication.subscriber.apply.columns.missed import ConflictsOfBatch, MissedMessages
 from pgrepl.replication.subscriber.apply.columns.partitions import (
     PartitionTree,
@@ -55,7 +54,6 @@ from pgrepl.replication.subscriber.apply.target import (
 from pgrepl.replication.subscriber.apply.triggers import acting_for, emptied_by
 from pgrepl.replication.subscriber.conflicts import Conflict, Decisions
 from pgrepl.replication.subscriber.copying import ranges
-from pgrepl.replication.subscriber.history import Log, settled_log
 from pgrepl.replication.subscriber.row_origins import NOBODYS, Foreign, foreign_rows
 from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE, RelationChanges, WireBatch
 from pgrepl.replication.wire.file_changes import MessageFiles
@@ -104,8 +102,7 @@ class StagedBatch:
         self.by_spark = False  # Spark has done the work for some table
         self.conflicts = ConflictsOfBatch(session, catalog.origin_name(subscription.oid), batch)
         self.told: list[Conflict] = []
-        self._logs: dict[int, Log | None] = {}  # by oid of the target
-        self._sent: SentTransactions | None = None
+        self._logs = LogsOfBatch(session, subscription, batch.transactions)
         self.passed = 0  # changes that are not applied: the table's copy has them already, or is still to come
 
     def stage(self) -> None:
@@ -183,7 +180,7 @@ class StagedBatch:
                 check_identity(self._session, root, tree, oid, messages.relation)
             except Declined:
                 is_told = False
-        logged = self._logged(root, relation(self._session, oid))
+        logged = self._logs.of(root, relation(self._session, oid))
         return LargeTarget(
             self._write(oid),
             described,
@@ -212,7 +209,7 @@ class StagedBatch:
                     self._write(leaf.oid),
                     left=each.left,
                     foreign=self._foreign(leaf.oid),
-                    logged=self._logged(target, leaf),
+                    logged=self._logs.of(target, leaf),
                 )
                 table.decide()
                 self._take(target, leaf, table.missed)
@@ -250,23 +247,6 @@ class StagedBatch:
             found = self._writes[oid] = Write(self._session, lake_table(self._session, oid), self._snapshot)
         return found
 
-    def _log(self, target: Relation) -> Log | None:
-        """The log of a target's changes, if its past is kept."""
-        if target.oid not in self._logs:
-            self._logs[target.oid] = settled_log(self._session, self._subscription, target)
-        return self._logs[target.oid]
-
-    def _logged(self, target: Relation, table: Relation) -> LoggedTable | None:
-        """How the messages for a table or leaf are written into the log of the target."""
-        log = self._log(target)
-        if log is None:
-            return None
-        if self._sent is None:
-            self._sent = SentTransactions.of(self.batch.transactions)
-        numbers = {column.name: column.num for column in table.columns}
-        sources = tuple([(kind, name, 0 if kind == "own" else numbers.get(name, 0)) for kind, name in log.sources])
-        return LoggedTable(log.lake, sources, self._sent)
-
     def _jobs(self, decided: Sequence[TableApply]) -> list[_Job]:
         """The work that is left for these tables: old rows go, and files are to be written."""
         jobs: list[_Job] = []
@@ -303,21 +283,14 @@ class StagedBatch:
         emptied = emptied_by(self._session, targets, restart_identity=restart)
         self.passed += not emptied
         for table in targets:
-            self._log_truncation(table, seq)
+            for log, row in self._logs.emptied(table, seq):
+                self._write(log).insert([row])
         for table in emptied:
             refuse_triggers(self._session, table.oid, TriggerEvent.TRUNCATE)
             if table.kind == "r":
                 self._emptied.setdefault(table.oid, []).append(seq)
         self._truncated += [table.oid for table in emptied if table.oid not in self._truncated]
         self._restarted += [table.oid for table in emptied] if restart else []
-
-    def _log_truncation(self, target: Relation, seq: int) -> None:
-        log = self._log(target)
-        if log is not None:
-            place = bisect_left(self.batch.transactions, seq, key=lambda each: each.last_seq)
-            whose = self.batch.transactions[place]
-            at = whose.end_lsn, whose.committed_at, whose.xid, seq - whose.first_seq + 1
-            self._write(log.relation.oid).insert([log.row("truncate", at, {}, {})])
 
     def _concerns(self, target: Relation, seq: int) -> bool:
         since = self._since(target)
