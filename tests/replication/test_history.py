@@ -147,7 +147,7 @@ def test_retention_keeps_what_is_valid_since(pair: Pair) -> None:
     old = (
         "SELECT count(*) FROM t_history_changes WHERE committed_at < now() - interval '3 days' AND operation != 'copy'"
     )
-    assert pair.sub(f"SELECT count(*) FROM t_history_changes WHERE {old}") == [("0",)]
+    assert pair.sub(old) == [("0",)]
     assert pair.sub("SELECT count(*) FROM t_history WHERE valid_to < now() - interval '3 days'") == [("0",)]
     for lsn, rows in after.items():
         assert sorted(pair.sub(f"SELECT a, b, c FROM t_at('{lsn}')")) == rows, lsn
@@ -262,9 +262,9 @@ def test_partitions_have_one_history(pair: Pair, way: Callable[[Database], None]
         "ALTER TABLE high DROP COLUMN x",
         "ALTER TABLE t ATTACH PARTITION high FOR VALUES FROM (10) TO (100)",
     )
-    way(pair.sub)
     pair.pub("CREATE PUBLICATION p FOR TABLE t", "INSERT INTO t VALUES (1, 'low'), (11, 'high')")
     pair.subscribe(options="WITH (history = versions)")
+    way(pair.sub)
     pair.pub("BEGIN; UPDATE t SET b = b || '!'; UPDATE t SET a = 12 WHERE a = 1; INSERT INTO t VALUES (2, 'x'); COMMIT")
     assert pair.catch_up() == []
     pair.pub("DELETE FROM t WHERE a = 2")
@@ -319,6 +319,7 @@ def test_a_subscriber_that_publishes_sends_its_history_too(pair: Pair) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_copy_anew_is_in_the_history(pair: Pair) -> None:
     subscribe(pair, "versions")
     pair.pub("INSERT INTO t VALUES (1, 'one', 1), (2, 'two', 2)")
@@ -340,11 +341,11 @@ def test_a_prepared_transaction_is_in_the_history_once_it_is_committed(tmp_path:
         pair.pub("BEGIN; INSERT INTO t VALUES (5, 'never'); PREPARE TRANSACTION 'y'")
         assert pair.catch_up() == []
         assert pair.sub(LOG) == [("insert", None, "1", "one")]
-        pair.pub("COMMIT PREPARED 'x'", "ROLLBACK PREPARED 'y'")
+        pair.pub("INSERT INTO t VALUES (2, 'between', 1)", "COMMIT PREPARED 'x'", "ROLLBACK PREPARED 'y'")
         assert pair.catch_up() == []
-        assert pair.sub(LOG)[1:] == [("update", "1", "1", "two"), ("update", "1", "1", "three")]
-        ends = "SELECT DISTINCT h.lsn = o.remote_lsn FROM t_history h, pg_replication_origin_status o WHERE h.a = 1"
-        assert pair.sub(f"{ends} AND operation = 'update'") == [("t",)]
+        assert pair.sub(LOG)[1:] == [
+            ("insert", None, "2", "between"), ("update", "1", "1", "two"), ("update", "1", "1", "three"),
+        ]  # fmt: skip
 
 
 def test_what_is_repaired_is_in_the_history(pair: Pair) -> None:
