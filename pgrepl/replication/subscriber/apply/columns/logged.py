@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pgrepl.catalog.facts.history import OWN
 from pgrepl.ground.errors import Declined
 from pgrepl.ground.frozen import frozen
 from pgrepl.lake.table import lake_table
@@ -80,48 +79,47 @@ class LoggedTable:
         keys = described.keys.attnums
         if (changes.op[at] != INSERT).any() and {n for kind, _, n in self.sources if kind == "old"} != set(keys):
             raise Declined("a log with another key")
-        writer = DataFileWriter(self.log, folder=folder)
+        writer = DataFileWriter(self.log, folder=folder, bounds_by_footer=True)
         for start in range(0, len(at), _PART):
             part = at[start : start + _PART]
-            writer.write_arrays(self._arrays(described, changes, part), None, len(part))
+            op = changes.op[part]
+            for code in _OPERATIONS:  # `change` has their order
+                same = part[op == code]
+                if len(same):
+                    writer.write_arrays(self._arrays(described, changes, same, code), None, len(same))
         return [writer.close()]
 
-    def _arrays(self, described: DescribedTable, changes: RelationChanges, at: Numbers) -> list[pa.Array]:
-        op, seq = changes.op[at], changes.seq[at]
-        own = self._own(op, seq)
-        is_new, is_old = op != DELETE, op != INSERT
-        rows = described.new_rows(described.maker(), changes, at[is_new])
-        new = dict(zip((column.attnum for column in described.table.columns), rows, strict=True))
-        old = _old_keys(described, changes, at[is_old]) if is_old.any() else {}
+    def _arrays(self, described: DescribedTable, changes: RelationChanges, at: Numbers, code: int) -> list[pa.Array]:
+        """Messages of one kind."""
+        import pyarrow as pa
+
+        own = self._own(code, changes.seq[at])
+        new: dict[int, pa.Array] = {}
+        if code != DELETE:
+            rows = described.new_rows(described.maker(), changes, at)
+            new = dict(zip((column.attnum for column in described.table.columns), rows, strict=True))
+        old = {} if code == INSERT else _old_keys(described, changes, at)
         arrays = []
         for column, (kind, name, number) in zip(self.log.columns, self.sources, strict=True):
-            values, which = {"own": (own.get(name), None), "new": (new.get(number), is_new)}.get(
-                kind, (old.get(number), is_old)
-            )
-            if values is None:
-                values, which = column.form.to_array([None]), np.zeros(len(at), np.bool_)
-            arrays.append(values if which is None or which.all() else _spread(values, which))
+            values = own[name] if kind == "own" else (new if kind == "new" else old).get(number)
+            arrays.append(pa.nulls(len(at), column.form.to_array([]).type) if values is None else values)
         return arrays
 
-    def _own(self, op: Numbers, seq: Numbers) -> dict[str, pa.Array]:
+    def _own(self, code: int, seq: Numbers) -> dict[str, pa.Array]:
         import pyarrow as pa
 
         sent = self.transactions
-        each, whose = np.unique(np.searchsorted(sent.last_seq, seq), return_inverse=True)
-        forms = {self._name(n): column.form for n, column in enumerate(self.log.columns) if self.sources[n][0] == "own"}
-        number = pa.array(whose)
-        kinds, kind = np.unique(op, return_inverse=True)
-        found = {
-            "operation": forms["operation"].to_array([_OPERATIONS[int(one)] for one in kinds]).take(pa.array(kind))
-        }
-        found["change"] = pa.array(seq - sent.first_seq[each][whose] + 1)
+        forms = {name: column.form for column, (kind, name, _) in zip(self.log.columns, self.sources, strict=True)
+                 if kind == "own"}  # fmt: skip
+        first, last = np.searchsorted(sent.last_seq, (seq[0], seq[-1]))  # messages are in order
+        whose = np.searchsorted(sent.last_seq[first : last + 1], seq)
+        numbers = pa.array(whose)
+        found = {"operation": pa.repeat(_OPERATIONS[code], len(seq))}
+        found["change"] = pa.array(seq - sent.first_seq[first : last + 1][whose] + 1)
         for name, values in (("lsn", sent.end_lsn), ("committed_at", sent.committed_at), ("xid", sent.xid)):
-            found[name] = forms[name].to_array([values[one] for one in each.tolist()]).take(number)
-        assert len(found) == len(OWN)
+            each = forms[name].to_array(list(values[first : last + 1]))
+            found[name] = pa.repeat(each[0], len(seq)) if first == last else each.take(numbers)
         return found
-
-    def _name(self, n: int) -> str:
-        return self.sources[n][1]
 
 
 def _old_keys(described: DescribedTable, changes: RelationChanges, at: Numbers) -> dict[int, pa.Array]:
@@ -142,13 +140,6 @@ def _old_keys(described: DescribedTable, changes: RelationChanges, at: Numbers) 
         key: pa.concat_arrays([one, other.cast(one.type)]).take(order)
         for key, (one, other) in zip(keys, joined, strict=True)
     }
-
-
-def _spread(values: pa.Array, which: Numbers) -> pa.Array:
-    """The values in these places, and NULL in the others."""
-    import pyarrow as pa
-
-    return values.take(pa.array(np.cumsum(which) - 1, mask=~which))
 
 
 class LogsOfBatch:
