@@ -155,6 +155,30 @@ def test_retention_keeps_what_is_valid_since(pair: Pair) -> None:
     assert sorted(pair.sub("SELECT a, b, c FROM t_at(now())")) == list(after.values())[-1]
 
 
+@pytest.mark.slow
+def test_tasks_of_spark_write_it(pair: Pair) -> None:
+    for name, value in (("engine", "spark"), ("spark_rows", "1000"), ("local_rows", "100")):
+        pair.sub(f"ALTER DATABASE sub SET pgrepl.{name} = {value}")
+    pair.pub(T, "INSERT INTO t SELECT g, 'first', g FROM generate_series(1, 4000) g")
+    pair.sub(T)
+    pair.pub("CREATE PUBLICATION p FOR TABLE t")
+    pair.subscribe(options="WITH (history = versions)")
+    pair.pub("BEGIN; UPDATE t SET b = 'v' || a; DELETE FROM t WHERE a % 2 = 0; UPDATE t SET c = NULL; COMMIT")
+    pair.pub("INSERT INTO t SELECT g, 'new', g FROM generate_series(10001, 13000) g")
+    assert pair.catch_up() == []
+    engines = (
+        "SELECT DISTINCT engine FROM pgrepl_stat_engine WHERE datname = 'sub' AND work = 'apply' AND declined IS NULL"
+    )
+    assert pair.sub(engines) == [("spark",)]
+    counts = "SELECT operation, count(*), count(old_a), count(b) FROM t_history_changes GROUP BY 1 ORDER BY 1"
+    assert pair.sub(counts) == [
+        ("copy", "4000", "0", "4000"), ("delete", "2000", "2000", "0"),
+        ("insert", "3000", "0", "3000"), ("update", "6000", "6000", "6000"),
+    ]  # fmt: skip
+    assert pair.sub("SELECT count(*), count(valid_to) FROM t_history") == [("9000", "4000")]
+    assert sorted(pair.sub("SELECT * FROM t_at(now())")) == sorted(pair.pub("TABLE t"))
+
+
 # --- what is kept, of which tables ------------------------------------------------------------------------------------
 
 
