@@ -18,6 +18,7 @@ types              COPY, INSERT, UPDATE, a condition and apply of columns of eac
 replicate          a copy, changes in 500 transactions, small batches, many tables, beside bare Spark and PostgreSQL
 replicate_copy     a copy of half of a table, warm and cold, beside DuckDB
 replicate_batch    changes in one transaction, warm and cold, beside DuckDB
+history            what the histories of tables cost such a batch
 replicate_memory   four times as many of them: memory, time a change, in 2 GiB for all processes
 replicate_cluster  changes on a standalone cluster with one worker and with two, the driver's memory
 scattered          clustered and scattered changes of a table and of one ten times as large
@@ -50,6 +51,7 @@ from benchmarks import (
     ddl_rate,
     files,
     files_cluster,
+    history,
     iceberg,
     iceberg_rest,
     lake,
@@ -72,8 +74,8 @@ from benchmarks import (
 
 MODULES = (
     *(start, answers, parse_rate, ddl_rate, catalog_size, catalog_queries, scale, iceberg, lake, statements, types),
-    *(replicate, replicate_copy, replicate_batch, replicate_memory, replicate_cluster, scattered, triggers),
-    *(files, files_cluster, postgres, compare, stream, server, iceberg_rest),
+    *(replicate, replicate_copy, replicate_batch, history, replicate_memory, replicate_cluster, scattered),
+    *(triggers, files, files_cluster, postgres, compare, stream, server, iceberg_rest),
 )
 
 

@@ -112,14 +112,14 @@ class Batches:
         with visit(catalog, "pub") as pub, visit(catalog, "sub") as sub:
             assert ask(pub, TOTALS) == ask(sub, TOTALS)
 
-    def warm(self, engine: str) -> float:
+    def warm(self, engine: str, clock: Callable[[], float] = time.perf_counter) -> float:
         from benchmarks.replicate import worked
 
         with visit(self.catalog(engine), "sub") as sub:
             ask(sub, f"SET pgrepl.engine = {engine}")
-            began = time.perf_counter()
+            began = clock()
             done = worked(sub, "s")
-            taken = time.perf_counter() - began
+            taken = clock() - began
         assert done.changes >= self.rows // 2 - 2
         self.check()
         return taken

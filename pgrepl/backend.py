@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.session.session import Hooks, Session, SessionIdentity
 
 if TYPE_CHECKING:
+    from pgrepl.catalog.facts.relation import Relation
     from pgrepl.catalog.store.connection import Catalog
     from pgrepl.catalog.store.system import SystemRelation, SystemRelations
     from pgrepl.expr.functions.registry import Family, Implementation
@@ -143,6 +144,12 @@ def _check_domains(session: Session, domain: int, array: Any) -> None:
     check_column(domain, array, session_context(session))
 
 
+def _rows_at(session: Session, table: Relation, moment: int | None, is_lsn: bool) -> Iterable[tuple[Any, ...]]:
+    from pgrepl.rows.past import rows_at
+
+    return rows_at(session, table, moment, is_lsn)
+
+
 HOOKS = Hooks(
     define_in_lake=_define_in_lake,
     adopt_from_lake=_adopt_from_lake,
@@ -158,4 +165,5 @@ HOOKS = Hooks(
     call_trigger=_call_trigger,
     check_domain=_check_domain,
     check_domains=_check_domains,
+    rows_at=_rows_at,
 )

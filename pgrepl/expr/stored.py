@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, get_args, get_type_hints
 
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Const, Expr, Query
+from pgrepl.ground.errors import unsupported
 from pgrepl.ground.frozen import frozen
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray
@@ -104,6 +105,8 @@ def _encoded(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
     kind: Any = type(value)
+    if hasattr(kind, "unstored"):
+        raise unsupported(kind.unstored)
     data: dict[str, Any] = {"is": kind.__name__}
     for name, default in _shape(kind).fields:
         part = getattr(value, name)

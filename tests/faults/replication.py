@@ -33,7 +33,7 @@ CREATE TABLE p2 PARTITION OF p DEFAULT
 class Replicas:
     """One database replicated to another: of the same instance, or of one in another folder."""
 
-    def __init__(self, folder: Path, *, apart: bool) -> None:
+    def __init__(self, folder: Path, *, apart: bool, history: str = "none") -> None:
         self.publisher, self.subscriber = folder / "pub" / "catalog.db", folder / "sub" / "catalog.db"
         self.publisher.parent.mkdir()
         if apart:
@@ -50,8 +50,10 @@ class Replicas:
             "INSERT INTO t SELECT g - 50, 'v' || g FROM generate_series(0, 500) g; INSERT INTO u VALUES ('x'), ('x')"
         )
         host = str(self.publisher.parent) if apart else "localhost"
-        self.sub(f"CREATE SUBSCRIPTION s CONNECTION 'host={host} dbname=pub' PUBLICATION p")
+        self.sub(f"CREATE SUBSCRIPTION s CONNECTION 'host={host} dbname=pub' PUBLICATION p WITH (history = {history})")
         self.states = [self.published()]
+        self._history = history
+        self._past: list[tuple[str, State]] = []  # states with their LSNs
         self._number = 0
         self._slots = [("s", "f")]
 
@@ -90,6 +92,7 @@ class Replicas:
             chosen.append(f"INSERT INTO other VALUES ({n})")
         ask(pub, "BEGIN; " + "; ".join(chosen) + "; COMMIT")
         self.states.append(_state(pub, "WHERE a >= 0"))
+        self._past.append((str(ask(pub, "SELECT pg_current_wal_lsn()")[0][0]), self.states[-1]))
 
     def add_table(self) -> None:
         """A table that waits for its copy."""
@@ -128,8 +131,18 @@ class Replicas:
         ) == [("r",)]:
             assert self.received() in self.states
 
+    def check_history(self) -> None:
+        """The past of the tables is what was published after each transaction that has come since they were copied."""
+        with visit(self.subscriber, "sub") as session:
+            begun = int(ask(session, "SELECT max(lsn) - '0/0' FROM t_history WHERE operation = 'copy'")[0][0] or 0)
+            for lsn, there in self._past[-10:]:
+                if ask(session, f"SELECT '{lsn}'::pg_lsn - '0/0' > {begun}") == [("t",)]:
+                    assert _state(session, "", lambda name, lsn=lsn: f"{name}_at('{lsn}')") == there, lsn
+
     def check_equal(self) -> None:
         assert self.received() == self.states[-1] == self.published()
+        if self._history == "changes":
+            self.check_history()
         added = [
             row[0] for row in self.sub("SELECT relname FROM pg_class WHERE relname ~ '^c[0-9]+$' AND relkind = 'r'")
         ]
@@ -191,9 +204,9 @@ def _listen(hear: Callable[[str], None]) -> None:
     sys.setprofile(profile)
 
 
-def _state(session: Session, condition: str) -> State:
+def _state(session: Session, condition: str, named: Callable[[str], str] = str) -> State:
     return (
-        ask(session, f"SELECT * FROM t {condition} ORDER BY a"),
-        ask(session, "SELECT * FROM u ORDER BY b"),
-        ask(session, "SELECT * FROM p ORDER BY a"),
+        ask(session, f"SELECT * FROM {named('t')} {condition} ORDER BY a"),
+        ask(session, f"SELECT * FROM {named('u')} ORDER BY b"),
+        ask(session, f"SELECT * FROM {named('p')} ORDER BY a"),
     )

@@ -7,8 +7,8 @@ import sqlite3
 
 def without_format_15(link: sqlite3.Connection) -> None:
     """Take away what format 15 has brought: generated columns, sequences and exceptions of publications, foreign
-    servers."""
-    for column in ("subsequences", "subserver", "subretaindeadtuples", "submaxretention"):
+    servers, histories."""
+    for column in ("subsequences", "subserver", "subretaindeadtuples", "submaxretention", "subhistory"):
         link.execute(f"ALTER TABLE pg_subscription DROP COLUMN {column}")
     for column in ("puballsequences", "pubgencols"):
         link.execute(f"ALTER TABLE pg_publication DROP COLUMN {column}")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
 
 INIT, DATASYNC, FINISHED_COPY, SYNC_DONE, READY = "i", "d", "f", "s", "r"
+NO_HISTORY, CHANGES, VERSIONS = "n", "c", "v"  # what is kept of the past of subscribed tables (history)
 NO_SCHEMA, COLUMNS, TABLES = "n", "c", "t"  # what of the publisher's definitions is followed (schema_changes)
 TWO_PHASE_DISABLED, TWO_PHASE_PENDING, TWO_PHASE_ENABLED = "d", "p", "e"
 

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog.facts.foreign import server_by_oid
 from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.catalog.facts.subscription import (
+    CHANGES,
     COLUMNS,
     DATASYNC,
     FINISHED_COPY,
     INIT,
+    NO_HISTORY,
     NO_SCHEMA,
     TABLES,
+    VERSIONS,
     subscription_relations,
     subscription_sequences,
     subscriptions,
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
 
 STREAMING = {"f": "off", "t": "on", "p": "parallel"}
+HISTORIES = {NO_HISTORY: "none", CHANGES: "changes", VERSIONS: "versions"}
 SCHEMA_CHANGES = {NO_SCHEMA: "none", COLUMNS: "columns", TABLES: "tables"}
 
 
@@ -54,6 +58,7 @@ class SubscriptionFacts:
     sequences: bool
     retain_dead_tuples: bool
     max_retention_duration: int
+    history: str  # none, changes, versions
 
 
 @frozen
@@ -95,6 +100,7 @@ def _subscription(session: Session, row: pg_subscription) -> SubscriptionFacts:
         sequences=bool(row.subsequences),
         retain_dead_tuples=bool(row.subretaindeadtuples),
         max_retention_duration=row.submaxretention or 0,
+        history=HISTORIES[row.subhistory],
     )
 
 

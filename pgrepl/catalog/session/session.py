@@ -28,7 +28,7 @@ from pgrepl.types.input_checks import of_client
 from pgrepl.types.oids import FIRST_USER_OID
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.facts.relation import TransitionTable
+    from pgrepl.catalog.facts.relation import Relation, TransitionTable
     from pgrepl.catalog.session.context import CopyClient
     from pgrepl.catalog.store.connection import Catalog, CatalogConnection
     from pgrepl.catalog.store.declarative import SystemRow
@@ -96,6 +96,7 @@ class Hooks:
     call_trigger: Callable[[Session, int, Any], tuple[Any, ...] | None]  # a function's OID, rows.trigger_data
     check_domain: Callable[[Session, int, Any], None]  # raises the error for a value that is none of the domain's
     check_domains: Callable[[Session, int, Any], None]  # the same for the values of an Arrow array
+    rows_at: Callable[[Session, Relation, Any, bool], Iterable[tuple[Any, ...]]]  # as of a time, or of an LSN
 
 
 class SessionConnection:

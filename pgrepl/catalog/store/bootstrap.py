@@ -222,7 +222,7 @@ BROUGHT = {
     12: "ranges of tables that are copied in pieces",
     13: "how far a walsender's subscriber has written and applied",
     14: "where workers wait for who compares; conflicts as rows",
-    15: "generated columns, sequences and exceptions of publications; foreign servers and user mappings",
+    15: "generated columns, sequences and exceptions of publications; foreign servers; histories of tables",
 }
 
 
@@ -275,13 +275,14 @@ _SUBSCRIPTIONS: dict[int, tuple[_Column, ...]] = {
         ("subserver", "BIGINT", 0),
         ("subretaindeadtuples", "BOOLEAN", False),
         ("submaxretention", "INTEGER", 0),
+        ("subhistory", "VARCHAR(1)", "n"),
     ),
 }
 
 
 def _have_parameters(link: CatalogConnection, version: int) -> None:
-    """Format 8 has the parameter schema_changes, format 14 conflict_log, format 15 those of PostgreSQL 19, with
-    generated columns and all sequences of publications, and the tables that they leave out."""
+    """Format 8 has the parameter schema_changes, format 14 conflict_log, format 15 history and those of PostgreSQL
+    19, with generated columns and all sequences of publications, and the tables that they leave out."""
     brought = [column for since, columns in _SUBSCRIPTIONS.items() if version < since for column in columns]
     _add_columns(link, tables.pg_subscription, brought)
     if version < 15:

@@ -525,6 +525,7 @@ class pg_subscription(SystemRow, key=("oid",), indexes=(("subdbid", "subname"),)
     subserver: Oid  # 0: the connection is subconninfo
     subretaindeadtuples: Bool
     submaxretention: Int4
+    subhistory: Char  # our own: n (none), c (changes), v (versions)
 
 
 class pg_subscription_rel(SystemRow, key=("srrelid", "srsubid"), indexes=(("srsubid",),)):

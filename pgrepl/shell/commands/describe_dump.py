@@ -97,6 +97,8 @@ def _subscription(session: Session, subscription: SubscriptionFacts) -> dict[str
     if sequences:
         named = [_state("sequence", each) for each in sequences]
         data["sequences"] = sorted(named, key=lambda each: str(each["sequence"]))
+    if subscription.history != "none":
+        data["history"] = subscription.history
     if is_superuser(session):  # as \dRs+: only superusers see the connection string
         data["conninfo"] = subscription.conninfo
     if subscription.server is not None:

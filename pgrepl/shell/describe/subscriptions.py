@@ -53,6 +53,7 @@ RETENTION: tuple[Shown, ...] = (
 )
 SEQUENCES: tuple[Shown, ...] = (("Sequences", "subsequences", lambda _, s: yes(s.sequences)),)
 LOG: tuple[Shown, ...] = (("Conflict log", "subconflictlog", lambda _, s: yes(s.conflict_log)),)
+HISTORY: tuple[Shown, ...] = (("History", "subhistory", lambda _, s: s.history),)
 
 
 def list_subscriptions(shell: Shell, text: str | None, verbose: bool) -> bool:
@@ -69,5 +70,6 @@ def list_subscriptions(shell: Shell, text: str | None, verbose: bool) -> bool:
     columns += SERVER if verbose and any(s.server for s in facts) else ()
     columns += RETENTION if verbose and any(s.retain_dead_tuples or s.max_retention_duration for s in facts) else ()
     columns += SEQUENCES if verbose and any(s.sequences for s in facts) else ()
+    columns += HISTORY if verbose and any(s.history != "none" for s in facts) else ()
     listed = [[shown(session, s) for _, _, shown in columns] for s in facts]
     return print_listing(shell, "List of subscriptions", [header for header, _, _ in columns], listed)

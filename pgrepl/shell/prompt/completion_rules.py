@@ -42,13 +42,14 @@ SLASH_ARGUMENTS = {
 
 _PUBLICATION_OBJECTS = "TABLE | TABLES IN SCHEMA"
 _SUBSCRIPTION_OPTIONS = (
-    "binary | conflict_log | connect | copy_data | create_slot | disable_on_error | enabled | failover"
+    "binary | conflict_log | connect | copy_data | create_slot | disable_on_error | enabled | failover | history"
     " | max_retention_duration | origin | password_required | retain_dead_tuples | run_as_owner | schema_changes"
     " | sequences | slot_name | streaming | synchronous_commit | two_phase"
 )
 _SET_SUBSCRIPTION_OPTIONS = (
-    "binary | conflict_log | disable_on_error | failover | max_retention_duration | origin | password_required"
-    " | retain_dead_tuples | run_as_owner | schema_changes | sequences | slot_name | streaming | synchronous_commit"
+    "binary | conflict_log | disable_on_error | failover | history | max_retention_duration | origin"
+    " | password_required | retain_dead_tuples | run_as_owner | schema_changes | sequences | slot_name | streaming"
+    " | synchronous_commit"
 )
 _COMMITS = "local | off | on | remote_apply | remote_write"
 _COLUMN = "CHECK ( | DEFAULT | GENERATED | NOT NULL | PRIMARY KEY | REFERENCES | UNIQUE"

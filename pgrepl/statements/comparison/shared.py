@@ -244,7 +244,7 @@ _USUAL = {
     "binary": "false", "streaming": "off", "synchronous_commit": "'off'", "disable_on_error": "false",
     "password_required": "true", "run_as_owner": "false", "origin": "any", "failover": "false",
     "schema_changes": "none", "conflict_log": "false", "sequences": "false",
-    "retain_dead_tuples": "false", "max_retention_duration": "0",
+    "retain_dead_tuples": "false", "max_retention_duration": "0", "history": "none",
 }  # fmt: skip
 
 
@@ -267,6 +267,7 @@ def _options(each: SubscriptionFacts) -> dict[str, str]:
         "sequences": word(each.sequences),
         "retain_dead_tuples": word(each.retain_dead_tuples),
         "max_retention_duration": str(each.max_retention_duration),
+        "history": each.history,
     }
 
 

@@ -341,3 +341,5 @@ def _options(subscription: SubscriptionFacts, release: int) -> Iterator[str]:
         yield f"max_retention_duration = {subscription.max_retention_duration}"
     if subscription.sequences:
         yield "sequences = true"
+    if subscription.history != "none":
+        yield f"history = {subscription.history}"

@@ -22,7 +22,7 @@ from pgrepl.query.result import Result
 from pgrepl.replication.conninfo import check_conninfo, names_files
 from pgrepl.replication.origins import origin_progress
 from pgrepl.replication.publisher.protocol import PublisherError
-from pgrepl.replication.subscriber import connection
+from pgrepl.replication.subscriber import connection, history
 from pgrepl.replication.subscriber.apply.write import prepared_of
 from pgrepl.sql.nodes import AlterSubscriptionKind, AlterSubscriptionStmt
 from pgrepl.statements.replication.create_subscription import check_duplicates
@@ -67,6 +67,7 @@ _COLUMNS = {
     "sequences": "subsequences",
     "retain_dead_tuples": "subretaindeadtuples",
     "max_retention_duration": "submaxretention",
+    "history": "subhistory",
 }
 
 
@@ -85,6 +86,8 @@ def alter_subscription(stmt: AlterSubscriptionStmt, session: Session) -> Result:
         _note_columns(session, catalog.subscription_by_name(session, stmt.name))
     if changes.get("subsequences", subscription.subsequences) != subscription.subsequences:
         _list_sequences(session, catalog.subscription_by_name(session, stmt.name))
+    if stmt.kind is not AlterSubscriptionKind.ENABLED:
+        history.begin_all(session, catalog.subscription_by_name(session, stmt.name), subscription.subhistory)
     return Result("ALTER SUBSCRIPTION")
 
 

@@ -22,7 +22,7 @@ from pgrepl.replication.conninfo import check_conninfo, names_files
 from pgrepl.replication.endpoints import ConnectionFailure
 from pgrepl.replication.origins import check_room_for_another, create_origin, drop_origin
 from pgrepl.replication.publisher.protocol import ChangeFiles, Publisher, PublisherError, Slots
-from pgrepl.replication.subscriber import connection, lease
+from pgrepl.replication.subscriber import connection, history, lease
 from pgrepl.replication.subscriber.connection import connect
 from pgrepl.sql.nodes import AlterOwnerStmt, CreateSubscriptionStmt, DropSubscriptionStmt, RenameStmt
 from pgrepl.statements.replication.subscription_parts import (
@@ -137,6 +137,7 @@ def _insert(
         subserver=server,
         subretaindeadtuples=options.retain_dead_tuples,
         submaxretention=options.max_retention_duration,
+        subhistory=options.history,
     )
     if server:
         depend_on_server(session, oid, server)
@@ -158,6 +159,7 @@ def _fetch(
     check_publications(session, publisher.catalog, subscription.subpublications)
     check_publications_origin(session, publisher.catalog, subscription, copy_data=options.copy_data)
     count = add_tables(session, publisher, subscription, copy_data=options.copy_data)
+    history.begin_all(session, subscription)
     if publisher.stream.files is not None:
         _check_files(publisher.stream.files)
     elif publisher.slots is not None and options.create_slot:

@@ -7,9 +7,10 @@ and origin of an unfinished copy (AlterSubscription_refresh). Definitions of fil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts import subscription as catalog
@@ -19,8 +20,8 @@ from pgrepl.catalog.facts.depend import Dependency, record_dependency
 from pgrepl.catalog.facts.foreign import PUBLIC, conninfo_of, mapping_not_found, mapping_or_none
 from pgrepl.catalog.facts.relation import Relation, find_relation, relation_or_none
 from pgrepl.catalog.facts.roles import has_privs_of_role, is_superuser, role_by_name
-from pgrepl.catalog.facts.subscription import NO_SCHEMA, TABLES
-from pgrepl.catalog.facts.subscription_facts import SCHEMA_CHANGES
+from pgrepl.catalog.facts.subscription import NO_HISTORY, NO_SCHEMA, TABLES
+from pgrepl.catalog.facts.subscription_facts import HISTORIES, SCHEMA_CHANGES
 from pgrepl.catalog.session.parameter_lists import check_slot_name
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.system import (
@@ -131,7 +132,7 @@ def check_files_options(
 CREATE = frozenset(
     """connect enabled create_slot slot_name copy_data synchronous_commit binary streaming two_phase disable_on_error
     password_required run_as_owner failover origin schema_changes conflict_log sequences
-    retain_dead_tuples max_retention_duration""".split()
+    retain_dead_tuples max_retention_duration history""".split()
 )
 SET = CREATE - {"connect", "enabled", "create_slot", "copy_data", "two_phase"}
 PUBLICATION = frozenset({"copy_data", "refresh"})
@@ -164,6 +165,7 @@ class SubscriptionOptions:
     sequences: bool = False
     retain_dead_tuples: bool = False
     max_retention_duration: int = 0
+    history: str = NO_HISTORY
     lsn: int = 0
 
 
@@ -231,12 +233,13 @@ def _origin(option: DefElem) -> str:
     return value
 
 
-def _schema_changes(option: DefElem) -> str:
+def _one_of(words: Mapping[str, str], option: DefElem) -> str:
+    """The letter of the word that is given."""
     value = get_string(option)
-    modes = {word: mode for mode, word in SCHEMA_CHANGES.items()}
-    if value.lower() not in modes:
-        raise PgError("22023", f'unrecognized schema_changes value: "{value}"')
-    return modes[value.lower()]
+    found = next((letter for letter, word in words.items() if word == value.lower()), None)
+    if found is None:
+        raise PgError("22023", f'unrecognized {option.name} value: "{value}"')
+    return found
 
 
 def _lsn(option: DefElem) -> int:
@@ -270,7 +273,8 @@ _READERS: dict[str, Callable[[DefElem], Any]] = {
     "slot_name": _slot_name,
     "streaming": get_streaming,
     "origin": _origin,
-    "schema_changes": _schema_changes,
+    "schema_changes": partial(_one_of, SCHEMA_CHANGES),
+    "history": partial(_one_of, HISTORIES),
     "lsn": _lsn,
     "max_retention_duration": _duration,
 }

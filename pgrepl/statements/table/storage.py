@@ -1,7 +1,8 @@
 """Storage parameters: `WITH (fillfactor = 70)`, `ALTER TABLE … SET (…)`, of tables, indexes, views and columns.
 
 pgrepl keeps them as PostgreSQL does (reloptions: a list of `name=value`) and shows them; autovacuum reads its own. The
-namespace `iceberg`, which PostgreSQL lacks, has how the table looks to readers of Iceberg (iceberg/tables.py).
+namespace `iceberg`, which PostgreSQL lacks, has how the table looks to readers of Iceberg (iceberg/tables.py);
+`pgrepl.history` says what is kept of a subscribed table's past (replication/subscriber/history.py).
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from pgrepl.sql.location import get_boolean, get_string
 from pgrepl.sql.nodes import DefElem
 from pgrepl.types.numbers import parse_bool
 
-HEAP, TOAST, ICEBERG, VIEW, ATTRIBUTE = "heap", "toast", "iceberg", "view", "attribute"
-NAMESPACES = (TOAST, ICEBERG)  # of parameters of tables
+HEAP, TOAST, ICEBERG, PGREPL, VIEW, ATTRIBUTE = "heap", "toast", "iceberg", "pgrepl", "view", "attribute"
+NAMESPACES = (TOAST, ICEBERG, PGREPL)  # of parameters of tables
 BTREE, HASH, GIST, SPGIST, GIN, BRIN = "btree", "hash", "gist", "spgist", "gin", "brin"
 TSVECTOR, MULTI, BLOOM = OPCLASSES = ("tsvector_ops", "_minmax_multi_ops", "_bloom_ops")
 
@@ -92,6 +93,13 @@ PARAMETERS: tuple[StorageParameter, ...] = (
     ),
     StorageParameter("time", (ICEBERG,), "enum", words=("keep", "omit"), detail='Valid values are "keep" and "omit".'),
     StorageParameter(
+        "history",
+        (PGREPL,),
+        "enum",
+        words=("none", "changes", "versions"),
+        detail='Valid values are "none", "changes", and "versions".',
+    ),
+    StorageParameter(
         "check_option", (VIEW,), "enum", words=("local", "cascaded"), detail='Valid values are "local" and "cascaded".'
     ),
 )
@@ -131,7 +139,7 @@ def transform(
                 raise PgError("0A000", "tables declared WITH OIDS are not supported")
             continue
         result.append(f"{_full_name(option)}={value}")
-    return sorted(result, key=lambda text: text.startswith(("toast.", "iceberg.")))
+    return sorted(result, key=lambda text: text.startswith(("toast.", "iceberg.", "pgrepl.")))
 
 
 def _full_name(option: DefElem) -> str:
@@ -228,7 +236,7 @@ def table_options(options: Sequence[DefElem], *, partitioned: bool) -> list[str]
 
 
 def refuse_partitioned_options(texts: Sequence[str]) -> None:
-    own = [text for text in texts if text.startswith(f"{ICEBERG}.")]
+    own = [text for text in texts if text.startswith((f"{ICEBERG}.", f"{PGREPL}."))]
     validate(own, HEAP)
     if len(own) < len(texts):
         raise PgError(

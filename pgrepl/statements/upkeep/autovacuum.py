@@ -12,10 +12,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts.access import databases
-from pgrepl.catalog.facts.relation import Relation, relation_or_none
+from pgrepl.catalog.facts.relation import Relation, relation, relation_or_none
 from pgrepl.catalog.locks.lock_table import RelationMode
 from pgrepl.catalog.session import statistics
 from pgrepl.catalog.session.context import in_recovery
@@ -32,6 +33,7 @@ from pgrepl.lake.upkeep.expire import expire, remove_files, remove_scheduled
 from pgrepl.replication.publisher.slots import invalidate_idle
 from pgrepl.statements.table.storage import read_option
 from pgrepl.statements.upkeep.background import LOCKED, Background, BackgroundThread
+from pgrepl.statements.upkeep.history import logs, trim
 from pgrepl.statements.upkeep.vacuum import count, is_locked
 
 if TYPE_CHECKING:
@@ -108,6 +110,11 @@ class Autovacuum(Background):
     name = "autovacuum"
     _strays_at: float | None = None  # when stray files were looked for last
 
+    @cached_property
+    def _trimmed(self) -> dict[int, float]:
+        """When histories were trimmed, by OID."""
+        return {}
+
     def look(self) -> None:
         """Vacuum the tables of every database, then clean the instance."""
         for oid in self.databases() or ():
@@ -135,12 +142,27 @@ class Autovacuum(Background):
 
     def look_at(self, database: int) -> None:
         def work(session: Session) -> None:
+            self._trim(session)
             for oid, need in _needy(session):
                 if self._is_over():
                     return
                 self._vacuum(session, oid, need)
 
         self._with_session(database, work)
+
+    def _trim(self, session: Session) -> None:
+        """Remove what histories no longer keep; of each at most once in a twentieth of the time that it is kept."""
+        with reading(session):
+            seconds = int(session.settings.value("pgrepl.history_retention"))
+            found = [log.oid for log in logs(session)] if seconds else []
+        for oid in found:
+            now = time.monotonic()
+            if self._is_over() or now - self._trimmed.get(oid, -seconds) < seconds / 20:
+                continue
+            self._trimmed[oid] = now
+            with statement(session, writes=True):
+                if not is_locked(session, oid, RelationMode.SHARE):
+                    trim(session, relation(session, oid))
 
     def _vacuum(self, session: Session, oid: int, need: VacuumNeed) -> None:
         began, used = time.monotonic(), time.thread_time()

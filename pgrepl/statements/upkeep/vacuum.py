@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts.acl import has_table_privilege, is_owner
+from pgrepl.catalog.facts.history import is_log
 from pgrepl.catalog.facts.relation import Relation, find_relation, relation
 from pgrepl.catalog.facts.relation_parts import inheritors
 from pgrepl.catalog.locks.lock_table import LockKind, LockRequest, RelationMode, conflicts
@@ -28,6 +29,7 @@ from pgrepl.lake.commit.commit import Stale
 from pgrepl.query.result import Result
 from pgrepl.sql.location import get_boolean, get_int32, get_string
 from pgrepl.sql.nodes import VacuumStmt
+from pgrepl.statements.upkeep.history import trim
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
@@ -210,7 +212,7 @@ def _rearrange(session: Session, tables: Sequence[Relation], options: _Options) 
 
     transaction = session.transaction
     for table in tables:
-        for work in (_compact, _fold_deletes):
+        for work in (_trim, _compact, _fold_deletes):
             work(session, table, options)
             transaction.end_statement()
             transaction.begin_statement()
@@ -248,6 +250,12 @@ def _is_written(session: Session, table: Relation, options: _Options) -> bool:
         raise LockNeeded(LockRequest(LockKind.RELATION, table.oid, 0, mode))
     session.transaction.release_write()
     return True
+
+
+def _trim(session: Session, table: Relation, options: _Options) -> None:
+    """Remove what a history no longer keeps, unless another transaction writes to it."""
+    if is_log(table) and not is_locked(session, table.oid, RelationMode.SHARE):
+        trim(session, table)
 
 
 def _compact(session: Session, table: Relation, options: _Options) -> None:

@@ -74,8 +74,12 @@ def transform_item(scope: Scope, item: FromItem) -> tuple[RangeRef | Join, NsIte
         added = _subselect(scope, item)
     elif isinstance(item, RangeFunction):
         from pgrepl.expr.analyse.queries.from_functions import transform_functions
+        from pgrepl.expr.analyse.queries.past import past_of
 
-        added = transform_functions(scope, item)
+        past = past_of(scope, item)
+        if isinstance(past, RangeSubselect):
+            return transform_item(scope, past)
+        added = transform_functions(scope, item) if past is None else past
     elif isinstance(item, RangeTableSample):
         added = _sampled(scope, item)
     elif isinstance(item, nodes.JsonTable):

@@ -121,7 +121,7 @@ class Overlay:
             finder.remove(live)
         live.row = row
         self._touch(live)
-        self._journal.add(Changed(self.relation, live, row))
+        self._journal.add(Changed(self.relation, live, row, old))
         for finder in self._finders.values():
             finder.add(live)
         return row
@@ -144,7 +144,7 @@ class Overlay:
         if live.place is not None:
             self._deleted[live.place] = None
             live.changed = next(self._clock)
-        self._journal.add(Changed(self.relation, live, None))
+        self._journal.add(Changed(self.relation, live, None, live.row))
 
     def truncate(self) -> None:
         self.truncated = True

@@ -20,6 +20,7 @@ from pgrepl.replication.subscriber.apply.target import SearchKey, TargetTable, i
 from pgrepl.replication.subscriber.apply.triggers import acting_for, check_target_privilege, emptied_by
 from pgrepl.replication.subscriber.conflicts import Decisions
 from pgrepl.replication.subscriber.copying.ranges import CopyRanges
+from pgrepl.replication.subscriber.history import Logs
 from pgrepl.replication.wire.messages import (
     INSERT,
     TRUNCATE,
@@ -73,6 +74,7 @@ class Player:
         self.restarts = False  # whether a TRUNCATE restarted the sequences of its tables
         self.truncated: list[int] = []  # tables that a TRUNCATE emptied
         self.conflicts = ConflictsMet(session, subscription, progress)
+        self.logs = Logs(session, subscription)
         self._decisions = Decisions(session, subscription)
         self._follows = subscription.subschemachanges != NO_SCHEMA
         self.generation = 0  # how often what was applied has been written
@@ -220,7 +222,7 @@ class Player:
             restart_sequences(self._session, oids)
             self.restarts = True
         tables = tuple([overlay.relation.oid for overlay in overlays])
-        self.journal.add(Emptied(tables, tuple(oids), restart_identity))
+        self.journal.add(Emptied(tables, tuple(emptied), restart_identity))
 
     @property
     def session(self) -> Session:

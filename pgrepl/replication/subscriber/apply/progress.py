@@ -77,11 +77,12 @@ class LiveRow:
 
 @frozen
 class Changed:
-    """A row was inserted (`is_new`), updated to `row`, or deleted (`row` None)."""
+    """A row was inserted (`is_new`), updated from `old` to `row`, or deleted (`row` None)."""
 
     table: Relation
     live: LiveRow
     row: Row | None
+    old: Row | None = None
     is_new: bool = False
 
 
@@ -90,8 +91,12 @@ class Emptied:
     """The tables that one TRUNCATE emptied."""
 
     tables: tuple[int, ...]  # OIDs of those that hold rows
-    oids: tuple[int, ...]  # partitioned tables are among them
+    relations: tuple[Relation, ...]  # partitioned tables are among them
     restart_identity: bool
+
+    @property
+    def oids(self) -> tuple[int, ...]:
+        return tuple([each.oid for each in self.relations])
 
 
 Entry: TypeAlias = "Changed | Emptied"

@@ -155,7 +155,16 @@ def step(
     for number, portion in enumerate(_portions(transaction, follow)):
         between()
         count += len(portion)
-        passed += _write_portion(session, subscription, transaction, portion, log, continued=number > 0, only=only)
+        passed += _write_portion(
+            session,
+            subscription,
+            transaction,
+            portion,
+            log,
+            before=2 * (count - len(portion)),
+            continued=number > 0,
+            only=only,
+        )
     _fire_deferred(session, subscription, transaction, waiting)
     return count, passed
 
@@ -263,10 +272,12 @@ def _write_portion(
     portion: Sequence[Message | TruncateMessage],
     log: ServerLog,
     *,
+    before: int,
     continued: bool,
     only: int,
 ) -> int:
-    """Apply and write one portion; returns the number of messages that were not applied (Player.passed)."""
+    """Apply and write one portion; returns the number of messages that were not applied (Player.passed). `before`: at
+    least so many changes of rows came before it in the transaction."""
     origin = catalog.origin_name(subscription.oid)
 
     def write_so_far(player: Player) -> None:
@@ -275,6 +286,7 @@ def _write_portion(
         continued = True
 
     player = _player(session, subscription, write=write_so_far, only=only)
+    player.logs.number = before
     part = replace(transaction, messages=tuple(portion))
     player.prefetch([part])
     with calling(session, player, AppliedOrigin(origin, transaction.end_lsn)):

@@ -24,6 +24,7 @@ from pgrepl.lake.write.statement import Write
 from pgrepl.replication.publisher.slots import is_decoded
 from pgrepl.replication.subscriber.apply.play import Player
 from pgrepl.replication.subscriber.apply.progress import Changed, Emptied, Entry, LiveRow
+from pgrepl.replication.subscriber.history import commit_prepared
 from pgrepl.rows.locking import change_lock, key_lock
 from pgrepl.rows.unique import UniqueIndex, unique_indexes
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 def write(session: Session, player: Player, origin: str, *, continued: bool = False) -> None:
     """Write the applied changes. `continued`: they begin in the middle of a transaction."""
     _wait_for_keys(session, player)
+    player.logs.begin(player.journal)
     if is_decoded(session):
         _write_each(session, player, origin, continued=continued)
     else:
@@ -94,7 +96,10 @@ def _empty(
 
 
 def _change(session: Session, player: Player, origin: str) -> None:
-    writes = []
+    logged: dict[int, Write] = {}
+    for transaction, entries in player.journal.transactions:
+        player.logs.enter(logged, transaction, entries)
+    writes = list(logged.values())
     for overlay in player.overlays.values():
         steps = list(overlay.steps())
         if not steps:
@@ -127,6 +132,9 @@ def _write_each(session: Session, player: Player, origin: str, *, continued: boo
         for entry in entries:
             run.add(entry)
         run.end()
+        logged: dict[int, Write] = {}
+        player.logs.enter(logged, transaction, entries)
+        run.log(list(logged.values()))
 
 
 def said(origin: str, transaction: WireTransaction | None) -> dict[str, Any]:
@@ -177,6 +185,12 @@ class _Run:
             session.transaction.numbering.note("order", _order(self._changes, row_ids))
         session.transaction.numbering.store_snapshot()
         self._changes, self._touched = [], set()
+
+    def log(self, writes: list[Write]) -> None:
+        """Commit what the transaction has written into the logs of tables, which is the last of its snapshots."""
+        if writes:
+            commit.apply(self._session, writes, self._extra)
+            self._session.transaction.numbering.store_snapshot()
 
     def _arrive(self, writes: dict[int, Write]) -> list[int]:
         """Note the new places of the rows, for later changes; returns the rows' ids."""
@@ -261,6 +275,8 @@ def prepare(
     origin = catalog.origin_name(subscription.oid)
     numbering = session.transaction.numbering
     numbering.store_snapshot()
+    if player is not None:
+        player.logs.begin(player.journal)
     changes = RowChanges(session, numbering.last_snapshot())
     if player is not None:
         _lock(session, list(_wanted(session, player)))
@@ -286,6 +302,8 @@ def end(session: Session, subscription: tables.pg_subscription, transaction: Wir
         return  # it has not been received (LookupGXact)
     session.transaction.numbering.begin_group()
     prepared.finish(session, found, commit=phase.kind == COMMIT)
+    if phase.kind == COMMIT:
+        commit_prepared(session, subscription, transaction)
     _note(session, said(catalog.origin_name(subscription.oid), transaction))
 
 

@@ -45,7 +45,7 @@ from pgrepl.replication.publisher.tables import (
     WantedRanges,
     definition_of,
 )
-from pgrepl.replication.subscriber import lease, state
+from pgrepl.replication.subscriber import history, lease, state
 from pgrepl.replication.subscriber.apply.overlay import Overlay
 from pgrepl.replication.subscriber.apply.play import Player
 from pgrepl.replication.subscriber.apply.progress import Progress
@@ -301,6 +301,8 @@ def _commit(
                 return _Copied(count, False)
         is_behind = not pieces and state.position(session, subscription.oid) > lsn
         reached = catalog.FINISHED_COPY if is_behind else catalog.SYNC_DONE
+        with working():
+            history.write_copied(session, subscription, relid, lsn)
         state.set_table_state(session, subscription.oid, relid, reached, lsn)
         if subscription.subschemachanges != catalog.NO_SCHEMA:
             remember(session, subscription.oid, relid, copied(source.relation, definition))

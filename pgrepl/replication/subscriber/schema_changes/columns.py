@@ -340,12 +340,12 @@ class _Changes:
         attribute = self._columns[column.name]
         if before is None or attribute is None or before.here == column.here:
             return
-        if _type_name(attribute) == before.here:
+        if type_name(attribute) == before.here:
             self.typed.append(column.num)
             self._alter(f"ALTER COLUMN {quote_identifier(column.name)} TYPE {column.here}")
 
 
-def _type_name(column: Attribute) -> str:
+def type_name(column: Attribute) -> str:
     """The name of a column's type, with its schema if it is a user's."""
 
     def of_user(oid: int) -> str | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from pgrepl.catalog.facts import history as history_facts
 from pgrepl.catalog.facts.depend import Dependency, forget_dependencies
 from pgrepl.catalog.facts.relation import Attribute, Relation, relation
 from pgrepl.catalog.facts.relation_parts import children, indexes, not_supported
@@ -21,6 +22,7 @@ from pgrepl.expr.catalog_trees import index_info
 from pgrepl.expr.rewrite.views import require_updatable
 from pgrepl.expr.tree import Query
 from pgrepl.ground.errors import PgError
+from pgrepl.replication.subscriber import history
 from pgrepl.sql.nodes import AlterSeqStmt, AlterTableCmd, DefElem, RangeVar, TypeName
 from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.sequence import change_sequence, create_column_sequence, own_sequence
@@ -262,6 +264,8 @@ def set_storage_parameters(
     else:
         raise PgError("42809", f'cannot set options for relation "{rel.name}"', detail=not_supported(rel.kind))
     _update_class(session, rel.oid, {"reloptions": texts or None})
+    if any(text.startswith(history_facts.OPTION) for text in {*texts} ^ {*(rel.options or ())}):
+        history.follow_parameter(session, rel)
 
 
 def _require_updatable(session: Session, view: int) -> None:

@@ -69,7 +69,8 @@ def _told(work: Callable[[Task, PartWatch], Answer], task: Task, watch: PartWatc
 class TableOfPart:
     """`described`: the table, or a leaf of a partitioned one (a DescribedTable, which parts share). `rows`: those that
     may have the part's keys; `folder`: of the job, in the table's. `is_told`: whether old rows can be looked for;
-    `foreign`: what other origins have written (a Foreign, which parts share), if conflicts are kept."""
+    `foreign`: what other origins have written (a Foreign, which parts share), if conflicts are kept; `log`: of the
+    changes (a LoggedTable, which parts share), and the job's folder there."""
 
     described: Shared
     truncates: tuple[int, ...]
@@ -77,6 +78,7 @@ class TableOfPart:
     folder: str
     is_told: bool = True
     foreign: Shared | None = None
+    log: tuple[Shared, str] | None = None
 
     @property
     def table(self) -> DescribedTable:
@@ -119,6 +121,7 @@ class AppliedPart:
     kept: Mapping[tuple[int, ...], tuple[MessageFile, ...]]  # new rows' values of other unique indexes, by columns
     looked_up: Mapping[tuple[int, ...], int]  # number of keys looked up, by their columns
     missed: MissedMessages
+    logged: tuple[NewFile, ...] = ()  # of the table's log
 
 
 def apply_part(task: PartToApply, watch: PartWatch) -> list[AppliedPart] | Unfinished:
@@ -180,6 +183,9 @@ def _to_table(task: PartToApply, each: LeafChanges, watch: PartWatch) -> Applied
         for file in rows.write(own.folder):
             watch.add(file.record_count, file.file_size_bytes)
             files.append(file)
+    logged = []
+    if own.log is not None:
+        logged = own.log[0].value.write(described, decided, task.since, own.log[1])
     deletes, inlined = leaving(decided)
     left = []
     for number, (file_id, positions) in enumerate(deletes if not own.truncates else ()):
@@ -188,7 +194,8 @@ def _to_table(task: PartToApply, each: LeafChanges, watch: PartWatch) -> Applied
         left.append(LeftPositions(file_id, path, len(positions)))
     gone = () if own.truncates else tuple(inlined)
     ops = frozenset(np.unique(each.changes.op[each.changes.seq >= task.since]).tolist())
-    return AppliedPart(each.leaf, ops, tuple(files), tuple(left), gone, kept.files, dict(decided.looked_up), missed)
+    looked_up = dict(decided.looked_up)
+    return AppliedPart(each.leaf, ops, tuple(files), tuple(left), gone, kept.files, looked_up, missed, tuple(logged))
 
 
 @frozen

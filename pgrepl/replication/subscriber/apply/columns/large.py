@@ -37,6 +37,7 @@ from pgrepl.replication.subscriber.apply.columns.apply_part import (
 )
 from pgrepl.replication.subscriber.apply.columns.described import DescribedTable
 from pgrepl.replication.subscriber.apply.columns.fold import IndexValues, NotClean, index_relation
+from pgrepl.replication.subscriber.apply.columns.logged import LoggedTable
 from pgrepl.replication.subscriber.apply.columns.missed import MissedMessages, joined
 from pgrepl.replication.subscriber.apply.columns.partitions import PartitionTree
 from pgrepl.replication.subscriber.apply.columns.parts import DealtPart, Play, as_they_are, by_key, values_of
@@ -46,6 +47,7 @@ from pgrepl.types import oids
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
+    from pgrepl.lake.read.data_file import NewFile
     from pgrepl.lake.read.part import Kernel
     from pgrepl.lake.table import LakeTable
     from pgrepl.lake.write.statement import Write
@@ -59,13 +61,14 @@ _POSITIONS = 1 << 20  # that one task merges, about
 @frozen
 class LargeTarget:
     """A table that takes changes, or a leaf of a partitioned one. `truncates`: sequence numbers. `is_told`: whether old
-    rows can be looked for."""
+    rows can be looked for. `log`: of the changes."""
 
     write: Write
     described: DescribedTable
     truncates: tuple[int, ...]
     is_told: bool = True
     foreign: Foreign | None = None
+    log: tuple[Write, LoggedTable] | None = None
 
 
 class LargeApply:
@@ -97,7 +100,9 @@ class LargeApply:
             folders = {
                 oid: stack.enter_context(job.job_folder(target.write.table)) for oid, target in self._targets.items()
             }
-            tasks = list(self._tasks(messages, since, spill, folders))
+            logs = {each.log[0].table.oid: each.log[0].table for each in self._targets.values() if each.log is not None}
+            log_folders = {oid: stack.enter_context(job.job_folder(table)) for oid, table in logs.items()}
+            tasks = list(self._tasks(messages, since, spill, folders, log_folders))
             answers, obstacles = done(self._play("apply", tasks, apply_part))
             crash_point("columns.part")
             applied: dict[int, list[AppliedPart]] = {}
@@ -110,6 +115,7 @@ class LargeApply:
             merged = self._merged(applied, folders)
             for oid, own in applied.items():
                 self._arrive(self._targets[oid], folders[oid], own, merged.get(oid, []))
+            self._log(applied, log_folders)
         for target in self._targets.values():
             if target.truncates:
                 target.write.truncate()
@@ -127,6 +133,17 @@ class LargeApply:
         target.write.insert_deletes(replace(each, file=each.file and next(deletes)) for each in merged)
         target.write.delete_inlined(row_id for each in applied for row_id in each.inlined)
 
+    def _log(self, applied: Mapping[int, Sequence[AppliedPart]], folders: Mapping[int, str]) -> None:
+        """Enter the files of logs into their writes. Leaves of one table share a log, whose folder is emptied once."""
+        logged: dict[int, tuple[Write, list[NewFile]]] = {}
+        for oid, own in applied.items():
+            log = self._targets[oid].log
+            if log is not None:
+                files = logged.setdefault(log[0].table.oid, (log[0], []))[1]
+                files += [file for each in own for file in each.logged]
+        for oid, (write, files) in logged.items():
+            write.insert_files(job.take(write.table, folders[oid], files))
+
     def _other_obstacles(self, applied: Mapping[int, Sequence[AppliedPart]]) -> list[int]:
         found: list[int] = []
         for oid, own in applied.items():
@@ -142,15 +159,24 @@ class LargeApply:
     # --- parts --------------------------------------------------------------------------------------------------------
 
     def _tasks(
-        self, messages: MessageFiles, since: int, spill: str, folders: Mapping[int, str]
+        self,
+        messages: MessageFiles,
+        since: int,
+        spill: str,
+        folders: Mapping[int, str],
+        log_folders: Mapping[int, str],
     ) -> Iterator[PartToApply]:
         tree = None if self._tree is None else Shared(self._tree)
         described = {oid: Shared(target.described) for oid, target in self._targets.items()}
         foreign = {oid: None if t.foreign is None else Shared(t.foreign) for oid, t in self._targets.items()}
+        logs = {
+            oid: None if t.log is None else (Shared(t.log[1]), log_folders[t.log[0].table.oid])
+            for oid, t in self._targets.items()
+        }
         for number, (part, rows) in enumerate(self._parts(messages)):
             tables = {
                 oid: TableOfPart(
-                    described[oid], target.truncates, rows[oid], folders[oid], target.is_told, foreign[oid]
+                    described[oid], target.truncates, rows[oid], folders[oid], target.is_told, foreign[oid], logs[oid]
                 )
                 for oid, target in self._targets.items()
             }

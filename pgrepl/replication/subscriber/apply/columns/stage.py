@@ -35,6 +35,7 @@ from pgrepl.replication.subscriber.apply.columns.decide import LeafChanges
 from pgrepl.replication.subscriber.apply.columns.described import DescribedTable
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean
 from pgrepl.replication.subscriber.apply.columns.large import LargeApply, LargeTarget, player
+from pgrepl.replication.subscriber.apply.columns.logged import LogsOfBatch
 from pgrepl.replication.subscriber.apply.columns.missed import ConflictsOfBatch, MissedMessages
 from pgrepl.replication.subscriber.apply.columns.partitions import (
     PartitionTree,
@@ -103,6 +104,7 @@ class StagedBatch:
         self._deleted = DeletedRows(session, subscription)
         self.conflicts = ConflictsOfBatch(session, catalog.origin_name(subscription.oid), batch)
         self.told: list[Conflict] = []
+        self._logs = LogsOfBatch(session, subscription, batch.transactions)
         self.passed = 0  # changes that are not applied: the table's copy has them already, or is still to come
 
     def stage(self) -> None:
@@ -180,8 +182,14 @@ class StagedBatch:
                 check_identity(self._session, root, tree, oid, messages.relation)
             except Declined:
                 is_told = False
+        logged = self._logs.of(root, relation(self._session, oid))
         return LargeTarget(
-            self._write(oid), described, tuple(sorted(self._emptied.get(oid, ()))), is_told, self._foreign(oid)
+            self._write(oid),
+            described,
+            tuple(sorted(self._emptied.get(oid, ()))),
+            is_told,
+            self._foreign(oid),
+            None if logged is None else (self._write(logged.log.oid), logged),
         )
 
     def _decided(self, target: Relation, changes: RelationChanges, since: int) -> list[TableApply]:
@@ -203,6 +211,7 @@ class StagedBatch:
                     self._write(leaf.oid),
                     left=each.left,
                     foreign=self._foreign(leaf.oid),
+                    logged=self._logs.of(target, leaf),
                 )
                 table.decide()
                 self._take(target, leaf, table.missed)
@@ -248,6 +257,8 @@ class StagedBatch:
         for table in decided:
             table.leave()
             jobs += [(table.write, columns.write) for columns in table.columns()]
+            if table.logged is not None:
+                jobs.append((self._write(table.logged.log.oid), table.log))
         return jobs
 
     def _target(self, sent: SentRelation) -> Relation | None:
@@ -272,9 +283,12 @@ class StagedBatch:
 
     def _truncate(self, seq: int, relations: Sequence[SentRelation], *, restart: bool) -> None:
         found = (self._target(sent) for sent in relations)
-        targets = (table for table in found if table is not None and self._concerns(table, seq))
+        targets = [table for table in found if table is not None and self._concerns(table, seq)]
         emptied = emptied_by(self._session, targets, restart_identity=restart)
         self.passed += not emptied
+        for table in targets:
+            for log, row in self._logs.emptied(table, seq):
+                self._write(log).insert([row])
         for table in emptied:
             refuse_triggers(self._session, table.oid, TriggerEvent.TRUNCATE)
             if table.kind == "r":
@@ -298,7 +312,9 @@ class StagedBatch:
                 emptied = Write(session, lake_table(session, oid))
                 emptied.truncate()
                 writes.append(emptied)
-        writes = [w for w in writes if w.truncates or w.files or w.deletes or w.inlined_deletes or w.staged_deletes]
+        writes = [
+            w for w in writes if w.truncates or w.rows or w.files or w.deletes or w.inlined_deletes or w.staged_deletes
+        ]
         extra: dict[str, Any] = {"origin": origin}
         if self._truncated:
             extra["truncate"] = {

@@ -18,6 +18,7 @@ from pgrepl.lake.table import LakeTable, lake_table
 from pgrepl.lake.write.statement import Write
 from pgrepl.replication.subscriber.apply.columns.decide import RowsToWrite, decide, leaving, rows_to_write
 from pgrepl.replication.subscriber.apply.columns.described import MOST_BYTES, DescribedTable, TableKeys
+from pgrepl.replication.subscriber.apply.columns.logged import LoggedTable
 from pgrepl.replication.subscriber.apply.columns.missed import missed_messages
 from pgrepl.replication.subscriber.apply.target import MatchedColumns, converted, identity_of
 from pgrepl.replication.subscriber.apply.triggers import check_target_privilege
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from pgrepl.catalog.session.session import Session
+    from pgrepl.lake.read.data_file import NewFile
     from pgrepl.replication.subscriber.row_origins import Foreign
 
     Numbers = npt.NDArray[Any]
@@ -149,10 +151,13 @@ class TableApply:
         *,
         left: Numbers | None = None,
         foreign: Foreign | None = None,
+        logged: LoggedTable | None = None,
     ) -> None:
         """Changes with sequence numbers below `since` do not concern the table. `write` takes deleted rows and new
         files. The `target` is the table, or the partitioned table whose rows are routed to it. `left`: which changes
-        delete a row that goes to another leaf. `foreign`: what other origins have written, if conflicts are kept."""
+        delete a row that goes to another leaf. `foreign`: what other origins have written, if conflicts are kept.
+        `logged`: the log that the messages are written into."""
+        self.logged = logged
         self.relation = table
         self.table: LakeTable = write.table
         self.write = write
@@ -209,6 +214,11 @@ class TableApply:
         if not changes.fits(places, MOST_BYTES):
             raise Declined("many large values")
         return rows_to_write(self.described, self._decided)
+
+    def log(self) -> list[NewFile]:
+        """The messages, to be written into the log."""
+        assert self.logged is not None, "it has a log"
+        return self.logged.write(self.described, self._decided, self._since)
 
 
 def check_rights(session: Session, table: Relation, inserts: bool, updates: bool, deletes: bool) -> None:
