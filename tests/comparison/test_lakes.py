@@ -9,6 +9,7 @@ import pytest
 
 from pgrepl.ground.errors import PgError
 from tests.harness.comparing import compare, differences, is_equal, repair
+from tests.harness.database import Database
 from tests.harness.pair import Pair
 
 TYPES = """id int PRIMARY KEY, n numeric, m numeric(10,3), f float8, g float4, t timestamp, z timestamptz, d date,
@@ -186,6 +187,43 @@ def test_a_repair_is_of_what_still_differs(pair: Pair) -> None:
     pair.pub("UPDATE t SET v = 'at last'")
     assert pair.catch_up() == []
     assert pair.sub("SELECT DISTINCT v, count(*) FROM t GROUP BY v") == [("at last", "7")]
+
+
+def test_a_lost_slot_of_two_phase_is_made_again(tmp_path: Path) -> None:
+    """What was prepared here is rolled back: its end is in the rows that are compared, or comes as a whole later."""
+    first = Database(tmp_path)
+    first("ALTER SYSTEM SET max_prepared_transactions = 10")
+    first.close()
+    pair = Pair(tmp_path)
+    pair.both("CREATE TABLE t (id int PRIMARY KEY, v text)")
+    pair.pub("INSERT INTO t SELECT i, 'v' FROM generate_series(1, 9) i; CREATE PUBLICATION p FOR TABLE t")
+    pair.subscribe(options="WITH (two_phase = on)")
+    states = "SELECT subtwophasestate, two_phase FROM pg_subscription, pg_replication_slots"
+    waiting = "SELECT count(*) FROM pg_prepared_xacts WHERE database = 'sub'"
+    for name, change in (("ends", "UPDATE t SET v = 'ends' WHERE id = 1"), ("stays", "DELETE FROM t WHERE id = 2")):
+        pair.pub(f"BEGIN; {change}")
+        pair.pub(f"PREPARE TRANSACTION '{name}'")
+    assert pair.catch_up() == []
+    assert pair.sub(states, waiting) == [("2",)]
+    pair.sub.leave()
+    pair.pub("SELECT pg_drop_replication_slot('s')")
+    pair.pub("COMMIT PREPARED 'ends'")
+    done = repair(pair.sub.session)
+    assert done is not None
+    assert (done.new_slot, done.inserted, done.deleted, done.updated) == ("s", 0, 0, 1)
+    assert pair.sub(waiting) == [("0",)]
+    assert pair.sub(states) == [("p", "f")]
+    pair.pub("COMMIT PREPARED 'stays'")
+    pair.pub("BEGIN; INSERT INTO t VALUES (20, 'after')")
+    pair.pub("PREPARE TRANSACTION 'later'")
+    assert pair.catch_up() == []
+    assert pair.sub(states) == [("e", "t")]
+    assert is_equal(pair.sub.session)
+    pair.pub("COMMIT PREPARED 'later'")
+    assert pair.catch_up() == []
+    assert is_equal(pair.sub.session)
+    assert pair.sub("SELECT count(*), max(id), min(v) FROM t") == [("9", "20", "after")]
+    pair.close()
 
 
 def test_a_lost_slot_is_made_again(pair: Pair) -> None:
