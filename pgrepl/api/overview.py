@@ -28,6 +28,7 @@ from pgrepl.replication.subscriber.status import Status, may_look, subscription_
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
+    from pgrepl.engine.spark_jobs import SparkFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,7 @@ class Overview:
     subscriptions: tuple[SubscriptionFacts, ...]
     slots: tuple[SlotFacts, ...]
     snapshots: int | None  # that the catalog keeps; None: the role may not see it
+    spark: SparkFacts | None = None  # None: not known, or the role may not see it
 
 
 def overview(session: Session, names: Sequence[str] = (), database: str | None = None) -> Overview:
@@ -182,6 +184,7 @@ def visible(found: Overview, entered: Mapping[str, Session]) -> Overview:
         ),
         slots=(),
         snapshots=None,
+        spark=None,
     )
 
 

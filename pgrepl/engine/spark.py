@@ -24,6 +24,7 @@ from pgrepl.internals import pyspark as internals
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from pgrepl.engine.spark_jobs import SparkFacts
     from pgrepl.engine.spark_shared import HostChannel
     from pgrepl.engine.spark_start_plain import Driver
 
@@ -63,6 +64,15 @@ def share() -> HostChannel | None:
         _way = made = HostChannel(wanted)
         interrupts.announce_shared(lambda: made.runs)
     return _way
+
+
+def facts() -> SparkFacts | None:
+    """What the Spark does that a server's processes share; None: that cannot be told."""
+    from pgrepl.engine.spark_jobs import SparkFacts
+
+    if options().remote is not None:
+        return SparkFacts(is_remote=True)
+    return None if _way is None else _way.look()
 
 
 def is_elsewhere() -> bool:
@@ -376,6 +386,7 @@ __all__ = [
     "configure",
     "described",
     "expect_tasks",
+    "facts",
     "is_elsewhere",
     "is_remote",
     "options",

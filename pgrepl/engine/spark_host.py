@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.engine import on_spark
 from pgrepl.engine.spark_errors import not_started
+from pgrepl.engine.spark_jobs import SparkFacts, look
 from pgrepl.engine.spark_options import DEFAULT_MASTER, is_elsewhere, shared_settings
 from pgrepl.engine.spark_shared import OUT_OF_MEMORY, HostAnswer, HostChannel, refusal
 from pgrepl.engine.spark_start import launch
@@ -64,6 +65,9 @@ class _Jvm:
     def is_of_use(self) -> bool:
         """Spark may have stopped by itself, as when its cluster is gone."""
         return not self.driver.ended and not self._base.sparkContext().isStopped()
+
+    def look(self) -> SparkFacts:
+        return look(self._gateway.server.jvm, self._base.sparkContext())
 
     def admit(self, connection: socket.socket, group: str, archive: str) -> None:
         secret = secrets.token_hex(_SECRET_BYTES)
@@ -139,9 +143,10 @@ class Host:
             for guest in [guest for descriptor, guest in guests.items() if descriptor in found]:
                 self._jvm.dismiss(guest)
         if self._way.host.fileno() in found:
-            connection = self._way.asked()
-            if connection is not None:
-                self._answer(connection)
+            asked = self._way.asked()
+            if asked is not None:
+                connection, looks = asked
+                (self._tell if looks else self._answer)(connection)
         if self._jvm is not None and self._is_unused(self._jvm):
             self._end_unused(self._jvm)
 
@@ -153,6 +158,12 @@ class Host:
 
     def _is_unused(self, jvm: _Jvm) -> bool:
         return not jvm.guests and time.monotonic() >= jvm.unused_since + _IDLE
+
+    def _tell(self, connection: socket.socket) -> None:
+        """Tell what Spark does to a process that looks on."""
+        with suppress(Exception), connection:  # the JVM has ended, or the process
+            found = SparkFacts() if self._jvm is None else self._jvm.look()
+            connection.sendall(found.text().encode() + b"\n")
 
     def _answer(self, connection: socket.socket) -> None:
         try:

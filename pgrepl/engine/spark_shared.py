@@ -20,6 +20,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.engine.spark_errors import ended
+from pgrepl.engine.spark_jobs import SparkFacts
 from pgrepl.engine.spark_options import DEFAULT_MASTER, SparkOptions
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
@@ -31,8 +32,9 @@ if TYPE_CHECKING:
     from pgrepl.internals.py4j import Gateway
 
 OUT_OF_MEMORY = b"M"  # what the host says before it closes the connections to a JVM whose heap was full
-_REQUEST = b"+"
+_JOIN, _LOOK = b"+", b"?"  # what a process asks for: a way into the JVM, or what Spark does there
 _PATIENCE = 5.0  # seconds until a JVM that does not answer is left alone
+_GLANCE = 1.5  # seconds in which the host says what Spark does, unless it starts Spark just then
 _GROUP = "spark.jobGroup.id"  # SparkContext.SPARK_JOB_GROUP_ID
 
 
@@ -53,20 +55,32 @@ class HostChannel:
     def runs(self, runs: bool) -> None:
         self._runs[0] = runs
 
-    def ask(self) -> socket.socket:
+    def ask(self, what: bytes = _JOIN) -> socket.socket:
         """Ask the host for Spark; it answers on this connection."""
         mine, theirs = socket.socketpair()
         with theirs:
-            socket.send_fds(self._asking, [_REQUEST], [theirs.fileno()])
+            socket.send_fds(self._asking, [what], [theirs.fileno()])
         return mine
 
-    def asked(self) -> socket.socket | None:
-        """In the host: the connection of a process that has asked."""
-        _, descriptors, _, _ = socket.recv_fds(self.host, len(_REQUEST), 1)
+    def asked(self) -> tuple[socket.socket, bool] | None:
+        """In the host: the connection of a process that has asked, and whether it only looks on."""
+        what, descriptors, _, _ = socket.recv_fds(self.host, len(_JOIN), 1)
         if not descriptors:
             return None
         os.set_inheritable(descriptors[0], False)
-        return socket.socket(fileno=descriptors[0])
+        return socket.socket(fileno=descriptors[0]), what == _LOOK
+
+    def look(self) -> SparkFacts | None:
+        """What Spark does; None: the host has no time to tell. Spark is not started for it."""
+        if not self.runs:
+            return SparkFacts()
+        connection = self.ask(_LOOK)
+        connection.settimeout(_GLANCE)
+        try:
+            with connection, connection.makefile("rb") as lines:
+                return SparkFacts.read(lines.readline())
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
 
 
 @frozen

@@ -223,6 +223,30 @@ def stack_traces(problem: BaseException) -> list[str]:
     return [trace for name in _TRACES if isinstance(trace := getattr(problem, name, None), str)]
 
 
+# --- what runs --------------------------------------------------------------------------------------------------------
+
+
+def ui_address(context: Any) -> str | None:
+    """Where Spark's UI is, if it has one; `context` is Java's SparkContext."""
+    found = context.uiWebUrl()
+    return str(found.get()) if found.isDefined() else None
+
+
+def running_jobs(jvm: Any, context: Any) -> list[tuple[int, str, float, int, int, int]]:
+    """Of each running job of a SparkContext its number, what it is for, the seconds that it runs, and its tasks: done,
+    running and all."""
+    running = jvm.java.util.ArrayList()
+    running.add(jvm.org.apache.spark.JobExecutionStatus.RUNNING)
+    found = []
+    for job in _sequence(context.statusStore().jobsList(running)):
+        what = str(job.description().get()) if job.description().isDefined() else ""
+        began = job.submissionTime()
+        seconds = max(0.0, time.time() - began.get().getTime() / 1000) if began.isDefined() else 0.0
+        done, active, tasks = map(int, (job.numCompletedTasks(), job.numActiveTasks(), job.numTasks()))
+        found.append((int(job.jobId()), what or str(job.name()), seconds, done, active, tasks))
+    return sorted(found)
+
+
 # --- what a plan has done ---------------------------------------------------------------------------------------------
 
 

@@ -171,12 +171,13 @@ def monitoring_process(
         return open_session(open_catalog(catalog, folder=str(settings.folder)), "postgres", "postgres")
 
     def run(place: int) -> None:
+        from pgrepl.api import overview_spark
         from pgrepl.api.overview_history import MINUTE, History, history_path
         from pgrepl.server import metrics
         from pgrepl.server.iceberg.process import Desk, open_outside
         from pgrepl.server.page import PageRoutes, Watched
 
-        watched = Watched(History(history_path(catalog)))
+        watched = Watched(History(history_path(catalog)), overview_spark.facts_path(catalog))
         collectors = [
             Collector("catalog", metrics.of_catalog, open_session, log),
             Collector("publishers", watched.collect, open_session, log, every=MINUTE),
@@ -202,5 +203,6 @@ def monitoring_process(
             each.start()
         activity.show_process(place, "pgrepl monitor")
         server.run()
+        overview_spark.keep(watched.spark_file, None)
 
     return run

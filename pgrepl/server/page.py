@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pgrepl.api import overview_spark
 from pgrepl.api.overview import Overview, overview, visible
 from pgrepl.api.overview_history import History
 from pgrepl.catalog.session.transaction import reading
+from pgrepl.engine import spark
 from pgrepl.ground.errors import PgError
 from pgrepl.server.http import Answer, Request
 from pgrepl.server.iceberg.access import Access, BadGrant, Unauthorized, Visitor
@@ -32,11 +35,14 @@ class Watched:
     """The last overview, and the curves: a collector's thread brings them up to date."""
 
     history: History
+    spark_file: Path | None = None  # where `pgrepl status --html` finds what Spark does
     found: Overview | None = field(default=None)
 
     def collect(self, session: Session) -> list[Family]:
         """Gather an overview; the families of metrics for which publishers are asked, too, are in it."""
-        found = overview(session)
+        facts = spark.facts()
+        overview_spark.keep(self.spark_file, facts)
+        found = replace(overview(session), spark=facts)
         self.history.note(found)
         self.found = found
         return of_publishers(each.status for each in found.subscriptions)

@@ -9,7 +9,9 @@ import pytest
 
 from pgrepl.ground.errors import PgError
 from tests.harness.comparing import compare, differences, is_equal, repair
+from tests.harness.database import Database
 from tests.harness.pair import Pair
+from tests.harness.tasks import played_here
 
 TYPES = """id int PRIMARY KEY, n numeric, m numeric(10,3), f float8, g float4, t timestamp, z timestamptz, d date,
     b bytea, a int[], j jsonb, u uuid, c char(5), v varchar(9), o bool, i interval, r int4range"""
@@ -95,6 +97,34 @@ def test_filters_column_lists_conversions_and_own_columns_count_as_replication_c
     repair(pair.sub.session)
     assert is_equal(pair.sub.session)
     assert pair.sub("SELECT own FROM t WHERE id = 4") == [("yours",)]
+
+
+@pytest.mark.parametrize("by_tasks", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_large_tables_are_hashed_by_tasks_of_spark(by_tasks: bool, pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As elsewhere: with a filter, conversions and partitions. Without Spark the tasks are played here."""
+    seen = played_here(monkeypatch) if by_tasks else []
+    pair.pub(f"CREATE TABLE t ({TYPES}, w text)")
+    pair.sub(f"CREATE TABLE t ({TYPES.replace('n numeric,', 'n text,')}) PARTITION BY HASH (id)")
+    for n in range(2):
+        pair.sub(f"CREATE TABLE t{n} PARTITION OF t FOR VALUES WITH (MODULUS 2, REMAINDER {n})")
+    for n in range(3):
+        pair.pub(f"INSERT INTO t SELECT i, {ROW}, 'w' FROM generate_series({n * 2000 + 1}, {n * 2000 + 2000}) i")
+    names = "id, n, m, f, g, t, z, d, b, a, j, u, c, v, o, i, r"
+    pair.pub(f"CREATE PUBLICATION p FOR TABLE t ({names}) WHERE (id % 2 = 0)")
+    pair.subscribe()
+    pair.sub(f"ALTER DATABASE {pair.sub.name} SET pgrepl.engine = spark")
+    session = pair.sub.session
+    assert is_equal(session)
+    assert len(seen) >= 4 or not by_tasks
+    pair.sub("UPDATE t SET f = 0 WHERE id = 10; DELETE FROM t WHERE id = 5998; INSERT INTO t (id) VALUES (7)")
+    assert differences(compare(session)) == [
+        ("public.t", "different", {"id": "10"}, {"f": ("0", "-0")}),
+        ("public.t", "extra", {"id": "7"}, {}),
+        ("public.t", "missing", {"id": "5998"}, {}),
+    ]
+    repair(session)
+    assert is_equal(session)
+    assert ("comparison", "spark") in pair.sub("SELECT DISTINCT work, engine FROM pgrepl_stat_engine")
 
 
 def test_rows_without_a_key_are_counted(pair: Pair) -> None:
@@ -188,6 +218,43 @@ def test_a_repair_is_of_what_still_differs(pair: Pair) -> None:
     assert pair.sub("SELECT DISTINCT v, count(*) FROM t GROUP BY v") == [("at last", "7")]
 
 
+def test_a_lost_slot_of_two_phase_is_made_again(tmp_path: Path) -> None:
+    """What was prepared here is rolled back: its end is in the rows that are compared, or comes as a whole later."""
+    first = Database(tmp_path)
+    first("ALTER SYSTEM SET max_prepared_transactions = 10")
+    first.close()
+    pair = Pair(tmp_path)
+    pair.both("CREATE TABLE t (id int PRIMARY KEY, v text)")
+    pair.pub("INSERT INTO t SELECT i, 'v' FROM generate_series(1, 9) i; CREATE PUBLICATION p FOR TABLE t")
+    pair.subscribe(options="WITH (two_phase = on)")
+    states = "SELECT subtwophasestate, two_phase FROM pg_subscription, pg_replication_slots"
+    waiting = "SELECT count(*) FROM pg_prepared_xacts WHERE database = 'sub'"
+    for name, change in (("ends", "UPDATE t SET v = 'ends' WHERE id = 1"), ("stays", "DELETE FROM t WHERE id = 2")):
+        pair.pub(f"BEGIN; {change}")
+        pair.pub(f"PREPARE TRANSACTION '{name}'")
+    assert pair.catch_up() == []
+    assert pair.sub(states, waiting) == [("2",)]
+    pair.sub.leave()
+    pair.pub("SELECT pg_drop_replication_slot('s')")
+    pair.pub("COMMIT PREPARED 'ends'")
+    done = repair(pair.sub.session)
+    assert done is not None
+    assert (done.new_slot, done.inserted, done.deleted, done.updated) == ("s", 0, 0, 1)
+    assert pair.sub(waiting) == [("0",)]
+    assert pair.sub(states) == [("p", "f")]
+    pair.pub("COMMIT PREPARED 'stays'")
+    pair.pub("BEGIN; INSERT INTO t VALUES (20, 'after')")
+    pair.pub("PREPARE TRANSACTION 'later'")
+    assert pair.catch_up() == []
+    assert pair.sub(states) == [("e", "t")]
+    assert is_equal(pair.sub.session)
+    pair.pub("COMMIT PREPARED 'later'")
+    assert pair.catch_up() == []
+    assert is_equal(pair.sub.session)
+    assert pair.sub("SELECT count(*), max(id), min(v) FROM t") == [("9", "20", "after")]
+    pair.close()
+
+
 def test_a_lost_slot_is_made_again(pair: Pair) -> None:
     pair.both("CREATE TABLE t (id int PRIMARY KEY, v text)")
     pair.pub("INSERT INTO t SELECT i, 'v' FROM generate_series(1, 9) i; CREATE PUBLICATION p FOR TABLE t")
@@ -201,3 +268,19 @@ def test_a_lost_slot_is_made_again(pair: Pair) -> None:
     assert pair.catch_up() == []
     assert is_equal(pair.sub.session)
     assert pair.sub("SELECT count(*), max(id) FROM t") == [("9", "20")]
+
+
+def test_a_repair_fires_the_triggers_of_replicas_alone(pair: Pair) -> None:
+    pair.both("CREATE TABLE t (id int PRIMARY KEY, v text)")
+    pair.pub("INSERT INTO t VALUES (1, 'v'); CREATE PUBLICATION p FOR TABLE t")
+    pair.subscribe()
+    pair.sub("CREATE TABLE seen (name text)")
+    pair.sub(
+        "CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN INSERT INTO public.seen VALUES (TG_NAME); RETURN NEW; END $$"
+    )
+    for name in ("usual", "always"):
+        pair.sub(f"CREATE TRIGGER {name} BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION note()")
+    pair.sub("ALTER TABLE t ENABLE ALWAYS TRIGGER always", "DELETE FROM t")
+    repair(pair.sub.session)
+    assert pair.sub("SELECT name FROM seen") == [("always",)]

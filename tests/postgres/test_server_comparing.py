@@ -16,6 +16,7 @@ from pgrepl.ground.errors import PgError
 from pgrepl.replication.comparison import sides
 from pgrepl.replication.subscriber.worker import Worker
 from tests.harness.comparing import compare, differences, is_equal, repair
+from tests.harness.database import Database
 from tests.postgres.served import PublishingServer, Served
 
 SERVERS = pytest.mark.parametrize("publishing", [16, pytest.param(18, marks=pytest.mark.slow)], indirect=True)
@@ -179,6 +180,36 @@ def test_a_lost_slot_is_made_again(served: Served) -> None:
     assert done is not None
     assert (done.new_slot, done.inserted, done.deleted, done.updated) == (served.slot, 0, 1, 1)
     served.pub("INSERT INTO t VALUES (20, 'after')")
+    assert served.catch_up() == []
+    assert is_equal(served.sub.session)
+    served.same("SELECT * FROM t ORDER BY id")
+
+
+def test_a_lost_slot_of_two_phase_is_made_again(served: Served) -> None:
+    """What was prepared here is rolled back; and the subscription goes on with two_phase."""
+    served.sub("ALTER SYSTEM SET max_prepared_transactions = 10")
+    served.sub.leave()
+    served.sub.close()
+    served.sub = Database(served.folder, "sub")
+    served.both("CREATE TABLE t (id int PRIMARY KEY, v text)")
+    served.pub("INSERT INTO t SELECT i, 'v' FROM generate_series(1, 9) i; CREATE PUBLICATION p FOR TABLE t")
+    served.subscribe(options="two_phase = on")
+    served.pub(f"BEGIN; UPDATE t SET v = 'ends' WHERE id = 1; PREPARE TRANSACTION '{served.database}'")
+    assert served.catch_up() == []
+    assert served.sub("SELECT count(*) FROM pg_prepared_xacts") == [("1",)]
+    served.sub.leave()
+    served.pub(f"SELECT pg_drop_replication_slot('{served.slot}')")
+    with pytest.raises(PgError, match="waits for transactions that have written and are open"):
+        repair(served.sub.session, timeout=0.3)  # a prepared one, too
+    served.pub(f"COMMIT PREPARED '{served.database}'")
+    done = repair(served.sub.session)
+    assert done is not None
+    assert (done.new_slot, done.inserted, done.deleted, done.updated) == (served.slot, 0, 0, 1)
+    assert served.catch_up() == []
+    served.pub(f"BEGIN; INSERT INTO t VALUES (20, 'after'); PREPARE TRANSACTION '{served.database}'")
+    assert served.catch_up() == []
+    assert served.sub("SELECT count(*), min(subtwophasestate) FROM pg_prepared_xacts, pg_subscription") == [("1", "e")]
+    served.pub(f"COMMIT PREPARED '{served.database}'")
     assert served.catch_up() == []
     assert is_equal(served.sub.session)
     served.same("SELECT * FROM t ORDER BY id")

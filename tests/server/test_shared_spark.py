@@ -10,25 +10,31 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import psycopg
 import pytest
 
+from tests.harness.forked import pgrepl
 from tests.harness.programs import cpu_seconds, eventually
 from tests.harness.serving import Serving, serving
+from tests.postgres.server import free_port
+from tests.server.test_page import basic
 
 Client = psycopg.Connection[Any]
 
 LONG = b"SELECT count(*) FROM generate_series(1, 9999999999) g WHERE md5(g::text) = 'x'"
 SHORT = "SELECT count(*), sum(a) FROM t"
 OPTIONS = ("--master", "local[2]", "--conf", "spark.default.parallelism=1")  # of two cores LONG takes one
+WATCHED = ("--conf", "spark.ui.enabled=true", "--conf", f"spark.ui.port={free_port()}")
+HTTP = free_port()
 
 pytestmark = pytest.mark.skipif(not Path("/proc").exists(), reason="looks at processes in /proc")
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    with serving(tmp_path_factory.mktemp("served"), *OPTIONS) as found:
+    with serving(tmp_path_factory.mktemp("served"), *OPTIONS, *WATCHED, "--http", str(HTTP)) as found:
         found.ask("CREATE TABLE t AS SELECT generate_series(1, 2000) AS a")
         yield found
 
@@ -128,6 +134,28 @@ def test_sessions_share_one_spark_and_nobody_ends_the_jobs_of_another(served: Se
         eventually(lambda: not worker_of(resting))
         assert answers(resting)
     assert jvms(served) == [jvm]
+
+
+def test_the_page_shows_running_jobs_and_the_way_to_sparks_ui(served: Serving) -> None:
+    def page() -> str:
+        asked = Request(f"http://127.0.0.1:{HTTP}/", headers={"Authorization": basic("postgres", "")})
+        return str(urlopen(asked).read().decode())
+
+    with by_spark(served) as client:
+        assert answers(client)
+        eventually(lambda: "No job runs." in page())
+        begin(client, jvms(served)[-1])
+        eventually(lambda: "Running jobs of Spark" in page())
+        shown = page()
+        done = pgrepl("status", "--html", "page.html", cwd=served.folder)
+        assert done.returncode == 0, done.stderr
+        assert "Running jobs of Spark" in (served.folder / "page.html").read_text()
+        client.cancel()
+        assert failure(client) == CANCELLED
+    assert "0 of 1" in shown
+    assert "spark.ui.enabled" not in shown
+    address = re.findall(r'<a href="(http://127\.0\.0\.1:\d+)" rel="noreferrer">', shown)
+    assert "Spark Jobs" in urlopen(f"{address[0]}/jobs/").read().decode()
 
 
 @pytest.mark.slow

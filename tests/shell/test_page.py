@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.api.overview import DatabaseFacts, Overview, SlotFacts, SubscriptionFacts, TableFacts
+from pgrepl.api.overview import DatabaseFacts, Overview, SlotFacts, SubscriptionFacts, TableFacts, visible
 from pgrepl.api.overview_history import History, Point
 from pgrepl.catalog.facts.subscription import DATASYNC, INIT, READY
+from pgrepl.engine.spark_jobs import SparkFacts, SparkJob
 from pgrepl.replication.publisher.protocol import Backlog, SlotLag
 from pgrepl.replication.publisher.senders import Retained
 from pgrepl.replication.subscriber.status import CopyStatus, Status, TableStatus
@@ -118,6 +119,23 @@ def test_who_sees_nothing_is_told_as_much(history: History) -> None:
     assert shown.count("caption") == shown.count("table")
     named = {given["aria-labelledby"] for tag, given in shown.elements if tag == "section"}
     assert named <= set(shown.ids)
+
+
+def test_sparks_jobs_are_shown_to_who_may_see_all(history: History) -> None:
+    job = SparkJob(7, "copy of <t>", 65.0, 30, 2, 120)
+
+    def shown(facts: SparkFacts) -> str:
+        found = replace(overview(subscription()), spark=SparkFacts.read(facts.text()))
+        return Reader(page(found, history, is_served=False)).shown
+
+    text = shown(SparkFacts(is_up=True, ui="http://127.0.0.1:4040", jobs=(job,)))
+    assert "7 copy of <t> 30/120 30 of 120 2 65 s" in text
+    assert "Spark's UI has stages" in text and "spark.ui.enabled" not in text
+    assert "No job runs. Spark's UI is off: pgrepl serve --conf spark.ui.enabled=true" in shown(SparkFacts(is_up=True))
+    assert "Spark does not run" in shown(SparkFacts())
+    assert "Spark Connect" in shown(SparkFacts(is_remote=True))
+    assert "javascript" not in shown(SparkFacts(is_up=True, ui="javascript:alert(1)"))
+    assert visible(replace(overview(), spark=SparkFacts()), {}).spark is None
 
 
 @pytest.mark.parametrize("is_served", [True, False])

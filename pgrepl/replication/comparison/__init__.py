@@ -4,6 +4,7 @@
     two sides     publisher/comparing.py   the published rows at that LSN: hashed by a server, or read
                   local_table.py           the rows of the subscriber's lake, by columns
     digests       hashes.py, columns.py, pieces.py   count and sum of the rows' hashes, of each piece of a table
+                  digest_rows.py           the same by tasks of Spark
     differences   differences.py           rows of the pieces that differ, paired by key
     repair        repair.py                the differences as one transaction, which the apply worker's player applies
 

@@ -111,10 +111,12 @@ class Comparer:
 
     @contextmanager
     def publisher(self) -> Iterator[tuple[pg_subscription, Publisher, Comparing]]:
-        """The publisher; its errors are those of a subscription."""
+        """The publisher, asked with the settings of the subscription's worker; its errors are those of a
+        subscription."""
         try:
             with statement(self.session):
                 subscription = self.subscription()
+                self.context.settings.admit(self.session, subscription)
                 publisher = self.context.connection.publisher(subscription)
             if publisher.comparing is None:
                 raise PgError(

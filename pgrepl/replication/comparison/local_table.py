@@ -24,6 +24,7 @@ from pgrepl.types.text import writer
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
+    from pgrepl.lake.read.part import PartRows
     from pgrepl.types.lake.arrays import Form
 
 
@@ -87,14 +88,21 @@ class LocalTable:
 
     def portions(self, snapshot: int, bounds: tuple[int, Any, Any] | None = None) -> Iterator[Portion]:
         """The rows at a snapshot. `bounds`: a column's place with values outside of which rows may be left out."""
+        for table, numbers, found in self.sources(snapshot, bounds):
+            forms = [table.column(number).form for number in numbers]
+            for rows, _, _ in found:
+                for arrays, count in rows.portions(numbers):
+                    yield Portion([arrays[number] for number in numbers], forms, count)
+
+    def sources(
+        self, snapshot: int, bounds: tuple[int, Any, Any] | None = None
+    ) -> Iterator[tuple[LakeTable, list[int], list[tuple[PartRows, int, int]]]]:
+        """The tables of the lake with the rows of `portions`: the numbers of the compared columns, and the rows."""
         pin(self.session, snapshot)
         for leaf in self.leaves:
             table, numbers = lake_table(self.session, leaf.oid, snapshot), self._in(leaf)
             wanted = () if bounds is None else (Bound(numbers[bounds[0]], low=bounds[1], high=bounds[2]),)
-            forms = [table.column(number).form for number in numbers]
-            for rows, _, _ in rows_of(self.session, table, snapshot, numbers, wanted):
-                for arrays, count in rows.portions(numbers):
-                    yield Portion([arrays[number] for number in numbers], forms, count)
+            yield table, numbers, rows_of(self.session, table, snapshot, numbers, wanted)
 
     def portion_texts(self, portion: Portion, chosen: Any) -> list[Texts]:
         """The texts of some rows of a portion. `chosen`: their indices."""

@@ -2,7 +2,8 @@
 
 Both sides meet once more at a later LSN, where what was found is looked at again while the worker waits: only rows
 that still differ are repaired. The commit checks that the origin is still there. A subscription whose slot is lost
-gets a new one, whose snapshot is compared with; the origin moves to its LSN with the repair.
+gets a new one, whose snapshot is compared with; the origin moves to its LSN with the repair. The new slot knows nothing
+of transactions that were prepared before: those here are rolled back, and come as a whole if they are committed later.
 """
 
 from __future__ import annotations
@@ -14,10 +15,9 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts import subscription as catalog
 from pgrepl.catalog.locks import lock_file
 from pgrepl.catalog.session.transaction import reading, statement
-from pgrepl.ground.errors import PgError, unsupported
+from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.lake.read.files import last_snapshot
 from pgrepl.lake.storage import crash_point
@@ -29,6 +29,7 @@ from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.replication.publisher.senders import LOST
 from pgrepl.replication.subscriber import lease, state
 from pgrepl.replication.subscriber.apply.transactions import step
+from pgrepl.replication.subscriber.apply.write import roll_back_prepared
 from pgrepl.replication.subscriber.lease import CopyProgress, Heartbeat, LeaseHeld
 from pgrepl.replication.wire.messages import DELETE, INSERT, UPDATE, Message, SentRelation, WireTransaction
 
@@ -109,8 +110,6 @@ class Repairer(Comparer):
                     f'replication slot "{slot}" is lost: all tables have to be repaired',
                     hint=f"Repair them without naming any: pgrepl repair {subscription.subname}",
                 )
-            if subscription.subtwophasestate != catalog.TWO_PHASE_DISABLED:
-                raise unsupported("a new slot for a subscription with two_phase")
             wanted = self.wanted(subscription, publisher)
             for each in wanted:
                 if each.error is not None:
@@ -182,6 +181,8 @@ class Repairer(Comparer):
     def repair(self, seen: Comparison) -> Repaired:
         """Repair the differences that were seen."""
         if self.new_slot is not None:
+            with statement(self.session, writes=True):
+                roll_back_prepared(self.session, self.subscription())
             return self._repair_at(seen.lsn, seen.tables)
         with self.publisher() as (subscription, _, comparing), ExitStack() as opened:
             found = Comparison(seen.subscription)
@@ -220,6 +221,7 @@ class Repairer(Comparer):
             subscription = self.subscription()
             if self.new_slot is not None:
                 state.move(session, subscription.oid, lsn)
+                state.renew_two_phase(session, subscription)
                 state.forget_errors(session, subscription.oid, lease.APPLY)
             elif state.position(session, subscription.oid) != lsn:
                 raise moved_meanwhile()

@@ -13,6 +13,7 @@ import numpy as np
 
 from pgrepl.ground.errors import Declined
 from pgrepl.replication.comparison.columns import HashedColumn, hashed, hashed_as, row_hash_sql, row_hashes
+from pgrepl.replication.comparison.digest_rows import Rows, digest_on_spark, goes_to_spark
 from pgrepl.replication.comparison.found import Texts
 from pgrepl.replication.comparison.local_table import LocalTable, Portion
 from pgrepl.replication.comparison.pieces import Digests, HashPieces, KeyPieces, Pieces, is_divisible
@@ -131,6 +132,12 @@ class _ReadSide:
             self._sources = None
 
     def digests(self, wanted: Collection[int], digests: Digests, count: Count) -> Iterator[int]:
+        if self._sources is not None and goes_to_spark(self._local, self._table.estimate):
+            sources = [(source.part, source.rows()) for source in self._sources]
+            for rows in digest_on_spark(self._local, sources, self.columns, self.pieces, self._seed, digests):
+                count(rows)
+            yield from wanted
+            return
         for made, _ in self._portions():
             hashes = self._hashes(made)
             digests.add(self.pieces.numbers((), hashes), hashes)
@@ -177,7 +184,7 @@ class _Source:
     """A table of a publisher's lake, whose columns become those of the table here in kernels."""
 
     def __init__(self, local: LocalTable, table: TableAtLsn, source: KernelSource) -> None:
-        from pgrepl.engine.copy_rows import RowMaker
+        from pgrepl.engine.copy_rows import CopyPart, RowMaker
         from pgrepl.lake.read.part import forms_of
         from pgrepl.replication.subscriber.copying.columns import made_column
 
@@ -200,11 +207,15 @@ class _Source:
         self._forms = [target.column(number).form for number in self._numbers]
         self._maker = RowMaker(source.table, target, columns, None)
         filter = source.filter
+        self.part = CopyPart((), source.table, filter, target, tuple(columns), None, (), "")
         self._filter = None if filter is None else filter.test(forms_of(source.table, filter.attnums))
         self._read = sorted({*source.columns, *(() if filter is None else filter.attnums)})
 
+    def rows(self) -> Rows:
+        return self._source.rows(self._read)
+
     def portions(self) -> Iterator[tuple[Portion, Callable[[Any], list[Texts]]]]:
-        for rows, _, _ in self._source.rows(self._read):
+        for rows, _, _ in self.rows():
             for arrays, count in rows.portions(self._read):
                 kept = arrays
                 if self._filter is not None:

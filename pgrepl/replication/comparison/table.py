@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pgrepl.engine.copy_rows import CopyPart, KernelColumn
 from pgrepl.ground import interrupts
 from pgrepl.ground.interrupts import JoinedThread
 from pgrepl.replication.comparison.columns import new_seed, row_hashes
 from pgrepl.replication.comparison.differences import LocalRows, paired, unmatched
+from pgrepl.replication.comparison.digest_rows import digest_on_spark, goes_to_spark
 from pgrepl.replication.comparison.found import DIFFERENT, EXTRA, MISSING, Progress, TableComparison
 from pgrepl.replication.comparison.local_table import LocalTable, Portion
 from pgrepl.replication.comparison.pieces import Digests, KeyPieces
@@ -70,9 +72,8 @@ class Compared:
         hashed = self.side.digests(wanted, there, lambda rows: progress.looked(found.name, rows))
         with _ahead(self.side, hashed) as complete:
             bounds = pieces.bounds(wanted) if isinstance(pieces, KeyPieces) and known else None
-            for hashes, portion, numbers in self._here(snapshot, bounds):
-                here.add(numbers, hashes)
-                progress.looked(found.name, portion.count)
+            for count in self._digests(snapshot, bounds, here):
+                progress.looked(found.name, count)
             for number in complete:
                 if (there.counts[number], there.sums[number]) == (here.counts[number], here.sums[number]):
                     equal(number)
@@ -86,6 +87,20 @@ class Compared:
                 found.is_complete = False
                 del found.differences[limit:]
                 return
+
+    def _digests(self, snapshot: int, bounds: tuple[int, Any, Any] | None, digests: Digests) -> Iterator[int]:
+        """Add the rows here to the digests; how many, as they come."""
+        local, side = self.local, self.side
+        if goes_to_spark(local, self.size // 2):
+            sources = []
+            for table, numbers, rows in local.sources(snapshot, bounds):
+                columns = tuple([KernelColumn(number, number) for number in numbers])
+                sources.append((CopyPart((), table, None, table, columns, None, (), ""), rows))
+            yield from digest_on_spark(local, sources, side.columns, side.pieces, self.seed, digests)
+            return
+        for hashes, portion, numbers in self._here(snapshot, bounds):
+            digests.add(numbers, hashes)
+            yield portion.count
 
     def look_again(self, snapshot: int, wanted: Sequence[int]) -> None:
         """Look for the differences in some ranges of the key alone."""

@@ -118,6 +118,13 @@ def enable_two_phase(session: Session, subid: int) -> None:
     update(session, tables.pg_subscription, {"oid": subid}, subtwophasestate=catalog.TWO_PHASE_ENABLED)
 
 
+def renew_two_phase(session: Session, subscription: tables.pg_subscription) -> None:
+    """Have two_phase, if it is enabled, be enabled once more, for a new slot."""
+    if subscription.subtwophasestate == catalog.TWO_PHASE_ENABLED:
+        oid = {"oid": subscription.oid}
+        update(session, tables.pg_subscription, oid, subtwophasestate=catalog.TWO_PHASE_PENDING)
+
+
 def clear_skip(session: Session, subid: int) -> None:
     update(session, tables.pg_subscription, {"oid": subid}, subskiplsn=0)
 

@@ -8,6 +8,7 @@ import textwrap
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -160,12 +161,15 @@ def _look(opened: Connection, names: Sequence[str], dbname: str | None) -> list[
 
 def _write_page(opened: Connection, names: Sequence[str], dbname: str | None, file: Path) -> list[Status]:
     """Write the page; the subscriptions that it shows."""
+    from pgrepl.api import overview_spark
     from pgrepl.api.overview import overview
     from pgrepl.api.overview_history import History, history_path
     from pgrepl.shell.page.render import page
 
-    found = overview(opened.session, names, dbname)
-    text = page(found, History(history_path(opened.session.catalog.path)), is_served=False)
+    catalog = opened.session.catalog.path
+    spark = overview_spark.kept(overview_spark.facts_path(catalog))
+    found = replace(overview(opened.session, names, dbname), spark=spark)
+    text = page(found, History(history_path(catalog)), is_served=False)
     try:
         file.write_text(text, "utf-8")
     except OSError as problem:

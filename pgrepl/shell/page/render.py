@@ -21,11 +21,13 @@ from pgrepl.shell.page.words import STATES, amount, escaped, moment, named, size
 if TYPE_CHECKING:
     from pgrepl.api.overview import DatabaseFacts, Overview, SlotFacts, SubscriptionFacts, TableFacts
     from pgrepl.api.overview_history import History
+    from pgrepl.engine.spark_jobs import SparkFacts, SparkJob
     from pgrepl.replication.subscriber.status import Status, TableStatus
     from pgrepl.shell.commands.standing import Line
 
 _DATA = Path(__file__).with_name("data")
 _MOST = 500  # tables of a database that are listed
+_UI_IS_OFF = "<p>Spark's UI is off: <code>pgrepl serve --conf spark.ui.enabled=true</code> turns it on.</p>"
 _UNFOLDED = 6  # subscriptions, up to which their curves are shown at once
 _TABLE_STATES = {
     INIT: "to be copied", DATASYNC: "being copied", "f": "copied", "s": "copied", READY: "ready",
@@ -120,6 +122,8 @@ def _sections(found: Overview, history: History) -> Iterator[tuple[str, str, str
         yield "subscriptions", "Subscriptions", "".join(cards)
     if found.slots:
         yield "slots", "What is kept for subscribers", _slots(found.slots)
+    if found.spark is not None:
+        yield "spark", "Spark", _spark(found.spark)
     yield "tables", "Tables, files and upkeep", _databases(found)
 
 
@@ -255,6 +259,32 @@ def _slots(found: Sequence[SlotFacts]) -> str:
 
     heads = ("Slot", "Database", "State", "Rows behind", "Time behind", "Snapshots kept", "Files kept")
     return _table("slots-table", "Replication slots of this catalog", heads, map(line, found), (3, 4, 5, 6))
+
+
+def _spark(found: SparkFacts) -> str:
+    """The running jobs, and the way to Spark's own page."""
+    if found.is_remote:
+        return "<p>Spark is behind a Spark Connect server, whose page shows its jobs.</p>"
+    if not found.is_up:
+        return f"<p>Spark does not run: no statement has needed it lately.</p>{_UI_IS_OFF}"
+    more = _UI_IS_OFF
+    if found.ui is not None and found.ui.startswith(("http://", "https://")):
+        link = f'<a href="{escaped(found.ui)}" rel="noreferrer">Spark\'s UI</a>'
+        more = f"<p>{link} has stages, plans and executors.</p>"
+    if not found.jobs:
+        return f"<p>No job runs.</p>{more}"
+
+    def line(job: SparkJob) -> tuple[str, ...]:
+        bar = (
+            f'<progress max="{job.tasks}" value="{job.done}" aria-label="tasks done">{job.done}/{job.tasks}</progress>'
+        )
+        return (
+            str(job.number), named(job.what), bar, f"{job.done:,} of {job.tasks:,}", amount(job.running),
+            time_text(job.seconds),
+        )  # fmt: skip
+
+    heads = ("Job", "For", "Progress", "Tasks done", "Running", "Since")
+    return _table("spark-jobs", "Running jobs of Spark", heads, map(line, found.jobs), (3, 4, 5)) + more
 
 
 def _or_none(value: float | None, unit: object) -> str:

@@ -318,6 +318,16 @@ def prepared_of(session: Session, subscription: tables.pg_subscription) -> list[
     return [row.gid for row in found if row.gid.startswith(f"pg_gid_{subscription.oid}_")]
 
 
+def roll_back_prepared(session: Session, subscription: tables.pg_subscription) -> None:
+    """Roll back the prepared transactions of a subscription, whose ends no slot will send."""
+    for gid in prepared_of(session, subscription):
+        found = prepared.found(session, gid)
+        assert found is not None
+        session.transaction.numbering.begin_group()
+        prepared.finish(session, found, commit=False)
+        session.transaction.numbering.store_snapshot()
+
+
 def _note(session: Session, what: dict[str, Any]) -> None:
     """Note the origin of the snapshot just begun."""
     for key, value in what.items():
@@ -356,4 +366,4 @@ def _of_rows(session: Session, overlay: Overlay) -> Iterator[LockRequest]:
     yield from keys_of(session, overlay)
 
 
-__all__ = ["end", "gid_of", "message_type", "prepare", "prepared_of"]
+__all__ = ["end", "gid_of", "message_type", "prepare", "prepared_of", "roll_back_prepared"]

@@ -1,0 +1,97 @@
+"""The digests of a large table's pieces by tasks of Spark, each of which hashes a part of the rows in a lake."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pgrepl.engine import choice, job, spark
+from pgrepl.engine.choice import Engine
+from pgrepl.engine.copy_rows import CopyPart, RowsCopy
+from pgrepl.ground.errors import Declined
+from pgrepl.ground.frozen import frozen
+from pgrepl.ground.interrupts import check_for_interrupts
+from pgrepl.lake.read.extent import divide
+from pgrepl.lake.read.part import PartWatch, Shared
+from pgrepl.replication.comparison.columns import row_hashes
+from pgrepl.replication.comparison.pieces import Digests
+from pgrepl.types.catalog_names import asks_catalog
+
+if TYPE_CHECKING:
+    from pgrepl.lake.read.part import PartRows
+    from pgrepl.replication.comparison.columns import HashedColumn
+    from pgrepl.replication.comparison.local_table import LocalTable
+    from pgrepl.replication.comparison.pieces import Pieces
+
+Rows = Sequence[tuple["PartRows", int, int]]
+
+
+@frozen
+class _DigestPart:
+    """`copy`: the rows, and how they become those that are compared."""
+
+    copy: CopyPart
+    how: Shared  # the hashed columns, the pieces, the seed, the style
+
+
+@frozen
+class _DigestedPart:
+    """For each piece with rows its number, how many they are, and the sum of their hashes."""
+
+    numbers: Any = ()
+    counts: Any = ()
+    sums: Any = ()
+    declined: str = ""
+
+
+def _digest_rows(part: _DigestPart, watch: PartWatch) -> _DigestedPart:
+    columns, pieces, seed, style = part.how.value
+    copy, digests = RowsCopy(part.copy, watch), Digests(pieces.count)
+    forms = [part.copy.target.column(column.attnum).form for column in part.copy.columns]
+    try:
+        for rows in part.copy.rows:
+            for arrays, count in rows.portions(part.copy.read):
+                _, kept, left = copy.passing(arrays, count)
+                if left:
+                    made = copy.made(kept, left)
+                    hashes = row_hashes(columns, made, forms, seed, left, style)
+                    digests.add(pieces.numbers([made[place] for place in pieces.key], hashes), hashes)
+    except Declined as reason:
+        return _DigestedPart(declined=str(reason))
+    numbers = np.flatnonzero(digests.counts)
+    return _DigestedPart(numbers, digests.counts[numbers], digests.sums[numbers])
+
+
+def goes_to_spark(local: LocalTable, rows: int) -> bool:
+    """Whether so many rows are worth Spark, whose tasks must know the types without the catalog."""
+    if not local.attributes or any(asks_catalog(attribute.type) for attribute in local.attributes):
+        return False
+    return choice.choose_kernels(local.session, rows).on_spark
+
+
+def digest_on_spark(
+    local: LocalTable,
+    sources: Sequence[tuple[CopyPart, Rows]],
+    columns: Sequence[HashedColumn],
+    pieces: Pieces,
+    seed: int,
+    digests: Digests,
+) -> Iterator[int]:
+    """Add the rows of all sources to the digests; the number of those in each part."""
+    how = Shared((list(columns), pieces, seed, replace(local.style, lookup=None)))
+    slots = job.slots(on_spark=True)
+    parts = [
+        _DigestPart(replace(copy, rows=tuple(rows)), how) for copy, found in sources for rows in divide(found, slots)
+    ]
+    with spark.described(f"comparison of {local.relation.qualified_name}"):
+        answers = job.play_apart(local.session, parts, _digest_rows, on_spark=True, check=check_for_interrupts)
+    for answer in answers:
+        if answer.declined:
+            raise Declined(answer.declined)
+        digests.counts[answer.numbers] += answer.counts
+        digests.sums[answer.numbers] += answer.sums
+        yield int(answer.counts.sum())
+    choice.done(local.session, "comparison", Engine.SPARK)
