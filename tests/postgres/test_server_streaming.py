@@ -206,3 +206,18 @@ def test_a_server_without_any_traffic_is_kept_moving_if_that_is_asked_for(served
     with following(served):
         moved = f"SELECT confirmed_flush_lsn > '{end}' FROM pg_replication_slots WHERE slot_name = '{served.slot}'"
         eventually(lambda: served.pub(moved) == [("t",)])
+
+
+@pytest.mark.parametrize("publishing", [16], indirect=True)
+def test_an_error_that_comes_together_with_the_start_is_told_at_once(served: Served) -> None:
+    """The publication is younger than the change. Servers before 18 say so, and are silent then."""
+    served.both(T)
+    served.pub(f"SELECT pg_create_logical_replication_slot('{served.slot}', 'pgoutput')")
+    served.pub("INSERT INTO t VALUES (1, 'x')")
+    served.pub("CREATE PUBLICATION p FOR TABLE t")
+    served.subscribe_only(options="create_slot = false, copy_data = false")
+    served.sub("ALTER SYSTEM SET wal_receiver_timeout = '3s'")
+    for _ in range(8):
+        ((message, _, _),) = served.catch_up()
+        assert 'publication "p" does not exist' in message
+        time.sleep(0.05)

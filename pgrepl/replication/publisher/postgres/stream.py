@@ -198,6 +198,7 @@ class Stream:
 
     def _run(self) -> None:
         try:
+            self._receive()  # libpq may have read on beyond the start: of that the socket tells nothing
             while not self._stops and self._failed is None:
                 self._speak()
                 self._listen()
