@@ -125,6 +125,7 @@ class _Found(Replicas):
         self._number = 5060  # other keys than before
         self._slots = [("s", "f")]
         self.states = states
+        self._past = []
 
 
 def _check(folder: Path, apart: bool, states: list[State], told: tuple[int, int], seed: float) -> None:

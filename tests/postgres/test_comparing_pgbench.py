@@ -146,7 +146,8 @@ def test_a_comparison_under_pgbench_finds_what_was_planted_and_nothing_else(
         assert follower.poll() is None
         query = "SELECT count(*), sum(delta) FROM pgbench_history"
         eventually(lambda: served.sub(query) == served.pub(query))
-    assert "ERROR" not in log.read_text()
+    errors = [line for line in log.read_text().splitlines() if "ERROR" in line]
+    assert [line for line in errors if "is active for PID" not in line] == []  # which the worker waits for
     print(f"{compared} comparisons, {repaired} repairs", *[line for line in told.splitlines() if "processed" in line])
     for table, key in (("accounts", "aid"), ("tellers", "tid"), ("branches", "bid")):
         served.same(f"SELECT * FROM pgbench_{table} ORDER BY {key}")

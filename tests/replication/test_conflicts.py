@@ -183,7 +183,7 @@ def dumped(pair: Pair) -> str:
 
     with reading(pair.sub.session):
         (facts,) = subscription_facts(pair.sub.session)
-        return ", ".join(_options(facts))
+        return ", ".join(_options(facts, 17))
 
 
 def command(pair: Pair, *words: str) -> tuple[int, str]:

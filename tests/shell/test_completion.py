@@ -51,7 +51,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
         ("alter pub", ["publication"]),
         ("alter publication ", ["pub_a", "pub_b"]),
         ("alter publication pub_a ", ["ADD", "DROP", "OWNER TO", "RENAME TO", "SET"]),
-        ("alter publication pub_a set (", ["publish", "publish_via_partition_root"]),
+        ("alter publication pub_a set (", ["publish", "publish_generated_columns", "publish_via_partition_root"]),
         ("alter publication pub_a add tables in schema s", ["sales"]),
         ("ALTER PUBLICATION pub_a ADD TABLE o", ["only", "orders"]),
         ("create publication p for ", ["ALL SEQUENCES", "ALL TABLES", "TABLE", "TABLES IN SCHEMA"]),

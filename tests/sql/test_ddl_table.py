@@ -86,7 +86,13 @@ FOREIGN = Constraint(ConstrType.FOREIGN, pk_table=U)
         ),
         (
             "GENERATED ALWAYS AS (b + 1) STORED",
-            (Constraint(ConstrType.GENERATED, expr=operation(column("b"), "+", integer(1)), generated_when="a"),),
+            (
+                Constraint(
+                    ConstrType.GENERATED,
+                    expr=operation(column("b"), "+", integer(1)),
+                    generated_kind="s",
+                ),
+            ),
         ),
         ("REFERENCES u", (FOREIGN,)),
         (
