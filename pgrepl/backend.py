@@ -145,7 +145,7 @@ def _check_domains(session: Session, domain: int, array: Any) -> None:
 
 
 def _rows_at(session: Session, table: Relation, moment: int | None, is_lsn: bool) -> Iterable[tuple[Any, ...]]:
-    from pgrepl.rows.past import rows_at
+    from pgrepl.query.past import rows_at
 
     return rows_at(session, table, moment, is_lsn)
 

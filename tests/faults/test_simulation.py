@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.faults.simulation import World, made
+from tests.harness.dose import dose
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +16,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield made(tmp_path_factory.mktemp("world"), patch)
 
 
-@pytest.mark.parametrize("first", range(100, 200, 10))
+@pytest.mark.parametrize("first", dose(range(100, 200, 10), 4, 3))
 def test_histories(world: World, first: int) -> None:
     for seed in range(first, first + 10):
         world.play(seed)

@@ -119,7 +119,7 @@ def past_is_right(pair: Pair, way: Callable[[Database], None], kept: str, dice: 
         assert pair.sub.ways()["apply"]
 
 
-@pytest.mark.parametrize(("kept", "way"), dose(product(["changes", "versions"], WAYS), 2), indirect=["way"])
+@pytest.mark.parametrize(("kept", "way"), dose(product(["changes", "versions"], WAYS), 3), indirect=["way"])
 def test_the_past_is_what_the_publisher_had(pair: Pair, way: Callable[[Database], None], kept: str) -> None:
     past_is_right(pair, way, kept, random.Random(f"{kept} {way.__name__}"), 4)
 
