@@ -36,14 +36,15 @@ COPY = "copy"  # the operation of a row with which the history begins
 OLD = "old_"
 OPTION = "pgrepl.history"  # the storage parameter of one table
 _MOST = 63  # bytes of a name
+_SUFFIXES = "_history", "_history_changes"  # of a history, and of the log behind it if that is a view
 
 
 def names(table: Relation) -> tuple[str, str]:
     """The name of a table's history, and of the log behind it if that is a view."""
-    found = f"{table.name}_history", f"{table.name}_history_changes"
-    if len(found[1].encode()) > _MOST:
-        raise PgError("42622", f'name "{found[1]}" of the history of table "{table.qualified_name}" is too long')
-    return found
+    shown, behind = (table.name + suffix for suffix in _SUFFIXES)
+    if len(behind.encode()) > _MOST:
+        raise PgError("42622", f'name "{behind}" of the history of table "{table.qualified_name}" is too long')
+    return shown, behind
 
 
 def is_log(found: Relation) -> bool:
@@ -53,8 +54,8 @@ def is_log(found: Relation) -> bool:
 
 def log_of(session: Session, table: Relation) -> Relation | None:
     """The log of a table; None: its past is not kept."""
-    for name in reversed((f"{table.name}_history", f"{table.name}_history_changes")):
-        found = in_schema(session, table, name)
+    for suffix in reversed(_SUFFIXES):
+        found = in_schema(session, table, table.name + suffix)
         if found is not None and is_log(found):
             return found
     return None
@@ -62,7 +63,7 @@ def log_of(session: Session, table: Relation) -> Relation | None:
 
 def table_of(session: Session, log: Relation) -> Relation | None:
     """The table whose changes a log has; None: there is none of this name."""
-    for suffix in ("_history_changes", "_history"):
+    for suffix in reversed(_SUFFIXES):
         found = in_schema(session, log, log.name.removesuffix(suffix)) if log.name.endswith(suffix) else None
         if found is not None and found.kind in ("r", "p"):
             return found

@@ -188,6 +188,11 @@ def sequence_row(session: Session, oid: int) -> pg_sequence:
     return row
 
 
+def definition_of(row: pg_sequence) -> tuple[int, int, int, int, int, bool]:
+    """What has to be the same of a sequence whose value follows another's."""
+    return row.seqtypid, row.seqstart, row.seqincrement, row.seqmin, row.seqmax, bool(row.seqcycle)
+
+
 def owner_column(session: Session, sequence: int, kind: Dependency) -> tuple[int, int] | None:
     """The table and column a sequence belongs to (sequenceIsOwned): AUTO for serial, INTERNAL for identity."""
     for row in dependencies_of(session, ObjectAddress(PG_CLASS, sequence)):

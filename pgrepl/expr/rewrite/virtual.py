@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -66,6 +66,11 @@ class _Columns:
         return CaseExpr(expr.type, typmod=expr.typmod, collation=expr.collation, whens=((test, expr),), default=nothing)
 
 
+def _others(columns: Mapping[int, _Columns]) -> Callable[[Var, int], Expr | None]:
+    """What a Var of one of these entries becomes."""
+    return lambda var, depth: columns[var.varno].other(var, depth) if var.varno in columns else None
+
+
 def with_virtual_columns(session: Session, query: Query) -> Query:
     """The query with the virtual columns of its own tables computed. The queries in it have been dealt with."""
     tables = {varno: table for varno, rte in enumerate(query.rtable, 1) if (table := _table(session, rte)) is not None}
@@ -73,11 +78,7 @@ def with_virtual_columns(session: Session, query: Query) -> Query:
         return query
     nullable = {varno for item in query.from_ for varno in _nullable(item)}
     columns = {n: _Columns(session, table, n, nullable=n in nullable) for n, table in tables.items()}
-
-    def other(var: Var, depth: int) -> Expr | None:
-        return columns[var.varno].other(var, depth) if var.varno in columns else None
-
-    return map_query(query, other, 0)
+    return map_query(query, _others(columns), 0)
 
 
 def modify_with_virtual_columns(session: Session, modify: Modify) -> Modify:
@@ -88,10 +89,7 @@ def modify_with_virtual_columns(session: Session, modify: Modify) -> Modify:
     own = {TARGET, *([modify.conflict.excluded] if modify.conflict is not None else ())}
     columns = {varno: _Columns(session, target, varno) for varno in own}
     columns |= {varno: _Columns(session, target, varno, nullable=True) for varno in row_versions(modify)}
-
-    def other(var: Var, depth: int) -> Expr | None:
-        return columns[var.varno].other(var, depth) if var.varno in columns else None
-
+    other = _others(columns)
     changed = map_modify(modify, lambda expr: map_level(expr, other), lambda query: map_query(query, other, 1))
     options = tuple(replace(each, expr=map_level(each.expr, other)) for each in modify.check_options)
     return replace(changed, check_options=options)
@@ -101,8 +99,7 @@ def of_rows(session: Session, expr: Expr, table: Relation, entries: Iterable[int
     """An expression over rows of one table, such as a CHECK, with the virtual columns in it computed."""
     if not table.virtual:
         return expr
-    columns = {varno: _Columns(session, table, varno) for varno in entries}
-    return map_level(expr, lambda var, depth: columns[var.varno].other(var, depth) if var.varno in columns else None)
+    return map_level(expr, _others({varno: _Columns(session, table, varno) for varno in entries}))
 
 
 def _table(session: Session, rte: Rte) -> Relation | None:

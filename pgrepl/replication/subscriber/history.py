@@ -222,15 +222,16 @@ def begin_all(session: Session, subscription: tables.pg_subscription, before: st
         table = relation_or_none(session, row.srrelid)
         if table is None or kept_of(session, subscription, table) == "none":
             continue
-        goes_on = history.log_of(session, table) is not None
-        log = begin(session, subscription, table)
-        if (
-            goes_on
-            and before == catalog.NO_HISTORY
-            and log is not None
-            and is_copied(session, subscription.oid, table.oid)
-        ):
-            write_rows(session, subscription, log, state.position(session, subscription.oid))
+        _resume(session, subscription, table, rested=before == catalog.NO_HISTORY)
+
+
+def _resume(session: Session, subscription: tables.pg_subscription, table: Relation, *, rested: bool) -> None:
+    """Begin the history of a table. `rested`: a log that is there was not written for a while; it goes on with the rows
+    that the table has now."""
+    goes_on = history.log_of(session, table) is not None
+    log = begin(session, subscription, table)
+    if log is not None and goes_on and rested and is_copied(session, subscription.oid, table.oid):
+        write_rows(session, subscription, log, state.position(session, subscription.oid))
 
 
 def follow_parameter(session: Session, before: Relation) -> None:
@@ -239,11 +240,7 @@ def follow_parameter(session: Session, before: Relation) -> None:
     for subscription in catalog.subscriptions(session):
         if not state.table_state(session, subscription.oid, table.oid):
             continue
-        goes_on = history.log_of(session, table) is not None
-        log = begin(session, subscription, table)
-        was = kept_of(session, subscription, before)
-        if log is not None and goes_on and was == "none" and is_copied(session, subscription.oid, table.oid):
-            write_rows(session, subscription, log, state.position(session, subscription.oid))
+        _resume(session, subscription, table, rested=kept_of(session, subscription, before) == "none")
 
 
 def write_copied(session: Session, subscription: tables.pg_subscription, relid: int, lsn: int) -> None:

@@ -19,6 +19,7 @@ from pgrepl.catalog.facts import subscription as catalog
 from pgrepl.catalog.facts.acl import has_table_privilege
 from pgrepl.catalog.facts.publication import permanent_sequences
 from pgrepl.catalog.facts.relation import Relation, relation, relation_or_none
+from pgrepl.catalog.facts.sequences import definition_of
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import one, update
 from pgrepl.ground.errors import PgError, Report
@@ -47,11 +48,6 @@ class _Local:
     @property
     def name(self) -> tuple[str, str]:
         return self.relation.schema, self.relation.name
-
-    @property
-    def definition(self) -> tuple[int, int, int, int, int, bool]:
-        row = self.row
-        return row.seqtypid, row.seqstart, row.seqincrement, row.seqmin, row.seqmax, bool(row.seqcycle)
 
     def differs(self, there: RemoteSequence) -> bool:
         return there.value is not None and there.value != (self.row.last_value, bool(self.row.is_called))
@@ -82,7 +78,7 @@ class SequenceSync:
         if self._failed_at is not None:
             pause = int(self._context.session.settings.value("wal_retrieve_retry_interval")) / 1000
             return time.monotonic() - self._failed_at >= pause
-        return self._owes and time.monotonic() - self._looked_at >= _LOOK
+        return self._owes and self._is_rested
 
     def has_news(self) -> bool:
         """Does the subscription follow sequences of which one has another value now?"""
@@ -168,7 +164,7 @@ class SequenceSync:
                     faults.missing.append(each)
             elif remote.value is None:
                 faults.unreadable.append(each)
-            elif remote.definition != each.definition:
+            elif remote.definition != definition_of(each.row):
                 faults.mismatched.append(each)
             elif not self._may_set(subscription, each.relation):
                 faults.forbidden.append(each)

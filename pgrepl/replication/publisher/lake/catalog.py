@@ -10,7 +10,7 @@ from pgrepl.catalog.facts.publication import permanent_sequences, published_tabl
 from pgrepl.catalog.facts.publication import publications as known_publications
 from pgrepl.catalog.facts.relation import find_relation, relation, relation_or_none
 from pgrepl.catalog.facts.relation_parts import inheritors, partition_ancestors
-from pgrepl.catalog.facts.sequences import sequence_row
+from pgrepl.catalog.facts.sequences import definition_of, sequence_row
 from pgrepl.catalog.session.numbering import current_lsn
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import rows
@@ -127,7 +127,7 @@ def _sequence(session: Session, schema: str, name: str) -> RemoteSequence | None
         name,
         (row.last_value, bool(row.is_called)) if readable else None,
         current_lsn(session),
-        (row.seqtypid, row.seqstart, row.seqincrement, row.seqmin, row.seqmax, bool(row.seqcycle)),
+        definition_of(row),
     )
 
 
