@@ -15,13 +15,11 @@ import shlex
 import shutil
 import tempfile
 import time
-import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import IO
 
 from pgrepl.catalog.locks import lock_file
 from pgrepl.ground.errors import PgError
@@ -194,46 +192,32 @@ def _is_ours(entry: os.DirEntry[str]) -> bool:
 # --- spark start archive ----------------------------------------------------------------------------------------------
 
 
-# Runs the JVM, and renames the archive after success; $0: the unfinished archive, $1: its name if the JVM has planned a
-# query, and $2 if not.
-_MAKE = (
-    'made=$0 full=$1 small=$2; shift 2; "$@"; code=$?; name=$small other=; '
-    'if [ -e "$made.query" ]; then name=$full other=$small; rm -f "$made.query"; fi; '
-    'if [ $code -eq 0 ] && [ -s "$made" ]; then mv -f "$made" "$name" && rm -f "$other"; else rm -f "$made"; fi; '
-    "exit $code"
-)
-
 _UNUSED = 30 * 24 * 3600  # seconds after which an archive that nobody has used goes
-_SIGNED_JARS = ("janino-", "commons-compiler-")  # the compiler of Spark's queries
-_SIGNATURES = (".SF", ".DSA", ".RSA", ".EC")
 _NOT_OF_CLASSES = ("-Xmx", "-XX:TieredStopAtLevel")  # options with which an archive is the same
 
 
 @frozen
 class Archive:
-    """`options` for java; `making`: the names of an archive that the JVM makes; `descriptors`: the lock it inherits."""
+    """`options` for java; `lock`: the descriptor that a JVM inherits which makes the archive."""
 
     options: tuple[str, ...] = ()
-    making: tuple[str, str, str] | None = None
-    descriptors: tuple[int, ...] = ()
-
-    def wrapped(self, command: list[str]) -> list[str]:
-        return command if self.making is None else ["/bin/sh", "-c", _MAKE, *self.making, *command]
+    lock: tuple[int, ...] = ()
 
 
 def archive(java: str, class_path: Sequence[str], options: Sequence[str], *, for_tasks: bool = False) -> Archive:
-    """The archive for this Java and these classes: an existing one, one that this JVM makes, or none."""
+    """The archive for this Java and these classes: an existing one, one that this JVM makes when it ends, or none. A
+    file beside an archive says that the JVM had planned a query."""
     try:
         import fcntl
     except ImportError:  # not on this system
         return Archive()
     name = _folder() / f"spark-{_key(java, class_path, options)}.jsa"
-    small = name.with_suffix(".small.jsa")
-    for found in (name, small) if for_tasks else (name,):
-        if found.exists():
+    planned = name.with_suffix(".query")
+    if _is_whole(name) and (for_tasks or planned.exists()):
+        for used in (name, planned):
             with suppress(OSError):
-                os.utime(found, (time.time(), time.time()))  # it is in use
-            return Archive(("-Xshare:auto", f"-XX:SharedArchiveFile={found}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"))
+                os.utime(used, (time.time(), time.time()))
+        return Archive(("-Xshare:auto", f"-XX:SharedArchiveFile={name}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"))
     try:
         name.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(name.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -245,56 +229,28 @@ def archive(java: str, class_path: Sequence[str], options: Sequence[str], *, for
         os.close(lock)
         return Archive()
     os.utime(lock, (time.time(), time.time()))
-    _remove_unused(name.parent, class_path)
-    made = str(name.with_suffix(".new"))
-    for left in (made, f"{made}.query"):  # by one that was killed
-        with suppress(OSError):
-            os.unlink(left)
-    making = (f"-XX:ArchiveClassesAtExit={made}", "-Xlog:cds=off", f"-D{QUERY_PLANNED}={made}.query")
-    return Archive(making, (made, str(name), str(small)), (lock,))
+    _remove_unused(name.parent)
+    for former in (name, planned):
+        former.unlink(missing_ok=True)
+    return Archive((f"-XX:ArchiveClassesAtExit={name}", "-Xlog:cds=off", f"-D{QUERY_PLANNED}={planned}"), (lock,))
 
 
-def _remove_unused(folder: Path, used: Sequence[str]) -> None:
-    """Remove what belongs to releases and settings that are no longer used, an archive of 150 MB each, but no jar that
-    is about to be used. Copies of jars are made again as they were."""
+def _is_whole(archive: Path) -> bool:
+    """Is the archive there, and has its JVM not been killed meanwhile? Java writes the beginning last."""
+    try:
+        with archive.open("rb") as file:
+            return any(file.read(4))
+    except OSError:
+        return False
+
+
+def _remove_unused(folder: Path) -> None:
+    """Remove what belongs to releases and settings that are no longer used, an archive of 150 MB each."""
     with suppress(OSError):
         for old in folder.iterdir():
             status = old.stat()
-            if str(old) not in used and max(status.st_mtime, status.st_ctime) < time.time() - _UNUSED:
+            if max(status.st_mtime, status.st_ctime) < time.time() - _UNUSED:
                 old.unlink()
-
-
-def archivable(jar: Path) -> str:
-    """The path of the jar, or of a copy without its signatures: Java archives no class of a signed jar, and checks each
-    class that it loads from one, which took a tenth of a start."""
-    if not jar.name.startswith(_SIGNED_JARS):
-        return str(jar)
-    copy = _folder() / f"{jar.stem}-{_digest((str(jar),))}.jar"
-    with suppress(OSError, zipfile.BadZipFile):
-        if not zipfile.is_zipfile(copy):
-            copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor, made = tempfile.mkstemp(dir=copy.parent)
-            try:
-                with open(descriptor, "w+b") as file:
-                    _copy_without_signatures(jar, file)
-                os.replace(made, copy)
-            except BaseException:
-                os.unlink(made)
-                raise
-        return str(copy)
-    return str(jar)
-
-
-def _copy_without_signatures(jar: Path, copy: IO[bytes]) -> None:
-    """The copy has the jar's times: an archive is of a jar's size and time, whoever has made the copy."""
-    with zipfile.ZipFile(jar) as source, zipfile.ZipFile(copy, "w", zipfile.ZIP_DEFLATED) as target:
-        for entry in source.infolist():
-            if not (entry.filename.startswith("META-INF/") and entry.filename.upper().endswith(_SIGNATURES)):
-                target.writestr(entry, source.read(entry))
-    copy.flush()
-    os.fsync(copy.fileno())
-    status = jar.stat()
-    os.utime(copy.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def _folder() -> Path:

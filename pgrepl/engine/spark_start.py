@@ -242,10 +242,9 @@ def direct_command(java: str, conf: Mapping[str, str], *, for_tasks: bool = Fals
     options += shlex.split(conf.get("spark.driver.extraJavaOptions", ""))
     if not _CHOICE.search(" ".join((*options, *(os.environ.get(name, "") for name in _OF_JAVA)))):
         options.append(_COLLECTOR)
-    class_path = [*own, *map(spark_options.archivable, jars)]
+    class_path = [*own, *map(str, jars)]
     archive = spark_options.archive(java, class_path, options, for_tasks=for_tasks)
-    command = [java, *archive.options, *options, "-cp", os.pathsep.join(class_path), internals.MAIN]
-    return archive.wrapped(command), archive.descriptors
+    return [java, *archive.options, *options, "-cp", os.pathsep.join(class_path), internals.MAIN], archive.lock
 
 
 def _java_size(size: str) -> str:

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -158,128 +157,64 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "pgrepl"
 
 
-def fake_java(folder: Path, made: str, code: int) -> str:
-    """Writes what its option says into the archive in the making, and ends."""
-    java = folder / "java"
-    java.write_text(f'#!/bin/sh\nprintf "{made}" > "${{1#*=}}"\nexit {code}\n')
-    java.chmod(0o755)
-    return str(java)
-
-
-def test_the_first_jvm_makes_the_archive_and_the_next_uses_it(cache: Path, tmp_path: Path) -> None:
-    java = fake_java(tmp_path, "classes", 0)
-    archive = spark_options.archive(java, ["a.jar"], [])
-    (option, _, mark), (lock,) = archive.options, archive.descriptors
-    assert option.startswith("-XX:ArchiveClassesAtExit=")
-    Path(mark.partition("=")[2]).touch()  # a query has been planned
-    subprocess.run(archive.wrapped([java, option]), pass_fds=(lock,), check=True)
-    (found,) = cache.glob("*.jsa")
-    assert found.read_text() == "classes"
-    assert not list(cache.glob("*.query"))
+def made(archive: spark_options.Archive, text: str = "classes", *, query: bool = False) -> Path:
+    """What a JVM does with its options: it writes the archive and ends; before it may have planned a query."""
+    (option, _, mark), (lock,) = archive.options, archive.lock
+    if query:
+        Path(mark.partition("=")[2]).touch()
+    kind, _, name = option.partition("=")
+    assert kind == "-XX:ArchiveClassesAtExit"
+    if text:
+        Path(name).write_text(text)
     os.close(lock)
-    assert spark_options.archive(java, ["a.jar"], []).options[1] == f"-XX:SharedArchiveFile={found}"
-    assert spark_options.archive(java, ["b.jar"], []).making is not None
+    return Path(name)
 
 
-def test_the_archive_of_a_jvm_that_has_planned_no_query_is_for_such_jvms(cache: Path, tmp_path: Path) -> None:
-    java = fake_java(tmp_path, "few", 0)
-    first = spark_options.archive(java, [], [], for_tasks=True)
-    subprocess.run(first.wrapped([java, first.options[0]]), pass_fds=first.descriptors, check=True)
-    os.close(first.descriptors[0])
-    (small,) = cache.glob("*.jsa")
-    assert spark_options.archive(java, [], [], for_tasks=True).options[1] == f"-XX:SharedArchiveFile={small}"
-    second = spark_options.archive(java, [], [])
-    assert second.making == first.making is not None
-    Path(f"{second.making[0]}.query").touch()
-    subprocess.run(second.wrapped([java, second.options[0]]), pass_fds=second.descriptors, check=True)
-    os.close(second.descriptors[0])
-    (full,) = cache.glob("*.jsa")
-    assert full != small
+def test_the_first_jvm_makes_the_archive_and_the_next_uses_it(cache: Path) -> None:
+    found = made(spark_options.archive("java", ["a.jar"], []), query=True)
+    assert spark_options.archive("java", ["a.jar"], []).options[1] == f"-XX:SharedArchiveFile={found}"
+    assert spark_options.archive("java", ["a.jar"], [], for_tasks=True).options[1] == f"-XX:SharedArchiveFile={found}"
+    made(spark_options.archive("java", ["b.jar"], []))
+
+
+def test_the_archive_of_a_jvm_that_has_planned_no_query_is_for_such_jvms(cache: Path) -> None:
+    found = made(spark_options.archive("java", [], [], for_tasks=True))
+    assert spark_options.archive("java", [], [], for_tasks=True).options[1] == f"-XX:SharedArchiveFile={found}"
+    assert made(spark_options.archive("java", [], []), query=True) == found
     for for_tasks in (True, False):
-        found = spark_options.archive(java, [], [], for_tasks=for_tasks)
-        assert found.options[1] == f"-XX:SharedArchiveFile={full}"
+        assert spark_options.archive("java", [], [], for_tasks=for_tasks).lock == ()
 
 
-def test_what_a_killed_jvm_has_left_counts_for_nothing(cache: Path, tmp_path: Path) -> None:
-    java = fake_java(tmp_path, "few", 0)
-    killed = spark_options.archive(java, [], [])
-    assert killed.making is not None
-    mark = Path(f"{killed.making[0]}.query")
-    mark.touch()
-    os.close(killed.descriptors[0])
-    copying = spark_options.archive(java, [], [], for_tasks=True)
-    assert not mark.exists()
-    subprocess.run(copying.wrapped([java, copying.options[0]]), pass_fds=copying.descriptors, check=True)
-    os.close(copying.descriptors[0])
-    (tmp_path / "other").mkdir()
-    fails = fake_java(tmp_path / "other", "half", 1)
-    query = spark_options.archive(java, [], [])
-    mark.touch()
-    subprocess.run(query.wrapped([fails, query.options[0]]), pass_fds=query.descriptors, check=False)
-    os.close(query.descriptors[0])
-    assert [path.name for path in cache.glob("*.jsa")] == [Path(killed.making[2]).name]
-    assert not mark.exists()
-
-
-def test_signed_jars_are_copied_without_their_signatures(cache: Path, tmp_path: Path) -> None:
-    for name in ("janino-1.jar", "other-1.jar"):
-        with zipfile.ZipFile(tmp_path / name, "w") as jar:
-            for entry in ("META-INF/MANIFEST.MF", "META-INF/DUMMY.SF", "META-INF/DUMMY.DSA", "org/A.class"):
-                jar.writestr(entry, entry)
-    assert spark_options.archivable(tmp_path / "other-1.jar") == str(tmp_path / "other-1.jar")
-    copy = spark_options.archivable(tmp_path / "janino-1.jar")
-    assert [Path(copy)] == list(cache.iterdir())
-    with zipfile.ZipFile(copy) as jar:
-        assert jar.namelist() == ["META-INF/MANIFEST.MF", "org/A.class"]
-    assert os.stat(copy).st_mtime_ns == os.stat(tmp_path / "janino-1.jar").st_mtime_ns
-    before = os.stat(copy)
-    assert spark_options.archivable(tmp_path / "janino-1.jar") == copy
-    assert os.stat(copy) == before
-    Path(copy).write_bytes(b"")  # as a power cut may leave it
-    assert spark_options.archivable(tmp_path / "janino-1.jar") == copy
-    after = os.stat(copy)
-    assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
-    (tmp_path / "janino-2.jar").write_text("no jar")
-    assert spark_options.archivable(tmp_path / "janino-2.jar") == str(tmp_path / "janino-2.jar")
-    assert [Path(copy)] == list(cache.iterdir())
+@pytest.mark.parametrize("left", ["", "\0\0\0\0half"])
+def test_what_a_killed_jvm_has_left_counts_for_nothing(cache: Path, left: str) -> None:
+    made(spark_options.archive("java", [], []), left, query=True)
+    made(spark_options.archive("java", [], [], for_tasks=True))  # without a query
+    made(spark_options.archive("java", [], []))
 
 
 def test_an_archive_that_nobody_uses_goes_when_another_is_made(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = spark_options.archive("java", [], [])
-    assert first.making is not None
-    os.close(first.descriptors[0])
-    used, unused = Path(first.making[1]), cache / "spark-0123456789abcdef.jsa"
+    used, unused = made(spark_options.archive("java", [], []), query=True), cache / "spark-0123456789abcdef.jsa"
+    unused.touch()
     for archive in (used, unused):
-        archive.touch()
         os.utime(archive, (0, 0))
     later = time.time() + 31 * 24 * 3600
     monkeypatch.setattr(spark_options.time, "time", lambda: later)
-    assert spark_options.archive("java", [], []).making is None
-    (jar := cache / "janino-1-0123456789abcdef.jar").touch()  # the JVM is about to use it
-    other = spark_options.archive("java", [str(jar)], [])
-    assert other.making is not None
-    os.close(other.descriptors[0])
-    assert sorted(path.suffix for path in cache.iterdir()) == [".jar", ".jsa", ".lock"]
+    assert spark_options.archive("java", [], []).lock == ()
+    other = spark_options.archive("java", ["a.jar"], [])
+    os.close(other.lock[0])
     assert used.exists()
-
-
-def test_a_jvm_that_is_killed_leaves_no_archive(cache: Path, tmp_path: Path) -> None:
-    java = fake_java(tmp_path, "half", 137)
-    archive = spark_options.archive(java, ["a.jar"], [])
-    done = subprocess.run(archive.wrapped([java, archive.options[0]]), pass_fds=archive.descriptors, check=False)
-    assert done.returncode == 137
-    assert [path.suffix for path in cache.iterdir()] == [".lock"]
+    assert not unused.exists()
 
 
 def test_only_one_makes_the_archive(cache: Path) -> None:
     first = spark_options.archive("java", [], [])
-    assert first.making is not None
+    assert first.lock
     assert spark_options.archive("java", [], []) == spark_options.Archive()
-    os.close(first.descriptors[0])
+    os.close(first.lock[0])
     again = spark_options.archive("java", [], [])
-    assert again.making == first.making
-    fcntl.flock(again.descriptors[0], fcntl.LOCK_UN)
-    os.close(again.descriptors[0])
+    assert again.options == first.options
+    fcntl.flock(again.lock[0], fcntl.LOCK_UN)
+    os.close(again.lock[0])
 
 
 def test_no_archive_where_none_can_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
