@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.session.session import Hooks, Session, SessionIdentity
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.facts.relation import Relation
     from pgrepl.catalog.store.connection import Catalog
     from pgrepl.catalog.store.system import SystemRelation, SystemRelations
     from pgrepl.expr.functions.registry import Family, Implementation
@@ -34,16 +34,9 @@ def open_session(
     return session
 
 
-def _define_in_lake(session: Session) -> None:
-    from pgrepl.statements.upkeep.lake import define
-
-    define(session)
-
-
-def _adopt_from_lake(session: Session) -> None:
-    from pgrepl.statements.upkeep.lake import adopt
-
-    adopt(session)
+def _later(module: str, name: str) -> Callable[..., Any]:
+    """A function that is imported at its first call."""
+    return lambda *arguments: getattr(import_module(module), name)(*arguments)
 
 
 @cache
@@ -94,42 +87,6 @@ def _define(session: Session, statements: Sequence[str]) -> None:
             session.transaction.numbering.store_snapshot()
 
 
-def _routine(session: Session, proc: Any, call: Any) -> Callable[..., Any]:
-    from pgrepl.statements.routine.call import routine_function
-
-    return routine_function(session, proc, call)
-
-
-def _execute(session: Session, stmt: Any) -> Any:
-    from pgrepl.statements.nested import execute_nested
-
-    return execute_nested(session, stmt)
-
-
-def _procedure(session: Session, stmt: Any) -> Any:
-    from pgrepl.statements.routine.call import prepare_call
-
-    return prepare_call(session, stmt)
-
-
-def _object_oid(session: Session, typoid: int, text: str) -> int:
-    from pgrepl.expr.catalog_names import oid_of
-
-    return oid_of(session, typoid, text)
-
-
-def _object_name(session: Session, typoid: int, oid: int) -> str:
-    from pgrepl.expr.catalog_names import text_of
-
-    return text_of(session, typoid, oid)
-
-
-def _call_trigger(session: Session, function: int, data: Any) -> tuple[Any, ...] | None:
-    from pgrepl.statements.routine.call import call_trigger
-
-    return call_trigger(session, function, data)
-
-
 def _check_domain(session: Session, domain: int, value: Any) -> None:
     from pgrepl.expr.evaluate import evaluate  # noqa: F401 – it knows how nodes are compiled
     from pgrepl.expr.evaluate.compiler import check_value
@@ -144,26 +101,20 @@ def _check_domains(session: Session, domain: int, array: Any) -> None:
     check_column(domain, array, session_context(session))
 
 
-def _rows_at(session: Session, table: Relation, moment: int | None, is_lsn: bool) -> Iterable[tuple[Any, ...]]:
-    from pgrepl.query.past import rows_at
-
-    return rows_at(session, table, moment, is_lsn)
-
-
 HOOKS = Hooks(
-    define_in_lake=_define_in_lake,
-    adopt_from_lake=_adopt_from_lake,
+    define_in_lake=_later("pgrepl.statements.upkeep.lake", "define"),
+    adopt_from_lake=_later("pgrepl.statements.upkeep.lake", "adopt"),
     system_relations=_system_relations,
     system_rows=_system_rows,
     catalog_function=_catalog_function,
-    routine=_routine,
-    execute=_execute,
-    procedure=_procedure,
+    routine=_later("pgrepl.statements.routine.call", "routine_function"),
+    execute=_later("pgrepl.statements.nested", "execute_nested"),
+    procedure=_later("pgrepl.statements.routine.call", "prepare_call"),
     define=_define,
-    object_oid=_object_oid,
-    object_name=_object_name,
-    call_trigger=_call_trigger,
+    object_oid=_later("pgrepl.expr.catalog_names", "oid_of"),
+    object_name=_later("pgrepl.expr.catalog_names", "text_of"),
+    call_trigger=_later("pgrepl.statements.routine.call", "call_trigger"),
     check_domain=_check_domain,
     check_domains=_check_domains,
-    rows_at=_rows_at,
+    rows_at=_later("pgrepl.query.past", "rows_at"),
 )

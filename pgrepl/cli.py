@@ -11,6 +11,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 
 from pgrepl.internals import pyarrow
 from pgrepl.internals.pyarrow import leave_documentation_out
@@ -55,7 +56,9 @@ def _leave_pandas_out(arguments: Sequence[str]) -> None:
 
 def run(arguments: Sequence[str]) -> int:
     if arguments and arguments[0] in _SUBCOMMANDS:
-        return _SUBCOMMANDS[arguments[0]](list(arguments[1:]))
+        module, name = _SUBCOMMANDS[arguments[0]]
+        command: Callable[[list[str]], int] = getattr(import_module(module), name)
+        return command(list(arguments[1:]))
     from pgrepl.shell import startup
 
     topic = _help_topic(arguments)
@@ -98,154 +101,28 @@ def _is_plain(word: str) -> bool:
     return not (word.startswith("-") or "=" in word or "://" in word)
 
 
-def _apply(arguments: list[str]) -> int:
-    from pgrepl.shell.commands.applying import apply
-
-    return apply(arguments)
-
-
-def _changes(arguments: list[str]) -> int:
-    from pgrepl.shell.commands.exporting import changes
-
-    return changes(arguments)
-
-
-def _conflicts(arguments: list[str]) -> int:
-    from pgrepl.shell.commands.conflicts import conflicts
-
-    return conflicts(arguments)
-
-
-def _backup(arguments: list[str]) -> int:
-    from pgrepl.shell.commands.maintenance import backup
-
-    return backup(arguments)
-
-
-def _repair(arguments: list[str]) -> int:
-    from pgrepl.shell.commands.compare import repair
-
-    return repair(arguments)
-
-
-def _restore(arguments: list[str]) -> int:
-    from pgrepl.shell.commands.maintenance import restore
-
-    return restore(arguments)
-
-
-def _check(arguments: list[str]) -> int:
-    from pgrepl.shell.commands.check import check
-
-    return check(arguments)
-
-
-def _compare(arguments: list[str]) -> int:
-    from pgrepl.shell.commands.compare import compare
-
-    return compare(arguments)
-
-
-def _diff(arguments: list[str]) -> int:
-    from pgrepl.shell.commands.comparing import diff
-
-    return diff(arguments)
-
-
-def _plan(arguments: list[str]) -> int:
-    from pgrepl.shell.commands.comparing import plan
-
-    return plan(arguments)
-
-
-def _describe(arguments: list[str]) -> int:
-    from pgrepl.shell.commands.describe_dump import describe
-
-    return describe(arguments)
-
-
-def _dump(arguments: list[str]) -> int:
-    from pgrepl.shell.commands.describe_dump import dump
-
-    return dump(arguments)
-
-
-def _iceberg(arguments: list[str]) -> int:
-    from pgrepl.shell.commands.exporting import iceberg
-
-    return iceberg(arguments)
-
-
-def _import_schema(arguments: list[str]) -> int:
-    from pgrepl.shell.commands.import_schema import import_schema
-
-    return import_schema(arguments)
-
-
-def _run_scripts(arguments: list[str]) -> int:
-    from pgrepl.shell.commands.expected import run_scripts
-
-    return run_scripts(arguments)
-
-
-def _serve(arguments: list[str]) -> int:
-    from pgrepl.server.command import serve
-
-    return serve(arguments)
-
-
-def _status(arguments: list[str]) -> int:
-    from pgrepl.shell.commands.status import status
-
-    return status(arguments)
-
-
-def _sync(arguments: list[str]) -> int:
-    from pgrepl.shell.commands.applying import sync
-
-    return sync(arguments)
-
-
-def _standby(arguments: list[str]) -> int:
-    from pgrepl.shell.commands.maintenance import standby
-
-    return standby(arguments)
-
-
-def _upgrade(arguments: list[str]) -> int:
-    from pgrepl.shell.commands.upgrade import upgrade
-
-    return upgrade(arguments)
-
-
-def _verify(arguments: list[str]) -> int:
-    from pgrepl.shell.commands.maintenance import verify
-
-    return verify(arguments)
-
-
-_SUBCOMMANDS: dict[str, Callable[[list[str]], int]] = {
-    "apply": _apply,
-    "backup": _backup,
-    "changes": _changes,
-    "check": _check,
-    "compare": _compare,
-    "conflicts": _conflicts,
-    "describe": _describe,
-    "diff": _diff,
-    "dump": _dump,
-    "iceberg": _iceberg,
-    "import-schema": _import_schema,
-    "plan": _plan,
-    "repair": _repair,
-    "restore": _restore,
-    "run": _run_scripts,
-    "serve": _serve,
-    "status": _status,
-    "sync": _sync,
-    "standby": _standby,
-    "upgrade": _upgrade,
-    "verify": _verify,
+_SUBCOMMANDS = {  # modules and functions
+    "apply": ("pgrepl.shell.commands.applying", "apply"),
+    "backup": ("pgrepl.shell.commands.maintenance", "backup"),
+    "changes": ("pgrepl.shell.commands.exporting", "changes"),
+    "check": ("pgrepl.shell.commands.check", "check"),
+    "compare": ("pgrepl.shell.commands.compare", "compare"),
+    "conflicts": ("pgrepl.shell.commands.conflicts", "conflicts"),
+    "describe": ("pgrepl.shell.commands.describe_dump", "describe"),
+    "diff": ("pgrepl.shell.commands.comparing", "diff"),
+    "dump": ("pgrepl.shell.commands.describe_dump", "dump"),
+    "iceberg": ("pgrepl.shell.commands.exporting", "iceberg"),
+    "import-schema": ("pgrepl.shell.commands.import_schema", "import_schema"),
+    "plan": ("pgrepl.shell.commands.comparing", "plan"),
+    "repair": ("pgrepl.shell.commands.compare", "repair"),
+    "restore": ("pgrepl.shell.commands.maintenance", "restore"),
+    "run": ("pgrepl.shell.commands.expected", "run_scripts"),
+    "serve": ("pgrepl.server.command", "serve"),
+    "status": ("pgrepl.shell.commands.status", "status"),
+    "sync": ("pgrepl.shell.commands.applying", "sync"),
+    "standby": ("pgrepl.shell.commands.maintenance", "standby"),
+    "upgrade": ("pgrepl.shell.commands.upgrade", "upgrade"),
+    "verify": ("pgrepl.shell.commands.maintenance", "verify"),
 }
 
 

@@ -50,12 +50,12 @@ def write(connection: WritingConnection, table: str, data: Any, mode: str) -> in
             cursor.execute(f"CREATE TABLE {target} ({columns_of(schema)})")
         elif mode == "overwrite":
             cursor.execute(f"TRUNCATE {target}")
-        names = ", ".join(quote_name(name) for name in schema.names)
+        names = ", ".join(quote_identifier(name) for name in schema.names)
         session = connection.session
         session.client = _ParquetClient(path)
         try:
             cursor.execute(f"COPY {target} ({names}) FROM STDIN (FORMAT parquet)" if os.path.isfile(path) else
-                           f"COPY {target} ({names}) FROM {_literal(path)} (FORMAT parquet)")  # fmt: skip
+                           f"COPY {target} ({names}) FROM {quote_literal(path)} (FORMAT parquet)")  # fmt: skip
         finally:
             session.client = None
         return cursor.rowcount
@@ -65,15 +65,7 @@ def quoted(table: str) -> str:
     """The name as SQL: `orders` or `sales.orders`, taken letter by letter; one that is quoted already stays."""
     if '"' in table:
         return table
-    return ".".join(quote_name(part) for part in table.split("."))
-
-
-def quote_name(name: str) -> str:
-    return quote_identifier(name)
-
-
-def _literal(text: str) -> str:
-    return quote_literal(text)
+    return ".".join(quote_identifier(part) for part in table.split("."))
 
 
 class _ParquetClient:
@@ -223,7 +215,7 @@ def _schema_of(folder: str) -> pa.Schema:
 
 def columns_of(schema: pa.Schema) -> str:
     """The columns of CREATE TABLE for data of this schema."""
-    return ", ".join(f"{quote_name(field.name)} {sql_type(field.name, field.type)}" for field in schema)
+    return ", ".join(f"{quote_identifier(field.name)} {sql_type(field.name, field.type)}" for field in schema)
 
 
 def sql_type(name: str, kind: Any) -> str:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 from pgrepl.expr import tree
 from pgrepl.expr.tree import Expr, Query
 from pgrepl.ground.frozen import replace
+from pgrepl.sql.location import leftmost
 from pgrepl.sql.nodes import CoercionForm
 from pgrepl.types import builtin, oids
 
@@ -118,11 +119,6 @@ def substituted(expr: Expr, known: Mapping[Expr, Expr]) -> Expr:
     return rewrite(expr, lookup(known)) if known else expr
 
 
-def _leftmost(*locations: int) -> int:
-    known = [location for location in locations if location >= 0]
-    return min(known) if known else -1
-
-
 def first_location(exprs: tuple[Expr, ...] | list[Expr]) -> int:
     """The location of a list of expressions: the first known one."""
     for expr in exprs:
@@ -141,7 +137,7 @@ def location_of(expr: Expr | None) -> int:
         expr,
         (tree.FuncExpr, tree.OpExpr, tree.DistinctExpr, tree.NullIfExpr, tree.ScalarArrayOpExpr, tree.BoolExpr),
     ):
-        return _leftmost(location, first_location(expr.args))
+        return leftmost(location, first_location(expr.args))
     if isinstance(
         expr,
         (
@@ -155,9 +151,9 @@ def location_of(expr: Expr | None) -> int:
             tree.BooleanTest,
         ),
     ):
-        return _leftmost(location, location_of(expr.arg))
+        return leftmost(location, location_of(expr.arg))
     if isinstance(expr, tree.SubLink):
-        return _leftmost(location_of(expr.test), location)
+        return leftmost(location_of(expr.test), location)
     if isinstance(expr, (tree.FieldSelect, tree.CollateExpr)):
         return location_of(expr.arg)
     if isinstance(expr, tree.SubscriptingRef):

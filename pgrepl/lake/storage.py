@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pgrepl.catalog.store import files
-from pgrepl.catalog.store.files import MARK, DataFolder, local_mark, sync
+from pgrepl.catalog.store.files import MARK, DataFolder, first_line, local_mark, sync
 from pgrepl.catalog.store.opening import place_file
 from pgrepl.ground.errors import PgError
 
@@ -123,7 +123,7 @@ def reading(path: str) -> Iterator[None]:
             raise PgError("58P01", f'could not open file "{path}": No such file or directory') from problem
         if number in (errno.EACCES, errno.EPERM):
             raise PgError("42501", f'could not open file "{path}": {os.strerror(number)}') from problem
-        text = os.strerror(number) if number else _first_line(problem)
+        text = os.strerror(number) if number else first_line(problem)
         raise PgError("XX001", f'could not read file "{path}": {text}') from problem
 
 
@@ -161,7 +161,7 @@ def _is_about_files(problem: Exception) -> bool:
 
 def _cannot_write(path: str, problem: Exception) -> NoReturn:
     number = getattr(problem, "errno", None)
-    text = os.strerror(number) if number else _first_line(problem)
+    text = os.strerror(number) if number else first_line(problem)
     if number in (errno.ENOSPC, errno.EDQUOT):
         raise PgError("53100", f'could not write file "{path}": {text}', hint="Check free disk space.") from problem
     if number in (errno.EACCES, errno.EPERM, errno.EROFS):
@@ -298,11 +298,6 @@ def uuid7() -> str:
     raw[6] = raw[6] & 0x0F | 0x70
     raw[8] = raw[8] & 0x3F | 0x80
     return str(UUID(bytes=bytes(raw)))
-
-
-def _first_line(problem: BaseException) -> str:
-    lines = str(problem).strip().splitlines()
-    return lines[0] if lines else type(problem).__name__
 
 
 # --- owner ------------------------------------------------------------------------------------------------------------

@@ -7,11 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pgrepl.expr.analyse.casts import comparing_collation
+from pgrepl.expr.analyse.lookup import type_text
 from pgrepl.ground.errors import PgError
 from pgrepl.plpgsql.build import line_of
 from pgrepl.plpgsql.compilation import END, Lookup, Word, current, is_word
 from pgrepl.plpgsql.datums import DataType, Datum, Mode, Rec, Row, SqlText, Var, build, find_name
-from pgrepl.plpgsql.frame import REFCURSOR, array_of, named_type, row_type_of, type_like, type_of_text, type_text
+from pgrepl.plpgsql.frame import REFCURSOR, array_of, named_type, row_type_of, type_like, type_of_text
 from pgrepl.sql.building import Taken
 from pgrepl.sql.keywords import UNRESERVED, quote_identifier
 from pgrepl.sql.scanner import scan

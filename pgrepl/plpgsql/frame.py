@@ -34,16 +34,14 @@ REFCURSOR = DataType(1790, -1, oids.DEFAULT_COLLATION, "refcursor")
 _WITH_ROWS = frozenset("rvmcfp")
 
 
-def type_text(session: Session, oid: int) -> str:
-    return lookup.type_text(session, oid)
-
-
 def data_type(session: Session, oid: int, typmod: int = -1, name: str = "", collation: int | None = None) -> DataType:
     """The description of a type (build_datatype)."""
     base = lookup.base(oid)
     is_row = base == oids.RECORD or lookup.is_complex(base)
     own = lookup.collation(oid)
-    return DataType(oid, typmod, own if collation is None else collation, name or type_text(session, oid), is_row)
+    return DataType(
+        oid, typmod, own if collation is None else collation, name or lookup.type_text(session, oid), is_row
+    )
 
 
 def named_type(compilation: Compilation, key: tuple[str, ...], look_up: Callable[[], DataType]) -> DataType:
@@ -134,7 +132,7 @@ def array_of(session: Session, kind: DataType) -> DataType:
         return kind
     array = lookup.array_over(kind.oid)
     if not array:
-        text = type_text(session, kind.oid)
+        text = lookup.type_text(session, kind.oid)
         raise PgError("42704", f"could not find array type for data type {text}")
     return data_type(session, array, kind.typmod, collation=kind.collation)
 

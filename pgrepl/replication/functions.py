@@ -275,12 +275,8 @@ def _emit_at_once(session: Session, prefix: str, content: bytes) -> int:
             there.transaction.numbering.note("origin", session.origin.name)
         lsn = there.snapshot() + 1
     if there is session:  # a rollback of the transaction undoes the message: then it is written again
-        session.transaction.undo.append(partial(_emit_again, session, prefix, content))
+        session.transaction.undo.append(partial(_emit_at_once, session, prefix, content))
     return lsn
-
-
-def _emit_again(session: Session, prefix: str, content: bytes) -> None:
-    _emit_at_once(session, prefix, content)
 
 
 def _note(session: Session, transactional: bool, prefix: str, content: bytes) -> None:

@@ -5,12 +5,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import singledispatch
 from typing import NoReturn
 
 from pgrepl.ground.errors import PgError
 from pgrepl.sql.nodes import (
     AExpr,
+    AIndirection,
     BooleanTest,
     BoolExpr,
     CollateClause,
@@ -31,69 +31,32 @@ from pgrepl.sql.nodes import (
 from pgrepl.types.numbers import read_oid
 
 
-@singledispatch
 def expr_location(node: object) -> int:
     """The 0-based offset of the leftmost token, or -1. Most nodes know it themselves."""
+    if isinstance(node, (list, tuple)):
+        return next((location for location in map(expr_location, node) if location >= 0), -1)
     location: int = getattr(node, "location", -1)
-    return location
+    if isinstance(node, AExpr):
+        return leftmost(location, expr_location(node.lexpr))
+    if isinstance(node, (BoolExpr, FuncCall)):
+        return leftmost(location, expr_location(node.args))
+    if isinstance(node, TypeCast):
+        return leftmost(expr_location(node.arg), node.type_name.location, location)
+    if isinstance(node, (NullTest, BooleanTest, IsDocument, NamedArg)):
+        return leftmost(location, expr_location(node.arg))
+    if isinstance(node, CollateClause):
+        return expr_location(node.arg)
+    if isinstance(node, SubLink):
+        return leftmost(expr_location(node.test), location)
+    if isinstance(node, MultiAssign):
+        return expr_location(node.source)
+    if isinstance(node, SortBy):
+        return expr_location(node.node)
+    return -1 if isinstance(node, AIndirection) else location
 
 
 def leftmost(*locations: int) -> int:
     return min((location for location in locations if location >= 0), default=-1)
-
-
-@expr_location.register(tuple)
-@expr_location.register(list)
-def _(node: tuple[object, ...] | list[object]) -> int:
-    return next((location for location in map(expr_location, node) if location >= 0), -1)
-
-
-@expr_location.register
-def _(node: AExpr) -> int:
-    return leftmost(node.location, expr_location(node.lexpr))
-
-
-@expr_location.register
-def _(node: BoolExpr) -> int:
-    return leftmost(node.location, expr_location(node.args))
-
-
-@expr_location.register
-def _(node: FuncCall) -> int:
-    return leftmost(node.location, expr_location(node.args))
-
-
-@expr_location.register
-def _(node: TypeCast) -> int:
-    return leftmost(expr_location(node.arg), node.type_name.location, node.location)
-
-
-@expr_location.register
-def _(node: SubLink) -> int:
-    return leftmost(node.location, expr_location(node.test))
-
-
-@expr_location.register(NullTest)
-@expr_location.register(BooleanTest)
-@expr_location.register(IsDocument)
-@expr_location.register(NamedArg)
-def _(node: NullTest | BooleanTest | IsDocument | NamedArg) -> int:
-    return leftmost(node.location, expr_location(node.arg))
-
-
-@expr_location.register
-def _(node: CollateClause) -> int:
-    return expr_location(node.arg)
-
-
-@expr_location.register
-def _(node: MultiAssign) -> int:
-    return expr_location(node.source)
-
-
-@expr_location.register
-def _(node: SortBy) -> int:
-    return expr_location(node.node)
 
 
 # --- constraints ------------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Dead code (make lint): vulture, with the reviewed list of pyproject.toml, and told of functions that are looked up by
-name in a table of ("module", "function"), or of statements; and the names of a module that nobody takes from it, which
-vulture does not see where a name of another module is the same."""
+name, by ("module", "function") in a table or a call, or in that of statements; and the names of a module that nobody
+takes from it, which vulture does not see where a name of another module is the same."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ def looked_up() -> Iterator[str]:
         tree = tree_of(path)
         constants = dict(pair for node in tree.body if isinstance(node, ast.Assign) for pair in assigned(node))
         for node in ast.walk(tree):
-            if isinstance(node, ast.Tuple) and len(node.elts) == 2 and isinstance(node.elts[1], ast.Constant):
-                module, name = node.elts[0], node.elts[1].value
+            pair = node.elts if isinstance(node, ast.Tuple) else node.args if isinstance(node, ast.Call) else []
+            if len(pair) == 2 and isinstance(pair[1], ast.Constant):
+                module, name = pair[0], pair[1].value
                 said = constants.get(module.id) if isinstance(module, ast.Name) else getattr(module, "value", None)
                 if said in FILES and isinstance(name, str):
                     yield name

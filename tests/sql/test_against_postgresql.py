@@ -9,9 +9,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pgrepl.ground.errors import PgError
-from pgrepl.sql.deparse import deparse
 from pgrepl.sql.parser import parse, parse_expression
 from tests.sql.corpus import EXPRESSIONS, QUERIES, STATEMENTS
+from tests.sql.deparse import deparse
 from tests.sql.reference import known_difference, mutants, ours, their_tree, theirs
 
 

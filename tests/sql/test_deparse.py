@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from pgrepl.ground.errors import PgError
-from pgrepl.sql.deparse import deparse
 from pgrepl.sql.nodes import Node
 from pgrepl.sql.parser import parse, parse_expression
 from tests.sql.corpus import EXPRESSIONS, QUERIES
+from tests.sql.deparse import deparse
 
 
 @pytest.mark.parametrize(

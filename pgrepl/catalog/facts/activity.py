@@ -222,7 +222,7 @@ def report(session: Session, token: str, copying: Copying) -> None:
     if update(session, tables.pgrepl_copy, {"token": token, "relid": copying.relid}, **numbers):
         return
     for row in rows(session, tables.pgrepl_copy):
-        if not _is_under_way(row):
+        if not lock_file.is_at_work(row):
             delete(session, tables.pgrepl_copy, token=row.token, relid=row.relid)
     insert(
         session,
@@ -247,8 +247,4 @@ def ended(session: Session, token: str, relid: int | None = None) -> None:
 
 
 def under_way(session: Session) -> list[tables.pgrepl_copy]:
-    return [row for row in rows(session, tables.pgrepl_copy) if _is_under_way(row)]
-
-
-def _is_under_way(row: tables.pgrepl_copy) -> bool:
-    return lock_file.is_at_work(row.pid, row.host, row.token, row.beat)
+    return [row for row in rows(session, tables.pgrepl_copy) if lock_file.is_at_work(row)]

@@ -27,11 +27,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.store import files
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.interrupts import hold_interrupts
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.store.tables import pgrepl_copy, pgrepl_meeting, pgrepl_walsender, pgrepl_worker
 
 SILENCE = 60.0  # seconds after which a process elsewhere counts as gone
 SIGN_OF_LIFE = 10.0  # seconds between two heartbeats
@@ -99,12 +102,12 @@ def is_alive(pid: int) -> bool:
     return True
 
 
-def is_at_work(pid: int, host: str, token: str, beat: float) -> bool:
-    """Is the worker alive whose row in the catalog has these values? `beat` is its last heartbeat."""
-    silent = now() - beat
-    if host != machine():
+def is_at_work(row: pgrepl_copy | pgrepl_meeting | pgrepl_walsender | pgrepl_worker) -> bool:
+    """Is the worker alive that has the row? `beat` is its last heartbeat."""
+    silent = now() - row.beat
+    if row.host != machine():
         return silent < SILENCE
-    return _has_token(pid, token) and (silent < _STUCK or token in _at_work)
+    return _has_token(row.pid, row.token) and (silent < _STUCK or row.token in _at_work)
 
 
 def holds(pid: int, host: str, token: str, since: float) -> bool:

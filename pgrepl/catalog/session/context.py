@@ -138,7 +138,7 @@ class TransactionState(Protocol):
     uses_temporary: bool
     uncommitted_enums: set[int]
     uncommitted_labels: set[int]
-    undo: list[Callable[[], None]]
+    undo: list[Callable[[], object]]
     block: Block
     pending: PendingChanges | None
     collects: bool

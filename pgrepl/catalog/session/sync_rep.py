@@ -106,11 +106,7 @@ def names_now(session: Committing) -> str:
 
 def walsenders(session: CatalogSession) -> list[pgrepl_walsender]:
     """The active walsenders."""
-    return [row for row in rows(session, pgrepl_walsender) if is_alive(row)]
-
-
-def is_alive(row: pgrepl_walsender) -> bool:
-    return lock_file.is_at_work(row.pid, row.host, row.token, row.beat)
+    return [row for row in rows(session, pgrepl_walsender) if lock_file.is_at_work(row)]
 
 
 def _candidates(standbys: Standbys, senders: Iterable[pgrepl_walsender]) -> list[tuple[int, pgrepl_walsender]]:

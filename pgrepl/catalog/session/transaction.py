@@ -104,7 +104,7 @@ class Transaction(CatalogTransaction):
         self.pinned: list[Any] = []  # the rows that running loops of PL/pgSQL read (query/portal.py: CursorRows)
         self.callbacks: list[Callable[[], None]] = []
         self.before_commit: list[Callable[[], None]] = []
-        self.undo: list[Callable[[], None]] = []  # for effects outside the catalog's SQL transaction
+        self.undo: list[Callable[[], object]] = []  # for effects outside the catalog's SQL transaction
         self.settings_before: object = None
         self.settings_at_start: object = None  # with the characteristics of the last transaction, if chained to it
         self.started_at: datetime | None = None

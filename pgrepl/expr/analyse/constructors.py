@@ -22,7 +22,7 @@ from pgrepl.expr.analyse.kinds import subquery_refused
 from pgrepl.expr.analyse.operators import make_operator
 from pgrepl.expr.analyse.scope import Scope
 from pgrepl.expr.analyse.targets import expand_expressions
-from pgrepl.expr.analyse.transform import raw_location, transform, transform_expr
+from pgrepl.expr.analyse.transform import transform, transform_expr
 from pgrepl.expr.tree import (
     ArrayExpr,
     BoolExpr,
@@ -42,6 +42,7 @@ from pgrepl.expr.tree import (
 from pgrepl.expr.walk import location_of
 from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.sql import nodes
+from pgrepl.sql.location import expr_location
 from pgrepl.sql.nodes import BoolOp, CoercionForm, SubLinkType
 from pgrepl.types import builtin, oids
 from pgrepl.types.arrays import check_dimensions
@@ -220,7 +221,7 @@ def _subscript(scope: Scope, node: nodes.Expr) -> Expr:
     index = transform(scope, node, scope.kind)
     cast = coerce_to_target(scope, index, index.type, oids.INT4, -1, Context.ASSIGNMENT, IMPLICIT_CAST, -1)
     if cast is None:
-        raise PgError("42804", "array subscript must have type integer", location=raw_location(node))
+        raise PgError("42804", "array subscript must have type integer", location=expr_location(node))
     return cast
 
 
@@ -230,7 +231,7 @@ def _json_subscripts(scope: Scope, container: Expr, indirection: Sequence[nodes.
     for step in indirection:
         if step.is_slice:
             place = step.upper if step.upper is not None else step.lower
-            raise PgError("42804", "jsonb subscript does not support slices", location=raw_location(place))
+            raise PgError("42804", "jsonb subscript does not support slices", location=expr_location(place))
         assert step.upper is not None
         index = transform(scope, step.upper, scope.kind)
         target = _json_subscript_target(scope, index)

@@ -16,12 +16,13 @@ from pgrepl.expr.analyse.coerce import IMPLICIT_CAST, coerce_type
 from pgrepl.expr.analyse.kinds import ExprKind, aggregate_refused, window_refused
 from pgrepl.expr.analyse.operators import compatible_operator
 from pgrepl.expr.analyse.scope import Scope, column_by_name
-from pgrepl.expr.analyse.transform import raw_location, transform
+from pgrepl.expr.analyse.transform import transform
 from pgrepl.expr.tree import Aggref, Expr, SortGroup, Target, WindowFunc
 from pgrepl.expr.walk import location_of, walk, walk_deep, without_implicit_casts
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.sql import nodes
+from pgrepl.sql.location import expr_location
 from pgrepl.sql.nodes import AConst, AConstKind, ColumnRef, NullsOrder, SortBy, SortDir
 from pgrepl.types import builtin, oids
 from pgrepl.types.builtin import Amop, OpClass
@@ -276,7 +277,7 @@ def add_sort_key(scope: Scope, target: Target, keys: list[SortGroup], targets: T
     expr = known_type(scope, target.expr)
     if expr is not target.expr:
         targets.set_expr(target.resno, expr)
-    location = item.location if item.location >= 0 else raw_location(item.node)
+    location = item.location if item.location >= 0 else expr_location(item.node)
     try:
         if item.dir is SortDir.USING:
             sortop, eqop, reverse = _using(scope, item.using, expr.type, location)
@@ -388,13 +389,13 @@ def transform_distinct_on(
         if key.resno not in wanted:
             skipped = True
         elif skipped:
-            raise PgError("42P10", mismatch, location=raw_location(exprs[wanted.index(key.resno)]))
+            raise PgError("42P10", mismatch, location=expr_location(exprs[wanted.index(key.resno)]))
         else:
             keys.append(key)
     for expr, resno in zip(exprs, wanted, strict=True):
         if in_sort_list(resno, 0, keys):
             continue
         if skipped:
-            raise PgError("42P10", mismatch, location=raw_location(expr))
-        add_group_key(scope, targets[resno], keys, targets, raw_location(expr))
+            raise PgError("42P10", mismatch, location=expr_location(expr))
+        add_group_key(scope, targets[resno], keys, targets, expr_location(expr))
     return keys

@@ -4,7 +4,6 @@ missing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import singledispatch
 from typing import Any
@@ -16,43 +15,6 @@ from pgrepl.expr.analyse.scope import NsItem, Scope, find_cte, find_item, match_
 from pgrepl.expr.tree import Expr, Rte, RteKind
 from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.sql import nodes
-
-
-def raw_location(node: object) -> int:
-    """The leftmost location of a raw expression; -1: unknown."""
-    if isinstance(node, (list, tuple)):
-        return first_raw_location(node)
-    location = getattr(node, "location", -1)
-    if isinstance(node, nodes.AExpr):
-        return _leftmost(location, raw_location(node.lexpr))
-    if isinstance(node, (nodes.BoolExpr, nodes.FuncCall)):
-        return _leftmost(location, raw_location(node.args))
-    if isinstance(node, nodes.TypeCast):
-        return _leftmost(raw_location(node.arg), node.type_name.location, location)
-    if isinstance(node, (nodes.NullTest, nodes.BooleanTest, nodes.IsDocument, nodes.NamedArg)):
-        return _leftmost(location, raw_location(node.arg))
-    if isinstance(node, nodes.CollateClause):
-        return raw_location(node.arg)
-    if isinstance(node, nodes.SubLink):
-        return _leftmost(raw_location(node.test), location)
-    if isinstance(node, nodes.SortBy):
-        return raw_location(node.node)
-    if isinstance(node, nodes.AIndirection):
-        return -1
-    return int(location)
-
-
-def first_raw_location(items: Sequence[object]) -> int:
-    for item in items:
-        location = raw_location(item)
-        if location >= 0:
-            return location
-    return -1
-
-
-def _leftmost(*locations: int) -> int:
-    known = [location for location in locations if location >= 0]
-    return min(known) if known else -1
 
 
 def same_text(one: Any, other: Any) -> bool:

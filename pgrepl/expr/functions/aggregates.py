@@ -371,7 +371,9 @@ class _JsonObject:
             return
         name = object_key(self.call, key, self.call.argtypes[0])
         if self.unique and hashable(name) in self.keys:
-            raise PgError("22030", "duplicate JSON object key value" + ("" if self.binary else f": {_quoted(name)}"))
+            raise PgError(
+                "22030", "duplicate JSON object key value" + ("" if self.binary else f": {escape_json(name)}")
+            )
         self.keys.add(hashable(name))
         if skipped:
             return
@@ -391,10 +393,6 @@ class _JsonObject:
         if not self.pairs:
             return "{}"
         return "{ " + ", ".join(f"{escape_json(key)} : {value}" for key, value in self.pairs) + " }"
-
-
-def _quoted(name: str) -> str:
-    return escape_json(name)
 
 
 def _object(binary: bool, strict: bool, unique: bool) -> Maker:

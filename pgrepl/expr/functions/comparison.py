@@ -100,14 +100,6 @@ def _compared(name: str, compare: Compare) -> None:
         implements(f"{name}_{word}")(make(function))
 
 
-def _ranges(a: Any, b: Any) -> int:
-    return compare_ranges(a, b)
-
-
-def _multiranges(a: Any, b: Any) -> int:
-    return compare_multiranges(a, b)
-
-
 def _compare_images(a: tuple[Any, ...], b: tuple[Any, ...]) -> int:
     """As record_image_cmp does: 1.0 and 1.00 are stored as different bytes. The order is PostgreSQL's for numbers
     passed by value and for texts; for other types it is an order of no meaning, as there."""
@@ -125,8 +117,8 @@ def _image(value: Any, typoid: int) -> Any:
 _compared("array", compare_arrays)
 _compared("record", compare_records)
 _compared("record_image", _compare_images)
-_compared("range", _ranges)
-_compared("multirange", _multiranges)
+_compared("range", compare_ranges)
+_compared("multirange", compare_multiranges)
 implements("array_eq")(equal_arrays)
 implements("array_ne")(lambda a, b: not equal_arrays(a, b))
 
@@ -170,8 +162,8 @@ for _name, _typoid in (
 implements("btarraycmp")(compare_arrays)
 implements("btrecordcmp")(compare_records)
 implements("btrecordimagecmp")(_compare_images)
-implements("range_cmp")(_ranges)
-implements("multirange_cmp")(_multiranges)
+implements("range_cmp")(compare_ranges)
+implements("multirange_cmp")(compare_multiranges)
 
 
 _BEYOND = INFINITY - 1  # days that no timestamp reaches are above all timestamps but infinity

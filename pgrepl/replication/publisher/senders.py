@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from pgrepl.catalog.locks import lock_file
 from pgrepl.catalog.session import statistics
 from pgrepl.catalog.session.numbering import current_lsn
-from pgrepl.catalog.session.sync_rep import is_alive, walsenders
+from pgrepl.catalog.session.sync_rep import walsenders
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import delete, insert, one, update
 from pgrepl.ground.errors import PgError
@@ -148,7 +148,7 @@ def active_pid(session: Session, slot: tables.pg_replication_slot, ours: str = "
     if row is None:  # a temporary slot belongs to its session
         pid: int | None = slot.active_pid
         return None if slot.temporary and pid == session.pid else pid
-    if row.token == ours or not is_alive(row):
+    if row.token == ours or not lock_file.is_at_work(row):
         return None
     return int(row.pid)
 
@@ -159,7 +159,7 @@ def user_pid(session: Session, slot: tables.pg_replication_slot) -> int | None:
     if row is None:
         pid: int | None = slot.active_pid
         return pid
-    return int(row.pid) if is_alive(row) else None
+    return int(row.pid) if lock_file.is_at_work(row) else None
 
 
 def occupy(session: Session, slot: tables.pg_replication_slot, sender: WalSender) -> None:

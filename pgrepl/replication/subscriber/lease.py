@@ -164,11 +164,7 @@ class LeaseHeld(Exception):
 def holder(session: Session, subid: int) -> tables.pgrepl_worker | None:
     """The worker that has the lease, if it is alive."""
     row = one(session, tables.pgrepl_worker, subid=subid, relid=APPLY)
-    return row if row is not None and is_alive(row) else None
-
-
-def is_alive(row: tables.pgrepl_worker) -> bool:
-    return lock_file.is_at_work(row.pid, row.host, row.token, row.beat)
+    return row if row is not None and lock_file.is_at_work(row) else None
 
 
 def take(session: Session, subid: int, token: str) -> None:
@@ -178,7 +174,7 @@ def take(session: Session, subid: int, token: str) -> None:
         raise LeaseHeld(row.pid)
     delete(session, tables.pgrepl_worker, subid=subid)
     meeting.forget_ended(session, subid)
-    others = [row for row in rows(session, tables.pgrepl_worker, relid=APPLY) if is_alive(row)]
+    others = [row for row in rows(session, tables.pgrepl_worker, relid=APPLY) if lock_file.is_at_work(row)]
     if len(others) >= int(session.settings.get("max_logical_replication_workers")):
         raise PgError(
             "53400",
@@ -250,7 +246,7 @@ def beat(session: Session, token: str, copying: Iterable[Copying]) -> None:
 
 def workers(session: Session, subid: int) -> list[tables.pgrepl_worker]:
     """The living workers of a subscription, that of the main stream first."""
-    listed = [row for row in rows(session, tables.pgrepl_worker, subid=subid) if is_alive(row)]
+    listed = [row for row in rows(session, tables.pgrepl_worker, subid=subid) if lock_file.is_at_work(row)]
     return sorted(listed, key=lambda row: row.relid)
 
 

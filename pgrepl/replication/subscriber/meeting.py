@@ -29,19 +29,15 @@ class Called(Exception):
 
 def bound(session: Session, subid: int) -> int | None:
     """The LSN before which transactions may be applied, 0: none may be; None: there is no meeting."""
-    called = [row.lsn or 0 for row in rows(session, tables.pgrepl_meeting, subid=subid) if _goes_on(row)]
+    called = [row.lsn or 0 for row in rows(session, tables.pgrepl_meeting, subid=subid) if lock_file.is_at_work(row)]
     return min(called, default=None)
 
 
 def forget_ended(session: Session, subid: int) -> None:
     """Forget the meetings of processes that have ended."""
     for row in rows(session, tables.pgrepl_meeting, subid=subid):
-        if not _goes_on(row):
+        if not lock_file.is_at_work(row):
             delete(session, tables.pgrepl_meeting, subid=subid, token=row.token)
-
-
-def _goes_on(row: tables.pgrepl_meeting) -> bool:
-    return lock_file.is_at_work(row.pid, row.host, row.token, row.beat)
 
 
 class Meeting:

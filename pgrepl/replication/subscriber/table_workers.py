@@ -23,6 +23,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.locks import lock_file
 from pgrepl.catalog.session import statistics
 from pgrepl.catalog.session.transaction import DimensionsNeeded
 from pgrepl.catalog.store import tables
@@ -197,7 +198,7 @@ def shared_out(context: WorkerContext, waiting: Sequence[Relation]) -> tuple[lis
     with context.transaction() as subscription:
         begun = state.table_states(session, subscription.oid)
         streams = [table for table in waiting if begun.get(table.oid, ("", 0))[0] == catalog.FINISHED_COPY]
-        at_work = [row for row in rows(session, tables.pgrepl_worker) if lease.is_alive(row)]
+        at_work = [row for row in rows(session, tables.pgrepl_worker) if lock_file.is_at_work(row)]
         most = min(
             int(session.settings.get("max_sync_workers_per_subscription")),
             int(session.settings.get("max_logical_replication_workers")) - len(at_work),

@@ -301,13 +301,9 @@ def _raw_text(value: Any, scale: int) -> Any:
 def _bytea_form(typoid: int, typmod: int) -> Form:
     return Form(
         typoid=typoid, typmod=typmod, lake="blob", spark="BINARY", arrow=lambda: arrow_type("binary"), to_arrow=same,
-        from_arrow=bytes, from_array=_values, to_stat=lambda v: v.hex().upper(), from_stat=_read_blob_stat,
+        from_arrow=bytes, from_array=_values, to_stat=lambda v: v.hex().upper(), from_stat=bytes.fromhex,
         from_raw=same_raw, to_inlined=same, from_inlined=bytes, ordered="equal",
     )  # fmt: skip
-
-
-def _read_blob_stat(text: str) -> bytes:
-    return bytes.fromhex(text)
 
 
 def _uuid_form(typoid: int, typmod: int) -> Form:

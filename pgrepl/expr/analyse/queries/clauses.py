@@ -22,7 +22,7 @@ from pgrepl.expr.analyse.lookup import relation_rte
 from pgrepl.expr.analyse.operators import make_operator
 from pgrepl.expr.analyse.scope import NsColumn, NsItem, Scope, check_name_conflicts, column_var, set_lateral
 from pgrepl.expr.analyse.targets import mark_origins, resolve_unknowns, transform_targets
-from pgrepl.expr.analyse.transform import analyze_where, raw_location, transform
+from pgrepl.expr.analyse.transform import analyze_where, transform
 from pgrepl.expr.tree import (
     BoolExpr,
     CoalesceExpr,
@@ -41,6 +41,7 @@ from pgrepl.expr.tree import (
 from pgrepl.expr.walk import has_vars, walk_deep
 from pgrepl.ground.errors import PgError
 from pgrepl.sql import nodes
+from pgrepl.sql.location import expr_location
 from pgrepl.sql.nodes import AConst, AConstKind, BoolOp, FromItem, JoinExpr, JoinType, ResTarget, SelectStmt
 from pgrepl.types import oids
 
@@ -311,7 +312,7 @@ def transform_returning(
     targets = mark_origins(scope, transform_targets(scope, items, kind))
     _hide_versions(scope, versions, targets)
     if not targets:
-        raise PgError("42601", "RETURNING must have at least one column", location=raw_location(items[0].value))
+        raise PgError("42601", "RETURNING must have at least one column", location=expr_location(items[0].value))
     if scope.resolve_unknowns:
         targets = resolve_unknowns(scope, targets)
     scope.next_resno = saved

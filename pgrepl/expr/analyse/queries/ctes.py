@@ -15,12 +15,13 @@ from pgrepl.expr.analyse.collate import assign_collations, common_collation
 from pgrepl.expr.analyse.kinds import ExprKind
 from pgrepl.expr.analyse.scope import Scope, WithItem
 from pgrepl.expr.analyse.sorting import equality_operators
-from pgrepl.expr.analyse.transform import first_raw_location, raw_location, transform
+from pgrepl.expr.analyse.transform import transform
 from pgrepl.expr.print.printer import type_with_typmod
 from pgrepl.expr.tree import Column, CteCycle, CteSearch, Expr, Query, RangeRef
 from pgrepl.expr.walk import location_of
 from pgrepl.ground.errors import PgError
 from pgrepl.sql import nodes
+from pgrepl.sql.location import expr_location
 from pgrepl.sql.nodes import (
     AConst,
     AConstKind,
@@ -133,9 +134,9 @@ def check_recursion(ctes: Sequence[CommonTableExpr], recursive: set[str]) -> Non
         if stmt.with_ is not None:
             for inner in stmt.with_.ctes:
                 checker.walk(inner, "subquery", frozenset())
-        _refuse(stmt.order_by, "ORDER BY", first_raw_location(stmt.order_by))
-        _refuse(stmt.offset, "OFFSET", raw_location(stmt.offset))
-        _refuse(stmt.limit, "LIMIT", raw_location(stmt.limit))
+        _refuse(stmt.order_by, "ORDER BY", expr_location(stmt.order_by))
+        _refuse(stmt.offset, "OFFSET", expr_location(stmt.offset))
+        _refuse(stmt.limit, "LIMIT", expr_location(stmt.limit))
         _refuse(stmt.locking, "FOR UPDATE/SHARE", -1)
         checker.walk(stmt.left, "nonrecursive", frozenset())
         checker.walk(stmt.right, _OK, frozenset())

@@ -26,9 +26,19 @@ from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Expr, RteKind
 from pgrepl.ground.errors import unsupported
 from pgrepl.sql import nodes
-from pgrepl.sql.deparse import deparse
 from pgrepl.sql.keywords import quote_identifier
-from pgrepl.sql.nodes import AConst, Alias, FuncCall, RangeFunction, RangeSubselect, RangeVar, SelectStmt
+from pgrepl.sql.nodes import (
+    AConst,
+    Alias,
+    FuncCall,
+    RangeFunction,
+    RangeSubselect,
+    RangeVar,
+    ResTarget,
+    SelectStmt,
+    TypeCast,
+    TypeName,
+)
 from pgrepl.sql.parser import parse
 from pgrepl.types import oids
 
@@ -81,13 +91,13 @@ def _versions(session: Session, table: Relation, log: Relation, moment: nodes.Ex
     columns = ", ".join(f"v.{quote_identifier(column.name)}" for column in table.columns)
     kind = "pg_lsn" if is_lsn else "timestamptz"
     text = (
-        f"SELECT {columns} FROM (SELECT ({deparse(moment)})::pg_catalog.{kind} AS at) AS m,"
-        f" ({history.versions_sql(session, table, log)}) AS v"
+        f"SELECT {columns} FROM ({history.versions_sql(session, table, log)}) AS v"
         f" WHERE v.{begin} <= m.at AND (v.{end} > m.at OR v.{end} IS NULL)"
     )
     (raw,) = parse(text)
     assert isinstance(raw.stmt, SelectStmt)
-    return raw.stmt
+    at = ResTarget(TypeCast(moment, TypeName(("pg_catalog", kind))), "at")
+    return replace(raw.stmt, from_=(RangeSubselect(SelectStmt((at,)), Alias("m")), *raw.stmt.from_))
 
 
 class PastRows(Sequence[tuple[Any, ...]]):

@@ -19,7 +19,7 @@ from pgrepl.expr.analyse.queries.target import (
 )
 from pgrepl.expr.analyse.scope import Scope
 from pgrepl.expr.analyse.targets import expand_expressions
-from pgrepl.expr.analyse.transform import analyze_where, raw_location, transform
+from pgrepl.expr.analyse.transform import analyze_where, transform
 from pgrepl.expr.dml_tree import TARGET, Assignment, Command, Modify
 from pgrepl.expr.tree import (
     Expr,
@@ -37,6 +37,7 @@ from pgrepl.expr.tree import (
 from pgrepl.expr.walk import location_of
 from pgrepl.ground.errors import PgError
 from pgrepl.sql import nodes
+from pgrepl.sql.location import expr_location
 from pgrepl.sql.nodes import DeleteStmt, FromItem, MultiAssign, RangeVar, ResTarget, SubLinkType, UpdateStmt, WithClause
 from pgrepl.types import oids
 
@@ -174,7 +175,7 @@ class SetClause:
                 raise _wrong_count(source.location)
             return values
         message = "source for a multiple-column UPDATE item must be a sub-SELECT or ROW() expression"
-        raise PgError("0A000", message, location=raw_location(source))
+        raise PgError("0A000", message, location=expr_location(source))
 
     def _subquery(self, source: nodes.SubLink, count: int) -> SubLink:
         """A subquery of several columns as one value: SELECT ROW(…) FROM (subquery)."""

@@ -20,12 +20,13 @@ from pgrepl.expr.analyse.sorting import (
     in_sort_list,
     transform_sort,
 )
-from pgrepl.expr.analyse.transform import raw_location, transform
+from pgrepl.expr.analyse.transform import transform
 from pgrepl.expr.tree import Expr, GroupingSets, GroupSet, SortGroup, Window
 from pgrepl.expr.walk import location_of
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.sql import nodes
+from pgrepl.sql.location import expr_location
 from pgrepl.sql.nodes import GroupingKind, GroupingSet, RowExpr, WindowDef, WindowFrame
 from pgrepl.types import builtin, oids
 
@@ -61,7 +62,7 @@ class _Reader:
             if known.resno == target.resno:
                 self.keys.append(known if top else replace(known, nulls_first=False))
                 return target.resno
-        add_group_key(self.scope, target, self.keys, self.targets, raw_location(node))
+        add_group_key(self.scope, target, self.keys, self.targets, expr_location(node))
         return target.resno
 
     def group(self, item: _Item) -> GroupSet:

@@ -30,6 +30,12 @@ def timestamp_out_of_range() -> PgError:
     return PgError("22008", "timestamp out of range")
 
 
+def checked_timestamp(value: int) -> int:
+    if not is_valid_timestamp(value):
+        raise timestamp_out_of_range()
+    return value
+
+
 def date_out_of_range() -> PgError:
     return PgError("22008", "date out of range")
 
@@ -118,18 +124,12 @@ def move_timestamp(value: int, span: Interval, sign: int) -> int:
     if span.months:
         fields = fields_of_timestamp(value)
         _move_months(fields, sign * span.months)
-        value = _checked(timestamp_of(fields))
+        value = checked_timestamp(timestamp_of(fields))
     if span.days:
         fields = fields_of_timestamp(value)
         _move_days(fields, sign * span.days)
-        value = _checked(timestamp_of(fields))
-    return _checked(value + sign * span.usecs)
-
-
-def _checked(value: int) -> int:
-    if not is_valid_timestamp(value):
-        raise timestamp_out_of_range()
-    return value
+        value = checked_timestamp(timestamp_of(fields))
+    return checked_timestamp(value + sign * span.usecs)
 
 
 def zoned_fields(value: int, zone: Zone) -> Fields:
@@ -141,7 +141,7 @@ def zoned_fields(value: int, zone: Zone) -> Fields:
 
 def _back(fields: Fields, zone: Zone) -> int:
     west = zone.of_local(fields)
-    return _checked(timestamp_of(fields) + west * USECS_PER_SEC)
+    return checked_timestamp(timestamp_of(fields) + west * USECS_PER_SEC)
 
 
 def move_timestamptz(value: int, span: Interval, sign: int, zone: Zone) -> int:
@@ -156,7 +156,7 @@ def move_timestamptz(value: int, span: Interval, sign: int, zone: Zone) -> int:
         fields = zoned_fields(value, zone)
         _move_days(fields, sign * span.days)
         value = _back(fields, zone)
-    return _checked(value + sign * span.usecs)
+    return checked_timestamp(value + sign * span.usecs)
 
 
 @implements("timestamp_pl_interval")

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from pgrepl.expr.functions.registry import Call, Family
-from pgrepl.expr.functions.times.date_arithmetic import date_as_timestamp, timestamp_out_of_range, zoned_fields
+from pgrepl.expr.functions.times.date_arithmetic import checked_timestamp, date_as_timestamp, zoned_fields
 from pgrepl.expr.functions.times.intervals import made
 from pgrepl.expr.functions.times.zones import named_zone
 from pgrepl.ground.errors import PgError
@@ -24,7 +24,6 @@ from pgrepl.types.times.dates import (
     fields_of_date,
     fields_of_timestamp,
     from_julian,
-    is_valid_timestamp,
     julian,
     set_time,
     time_of,
@@ -316,13 +315,7 @@ def timestamp_trunc(word: str, value: int) -> int:
     unit = moment_unit(word)
     fields = fields_of_timestamp(value)
     _truncate(unit, fields)
-    return _checked(timestamp_of(fields))
-
-
-def _checked(value: int) -> int:
-    if not is_valid_timestamp(value):
-        raise timestamp_out_of_range()
-    return value
+    return checked_timestamp(timestamp_of(fields))
 
 
 def _trunc_in_zone(word: str, value: int, zone: Zone) -> int:
@@ -333,7 +326,7 @@ def _trunc_in_zone(word: str, value: int, zone: Zone) -> int:
     _truncate(unit, fields)
     if unit not in ("microsecond", "millisecond", "second", "minute", "hour"):
         fields.zone = zone.of_local(fields)
-    return _checked(timestamp_of(fields) + fields.zone * USECS_PER_SEC)
+    return checked_timestamp(timestamp_of(fields) + fields.zone * USECS_PER_SEC)
 
 
 @implements("timestamptz_trunc", context=True)
@@ -382,4 +375,4 @@ def timestamp_bin(stride: Interval, value: int, origin: int) -> int:
     usecs = stride.days * USECS_PER_DAY + stride.usecs
     if usecs <= 0:
         raise PgError("22008", "stride must be greater than zero")
-    return _checked(origin + (value - origin) // usecs * usecs)
+    return checked_timestamp(origin + (value - origin) // usecs * usecs)

@@ -9,10 +9,10 @@ from typing import Any
 
 from pgrepl.expr.functions.registry import Call, Context, Family
 from pgrepl.expr.functions.times.date_arithmetic import (
+    checked_timestamp,
     date_as_timestamp,
     move_timestamp,
     move_timestamptz,
-    timestamp_out_of_range,
 )
 from pgrepl.ground.errors import PgError
 from pgrepl.types.style import TextStyle
@@ -89,10 +89,7 @@ def sql_value(context: Context, name: str, typmod: int) -> Any:
 
 def to_utc(fields: Fields, zone: Zone) -> int:
     west = zone.of_local(fields)
-    value = timestamp_of(fields) + west * USECS_PER_SEC
-    if not is_valid_timestamp(value):
-        raise timestamp_out_of_range()
-    return value
+    return checked_timestamp(timestamp_of(fields) + west * USECS_PER_SEC)
 
 
 def local_to_utc(value: int, style: TextStyle) -> int:
@@ -184,19 +181,14 @@ def datetime_timestamp(days: int, usecs: int) -> int:
     value = date_as_timestamp(days)
     if abs(value) == INFINITY:
         return value
-    if not is_valid_timestamp(value + usecs):
-        raise timestamp_out_of_range()
-    return value + usecs
+    return checked_timestamp(value + usecs)
 
 
 @implements("datetimetz_timestamptz")
 def datetimetz_timestamptz(days: int, time: TimeTz) -> int:
     if abs(days) == INFINITY:
         return days
-    value = days * USECS_PER_DAY + time.usecs + time.zone * USECS_PER_SEC
-    if not is_valid_timestamp(value):
-        raise timestamp_out_of_range()
-    return value
+    return checked_timestamp(days * USECS_PER_DAY + time.usecs + time.zone * USECS_PER_SEC)
 
 
 implements("timedate_pl(time without time zone,date)")(lambda usecs, days: datetime_timestamp(days, usecs))

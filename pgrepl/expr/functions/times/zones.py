@@ -8,7 +8,7 @@ from typing import Any
 
 from pgrepl.expr.functions.numbers.arithmetic import float_overflow
 from pgrepl.expr.functions.registry import Call, Family
-from pgrepl.expr.functions.times.date_arithmetic import move_timestamptz, timestamp_out_of_range
+from pgrepl.expr.functions.times.date_arithmetic import checked_timestamp, move_timestamptz
 from pgrepl.expr.functions.times.datetime import (
     local_to_utc,
     series,
@@ -74,14 +74,8 @@ def timestamp_zone(name: str, value: int) -> int:
     if _dynamic(name):
         west, moment = zone.resolve_local(fields)
         meant = zone.abbreviated(name, moment)
-        return _checked(value + (west if meant is None else -meant.seconds) * USECS_PER_SEC)
+        return checked_timestamp(value + (west if meant is None else -meant.seconds) * USECS_PER_SEC)
     return to_utc(fields, zone)
-
-
-def _checked(value: int) -> int:
-    if not is_valid_timestamp(value):
-        raise timestamp_out_of_range()
-    return value
 
 
 @implements("timestamptz_zone")
@@ -92,7 +86,7 @@ def timestamptz_zone(name: str, value: int) -> int:
     zone = named_zone(name)
     moment = (value - UNIX_EPOCH_USECS) // USECS_PER_SEC
     offset = (zone.abbreviated(name, moment) if _dynamic(name) else None) or zone.at(moment)
-    return _checked(value + offset.seconds * USECS_PER_SEC)
+    return checked_timestamp(value + offset.seconds * USECS_PER_SEC)
 
 
 def _interval_zone(zone: Interval) -> int:
@@ -107,12 +101,12 @@ def _interval_zone(zone: Interval) -> int:
 
 @implements("timestamp_izone")
 def timestamp_izone(zone: Interval, value: int) -> int:
-    return value if abs(value) == INFINITY else _checked(value - _interval_zone(zone))
+    return value if abs(value) == INFINITY else checked_timestamp(value - _interval_zone(zone))
 
 
 @implements("timestamptz_izone")
 def timestamptz_izone(zone: Interval, value: int) -> int:
-    return value if abs(value) == INFINITY else _checked(value + _interval_zone(zone))
+    return value if abs(value) == INFINITY else checked_timestamp(value + _interval_zone(zone))
 
 
 def _shift_timetz(value: TimeTz, west: int) -> TimeTz:
@@ -215,7 +209,7 @@ def make_timestamptz_at_timezone(*parts: Any) -> int:
         )
     if zone[:1] in ("+", "-"):
         try:
-            return _checked(local + decode_zone(zone) * USECS_PER_SEC)
+            return checked_timestamp(local + decode_zone(zone) * USECS_PER_SEC)
         except InputError as error:
             if error.kind == "zone_displacement":
                 raise PgError("22023", f'numeric time zone "{zone}" out of range') from None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pgrepl.ground.errors import unsupported
-from pgrepl.sql.deparse.expression import deparse, dotted, in_parentheses, listed, operator_text
 from pgrepl.sql.keywords import quote_identifier, quote_literal
 from pgrepl.sql.nodes import (
     Alias,
@@ -51,6 +50,7 @@ from pgrepl.sql.nodes import (
     WindowFrame,
     WithClause,
 )
+from tests.sql.deparse.expression import deparse, dotted, in_parentheses, listed, operator_text
 
 
 def _clauses(*parts: Node | str | None) -> str:

@@ -4,7 +4,7 @@ The text parses to the same tree again, for PostgreSQL too. Types have the names
 `timestamp with time zone`), casts are CAST(… AS …), every operator stands in its own parentheses.
 """
 
-from pgrepl.sql.deparse import expression, query
-from pgrepl.sql.deparse.expression import deparse
+from tests.sql.deparse import expression, query
+from tests.sql.deparse.expression import deparse
 
 __all__ = ["deparse", "expression", "json", "query"]
