@@ -200,6 +200,3 @@ def _maker(part: CopyPart, column: KernelColumn) -> Callable[[Sequence[Any]], An
         return itemgetter(column.source - 1)
     (value,) = part.target.column(column.attnum).form.from_array(column.value)
     return lambda row: value
-
-
-__all__ = ["ChangePart", "ChangedPart", "change_rows"]

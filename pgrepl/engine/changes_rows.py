@@ -321,6 +321,3 @@ def _filled(array: Any, at: Numbers, otherwise: Numbers) -> Numbers:
     own = array.fill_null(0).to_numpy(zero_copy_only=False)[at]
     filled: Numbers = np.where(there, own, otherwise)
     return filled
-
-
-__all__ = ["ALL", "ChangedRows", "RowIds", "nothing"]

@@ -378,27 +378,3 @@ def archive() -> str:
 def is_remote() -> bool:
     """Is the session behind a Spark Connect server?"""
     return _start is not None and _start.driver is None
-
-
-__all__ = [
-    "archive",
-    "cancel_tagged",
-    "configure",
-    "described",
-    "expect_tasks",
-    "facts",
-    "is_elsewhere",
-    "is_remote",
-    "options",
-    "pg_error",
-    "pg_errors",
-    "planned_query",
-    "session",
-    "share",
-    "start_in_background",
-    "stop",
-    "tag",
-    "tag_jobs",
-    "threads",
-    "use",
-]

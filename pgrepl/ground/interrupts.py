@@ -181,27 +181,6 @@ def _copy(error: PgError) -> PgError:
     )  # fmt: skip
 
 
-__all__ = [
-    "Deadline",
-    "JoinedThread",
-    "begin",
-    "check_for_interrupts",
-    "deadline",
-    "end",
-    "hold_interrupts",
-    "interrupt",
-    "interrupted",
-    "met_while",
-    "note",
-    "pause",
-    "restore",
-    "set_deadline",
-    "statement_timeout",
-    "user_request",
-    "withdraw",
-]
-
-
 # --- jobs -------------------------------------------------------------------------------------------------------------
 
 

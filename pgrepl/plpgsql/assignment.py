@@ -175,6 +175,3 @@ def check_alike(code: Code, given: Sequence[Column], wanted: Sequence[int], mess
 def default_value(frame: Frame, kind: DataType) -> Any:
     """NULL as a variable without a default has it: a domain may refuse it."""
     return cast(frame.code, None, oids.UNKNOWN, -1, kind.oid, kind.typmod)
-
-
-__all__ = ["assign", "cast", "check_alike", "columns_of", "default_value", "move_row", "row_columns"]

@@ -319,6 +319,3 @@ def _stacked(frame: Frame, report: Report, kind: str) -> str:
         "table_name": report.table,
         "schema_name": report.schema,
     }[kind] or ""
-
-
-__all__ = ["located"]

@@ -220,9 +220,6 @@ def _sweep(place: Path, catalog: str, wanted: Collection[str]) -> int:
     return removed
 
 
-__all__ = ["BackupResult", "back_up"]
-
-
 # --- restore ----------------------------------------------------------------------------------------------------------
 
 

@@ -337,6 +337,3 @@ def _fail(session: Session) -> None:
     actions, session.at_error = session.at_error, []
     for action in actions:
         action()
-
-
-__all__ = ["portal_moment", "run", "run_extended", "run_prepared", "run_within", "run_work"]

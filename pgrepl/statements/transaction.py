@@ -382,6 +382,3 @@ def close(stmt: ClosePortalStmt, session: Session) -> Result:
         raise PgError("34000", "invalid cursor name: must not be empty")
     close_portal(session, stmt.name)
     return Result("CLOSE CURSOR")
-
-
-__all__ = ["finish", "listen", "notify", "prepare", "unlisten"]

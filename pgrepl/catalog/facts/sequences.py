@@ -39,9 +39,9 @@ class _Position(NamedTuple):
 class _Undo(NamedTuple):
     """An action in a transaction's undo list. A rollback that has run the action has removed it from there."""
 
-    actions: list[Callable[[], None]]
+    actions: list[Callable[[], object]]
     place: int
-    action: Callable[[], None]
+    action: Callable[[], object]
 
     def is_open(self) -> bool:
         return self.place < len(self.actions) and self.actions[self.place] is self.action
@@ -59,7 +59,7 @@ class Used:
 
     values: dict[int, int] = field(default_factory=dict)  # currval
     last: int | None = None  # lastval's sequence
-    actions: list[Callable[[], None]] | None = None  # the undo list of the transaction of `steps` and `undos`
+    actions: list[Callable[[], object]] | None = None  # the undo list of the transaction of `steps` and `undos`
     steps: dict[int, list[_Position | _NewFile]] = field(default_factory=dict)
     undos: dict[int, _Undo] = field(default_factory=dict)
 

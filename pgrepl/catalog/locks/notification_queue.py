@@ -142,6 +142,3 @@ class NotificationQueue:
             "(SELECT min(position) FROM listener WHERE database = ?), number)",
             (self._database, self._database),
         )
-
-
-__all__ = ["PAGE", "Notification", "NotificationQueue", "entry_size"]

@@ -225,6 +225,3 @@ def import_snapshot(session: Session, name: str) -> None:
 
     transaction.callbacks.append(forget)
     transaction.undo.append(forget)
-
-
-__all__ = ["Notifications", "export_snapshot", "import_snapshot", "notifications"]

@@ -269,6 +269,3 @@ def local_mark(path: str) -> bytes:
         return Path(path.removeprefix("file://"), MARK).read_bytes()
     except OSError:
         return b""
-
-
-__all__ = ["BESIDE", "MARK", "DataFolder", "local_mark", "same_folder"]

@@ -267,19 +267,3 @@ def expire(session: CatalogSession, table: SystemTable, oldest: int) -> None:
     if link.is_sqlite:
         declarative.add(link, table, declarative.rows(link, table, condition, (oldest,)), -1)
     link.execute(f"DELETE FROM {table.name} {condition}", (oldest,))
-
-
-__all__ = [
-    "NOT_NULL",
-    "amend",
-    "count",
-    "delete",
-    "expire",
-    "insert",
-    "insert_many",
-    "new_oid",
-    "one",
-    "remember",
-    "rows",
-    "update",
-]

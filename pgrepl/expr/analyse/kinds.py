@@ -296,6 +296,3 @@ def ambiguous(name: str, location: int) -> PgError:
         detail="It could refer to either a PL/pgSQL variable or a table column.",
         location=location,
     )
-
-
-__all__ = ["Conflict", "Variables", "chosen", "resolved"]

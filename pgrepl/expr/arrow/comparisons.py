@@ -364,6 +364,3 @@ def _member(left: Columnar, values: list[Columnar], *, negated: bool) -> Columna
         return pc.invert(found) if negated else found
 
     return boolean(run)
-
-
-__all__ = ["compared", "sign_of"]

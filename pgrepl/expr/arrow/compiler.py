@@ -373,6 +373,3 @@ def _(node: tree.FieldSelect) -> Columnar:
         raise NotColumnar("a field of a row that is kept as text")
     field = arg.fields[at]
     return Columnar(field.typoid, field.type, lambda columns: field.run({0: arg.run(columns)}), field.fields)
-
-
-__all__ = ["with_rows"]

@@ -287,8 +287,3 @@ def _in_form(found: Any, own: Form, count: int) -> Any:
     if isinstance(found, pa.Scalar):
         found = pa.repeat(found, count)
     return found if found.type == kind else found.cast(kind)
-
-
-__all__ = [
-    "Program", "Test", "Value", "all_are_true", "any_is_true", "divided", "none_is_false", "program_of", "value_of",
-]  # fmt: skip

@@ -335,6 +335,3 @@ _CONCATENATIONS = ("textanycat", "anytextcat")
 def of_operator(name: str, source: str, args: Sequence[tree.Expr]) -> Columnar | None:
     """An operator by its function: `name`, as the prosrc of some functions is SQL text, and prosrc (`source`)."""
     return _concatenated(args) if name in _CONCATENATIONS else made(source, args)
-
-
-__all__ = ["made", "moved", "of_operator"]

@@ -252,9 +252,6 @@ def changes_of(session: Session) -> RowChanges:
     return transaction.pending
 
 
-__all__ = ["PendingStatement", "RowChanges", "changes_of"]
-
-
 # --- commit -----------------------------------------------------------------------------------------------------------
 
 

@@ -307,16 +307,3 @@ def _read(table: LakeTable, columns: Mapping[int, LakeField], rows: Sequence[Seq
             values.append(value)
         made.append(tuple(values))
     return made
-
-
-__all__ = [
-    "Prepared",
-    "check_enabled",
-    "every",
-    "files",
-    "finish",
-    "found",
-    "prepare",
-    "record",
-    "tables_of_serializable",
-]

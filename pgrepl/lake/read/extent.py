@@ -234,9 +234,6 @@ def are_within(rows: TableRows) -> RowsWithin:
     return lambda columns, bounds: rows
 
 
-__all__ = ["TableRows", "are_within", "rows_within", "table_rows"]
-
-
 # --- divide -----------------------------------------------------------------------------------------------------------
 
 

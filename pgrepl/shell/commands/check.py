@@ -197,9 +197,6 @@ class CheckedConnection(Connection):
         shell.next.set_prefix, shell.next.execute = None, False
 
 
-__all__ = ["CheckedConnection", "CheckingShell"]
-
-
 # --- command ----------------------------------------------------------------------------------------------------------
 
 

@@ -209,9 +209,6 @@ class PlacedBuffer(QueryBuffer):
             self._at, self._places = [], []
 
 
-__all__ = ["LineColumn", "PlacedBuffer"]
-
-
 # --- withheld ---------------------------------------------------------------------------------------------------------
 
 

@@ -94,9 +94,6 @@ def _wrapped(lines: Sequence[Line], width: int) -> str:
     return "".join(line + "\n" for line in found)
 
 
-__all__ = ["HEADERS", "over_text", "status_row", "status_text"]
-
-
 # --- status -----------------------------------------------------------------------------------------------------------
 
 

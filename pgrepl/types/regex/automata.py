@@ -298,6 +298,3 @@ class Dfa:
             yield zip(piece, facts[at:upto], strict=True) if asks and facts is not None else piece
         if stop == length:
             yield ("",) if not asks or facts is None else (("", facts[length]),)
-
-
-__all__ = ["Dfa", "Facts"]

@@ -320,6 +320,3 @@ def pg_stat_reset_replication_slot(call: Call, name: str | None) -> str:
         counters.forget(SLOT, 0, slot_name)
         counters.add(SLOT, 0, slot_name, {"stats_reset": statistics.now()})
     return VOID
-
-
-__all__ = ["export", "implements"]

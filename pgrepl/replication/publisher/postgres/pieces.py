@@ -138,9 +138,6 @@ def batch_of(decoder: Decoder, spool: Spool, first: int, until: int) -> WireBatc
     return WireBatch(spool.transactions[first:until], tuple(files), truncates, decoder.forget)
 
 
-__all__ = ["Decoder", "Redefined", "batch_of", "decoded"]
-
-
 # --- pieces -----------------------------------------------------------------------------------------------------------
 
 

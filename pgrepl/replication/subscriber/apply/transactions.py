@@ -374,6 +374,3 @@ def _clear_skip(session: Session, subscription: tables.pg_subscription, first: i
             f"{lsn_text(skip)}.",
         )
     state.clear_skip(session, subscription.oid)
-
-
-__all__ = ["Batch", "apply_phases", "play", "step_through"]

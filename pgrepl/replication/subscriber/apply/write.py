@@ -364,6 +364,3 @@ def _of_rows(session: Session, overlay: Overlay) -> Iterator[LockRequest]:
             if has_keys:
                 yield change_lock(oid, each.place.row)
     yield from keys_of(session, overlay)
-
-
-__all__ = ["end", "gid_of", "message_type", "prepare", "prepared_of", "roll_back_prepared"]
