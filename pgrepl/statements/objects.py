@@ -7,9 +7,8 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts.access import database_by_name, database_or_none
-from pgrepl.catalog.facts.acl import check_owner
-from pgrepl.catalog.facts.namespace import schema_by_name
+from pgrepl.catalog.facts.access import database_or_none
+from pgrepl.catalog.facts.acl import PROPERTIES, check_owner
 from pgrepl.catalog.facts.relation import Relation, find_relation, range_var
 from pgrepl.catalog.facts.relation_parts import not_supported
 from pgrepl.catalog.facts.roles import has_attribute, is_admin_of_role, is_superuser, role_by_name, role_name
@@ -217,16 +216,24 @@ def _trigger(session: Session, kind: ObjectType, name: Sequence[str]) -> ObjectA
     return ObjectAddress(system.PG_TRIGGER, trigger.oid)
 
 
-def _schema(session: Session, kind: ObjectType, name: Sequence[str]) -> ObjectAddress:
-    row = schema_by_name(session, name[-1])
-    check_owner(session, "schema", name[-1], row.nspowner)
-    return ObjectAddress(system.PG_NAMESPACE, row.oid)
+_NAMED = {  # and the error for a name that none has
+    ObjectType.SCHEMA: (system.PG_NAMESPACE, "3F000"),
+    ObjectType.DATABASE: (system.PG_DATABASE, "3D000"),
+    ObjectType.PUBLICATION: (system.PG_PUBLICATION, "42704"),
+    ObjectType.FOREIGN_SERVER: (system.PG_FOREIGN_SERVER, "42704"),
+    ObjectType.SUBSCRIPTION: (system.PG_SUBSCRIPTION, "42704"),
+}
 
 
-def _database(session: Session, kind: ObjectType, name: Sequence[str]) -> ObjectAddress:
-    row = database_by_name(session, name[-1])
-    check_owner(session, "database", name[-1], row.datdba)
-    return ObjectAddress(system.PG_DATABASE, row.oid)
+def _named(session: Session, kind: ObjectType, name: Sequence[str]) -> ObjectAddress:
+    classid, missing = _NAMED[kind]
+    columns = PROPERTIES[classid]
+    here = {columns.database: session.database_oid} if columns.database else {}
+    row = one(session, columns.table, **here, **{columns.name: name[-1]})
+    if row is None:
+        raise PgError(missing, f'{columns.word} "{name[-1]}" does not exist')
+    check_owner(session, kind.value, name[-1], getattr(row, columns.owner))
+    return ObjectAddress(classid, row.oid)
 
 
 def _role(session: Session, kind: ObjectType, name: Sequence[str]) -> ObjectAddress:
@@ -244,30 +251,6 @@ def _role(session: Session, kind: ObjectType, name: Sequence[str]) -> ObjectAddr
     if missing is not None:
         raise PgError("42501", "permission denied", detail=f"The current user must have the {missing}.")
     return ObjectAddress(system.PG_AUTHID, role)
-
-
-def _publication(session: Session, kind: ObjectType, name: Sequence[str]) -> ObjectAddress:
-    row = one(session, tables.pg_publication, datid=session.database_oid, pubname=name[-1])
-    if row is None:
-        raise PgError("42704", f'publication "{name[-1]}" does not exist')
-    check_owner(session, "publication", name[-1], row.pubowner)
-    return ObjectAddress(system.PG_PUBLICATION, row.oid)
-
-
-def _server(session: Session, kind: ObjectType, name: Sequence[str]) -> ObjectAddress:
-    from pgrepl.catalog.facts.foreign import server_by_name
-
-    row = server_by_name(session, name[-1])
-    check_owner(session, "foreign server", name[-1], row.srvowner)
-    return ObjectAddress(system.PG_FOREIGN_SERVER, row.oid)
-
-
-def _subscription(session: Session, kind: ObjectType, name: Sequence[str]) -> ObjectAddress:
-    row = one(session, tables.pg_subscription, subdbid=session.database_oid, subname=name[-1])
-    if row is None:
-        raise PgError("42704", f'subscription "{name[-1]}" does not exist')
-    check_owner(session, "subscription", name[-1], row.subowner)
-    return ObjectAddress(system.PG_SUBSCRIPTION, row.oid)
 
 
 def _type(session: Session, kind: ObjectType, name: TypeName) -> ObjectAddress:
@@ -310,10 +293,6 @@ _FINDERS: dict[ObjectType, Callable[[Session, ObjectType, Sequence[str]], Object
     ObjectType.DOMCONSTRAINT: _domain_constraint,
     ObjectType.TABCONSTRAINT: _constraint,
     ObjectType.TRIGGER: _trigger,
-    ObjectType.SCHEMA: _schema,
-    ObjectType.DATABASE: _database,
     ObjectType.ROLE: _role,
-    ObjectType.PUBLICATION: _publication,
-    ObjectType.FOREIGN_SERVER: _server,
-    ObjectType.SUBSCRIPTION: _subscription,
+    **dict.fromkeys(_NAMED, _named),
 }

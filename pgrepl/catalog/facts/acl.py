@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from pgrepl.catalog.facts.roles import PUBLIC, has_privs_of_role, is_superuser, role_row
+from pgrepl.catalog.store import system, tables
+from pgrepl.catalog.store.store import one
 from pgrepl.catalog.store.system import FIRST_NORMAL_OID, ROLE_MAINTAIN, ROLE_READ_ALL_DATA, ROLE_WRITE_ALL_DATA
 from pgrepl.catalog.store.tables import pg_database, pg_foreign_server, pg_namespace, pg_proc, pg_type
 from pgrepl.ground.errors import PgError
+from pgrepl.ground.frozen import frozen
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.context import CatalogSession
@@ -50,6 +53,60 @@ class ObjectKind(Enum):
     TYPE = "type"
     LANGUAGE = "language"
     FOREIGN_SERVER = "foreign server"
+
+
+@frozen
+class ObjectProperty:
+    """A system table of objects: its columns of names, owners and access lists, and the word that messages have for an
+    object (ObjectProperty of objectaddress.c)."""
+
+    table: Any
+    word: str
+    name: str
+    owner: str
+    acl: str = ""
+    kind: ObjectKind | None = None
+    database: str = "datid"
+    is_shared: bool = False  # in pg_shdepend the object belongs to the whole instance
+
+    def row_or_none(self, session: CatalogSession, oid: int) -> Any:
+        here = {"datid": session.database_oid} if self.table is tables.pg_namespace else {}
+        return one(session, self.table, **here, oid=oid)
+
+    def row(self, session: CatalogSession, oid: int) -> Any:
+        """The row of an object that must exist."""
+        found = self.row_or_none(session, oid)
+        assert found is not None
+        return found
+
+
+PROPERTIES = {
+    system.PG_CLASS: ObjectProperty(tables.pg_class, "relation", "relname", "relowner", "relacl", ObjectKind.TABLE),
+    system.PG_NAMESPACE: ObjectProperty(
+        tables.pg_namespace, "schema", "nspname", "nspowner", "nspacl", ObjectKind.SCHEMA
+    ),
+    system.PG_PROC: ObjectProperty(tables.pg_proc, "function", "proname", "proowner", "proacl", ObjectKind.FUNCTION),
+    system.PG_COLLATION: ObjectProperty(tables.pg_collation, "collation", "collname", "collowner"),
+    system.PG_OPERATOR: ObjectProperty(tables.pg_operator, "operator", "oprname", "oprowner"),
+    system.PG_TYPE: ObjectProperty(tables.pg_type, "type", "typname", "typowner", "typacl", ObjectKind.TYPE),
+    system.PG_DEFAULT_ACL: ObjectProperty(tables.pg_default_acl, "default privileges", "", "defaclrole", "defaclacl"),
+    system.PG_PUBLICATION: ObjectProperty(tables.pg_publication, "publication", "pubname", "pubowner"),
+    system.PG_FOREIGN_SERVER: ObjectProperty(
+        tables.pg_foreign_server, "server", "srvname", "srvowner", "srvacl", ObjectKind.FOREIGN_SERVER
+    ),
+    system.PG_USER_MAPPING: ObjectProperty(tables.pg_user_mapping, "user mapping", "", "umuser"),
+    system.PG_SUBSCRIPTION: ObjectProperty(
+        tables.pg_subscription, "subscription", "subname", "subowner", database="subdbid", is_shared=True
+    ),
+    system.PG_DATABASE: ObjectProperty(
+        tables.pg_database, "database", "datname", "datdba", "datacl", ObjectKind.DATABASE, "", is_shared=True
+    ),
+}
+_OF_TABLE = {each.table: each for each in PROPERTIES.values()}
+
+
+def property_of(row: Owned) -> ObjectProperty:
+    return _OF_TABLE[type(row)]
 
 
 _ROUTINES = (ObjectKind.FUNCTION, ObjectKind.PROCEDURE, ObjectKind.ROUTINE)
@@ -197,15 +254,8 @@ def check_execute(session: CatalogSession, routine: pg_proc) -> None:
 
 
 def owner_and_acl(row: Owned) -> tuple[int, list[str] | None]:
-    if isinstance(row, pg_namespace):
-        return row.nspowner, row.nspacl
-    if isinstance(row, pg_proc):
-        return row.proowner, row.proacl
-    if isinstance(row, pg_type):
-        return row.typowner, row.typacl
-    if isinstance(row, pg_foreign_server):
-        return row.srvowner, row.srvacl
-    return row.datdba, row.datacl
+    columns = property_of(row)
+    return getattr(row, columns.owner), getattr(row, columns.acl)
 
 
 def _default_or_empty(kind: ObjectKind, owner: int, stored: Sequence[str] | None) -> Acl:

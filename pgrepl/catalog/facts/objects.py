@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog.facts.acl import PROPERTIES
 from pgrepl.catalog.facts.relation import Relation, display_name, relation_or_none
 from pgrepl.catalog.facts.roles import role_name
 from pgrepl.catalog.facts.routines import LANGUAGE_NAMES, collation_text, operator
@@ -33,6 +34,11 @@ _RELATION_KINDS = {
 }  # fmt: skip
 
 
+_BY_NAME = frozenset(
+    (system.PG_NAMESPACE, system.PG_DATABASE, system.PG_PUBLICATION, system.PG_SUBSCRIPTION, system.PG_FOREIGN_SERVER)
+)
+
+
 def describe_object(session: Session, address: ObjectAddress) -> str:
     """The description of an object that must exist."""
     text = describe_object_or_none(session, address)
@@ -60,9 +66,6 @@ def describe_object_or_none(session: Session, address: ObjectAddress) -> str | N
     if classid == system.PG_ATTRDEF:
         default = one(session, tables.pg_attrdef, oid=objid)
         return None if default is None else f"default value for {_relation(session, default.adrelid, default.adnum)}"
-    if classid == system.PG_NAMESPACE:
-        schema = one(session, tables.pg_namespace, datid=session.database_oid, oid=objid)
-        return None if schema is None else f"schema {schema.nspname}"
     if classid == system.PG_REWRITE:
         rule = one(session, tables.pg_rewrite, oid=objid)
         return None if rule is None else f"rule {rule.rulename} on {_relation(session, rule.ev_class, 0)}"
@@ -78,9 +81,6 @@ def describe_object_or_none(session: Session, address: ObjectAddress) -> str | N
             return None
         member, role_of = role_name(session, membership.member), role_name(session, membership.roleid)
         return f"membership of role {member} in role {role_of}"
-    if classid == system.PG_DATABASE:
-        database = one(session, tables.pg_database, oid=objid)
-        return None if database is None else f"database {database.datname}"
     if classid == system.PG_DEFAULT_ACL:
         return _default_privileges(session, objid)
     if classid == system.PG_PROC:
@@ -98,6 +98,10 @@ def describe_object_or_none(session: Session, address: ObjectAddress) -> str | N
         return f"language {LANGUAGE_NAMES[objid]}" if objid in LANGUAGE_NAMES else None
     if classid == system.PG_EXTENSION:
         return "extension plpgsql" if objid == system.PLPGSQL_EXTENSION else None
+    if classid in _BY_NAME:
+        columns = PROPERTIES[classid]
+        row = columns.row_or_none(session, objid)
+        return None if row is None else f"{columns.word} {getattr(row, columns.name)}"
     return _of_replication(session, address)
 
 
@@ -142,15 +146,6 @@ def _relation(session: Session, oid: int, subid: int) -> str | None:
 
 def _of_replication(session: Session, address: ObjectAddress) -> str | None:
     classid, objid, _ = address
-    if classid == system.PG_PUBLICATION:
-        publication = one(session, tables.pg_publication, oid=objid)
-        return None if publication is None else f"publication {publication.pubname}"
-    if classid == system.PG_SUBSCRIPTION:
-        subscription = one(session, tables.pg_subscription, oid=objid)
-        return None if subscription is None else f"subscription {subscription.subname}"
-    if classid == system.PG_FOREIGN_SERVER:
-        server = one(session, tables.pg_foreign_server, oid=objid)
-        return None if server is None else f"server {server.srvname}"
     if classid == system.PG_USER_MAPPING:
         mapping = one(session, tables.pg_user_mapping, oid=objid)
         server = None if mapping is None else one(session, tables.pg_foreign_server, oid=mapping.umserver)

@@ -6,9 +6,19 @@ PostgreSQL keeps the last in pg_shdepend; here it follows from owners and access
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pgrepl.catalog.facts.acl import Acl, AclItem, ObjectKind, aclmask, default_acl, parse_acl, store_acl
+from pgrepl.catalog.facts.acl import (
+    PROPERTIES,
+    Acl,
+    AclItem,
+    ObjectKind,
+    ObjectProperty,
+    aclmask,
+    default_acl,
+    parse_acl,
+    store_acl,
+)
 from pgrepl.catalog.facts.objects import describe_object
 from pgrepl.catalog.facts.roles import PUBLIC, inherited_in_order, is_superuser
 from pgrepl.catalog.store import system, tables
@@ -239,64 +249,33 @@ def role_dependencies(session: Session, role: int) -> list[RoleDependency]:
 
 
 def _owned(session: Session, role: int) -> Iterator[RoleDependency]:
-    for relation in rows(session, tables.pg_class, relowner=role):
-        if relation.relkind not in "iIc":  # an index has its table's owner, a composite type its own
-            yield RoleDependency(relation.datid, ObjectAddress(system.PG_CLASS, relation.oid), OWNER)
-    for schema in rows(session, tables.pg_namespace, nspowner=role):
-        yield RoleDependency(schema.datid, ObjectAddress(system.PG_NAMESPACE, schema.oid), OWNER)
-    for routine in rows(session, tables.pg_proc, proowner=role):
-        yield RoleDependency(routine.datid, ObjectAddress(system.PG_PROC, routine.oid), OWNER)
-    for collation in rows(session, tables.pg_collation, collowner=role):
-        yield RoleDependency(collation.datid, ObjectAddress(system.PG_COLLATION, collation.oid), OWNER)
-    for operator in rows(session, tables.pg_operator, oprowner=role):
-        yield RoleDependency(operator.datid, ObjectAddress(system.PG_OPERATOR, operator.oid), OWNER)
-    for type_ in rows(session, tables.pg_type, typowner=role):
-        if not type_.typelem:  # an array has the owner of its element
-            yield RoleDependency(type_.datid, ObjectAddress(system.PG_TYPE, type_.oid), OWNER)
-    for entry in rows(session, tables.pg_default_acl, defaclrole=role):
-        yield RoleDependency(entry.datid, ObjectAddress(system.PG_DEFAULT_ACL, entry.oid), OWNER)
-    for publication in rows(session, tables.pg_publication, pubowner=role):
-        yield RoleDependency(publication.datid, ObjectAddress(system.PG_PUBLICATION, publication.oid), OWNER)
-    for server in rows(session, tables.pg_foreign_server, srvowner=role):
-        yield RoleDependency(server.datid, ObjectAddress(system.PG_FOREIGN_SERVER, server.oid), OWNER)
-    for mapping in rows(session, tables.pg_user_mapping, umuser=role):
-        yield RoleDependency(mapping.datid, ObjectAddress(system.PG_USER_MAPPING, mapping.oid), OWNER)
-    for subscription in rows(session, tables.pg_subscription, subowner=role):
-        yield RoleDependency(0, ObjectAddress(system.PG_SUBSCRIPTION, subscription.oid), OWNER)
-    for database in rows(session, tables.pg_database, datdba=role):
-        yield RoleDependency(0, ObjectAddress(system.PG_DATABASE, database.oid), OWNER)
+    for classid, columns in PROPERTIES.items():
+        for row in rows(session, columns.table, **{columns.owner: role}):
+            # an index has its table's owner, a composite type its own, an array that of its element
+            if not (classid == system.PG_CLASS and row.relkind in "iIc") and not (
+                classid == system.PG_TYPE and row.typelem
+            ):
+                yield _dependency(columns, ObjectAddress(classid, row.oid), row, OWNER)
 
 
 def _with_privileges(session: Session, role: int) -> Iterator[RoleDependency]:
-    for relation in rows(session, tables.pg_class, relacl=NOT_NULL):
-        if _mentions(relation.relacl, role, relation.relowner):
-            yield RoleDependency(relation.datid, ObjectAddress(system.PG_CLASS, relation.oid), ACL)
-    columns = rows(session, tables.pg_attribute, attacl=NOT_NULL)
-    tables_of = {c.oid: c for c in rows(session, tables.pg_class, oid={c.attrelid for c in columns})}
-    for column in columns:
-        table = tables_of.get(column.attrelid)
-        if table is not None and _mentions(column.attacl, role, table.relowner):
-            yield RoleDependency(table.datid, ObjectAddress(system.PG_CLASS, column.attrelid, column.attnum), ACL)
-    for schema in rows(session, tables.pg_namespace, nspacl=NOT_NULL):
-        if _mentions(schema.nspacl, role, schema.nspowner):
-            yield RoleDependency(schema.datid, ObjectAddress(system.PG_NAMESPACE, schema.oid), ACL)
-    for routine in rows(session, tables.pg_proc, proacl=NOT_NULL):
-        if _mentions(routine.proacl, role, routine.proowner):
-            yield RoleDependency(routine.datid, ObjectAddress(system.PG_PROC, routine.oid), ACL)
-    for type_ in rows(session, tables.pg_type, typacl=NOT_NULL):
-        if _mentions(type_.typacl, role, type_.typowner):
-            yield RoleDependency(type_.datid, ObjectAddress(system.PG_TYPE, type_.oid), ACL)
-    for server in rows(session, tables.pg_foreign_server, srvacl=NOT_NULL):
-        if _mentions(server.srvacl, role, server.srvowner):
-            yield RoleDependency(server.datid, ObjectAddress(system.PG_FOREIGN_SERVER, server.oid), ACL)
-    for entry in rows(session, tables.pg_default_acl):
-        if _mentions(entry.defaclacl, role, entry.defaclrole):
-            yield RoleDependency(entry.datid, ObjectAddress(system.PG_DEFAULT_ACL, entry.oid), ACL)
-    for database in rows(session, tables.pg_database, datacl=NOT_NULL):
-        if _mentions(database.datacl, role, database.datdba):
-            yield RoleDependency(0, ObjectAddress(system.PG_DATABASE, database.oid), ACL)
+    for classid, columns in PROPERTIES.items():
+        for row in rows(session, columns.table, **{columns.acl: NOT_NULL}) if columns.acl else ():
+            if _mentions(getattr(row, columns.acl), role, getattr(row, columns.owner)):
+                yield _dependency(columns, ObjectAddress(classid, row.oid), row, ACL)
+    attributes = rows(session, tables.pg_attribute, attacl=NOT_NULL)
+    tables_of = {c.oid: c for c in rows(session, tables.pg_class, oid={c.attrelid for c in attributes})}
+    for attribute in attributes:
+        table = tables_of.get(attribute.attrelid)
+        if table is not None and _mentions(attribute.attacl, role, table.relowner):
+            address = ObjectAddress(system.PG_CLASS, attribute.attrelid, attribute.attnum)
+            yield RoleDependency(table.datid, address, ACL)
     for membership in rows(session, tables.pg_auth_members, grantor=role):
         yield RoleDependency(0, ObjectAddress(system.PG_AUTH_MEMBERS, membership.oid), ACL)
+
+
+def _dependency(columns: ObjectProperty, address: ObjectAddress, row: Any, kind: str) -> RoleDependency:
+    return RoleDependency(0 if columns.is_shared else getattr(row, columns.database), address, kind)
 
 
 def _mentions(stored: Sequence[str] | None, role: int, owner: int) -> bool:

@@ -14,7 +14,7 @@ from pgrepl.catalog.facts.foreign import conninfo_of, server_by_name, server_con
 from pgrepl.catalog.facts.roles import check_can_set_role, is_superuser, resolve_role
 from pgrepl.catalog.session.transaction import require_no_block
 from pgrepl.catalog.store import tables
-from pgrepl.catalog.store.store import delete, insert, new_oid, one, update
+from pgrepl.catalog.store.store import delete, insert, new_oid, update
 from pgrepl.catalog.store.system import PG_SUBSCRIPTION, ObjectAddress
 from pgrepl.ground.errors import PgError
 from pgrepl.query.result import Result
@@ -300,17 +300,11 @@ def give_subscription(stmt: AlterOwnerStmt, session: Session) -> Result:
     """As AlterSubscriptionOwner: the current user needs CREATE on the database, the new owner nothing."""
     owner = resolve_role(session, stmt.new_owner)
     (name,) = stmt.name
-    _change_owner(session, catalog.subscription_by_name(session, name), owner)
+    change_subscription_owner(session, catalog.subscription_by_name(session, name), owner)
     return Result("ALTER SUBSCRIPTION")
 
 
-def reassign_subscription(session: Session, oid: int, new_owner: int) -> None:
-    row = one(session, tables.pg_subscription, oid=oid)
-    assert row is not None
-    _change_owner(session, row, new_owner)
-
-
-def _change_owner(session: Session, subscription: tables.pg_subscription, owner: int) -> None:
+def change_subscription_owner(session: Session, subscription: tables.pg_subscription, owner: int) -> None:
     """Gives a subscription to another role (AlterSubscriptionOwner_internal)."""
     if subscription.subowner != owner:
         check_subscription_owner(session, subscription)

@@ -19,7 +19,7 @@ from pgrepl.catalog.facts.foreign import (
 )
 from pgrepl.catalog.facts.roles import check_can_set_role, is_superuser, resolve_role, role_or_none
 from pgrepl.catalog.store import tables
-from pgrepl.catalog.store.store import insert, new_oid, one, update
+from pgrepl.catalog.store.store import insert, new_oid, update
 from pgrepl.catalog.store.system import PG_FOREIGN_SERVER, PG_USER_MAPPING, ObjectAddress
 from pgrepl.ground.errors import PgError
 from pgrepl.query.result import Result
@@ -123,17 +123,11 @@ def rename_server(stmt: RenameStmt, session: Session) -> Result:
 
 def give_server(stmt: AlterOwnerStmt, session: Session) -> Result:
     (name,) = stmt.name
-    _change_owner(session, server_by_name(session, name), resolve_role(session, stmt.new_owner))
+    change_server_owner(session, server_by_name(session, name), resolve_role(session, stmt.new_owner))
     return Result("ALTER SERVER")
 
 
-def reassign_server(session: Session, oid: int, new_owner: int) -> None:
-    row = one(session, tables.pg_foreign_server, oid=oid)
-    assert row is not None
-    _change_owner(session, row, new_owner)
-
-
-def _change_owner(session: Session, row: tables.pg_foreign_server, owner: int) -> None:
+def change_server_owner(session: Session, row: tables.pg_foreign_server, owner: int) -> None:
     """As AlterForeignServerOwner_internal."""
     if row.srvowner == owner:
         return

@@ -20,7 +20,7 @@ from pgrepl.catalog.facts.publication import (
 from pgrepl.catalog.facts.relation import relation
 from pgrepl.catalog.facts.roles import check_can_set_role, is_superuser, resolve_role
 from pgrepl.catalog.store import tables
-from pgrepl.catalog.store.store import insert, new_oid, one, update
+from pgrepl.catalog.store.store import insert, new_oid, update
 from pgrepl.catalog.store.system import PG_PUBLICATION, ObjectAddress
 from pgrepl.ground.errors import PgError
 from pgrepl.query.result import Result
@@ -331,17 +331,11 @@ def give_publication(stmt: AlterOwnerStmt, session: Session) -> Result:
     """ALTER PUBLICATION … OWNER TO (AlterPublicationOwner)."""
     owner = resolve_role(session, stmt.new_owner)
     (name,) = stmt.name
-    _change_owner(session, publication_by_name(session, name), owner)
+    change_publication_owner(session, publication_by_name(session, name), owner)
     return Result("ALTER PUBLICATION")
 
 
-def reassign_publication(session: Session, oid: int, new_owner: int) -> None:
-    row = one(session, tables.pg_publication, oid=oid)
-    assert row is not None
-    _change_owner(session, row, new_owner)
-
-
-def _change_owner(session: Session, row: tables.pg_publication, owner: int) -> None:
+def change_publication_owner(session: Session, row: tables.pg_publication, owner: int) -> None:
     """Gives a publication to another role (AlterPublicationOwner_internal)."""
     if row.pubowner != owner:
         if not is_superuser(session):

@@ -14,7 +14,7 @@ from pgrepl.catalog.facts.privileges import with_new_owner
 from pgrepl.catalog.facts.roles import check_can_set_role, has_attribute, resolve_role, role_by_name
 from pgrepl.catalog.session.transaction import require_no_block
 from pgrepl.catalog.store import tables
-from pgrepl.catalog.store.store import delete, insert, insert_many, new_oid, one, rows, update
+from pgrepl.catalog.store.store import delete, insert, insert_many, new_oid, rows, update
 from pgrepl.catalog.store.system import FIRST_NORMAL_OID, PG_DATABASE
 from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.query.result import Result
@@ -330,15 +330,13 @@ def alter_database_owner(stmt: AlterOwnerStmt, session: Session) -> Result:
         check_can_set_role(session, session.role, new_owner)
         if not has_attribute(session, session.role, "rolcreatedb"):
             raise PgError("42501", "permission denied to change owner of database")
-        change_database_owner(session, row.oid, new_owner)
+        change_database_owner(session, row, new_owner)
     return Result("ALTER DATABASE")
 
 
-def change_database_owner(session: Session, oid: int, new_owner: int) -> None:
-    row = one(session, tables.pg_database, oid=oid)
-    assert row is not None
+def change_database_owner(session: Session, row: tables.pg_database, new_owner: int) -> None:
     acl = with_new_owner(row.datacl, row.datdba, new_owner)
-    update(session, tables.pg_database, {"oid": oid}, datdba=new_owner, datacl=acl)
+    update(session, tables.pg_database, {"oid": row.oid}, datdba=new_owner, datacl=acl)
 
 
 # --- DROP -------------------------------------------------------------------------------------------------------------

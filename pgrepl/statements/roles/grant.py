@@ -17,6 +17,7 @@ from pgrepl.catalog.facts.acl import (
     aclmask,
     object_mask,
     owner_and_acl,
+    property_of,
     relation_acl,
     relation_mask,
     store_acl,
@@ -299,29 +300,15 @@ def grant_on_object(session: Session, kind: ObjectKind, row: Owned, change: Inte
         privileges = ALL_RIGHTS[kind]
     owner, stored = owner_and_acl(row)
     acl = effective_acl(kind, owner, stored)
-    if isinstance(row, tables.pg_namespace):
-        name = row.nspname
-    elif isinstance(row, tables.pg_type):
-        name = row.typname
-    elif isinstance(row, tables.pg_foreign_server):
-        name = row.srvname
-    else:
-        name = row.proname if isinstance(row, tables.pg_proc) else row.datname
+    columns = property_of(row)
+    name = getattr(row, columns.name)
     grantor, options = best_grantor(session, session.role, privileges, acl, owner)
     if not options and not object_mask(session, kind, row, grantor, _any_right(kind)):
         raise _denied(kind, name)
     allowed = _restricted(session, change, privileges, options, change.all_privileges, f'"{name}"')
     new = store_acl(changed_acl(session, acl, owner, grantor, allowed, change))
-    if isinstance(row, tables.pg_namespace):
-        update(session, tables.pg_namespace, {"datid": row.datid, "oid": row.oid}, nspacl=new)
-    elif isinstance(row, tables.pg_proc):
-        update(session, tables.pg_proc, {"oid": row.oid}, proacl=new)
-    elif isinstance(row, tables.pg_type):
-        update(session, tables.pg_type, {"oid": row.oid}, typacl=new)
-    elif isinstance(row, tables.pg_foreign_server):
-        update(session, tables.pg_foreign_server, {"oid": row.oid}, srvacl=new)
-    else:
-        update(session, tables.pg_database, {"oid": row.oid}, datacl=new)
+    key = {"datid": row.datid, "oid": row.oid} if isinstance(row, tables.pg_namespace) else {"oid": row.oid}
+    update(session, columns.table, key, **{columns.acl: new})
 
 
 # --- both -------------------------------------------------------------------------------------------------------------

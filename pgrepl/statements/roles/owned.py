@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts.acl import ALL_RIGHTS, ObjectKind, parse_acl, store_acl
+from pgrepl.catalog.facts.acl import ALL_RIGHTS, PROPERTIES, ObjectKind, parse_acl, store_acl
 from pgrepl.catalog.facts.depend import Dependency, record_dependency
 from pgrepl.catalog.facts.namespace import schema_by_name
 from pgrepl.catalog.facts.objects import describe_object
@@ -23,17 +23,17 @@ from pgrepl.catalog.facts.privileges import (
 )
 from pgrepl.catalog.facts.relation import relation
 from pgrepl.catalog.facts.roles import has_privs_of_role, resolve_role, role_name
-from pgrepl.catalog.store import system, tables
-from pgrepl.catalog.store.store import insert, new_oid, one, update
+from pgrepl.catalog.store import system
+from pgrepl.catalog.store.store import insert, new_oid, update
 from pgrepl.catalog.store.system import FIRST_NORMAL_OID, PG_DEFAULT_ACL, PG_NAMESPACE, ObjectAddress
 from pgrepl.catalog.store.tables import pg_default_acl
 from pgrepl.ground.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import AlterDefaultPrivilegesStmt, DefElem, DropOwnedStmt, GrantStmt, ReassignOwnedStmt
 from pgrepl.statements.deletion import drop_objects
-from pgrepl.statements.replication.create_subscription import reassign_subscription
-from pgrepl.statements.replication.foreign import reassign_server
-from pgrepl.statements.replication.publication import reassign_publication
+from pgrepl.statements.replication.create_subscription import change_subscription_owner
+from pgrepl.statements.replication.foreign import change_server_owner
+from pgrepl.statements.replication.publication import change_publication_owner
 from pgrepl.statements.roles.database import change_database_owner
 from pgrepl.statements.roles.grant import (
     KINDS_OF_OBJECTS,
@@ -44,11 +44,11 @@ from pgrepl.statements.roles.grant import (
     privilege_mask,
 )
 from pgrepl.statements.roles.schema import change_schema_owner
-from pgrepl.statements.routine.alter import reassign_routine
+from pgrepl.statements.routine.alter import change_routine_owner
 from pgrepl.statements.table.relations import reassign_relation
 from pgrepl.statements.type.change import change_type_owner
-from pgrepl.statements.type.collation import reassign_collation
-from pgrepl.statements.type.operator import reassign_operator
+from pgrepl.statements.type.collation import change_collation_owner
+from pgrepl.statements.type.operator import change_operator_owner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -190,21 +190,21 @@ def _change_owner(session: Session, address: ObjectAddress, new_owner: int) -> N
     change = _OWNER_CHANGES.get(address.classid)
     if change is None:
         raise PgError("XX000", f"unexpected classid {address.classid}")
-    change(session, address.objid, new_owner)
+    change(session, PROPERTIES[address.classid].row(session, address.objid), new_owner)
 
 
 # the functions behind ALTER … OWNER TO, by class
-_OWNER_CHANGES: dict[int, Callable[[Session, int, int], None]] = {
+_OWNER_CHANGES: dict[int, Callable[[Session, Any, int], None]] = {
     system.PG_CLASS: reassign_relation,
-    system.PG_COLLATION: reassign_collation,
+    system.PG_COLLATION: change_collation_owner,
     system.PG_NAMESPACE: change_schema_owner,
     system.PG_TYPE: change_type_owner,
     system.PG_DATABASE: change_database_owner,
-    system.PG_OPERATOR: reassign_operator,
-    system.PG_PROC: reassign_routine,
-    system.PG_PUBLICATION: reassign_publication,
-    system.PG_SUBSCRIPTION: reassign_subscription,
-    system.PG_FOREIGN_SERVER: reassign_server,
+    system.PG_OPERATOR: change_operator_owner,
+    system.PG_PROC: change_routine_owner,
+    system.PG_PUBLICATION: change_publication_owner,
+    system.PG_SUBSCRIPTION: change_subscription_owner,
+    system.PG_FOREIGN_SERVER: change_server_owner,
 }
 
 
@@ -231,27 +231,9 @@ def _revoke_all(session: Session, role: int, address: ObjectAddress) -> None:
     change = InternalGrant(is_grant=False, grantees=(role,), all_privileges=True, privileges=0, cascade=True)
     if address.classid == system.PG_CLASS:
         grant_on_relation(session, relation(session, address.objid), change)
-    elif address.classid == system.PG_NAMESPACE:
-        schema = one(session, tables.pg_namespace, datid=session.database_oid, oid=address.objid)
-        assert schema is not None
-        grant_on_object(session, ObjectKind.SCHEMA, schema, change)
-    elif address.classid == system.PG_PROC:
-        routine = one(session, tables.pg_proc, oid=address.objid)
-        assert routine is not None
-        grant_on_object(session, ObjectKind.FUNCTION, routine, change)
     elif address.classid == system.PG_DEFAULT_ACL:
-        entry = one(session, tables.pg_default_acl, oid=address.objid)
-        assert entry is not None
-        revoke_default(session, entry, change)
-    elif address.classid == system.PG_TYPE:
-        type_ = one(session, tables.pg_type, oid=address.objid)
-        assert type_ is not None
-        grant_on_object(session, ObjectKind.TYPE, type_, change)
-    elif address.classid == system.PG_FOREIGN_SERVER:
-        server = one(session, tables.pg_foreign_server, oid=address.objid)
-        assert server is not None
-        grant_on_object(session, ObjectKind.FOREIGN_SERVER, server, change)
+        revoke_default(session, PROPERTIES[address.classid].row(session, address.objid), change)
     else:
-        database = one(session, tables.pg_database, oid=address.objid)
-        assert database is not None
-        grant_on_object(session, ObjectKind.DATABASE, database, change)
+        columns = PROPERTIES[address.classid]
+        assert columns.kind is not None
+        grant_on_object(session, columns.kind, columns.row(session, address.objid), change)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts.access import check_may_create
 from pgrepl.catalog.facts.acl import ObjectKind, check_owner
-from pgrepl.catalog.facts.namespace import schema_by_name, schema_or_none, schema_row
+from pgrepl.catalog.facts.namespace import schema_by_name, schema_or_none
 from pgrepl.catalog.facts.privileges import EVERYWHERE, user_default_acl, with_new_owner
 from pgrepl.catalog.facts.roles import check_can_set_role, is_reserved_name, resolve_role, role_name
 from pgrepl.catalog.session.context import LOCAL_USERID_CHANGE
@@ -153,17 +153,11 @@ def rename_schema(stmt: RenameStmt, session: Session) -> Result:
 
 def alter_schema_owner(stmt: AlterOwnerStmt, session: Session) -> Result:
     new_owner = resolve_role(session, stmt.new_owner)
-    _change_owner(session, schema_by_name(session, stmt.name[-1]), new_owner)
+    change_schema_owner(session, schema_by_name(session, stmt.name[-1]), new_owner)
     return Result("ALTER SCHEMA")
 
 
-def change_schema_owner(session: Session, oid: int, new_owner: int) -> None:
-    row = schema_row(session, oid)
-    assert row is not None
-    _change_owner(session, row, new_owner)
-
-
-def _change_owner(session: Session, row: tables.pg_namespace, new_owner: int) -> None:
+def change_schema_owner(session: Session, row: tables.pg_namespace, new_owner: int) -> None:
     """As AlterSchemaOwner_internal: here the current user, not the new owner, needs CREATE on the database."""
     if row.nspowner == new_owner:
         return

@@ -241,7 +241,7 @@ def with_settings(
 def alter_function(stmt: AlterFunctionStmt, session: Session) -> Result:
     routine = find_routine(session, stmt.kind, stmt.routine)
     if stmt.new_owner is not None:
-        _change_owner(session, routine, resolve_role(session, stmt.new_owner))
+        change_routine_owner(session, routine, resolve_role(session, stmt.new_owner))
     elif stmt.new_schema is not None:
         _move(session, routine, schema_for_creation(session, stmt.new_schema))
     else:
@@ -294,13 +294,7 @@ def _refuse_same(session: Session, routine: pg_proc, name: str, namespace: int) 
             raise PgError("42723", f'function {name}({types}) already exists in schema "{schema}"')
 
 
-def reassign_routine(session: Session, oid: int, owner: int) -> None:
-    row = routine_row(session, oid)
-    assert row is not None
-    _change_owner(session, row, owner)
-
-
-def _change_owner(session: Session, routine: pg_proc, owner: int) -> None:
+def change_routine_owner(session: Session, routine: pg_proc, owner: int) -> None:
     """ALTER FUNCTION … OWNER TO (AlterObjectOwner_internal)."""
     if routine.proowner == owner:
         return

@@ -282,9 +282,9 @@ def _move_class(session: Session, rel: Relation, namespace: int) -> None:
 _INDEX_HINT = "Change the ownership of the index's table instead."
 
 
-def reassign_relation(session: Session, oid: int, new_owner: int) -> None:
+def reassign_relation(session: Session, row: pg_class, new_owner: int) -> None:
     """For REASSIGN OWNED, which has checked privileges already and visits sequences and indexes by themselves."""
-    change_relation_owner(session, relation(session, oid), new_owner, recursing=True)
+    change_relation_owner(session, relation(session, row.oid), new_owner, recursing=True)
 
 
 def change_relation_owner(session: Session, rel: Relation, new_owner: int, *, recursing: bool = False) -> None:

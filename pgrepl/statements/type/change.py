@@ -131,24 +131,23 @@ def alter_type_owner(stmt: AlterOwnerStmt, session: Session) -> Result:
             schema = schema_row(session, row.typnamespace)
             assert schema is not None
             check_privilege(session, ObjectKind.SCHEMA, schema, "CREATE", schema.nspname)
-        change_type_owner(session, row.oid, new_owner)
+        change_type_owner(session, row, new_owner)
     return Result(command_tag(stmt))
 
 
-def change_type_owner(session: Session, oid: int, new_owner: int) -> None:
+def change_type_owner(session: Session, row: tables.pg_type, new_owner: int) -> None:
     """As AlterTypeOwner_oid: the array type, the relation of a composite type, the multirange of a range go along."""
-    row = type_row(session, oid)
-    assert row is not None
     acl = with_new_owner(row.typacl, row.typowner, new_owner)
-    update(session, tables.pg_type, {"oid": oid}, typowner=new_owner, typacl=acl)
+    update(session, tables.pg_type, {"oid": row.oid}, typowner=new_owner, typacl=acl)
     if row.typarray:
         update(session, tables.pg_type, {"oid": row.typarray}, typowner=new_owner)
     if row.typrelid:
         update(session, tables.pg_class, {"oid": row.typrelid}, relowner=new_owner)
     if row.typtype == "r":
-        of_range = one(session, tables.pg_range, rngtypid=oid)
-        assert of_range is not None
-        change_type_owner(session, of_range.rngmultitypid, new_owner)
+        of_range = one(session, tables.pg_range, rngtypid=row.oid)
+        multirange = None if of_range is None else type_row(session, of_range.rngmultitypid)
+        assert multirange is not None
+        change_type_owner(session, multirange, new_owner)
 
 
 def set_type_schema(stmt: AlterObjectSchemaStmt, session: Session) -> Result:

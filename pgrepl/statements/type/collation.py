@@ -199,18 +199,15 @@ def _refuse_same(session: Session, namespace: int, name: str) -> None:
 def give_collation(stmt: AlterOwnerStmt, session: Session) -> Result:
     oid = collation_of_name(session, stmt.name)
     new_owner = resolve_role(session, stmt.new_owner)
-    if not routines.is_user_collation(oid):
-        _own(session, oid)
-    reassign_collation(session, oid, new_owner)
+    row = routines.collation_row(session, oid)
+    change_collation_owner(session, row or _own(session, oid), new_owner)
     return Result("ALTER COLLATION")
 
 
-def reassign_collation(session: Session, oid: int, owner: int) -> None:
-    row = routines.collation_row(session, oid)
-    assert row is not None
+def change_collation_owner(session: Session, row: pg_collation, owner: int) -> None:
     if row.collowner != owner:
         check_may_give(session, "collation", row.collname, row.collowner, row.collnamespace, owner)
-        store.update(session, pg_collation, {"oid": oid}, collowner=owner)
+        store.update(session, pg_collation, {"oid": row.oid}, collowner=owner)
 
 
 def set_collation_schema(stmt: AlterObjectSchemaStmt, session: Session) -> Result:

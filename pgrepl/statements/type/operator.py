@@ -173,7 +173,7 @@ def _alter_operand(session: Session, name: TypeName | None) -> int:
 def alter_operator(stmt: AlterOperatorStmt, session: Session) -> Result:
     row = find_operator(session, stmt.operator)
     if stmt.new_owner is not None:
-        reassign_operator(session, row.oid, resolve_role(session, stmt.new_owner))
+        change_operator_owner(session, row, resolve_role(session, stmt.new_owner))
     elif stmt.new_schema is not None:
         _move(session, row, stmt.new_schema)
     else:
@@ -181,12 +181,10 @@ def alter_operator(stmt: AlterOperatorStmt, session: Session) -> Result:
     return Result("ALTER OPERATOR")
 
 
-def reassign_operator(session: Session, oid: int, owner: int) -> None:
-    row = routines.operator_row(session, oid)
-    assert row is not None
+def change_operator_owner(session: Session, row: pg_operator, owner: int) -> None:
     if row.oprowner != owner:
         check_may_give(session, "operator", row.oprname, row.oprowner, row.oprnamespace, owner)
-        store.update(session, pg_operator, {"oid": oid}, oprowner=owner)
+        store.update(session, pg_operator, {"oid": row.oid}, oprowner=owner)
 
 
 def _move(session: Session, row: pg_operator, schema: str) -> None:
