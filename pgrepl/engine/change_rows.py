@@ -53,7 +53,7 @@ class ChangedPart:
     declined: str = ""
 
 
-class _Breaks(Exception):
+class BrokenRule(Exception):
     """A new row breaks a rule."""
 
     def __init__(self, row: Row) -> None:
@@ -62,13 +62,13 @@ class _Breaks(Exception):
 
 
 def change_rows(part: ChangePart, watch: PartWatch) -> ChangedPart:
-    change = _Change(part, watch)
+    change = Change(part, watch)
     try:
         change.run()
         return change.changed()
     except Declined as reason:
         return ChangedPart(declined=str(reason))
-    except _Breaks as problem:
+    except BrokenRule as problem:
         return ChangedPart(failing=problem.row)
     except PgError as error:
         if error.is_of_machine:
@@ -78,7 +78,7 @@ def change_rows(part: ChangePart, watch: PartWatch) -> ChangedPart:
         change.discard()
 
 
-class _Change(RowsCopy):
+class Change(RowsCopy):
     def __init__(self, part: ChangePart, watch: PartWatch) -> None:
         super().__init__(part.copied, watch)
         self.leaves = part.leaves
@@ -89,22 +89,26 @@ class _Change(RowsCopy):
         self.row_ids: list[int] = []
         self.total = 0
         self.places: list[RowPlace | None] = []  # of the first `few` rows
+        self.reached = 0  # the row at which by_rows is
 
     def run(self) -> None:
         for rows in self.part.rows:
             assert not isinstance(rows, ForeignRows), "what is changed stands in the lake"
             for arrays, count, placed in rows.placed(self.part.read, row_ids=self.replaces):
                 self.watch.check()
-                try:
-                    kept, made = self.by_columns(arrays, count)
-                except (PgError, pa.ArrowException) as problem:  # Arrow's own: of the filter
-                    if isinstance(problem, PgError) and problem.is_of_machine:
-                        raise
-                    kept, made = self.by_rows(arrays, count)
+                kept, made = self.rows_made(arrays, count)
                 self.go(placed, kept, made, count)
 
-    def by_columns(self, arrays: Mapping[int, Any], count: int) -> tuple[Any, list[Any]]:
+    def rows_made(self, arrays: Mapping[int, Any], count: int) -> tuple[Any, list[Any]]:
         """A mask of the rows that pass the filter (None: all do), and the columns of the new rows."""
+        try:
+            return self.by_columns(arrays, count)
+        except (PgError, pa.ArrowException) as problem:  # Arrow's own: of the filter
+            if isinstance(problem, PgError) and problem.is_of_machine:
+                raise
+            return self.by_rows(arrays, count)
+
+    def by_columns(self, arrays: Mapping[int, Any], count: int) -> tuple[Any, list[Any]]:
         mask, kept, left = self.passing(arrays, count)
         made = self.made(kept, left) if left and self.writes else []
         return None if mask is None else mask.to_numpy(zero_copy_only=False), made
@@ -116,10 +120,14 @@ class _Change(RowsCopy):
         row: list[Any] = [None] * max(columns, default=0)
         new: list[Any] = [None] * max((column.attnum for column in target.columns), default=0)
         test, check = _exact(part.filter), _exact(part.check)
-        makers = [(column.attnum - 1, column.not_null, _maker(part, column)) for column in part.columns]
+        makers = [
+            (column.attnum - 1, column.not_null, _maker(part, column), new if column.generated else row)
+            for column in sorted(part.columns, key=lambda column: column.generated)
+        ]
         kept = np.zeros(count, np.bool_)
         found: list[Row] = []
         for number in range(count):
+            self.reached = number
             for attnum, values in columns.items():
                 row[attnum - 1] = values[number]
             if test is not None and test(row) is not True:
@@ -127,11 +135,11 @@ class _Change(RowsCopy):
             kept[number] = True
             if not makers:
                 continue
-            for place, _, make in makers:
-                new[place] = make(row)
-            breaks = any(not_null and new[place] is None for place, not_null, _ in makers)
+            for place, _, make, of in makers:
+                new[place] = make(of)
+            breaks = any(not_null and new[place] is None for place, not_null, *_ in makers)
             if breaks or (check is not None and check(new) is not True):
-                raise _Breaks(tuple(new))
+                raise BrokenRule(tuple(new))
             found.append(tuple(new))
         if not found:
             return kept, []
@@ -155,19 +163,23 @@ class _Change(RowsCopy):
         if self.leaves and placed.file_id is None:
             self.row_ids += row_ids.tolist()
         elif self.leaves:
-            self.positions.setdefault(placed.file_id or 0, PositionSet()).add(positions)
+            self.note(placed.file_id or 0, positions)
         if not self.writes:
             return
         if self.total <= self.few:
             self.places += _places(placed.file_id, positions, row_ids) if self.leaves else [None] * count
         self.hold([*made, pa.array(row_ids, pa.int64())] if self.replaces else made, count)
 
+    def note(self, file_id: int, positions: Any) -> None:
+        """Note the positions of deleted rows of a data file."""
+        self.positions.setdefault(file_id, PositionSet()).add(positions)
+
     def changed(self) -> ChangedPart:
+        gone = tuple(self.positions.items()), tuple(self.row_ids)
         if self.writes and self.total <= self.few:
-            return ChangedPart(self.total, few=self.few_rows())
+            return ChangedPart(self.total, *gone, few=self.few_rows())
         copied = self.end()
-        positions = tuple(self.positions.items())
-        return ChangedPart(self.total, positions, tuple(self.row_ids), copied.files, copied.spans)
+        return ChangedPart(self.total, *gone, copied.files, copied.spans)
 
     def few_rows(self) -> tuple[tuple[RowPlace | None, Row], ...]:
         found: list[Row] = []

@@ -87,13 +87,11 @@ def slots() -> int:
 
 def play(parts: Sequence[Any], kernel: Kernel) -> list[Any]:
     """The answers, in the order of the parts."""
-    import pgrepl
-
     made = spark.session()
     tasks, shared = packed(kernel, parts)
     with spark.pg_errors():
         ship(made)
-        function = _function(pgrepl.__version__, shared)
+        function = _function(shared)
         if spark.is_remote():
             frame = made.range(0, len(tasks), 1, len(tasks)).mapInArrow(_over_batches(function, tasks), "answer binary")
             found = frame.toArrow().column(0).to_pylist()
@@ -112,22 +110,38 @@ def _spread(made: SparkSession, tasks: list[bytes]) -> RDD[bytes]:
     return context.parallelize([task for core in range(cores) for task in tasks[core::cores]], cores)
 
 
-def _function(version: str, shared: bytes) -> Callable[[Iterable[bytes]], Iterator[bytes]]:
-    """The function that a task runs. It is pickled by value, so it imports all that it uses."""
+def loader(module: str) -> Callable[[], Any]:
+    """A function for tasks that imports a module of this package, in this version. It is pickled by value."""
+    import pgrepl
 
-    def function(parts: Iterable[bytes]) -> Iterator[bytes]:
+    version = pgrepl.__version__
+
+    def load() -> Any:
         try:
+            from importlib import import_module
+
             import numpy  # noqa: F401
             import pyarrow  # noqa: F401
 
             import pgrepl
 
             found = pgrepl.__version__
-            from pgrepl.engine.task import done
+            loaded = import_module(module)
         except Exception as problem:
             raise RuntimeError(f"PGREPL_IMPORT {type(problem).__name__}: {problem}") from problem
         if found != version:
             raise RuntimeError(f"PGREPL_IMPORT it has pgrepl {found}, the driver {version}")
+        return loaded
+
+    return load
+
+
+def _function(shared: bytes) -> Callable[[Iterable[bytes]], Iterator[bytes]]:
+    """The function that a task runs. It is pickled by value, so it imports all that it uses."""
+    load = loader("pgrepl.engine.task")
+
+    def function(parts: Iterable[bytes]) -> Iterator[bytes]:
+        done = load().done
         for part in parts:
             yield done(bytes(part), shared)
 

@@ -7,6 +7,7 @@ told: the insertion row by row finds the row and raises PostgreSQL's error.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +59,11 @@ def check_program(session: Session, rules: TableRules, *, bound: bool) -> Progra
     if found is None:
         raise Declined("a CHECK constraint" if rules.checks else "a partition constraint")
     return found
+
+
+def bound_program(session: Session, rules: TableRules) -> Program | None:
+    """The partition constraint: true for rows that the bound admits. None: it admits all."""
+    return check_program(session, replace(rules, checks=(), computed_not_null=()), bound=True)
 
 
 def columns_of(

@@ -19,25 +19,13 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts.relation import Relation
 from pgrepl.engine.choice import Engine
-from pgrepl.expr.functions.registry import Context
-from pgrepl.ground.errors import Declined, PgError
+from pgrepl.ground.errors import Declined
 from pgrepl.lake.table import lake_table
+from pgrepl.rows.arrivals import Arrival, check_arrays
 from pgrepl.rows.changes import ModifyKind, members
-from pgrepl.rows.checks_table import Router
-from pgrepl.rows.checks_table_spark import (
-    LEAF,
-    NOWHERE,
-    VIOLATION,
-    SparkChecks,
-    SparkRouter,
-    check_arrays,
-    first_row,
-    in_layout,
-    numbered,
-)
 from pgrepl.rows.foreign_key import CASCADE, NO_ACTION, RESTRICT, ForeignKey, keys_of, keys_to
 from pgrepl.rows.foreign_spark import Failure, TablesAfter, first_missing, first_referenced, side
-from pgrepl.rows.staged import ROW, StagedRows
+from pgrepl.rows.staged import StagedRows
 from pgrepl.rows.triggers import TriggerEvent, refuse_triggers
 from pgrepl.rows.unique import unique_indexes
 from pgrepl.rows.unique_spark import check_unique
@@ -51,8 +39,6 @@ if TYPE_CHECKING:
 
     from pgrepl.catalog.session.session import Session
     from pgrepl.lake.read.data_file import NewFile
-
-    Parts = Sequence[tuple[Relation, DataFrame]]  # leaves and their rows
 
 
 def check_fits(
@@ -122,10 +108,7 @@ class SparkChanges:
 
     def insert(self, frame: DataFrame) -> None:
         rel = self.relation
-        if rel.kind == "p":
-            self.count += self._route(frame)
-        else:
-            self.count += self._stage_rows(rel, frame, bound=rel.is_partition)
+        self._take(Arrival(self._session, rel, rel, self.modified), frame)
 
     def add_files(self, files: Sequence[NewFile]) -> None:
         """Add files with new rows of a table that is not partitioned. Their writer has checked the rows, keys
@@ -135,34 +118,25 @@ class SparkChanges:
 
     def update(self, table: Relation, frame: DataFrame) -> None:
         """Each row of the table at most once; else FoundTwice."""
-        from pyspark.sql import functions as F
+        changed = self._changed(table)
+        arrival = Arrival(self._session, table, self.relation, self.modified, changed, places=True)
+        self._take(arrival, frame, updated=self.of(table))
 
-        checks = SparkChecks(self._session, table, self.relation, self.modified, self._changed(table))
-        rows = checks.complete(frame)
-        stays = table.oid == self.relation.oid or not (table.is_partition and checks.watches_bound)
-        if not stays:
-            rows = rows.persist()
-        try:
-            if not stays:
-                self._move(table, checks.inside(rows, wanted=False))
-                rows = checks.inside(rows, wanted=True)
-            files = self._write(checks, rows.withColumn(ROW, F.col("place.row")), bound=stays, row_ids=ROW)
-            staged = self.of(table)
-            staged.add_files(files, versions=True)
-            if files:
-                from pgrepl.engine.stage_spark import locate, row_ids_of
-
-                row_ids = row_ids_of(staged.table, files)
-                left = staged.delete(locate(self._session, staged.table, row_ids, self.snapshot))
-                if left != len(row_ids):
-                    raise FoundTwice
-                self.count += left
-        finally:
-            if not stays:
-                rows.unpersist()
+    def _take(self, arrival: Arrival, frame: DataFrame, *, updated: StagedRows | None = None) -> None:
+        count = gone = 0
+        for rel, made in zip(arrival.tables, arrival.write(frame), strict=True):
+            of_table = sum(part.count for part in made.parts)
+            versions = updated is not None and rel.oid == updated.relation.oid
+            if of_table or versions:
+                gone += self.of(rel).take(made, versions=versions)
+            self._moved |= updated is not None and not versions and of_table > 0
+            count += of_table
+        self.count += count
+        if updated is not None and gone != count:
+            raise FoundTwice
 
     def delete(self, table: Relation, frame: DataFrame) -> None:
-        from pgrepl.engine.stage_spark import positions
+        from pgrepl.engine.places_spark import positions
 
         self.count += self.of(table).delete(positions(frame))
 
@@ -179,88 +153,6 @@ class SparkChanges:
             return None
         names = {a.name for a in self.relation.columns if a.num in self.modified}
         return frozenset(a.num for a in rel.columns if a.name in names or a.generated)
-
-    def _stage_rows(self, rel: Relation, frame: DataFrame, *, bound: bool) -> int:
-        """Write new rows of a table into staged files; returns their number."""
-        checks = SparkChecks(self._session, rel, self.relation, self.modified)
-        files = self._write(checks, checks.complete(frame), bound=bound)
-        self.of(rel).add_files(files)
-        return sum(file.record_count for file in files)
-
-    def _write(self, checks: SparkChecks, rows: DataFrame, *, bound: bool, row_ids: str | None = None) -> list[NewFile]:
-        from pgrepl.engine.stage_spark import write_frame
-
-        table = self.of(checks.relation).table
-        try:
-            return write_frame(self._session, table, checks.checked(rows, bound=bound), row_ids)
-        except PgError as error:
-            found = checks.first_violation(rows, bound=bound) if error.sqlstate == VIOLATION else None
-            raise (error if found is None else found[1]) from None
-
-    # --- partitions ---------------------------------------------------------------------------------------------------
-
-    def _route(self, frame: DataFrame) -> int:
-        """Write new rows of a partitioned table to its leaves; returns their number."""
-        router = SparkRouter(self._session, self.relation)
-        rows = router.routed(frame)
-        rows = numbered(rows).persist()
-        try:
-            return self._to_leaves(router, rows)
-        finally:
-            rows.unpersist()
-
-    def _to_leaves(self, router: SparkRouter, rows: DataFrame) -> int:
-        parts, nowhere = router.parts(rows)
-        self._refuse_unroutable(rows, parts, nowhere)
-        try:
-            return sum(self._stage_rows(leaf, part, bound=False) for leaf, part in parts)
-        except PgError:
-            self._first_of_all(parts, [])
-            raise
-
-    def _refuse_unroutable(self, rows: DataFrame, parts: Parts, nowhere: bool) -> None:
-        """Raise for rows outside the relation's own bound, and for rows without a partition."""
-        found: list[tuple[int, PgError]] = []
-        if self.relation.is_partition:
-            checks = SparkChecks(self._session, self.relation, self.relation, self.modified)
-            found += _known(checks.first_outside(rows))
-        if nowhere:
-            found += _known(self._first_nowhere(rows))
-        if found:
-            self._first_of_all(parts, found)
-            raise min(found, key=lambda each: each[0])[1]
-
-    def _first_nowhere(self, rows: DataFrame) -> tuple[int, PgError] | None:
-        from pgrepl.expr.exchange import Statement
-
-        statement = Statement(Context(self._session))
-        found = first_row(statement, rows, self.relation, f"{LEAF} = {NOWHERE}")
-        if found is None:
-            return None
-        try:
-            Router(self._session, self.relation).route(found[1])
-        except PgError as error:
-            return found[0], error
-        return None
-
-    def _first_of_all(self, parts: Parts, found: list[tuple[int, PgError]]) -> None:
-        """Leaves are written one after the other: raise the error of the first row, over all leaves, that breaks a
-        rule."""
-        for leaf, part in parts:
-            checks = SparkChecks(self._session, leaf, self.relation, self.modified)
-            found = found + _known(checks.first_violation(checks.complete(part), bound=False))
-        if found:
-            raise min(found, key=lambda each: each[0])[1]
-
-    def _move(self, table: Relation, rows: DataFrame) -> None:
-        """UPDATE moves rows to another partition."""
-        from pgrepl.engine.stage_spark import positions
-
-        left = self.of(table).delete(positions(rows))
-        if left:
-            self._moved = True
-            self.count += left
-            self._route(in_layout(rows, table, self.relation))
 
     # --- keys ---------------------------------------------------------------------------------------------------------
 
@@ -345,7 +237,3 @@ def raise_first(failures: Iterable[Failure | None]) -> None:
     found = [failure for failure in failures if failure is not None]
     if found:
         raise min(found, key=lambda failure: failure[0])[1]
-
-
-def _known(found: tuple[int, PgError] | None) -> list[tuple[int, PgError]]:
-    return [] if found is None else [found]

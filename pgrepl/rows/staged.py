@@ -15,10 +15,12 @@ from pgrepl.engine.choice import choose
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Expr, Var
 from pgrepl.lake.read.bounds import Bound
-from pgrepl.lake.read.data_file import NewFile, RowPlace
+from pgrepl.lake.read.data_file import NewFile, RowPlace, once
 from pgrepl.lake.read.files import extent
 from pgrepl.lake.read.footers import ROW_ID_NAME
+from pgrepl.lake.read.places import Positions
 from pgrepl.lake.table import LakeColumn, lake_table
+from pgrepl.lake.write.file_writer import DataFileWriter
 from pgrepl.lake.write.statement import Write
 from pgrepl.rows.checks_table_spark import ORDER, column_names, python_rows
 from pgrepl.types import oids
@@ -29,8 +31,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session.session import Session
-    from pgrepl.lake.read.places import Positions
+    from pgrepl.engine.change_rows import ChangedPart
+    from pgrepl.engine.run_kernels import ChangedTable
     from pgrepl.lake.table import LakeTable
+    from pgrepl.rows.changes import Row
 
 ROW = "__row"  # the row id of a new version, NULL of a new row
 
@@ -38,11 +42,12 @@ ROW = "__row"  # the row id of a new version, NULL of a new row
 class StagedRows:
     """The new rows, the new versions of rows, and the places of deleted and updated rows."""
 
-    def __init__(self, session: Session, rel: Relation, snapshot: int) -> None:
+    def __init__(self, session: Session, rel: Relation, snapshot: int, write: Write | None = None) -> None:
+        """`write`: the one to add to."""
         self.relation = rel
         self.table = lake_table(session, rel.oid)
         self.snapshot = snapshot
-        self.write = Write(session, self.table, snapshot)
+        self.write = Write(session, self.table, snapshot) if write is None else write
         self.inserted: list[NewFile] = []
         self.versions: list[NewFile] = []
         self._session = session
@@ -71,6 +76,30 @@ class StagedRows:
     @property
     def has_deletions(self) -> bool:
         return any(places.files or len(places.inlined) for places in self._deleted)
+
+    def take(self, done: ChangedTable, *, versions: bool) -> int:
+        """Stage what kernels have made: deletions, whose number is returned, and files, between which stand the few
+        rows of neighbouring parts."""
+        gone = self.delete(together(done.parts))
+        files = iter(done.files)
+        waiting: list[tuple[RowPlace | None, Row]] = []
+        for part in done.parts:
+            waiting += part.few
+            if part.files:
+                self._file(waiting, versions=versions)
+                waiting = []
+                self.add_files([next(files) for _ in part.files], versions=versions)
+        self._file(waiting, versions=versions)
+        return gone
+
+    def _file(self, rows: Sequence[tuple[RowPlace | None, Row]], *, versions: bool) -> None:
+        """Write the few rows of neighbouring parts to a file of their own, so that all rows keep their order."""
+        if not rows:
+            return
+        writer = DataFileWriter(self.table, row_ids=versions)
+        row_ids = [place.row for place, _ in rows if place is not None]
+        writer.write([row for _, row in rows], row_ids if versions else None)
+        self.add_files([writer.close()], versions=versions)
 
     # --- as DataFrames ------------------------------------------------------------------------------------------------
 
@@ -154,6 +183,19 @@ class StagedRows:
                 lows.append(column.form.from_stat(known.low))
                 highs.append(column.form.from_stat(known.high))
         return Bound(attnum, min(lows), max(highs)) if lows else None
+
+
+def together(parts: Sequence[ChangedPart]) -> Positions:
+    """The places of all rows that parts delete."""
+    found: dict[int, list[Any]] = {}
+    inlined = [np.empty(0, np.int64)]
+    for part in parts:
+        inlined.append(np.asarray(part.row_ids, np.int64))
+        for file_id, positions in part.positions:
+            found.setdefault(file_id, []).append(positions.positions)
+    return Positions(
+        {each: once(np.concatenate(lists)) for each, lists in found.items()}, once(np.concatenate(inlined))
+    )
 
 
 def _key_of_place(column: str) -> tuple[Any, Any]:

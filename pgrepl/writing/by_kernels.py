@@ -21,10 +21,10 @@ from pgrepl.ground.errors import Declined, PgError
 from pgrepl.lake import storage
 from pgrepl.lake.define.inlined import can_inline
 from pgrepl.lake.define.options import inlining_limit
-from pgrepl.lake.write.file_writer import DataFileWriter
 from pgrepl.query.reads import bounds_in
 from pgrepl.rows.checks_columns import check_form
 from pgrepl.rows.checks_table import TableChecks
+from pgrepl.rows.staged import together
 from pgrepl.types.lake.forms import is_row_type
 
 if TYPE_CHECKING:
@@ -34,11 +34,8 @@ if TYPE_CHECKING:
     from pgrepl.engine.run_kernels import ChangedTable, TableChange
     from pgrepl.expr.arrow.program import Program
     from pgrepl.lake.read.bounds import Bound
-    from pgrepl.lake.read.data_file import RowPlace
     from pgrepl.lake.table import LakeColumn, LakeTable
-    from pgrepl.rows.changes import Row
     from pgrepl.rows.checks_spark import SparkChanges
-    from pgrepl.rows.staged import StagedRows
 
 _OF_PLACES = ("42501", "58P01", "58030", "XX001")  # errors of an executor that cannot reach the driver's store
 
@@ -132,37 +129,17 @@ def carry_out(
 def _take(changes: SparkChanges, rel: Relation, made: TableChange, done: ChangedTable) -> None:
     staged = changes.of(rel)
     changes.count += sum(part.count for part in done.parts)
-    for part in done.parts:
-        for file_id, positions in part.positions:
-            staged.write.delete_positions(file_id, positions.positions)
-        staged.write.delete_inlined(part.row_ids)
-    if not done.files and sum(len(part.few) for part in done.parts) <= made.few:
-        for place, row in (each for part in done.parts for each in part.few):
-            if place is None:
-                staged.write.insert([row])
-            else:
-                staged.write.update(place, row)
+    few = [each for part in done.parts for each in part.few]
+    if done.files or len(few) > made.few:
+        staged.take(done, versions=made.leaves)
         return
-    files = iter(done.files)
-    waiting: list[tuple[RowPlace | None, Row]] = []  # of neighbouring parts
-    for part in done.parts:
-        waiting += part.few
-        if part.files:
-            _file(staged, waiting, versions=made.leaves)
-            waiting = []
-            staged.add_files([next(files) for _ in part.files], versions=made.leaves)
-    _file(staged, waiting, versions=made.leaves)
-
-
-def _file(staged: StagedRows, rows: Sequence[tuple[RowPlace | None, Row]], *, versions: bool) -> None:
-    """Write the few rows of neighbouring parts to a file of their own, so that all rows keep their order."""
-    if not rows:
-        return
-    places = [place for place, _ in rows if place is not None]
-    writer = DataFileWriter(staged.table, row_ids=versions)
-    writer.write([row for _, row in rows], [place.row for place in places] if versions else None)
-    staged.add_files([writer.close()], versions=versions)
-    staged.write.delete(places)
+    if not few:
+        staged.delete(together(done.parts))
+    for place, row in few:
+        if place is None:
+            staged.write.insert([row])
+        else:
+            staged.write.update(place, row)
 
 
 class _Words:

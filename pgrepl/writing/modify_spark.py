@@ -19,14 +19,17 @@ from pgrepl.expr.analyse.lookup import TABLEOID, relation_rte
 from pgrepl.expr.analyse.queries.insert import rows_rte
 from pgrepl.expr.analyse.sorting import equality_operator
 from pgrepl.expr.dml_tree import TARGET, Command, Conflict, Modify
+from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.rewrite.dml_queries import TargetRowsQuery, insert_query, map_level, row_columns, target_rows_query
 from pgrepl.expr.tree import PLACE, BoolExpr, Const, Expr, OpExpr, Query, RangeRef, Rte, SortGroup, SubLink, Target, Var
 from pgrepl.ground.errors import Declined, PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.query.rowset import frame_of
+from pgrepl.rows.arrivals import Arrival
 from pgrepl.rows.changes import ModifyKind
 from pgrepl.rows.checks_spark import FoundTwice, SparkChanges, check_fits
-from pgrepl.rows.checks_table_spark import VIOLATION, SparkChecks
+from pgrepl.rows.checks_table import table_rules
+from pgrepl.rows.checks_table_spark import condition_text
 from pgrepl.rows.requirements import every, is_not_null, more_than_one
 from pgrepl.sql.nodes import BoolOp, SubLinkType
 from pgrepl.types import oids
@@ -110,16 +113,22 @@ def _proposed(session: Session, modify: Modify, target: Relation, held: ExitStac
     frame = query_frame(session, plain)
     if numbers:
         frame, _ = numbered(session, persisted(frame), numbers)
-    checks = SparkChecks(session, target, target, modify.named)
-    rows = checks.complete(frame)
-    try:
-        with spark.pg_errors():
-            kept = persisted(checks.checked(rows, bound=False))
-            kept.count()
-    except PgError as error:
-        found = checks.first_violation(rows, bound=False) if error.sqlstate == VIOLATION else None
-        raise (error if found is None else found[1]) from None
+    kept = persisted(_complete(session, target, frame))
+    Arrival(session, target, target, modify.named).check(kept)
     return kept
+
+
+def _complete(session: Session, target: Relation, frame: DataFrame) -> DataFrame:
+    """The frame with its generated columns computed."""
+    generated = table_rules(session, target).generated
+    if not generated:
+        return frame
+    from pgrepl.expr.exchange import Statement
+
+    statement = Statement(Context(session))
+    made = [f"{condition_text(expr, statement)} AS c{number}" for number, expr in generated]
+    kept = [name for name in frame.columns if name not in {f"c{number}" for number, _ in generated}]
+    return statement.run(spark.session(), f"SELECT {', '.join([*kept, *made])} FROM {{f}}", {"f": frame})
 
 
 class _Parted:

@@ -21,8 +21,10 @@ from pgrepl.lake.table import LakeTable
 from pgrepl.query.rowset import frame_of
 from pgrepl.query.shape import OutsideRows
 from pgrepl.query.system.functions.relations import reserve
+from pgrepl.rows.arrivals import Arrival
 from pgrepl.rows.checks_table import own
 from pgrepl.rows.checks_table_spark import condition_text
+from pgrepl.rows.staged import StagedRows
 from pgrepl.types import oids
 from pgrepl.types.builtin import proc_by_oid
 from pgrepl.types.lake.forms import form
@@ -187,11 +189,8 @@ class Rewrite:
 # --- rewrite spark ----------------------------------------------------------------------------------------------------
 
 
-_ROW = "__row"
-
-
 def rewritten_rows(session: Session, each: Rewrite) -> DataFrame:
-    """The rows of a table as they become, with their row ids; or Declined."""
+    """The rows of a table as they become, with their places; or Declined."""
     from pgrepl.engine import scan_spark, spark
     from pgrepl.expr.exchange import Statement
 
@@ -209,7 +208,7 @@ def rewritten_rows(session: Session, each: Rewrite) -> DataFrame:
     frame = scan_spark.frame(session, each.was, attnums, each.snapshot, places=True)
     columns = [f"c{attnum}" for attnum in attnums if attnum not in plain and not rel.attributes[attnum - 1].dropped]
     columns += [f"{text} AS c{attnum}" for attnum, text in plain.items()]
-    text = f"SELECT {', '.join([*columns, f'place.row AS {_ROW}'])} FROM {{f}}"
+    text = f"SELECT {', '.join([*columns, 'place'])} FROM {{f}}"
     frame = statement.run(spark.session(), text, {"f": frame})
     if numbers:
         frame, _ = numbered(session, frame, numbers)
@@ -231,11 +230,6 @@ def _without_numbers(each: Rewrite) -> tuple[list[NewColumnValue], list[Numbered
 
 def write_rows(session: Session, each: Rewrite, frame: DataFrame, write: Write) -> None:
     """Stage the files of the new rows and the deletion of the old ones."""
-    from pgrepl.engine.stage_spark import locate, row_ids_of, write_frame
-
-    files = write_frame(session, write.table, frame, _ROW)
-    write.insert_files(files)
-    places = locate(session, each.was, row_ids_of(write.table, files), each.snapshot)
-    for file_id, positions in places.files.items():
-        write.delete_positions(file_id, positions)
-    write.delete_inlined([int(row) for row in places.inlined])
+    arrival = Arrival(session, each.relation, each.relation, frozenset(), frozenset(), places=True)
+    (done,) = arrival.write(frame)
+    StagedRows(session, each.relation, each.snapshot, write).take(done, versions=True)

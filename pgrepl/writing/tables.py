@@ -41,22 +41,24 @@ def append(session: Session, table: Relation, rows: LocalRows | SparkRows) -> in
         keep_dimensions(session, table, rows.rows)
     define_now(session)
     write = Write(session, lake_table(session, table.oid))
-    count = add_rows(session, write, rows)
+    count = add_rows(session, table, write, rows)
     if count:
         commit.apply(session, [write])
     return count
 
 
-def add_rows(session: Session, write: Write, rows: LocalRows | SparkRows) -> int:
+def add_rows(session: Session, table: Relation, write: Write, rows: LocalRows | SparkRows) -> int:
     """Add the rows to a write; returns their number."""
     if isinstance(rows, LocalRows):
         write.insert(rows.rows)
         return len(rows.rows)
-    from pgrepl.engine.stage_spark import write_frame
+    from pgrepl.rows.arrivals import Arrival
+    from pgrepl.rows.staged import StagedRows
 
-    files = write_frame(session, write.table, rows.frame)
-    write.insert_files(files)
-    return sum(file.record_count for file in files)
+    staged = StagedRows(session, table, session.snapshot(), write)
+    (done,) = Arrival(session, table, table, frozenset()).write(rows.frame)
+    staged.take(done, versions=False)
+    return staged.count
 
 
 # --- materialized view ------------------------------------------------------------------------------------------------
@@ -69,7 +71,7 @@ def replace_rows(session: Session, view: Relation, rows: LocalRows | SparkRows) 
     """Replace all rows, in one commit; returns the number of new ones (refresh_by_heap_swap)."""
     write = _write(session, view)
     write.truncate()
-    count = add_rows(session, write, rows)
+    count = add_rows(session, view, write, rows)
     commit.apply(session, [write])
     return count
 

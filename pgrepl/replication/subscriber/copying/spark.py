@@ -25,7 +25,7 @@ from pgrepl.replication.subscriber.apply.target import MatchedColumns, check_rea
 from pgrepl.replication.wire.batch import SparkCopyRows
 from pgrepl.replication.wire.messages import SentRelation
 from pgrepl.replication.wire.text import WIRE_STYLE
-from pgrepl.rows.checks_table_spark import SparkChecks, SparkRouter
+from pgrepl.rows.arrivals import Arrival
 from pgrepl.rows.staged import StagedRows
 from pgrepl.rows.unique import unique_indexes
 from pgrepl.rows.unique_spark import SparkIndex
@@ -113,33 +113,14 @@ class StagedCopy:
 
     def fill(self, table: Relation, sent: SentRelation, rows: DataFrame) -> None:
         new = new_rows(self._session, table, sent, rows)
-        if table.kind == "p":
-            self._route(table, new)
-        else:
-            self._arrive(table, new, bound=table.is_partition)
+        arrival = Arrival(self._session, table, table, frozenset())
+        for rel, done in zip(arrival.tables, arrival.write(new), strict=True):
+            if any(part.count for part in done.parts):
+                staged = StagedRows(self._session, rel, self._snapshot)
+                self.staged.append(staged)
+                staged.take(done, versions=False)
         for staged in self.staged:
             self._check_keys(staged)
-
-    def _arrive(self, table: Relation, rows: DataFrame, *, bound: bool) -> None:
-        from pgrepl.engine.stage_spark import write_frame
-
-        staged = StagedRows(self._session, table, self._snapshot)
-        self.staged.append(staged)
-        checks = SparkChecks(self._session, table, table, frozenset())
-        rows = checks.checked(checks.complete(rows), bound=bound)
-        staged.add_files(write_frame(self._session, staged.table, rows))
-
-    def _route(self, table: Relation, rows: DataFrame) -> None:
-        router = SparkRouter(self._session, table)
-        rows = router.routed(rows).persist()
-        try:
-            parts, nowhere = router.parts(rows)
-            if nowhere:
-                raise Declined("a row without a partition")
-            for leaf, part in parts:
-                self._arrive(leaf, part, bound=False)
-        finally:
-            rows.unpersist()
 
     def _check_keys(self, staged: StagedRows) -> None:
         """Check unique indexes; those of deferrable constraints are checked by triggers, which a copy does not fire."""
