@@ -248,6 +248,7 @@ def table_rules(session: Session, rel: Relation) -> TableRules:
     checks = [
         (row.conname, own(of_rows(session, stored.from_json(row.conbin, session), rel), rel))
         for row in constraints_of(session, rel.oid, "c")
+        if row.conenforced
     ]
     bound = partition_constraint(session, rel.oid) if rel.is_partition else []
     needed = [a for a in rel.columns if a.notnull]

@@ -180,7 +180,7 @@ def foreign_key(session: Session, oid: int) -> ForeignKey:
 def keys_of(session: Session, relid: int) -> list[ForeignKey]:
     """The foreign keys of a table, in the order of their triggers, as far as those are enabled. A key to a partitioned
     table has a row of pg_constraint for each partition there; only the one for the whole table checks."""
-    own = {row.oid: row for row in store.rows(session, pg_constraint, conrelid=relid, contype="f")}
+    own = {row.oid: row for row in store.rows(session, pg_constraint, conrelid=relid, contype="f") if row.conenforced}
     return [
         _made(row)
         for oid, row in sorted(own.items())
@@ -193,7 +193,7 @@ def keys_to(session: Session, relid: int) -> list[ForeignKey]:
     table has a row of pg_constraint for each partition there; only the one of the whole table acts."""
     found: list[ForeignKey] = []
     for row in sorted(store.rows(session, pg_constraint, confrelid=relid, contype="f"), key=lambda row: row.oid):
-        if not any(fires_key_action(session, row.oid, event) for event in (DELETE, UPDATE)):
+        if not row.conenforced or not any(fires_key_action(session, row.oid, event) for event in (DELETE, UPDATE)):
             continue
         parent = store.one(session, pg_constraint, oid=row.conparentid) if row.conparentid else None
         if parent is None or parent.conrelid == row.conrelid:

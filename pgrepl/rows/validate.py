@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts.relation import Relation, relation
-from pgrepl.catalog.facts.relation_parts import inheritors
+from pgrepl.catalog.facts.relation_parts import inheritors, unproven
 from pgrepl.catalog.session.context import LOCAL_USERID_CHANGE
 from pgrepl.catalog.store.store import one
 from pgrepl.catalog.store.system import BOOTSTRAP_SUPERUSER
@@ -77,7 +77,8 @@ def _has_rows(session: Session, rel: Relation) -> bool:
 
 
 def _not_null(asking: Asking, rel: Relation, requirement: NotNull) -> None:
-    columns = [a for a in rel.columns if a.notnull]
+    unknown = unproven(asking.session, rel.oid)
+    columns = [a for a in rel.columns if a.notnull and a.num not in unknown]
     if not columns:
         return
     exprs = [column(rel, a.num) for a in columns]

@@ -32,7 +32,7 @@ _WORDS = {
     compression conditional configuration conflict connection constraints content continue conversion copy cost
     csv cube current cursor cycle data database day deallocate declare defaults deferred definer delete
     delimiter delimiters depends depth detach dictionary disable discard document domain double drop each empty
-    enable encoding encrypted enum error escape event exclude excluding exclusive execute explain expression
+    enable encoding encrypted enforced enum error escape event exclude excluding exclusive execute explain expression
     extension external family filter finalize first following force format forward function functions generated
     global granted groups handler header hold hour identity if immediate immutable implicit import include
     including increment indent index indexes inherit inherits inline input insensitive insert instead invoker
@@ -40,7 +40,7 @@ _WORDS = {
     logged mapping match matched materialized maxvalue merge method minute minvalue mode month move name names
     nested new next nfc nfd nfkc nfkd no normalized nothing notify nowait nulls object of off oids old omit
     operator option options ordinality others over overriding owned owner parallel parameter parser partial
-    partition passing password path plan plans policy preceding prepare prepared preserve prior privileges
+    partition passing password path period plan plans policy preceding prepare prepared preserve prior privileges
     procedural procedure procedures program publication quote quotes range read reassign recheck recursive ref
     referencing refresh reindex relative release rename repeatable replace replica reset restart restrict return
     returns revoke role rollback rollup routine routines rows rule savepoint scalar schema schemas scroll search
@@ -146,12 +146,13 @@ OnNotice = Callable[[Report], None]
 
 @frozen
 class StringRules:
-    """The settings for backslashes in strings: standard_conforming_strings, escape_string_warning and
-    backslash_quote."""
+    """The settings for backslashes in strings (standard_conforming_strings, escape_string_warning and
+    backslash_quote), and the release of PostgreSQL that is spoken."""
 
     conforming: bool = True
     warning: bool = True
     quote: bool = True  # \\' may stand for a quote
+    release: int = 17
 
 
 STANDARD = StringRules()

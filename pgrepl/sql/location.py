@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import NoReturn
 
@@ -65,7 +66,9 @@ def leftmost(*locations: int) -> int:
 _WITH_ATTRIBUTES = frozenset({ConstrType.PRIMARY, ConstrType.UNIQUE, ConstrType.EXCLUSION, ConstrType.FOREIGN})
 _DEFERRABILITY = frozenset({ConstrType.ATTR_DEFERRABLE, ConstrType.ATTR_NOT_DEFERRABLE})
 _INITIALLY = frozenset({ConstrType.ATTR_DEFERRED, ConstrType.ATTR_IMMEDIATE})
-_ATTRIBUTES = _DEFERRABILITY | _INITIALLY
+_ENFORCEMENT = frozenset({ConstrType.ATTR_ENFORCED, ConstrType.ATTR_NOT_ENFORCED})
+_ATTRIBUTES = _DEFERRABILITY | _INITIALLY | _ENFORCEMENT
+_WITH_ENFORCEMENT = frozenset({ConstrType.CHECK, ConstrType.FOREIGN})
 
 
 def transform_constraint_attrs(constraints: tuple[Constraint, ...]) -> tuple[Constraint, ...]:
@@ -77,7 +80,8 @@ def transform_constraint_attrs(constraints: tuple[Constraint, ...]) -> tuple[Con
             done.append(constraint)
             seen = set()
             continue
-        if not done or done[-1].kind not in _WITH_ATTRIBUTES:
+        fitting = _WITH_ENFORCEMENT if constraint.kind in _ENFORCEMENT else _WITH_ATTRIBUTES
+        if not done or done[-1].kind not in fitting:
             raise PgError("42601", f"misplaced {constraint.kind.value} clause", location=constraint.location)
         done[-1] = _with_attribute(done[-1], constraint, seen)
         seen.add(constraint.kind)
@@ -93,6 +97,13 @@ def _with_attribute(constraint: Constraint, attribute: Constraint, seen: set[Con
     if kind in _INITIALLY and seen & _INITIALLY:
         message = "multiple INITIALLY IMMEDIATE/DEFERRED clauses not allowed"
         raise PgError("42601", message, location=attribute.location)
+    if kind in _ENFORCEMENT:
+        if seen & _ENFORCEMENT:
+            message = "multiple ENFORCED/NOT ENFORCED clauses not allowed"
+            raise PgError("42601", message, location=attribute.location)
+        if kind is ConstrType.ATTR_ENFORCED:
+            return constraint
+        return replace(constraint, enforced=False, skip_validation=True)
     if {kind, *seen} >= {ConstrType.ATTR_NOT_DEFERRABLE, ConstrType.ATTR_DEFERRED}:
         message = "constraint declared INITIALLY DEFERRED must be DEFERRABLE"
         raise PgError("42601", message, location=attribute.location)
@@ -102,6 +113,13 @@ def _with_attribute(constraint: Constraint, attribute: Constraint, seen: set[Con
         deferrable=constraint.deferrable or deferred or kind is ConstrType.ATTR_DEFERRABLE,
         initially_deferred=constraint.initially_deferred or deferred,
     )
+
+
+def refuse_newer(query: str, place: int) -> None:
+    """Refuse what only PostgreSQL 18 has, where 17 finds the first word that it does not expect."""
+    if place >= 0:
+        word = re.match(r"\w+", query[place:])
+        raise PgError("42601", f'syntax error at or near "{word[0] if word else ""}"', location=place)
 
 
 # --- def elem ---------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from pgrepl.sql.building import BUILDERS, FAMILIES, AtCurrentToken, Builder, OnNotice, Taken
+from pgrepl.sql.building import BUILDERS, FAMILIES, AtCurrentToken, Builder, OnNotice, Taken, release
 from pgrepl.sql.building import on_notice as notice_receiver
 from pgrepl.sql.keywords import STANDARD, StringRules
 from pgrepl.sql.nodes import Expr, RawStmt, TypeName, UnsupportedStmt
@@ -163,11 +163,12 @@ class Parser:
         return row
 
     def parse(self, start: str, text: str, on_notice: OnNotice | None, rules: StringRules = STANDARD) -> Any:
-        before = notice_receiver.set(on_notice)
+        before, spoken = notice_receiver.set(on_notice), release.set(rules.release)
         try:
             return self.run(self.tables.starts[start], text, tokens(text, on_notice, rules))
         finally:
             notice_receiver.reset(before)
+            release.reset(spoken)
 
     def run(self, state: int, text: str, source: Iterator[Token]) -> Any:
         """Three stacks side by side: states, values, and where in the text each value begins."""

@@ -146,6 +146,16 @@ def constraints_of(session: Session, relid: int, kind: str | None = None) -> lis
     return sorted((row for row in rows if kind is None or row.contype == kind), key=lambda row: row.conname.encode())
 
 
+def not_nulls(session: Session, relid: int) -> dict[int, pg_constraint]:
+    """The NOT NULL constraints of a table, by the columns' numbers. What is defined under PostgreSQL 17 has none."""
+    return {row.conkey[0]: row for row in constraints_of(session, relid, "n")}
+
+
+def unproven(session: Session, relid: int) -> set[int]:
+    """The numbers of the columns whose NOT NULL is NOT VALID: rows that were there before may have NULL in them."""
+    return {number for number, row in not_nulls(session, relid).items() if not row.convalidated}
+
+
 def constraint_named(session: Session, relid: int, name: str) -> pg_constraint | None:
     return store.one(session, pg_constraint, conrelid=relid, conname=name)
 

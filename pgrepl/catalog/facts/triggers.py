@@ -191,6 +191,8 @@ def _of_unique(row: pg_constraint) -> Iterator[Trigger]:
 def _of_foreign_key(session: CatalogSession, row: pg_constraint) -> Iterator[Trigger]:
     """The triggers of a foreign key: on the referencing table, on the referenced one, or on both. The keys of and to
     partitions have one side."""
+    if not row.conenforced:
+        return
     parent = store.one(session, pg_constraint, oid=row.conparentid) if row.conparentid else None
     if parent is None or parent.conrelid == row.conrelid:
         delete, _ = _ACTIONS[row.confdeltype]

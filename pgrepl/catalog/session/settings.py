@@ -386,6 +386,7 @@ class Settings:
             self.get("standard_conforming_strings") == "on",
             self.get("escape_string_warning") == "on",
             self.get("backslash_quote") != "off",  # UTF-8 is safe
+            self.release,
         )
 
     @contextmanager

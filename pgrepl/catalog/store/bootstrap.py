@@ -223,6 +223,7 @@ BROUGHT = {
     13: "how far a walsender's subscriber has written and applied",
     14: "where workers wait for who compares; conflicts as rows",
     15: "generated columns, sequences and exceptions of publications; foreign servers; histories of tables",
+    16: "constraints that are not enforced, and temporal keys",
 }
 
 
@@ -239,7 +240,7 @@ def migrate(link: CatalogConnection, data_path: str, keep: Callable[[int], None]
         if version < 11:
             _tell_of_subscriptions(link, version)
         link.execute("DROP TABLE IF EXISTS pgrepl_walsender")  # format 13 has more positions of each
-        # of formats 3 to 15: workers, copies, checksums, prepared transactions, files of changes, types, privileges,
+        # of formats 3 to 16: workers, copies, checksums, prepared transactions, files of changes, types, privileges,
         # operators, ranges that are copied, walsenders, meetings, conflicts, foreign servers
         ddl.create(link)
         _remember_publishers(link)
@@ -249,6 +250,7 @@ def migrate(link: CatalogConnection, data_path: str, keep: Callable[[int], None]
         if version < 9:
             _populate(link)
             _have_user_types(link)
+        _have_constraints_of_18(link)
         if link.is_sqlite and not link.execute("SELECT 1 FROM pgrepl_sum"):
             declarative.sum_up(link, declarative.every)
             link.execute("INSERT INTO pgrepl_adopted (snapshot_id) VALUES (0)")  # nobody has remembered it
@@ -313,6 +315,11 @@ def _populate(link: CatalogConnection) -> None:
 def _have_user_types(link: CatalogConnection) -> None:
     """Format 9 has the user's types; a constraint may be one of a domain."""
     _add_columns(link, tables.pg_constraint, [("contypid", "BIGINT", None)])
+
+
+def _have_constraints_of_18(link: CatalogConnection) -> None:
+    """Format 16 has constraints that are NOT ENFORCED, WITHOUT OVERLAPS and PERIOD."""
+    _add_columns(link, tables.pg_constraint, [("conenforced", "BOOLEAN", True), ("conperiod", "BOOLEAN", False)])
 
 
 def _tell_of_subscriptions(link: CatalogConnection, version: int) -> None:

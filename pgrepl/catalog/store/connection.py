@@ -27,7 +27,7 @@ from pgrepl.catalog.store.sql import ADD_TO_SUM, DATA_PATH, VERSION_ON_SERVER
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.interrupts import check_for_interrupts
 
-FORMAT_VERSION = 15
+FORMAT_VERSION = 16
 APPLICATION_ID = 0x7067_726C  # "pgrl", in the header of the SQLite file
 LOCK_TIMEOUT = 30.0  # seconds a writer waits for another
 _GIVING_UP = 0.8  # seconds that a session which is about to end still waits

@@ -223,6 +223,8 @@ class pg_constraint(
     confkey: Json[list[int]] | None
     confdelsetcols: Json[list[int]] | None
     conbin: Json[Any]
+    conenforced: Bool
+    conperiod: Bool
 
 
 class pg_type(

@@ -158,15 +158,19 @@ def constraint_definition(session: Session, oid: int, pretty: bool = False) -> s
         text = _key_constraint(session, row, table)
     elif row.contype == "t":
         text = "TRIGGER"  # no ALTER TABLE adds such a constraint
+    elif row.contype == "n":
+        text = f"NOT NULL {_columns(table, row.conkey)}"
     else:
         text = f"CHECK ({expression_text(session, stored.from_json(row.conbin, session), table, pretty)})"
-    if row.contype == "c" and row.connoinherit:
+    if row.contype in "cn" and row.connoinherit:
         text += " NO INHERIT"
     if row.condeferrable:
         text += " DEFERRABLE"
     if row.condeferred:
         text += " INITIALLY DEFERRED"
-    if not row.convalidated:
+    if not row.conenforced:
+        text += " NOT ENFORCED"
+    elif not row.convalidated:
         text += " NOT VALID"
     return text
 

@@ -17,7 +17,7 @@ from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.lake import sql
 from pgrepl.lake.define import names
-from pgrepl.lake.define.columns import NO_DEFAULT, Constant, column_names, default_of
+from pgrepl.lake.define.columns import NO_DEFAULT, Constant, column_names, default_of, may_be_null
 from pgrepl.lake.define.definition import taken_names
 from pgrepl.lake.define.options import has_1_1, option, set_option
 from pgrepl.lake.define.types import ColumnType, column_type, fits
@@ -292,7 +292,7 @@ def _changed(
     typmod = -1 if attribute.atttypmod is None else attribute.atttypmod
     renamed = column.name != expected
     retyped = not kept or not fits(column.type, session.type_of(attribute.atttypid), typmod)
-    nullable = column.nulls_allowed == bool(attribute.attnotnull)
+    nullable = column.nulls_allowed != may_be_null(session, attribute)
     ours = default_of(session, attribute, typmod, constant)
     other_default = column.expression is not None or (NO_DEFAULT if column.default is None else column.default) != ours
     if not (renamed or retyped or nullable or other_default):

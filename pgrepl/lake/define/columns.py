@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts.relation_parts import children, partition_ancestors
+from pgrepl.catalog.facts.relation_parts import children, partition_ancestors, unproven
 from pgrepl.catalog.store import store, tables
 from pgrepl.catalog.store.ducklake import ducklake_column, ducklake_column_tag
 from pgrepl.ground.frozen import frozen
@@ -244,7 +244,13 @@ def _column(
     if attribute.atthasmissing:
         initial = _missing(session, attribute, typmod)
     then = None if before is None else column_type(before.type_of(attribute.atttypid), typmod)
-    return _Column(attribute.attnum, column_id, name, kind, changes, then, not attribute.attnotnull, default, initial)
+    nulls = may_be_null(session, attribute)
+    return _Column(attribute.attnum, column_id, name, kind, changes, then, nulls, default, initial)
+
+
+def may_be_null(session: Session, attribute: tables.pg_attribute) -> bool:
+    """Can rows have NULL there? Those of before a NOT NULL that is NOT VALID can."""
+    return not attribute.attnotnull or attribute.attnum in unproven(session, attribute.attrelid)
 
 
 def default_of(session: Session, attribute: tables.pg_attribute, typmod: int, constant: Constant) -> str:

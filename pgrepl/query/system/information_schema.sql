@@ -104,10 +104,11 @@ WHERE a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'v', 'f', 'p') 
 information_schema.table_constraints
 SELECT current_database() AS constraint_catalog, n.nspname AS constraint_schema, k.conname AS constraint_name,
        current_database() AS table_catalog, rn.nspname AS table_schema, r.relname AS table_name,
-       CASE k.contype WHEN 'c' THEN 'CHECK' WHEN 'f' THEN 'FOREIGN KEY' WHEN 'p' THEN 'PRIMARY KEY' WHEN 'u' THEN 'UNIQUE'
+       CASE k.contype WHEN 'c' THEN 'CHECK' WHEN 'n' THEN 'CHECK' WHEN 'f' THEN 'FOREIGN KEY' WHEN 'p' THEN 'PRIMARY KEY' WHEN 'u' THEN 'UNIQUE'
             END AS constraint_type,
        CASE WHEN k.condeferrable THEN 'YES' ELSE 'NO' END AS is_deferrable,
-       CASE WHEN k.condeferred THEN 'YES' ELSE 'NO' END AS initially_deferred, 'YES'::varchar AS enforced,
+       CASE WHEN k.condeferred THEN 'YES' ELSE 'NO' END AS initially_deferred,
+       CASE WHEN pg_get_constraintdef(k.oid) LIKE '% NOT ENFORCED' THEN 'NO' ELSE 'YES' END AS enforced,
        CASE WHEN k.contype = 'u' THEN (SELECT CASE WHEN i.indnullsnotdistinct THEN 'NO' ELSE 'YES' END
                                        FROM pg_index i WHERE i.indexrelid = k.conindid) END AS nulls_distinct
 FROM pg_constraint k JOIN pg_namespace n ON n.oid = k.connamespace JOIN pg_class r ON r.oid = k.conrelid
@@ -121,6 +122,7 @@ SELECT current_database(), n.nspname, n.oid::text || '_' || r.oid::text || '_' |
        current_database(), n.nspname, r.relname, 'CHECK', 'NO', 'NO', 'YES', NULL
 FROM pg_namespace n JOIN pg_class r ON r.relnamespace = n.oid JOIN pg_attribute a ON a.attrelid = r.oid
 WHERE a.attnotnull AND a.attnum > 0 AND NOT a.attisdropped AND r.relkind IN ('r', 'p') AND NOT pg_is_other_temp_schema(n.oid)
+  AND NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conrelid = r.oid AND k.contype = 'n' AND k.conkey[1] = a.attnum)
   AND (pg_has_role(r.relowner, 'USAGE')
        OR has_table_privilege(r.oid, 'INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER')
        OR has_any_column_privilege(r.oid, 'INSERT, UPDATE, REFERENCES'))
@@ -162,10 +164,17 @@ FROM pg_constraint k JOIN pg_namespace n ON n.oid = k.connamespace LEFT JOIN pg_
      LEFT JOIN pg_type t ON t.oid = k.contypid
 WHERE k.contype = 'c' AND pg_has_role(coalesce(r.relowner, t.typowner), 'USAGE')
 UNION ALL
+SELECT current_database(), n.nspname, k.conname, coalesce(a.attname, 'VALUE') || ' IS NOT NULL'
+FROM pg_constraint k JOIN pg_namespace n ON n.oid = k.connamespace LEFT JOIN pg_class r ON r.oid = k.conrelid
+     LEFT JOIN pg_type t ON t.oid = k.contypid LEFT JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = k.conkey[1]
+WHERE k.contype = 'n' AND (k.conrelid <> 0 OR current_setting('server_version_num')::int >= 180000)
+  AND pg_has_role(coalesce(r.relowner, t.typowner), 'USAGE')
+UNION ALL
 SELECT current_database(), n.nspname, n.oid::text || '_' || r.oid::text || '_' || a.attnum::text || '_not_null',
        a.attname || ' IS NOT NULL'
 FROM pg_namespace n JOIN pg_class r ON r.relnamespace = n.oid JOIN pg_attribute a ON a.attrelid = r.oid
 WHERE a.attnotnull AND a.attnum > 0 AND NOT a.attisdropped AND r.relkind IN ('r', 'p') AND pg_has_role(r.relowner, 'USAGE')
+  AND NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conrelid = r.oid AND k.contype = 'n' AND k.conkey[1] = a.attnum)
 
 information_schema.sequences
 SELECT current_database() AS sequence_catalog, n.nspname AS sequence_schema, c.relname AS sequence_name,
@@ -398,7 +407,7 @@ FROM (SELECT DISTINCT rn.nspname, r.relname, r.relowner, a.attname, kn.nspname, 
            JOIN pg_namespace rn ON rn.oid = r.relnamespace
            JOIN pg_attribute a ON a.attrelid = r.oid
                 AND a.attnum = ANY (CASE k.contype WHEN 'f' THEN k.confkey ELSE k.conkey END)
-      WHERE k.contype IN ('p', 'u', 'f') AND r.relkind IN ('r', 'p') AND NOT a.attisdropped)
+      WHERE k.contype IN ('p', 'u', 'f', 'n') AND r.relkind IN ('r', 'p') AND NOT a.attisdropped)
      x (table_schema, table_name, owner, column_name, schema, name)
 WHERE pg_has_role(x.owner, 'USAGE')
 

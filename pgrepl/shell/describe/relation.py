@@ -21,6 +21,7 @@ from pgrepl.catalog.facts.relation_parts import (
     index_row,
     indexes,
     link,
+    not_nulls,
     parents,
     partition_ancestors,
 )
@@ -121,7 +122,8 @@ def footers_of(session: Session, found: Relation, *, verbose: bool, with_method:
         footers += _index(session, found)
     if found.kind in "rmfpI":
         footers += _indexes(session, found) + _checks(session, found) + _foreign_keys(session, found)
-        footers += _policies(found) + _publications(session, found)
+        footers += _policies(found) + (_not_nulls(session, found) if verbose else [])
+        footers += _publications(session, found)
     if found.kind in "vm" and verbose and found.system is None:
         footers += ["View definition:", view_definition(session, found.oid, True) or ""]
     footers += _triggers(session, found)
@@ -205,6 +207,21 @@ def _checks(session: Session, found: Relation) -> list[str]:
         for row in constraints_of(session, found.oid, "c")
     ]
     return ["Check constraints:", *lines] if lines else []
+
+
+def _not_nulls(session: Session, found: Relation) -> list[str]:
+    """What psql 18 shows of a server 18."""
+    if session.settings.release < 18:
+        return []
+    lines = []
+    for number, row in sorted(not_nulls(session, found.oid).items()):
+        text = f'    "{row.conname}" NOT NULL "{found.attributes[number - 1].name}"'
+        if row.connoinherit:
+            text += " NO INHERIT"
+        elif row.coninhcount:
+            text += " (local, inherited)" if row.conislocal else " (inherited)"
+        lines.append(text + ("" if row.convalidated else " NOT VALID"))
+    return ["Not-null constraints:", *lines] if lines else []
 
 
 def _foreign_keys(session: Session, found: Relation) -> list[str]:

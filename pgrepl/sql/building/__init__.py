@@ -74,6 +74,8 @@ class Taken(NamedTuple):
 OnNotice = Callable[[Report], None]
 
 on_notice: ContextVar[OnNotice | None] = ContextVar("on_notice", default=None)
+release: ContextVar[int] = ContextVar("release", default=17)
+"""The release of PostgreSQL that is spoken: some errors of 18 have a place in the text."""
 
 
 def notify(report: Report) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from pgrepl.ground.errors import PgError, Report
 from pgrepl.sql.building import build, notify
-from pgrepl.sql.building.constraint import Attributes, deferral
+from pgrepl.sql.building.constraint import Attributes, deferral, enforcement
 from pgrepl.sql.building.names import Names
 from pgrepl.sql.nodes import (
     AlterObjectSchemaStmt,
@@ -229,8 +229,24 @@ def add_constraint(location: int, constraint: Constraint) -> AlterTableCmd:
 
 @build
 def alter_constraint(location: int, name: str, attributes: Attributes) -> AlterTableCmd:
-    constraint = deferral(Constraint(ConstrType.FOREIGN, name), attributes, "FOREIGN KEY")
+    wanted = Constraint(
+        ConstrType.FOREIGN,
+        name,
+        no_inherit="NO INHERIT" in attributes,
+        enforced="NOT ENFORCED" not in attributes,
+        attributes=frozenset(attributes),
+        newer=enforcement(attributes),
+        location=min(attributes.values(), default=(-1, -1))[0],
+    )
+    later = ("NOT VALID", "NO INHERIT", "NOT ENFORCED", "ENFORCED")  # refused when the statement runs
+    constraint = deferral(wanted, attributes, "FOREIGN KEY", but=later)
     return AlterTableCmd(AlterTableKind.ALTER_CONSTRAINT, name, constraint=constraint, location=location)
+
+
+@build(at=(1, 4))
+def alter_constraint_inherit(locations: tuple[int, int], name: str) -> AlterTableCmd:
+    wanted = Constraint(ConstrType.NOTNULL, name, attributes=frozenset({"INHERIT"}), newer=locations[1])
+    return AlterTableCmd(AlterTableKind.ALTER_CONSTRAINT, name, constraint=wanted, location=locations[0])
 
 
 @build

@@ -6,11 +6,17 @@ from dataclasses import replace
 
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.sql.building import build
+from pgrepl.sql.building import build, release
 from pgrepl.sql.building.names import Names
 from pgrepl.sql.nodes import Constraint, ConstrType, DefElem, Expr, RangeVar
 
-Attributes = frozenset[str]
+Attributes = dict[str, tuple[int, int]]  # the places of an attribute's first and last word
+
+
+@frozen
+class KeyColumns:
+    names: tuple[str, ...]
+    newer: int = -1  # the place of WITHOUT OVERLAPS or PERIOD, which are about the last of the columns
 
 
 @frozen
@@ -34,9 +40,9 @@ def column_collation(location: int, names: Names) -> ColumnCollate:
     return ColumnCollate(names, location)
 
 
-@build
-def column_not_null(location: int) -> Constraint:
-    return Constraint(ConstrType.NOTNULL, location=location)
+@build(at=(1, 3))
+def column_not_null(locations: tuple[int, int], no_inherit: bool) -> Constraint:
+    return Constraint(ConstrType.NOTNULL, no_inherit=no_inherit, newer=locations[1], location=locations[0])
 
 
 @build
@@ -145,7 +151,42 @@ def attr_immediate(location: int) -> Constraint:
     return Constraint(ConstrType.ATTR_IMMEDIATE, location=location)
 
 
+@build
+def attr_enforced(location: int) -> Constraint:
+    return Constraint(ConstrType.ATTR_ENFORCED, newer=location, location=location)
+
+
+@build(at=(1, 2))
+def attr_not_enforced(locations: tuple[int, int]) -> Constraint:
+    return Constraint(ConstrType.ATTR_NOT_ENFORCED, newer=locations[1], location=locations[0])
+
+
 # ------------------------------------------------------------------------------------------------ of a table
+
+
+@build
+def without_overlaps(location: int) -> int:
+    return location
+
+
+@build
+def key_columns(location: int, names: list[str], overlaps: int | None) -> KeyColumns:
+    return KeyColumns(tuple(names), -1 if overlaps is None else overlaps)
+
+
+@build(at=2)
+def period(location: int, name: str) -> tuple[str, int]:
+    return name, location
+
+
+@build
+def period_columns(location: int, names: list[str], last: tuple[str, int] | None) -> KeyColumns:
+    return KeyColumns(tuple(names)) if last is None else KeyColumns((*names, last[0]), last[1])
+
+
+@build
+def no_period_columns(location: int) -> KeyColumns:
+    return KeyColumns(())
 
 
 @build
@@ -154,8 +195,28 @@ def table_check(location: int, expr: Expr, attributes: Attributes) -> Constraint
     return Constraint(
         ConstrType.CHECK,
         expr=expr,
+        skip_validation="NOT VALID" in attributes or "NOT ENFORCED" in attributes,
+        no_inherit="NO INHERIT" in attributes,
+        enforced="NOT ENFORCED" not in attributes,
+        newer=enforcement(attributes),
+        location=location,
+    )
+
+
+def enforcement(attributes: Attributes) -> int:
+    """Where ENFORCED stands, or -1."""
+    return max(attributes.get(word, (-1, -1))[1] for word in ("ENFORCED", "NOT ENFORCED"))
+
+
+@build
+def table_not_null(location: int, column: str, attributes: Attributes) -> Constraint:
+    refuse(attributes, "NOT NULL", "DEFERRABLE", "NOT ENFORCED", "ENFORCED")
+    return Constraint(
+        ConstrType.NOTNULL,
+        keys=(column,),
         skip_validation="NOT VALID" in attributes,
         no_inherit="NO INHERIT" in attributes,
+        newer=location,
         location=location,
     )
 
@@ -164,7 +225,7 @@ def table_check(location: int, expr: Expr, attributes: Attributes) -> Constraint
 def table_unique(
     location: int,
     nulls_not_distinct: bool,
-    keys: list[str],
+    keys: KeyColumns,
     including: list[str],
     options: list[DefElem],
     tablespace: str | None,
@@ -172,7 +233,9 @@ def table_unique(
 ) -> Constraint:
     constraint = Constraint(
         ConstrType.UNIQUE,
-        keys=tuple(keys),
+        keys=keys.names,
+        without_overlaps=keys.newer >= 0,
+        newer=keys.newer,
         including=tuple(including),
         nulls_not_distinct=nulls_not_distinct,
         index_options=tuple(options),
@@ -191,7 +254,7 @@ def table_unique_using_index(location: int, index: str, attributes: Attributes) 
 @build
 def table_primary_key(
     location: int,
-    keys: list[str],
+    keys: KeyColumns,
     including: list[str],
     options: list[DefElem],
     tablespace: str | None,
@@ -199,7 +262,9 @@ def table_primary_key(
 ) -> Constraint:
     constraint = Constraint(
         ConstrType.PRIMARY,
-        keys=tuple(keys),
+        keys=keys.names,
+        without_overlaps=keys.newer >= 0,
+        newer=keys.newer,
         including=tuple(including),
         index_options=tuple(options),
         tablespace=tablespace,
@@ -232,20 +297,24 @@ def table_exclude(
 @build
 def table_foreign_key(
     location: int,
-    columns: list[str],
+    columns: KeyColumns,
     table: RangeVar,
-    referenced: list[str] | None,
+    referenced: KeyColumns,
     match: str,
     actions: _KeyActions,
     attributes: Attributes,
 ) -> Constraint:
     refuse(attributes, "FOREIGN KEY", "NO INHERIT")
     constraint = replace(
-        column_references(location, table, referenced, match, actions),
-        fk_columns=tuple(columns),
-        skip_validation="NOT VALID" in attributes,
+        column_references(location, table, list(referenced.names), match, actions),
+        fk_columns=columns.names,
+        fk_period=columns.newer >= 0,
+        pk_period=referenced.newer >= 0,
+        skip_validation="NOT VALID" in attributes or "NOT ENFORCED" in attributes,
+        enforced="NOT ENFORCED" not in attributes,
+        newer=next((at for at in (columns.newer, referenced.newer, enforcement(attributes)) if at >= 0), -1),
     )
-    return deferral(constraint, attributes - {"NOT VALID"}, "FOREIGN KEY")
+    return deferral(constraint, attributes, "FOREIGN KEY", but=("NOT VALID", "NOT ENFORCED", "ENFORCED"))
 
 
 # ------------------------------------------------------------------------------------------------ foreign keys
@@ -342,64 +411,84 @@ def no_key_actions(location: int) -> _KeyActions:
 
 @build
 def no_attributes(location: int) -> Attributes:
-    return frozenset()
+    return {}
 
 
 @build(at=2)
-def attributes(location: int, before: Attributes, attribute: str) -> Attributes:
+def attributes(location: int, before: Attributes, attribute: tuple[str, int]) -> Attributes:
     """Constraint attributes. Contradicting ones are refused at once; whether they fit the constraint is checked
     later."""
-    now = before | {attribute}
-    if now >= {"NOT DEFERRABLE", "INITIALLY DEFERRED"}:
+    now = {attribute[0]: (location, attribute[1]), **before}
+    words = now.keys()
+    if words >= {"NOT DEFERRABLE", "INITIALLY DEFERRED"}:
         raise PgError("42601", "constraint declared INITIALLY DEFERRED must be DEFERRABLE", location=location)
-    if now >= {"NOT DEFERRABLE", "DEFERRABLE"} or now >= {"INITIALLY IMMEDIATE", "INITIALLY DEFERRED"}:
-        raise PgError("42601", "conflicting constraint properties", location=location)
+    for word, other in _CONFLICTS:
+        if words >= {word, other}:
+            raise PgError("42601", "conflicting constraint properties", location=location)
     return now
 
 
-@build
-def not_deferrable(location: int) -> str:
-    return "NOT DEFERRABLE"
+_CONFLICTS = (
+    ("NOT DEFERRABLE", "DEFERRABLE"),
+    ("INITIALLY IMMEDIATE", "INITIALLY DEFERRED"),
+    ("ENFORCED", "NOT ENFORCED"),
+)
 
 
 @build
-def deferrable(location: int) -> str:
-    return "DEFERRABLE"
+def not_deferrable(location: int) -> tuple[str, int]:
+    return "NOT DEFERRABLE", location
 
 
 @build
-def initially_immediate(location: int) -> str:
-    return "INITIALLY IMMEDIATE"
+def deferrable(location: int) -> tuple[str, int]:
+    return "DEFERRABLE", location
 
 
 @build
-def initially_deferred(location: int) -> str:
-    return "INITIALLY DEFERRED"
+def initially_immediate(location: int) -> tuple[str, int]:
+    return "INITIALLY IMMEDIATE", location
 
 
 @build
-def not_valid(location: int) -> str:
-    return "NOT VALID"
+def initially_deferred(location: int) -> tuple[str, int]:
+    return "INITIALLY DEFERRED", location
 
 
 @build
-def not_inherited(location: int) -> str:
-    return "NO INHERIT"
+def not_valid(location: int) -> tuple[str, int]:
+    return "NOT VALID", location
+
+
+@build
+def not_inherited(location: int) -> tuple[str, int]:
+    return "NO INHERIT", location
+
+
+@build
+def enforced(location: int) -> tuple[str, int]:
+    return "ENFORCED", location
+
+
+@build(at=2)
+def not_enforced(location: int) -> tuple[str, int]:
+    return "NOT ENFORCED", location
 
 
 def refuse(attributes: Attributes, constraint: str, *refused: str) -> None:
     """Refuse attributes that a constraint cannot have: `CHECK constraints cannot be marked DEFERRABLE` (as
-    processCASbits does, in its order and without a cursor position)."""
+    processCASbits does, in its order; 17 without a cursor position)."""
+    place = min(attributes.values(), default=(-1, -1))[0] if release.get() >= 18 else -1
     asked = set(attributes)
     if "INITIALLY DEFERRED" in asked:
         asked.add("DEFERRABLE")
-    for attribute in ("DEFERRABLE", "NOT VALID", "NO INHERIT"):
+    for attribute in ("DEFERRABLE", "NOT VALID", "NO INHERIT", "NOT ENFORCED", "ENFORCED"):
         if attribute in asked and attribute in refused:
-            raise PgError("0A000", f"{constraint} constraints cannot be marked {attribute}")
+            raise PgError("0A000", f"{constraint} constraints cannot be marked {attribute}", location=place)
 
 
-def deferral(constraint: Constraint, attributes: Attributes, kind: str) -> Constraint:
-    """Set whether the constraint is DEFERRABLE and INITIALLY DEFERRED; other attributes are refused."""
-    refuse(attributes, kind, "NOT VALID", "NO INHERIT")
+def deferral(constraint: Constraint, attributes: Attributes, kind: str, but: tuple[str, ...] = ()) -> Constraint:
+    """Set whether the constraint is DEFERRABLE and INITIALLY DEFERRED; other attributes `but` these are refused."""
+    refuse(attributes, kind, *{"NOT VALID", "NO INHERIT", "NOT ENFORCED", "ENFORCED"}.difference(but))
     deferred = "INITIALLY DEFERRED" in attributes
     return replace(constraint, deferrable=deferred or "DEFERRABLE" in attributes, initially_deferred=deferred)

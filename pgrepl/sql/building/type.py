@@ -140,7 +140,7 @@ def create_domain(
 
 @build
 def domain_check(location: int, expr: Expr, attributes: Attributes) -> Constraint:
-    refuse(attributes, "CHECK", "DEFERRABLE")
+    refuse(attributes, "CHECK", "DEFERRABLE", "NOT ENFORCED", "ENFORCED")
     return Constraint(
         ConstrType.CHECK,
         expr=expr,
@@ -152,7 +152,7 @@ def domain_check(location: int, expr: Expr, attributes: Attributes) -> Constrain
 
 @build
 def domain_not_null(location: int, attributes: Attributes) -> Constraint:
-    refuse(attributes, "NOT NULL", "DEFERRABLE", "NOT VALID")
+    refuse(attributes, "NOT NULL", "DEFERRABLE", "NOT VALID", "NOT ENFORCED", "ENFORCED")
     return Constraint(ConstrType.NOTNULL, location=location)
 
 

@@ -339,7 +339,7 @@ def create_constraint_trigger(
 ) -> CreateTrigStmt:
     if or_replace:
         raise PgError("0A000", "CREATE OR REPLACE CONSTRAINT TRIGGER is not supported")
-    refuse(attributes, "TRIGGER", "NOT VALID", "NO INHERIT")
+    refuse(attributes, "TRIGGER", "NOT VALID", "NO INHERIT", "NOT ENFORCED", "ENFORCED")
     called, args = function
     deferred = "INITIALLY DEFERRED" in attributes
     return CreateTrigStmt(

@@ -27,6 +27,8 @@ class ConstrType(Enum):
     ATTR_NOT_DEFERRABLE = "NOT DEFERRABLE"
     ATTR_DEFERRED = "INITIALLY DEFERRED"
     ATTR_IMMEDIATE = "INITIALLY IMMEDIATE"
+    ATTR_ENFORCED = "ENFORCED"
+    ATTR_NOT_ENFORCED = "NOT ENFORCED"
 
 
 @frozen
@@ -34,7 +36,8 @@ class Constraint(Node):
     kind: ConstrType
     name: str | None = None
     expr: Expr | None = None  # CHECK, DEFAULT, GENERATED
-    keys: tuple[str, ...] = ()  # PRIMARY, UNIQUE
+    keys: tuple[str, ...] = ()  # PRIMARY, UNIQUE; NOT NULL as a table constraint
+    without_overlaps: bool = False
     including: tuple[str, ...] = ()
     nulls_not_distinct: bool = False
     generated_when: str | None = None  # a: ALWAYS, d: BY DEFAULT
@@ -46,6 +49,8 @@ class Constraint(Node):
     pk_table: RangeVar | None = None  # FOREIGN
     fk_columns: tuple[str, ...] = ()
     pk_columns: tuple[str, ...] = ()
+    fk_period: bool = False  # the last of fk_columns is a PERIOD
+    pk_period: bool = False
     match: str = "s"  # f: FULL, p: PARTIAL, s: SIMPLE
     on_update: str = "a"  # a: NO ACTION, r: RESTRICT, c: CASCADE, n: SET NULL, d: SET DEFAULT
     on_delete: str = "a"
@@ -54,6 +59,9 @@ class Constraint(Node):
     initially_deferred: bool = False
     skip_validation: bool = False  # NOT VALID
     no_inherit: bool = False
+    enforced: bool = True
+    attributes: frozenset[str] = frozenset()  # ALTER CONSTRAINT: what was written
+    newer: int = -1  # the place of the first word that PostgreSQL 17 does not expect
     location: int = -1
 
 

@@ -12,16 +12,17 @@ from dataclasses import replace
 from pgrepl.catalog.facts.acl import check_table_privilege
 from pgrepl.catalog.facts.objects import comment_on, put_comment
 from pgrepl.catalog.facts.relation import Relation, find_relation, relation
-from pgrepl.catalog.facts.relation_parts import constraint_named, constraints_of, not_supported
+from pgrepl.catalog.facts.relation_parts import constraint_named, constraints_of, not_nulls, not_supported
 from pgrepl.catalog.facts.sequences import identity_sequence
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store.system import PG_CLASS, PG_CONSTRAINT, ObjectAddress
+from pgrepl.catalog.store.tables import pg_constraint
 from pgrepl.expr import stored
 from pgrepl.expr.analyse.casts import type_of_name
 from pgrepl.expr.catalog_trees import attnum_map, defaults_of, index_infos, mapped
 from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.sql.keywords import quote_qualified
-from pgrepl.sql.location import transform_constraint_attrs
+from pgrepl.sql.location import refuse_newer, transform_constraint_attrs
 from pgrepl.sql.nodes import (
     AConst,
     AConstKind,
@@ -62,6 +63,7 @@ def add_like(clauses: Clauses, clause: TableLikeClause) -> None:
     except PgError as error:
         raise error.at(clause.relation.location) from None
     check_table_privilege(session, source, "SELECT")
+    named = not_nulls(session, source.oid)
     for attribute in source.columns:
         column = column_of_type(
             attribute.name,
@@ -72,6 +74,8 @@ def add_like(clauses: Clauses, clause: TableLikeClause) -> None:
             not_null=attribute.notnull,
         )
         clauses.columns.append(column)
+        if clauses.session.settings.release >= 18 and attribute.notnull and source.kind in "rpf":
+            _add_not_null_like(clauses, attribute.name, named.get(attribute.num), comments="comments" in options)
         if attribute.has_default and attribute.generated and "generated" in options:
             column.generated = attribute.generated
         if attribute.identity and "identity" in options:
@@ -90,6 +94,15 @@ def add_like(clauses: Clauses, clause: TableLikeClause) -> None:
                 clauses.comments.append(ColumnComment(attribute.name, text))
     if options & {"defaults", "generated", "constraints", "indexes", "statistics"}:
         clauses.likes.append(Like(source.oid, options))
+
+
+def _add_not_null_like(clauses: Clauses, column: str, row: pg_constraint | None, *, comments: bool) -> None:
+    name, no_inherit = (None, False) if row is None else (row.conname, bool(row.connoinherit))
+    refuse_no_inherit(clauses, no_inherit)
+    clauses.not_nulls.append(Constraint(ConstrType.NOTNULL, name, keys=(column,), no_inherit=no_inherit))
+    text = comment_on(clauses.session, PG_CONSTRAINT, row.oid) if row is not None and comments else None
+    if text is not None:
+        clauses.comments.append(ColumnComment(column, text, constraint=name))
 
 
 def expand_like(session: Session, table: int, like: Like) -> None:
@@ -130,16 +143,22 @@ def _copy_checks(
     for row in constraints_of(session, source.oid, "c"):
         detail = f'Constraint "{row.conname}" contains a whole-row reference to table "{source.name}".'
         expr = mapped(stored.from_json(row.conbin, session), numbers, detail)
-        checks.append(Check(row.conname, expr, no_inherit=bool(row.connoinherit)))
+        enforced = bool(row.conenforced)
+        like = Check(row.conname, expr, valid=enforced, no_inherit=bool(row.connoinherit), enforced=enforced)
+        checks.append(like)
         text = comment_on(session, PG_CONSTRAINT, row.oid) if with_comments else None
         if text is not None:
             comments.append((row.conname, text))
     for check in checks:
         add_checks(session, relation(session, rel.oid), [check], merge=False)
     for name, text in comments:
-        made = constraint_named(session, rel.oid, name)
-        if made is not None:
-            put_comment(session, ObjectAddress(PG_CONSTRAINT, made.oid), text)
+        _comment_constraint(session, rel.oid, name, text)
+
+
+def _comment_constraint(session: Session, table: int, name: str, text: str) -> None:
+    made = constraint_named(session, table, name)
+    if made is not None:
+        put_comment(session, ObjectAddress(PG_CONSTRAINT, made.oid), text)
 
 
 def _copy_indexes(
@@ -152,6 +171,9 @@ def _copy_indexes(
 
 
 def comment_column(session: Session, table: int, comment: ColumnComment) -> None:
+    if comment.constraint is not None:
+        _comment_constraint(session, table, comment.constraint, comment.text)
+        return
     attribute = relation(session, table).attribute(comment.column)
     if attribute is not None:
         put_comment(session, ObjectAddress(PG_CLASS, table, attribute.num), comment.text)
@@ -178,10 +200,16 @@ def add_column(clauses: Clauses, definition: ColumnDef) -> NewColumn:
     column = new_column(clauses.session, definition)
     clauses.columns.append(column)
     constraints = definition.constraints
+    if clauses.session.settings.release < 18:
+        for constraint in constraints:
+            refuse_newer(clauses.session.query, constraint.newer)
     if serial:
         sequence = add_sequence(clauses, column, serial, (), identity=False)
-        constraints = (*constraints, *_serial_constraints(sequence))
-    _ColumnConstraints(clauses, column).add(transform_constraint_attrs(constraints))
+        default, not_null = _serial_constraints(sequence)
+        named = clauses.session.settings.release >= 18
+        constraints = (not_null, *constraints, default) if named else (*constraints, default, not_null)
+    found = _ColumnConstraints if clauses.session.settings.release < 18 else _NamedColumnConstraints
+    found(clauses, column).add(transform_constraint_attrs(constraints))
     return column
 
 
@@ -287,11 +315,61 @@ class _ColumnConstraints:
         self._set_not_null(True, constraint)
 
 
+class _NamedColumnConstraints(_ColumnConstraints):
+    """The same under PostgreSQL 18, where NOT NULL is a constraint with a name and may be NO INHERIT."""
+
+    def __init__(self, clauses: Clauses, column: NewColumn) -> None:
+        super().__init__(clauses, column)
+        self._needs_inherited = False
+        self._own: int | None = None  # its place in clauses.not_nulls
+
+    def add(self, constraints: Sequence[Constraint]) -> None:
+        self._needs_inherited = any(c.kind in (ConstrType.IDENTITY, ConstrType.PRIMARY) for c in constraints)
+        super().add(constraints)
+
+    def _set_not_null(self, value: bool, constraint: Constraint) -> None:
+        super()._set_not_null(value, constraint)
+        written = constraint.kind is ConstrType.NOTNULL
+        if value:
+            no_inherit = written and constraint.no_inherit
+            refuse_no_inherit(self.clauses, no_inherit)
+            name = constraint.name if written else None
+            self._note(Constraint(ConstrType.NOTNULL, name, keys=(self.column.name,), no_inherit=no_inherit), written)
+
+    def _note(self, wanted: Constraint, written: bool) -> None:
+        found, column = self.clauses.not_nulls, self.column.name
+        conflict = f'conflicting NO INHERIT declarations for not-null constraints on column "{column}"'
+        if wanted.no_inherit and self._needs_inherited:
+            raise PgError("42601", conflict)
+        if self._own is None:
+            self._own = len(found)
+            found.append(wanted)
+        elif written:
+            before = found[self._own]
+            if wanted.name and before.name and wanted.name != before.name:
+                raise PgError("42601", f'conflicting not-null constraint names "{before.name}" and "{wanted.name}"')
+            if wanted.no_inherit != before.no_inherit:
+                raise PgError("42601", conflict)
+            found[self._own] = replace(before, name=before.name or wanted.name)
+
+    def _add(self, constraint: Constraint) -> None:
+        super()._add(constraint)
+        if constraint.kind is ConstrType.PRIMARY:
+            self._set_not_null(True, constraint)
+
+
+def refuse_no_inherit(clauses: Clauses, no_inherit: bool) -> None:
+    if no_inherit and clauses.is_partitioned:
+        raise PgError("0A000", "not-null constraints on partitioned tables cannot be NO INHERIT")
+
+
 # --- table constraints --------------------------------------------------------------------------------------------
 
 
 def add_constraint(clauses: Clauses, constraint: Constraint) -> None:
     """Adds a table constraint (transformTableConstraint)."""
+    if clauses.session.settings.release < 18:
+        refuse_newer(clauses.session.query, constraint.newer)
     if constraint.kind is ConstrType.EXCLUSION:
         raise unsupported("EXCLUDE", location=constraint.location)
     if constraint.kind in (ConstrType.PRIMARY, ConstrType.UNIQUE):
@@ -300,6 +378,9 @@ def add_constraint(clauses: Clauses, constraint: Constraint) -> None:
         clauses.checks.append(constraint)
     elif constraint.kind is ConstrType.FOREIGN:
         clauses.foreign_keys.append(constraint)
+    elif constraint.kind is ConstrType.NOTNULL:
+        refuse_no_inherit(clauses, constraint.no_inherit)
+        clauses.not_nulls.append(constraint)
 
 
 def make_indexes(clauses: Clauses) -> None:
@@ -339,10 +420,7 @@ def _index_of(clauses: Clauses, constraint: Constraint) -> IndexSpec:
             raise PgError("42701", f'column "{key}" appears twice in {what} constraint', location=constraint.location)
         found.append(key)
         if primary:
-            if column is not None:
-                column.not_null = True
-            else:
-                clauses.set_not_null.append(key)
+            _note_primary(clauses, column, key, with_index=bool(existing))
     for key in including:
         _key_column(clauses, key, constraint)
     return IndexSpec(
@@ -359,6 +437,20 @@ def _index_of(clauses: Clauses, constraint: Constraint) -> IndexSpec:
         tablespace=constraint.tablespace,
         existing=existing,
     )
+
+
+def _note_primary(clauses: Clauses, column: NewColumn | None, key: str, *, with_index: bool) -> None:
+    """A column of the primary key is NOT NULL."""
+    named = clauses.session.settings.release >= 18
+    if column is not None and column.not_null:
+        if any(each.no_inherit and each.keys == (key,) for each in clauses.not_nulls):
+            raise PgError("42601", f'conflicting NO INHERIT declaration for not-null constraint on column "{key}"')
+    elif named and (column is not None or clauses.rel is None or with_index):
+        clauses.not_nulls.append(Constraint(ConstrType.NOTNULL, keys=(key,)))
+    elif column is None:
+        clauses.set_not_null.append(key)
+    if column is not None:
+        column.not_null = True
 
 
 def _key_column(clauses: Clauses, key: str, constraint: Constraint) -> NewColumn | None:

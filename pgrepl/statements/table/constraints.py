@@ -50,10 +50,11 @@ class ColumnSequence:
 
 @dataclass(slots=True)
 class ColumnComment:
-    """A comment that LIKE … INCLUDING COMMENTS carries over."""
+    """A comment that LIKE … INCLUDING COMMENTS carries over; `constraint`: it is one on the NOT NULL of this name."""
 
     column: str
     text: str
+    constraint: str | None = None
 
 
 @dataclass(slots=True)
@@ -80,6 +81,8 @@ class Clauses:
     comments: list[ColumnComment] = field(default_factory=list)
     indexes: list[IndexSpec] = field(default_factory=list)
     set_not_null: list[str] = field(default_factory=list)
+    not_nulls: list[Constraint] = field(default_factory=list)  # which have names under PostgreSQL 18
+    is_partitioned: bool = False
 
 
 def add_sequence(
@@ -135,6 +138,7 @@ class Check:
     local: bool = True
     inhcount: int = 0
     no_inherit: bool = False
+    enforced: bool = True
 
 
 @frozen
@@ -168,6 +172,8 @@ def store_constraint(
     local: bool = True,
     inhcount: int = 0,
     no_inherit: bool = True,
+    enforced: bool = True,
+    period: bool = False,
 ) -> int:
     """Store a new row and its dependencies, as CreateConstraintEntry does. `columns` may have INCLUDE columns after the
     first `key_columns`: the constraint depends on them, but conkey does not list them."""
@@ -198,6 +204,8 @@ def store_constraint(
         confkey=list(foreign.columns) if foreign else None,
         confdelsetcols=list(foreign.delete_set) if foreign and foreign.delete_set else None,
         conbin=None if expr is None else stored.to_json(expr),
+        conenforced=enforced,
+        conperiod=period,
     )
     self = ObjectAddress(PG_CONSTRAINT, oid)
     needed = [ObjectAddress(PG_CLASS, rel.oid, number) for number in columns] or [ObjectAddress(PG_CLASS, rel.oid)]
@@ -294,6 +302,7 @@ def store_check(session: Session, rel: Relation, name: str, check: Check) -> int
         local=check.local,
         inhcount=check.inhcount,
         no_inherit=check.no_inherit,
+        enforced=check.enforced,
     )
 
 
@@ -313,8 +322,10 @@ def merge_with_existing(session: Session, rel: Relation, name: str, check: Check
         raise PgError("42P17", f'constraint "{name}" conflicts with non-inherited constraint {what}')
     if row.coninhcount > 0 and check.no_inherit:
         raise PgError("42P17", f'constraint "{name}" conflicts with inherited constraint {what}')
-    if check.valid and not row.convalidated:
+    if check.valid and row.conenforced and not row.convalidated:
         raise PgError("42P17", f'constraint "{name}" conflicts with NOT VALID constraint {what}')
+    if check.enforced != bool(row.conenforced) and check.local != check.enforced:
+        raise PgError("42P17", f'constraint "{name}" conflicts with NOT ENFORCED constraint {what}')
     session.notice("NOTICE", f'merging constraint "{name}" with inherited definition')
     values: dict[str, object] = {}
     if rel.is_partition:
@@ -325,6 +336,8 @@ def merge_with_existing(session: Session, rel: Relation, name: str, check: Check
         values = {"coninhcount": row.coninhcount + 1}
     if check.no_inherit:
         values["connoinherit"] = True
+    if check.enforced and not row.conenforced:
+        values |= {"conenforced": True, "convalidated": True}
     update_constraint(session, row.oid, **values)
     return True
 

@@ -23,6 +23,7 @@ from pgrepl.statements.table.constraints import Check, Clauses, add_checks, cook
 from pgrepl.statements.table.heap import create_relation
 from pgrepl.statements.table.merge import Merger
 from pgrepl.statements.table.names import check_tablespace, chosen_access_method, creation_schema, store_inheritance
+from pgrepl.statements.table.not_null import store_not_nulls
 from pgrepl.statements.table.storage import table_options
 from pgrepl.writing.phase3 import require
 
@@ -45,6 +46,7 @@ def create_table(stmt: CreateStmt, session: Session) -> Result:
         persistence,
         parents=parents,
         is_partition=stmt.bound is not None,
+        is_partitioned=stmt.partition_by is not None,
     )
     if stmt.partition_by is not None and stmt.inherits:
         raise PgError("42P17", "cannot create partitioned table as inheritance child")
@@ -103,11 +105,15 @@ def _define_table(session: Session, stmt: CreateStmt, clauses: Clauses) -> int:
     if clauses.checks:
         rel = relation(session, table)
         checks = (
-            Check(c.name, cook_check(session, rel, c.expr), no_inherit=c.no_inherit)
+            Check(
+                c.name, cook_check(session, rel, c.expr), valid=c.enforced, no_inherit=c.no_inherit, enforced=c.enforced
+            )
             for c in clauses.checks
             if c.expr is not None
         )
         add_checks(session, rel, checks, merge=True)
+    if clauses.not_nulls or merger.not_nulls:
+        store_not_nulls(session, relation(session, table), clauses.not_nulls, merger.not_nulls)
     return table
 
 

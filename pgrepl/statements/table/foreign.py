@@ -59,6 +59,7 @@ class KeySpec:
     deferred: bool
     valid: bool
     validate: bool
+    enforced: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,7 @@ def store_key(
         local=not parent,
         inhcount=1 if parent else 0,
         no_inherit=not parent and rel.kind != "p",
+        enforced=spec.enforced,
     )
     if parent:
         self, whole = ObjectAddress(PG_CONSTRAINT, oid), ObjectAddress(PG_CONSTRAINT, parent)
@@ -197,6 +199,7 @@ def _same_key(row: pg_constraint, whole: pg_constraint, columns: KeyColumns) -> 
         and tuple(row.confkey or ()) == columns.referenced
         and not row.conparentid
         and bool(row.convalidated)
+        and bool(row.conenforced) == bool(whole.conenforced)
         and (row.condeferrable, row.condeferred, row.confupdtype, row.confdeltype, row.confmatchtype)
         == (whole.condeferrable, whole.condeferred, whole.confupdtype, whole.confdeltype, whole.confmatchtype)
     )
@@ -239,7 +242,7 @@ def add_foreign_key(
     else:
         assert constraint.pk_table is not None
         pk_rel = open_table(session, replace(constraint.pk_table, location=-1))
-    _refuse_relations(rel, pk_rel, recurse=recurse, not_valid=not validate and not valid)
+    _refuse_relations(rel, pk_rel, recurse=recurse, not_valid=constraint.enforced and not validate and not valid)
     columns, key, index = _columns(session, rel, pk_rel, constraint)
     _check_permission(session, pk_rel, columns.referenced)
     _refuse_generated(rel, columns.referencing, constraint)
@@ -254,8 +257,9 @@ def add_foreign_key(
         constraint.match,
         constraint.deferrable,
         constraint.initially_deferred,
-        valid,
-        validate,
+        valid and constraint.enforced,
+        validate and constraint.enforced,
+        constraint.enforced,
     )
     oid, spec = store_key(session, KeySide.BOTH, spec, name, rel, pk_rel, index, 0, columns)
     recurse_referenced(session, spec, rel, pk_rel, index, oid, columns)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pgrepl.catalog.facts.acl import check_relation_owner
 from pgrepl.catalog.facts.relation import Attribute, Relation
-from pgrepl.catalog.facts.relation_parts import constraints_of
+from pgrepl.catalog.facts.relation_parts import constraints_of, not_nulls
 from pgrepl.catalog.session.session import Session
 from pgrepl.expr import stored
 from pgrepl.expr.analyse import lookup
@@ -25,6 +25,7 @@ from pgrepl.statements.table.columns import (
     too_many_columns,
 )
 from pgrepl.statements.table.constraints import Check
+from pgrepl.statements.table.not_null import Inherited
 
 
 class Merger:
@@ -36,6 +37,7 @@ class Merger:
         self.is_partition = is_partition
         self.inherited: list[NewColumn] = []
         self.checks: list[Check] = []
+        self.not_nulls: list[Inherited] = []  # under PostgreSQL 18, where they have names
         self._conflicting: set[str] = set()
 
     def merge(self, columns: Sequence[NewColumn], parents: Sequence[Relation]) -> list[NewColumn]:
@@ -79,8 +81,10 @@ class Merger:
         numbers: dict[int, int] = {}
         targets: list[tuple[NewColumn, Expr]] = []
         defaults = defaults_of(self.session, parent.oid) if any(a.has_default for a in parent.attributes) else {}
+        own = self._inheritable(parent)
         for attribute in parent.columns:
             new = _copied(attribute, identity=self.is_partition)
+            new.not_null = attribute.num in own
             place = _place(self.inherited, new.name)
             if place is not None:
                 column = self._merge_inherited(self.inherited[place], new)
@@ -97,7 +101,21 @@ class Merger:
         for row in constraints_of(self.session, parent.oid, "c"):
             if not row.connoinherit:
                 detail = f'Constraint "{row.conname}" contains a whole-row reference to table "{parent.name}".'
-                self._add_check(row.conname, mapped(stored.from_json(row.conbin, self.session), numbers, detail))
+                expr = mapped(stored.from_json(row.conbin, self.session), numbers, detail)
+                self._add_check(row.conname, expr, enforced=bool(row.conenforced))
+
+    def _inheritable(self, parent: Relation) -> set[int]:
+        """The parent's columns whose NOT NULL its children get."""
+        found = {attribute.num for attribute in parent.columns if attribute.notnull}
+        named = not_nulls(self.session, parent.oid)
+        found.difference_update(number for number, row in named.items() if row.connoinherit)
+        if self.session.settings.release >= 18:
+            listed = [*(number for number in named if number in found), *sorted(found - named.keys())]
+            self.not_nulls += [
+                (parent.attributes[number - 1].name, named[number].conname if number in named else None)
+                for number in listed
+            ]
+        return found
 
     def _add_default(self, parent: Relation, column: NewColumn, default: Expr, numbers: dict[int, int]) -> None:
         detail = (
@@ -109,7 +127,7 @@ class Merger:
         elif column.cooked_default != expr:
             self._conflicting.add(column.name)
 
-    def _add_check(self, name: str, expr: Expr) -> None:
+    def _add_check(self, name: str, expr: Expr, *, enforced: bool) -> None:
         """Adds an inherited CHECK, or ties it to one of the same name (MergeCheckConstraint)."""
         for number, check in enumerate(self.checks):
             if check.name == name:
@@ -118,9 +136,10 @@ class Merger:
                         "42710",
                         f'check constraint name "{name}" appears multiple times but with different expressions',
                     )
-                self.checks[number] = replace(check, inhcount=check.inhcount + 1)
+                enforced |= check.enforced
+                self.checks[number] = replace(check, inhcount=check.inhcount + 1, enforced=enforced, valid=enforced)
                 return
-        self.checks.append(Check(name, expr, local=False, inhcount=1))
+        self.checks.append(Check(name, expr, valid=enforced, local=False, inhcount=1, enforced=enforced))
 
     def _merge_inherited(self, previous: NewColumn, new: NewColumn) -> NewColumn:
         """A column of a second parent joins that of the first, as MergeInheritedAttribute does."""
@@ -199,7 +218,6 @@ def _copied(attribute: Attribute, *, identity: bool) -> NewColumn:
         attribute.typmod,
         attribute.collation,
         ndims=attribute.ndims,
-        not_null=attribute.notnull,
     )
     column.storage = attribute.storage
     column.generated = attribute.generated

@@ -76,6 +76,7 @@ def _spec(session: Session, rel: Relation, row: pg_constraint, numbers: tuple[in
         bool(row.condeferred),
         True,
         True,
+        bool(row.conenforced),
     )
 
 

@@ -205,7 +205,7 @@ def _rename_constraint(
     row = constraint_named(session, rel.oid, old)
     if row is None:
         raise PgError("42704", f'constraint "{old}" for table "{rel.name}" does not exist')
-    if row.contype == "c" and not row.connoinherit:
+    if row.contype in "cn" and not row.connoinherit:
         if recurse:
             for oid, parents in inheritors_with_parents(session, rel.oid).items():
                 if oid != rel.oid:

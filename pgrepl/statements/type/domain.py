@@ -31,6 +31,7 @@ from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.query.result import Result
 from pgrepl.rows.requirements import DomainHolds, column
 from pgrepl.sql import nodes
+from pgrepl.sql.location import refuse_newer
 from pgrepl.sql.nodes import AlterDomainKind, AlterDomainStmt, Constraint, ConstrType, CreateDomainStmt, TypeName
 from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.dependencies import record_expressions, record_types
@@ -178,7 +179,7 @@ def _store(session: Session, domain: tables.pg_type, name: str, kind: str, expr:
         connamespace=domain.typnamespace, contype=kind, condeferrable=False, condeferred=False, convalidated=valid,
         conrelid=0, contypid=domain.oid, conindid=0, conparentid=0, confrelid=0, confupdtype=" ", confdeltype=" ",
         confmatchtype=" ", conislocal=True, coninhcount=0, connoinherit=False, conkey=None, confkey=None,
-        confdelsetcols=None, conbin=expr,
+        confdelsetcols=None, conbin=expr, conenforced=True, conperiod=False,
     )  # fmt: skip
     record_dependency(session, ObjectAddress(PG_CONSTRAINT, oid), ObjectAddress(PG_TYPE, domain.oid), Dependency.AUTO)
     return oid
@@ -197,11 +198,13 @@ _REFUSED = {
 
 
 def create_domain(stmt: CreateDomainStmt, session: Session) -> Result:
+    if session.settings.release >= 18:
+        return _define(stmt, session)
     return _without_place(lambda: _define(stmt, session))
 
 
 def _without_place(action: Callable[[], Result]) -> Result:
-    """DefineDomain and ALTER DOMAIN have no text of the statement, so that no error of theirs points into it."""
+    """ALTER DOMAIN, and 17's DefineDomain, have no text of the statement, so that no error of theirs points into it."""
     try:
         return action()
     except PgError as error:
@@ -249,6 +252,8 @@ def _properties(session: Session, stmt: CreateDomainStmt, base: int, typmod: int
     not_null: bool | None = None
     saw_default = False
     for constraint in stmt.constraints:
+        if session.settings.release < 18:
+            refuse_newer(session.query, constraint.newer)
         _refuse(constraint)
         if constraint.kind is ConstrType.DEFAULT:
             if saw_default:
@@ -273,10 +278,12 @@ def _refuse(constraint: Constraint) -> None:
     if constraint.kind in (ConstrType.GENERATED, ConstrType.IDENTITY):
         raise PgError("0A000", "specifying GENERATED not supported for domains", location=constraint.location)
     if constraint.kind.name.startswith("ATTR"):
-        message = "specifying constraint deferrability not supported for domains"
+        what = "enforceability" if constraint.kind.name.endswith("ENFORCED") else "deferrability"
+        message = f"specifying constraint {what} not supported for domains"
         raise PgError("0A000", message, location=constraint.location)
-    if constraint.kind is ConstrType.CHECK and constraint.no_inherit:
-        message = "check constraints for domains cannot be marked NO INHERIT"
+    if constraint.no_inherit:
+        kind = "check" if constraint.kind is ConstrType.CHECK else "not-null"
+        message = f"{kind} constraints for domains cannot be marked NO INHERIT"
         raise PgError("42P16", message, location=constraint.location)
 
 

@@ -24,7 +24,12 @@ from pgrepl.statements.index.attributes import IndexColumns, IndexSpec
 from pgrepl.statements.index.define import check_primary_key, define_index
 from pgrepl.statements.index.store import index_constraint
 from pgrepl.statements.sequence import create_column_sequence, own_sequence
-from pgrepl.statements.table.alter.attributes import prepare_set_not_null
+from pgrepl.statements.table.alter.not_null import (
+    names_not_nulls,
+    prepare_primary_key,
+    prepare_set_not_null,
+    schedule_not_null,
+)
 from pgrepl.statements.table.alter.work import (
     COMPOSITE,
     FOREIGN,
@@ -55,7 +60,7 @@ from pgrepl.writing.rows_spark import NewColumnValue
 
 
 def _clauses(session: Session, rel: Relation) -> Clauses:
-    return Clauses(session, rel.name, rel.namespace, rel.persistence, rel=rel)
+    return Clauses(session, rel.name, rel.namespace, rel.persistence, rel=rel, is_partitioned=rel.kind == "p")
 
 
 # --- ADD COLUMN ---------------------------------------------------------------------------------------------------
@@ -214,7 +219,12 @@ def schedule(work: WorkQueue, altered: AlteredTable, clauses: Clauses, *, recurs
                 column.identity_sequence = sequence.oid
         altered.after.append(partial(lambda plan: own_sequence(session, plan, work.relation(altered)), sequence))
     for name in clauses.set_not_null:
-        prepare_set_not_null(work, work.relation(altered), name, recurse=recurse, recursing=False)
+        if names_not_nulls(session):
+            prepare_primary_key(work, work.relation(altered), name, recurse=recurse)
+        else:
+            prepare_set_not_null(work, work.relation(altered), name, recurse=recurse, recursing=False)
+    for wanted in clauses.not_nulls:
+        schedule_not_null(altered, wanted, recurse=recurse)
     for spec in clauses.indexes:
         when = Pass.ADD_INDEX_CONSTRAINT if spec.existing else Pass.ADD_INDEX
         altered.add(when, partial(_add_index, spec=replace(spec, recurse=recurse)))
@@ -301,6 +311,7 @@ def cook_of(session: Session, constraint: Constraint) -> Cook:
             local=local,
             inhcount=0 if local else 1,
             no_inherit=constraint.no_inherit,
+            enforced=constraint.enforced,
         )
 
     return cooked
@@ -324,7 +335,7 @@ def add_check_and_recurse(
     if not added:
         return
     name = added[0][0]
-    if check.valid:
+    if check.valid and check.enforced:
         work.entry(rel).pending.append(CheckHolds(rel.oid, name, check.expr))
     if check.no_inherit:
         return

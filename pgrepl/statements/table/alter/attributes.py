@@ -8,7 +8,7 @@ from pgrepl.catalog.facts.depend import dependents_of, forget_dependencies
 from pgrepl.catalog.facts.objects import describe_object
 from pgrepl.catalog.facts.publication import relation_publications
 from pgrepl.catalog.facts.relation import Attribute, Relation, relation
-from pgrepl.catalog.facts.relation_parts import children, constraint_of_index, constraint_row, indexes
+from pgrepl.catalog.facts.relation_parts import children, constraint_of_index, constraint_row
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store import store
 from pgrepl.catalog.store.system import (
@@ -36,10 +36,8 @@ from pgrepl.statements.table.alter.work import (
     check_target,
     column_of,
     for_children,
-    missing_column,
 )
 from pgrepl.statements.table.heap import cook_default, remove_default, store_default
-from pgrepl.statements.table.names import partition_parent
 from pgrepl.statements.table.relations import unplaced
 from pgrepl.writing.rows_spark import NewColumnValue
 
@@ -91,10 +89,10 @@ def _refuse(session: Session, address: ObjectAddress, column: ObjectAddress, nam
 
 def _remember_constraint(session: Session, altered: AlteredTable, oid: int) -> None:
     """Its definition is taken before any type changes."""
-    if oid in altered.changed_constraints:
+    row = constraint_row(session, oid)
+    if oid in altered.changed_constraints or row.contype == "n":  # the type does not matter to NOT NULL
         return
     altered.changed_constraints[oid] = constraint_definition(session, oid) or ""
-    row = constraint_row(session, oid)
     if row.contype in ("p", "u"):
         _remember_marks(session, altered, row.conindid)
 
@@ -118,102 +116,6 @@ def _remember_marks(session: Session, altered: AlteredTable, index: int) -> None
 
 def set_attribute(session: Session, relid: int, attnum: int, **values: object) -> None:
     store.update(session, pg_attribute, {"attrelid": relid, "attnum": attnum}, **values)
-
-
-# --- NOT NULL -----------------------------------------------------------------------------------------------------
-
-
-def prepare_drop_not_null(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
-    check_target(work.session, "ALTER COLUMN ... DROP NOT NULL", rel, TABLE + FOREIGN)
-    if rel.kind == "p" and not recurse and not recursing and children(work.session, rel.oid):
-        raise only_partitioned("remove constraint from")
-    if recurse:
-        for_children(work.session, rel, lambda child: prepare_drop_not_null(work, child, cmd, False, True))
-    work.entry(rel).add(Pass.DROP, partial(_drop_not_null, name=cmd.name or ""))
-
-
-def only_partitioned(what: str) -> PgError:
-    return PgError(
-        "42P16",
-        f"cannot {what} only the partitioned table when partitions exist",
-        hint="Do not specify the ONLY keyword.",
-    )
-
-
-def _drop_not_null(work: WorkQueue, altered: AlteredTable, *, name: str) -> None:
-    """ALTER COLUMN … DROP NOT NULL (ATExecDropNotNull)."""
-    session, rel = work.session, work.relation(altered)
-    attribute = column_of(rel, name)
-    if attribute.identity:
-        raise PgError("42601", f'column "{name}" of relation "{rel.name}" is an identity column')
-    for row in indexes(session, rel.oid):
-        if attribute.num in row.indkey[: row.indnkeyatts]:
-            if row.indisprimary:
-                raise PgError("42P16", f'column "{name}" is in a primary key')
-            if row.indisreplident:
-                raise PgError("42P16", f'column "{name}" is in index used as replica identity')
-    if rel.is_partition:
-        parent = relation(session, partition_parent(session, rel.oid)).attribute(name)
-        if parent is not None and parent.notnull:
-            raise PgError("42P16", f'column "{name}" is marked NOT NULL in parent table')
-    if attribute.notnull:
-        set_attribute(session, rel.oid, attribute.num, attnotnull=False)
-
-
-def prepare_set_not_null_command(
-    work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool
-) -> None:
-    check_target(work.session, "ALTER COLUMN ... SET NOT NULL", rel, TABLE + FOREIGN)
-    prepare_set_not_null(work, rel, cmd.name or "", recurse=recurse, recursing=recursing)
-
-
-def prepare_set_not_null(work: WorkQueue, rel: Relation, name: str, *, recurse: bool, recursing: bool) -> None:
-    """As ATPrepSetNotNull does: with ONLY, the partitions of a partitioned table must be NOT NULL already."""
-    session = work.session
-    work_on_children = not recursing
-    if work_on_children and rel.has_subclass and rel.kind == "p":
-        attribute = rel.attribute(name)
-        if attribute is None:
-            raise missing_column(rel, name)
-        work_on_children = not attribute.notnull
-    if work_on_children:
-        if rel.kind == "p" and not recurse:
-
-            def check(child: Relation) -> None:
-                check_target(session, "ALTER COLUMN ... SET NOT NULL", child, TABLE + FOREIGN)
-                work.entry(child).add(Pass.COLUMN_ATTRIBUTES, partial(_check_not_null, name=name))
-
-            for_children(session, rel, check)
-        elif recurse:
-
-            def descend(child: Relation) -> None:
-                check_target(session, "ALTER COLUMN ... SET NOT NULL", child, TABLE + FOREIGN)
-                prepare_set_not_null(work, child, name, recurse=False, recursing=True)
-
-            for_children(session, rel, descend)
-    work.entry(rel).add(Pass.COLUMN_ATTRIBUTES, partial(_set_not_null, name=name))
-
-
-def _set_not_null(work: WorkQueue, altered: AlteredTable, *, name: str) -> None:
-    rel = work.relation(altered)
-    attribute = column_of(rel, name)
-    if not attribute.notnull:
-        set_attribute(work.session, rel.oid, attribute.num, attnotnull=True)
-        altered.verify_not_null = True
-
-
-def _check_not_null(work: WorkQueue, altered: AlteredTable, *, name: str) -> None:
-    rel = work.relation(altered)
-    attribute = rel.attribute(name)
-    if attribute is None:
-        raise missing_column(rel, name)
-    if not attribute.notnull:
-        raise PgError(
-            "42P16",
-            "constraint must be added to child tables too",
-            detail=f'Column "{name}" of relation "{rel.name}" is not already NOT NULL.',
-            hint="Do not specify the ONLY keyword.",
-        )
 
 
 # --- DEFAULT ------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from functools import partial
 from pgrepl.catalog.facts import history as history_facts
 from pgrepl.catalog.facts.depend import Dependency, forget_dependencies
 from pgrepl.catalog.facts.relation import Attribute, Relation, relation
-from pgrepl.catalog.facts.relation_parts import children, indexes, not_supported
+from pgrepl.catalog.facts.relation_parts import children, indexes, not_nulls, not_supported
 from pgrepl.catalog.facts.roles import resolve_role
 from pgrepl.catalog.facts.sequences import identity_sequence
 from pgrepl.catalog.session.session import Session
@@ -45,6 +45,7 @@ from pgrepl.statements.table.alter.work import (
 )
 from pgrepl.statements.table.columns import SYSTEM_COLUMNS, column_of_type, compression_of, storage_of
 from pgrepl.statements.table.constraints import Clauses, add_sequence
+from pgrepl.statements.table.not_null import not_valid
 from pgrepl.statements.table.relations import change_relation_owner
 from pgrepl.statements.table.storage import refuse_partitioned_options
 from pgrepl.types.builtin import access_methods, type_by_oid
@@ -107,6 +108,9 @@ def _mark_identity(
     what = f'column "{name}" of relation "{rel.name}"'
     if not attribute.notnull:
         raise PgError("55000", f"{what} must be declared NOT NULL before identity can be added")
+    row = not_nulls(session, rel.oid).get(attribute.num)
+    if row is not None and not row.convalidated:
+        raise not_valid(rel, row)
     if attribute.identity:
         raise PgError("55000", f"{what} is already an identity column")
     if attribute.has_default:

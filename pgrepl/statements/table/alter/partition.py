@@ -11,6 +11,7 @@ from pgrepl.catalog.facts.relation_parts import (
     constraint_of_index,
     constraints_of,
     inheritors,
+    not_nulls,
     open_table,
     parents,
 )
@@ -51,6 +52,7 @@ from pgrepl.statements.table.alter_trigger import clone_triggers, drop_cloned_tr
 from pgrepl.statements.table.bounds import check_bound, store_bound, transform_bound
 from pgrepl.statements.table.constraints import Check, set_parent_constraint, update_constraint
 from pgrepl.statements.table.names import child_dependency, has_parent, partition_parent, store_inheritance
+from pgrepl.statements.table.not_null import lose_parent
 from pgrepl.statements.table.partition import check_not_referenced, clone_foreign_keys, detach_foreign_keys
 from pgrepl.statements.table.relations import unplaced_name
 from pgrepl.types.oids import BOOL
@@ -95,12 +97,14 @@ def create_inheritance(session: Session, child: Relation, parent: Relation, *, i
         raise PgError("42P07", f'relation "{parent.name}" would be inherited from more than once')
     _merge_columns(session, child, parent, is_partition=is_partition)
     _merge_checks(session, child, parent)
+    _merge_not_nulls(session, child, parent)
     number = max((row.inhseqno for row in rows), default=0) + 1
     store_inheritance(session, child.oid, parent, number, is_partition=parent.kind == "p")
 
 
 def _merge_columns(session: Session, child: Relation, parent: Relation, *, is_partition: bool) -> None:
     """Ties a child's columns to its parent's, which they must match (MergeAttributesIntoExisting)."""
+    named = not_nulls(session, parent.oid)
     for wanted in parent.columns:
         name = wanted.name
         own = child.attribute(name)
@@ -110,7 +114,8 @@ def _merge_columns(session: Session, child: Relation, parent: Relation, *, is_pa
             raise PgError("42804", f'child table "{child.name}" has different type for column "{name}"')
         if wanted.collation != own.collation:
             raise PgError("42P21", f'child table "{child.name}" has different collation for column "{name}"')
-        if wanted.notnull and not own.notnull:
+        row = named.get(wanted.num)
+        if wanted.notnull and not own.notnull and not (row is not None and row.connoinherit):
             table = f'table "{child.name}"' if session.settings.release >= 18 else "table"
             raise PgError("42804", f'column "{name}" in child {table} must be marked NOT NULL')
         if wanted.generated and not own.generated:
@@ -149,10 +154,32 @@ def _merge_checks(session: Session, child: Relation, parent: Relation) -> None:
                 "42P17",
                 f'constraint "{name}" conflicts with non-inherited constraint on child table "{child.name}"',
             )
-        if wanted.convalidated and not row.convalidated:
+        if wanted.convalidated and row.conenforced and not row.convalidated:
             raise PgError(
                 "42P17", f'constraint "{name}" conflicts with NOT VALID constraint on child table "{child.name}"'
             )
+        if wanted.conenforced and not row.conenforced:
+            raise PgError(
+                "42P17", f'constraint "{name}" conflicts with NOT ENFORCED constraint on child table "{child.name}"'
+            )
+        values: dict[str, object] = {"coninhcount": row.coninhcount + 1}
+        if parent.kind == "p":
+            values["conislocal"] = False
+        update_constraint(session, row.oid, **values)
+
+
+def _merge_not_nulls(session: Session, child: Relation, parent: Relation) -> None:
+    """Ties a child's NOT NULL constraints to its parent's, by their columns."""
+    own = not_nulls(session, child.oid)
+    for number, wanted in not_nulls(session, parent.oid).items():
+        attribute = child.attribute(parent.attributes[number - 1].name)
+        row = None if attribute is None else own.get(attribute.num)
+        if wanted.connoinherit or row is None:
+            continue
+        what = "non-inherited" if row.connoinherit else "NOT VALID"
+        if row.connoinherit or (wanted.convalidated and not row.convalidated):
+            text = f'constraint "{row.conname}" conflicts with {what} constraint on child table "{child.name}"'
+            raise PgError("42P17", text)
         values: dict[str, object] = {"coninhcount": row.coninhcount + 1}
         if parent.kind == "p":
             values["conislocal"] = False
@@ -207,6 +234,11 @@ def remove_inheritance(session: Session, child: Relation, parent: Relation) -> N
         if row.coninhcount == 1:
             changed["conislocal"] = True
         update_constraint(session, row.oid, **changed)
+    above = not_nulls(session, parent.oid)
+    columns = {parent.attributes[number - 1].name for number, row in above.items() if not row.connoinherit}
+    for number, row in not_nulls(session, child.oid).items():
+        if row.coninhcount > 0 and child.attributes[number - 1].name in columns:
+            lose_parent(session, row)
     _forget_parent(session, child, parent, is_partition=is_partition)
 
 

@@ -13,11 +13,10 @@ from pgrepl.rows.in_use import check_not_in_use
 from pgrepl.rows.requirements import KeysExist, NotNull
 from pgrepl.sql.nodes import AlterTableCmd, AlterTableKind, AlterTableStmt, Constraint
 from pgrepl.sql.statements import command_tag
-from pgrepl.statements.table.alter import add, attributes, options, partition, rebuild
+from pgrepl.statements.table.alter import add, attributes, constraint, drop, not_null, options, partition
 from pgrepl.statements.table.alter import partition as partitions
 from pgrepl.statements.table.alter import work as access
 from pgrepl.statements.table.alter import work as cluster
-from pgrepl.statements.table.alter import work as constraint
 from pgrepl.statements.table.alter import work as persistence
 from pgrepl.statements.table.alter import work as replica
 from pgrepl.statements.table.alter.rebuild import schedule_rebuilding
@@ -32,11 +31,11 @@ Prepare = Callable[[WorkQueue, Relation, AlterTableCmd, bool, bool], None]
 K = AlterTableKind
 _PREPARE: dict[AlterTableKind, Prepare] = {
     K.ADD_COLUMN: add.prepare_add_column,
-    K.DROP_COLUMN: rebuild.prepare_drop_column,
+    K.DROP_COLUMN: drop.prepare_drop_column,
     K.ALTER_TYPE: prepare_type,
     K.SET_DEFAULT: attributes.prepare_default,
-    K.SET_NOT_NULL: attributes.prepare_set_not_null_command,
-    K.DROP_NOT_NULL: attributes.prepare_drop_not_null,
+    K.SET_NOT_NULL: not_null.prepare_set_not_null_command,
+    K.DROP_NOT_NULL: not_null.prepare_drop_not_null,
     K.SET_EXPRESSION: attributes.prepare_set_expression,
     K.DROP_EXPRESSION: attributes.prepare_drop_expression,
     K.ADD_IDENTITY: options.prepare_identity,
@@ -50,7 +49,7 @@ _PREPARE: dict[AlterTableKind, Prepare] = {
     K.ADD_CONSTRAINT: add.prepare_add_constraint,
     K.ALTER_CONSTRAINT: constraint.prepare_alter_constraint,
     K.VALIDATE_CONSTRAINT: constraint.prepare_validate,
-    K.DROP_CONSTRAINT: rebuild.prepare_drop_constraint,
+    K.DROP_CONSTRAINT: drop.prepare_drop_constraint,
     K.REPLICA_IDENTITY: replica.prepare_replica_identity,
     K.ATTACH_PARTITION: partitions.prepare_attach,
     K.DETACH_PARTITION: partitions.prepare_detach,
@@ -164,7 +163,7 @@ def set_not_null(session: Session, table: int, columns: Sequence[str]) -> None:
     """Set NOT NULL on the columns of a primary key that come from a parent."""
     work = WorkQueue(session)
     for name in columns:
-        attributes.prepare_set_not_null(work, relation(session, table), name, recurse=True, recursing=False)
+        not_null.prepare_set_not_null(work, relation(session, table), name, recurse=True, recursing=False)
     finish(work)
 
 

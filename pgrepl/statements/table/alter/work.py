@@ -12,18 +12,16 @@ from functools import partial
 from pgrepl.catalog.facts.acl import check_relation_owner
 from pgrepl.catalog.facts.publication import relation_publications
 from pgrepl.catalog.facts.relation import Attribute, Relation, oid_in_schema, relation
-from pgrepl.catalog.facts.relation_parts import constraint_named, constraint_row, indexes, inheritors, not_supported
+from pgrepl.catalog.facts.relation_parts import indexes, inheritors, not_supported
 from pgrepl.catalog.facts.sequences import new_relfilenumber, sequences_of
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store import store
 from pgrepl.catalog.store.tables import pg_class, pg_constraint, pg_index
-from pgrepl.expr import stored
 from pgrepl.expr.catalog_trees import IndexInfo, index_info
 from pgrepl.ground.errors import PgError
-from pgrepl.rows.requirements import CheckHolds, KeysExist, Requirement, Unique
-from pgrepl.sql.nodes import AlterTableCmd, AlterTableKind, Constraint
+from pgrepl.rows.requirements import Requirement, Unique
+from pgrepl.sql.nodes import AlterTableCmd, AlterTableKind
 from pgrepl.statements.table.columns import SYSTEM_COLUMNS
-from pgrepl.statements.table.constraints import does_not_exist, update_constraint
 from pgrepl.statements.table.names import HEAP, check_tablespace, table_access_method
 from pgrepl.statements.table.relations import refuse_catalog
 from pgrepl.writing.rows_spark import NewColumnValue
@@ -69,6 +67,14 @@ def column_of(rel: Relation, name: str, *, verb: str = "alter") -> Attribute:
 
 def missing_column(rel: Relation, name: str) -> PgError:
     return PgError("42703", f'column "{name}" of relation "{rel.name}" does not exist')
+
+
+def only_partitioned(what: str) -> PgError:
+    return PgError(
+        "42P16",
+        f"cannot {what} only the partitioned table when partitions exist",
+        hint="Do not specify the ONLY keyword.",
+    )
 
 
 def index_of(session: Session, rel: Relation, name: str) -> IndexInfo:
@@ -309,80 +315,3 @@ def _replica_suitable_index(session: Session, rel: Relation, name: str) -> Index
                 f'index "{name}" cannot be used as replica identity because column "{attribute.name}" is nullable',
             )
     return info
-
-
-def _found(session: Session, rel: Relation, name: str) -> pg_constraint:
-    row = constraint_named(session, rel.oid, name)
-    if row is None:
-        raise does_not_exist(name, rel.name)
-    return row
-
-
-# --- ALTER CONSTRAINT ---------------------------------------------------------------------------------------------
-
-
-def prepare_alter_constraint(
-    work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool
-) -> None:
-    check_target(work.session, "ALTER CONSTRAINT", rel, TABLE)
-    assert cmd.constraint is not None
-    work.entry(rel).add(Pass.MISC, partial(_alter_constraint, wanted=cmd.constraint))
-
-
-def _alter_constraint(work: WorkQueue, altered: AlteredTable, *, wanted: Constraint) -> None:
-    """ALTER CONSTRAINT (ATExecAlterConstraint)."""
-    session, rel, name = work.session, work.relation(altered), wanted.name or ""
-    row = _found(session, rel, name)
-    if row.contype != "f":
-        raise PgError("42809", f'constraint "{name}" of relation "{rel.name}" is not a foreign key constraint')
-    if row.conparentid:
-        top = constraint_row(session, row.conparentid)
-        while top.conparentid:
-            top = constraint_row(session, top.conparentid)
-        table = relation(session, top.conrelid).name
-        raise PgError(
-            "XX000",
-            f'cannot alter constraint "{name}" on relation "{rel.name}"',
-            detail=f'Constraint "{name}" is derived from constraint "{top.conname}" of relation "{table}".',
-            hint="You may alter the constraint it derives from instead.",
-        )
-    _set_deferrability(session, row, wanted)
-
-
-def _set_deferrability(session: Session, row: pg_constraint, wanted: Constraint) -> None:
-    if (row.condeferrable, row.condeferred) != (wanted.deferrable, wanted.initially_deferred):
-        update_constraint(session, row.oid, condeferrable=wanted.deferrable, condeferred=wanted.initially_deferred)
-    for part in store.rows(session, pg_constraint, conparentid=row.oid):
-        _set_deferrability(session, part, wanted)
-
-
-# --- VALIDATE CONSTRAINT ------------------------------------------------------------------------------------------
-
-
-def prepare_validate(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
-    check_target(work.session, "VALIDATE CONSTRAINT", rel, TABLE + FOREIGN)
-    work.entry(rel).add(Pass.MISC, partial(_validate_command, name=cmd.name or "", recurse=recurse))
-
-
-def _validate_command(work: WorkQueue, altered: AlteredTable, *, name: str, recurse: bool) -> None:
-    _validate(work, work.relation(altered), name, recurse=recurse)
-
-
-def _validate(work: WorkQueue, rel: Relation, name: str, *, recurse: bool, recursing: bool = False) -> None:
-    """As ATExecValidateConstraint does: children first."""
-    session = work.session
-    row = _found(session, rel, name)
-    if row.contype not in ("f", "c"):
-        raise PgError("42809", f'constraint "{name}" of relation "{rel.name}" is not a foreign key or check constraint')
-    if row.convalidated:
-        return
-    if row.contype == "f":
-        work.entry(rel).pending.append(KeysExist(rel.oid, row.oid))
-    else:
-        below = inheritors(session, rel.oid)[1:] if not recursing and not row.connoinherit else []
-        for oid in below:
-            if not recurse:
-                raise PgError("42P16", "constraint must be validated on child tables too")
-            _validate(work, relation(session, oid), name, recurse=False, recursing=True)
-        work.entry(rel).pending.append(CheckHolds(rel.oid, name, stored.from_json(row.conbin, session)))
-    update_constraint(session, row.oid, convalidated=True)
