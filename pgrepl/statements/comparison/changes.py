@@ -29,6 +29,7 @@ from pgrepl.statements.comparison.shared import (
     role_definitions,
     subscription_definitions,
 )
+from pgrepl.statements.dump.shared import NEWER, SPEAK_18
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
@@ -134,6 +135,8 @@ def changes(
     first = list(_drop_statements([*at_once, *work.let_go]))
     if any(text.startswith(_ROUTINES) for _, text in work.steps):
         work.steps.insert(0, (0, "SET check_function_bodies = false;"))
+    if any(NEWER.search(text) for _, text in work.steps):
+        work.steps.insert(0, (0, SPEAK_18))
     last = list(_drop_statements([each for each in work.dropped if each not in at_once]))
     steps = sorted(work.steps, key=lambda step: step[0])
     early = [text for phase, text in steps if phase < Phase.TYPES]

@@ -68,6 +68,7 @@ class ColumnFacts:
     default: str | None
     generated: str  # s: STORED, v: VIRTUAL; empty: not at all
     notnull: bool
+    not_null: tuple[str, str]  # the constraint: its name, and NO INHERIT; empty where PostgreSQL 17 is spoken
     identity: str  # "", a: ALWAYS, d: BY DEFAULT
     identity_clause: str  # GENERATED …
     identity_options: str
@@ -155,8 +156,7 @@ def _changed(alter: str, name: str, before: ColumnFacts, after: ColumnFacts) -> 
         yield Phase.COLUMNS, f"{alter} SET EXPRESSION AS ({after.default});"
     elif after.default is not None and not after.generated and (new_default or new_type):
         yield Phase.COLUMNS, f"{alter} SET DEFAULT {after.default};"
-    if before.notnull != after.notnull:
-        yield Phase.COLUMNS, f"{alter} {'SET' if after.notnull else 'DROP'} NOT NULL;"
+    yield from _changed_not_null(alter, name, before, after)
     if after.identity and not before.identity:
         yield Phase.COLUMNS + 0.6, f"{alter} ADD {after.identity_clause};"
     elif after.identity:
@@ -169,6 +169,23 @@ def _changed(alter: str, name: str, before: ColumnFacts, after: ColumnFacts) -> 
             for word in ("NO MINVALUE", "MINVALUE", "NO MAXVALUE", "MAXVALUE", "CACHE", "NO CYCLE", "CYCLE"):
                 words = re.sub(rf"(?<!SET)(?<!NO) {word}", f" SET {word}", words)
             yield Phase.COLUMNS, f"{alter} {words};"
+
+
+def _changed_not_null(alter: str, column: str, before: ColumnFacts, after: ColumnFacts) -> Steps:
+    """An inherited constraint follows its parent's."""
+    table = alter.partition(" ALTER COLUMN ")[0]
+    (old, was), (new, is_) = before.not_null, after.not_null
+    if before.notnull and after.notnull and new and old and was == is_:
+        if old != new and not after.inherited:
+            yield Phase.COLUMNS, f"{table} RENAME CONSTRAINT {quote_identifier(old)} TO {quote_identifier(new)};"
+    elif before.notnull and after.notnull and new and old:
+        word = "NO INHERIT" if is_ else "INHERIT"
+        yield Phase.COLUMNS, f"{table} ALTER CONSTRAINT {quote_identifier(old)} {word};"
+    elif after.notnull and not before.notnull and new:
+        constraint = f"CONSTRAINT {quote_identifier(new)} NOT NULL {quote_identifier(column)}{is_}"
+        yield Phase.COLUMNS, f"{table} ADD {constraint};"
+    elif before.notnull != after.notnull:
+        yield Phase.COLUMNS, f"{alter} {'SET' if after.notnull else 'DROP'} NOT NULL;"
 
 
 # --- facts ------------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from pgrepl.catalog.facts.acl import ObjectKind
 from pgrepl.catalog.facts.namespace import schemas
 from pgrepl.catalog.facts.objects import comment_on
 from pgrepl.catalog.facts.relation import Attribute, Relation, relation
-from pgrepl.catalog.facts.relation_parts import parents
+from pgrepl.catalog.facts.relation_parts import not_nulls, parents
 from pgrepl.catalog.facts.triggers import triggers_of
 from pgrepl.catalog.store.store import one, rows
 from pgrepl.catalog.store.system import PG_CLASS, PG_CONSTRAINT, PG_NAMESPACE, PG_TRIGGER
@@ -305,12 +305,14 @@ def _indexes(session: Session, found: Relation) -> Iterator[tuple[str, Fact]]:
 
 def _column(session: Session, table: Relation, column: Attribute) -> ColumnFacts:
     sequence = identity_sequence(session, table, column)
+    row = not_nulls(session, table.oid).get(column.num)
     return ColumnFacts(
         column_definition(session, table, column),
         format_type(column.type, column.typmod) + collate_clause(session, column.type, column.collation),
         default_of(session, table, column),
         column.generated,
         column.notnull,
+        ("", "") if row is None else (row.conname, " NO INHERIT" if row.connoinherit else ""),
         "" if sequence is None else column.identity,
         "" if sequence is None else identity_clause(session, column, sequence),
         "" if sequence is None else _all_options(sequence),

@@ -67,4 +67,5 @@ def _plain(column: ColumnFacts, there: ColumnFacts, *, notnull: bool) -> ColumnF
         identity_options="",
         inherited=False,
         notnull=notnull,
+        not_null=("", ""),
     )

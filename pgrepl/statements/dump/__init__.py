@@ -17,7 +17,13 @@ from pgrepl.catalog.session.session import Session
 from pgrepl.sql.keywords import quote_literal
 from pgrepl.statements.dump import naming
 from pgrepl.statements.dump.schema import dump_schema
-from pgrepl.statements.dump.shared import dump_publications, dump_shared, dump_subscriptions
+from pgrepl.statements.dump.shared import (
+    SPEAK_18,
+    dump_publications,
+    dump_shared,
+    dump_subscriptions,
+    has_newer_constraints,
+)
 
 
 def dump(
@@ -26,6 +32,8 @@ def dump(
     """The statements, each with its semicolon. They mean the same whatever search_path is where they are run."""
     with session.settings.during(QUALIFIED):
         if schema:
+            if has_newer_constraints(session):
+                yield SPEAK_18
             yield from dump_schema(session)
         if sequence_data:
             yield from dump_values(session)

@@ -195,8 +195,8 @@ def attach(session: Session, table: Relation) -> str:
 def _checks_not_valid(session: Session, tables: list[Relation]) -> Iterator[tuple[int, str]]:
     """CREATE TABLE has no NOT VALID. A parent's check is merged with those of its children: children come first."""
     for table in reversed(tables):
-        for row in rows(session, pg_constraint, conrelid=table.oid, contype="c"):
-            if row.conislocal and not row.convalidated:
+        for row in rows(session, pg_constraint, conrelid=table.oid):
+            if row.contype in "cn" and row.conislocal and not row.convalidated:
                 yield table.oid, add_constraint(session, naming.qualified(table), row)
 
 

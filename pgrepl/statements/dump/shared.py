@@ -19,6 +19,7 @@ from pgrepl.catalog.session.context import STANDBY
 from pgrepl.catalog.session.parameters import LIST_QUOTE
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store import tables
+from pgrepl.catalog.store.store import rows
 from pgrepl.catalog.store.system import (
     BOOTSTRAP_SUPERUSER,
     FIRST_NORMAL_OID,
@@ -197,6 +198,19 @@ def setting_value(name: str, value: str) -> str:
 
 
 SPEAK_18 = "SET pgrepl.postgres_version = 18;"  # a statement behind it is one that 17 refuses
+
+
+# of constraints, in statements that this room has written
+NEWER = re.compile(
+    r"CONSTRAINT \S+ NOT NULL| NOT NULL NO INHERIT|CONSTRAINT \S+ (NO )?INHERIT;"
+    r"| NOT ENFORCED| WITHOUT OVERLAPS\)|, PERIOD "
+)
+
+
+def has_newer_constraints(session: Session) -> bool:
+    """Has the database constraints that PostgreSQL 17 does not know?"""
+    found = rows(session, tables.pg_constraint, datid=session.database_oid)
+    return any(row.conperiod or not row.conenforced or (row.contype == "n" and row.conrelid) for row in found)
 
 
 # --- replication ------------------------------------------------------------------------------------------------------

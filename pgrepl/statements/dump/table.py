@@ -11,7 +11,7 @@ from functools import partial
 
 from pgrepl.catalog.facts.acl import ObjectKind
 from pgrepl.catalog.facts.relation import Attribute, Relation, relation
-from pgrepl.catalog.facts.relation_parts import parents
+from pgrepl.catalog.facts.relation_parts import not_nulls, parents
 from pgrepl.catalog.facts.routines import as_proc, is_user_routine, operator_rows, written_routines
 from pgrepl.catalog.facts.triggers import Trigger, trigger_by_oid, triggers_of
 from pgrepl.catalog.session.session import Session
@@ -25,6 +25,7 @@ from pgrepl.expr.print.definitions import collate_clause, constraint_definition,
 from pgrepl.expr.print.routine_text import create_operator, definition, signature, signature_text, trigger_definition
 from pgrepl.sql.keywords import quote_identifier
 from pgrepl.statements.dump import naming
+from pgrepl.statements.table.names import make_object_name
 from pgrepl.types import oids
 from pgrepl.types.builtin import type_by_oid
 from pgrepl.types.names import format_type
@@ -201,6 +202,9 @@ def create_table(session: Session, table: Relation) -> str:
     for row in rows(session, pg_constraint, conrelid=table.oid):
         if row.contype == "c" and (row.conislocal or table.is_partition) and row.convalidated:
             parts.append(f"CONSTRAINT {quote_identifier(row.conname)} {constraint_definition(session, row.oid)}")
+    for number, row in not_nulls(session, table.oid).items():
+        if row.conislocal and row.convalidated and not is_printed(table, table.attributes[number - 1]):
+            parts.append(f"CONSTRAINT {quote_identifier(row.conname)} {constraint_definition(session, row.oid)}")
     unlogged = "UNLOGGED " if table.persistence == "u" else ""
     body = "".join(f"\n    {part}," for part in parts)[:-1]
     text = f"CREATE {unlogged}TABLE {naming.qualified(table)} ({body}\n)"
@@ -225,11 +229,13 @@ def is_printed(table: Relation, column: Attribute) -> bool:
 def column_settings(session: Session, table: Relation) -> Iterator[str]:
     """Settings of columns that `create_table` leaves out: NOT NULL and the default of an inherited column, statistics,
     storage, compression."""
+    named = not_nulls(session, table.oid)
     for column in table.columns:
         kind = type_by_oid(column.type)
         prefix = f"ALTER TABLE ONLY {naming.qualified(table)} ALTER COLUMN {quote_identifier(column.name)} SET"
         if not is_printed(table, column):
-            if column.notnull and not any(c.notnull for c in _inherited(session, table, column)):
+            above = any(c.notnull for c in _inherited(session, table, column))
+            if column.notnull and column.num not in named and not above:
                 yield f"{prefix} NOT NULL;"
             default = default_of(session, table, column)
             if default is not None and not column.generated:
@@ -270,7 +276,19 @@ def column_definition(session: Session, table: Relation, column: Attribute) -> s
     if default is not None:
         kind = "VIRTUAL" if column.generated == "v" else "STORED"
         text += f" GENERATED ALWAYS AS ({default}) {kind}" if column.generated else f" DEFAULT {default}"
-    return text + (" NOT NULL" if column.notnull else "")
+    return text + not_null_clause(session, table, column)
+
+
+def not_null_clause(session: Session, table: Relation, column: Attribute) -> str:
+    """NOT NULL, with its name if it is not the one that it gets by default. What is NOT VALID comes later."""
+    row = not_nulls(session, table.oid).get(column.num) if column.notnull else None
+    if row is None:
+        return " NOT NULL" if column.notnull else ""
+    if not row.convalidated or not (row.conislocal or table.is_partition):
+        return ""
+    usual = make_object_name(table.name, column.name, "not_null")
+    name = "" if row.conname == usual else f" CONSTRAINT {quote_identifier(row.conname)}"
+    return f"{name} NOT NULL{' NO INHERIT' if row.connoinherit else ''}"
 
 
 # --- trigger ----------------------------------------------------------------------------------------------------------

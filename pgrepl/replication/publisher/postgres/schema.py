@@ -289,10 +289,19 @@ _COLUMN = """pg_catalog.string_agg(pg_catalog.format('%I %s%s%s%s', a.attname,
             ELSE 'BY DEFAULT' END, i.name, i.seqstart, i.seqincrement, i.seqmin, i.seqmax, i.seqcache,
             CASE WHEN i.seqcycle THEN 'CYCLE' ELSE 'NO CYCLE' END)
         WHEN d.adbin IS NOT NULL THEN ' DEFAULT ' || pg_catalog.pg_get_expr(d.adbin, d.adrelid) ELSE '' END,
-    CASE WHEN a.attnotnull THEN ' NOT NULL' ELSE '' END), ', ' ORDER BY a.attnum)"""
+    CASE WHEN a.attnotnull THEN coalesce((SELECT CASE WHEN k.convalidated AND (k.conislocal OR c.relispartition)
+            THEN pg_catalog.format(' CONSTRAINT %I NOT NULL', k.conname) || CASE WHEN k.connoinherit THEN ' NO INHERIT'
+            ELSE '' END ELSE '' END FROM pg_catalog.pg_constraint k WHERE k.conrelid = a.attrelid AND k.contype = 'n'
+            AND k.conkey[1] = a.attnum), ' NOT NULL') ELSE '' END), ', ' ORDER BY a.attnum)"""
+# of inherited columns, as PostgreSQL 18 has them
+_NOT_NULLS = """SELECT pg_catalog.string_agg(pg_catalog.format('CONSTRAINT %I %s', k.conname,
+    pg_catalog.pg_get_constraintdef(k.oid)), ', ' ORDER BY k.conkey[1]) FROM pg_catalog.pg_constraint k
+    JOIN pg_catalog.pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = k.conkey[1] AND NOT a.attislocal
+    WHERE k.conrelid = c.oid AND k.contype = 'n' AND k.conislocal AND k.convalidated AND NOT c.relispartition"""
 _TABLES = f"""SELECT {_NAME}, pg_catalog.format('CREATE %sTABLE %I.%I (%s)%s%s%s',
     CASE c.relpersistence WHEN 'u' THEN 'UNLOGGED ' ELSE '' END, n.nspname, c.relname,
-    (SELECT {_COLUMN} FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
+    pg_catalog.concat_ws(', ', (SELECT {_COLUMN}
+        FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
         LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
         LEFT JOIN LATERAL (SELECT pg_catalog.format('%I.%I', qn.nspname, q.relname) AS name, s.*
             FROM pg_catalog.pg_depend p JOIN pg_catalog.pg_class q ON q.oid = p.objid AND q.relkind = 'S'
@@ -301,6 +310,7 @@ _TABLES = f"""SELECT {_NAME}, pg_catalog.format('CREATE %sTABLE %I.%I (%s)%s%s%s
             WHERE p.refobjid = a.attrelid AND p.refobjsubid = a.attnum AND p.deptype = 'i'
             AND p.classid = 'pg_catalog.pg_class'::regclass) i ON a.attidentity <> ''
         WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND (a.attislocal OR c.relispartition)),
+        ({_NOT_NULLS})),
     coalesce((SELECT ' INHERITS (' || pg_catalog.string_agg(pg_catalog.format('%I.%I', pn.nspname, pc.relname), ', '
         ORDER BY h.inhseqno) || ')' FROM pg_catalog.pg_inherits h JOIN pg_catalog.pg_class pc ON pc.oid = h.inhparent
         JOIN pg_catalog.pg_namespace pn ON pn.oid = pc.relnamespace
@@ -319,7 +329,8 @@ _SETTINGS = f"""SELECT {_NAME}, pg_catalog.format('ALTER TABLE ONLY %I.%I ALTER 
     CROSS JOIN LATERAL (VALUES
         (CASE WHEN i.inherits AND a.attgenerated = ''
             THEN coalesce('SET DEFAULT ' || pg_catalog.pg_get_expr(d.adbin, d.adrelid), 'DROP DEFAULT') END),
-        (CASE WHEN i.inherits AND a.attnotnull THEN 'SET NOT NULL' END),
+        (CASE WHEN i.inherits AND a.attnotnull AND NOT EXISTS (SELECT FROM pg_catalog.pg_constraint k
+            WHERE k.conrelid = c.oid AND k.contype = 'n' AND k.conkey[1] = a.attnum) THEN 'SET NOT NULL' END),
         (CASE WHEN a.attstattarget >= 0 THEN pg_catalog.format('SET STATISTICS %s', a.attstattarget) END),
         (CASE WHEN a.attstorage <> t.typstorage THEN 'SET STORAGE ' || CASE a.attstorage WHEN 'p' THEN 'PLAIN'
             WHEN 'e' THEN 'EXTERNAL' WHEN 'm' THEN 'MAIN' ELSE 'EXTENDED' END END),
@@ -335,10 +346,11 @@ _PARTITIONS = (
 )
 _CONSTRAINTS = (
     f"SELECT {_NAME}, pg_catalog.format('ALTER TABLE %s%I.%I ADD CONSTRAINT %I %s', CASE WHEN c.relkind = 'p' OR"
-    " k.contype = 'c' THEN '' ELSE 'ONLY ' END, n.nspname, c.relname, k.conname,"
+    " k.contype IN ('c', 'n') THEN '' ELSE 'ONLY ' END, n.nspname, c.relname, k.conname,"
     " pg_catalog.pg_get_constraintdef(k.oid))"
     f" FROM {_RELATIONS} JOIN pg_catalog.pg_constraint k ON k.conrelid = c.oid"
-    f" WHERE k.contype IN ('c', 'p', 'u', 'f', 'x') AND k.conparentid = 0 AND k.conislocal AND {_OWN}"
+    " WHERE (k.contype IN ('c', 'p', 'u', 'f', 'x') OR (k.contype = 'n' AND NOT k.convalidated))"
+    f" AND k.conparentid = 0 AND k.conislocal AND {_OWN}"
     " ORDER BY k.contype = 'f', k.oid"
 )
 _INDEXES = (
