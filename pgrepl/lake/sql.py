@@ -526,6 +526,15 @@ def delete_moved_inlined_sums(name: str, begin: str) -> str:
     return f"DELETE {_of_moved(name, begin)}"
 
 
+# which tables and enums of a database have other definitions from snapshots on: (snapshot, OID, is it an enum?)
+REDEFINED_BETWEEN = " UNION ".join(
+    f"SELECT {place}, {oid}, {is_enum} FROM {table} WHERE {place} >= ? AND {place} < ?"
+    for table, oid, is_enum in (
+        ("pg_class", "oid", 0), ("pg_attribute", "attrelid", 0), ("pg_attrdef", "adrelid", 0),
+        ("pg_constraint", "conrelid", 0), ("pg_index", "indrelid", 0), ("pg_enum", "enumtypid", 1),
+    )
+    for place in ("begin_snapshot", "end_snapshot")
+)  # fmt: skip
 ATTRIBUTE_VERSIONS = (
     "SELECT begin_snapshot FROM pg_attribute WHERE attrelid = ? AND attnum = ? AND begin_snapshot <= ?"
     " ORDER BY begin_snapshot"

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 INIT, DATASYNC, FINISHED_COPY, SYNC_DONE, READY = "i", "d", "f", "s", "r"
 NO_HISTORY, CHANGES, VERSIONS = "n", "c", "v"  # what is kept of the past of subscribed tables (history)
-NO_SCHEMA, COLUMNS, TABLES = "n", "c", "t"  # what of the publisher's definitions is followed (schema_changes)
+NO_SCHEMA, COLUMNS, TABLES, ALL = "n", "c", "t", "a"  # what of the publisher's definitions is followed (schema_changes)
+WITH_TABLES = TABLES, ALL  # newly published tables are made
 TWO_PHASE_DISABLED, TWO_PHASE_PENDING, TWO_PHASE_ENABLED = "d", "p", "e"
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog.facts.foreign import server_by_oid
 from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.catalog.facts.subscription import (
+    ALL,
     CHANGES,
     COLUMNS,
     DATASYNC,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 STREAMING = {"f": "off", "t": "on", "p": "parallel"}
 HISTORIES = {NO_HISTORY: "none", CHANGES: "changes", VERSIONS: "versions"}
-SCHEMA_CHANGES = {NO_SCHEMA: "none", COLUMNS: "columns", TABLES: "tables"}
+SCHEMA_CHANGES = {NO_SCHEMA: "none", COLUMNS: "columns", TABLES: "tables", ALL: "all"}
 
 
 @frozen
@@ -53,7 +54,7 @@ class SubscriptionFacts:
     failover: bool
     synchronous_commit: str
     skip_lsn: int
-    schema_changes: str  # none, columns, tables
+    schema_changes: str  # none, columns, tables, all
     conflict_log: bool
     sequences: bool
     retain_dead_tuples: bool

@@ -521,7 +521,7 @@ class pg_subscription(SystemRow, key=("oid",), indexes=(("subdbid", "subname"),)
     subsynccommit: Varchar
     subpublications: Json[list[str]]
     suborigin: Varchar
-    subschemachanges: Char  # our own: n (none), c (columns), t (tables)
+    subschemachanges: Char  # our own: n (none), c (columns), t (tables), a (all)
     subconflictlog: Bool  # our own
     subsequences: Bool  # our own: all sequences follow, published or not
     subserver: Oid  # 0: the connection is subconninfo
@@ -564,7 +564,7 @@ class pgrepl_subscription_schema(SystemRow, key=("srrelid", "srsubid"), indexes=
     srsubid: Oid
     srrelid: Oid
     remote_relid: Oid  # 0: not known
-    remote_columns: Json[list[list[Any]]]  # number, name, type, typmod, type here, is it sent?
+    remote_columns: Json[list[list[Any]]]  # see KnownColumn in replication/subscriber/schema_changes/columns.py
     is_settled: Bool  # the table here has these columns
 
 

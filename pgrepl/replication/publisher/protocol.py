@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.store import tables
     from pgrepl.engine.choice import Choice
     from pgrepl.replication.publisher.comparing import Comparing
+    from pgrepl.replication.publisher.definitions import ToldEnum, ToldTable
 
 
 class PublisherError(Exception):
@@ -182,6 +183,7 @@ class StreamRequest:
     start: int
     end: int
     local_only: bool = False  # without changes that have an origin
+    tells: bool = False  # with definitions (publisher/definitions.py)
 
 
 class PublisherCatalog(Protocol):
@@ -232,6 +234,15 @@ class PublisherCatalog(Protocol):
         """The tables that a subscriber needs for a published one: itself, after it its partitions if they are needed;
         none: it is not published."""
         ...
+
+    def told_table(self, relid: int, lsn: int | None, publications: Sequence[str]) -> ToldTable | None:
+        """A table as the stream would tell it (publisher/definitions.py): as of an LSN, or as it is now if there is
+        none, or the publisher does not know its past. None: it tells nothing."""
+        return None
+
+    def enum_labels(self, names: Sequence[tuple[str, str]]) -> list[ToldEnum]:
+        """These enums as they are now, as far as they are there."""
+        return []
 
     def publications_with_other_origins(self, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:
         """The publications with tables that subscriptions of the publisher write to; (schema, table) pairs in `known`

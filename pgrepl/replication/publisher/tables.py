@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.facts.relation import Relation
     from pgrepl.catalog.session.session import Session
     from pgrepl.engine.run_kernels import KernelSource
+    from pgrepl.replication.publisher.definitions import ToldTable
     from pgrepl.rows.staged import StagedRows
 
 
@@ -89,6 +90,7 @@ class RemoteDefinition:
     parent: tuple[str, str] | None  # of a partition that is made as one
     bound: str | None
     left: tuple[str, ...] = ()  # what is not made of its columns, in words
+    told: ToldTable | None = None  # what the stream tells of it, if that is followed
 
     @property
     def qualified_name(self) -> str:

@@ -127,7 +127,7 @@ def _follow_columns(failure: Failure, facts: Facts) -> tuple[str, ...]:
 
 
 def _follow_tables(failure: Failure, facts: Facts) -> tuple[str, ...]:
-    if failure.follows == "t" or failure.has_two_phase:
+    if failure.follows in "ta" or failure.has_two_phase:
         return ()
     return (f"ALTER SUBSCRIPTION {facts['name']} SET (schema_changes = tables);",)
 

@@ -154,7 +154,7 @@ class _Batch:
     def _receive(self, step: loop.Receive) -> loop.Received:
         """The transactions, if a worker could begin now (see attach) and they are few."""
         session, subid, seen = self._session, self._context.subid, self.seen
-        asks = seen.subscription.subschemachanges == catalog.TABLES  # there may be new tables without changes
+        asks = seen.subscription.subschemachanges in catalog.WITH_TABLES  # there may be new tables without changes
         if asks or seen.at.end <= seen.at.start or not connection.is_known(session, subid):
             raise _OutOfTheOrdinary
         own, workers, reading, senders, errors, kept = session.link.execute(

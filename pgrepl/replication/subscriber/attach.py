@@ -110,6 +110,7 @@ def occupy(
         {"t": "on", "p": "parallel"}.get(subscription.substream),
         subscription.subtwophasestate == catalog.TWO_PHASE_ENABLED and slot == subscription.subslotname,
         bool(subscription.subbinary),
+        subscription.subschemachanges == catalog.ALL,
     )
     try:
         sender = WalSender(token, name, options.statement(slot, lsn), options=options)

@@ -37,7 +37,8 @@ def enabled_subscriptions(session: Session) -> list[tables.pg_subscription]:
 def request(subscription: tables.pg_subscription, slot: str, start: int, end: int) -> StreamRequest:
     """The transactions between two LSNs that a slot sends to the subscription."""
     local_only = bool(subscription.suborigin.lower() == "none")
-    return StreamRequest(slot, tuple(subscription.subpublications), start, end, local_only)
+    tells = subscription.subschemachanges == catalog.ALL
+    return StreamRequest(slot, tuple(subscription.subpublications), start, end, local_only, tells)
 
 
 def position(session: Session, subid: int, only: int = 0) -> int:

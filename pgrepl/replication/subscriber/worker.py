@@ -469,7 +469,7 @@ class Worker:
     def _add_tables(self) -> None:
         """Add tables that are newly published, if the subscription follows that."""
         with self.context.transaction() as subscription:
-            if subscription.subschemachanges != catalog.TABLES:
+            if subscription.subschemachanges not in catalog.WITH_TABLES:
                 return
             from pgrepl.replication.subscriber.schema_changes import follow
 
@@ -481,9 +481,15 @@ class Worker:
             subscribed = state.table_states(self.session, self._subid)
             with asking(), working():
                 found = follow.missing(self.session, subscription, publisher.catalog, subscribed)
-            if found:
+                enums = (
+                    follow.missing_labels(self.session, publisher.catalog, subscribed)
+                    if subscription.subschemachanges == catalog.ALL
+                    else []
+                )
+            if found or enums:
                 self.context.lock(subscription, state.position(self.session, self._subid))
                 with self.session.acting_as(subscription.subowner), working():
+                    follow.add_labels(self.session, subscription, enums, self.log)
                     follow.add(self.session, subscription, publisher.copies, found, self.log)
         self._asked_at = end
         crash_point("schema.added")

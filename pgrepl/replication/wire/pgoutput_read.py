@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from pgrepl.ground.errors import Declined
 from pgrepl.ground.frozen import frozen
-from pgrepl.lake.changes.history import COMMIT, PREPARE, ROLLBACK
+from pgrepl.lake.changes.history import COMMIT, PREPARE, ROLLBACK, LogicalMessage
 from pgrepl.replication.wire import pgoutput
 from pgrepl.replication.wire.binary_columns import NUMBERS, from_any_byte, native_numbers, number_array
 from pgrepl.replication.wire.message_files import Decoded
@@ -25,6 +25,7 @@ from pgrepl.replication.wire.messages import (
     INSERT,
     UNCHANGED,
     UPDATE,
+    Emitted,
     Message,
     Phase,
     Row,
@@ -46,6 +47,7 @@ from pgrepl.replication.wire.pgoutput import (
     INSERT_TYPE,
     IS_KEY,
     KEY_TUPLE,
+    MESSAGE_TYPE,
     NEW_TUPLE,
     NULL_VALUE,
     OLD_TUPLE,
@@ -82,7 +84,7 @@ _TEXT_AT = TEXT_HEAD.size  # behind a value's kind
 _WITH_LENGTH = frozenset((TEXT_VALUE, BINARY_VALUE))
 _WITHOUT = frozenset((NULL_VALUE, UNCHANGED_VALUE))
 _uint16, _uint32 = UINT16.unpack_from, UINT32.unpack_from  # bound once: they are called for each value
-_ABOUT = frozenset((BEGIN_TYPE, COMMIT_TYPE, ORIGIN_TYPE, TYPE_TYPE, BEGIN_PREPARE_TYPE, PREPARE_TYPE))
+_ABOUT = frozenset((BEGIN_TYPE, COMMIT_TYPE, ORIGIN_TYPE, TYPE_TYPE, BEGIN_PREPARE_TYPE, PREPARE_TYPE, MESSAGE_TYPE))
 
 
 @dataclass
@@ -118,15 +120,17 @@ def transactions(messages: Iterable[bytes], relations: Relations) -> Iterator[Wi
     phase: Phase | None = None
     origin: str | None = None
     changes: list[Message | TruncateMessage] = []
+    emitted: list[Emitted] = []
     for message in messages:
         kind = message[0]
         if kind in _CHANGES:
             changes.append(read_change(message, relations))
         elif kind == BEGIN_TYPE:
             begun, phase, origin, changes = pgoutput.BEGIN.unpack(message), None, None, []
+            emitted = []
         elif kind == BEGIN_PREPARE_TYPE:
             begun, phase = read_begin_prepare(message)
-            origin, changes = None, []
+            origin, changes, emitted = None, [], []
         elif kind in (COMMIT_PREPARED_TYPE, ROLLBACK_PREPARED_TYPE):
             yield read_end(message)
         elif kind in (COMMIT_TYPE, PREPARE_TYPE):
@@ -134,7 +138,9 @@ def transactions(messages: Iterable[bytes], relations: Relations) -> Iterator[Wi
                 raise ProtocolError("COMMIT without BEGIN")
             finish_lsn, committed_at, xid = begun
             (end_lsn,) = UINT64.unpack_from(message, END_LSN_AT)
-            yield WireTransaction(xid, finish_lsn, end_lsn, committed_at, tuple(changes), origin, phase=phase)
+            yield WireTransaction(
+                xid, finish_lsn, end_lsn, committed_at, tuple(changes), origin, tuple(emitted), phase=phase
+            )
             begun, changes = None, []
         elif kind == RELATION_TYPE:
             relations.learn(message)
@@ -142,10 +148,20 @@ def transactions(messages: Iterable[bytes], relations: Relations) -> Iterator[Wi
             changes.append(read_truncate(message, relations))
         elif kind == ORIGIN_TYPE:
             origin = read_origin(message)
+        elif kind == MESSAGE_TYPE:
+            emitted.append(read_emitted(message, len(changes)))
         elif kind != TYPE_TYPE:
             raise ProtocolError(f'invalid logical replication message type "{chr(kind)}"')
     if begun is not None:
         raise ProtocolError("the last transaction is not complete")
+
+
+def read_emitted(message: bytes, after: int) -> Emitted:
+    """A logical message. `after`: the number of changes before it in its transaction."""
+    flags, lsn = pgoutput.MESSAGE.unpack(message)
+    prefix, at = read_text(message, pgoutput.MESSAGE.size)
+    content = message[at + UINT32.size : at + UINT32.size + _uint32(message, at)[0]]
+    return Emitted(lsn, LogicalMessage(bool(flags & pgoutput.TRANSACTIONAL), prefix, content, 0), after)
 
 
 def read_origin(message: bytes) -> str:

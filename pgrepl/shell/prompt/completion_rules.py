@@ -159,7 +159,7 @@ _RULES = f"""
 ^ALTER SUBSCRIPTION * ADD|SET|DROP PUBLICATION * WITH (|, -> copy_data | refresh
 ^ALTER SUBSCRIPTION ** (|, copy_data|refresh = -> true | false
 ^ALTER SUBSCRIPTION * SET ( -> {_SET_SUBSCRIPTION_OPTIONS}
-^ALTER SUBSCRIPTION * SET ( ** schema_changes = -> columns | none | tables
+^ALTER SUBSCRIPTION * SET ( ** schema_changes = -> all | columns | none | tables
 ^ALTER SUBSCRIPTION * SET ( ** origin = -> any | none
 ^ALTER SUBSCRIPTION * SET ( ** streaming = -> on | off | parallel
 ^ALTER SUBSCRIPTION * SET ( ** slot_name = -> NONE
@@ -170,7 +170,7 @@ _RULES = f"""
 ^CREATE SUBSCRIPTION * CONNECTION * -> PUBLICATION
 ^CREATE SUBSCRIPTION ** PUBLICATION -> <publication>
 ^CREATE SUBSCRIPTION ** PUBLICATION ** WITH ( -> {_SUBSCRIPTION_OPTIONS}
-^CREATE SUBSCRIPTION ** WITH ( ** schema_changes = -> columns | none | tables
+^CREATE SUBSCRIPTION ** WITH ( ** schema_changes = -> all | columns | none | tables
 ^CREATE SUBSCRIPTION ** WITH ( ** origin = -> any | none
 ^CREATE SUBSCRIPTION ** WITH ( ** streaming = -> on | off | parallel
 ^CREATE SUBSCRIPTION ** WITH ( ** slot_name = -> NONE

@@ -13,6 +13,7 @@ from pgrepl.catalog.facts import subscription as catalog
 from pgrepl.catalog.facts.depend import Dependency, forget_dependencies
 from pgrepl.catalog.facts.foreign import conninfo_of, server_by_name
 from pgrepl.catalog.facts.roles import is_superuser
+from pgrepl.catalog.facts.subscription_facts import SCHEMA_CHANGES
 from pgrepl.catalog.session.transaction import require_no_block
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import delete, rows, update
@@ -115,8 +116,9 @@ def _set_options(session: Session, stmt: AlterSubscriptionStmt, subscription: ta
             from pgrepl.replication.publisher.files import memory
 
             memory.accept(session, subscription.oid)
-    if options.schema_changes == catalog.TABLES and subscription.subtwophasestate != catalog.TWO_PHASE_DISABLED:
-        raise PgError("55000", "cannot set schema_changes = tables for a subscription with two_phase enabled")
+    if options.schema_changes in catalog.WITH_TABLES and subscription.subtwophasestate != catalog.TWO_PHASE_DISABLED:
+        how = f"schema_changes = {SCHEMA_CHANGES[options.schema_changes]}"
+        raise PgError("55000", f"cannot set {how} for a subscription with two_phase enabled")
     if options.schema_changes == catalog.NO_SCHEMA and "schema_changes" in options.given:
         delete(session, tables.pgrepl_subscription_schema, srsubid=subscription.oid)
     changes = {_COLUMNS[name]: getattr(options, name) for name in options.given - {"two_phase"}}
@@ -130,8 +132,10 @@ def _check_two_phase(session: Session, subscription: tables.pg_subscription, opt
     _check_slot_option(session, subscription, "two_phase", changes_slot=not options.two_phase)
     if options.two_phase:
         check_files_options(session, subscription.subconninfo, two_phase=True, failover=False)
-        if catalog.TABLES in (options.schema_changes, subscription.subschemachanges):
-            raise PgError("55000", "cannot enable two_phase for a subscription with schema_changes = tables")
+        for follows in (options.schema_changes, subscription.subschemachanges):
+            if follows in catalog.WITH_TABLES:
+                how = f"schema_changes = {SCHEMA_CHANGES[follows]}"
+                raise PgError("55000", f"cannot enable two_phase for a subscription with {how}")
         return
     if "slot_name" in options.given:
         raise PgError("42601", '"slot_name" and "two_phase" cannot be altered at the same time')

@@ -20,7 +20,7 @@ from pgrepl.catalog.facts.depend import Dependency, record_dependency
 from pgrepl.catalog.facts.foreign import PUBLIC, conninfo_of, mapping_not_found, mapping_or_none
 from pgrepl.catalog.facts.relation import Relation, find_relation, relation_or_none
 from pgrepl.catalog.facts.roles import has_privs_of_role, is_superuser, role_by_name
-from pgrepl.catalog.facts.subscription import NO_HISTORY, NO_SCHEMA, TABLES
+from pgrepl.catalog.facts.subscription import NO_HISTORY, NO_SCHEMA, WITH_TABLES
 from pgrepl.catalog.facts.subscription_facts import HISTORIES, SCHEMA_CHANGES
 from pgrepl.catalog.session.parameter_lists import check_slot_name
 from pgrepl.catalog.store import tables
@@ -38,7 +38,7 @@ from pgrepl.replication.publisher.protocol import Publisher, PublisherCatalog, P
 from pgrepl.replication.publisher.tables import definition_of
 from pgrepl.replication.subscriber import lease
 from pgrepl.replication.subscriber.connection import connect, files_options
-from pgrepl.replication.subscriber.schema_changes.columns import defined, known_table, remember
+from pgrepl.replication.subscriber.schema_changes.columns import defined, described, known_table, remember
 from pgrepl.replication.subscriber.sequences import sequences_on_both_sides
 from pgrepl.sql.location import conflicting, get_boolean, get_int32, get_streaming, get_string
 from pgrepl.sql.nodes import DefElem, RangeVar
@@ -191,8 +191,8 @@ def parse_subscription_options(
     if "connect" in known and not parsed.connect:
         parsed = _not_connected(parsed)
     _check_slot_none(parsed, known)
-    if parsed.two_phase and parsed.schema_changes == TABLES:
-        raise _exclusive("two_phase = true", "schema_changes = tables")
+    if parsed.two_phase and parsed.schema_changes in WITH_TABLES:
+        raise _exclusive("two_phase = true", f"schema_changes = {SCHEMA_CHANGES[parsed.schema_changes]}")
     return parsed
 
 
@@ -467,20 +467,23 @@ def check_sequences_origin(
 
 def note_columns(session: Session, publisher: PublisherCatalog, subscription: tables.pg_subscription) -> None:
     """Note the publisher's columns of tables that are not copied: from now on they are followed (schema_changes)."""
-    if subscription.subschemachanges == catalog.NO_SCHEMA:
+    wants = subscription.subschemachanges
+    if wants == catalog.NO_SCHEMA:
         return
     for row in catalog.subscription_relations(session, subscription.oid):
         table = relation_or_none(session, row.srrelid)
         is_copied = row.srsubstate in (catalog.INIT, catalog.DATASYNC)
-        if table is None or is_copied or known_table(session, subscription.oid, table.oid) is not None:
+        known = None if table is None else known_table(session, subscription.oid, table.oid)
+        if table is None or is_copied or (known is not None and known.is_told >= (wants == catalog.ALL)):
             continue
         try:
-            found = publisher.definitions(table.schema, table.name, subscription.subpublications)
+            found = described(subscription, publisher, table.schema, table.name)
         except PublisherError as error:
             raise _no_tables(error) from None
         definition = definition_of(found, table.schema, table.name)
         if definition is not None:
-            remember(session, subscription.oid, table.oid, defined(definition))
+            now = defined(definition) if known is None else known.with_told(definition.told)
+            remember(session, subscription.oid, table.oid, now)
 
 
 def refresh(

@@ -23,6 +23,7 @@ from pgrepl.sql.nodes.expr import RangeVar
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
+    from pgrepl.replication.publisher.definitions import ToldTable
 
 
 class LakeCatalog(PublisherCatalog):
@@ -102,6 +103,12 @@ class LakeCatalog(PublisherCatalog):
 
         with copyable(), self._connection.asked() as session:
             return definitions(session, schema, name, publications)
+
+    def told_table(self, relid: int, lsn: int | None, publications: Sequence[str]) -> ToldTable | None:
+        from pgrepl.replication.publisher.lake.definitions import told_table
+
+        with self._connection.asked() as session:
+            return told_table(session if lsn is None else session.at(lsn), relid, publications)
 
     def publications_with_other_origins(self, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:
         with self._connection.asked() as session:

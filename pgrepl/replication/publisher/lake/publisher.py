@@ -64,7 +64,9 @@ class LakeChangesWithin(ChangesWithin):
         count = changed_rows(session, wanted.start, wanted.end)
         if count > _FEW or choice.choose_batch(within, count).engine is not choice.Engine.LOCAL:
             return None
-        stream = MessageStream(session, wanted.publications, local_only=wanted.local_only, is_small=True)
+        stream = MessageStream(
+            session, wanted.publications, local_only=wanted.local_only, is_small=True, tells=wanted.tells
+        )
         try:
             return list(stream.transactions(wanted.start, wanted.end))
         except ChangeError:
@@ -191,7 +193,9 @@ class LakeChangeStream(ChangeStream):
             row = slots.slot_or_none(session, wanted.slot)
             since = None if row is None else slots.two_phase_at(row)
             names, local_only = wanted.publications, wanted.local_only
-            stream = MessageStream(session, names, local_only=local_only, skipped=skipped, two_phase_at=since)
+            stream = MessageStream(
+                session, names, local_only=local_only, skipped=skipped, two_phase_at=since, tells=wanted.tells
+            )
             for transaction in stream.transactions(wanted.start, wanted.end, portion):
                 count_sent(session, wanted.slot, 1, message_bytes(transaction.messages))
                 if transaction.is_large:
@@ -207,6 +211,10 @@ class LakeChangeStream(ChangeStream):
         with self._asked() as session:
             if changed_rows(session, start, end) < least or self._hears_of_empty():
                 return None
+            if wanted.tells:
+                from pgrepl.replication.publisher.lake.definitions import redefined
+
+                end = min([end, *(at for at, _, _ in redefined(session, start, end))])
             row = slots.slot_or_none(session, slot)
             two_phase = row is not None and bool(row.two_phase)
             names, local_only = wanted.publications, wanted.local_only

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.ground.errors import PgError
 from pgrepl.lake.changes.changes import RowChange, Snapshot, in_order
 from pgrepl.lake.changes.history import PREPARE
+from pgrepl.replication.publisher.lake.definitions import message as definition_message
+from pgrepl.replication.publisher.lake.definitions import redefined
 from pgrepl.replication.publisher.lake.transactions import (
     LakeTransaction,
     changed_rows,
@@ -73,10 +75,14 @@ class MessageStream:
         skipped: Callable[[int], None] | None = None,
         two_phase_at: int | None = None,
         is_small: bool = False,
+        tells: bool = False,
     ) -> None:
         """`local_only`: origin = none, changes that the publisher has received itself are left out. `with_emitted`:
         logical messages are sent, too. `skipped` is called with the XID of each empty transaction. `two_phase_at`: see
-        slots.two_phase_at. `is_small`: there are few changes, none of them in a large transaction."""
+        slots.two_phase_at. `is_small`: there are few changes, none of them in a large transaction. `tells`:
+        definitions are sent, too."""
+        self._tells = tells
+        self._redefined: list[tuple[int, int, bool]] = []
         self._is_small = is_small
         self._two_phase_at = two_phase_at
         self._skipped = skipped
@@ -100,6 +106,8 @@ class MessageStream:
 
     def _sent(self, portion: Sequence[LakeTransaction], start: int) -> Iterator[WireTransaction]:
         """Small transactions are read together, a large one when its messages are asked for."""
+        if self._tells and portion:
+            self._redefined = redefined(self._session, portion[0].first, portion[-1].last.id + 1)
         large = self._large(portion)
         self._seen = None  # a portion may be read in another transaction
         small = [snapshot for each in portion if each.first not in large for snapshot in self._wanted(each)]
@@ -116,8 +124,10 @@ class MessageStream:
             else:
                 collected: list[Message | TruncateMessage] = []
                 for snapshot in self._wanted(transaction):
+                    emitted += self._told(snapshot.id, len(collected))
                     emitted += self._emitted(snapshot, len(collected))
                     collected += self._explained(snapshot, changed)
+                emitted += self._told(transaction.last.id, len(collected))
                 messages = tuple(collected)
             if emitted or next(iter(messages), None) is not None:
                 last = transaction.last
@@ -182,6 +192,14 @@ class MessageStream:
             if message.database == self._database:
                 yield Emitted(snapshot.id, message, after)
 
+    def _told(self, upto: int, after: int) -> Iterator[Emitted]:
+        """What the snapshots up to this one tell of definitions, and none has told before."""
+        while self._redefined and self._redefined[0][0] <= upto:
+            snapshot, oid, is_enum = self._redefined.pop(0)
+            message = definition_message(self._session, self._names, snapshot, oid, is_enum=is_enum)
+            if message is not None:
+                yield Emitted(snapshot, message, after)
+
     def _wanted(self, transaction: LakeTransaction) -> list[Snapshot]:
         return wanted(transaction.snapshots, local_only=self._local_only)
 
@@ -193,7 +211,9 @@ class MessageStream:
         if changed_rows(self._session, portion[0].first, portion[-1].last.id + 1) <= messages.PORTION:
             return {}
         sizes = {each.first: changed_rows(self._session, each.first, each.last.id + 1) for each in portion}
-        return {first: size for first, size in sizes.items() if size > messages.PORTION}
+        last = {each.first: each.last.id for each in portion}
+        telling = {n for n in sizes for at, _, _ in self._redefined if n <= at <= last[n]}
+        return {first: size for first, size in sizes.items() if size > messages.PORTION and first not in telling}
 
     def one_by_one(self, group: Sequence[Snapshot]) -> Iterator[Message | TruncateMessage]:
         """The messages of these snapshots, each read in its turn."""

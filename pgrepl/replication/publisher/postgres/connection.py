@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pgrepl.ground.interrupts import JoinedThread
 from pgrepl.ground.processes import Workers
 from pgrepl.replication.endpoints import ConnectionFailure
-from pgrepl.replication.publisher.postgres import copy_workers, published, slots
+from pgrepl.replication.publisher.postgres import copy_workers, ddl_trigger, published, slots
 from pgrepl.replication.publisher.postgres import schema as server_schema
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.protocol import (
@@ -23,6 +23,7 @@ from pgrepl.replication.publisher.protocol import (
 from pgrepl.replication.publisher.tables import RemoteAttribute, RemoteDefinition
 
 if TYPE_CHECKING:
+    from pgrepl.replication.publisher.definitions import ToldEnum, ToldTable
     from pgrepl.replication.publisher.postgres.copy_columns import ServerRows
     from pgrepl.replication.publisher.postgres.stream import Stream
 
@@ -188,6 +189,13 @@ class ServerCatalog(PublisherCatalog):
 
     def definitions(self, schema: str, name: str, publications: Sequence[str]) -> list[RemoteDefinition]:
         return server_schema.definitions(self._connection.link, schema, name, publications)
+
+    def told_table(self, relid: int, lsn: int | None, publications: Sequence[str]) -> ToldTable | None:
+        link = self._connection.link
+        return ddl_trigger.told_table(link, relid) if link.version >= ddl_trigger.SINCE else None
+
+    def enum_labels(self, names: Sequence[tuple[str, str]]) -> list[ToldEnum]:
+        return ddl_trigger.told_enums(self._connection.link, names)
 
     def publications_with_other_origins(self, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:
         link = self._connection.link

@@ -215,7 +215,7 @@ def _error(body: bytes) -> PublisherError:
 
 _ROW = COUNT + 4  # bytes before a row's only field
 PORTION = 2 << 20  # bytes that are decoded together
-_ORIGINS = 160000
+_MESSAGES, _ORIGINS = 140000, 160000
 
 
 def changes_of(
@@ -228,6 +228,7 @@ def changes_of(
     local_only: bool,
     two_phase: bool = False,
     binary: bool = False,
+    messages: bool = False,
     consume: bool = False,
 ) -> str:
     """The COPY that sends the messages of everything committed before an LSN; `consume`: the slot moves behind them."""
@@ -237,6 +238,8 @@ def changes_of(
         options += ["'two_phase'", "'on'"]
     if binary:
         options += ["'binary'", "'true'"]
+    if messages and link.version >= _MESSAGES:
+        options += ["'messages'", "'true'"]
     if link.version >= _ORIGINS:
         options += ["'origin'", "'none'" if local_only else "'any'"]
     verb = "get" if consume else "peek"

@@ -171,8 +171,8 @@ class Piece:
         """See ChangeStream.batch; Declined."""
         transactions = self.spool.transactions
         first, until = transactions.since(start), transactions.since(end)
-        phases = self.spool.phases  # these are applied one by one
-        until = min([until, *phases[phases >= first][:1].tolist()])
+        apart = self.spool.apart
+        until = min([until, *apart[apart >= first][:1].tolist()])
         if first >= until or self.spool.changes < least or self._left > 0:
             return None
         try:

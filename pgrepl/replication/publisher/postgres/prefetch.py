@@ -52,12 +52,13 @@ class ReadRequest:
     local_only: bool
     two_phase: bool = False
     binary: bool = False
+    tells: bool = False
 
     def command(self, link: Link, slot: str, limit: int, *, consume: bool) -> str:
         """The COPY of about so many messages, from this slot or a copy of it."""
         return changes_of(
             link, slot, self.publications, self.end, limit, local_only=self.local_only, two_phase=self.two_phase,
-            binary=self.binary, consume=consume,
+            binary=self.binary, messages=self.tells, consume=consume,
         )  # fmt: skip
 
 

@@ -178,7 +178,9 @@ class ServerChangeStream(ChangeStream):
 
     def _request(self, wanted: StreamRequest) -> ReadRequest:
         binary = self._options is not None and self._options.binary
-        return ReadRequest(wanted.slot, wanted.publications, wanted.end, wanted.local_only, self._two_phase, binary)
+        return ReadRequest(
+            wanted.slot, wanted.publications, wanted.end, wanted.local_only, self._two_phase, binary, wanted.tells
+        )
 
     def _piece(self, wanted: ReadRequest, start: int, *, as_columns: bool) -> Piece | None:
         """The first piece that reaches beyond `start`. A worker's changes are streamed, unless much has piled up: then

@@ -21,15 +21,17 @@ import numpy.typing as npt
 
 from pgrepl.engine import spark_options
 from pgrepl.ground.frozen import frozen
+from pgrepl.replication.publisher.definitions import told
 from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.replication.wire import messages, pgoutput
 from pgrepl.replication.wire.batch import BatchTransaction, Transactions
-from pgrepl.replication.wire.messages import Message, TruncateMessage, WireTransaction
+from pgrepl.replication.wire.messages import Emitted, Message, TruncateMessage, WireTransaction
 from pgrepl.replication.wire.pgoutput import (
     BEGIN_PREPARE_TYPE,
     BEGIN_TYPE,
     COMMIT_PREPARED_TYPE,
     END_LSN_AT,
+    MESSAGE_TYPE,
     ORIGIN_TYPE,
     PREPARE_TYPE,
     RELATION_TYPE,
@@ -45,6 +47,7 @@ from pgrepl.replication.wire.pgoutput_read import (
     changes,
     integers,
     read_begin_prepare,
+    read_emitted,
     read_origin,
 )
 from pgrepl.replication.wire.pgoutput_read import transactions as read_transactions
@@ -110,7 +113,8 @@ class Spool:
         self.count = 0
         self.changes = 0
         self.transactions = Transactions.of([], [], [], [], [], [])
-        self.phases: Numbers = np.zeros(0, np.int64)  # the places of the phases of prepared transactions
+        self.apart: Numbers = np.zeros(0, np.int64)  # the places of transactions that are applied one by one
+        self._emitted: list[int] = []  # logical messages
         self._late: set[int] = set()
         self._large: list[int] = []  # the places of transactions with many messages
 
@@ -137,6 +141,7 @@ class Spool:
             self._begun.append((*parts, begins + self.count, kinds.astype(np.int64)))
         if len(ends):
             self._ended.append((integers(raw, at[ends] + END_LSN_AT, ">i8"), ends + self.count))
+        self._emitted += (np.flatnonzero(kind == MESSAGE_TYPE) + self.count).tolist()
         for place in np.flatnonzero((kind == RELATION_TYPE) | (kind == ORIGIN_TYPE)).tolist():
             message = self._message(data, int(at[place]))
             if kind[place] == RELATION_TYPE:
@@ -197,10 +202,15 @@ class Spool:
         until, last = (np.concatenate(parts) for parts in zip(*self._ended, strict=True))
         numbers = np.searchsorted(first, [number for number, _ in self._origins], "right") - 1
         origins = dict(zip(numbers.tolist(), [name for _, name in self._origins], strict=True))
-        self.phases = np.flatnonzero(kinds != BEGIN_TYPE)
+        self._emitted = [number for number in self._emitted if self._tells(number)]
+        telling = np.searchsorted(first, self._emitted, "right") - 1
+        self.apart = np.union1d(np.flatnonzero(kinds != BEGIN_TYPE), telling)  # phases, and those that tell definitions
         self._large = np.flatnonzero(last - first - 1 > messages.PORTION).tolist()
         self._put_late(begin, kinds, finish, until)
         self.transactions = Transactions.of(xid, finish, until, when, first, last, origins)
+
+    def _tells(self, number: int) -> bool:
+        return bool(told([read_emitted(next(self.messages(number, number + 1)), 0)]))
 
     def _put_late(self, begin: int, kinds: Numbers, finish: Numbers, until: Numbers) -> None:
         """A transaction that was prepared before the slot sent PREPARE comes at its commit, with the LSNs of its
@@ -249,7 +259,7 @@ class Spool:
         try:
             found = read_transactions(self.messages(first, last + 1), self.known(first))
             for number, transaction in enumerate(found, place):
-                if transaction.size or transaction.phase is not None:
+                if transaction.size or transaction.emitted or transaction.phase is not None:
                     yield self._placed(number, transaction)
         except ProtocolError as problem:
             raise PublisherError("08P01", str(problem)) from problem
@@ -266,9 +276,22 @@ class Spool:
         messages = _Spooled(self, found)
         begin = next(self.messages(found.first_seq, found.first_seq + 1))
         phase = read_begin_prepare(begin)[1] if begin[0] == BEGIN_PREPARE_TYPE else None
+        emitted = [self._placed_within(found, n) for n in self._emitted if found.first_seq < n < found.last_seq]
         return WireTransaction(
-            found.xid, found.finish_lsn, found.end_lsn, found.committed_at, messages, found.origin, phase=phase
+            found.xid,
+            found.finish_lsn,
+            found.end_lsn,
+            found.committed_at,
+            messages,
+            found.origin,
+            tuple(emitted),
+            phase=phase,
         )
+
+    def _placed_within(self, found: BatchTransaction, number: int) -> Emitted:
+        before = self.portions(found.first_seq, number)
+        after = sum(int(np.count_nonzero(_IS_CHANGE[portion.kind])) for portion in before)
+        return read_emitted(next(self.messages(number, number + 1)), after)
 
     def known(self, before: int) -> Relations:
         """The relations as described before a message."""

@@ -276,7 +276,7 @@ class Stream:
         """Read the messages that libpq has, from this one on: 0, or less at the end of the stream."""
         get, held = self._conn.get_copy_data, self._held
         while size > 0:
-            if message[0] == pgoutput.DATA_TYPE:
+            if message[0] == pgoutput.DATA_TYPE and not self._is_beside(message[_HEAD]):
                 held.append(message)
                 self._size += size
                 if message[_HEAD] in _ENDS:
@@ -286,6 +286,10 @@ class Stream:
                 self._keepalive(bytes(message))
             size, message = get(1)
         return size
+
+    def _is_beside(self, kind: int) -> bool:
+        """Is it a logical message of no transaction? It comes between two: one of a transaction comes within."""
+        return kind == pgoutput.MESSAGE_TYPE and self._whole == len(self._held) and not self._open
 
     def _keepalive(self, message: bytes) -> None:
         _, end, _, asks = pgoutput.KEEPALIVE.unpack(message)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts.relation import Relation
 from pgrepl.catalog.facts.sequences import restart_sequences
-from pgrepl.catalog.facts.subscription import NO_SCHEMA, TABLES
+from pgrepl.catalog.facts.subscription import NO_SCHEMA, WITH_TABLES
 from pgrepl.ground.errors import PgError
 from pgrepl.replication.subscriber.apply.conflicts_met import ConflictsMet
 from pgrepl.replication.subscriber.apply.overlay import Overlay
@@ -151,7 +151,7 @@ class Player:
         as none are, or be still to come."""
         if self._follows and sent not in self._tables:
             found = target_or_none(self._session, sent)
-            if found is None and self._subscription.subschemachanges == TABLES:
+            if found is None and self._subscription.subschemachanges in WITH_TABLES:
                 return None
             if found is not None and not self._is_copied(found.oid, finish_lsn):
                 return None

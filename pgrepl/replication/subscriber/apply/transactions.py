@@ -35,6 +35,7 @@ from pgrepl.types.plain import lsn_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
+    from pgrepl.replication.publisher.definitions import Told
 
 
 class Follow(Protocol):
@@ -45,6 +46,12 @@ class Follow(Protocol):
         ...
 
     def follow(self, sent: SentRelation, xid: int, finish_lsn: int) -> None: ...
+
+    def told(self, transaction: WireTransaction) -> list[tuple[int, Told]]:
+        """What it tells of definitions, each with the number of changes before it."""
+        ...
+
+    def follow_told(self, told: Told, xid: int, finish_lsn: int) -> None: ...
 
 
 @frozen
@@ -328,16 +335,32 @@ def _portions(transaction: WireTransaction, follow: Follow | None) -> Iterator[l
 
 def _followed(transaction: WireTransaction, follow: Follow) -> Iterator[list[Message | TruncateMessage]]:
     portion: list[Message | TruncateMessage] = []
-    for message in transaction.messages:
-        new = follow.new_in(message, transaction)
-        if portion and (new or len(portion) == wire.PORTION):
+    waiting = follow.told(transaction)
+    for place, message in enumerate(transaction.messages):
+        tells = bool(waiting) and waiting[0][0] <= place
+        new = () if tells else follow.new_in(message, transaction)
+        if portion and (tells or new or len(portion) == wire.PORTION):
             yield portion
             portion = []
+        if tells:
+            waiting = _follow_told(transaction, follow, waiting, place)
+            new = follow.new_in(message, transaction)
         for sent in new:
             follow.follow(sent, transaction.xid, transaction.finish_lsn)
         portion.append(message)
     if portion:
         yield portion
+    _follow_told(transaction, follow, waiting, transaction.size)
+
+
+def _follow_told(
+    transaction: WireTransaction, follow: Follow, waiting: Sequence[tuple[int, Told]], place: int
+) -> list[tuple[int, Told]]:
+    """Follow what is told before the change at this place; what comes behind it."""
+    for after, told in waiting:
+        if after <= place:
+            follow.follow_told(told, transaction.xid, transaction.finish_lsn)
+    return [(after, told) for after, told in waiting if after > place]
 
 
 def _player(

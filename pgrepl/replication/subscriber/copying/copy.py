@@ -64,7 +64,7 @@ from pgrepl.replication.subscriber.copying.spark import StagedCopy, stage_copy
 from pgrepl.replication.subscriber.copying.triggers import Lines
 from pgrepl.replication.subscriber.lease import SubscriptionChanged, WorkerFailed, asking, working
 from pgrepl.replication.subscriber.row_locks import despite_locks
-from pgrepl.replication.subscriber.schema_changes.columns import added, copied, define, remember
+from pgrepl.replication.subscriber.schema_changes.columns import added, copied, define, described, remember
 from pgrepl.replication.wire.messages import Row, SentColumn
 from pgrepl.replication.wire.text import WIRE_STYLE
 from pgrepl.rows.checks_table import Router
@@ -323,7 +323,7 @@ def _definition(
         return None
     table = relation(session, relid)
     with asking(), working():
-        found = publisher.definitions(table.schema, table.name, subscription.subpublications)
+        found = described(subscription, publisher, table.schema, table.name)
     return definition_of(found, table.schema, table.name)
 
 

@@ -13,12 +13,16 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts.namespace import schema_or_none
 from pgrepl.catalog.facts.relation import Attribute, Relation
+from pgrepl.catalog.facts.subscription import ALL
 from pgrepl.catalog.session.transaction import LockNeeded
 from pgrepl.catalog.store import store, tables
 from pgrepl.expr.analyse.lookup import type_in_schema_named
+from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.lake.commit.commit import LockedByOthers
 from pgrepl.replication.log import ServerLog
+from pgrepl.replication.publisher.definitions import ToldColumn, ToldTable
+from pgrepl.replication.publisher.protocol import PublisherCatalog
 from pgrepl.replication.publisher.tables import RemoteAttribute, RemoteDefinition, RemoteType, type_here
 from pgrepl.replication.wire.messages import SentColumn, SentRelation
 from pgrepl.sql.keywords import quote_identifier, quote_literal, quote_qualified
@@ -49,7 +53,13 @@ class KnownColumn:
     type: int
     typmod: int
     here: str  # the type that takes its values here
-    is_sent: bool  # not sent: it has left the publications' column lists
+    is_sent: bool  # not sent: it has left the publications' column lists, or is generated
+    # as the stream has told it (publisher/definitions.py); None: it has not
+    notnull: bool | None = None
+    default: str | None = None
+    generated: str = ""  # the kind and the expression of a generated column that is not sent
+    key: int = 0  # its place in the primary key; 0: it is none of it
+    identity: int = 0  # its place in the index of the replica identity; FULL, NOTHING
 
 
 @frozen
@@ -60,9 +70,20 @@ class KnownTable:
     columns: tuple[KnownColumn, ...]
     is_settled: bool
 
+    @property
+    def is_told(self) -> bool:
+        """Is known what only definitions in the stream tell?"""
+        return any(column.notnull is not None for column in self.columns)
+
+    def with_told(self, told: ToldTable | None) -> KnownTable:
+        """The same columns, with what the stream tells of them."""
+        return replace(self, columns=told_columns(self.columns, told, {}))
+
     def is_as(self, sent: SentRelation) -> bool:
         """Is the table here as the stream describes it?"""
         if not self.is_settled or self.relid != sent.relid:
+            return False
+        if self.is_told and heard(self.columns, sent) != self.columns:
             return False
         ours = [column for column in self.columns if column.is_sent]
         return len(ours) == len(sent.columns) and all(
@@ -70,6 +91,27 @@ class KnownTable:
             and (one.num == other.attnum or not other.attnum)
             for one, other in zip(ours, sent.columns, strict=True)
         )
+
+
+FULL, NOTHING = -1, -2  # replica identities, in place of a place in an index
+
+
+def heard(columns: tuple[KnownColumn, ...], sent: SentRelation) -> tuple[KnownColumn, ...]:
+    """The columns with the primary key or replica identity that the stream describes a relation with; as they are if
+    they have it."""
+    flagged = [column.name for column in sent.columns if column.is_key]
+    whole = {"f": FULL, "n": NOTHING}.get(sent.replident, 0 if sent.replident == "d" or flagged else NOTHING)
+    if whole or sent.replident == "d":
+        columns = tuple([replace(column, identity=whole) for column in columns])
+    if whole:
+        return columns
+    field = "key" if sent.replident == "d" else "identity"
+    if {column.name for column in columns if column.is_sent and getattr(column, field) > 0} == set(flagged):
+        return columns
+    places = {name: place for place, name in enumerate(flagged, 1)}
+    if field == "key":
+        return tuple([replace(column, key=places.get(column.name, 0)) for column in columns])
+    return tuple([replace(column, identity=places.get(column.name, 0)) for column in columns])
 
 
 def known_table(session: Session, subid: int, relid: int) -> KnownTable | None:
@@ -95,7 +137,11 @@ def remember(session: Session, subid: int, relid: int, known: KnownTable) -> Non
 
 
 def _stored(columns: Sequence[KnownColumn]) -> list[list[object]]:
-    return [[each.num, each.name, each.type, each.typmod, each.here, each.is_sent] for each in columns]
+    return [
+        [each.num, each.name, each.type, each.typmod, each.here, each.is_sent]
+        + ([] if each.notnull is None else [each.notnull, each.default, each.generated, each.key, each.identity])
+        for each in columns
+    ]
 
 
 # --- attnums ----------------------------------------------------------------------------------------------------------
@@ -191,10 +237,70 @@ class Followed:
     without_value: tuple[int, ...]  # the numbers of added columns whose values in older rows are not known
 
 
+def described(
+    subscription: tables.pg_subscription, publisher: PublisherCatalog, schema: str, name: str
+) -> list[RemoteDefinition]:
+    """The tables that are needed for a published one, with what the stream tells of them if that is followed."""
+    names = subscription.subpublications
+    found = publisher.definitions(schema, name, names)
+    if subscription.subschemachanges == ALL:
+        return [replace(each, told=publisher.told_table(each.oid, None, names)) for each in found]
+    return found
+
+
+def told_columns(
+    columns: Sequence[KnownColumn], told: ToldTable | None, here: Mapping[int, str]
+) -> tuple[KnownColumn, ...]:
+    """The columns with what the stream tells of them, and the generated ones that are not sent. `here`: the types that
+    take values here."""
+    if told is None:
+        return tuple(columns)
+    whole = {"f": FULL, "n": NOTHING}.get(told.replident, 0 if told.replident == "d" or told.identity else NOTHING)
+    key, identity = ({name: place for place, name in enumerate(names, 1)} for names in (told.key, told.identity))
+    by_num, by_name = ({getattr(each, by): each for each in told.columns} for by in ("num", "name"))
+    found = []
+    for column in columns:
+        each = by_num.get(column.num) if column.num else by_name.get(column.name)
+        found.append(column if each is None else _told(column, each, key, identity, whole))
+    rest = {each.num for each in told.columns if each.generated} - {column.num for column in found if column.is_sent}
+    left = [column for column in found if column.num not in rest]
+    made = [KnownColumn(e.num, e.name, e.type, e.typmod, here.get(e.num, e.type_name), False) for e in told.columns]
+    return (*left, *[_told(each, by_num[each.num], key, identity, whole) for each in made if each.num in rest])
+
+
+def kept_told(columns: Sequence[KnownColumn], before: Sequence[KnownColumn]) -> tuple[KnownColumn, ...]:
+    """Columns as the stream describes them, with what it has told of them before."""
+    was = {each.num: each for each in before}
+    found = [
+        each
+        if (old := was.get(each.num)) is None
+        else replace(
+            each, notnull=old.notnull, default=old.default, generated=old.generated, key=old.key, identity=old.identity
+        )
+        for each in columns
+    ]
+    return tuple([each if each.notnull is not None else replace(each, notnull=False) for each in found])
+
+
+def _told(
+    column: KnownColumn, told: ToldColumn, key: Mapping[str, int], identity: Mapping[str, int], whole: int
+) -> KnownColumn:
+    kind = {"s": "STORED", "v": "VIRTUAL"}.get(told.generated)
+    return replace(
+        column,
+        num=told.num,
+        notnull=told.notnull,
+        default=told.default if kind is None else None,
+        generated=f"({told.default}) {kind}" if kind is not None and not column.is_sent else "",
+        key=key.get(told.name, 0),
+        identity=whole or identity.get(told.name, 0),
+    )
+
+
 def defined(definition: RemoteDefinition) -> KnownTable:
     """A table as its publisher defines it now."""
     columns = [KnownColumn(each.num, each.name, each.type, each.typmod, each.here, True) for each in definition.columns]
-    return KnownTable(definition.oid, tuple(columns), is_settled=False)
+    return KnownTable(definition.oid, tuple(columns), is_settled=False).with_told(definition.told)
 
 
 def copied(sent: SentRelation, definition: RemoteDefinition | None) -> KnownTable:
@@ -207,7 +313,8 @@ def copied(sent: SentRelation, definition: RemoteDefinition | None) -> KnownTabl
         is_same = there is not None and (there.type, there.typmod) == (column.sent_as, column.sent_typmod)
         here = there.here if there is not None and is_same else type_here(column.sent_as, column.sent_typmod)
         columns.append(KnownColumn(number, column.name, column.sent_as, column.sent_typmod, here, True))
-    return KnownTable(sent.relid, tuple(columns), is_settled=True)
+    known = KnownTable(sent.relid, tuple(columns), is_settled=True)
+    return known if definition is None else known.with_told(definition.told)
 
 
 def added(session: Session, table: Relation, altered: Relation, definition: RemoteDefinition) -> Iterator[str]:
@@ -268,7 +375,7 @@ def _described(
     here = next(
         (
             each.here
-            for each in (there.get(number), before.get(number))
+            for each in (before.get(number), there.get(number))
             if each is not None and (each.type, each.typmod) == (typoid, typmod)
         ),
         type_here(typoid, typmod),
@@ -369,6 +476,23 @@ def define(session: Session, subscription: tables.pg_subscription, statements: I
             raise LockedByOthers(needed.wanted) from None
         worker = f'logical replication worker for subscription "{subscription.subname}"'
         log.log(f"{worker} follows its publisher: {_on_one_line(statement)}")
+
+
+def attempt(
+    session: Session, subscription: tables.pg_subscription, groups: Iterable[Sequence[str]], log: ServerLog
+) -> None:
+    """Carry out groups of statements; a warning says which could not be."""
+    for group in groups:
+        session.transaction.begin_subtransaction()
+        try:
+            define(session, subscription, group, log)
+        except PgError as error:
+            session.transaction.rollback_subtransaction()
+            worker = f'logical replication worker for subscription "{subscription.subname}"'
+            text = "; ".join(map(_on_one_line, group))
+            log.warning(f"{worker} does not follow its publisher: {text}", detail=error.message)
+        else:
+            session.transaction.release_subtransaction()
 
 
 def _on_one_line(statement: str) -> str:

@@ -1,4 +1,4 @@
-"""Follows the publisher's definitions in the order of its stream (schema_changes = columns, tables).
+"""Follows the publisher's definitions in the order of its stream (schema_changes = columns, tables, all).
 
 Before the first transaction with a new description the table here gets the described columns, in a commit of its own.
 A transaction that itself changes a table between its rows is applied in one commit, portion by portion. Newly
@@ -14,24 +14,36 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts import subscription as catalog
 from pgrepl.catalog.facts.namespace import schema_or_none
-from pgrepl.catalog.facts.relation import Relation, find_relation
+from pgrepl.catalog.facts.relation import Relation, find_relation, relation, relation_or_none
 from pgrepl.catalog.facts.relation_parts import partition_root
-from pgrepl.catalog.store import tables
+from pgrepl.catalog.store import store, tables
 from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.ground.frozen import frozen
 from pgrepl.lake.storage import crash_point
 from pgrepl.replication.log import ServerLog
+from pgrepl.replication.publisher.definitions import Told, ToldEnum, ToldTable
+from pgrepl.replication.publisher.definitions import told as told_of
 from pgrepl.replication.publisher.protocol import Publisher, PublisherCatalog, TableCopies
 from pgrepl.replication.publisher.tables import RemoteAttribute, RemoteDefinition, definition_of
 from pgrepl.replication.subscriber import state
 from pgrepl.replication.subscriber.apply.progress import Progress
 from pgrepl.replication.subscriber.apply.target import target_or_none
 from pgrepl.replication.subscriber.apply.triggers import acting_for
-from pgrepl.replication.subscriber.schema_changes import columns
-from pgrepl.replication.subscriber.schema_changes.columns import define, defined, known_table, missing_types, remember
+from pgrepl.replication.subscriber.schema_changes import columns, definitions
+from pgrepl.replication.subscriber.schema_changes.columns import (
+    KnownTable,
+    attempt,
+    define,
+    defined,
+    described,
+    heard,
+    known_table,
+    missing_types,
+    remember,
+)
 from pgrepl.replication.wire.batch import WireBatch
 from pgrepl.replication.wire.messages import Message, SentRelation, TruncateMessage, WireTransaction
-from pgrepl.sql.keywords import quote_identifier
+from pgrepl.sql.keywords import quote_identifier, quote_qualified
 from pgrepl.sql.nodes.expr import RangeVar
 
 if TYPE_CHECKING:
@@ -56,10 +68,49 @@ def missing(
     for schema, name in dict.fromkeys((each.schema, each.name) for each in publisher.published_tables(names)):
         here = find_relation(session, RangeVar(name, schema), missing_ok=True)
         if here is None or here.oid not in subscribed:
-            made = publisher.definitions(schema, name, names)
-            if made:
+            made = described(subscription, publisher, schema, name)
+            if made and not _is_renamed(session, subscription, definition_of(made, schema, name), subscribed):
                 found.append(NewTable(schema, name, tuple(made)))
     return found
+
+
+def _is_renamed(
+    session: Session,
+    subscription: tables.pg_subscription,
+    definition: RemoteDefinition | None,
+    subscribed: Collection[int],
+) -> bool:
+    """Is it a table that is here under another name, which will be followed (schema_changes = all)?"""
+    if subscription.subschemachanges != catalog.ALL or definition is None:
+        return False
+    return _known_here(session, subscription, definition.oid, subscribed) is not None
+
+
+def _known_here(
+    session: Session, subscription: tables.pg_subscription, remote: int, subscribed: Collection[int]
+) -> Relation | None:
+    """The subscribed table that is the publisher's table of this number."""
+    known = {"srsubid": subscription.oid, "remote_relid": remote}
+    rows = store.rows(session, tables.pgrepl_subscription_schema, **known) if remote else []
+    found = next((row.srrelid for row in rows if row.srrelid in subscribed), 0)
+    return relation_or_none(session, found) if found else None
+
+
+def missing_labels(session: Session, catalog_there: PublisherCatalog, subscribed: Collection[int]) -> list[ToldEnum]:
+    """The enums of subscribed tables that have more labels at a publisher whose stream may not tell of them."""
+    found = [table for relid in subscribed if (table := relation_or_none(session, relid)) is not None]
+    names = dict.fromkeys(each for table in found for each in definitions.enums_of(table))
+    told = catalog_there.enum_labels(list(names)) if names else []
+    return [
+        each for each in told if set(definitions.labels_here(session, each.schema, each.name) or ()) < set(each.labels)
+    ]
+
+
+def add_labels(
+    session: Session, subscription: tables.pg_subscription, found: Sequence[ToldEnum], log: ServerLog
+) -> None:
+    for each in found:
+        define(session, subscription, definitions.labels(session, each), log)
 
 
 def add(
@@ -89,6 +140,12 @@ def _add(
             define(session, subscription, [f"CREATE SCHEMA {quote_identifier(definition.schema)}"], log)
         define(session, subscription, missing_types(session, definition.types), log)
         define(session, subscription, definition.statements(comments=False), log)
+        if definition.told is not None and definition.parent is None:
+            made = find_relation(session, RangeVar(definition.name, definition.schema))
+            now = defined(definition).columns
+            before = [replace(each, default=None) for each in now if not each.generated]
+            groups = definitions.besides_columns(session, made, made.qualified_name, before, now, definition.told)
+            attempt(session, subscription, groups, log)
     table = find_relation(session, RangeVar(new.name, new.schema))
     catalog.check_subscription_relkind(table)
     if any(row.srrelid == table.oid for row in catalog.subscription_relations(session, subscription.oid)):
@@ -115,6 +172,7 @@ class NewRelations:
     finish_lsn: int
     is_within: bool  # other descriptions of the same relations come before them: they are followed when they come
     has_tables: bool  # some are newly published
+    told: tuple[Told, ...] = ()  # what it tells of definitions, besides
 
 
 class Following:
@@ -139,6 +197,8 @@ class Following:
         self._only = only
         self._states = state.states_for(session, subscription.oid, only)
         self._present: dict[int, tuple[RemoteAttribute, ...]] = {}
+        self._older: dict[int, dict[int, str]] = {}  # values of older rows, by table and column
+        self._follows_all = subscription.subschemachanges == catalog.ALL
         self._is_new: dict[tuple[SentRelation, int], bool] = {}
 
     # --- what is new --------------------------------------------------------------------------------------------------
@@ -151,18 +211,28 @@ class Following:
         return self._is_new[key]
 
     def _differs(self, sent: SentRelation, finish_lsn: int) -> bool:
-        target = target_or_none(self._session, sent)
+        target = self._target(sent)
         if self._is_unknown(sent, target):
             return True
         since = None if target is None else state.applies_from(self._states, target.oid)
         if target is None or since is None or since > finish_lsn:
             return False
+        if (target.schema, target.name) != (sent.schema, sent.name):
+            return True
         known = known_table(self._session, self._subscription.oid, target.oid)
         return known is None or not known.is_as(sent)
 
+    def _target(self, sent: SentRelation) -> Relation | None:
+        """The table of the relation: of its name, or what is followed of it so far (schema_changes = all)."""
+        known = self._known_here(sent.relid) if self._follows_all else None
+        return known or target_or_none(self._session, sent)
+
+    def _known_here(self, remote: int) -> Relation | None:
+        return _known_here(self._session, self._subscription, remote, self._states)
+
     def _is_unknown(self, sent: SentRelation, target: Relation | None) -> bool:
         """Is it, perhaps, the first change of a table that is newly published?"""
-        follows = self._subscription.subschemachanges == catalog.TABLES and not self._only
+        follows = self._subscription.subschemachanges in catalog.WITH_TABLES and not self._only
         if not follows or sent.relid in self._unpublished:
             return False
         return target is None or target.oid not in self._states
@@ -190,13 +260,35 @@ class Following:
             if not listed or listed[-1] != sent:
                 listed.append(sent)
         new = [sent for listed in described.values() for sent in listed if self.is_new(sent, lsn)]
-        if not new:
+        tells = [told for _, told in self.told(transaction)]
+        if not new and not tells:
             return None
-        is_within = any(len(described[sent.relid]) > 1 for sent in new)
-        return NewRelations(tuple(new), transaction.xid, lsn, is_within, self._have_tables(new))
+        has_tables = self._have_tables(new)
+        is_within = bool(tells) or any(len(described[sent.relid]) > 1 for sent in new)
+        return NewRelations(tuple(new), transaction.xid, lsn, is_within and not has_tables, has_tables, tuple(tells))
+
+    def told(self, transaction: WireTransaction) -> list[tuple[int, Told]]:
+        """What the transaction tells of definitions that concern the subscription, each with the number of changes
+        before it."""
+        listed = told_of(transaction.emitted) if self._follows_all and transaction.emitted else []
+        return [(after, told) for after, told in listed if self._concerns(told, transaction.finish_lsn)]
+
+    def _concerns(self, told: Told, lsn: int) -> bool:
+        for enum in told.enums:
+            if (definitions.labels_here(self._session, enum.schema, enum.name) or enum.labels) != enum.labels:
+                return True
+        return any(self._known_here(relid) is not None for relid in told.dropped) or any(
+            self._told_target(table, lsn) is not None for table in told.tables
+        )
+
+    def _told_target(self, told: ToldTable, lsn: int) -> Relation | None:
+        """The table here, if the changes of the transaction are applied to it."""
+        target = self._target(definitions.sent_relation(told, self._subscription.subpublications))
+        since = None if target is None else state.applies_from(self._states, target.oid)
+        return target if since is not None and since <= lsn else None
 
     def _have_tables(self, new: Iterable[SentRelation]) -> bool:
-        return any(self._is_unknown(sent, target_or_none(self._session, sent)) for sent in new)
+        return any(self._is_unknown(sent, self._target(sent)) for sent in new)
 
     def in_batch(self, batch: WireBatch) -> tuple[WireBatch, NewRelations | None]:
         """The part of a batch that brings nothing new; what its first transaction brings, if that is none of it."""
@@ -223,7 +315,8 @@ class Following:
     def refuse_within(self, transaction: WireTransaction, news: NewRelations) -> None:
         """A prepared transaction may be rolled back, what follows a definition may not."""
         if transaction.phase is not None:
-            with self._explained(news.relations[0], news.xid, news.finish_lsn):
+            relation = news.relations[0] if news.relations else None
+            with self._explained(relation, news.xid, news.finish_lsn):
                 raise unsupported("a prepared transaction that changes the columns of a table between its rows")
 
     def ask(self, news: NewRelations) -> list[NewTable]:
@@ -243,11 +336,26 @@ class Following:
                     self._present[relid] = tuple(
                         [replace(each, missing=value) if each.num == number else each for each in self._present[relid]]
                     )
+        for told in [table for each in news.told for table in each.tables]:
+            self._ask_of(told, news.finish_lsn)
         return []
+
+    def _ask_of(self, told: ToldTable, lsn: int) -> None:
+        target = self._told_target(told, lsn)
+        if target is None:
+            return
+        self._present[told.oid] = self._publisher.catalog.attributes(told.oid, lsn)
+        known = known_table(self._session, self._subscription.oid, target.oid)
+        numbers = {column.num for column in known.columns} if known is not None else set()
+        for column in told.columns:
+            if column.num not in numbers and column.missing is None and column.default is not None:
+                value = self._publisher.catalog.older_value(told.oid, column.num, lsn)
+                if value is not None and not column.generated:
+                    self._older.setdefault(told.oid, {})[column.num] = value
 
     def _followed(self, sent: SentRelation) -> columns.Followed:
         session = self._session
-        table = find_relation(session, RangeVar(sent.name, sent.schema))
+        table = self._target(sent) or find_relation(session, RangeVar(sent.name, sent.schema))
         known = known_table(session, self._subscription.oid, table.oid)
         return columns.followed(table, partition_root(session, table), sent, known, self._present[sent.relid])
 
@@ -264,19 +372,81 @@ class Following:
         """Give the table here the columns of the relation; holding the write lock, as the subscription's owner."""
         session, subid = self._session, self._subscription.oid
         with self._explained(sent, xid, finish_lsn):
+            self._rename(sent)
             table = find_relation(session, RangeVar(sent.name, sent.schema))
+            known = known_table(session, subid, table.oid)
             found = self._followed(sent)
-            with acting_for(session, self._subscription, partition_root(session, table)):
-                define(session, self._subscription, missing_types(session, found.types), self._log)
-                define(session, self._subscription, found.statements, self._log)
-            remember(session, subid, table.oid, found.known)
+            self._carry_out(table, found)
+            now = found.known
+            if known is not None and known.is_told:
+                now = replace(now, columns=heard(columns.kept_told(now.columns, known.columns), sent))
+                self._besides(table, known, now, None)
+            remember(session, subid, table.oid, now)
         self._is_new.clear()
 
+    def _rename(self, sent: SentRelation) -> None:
+        table = self._target(sent) if self._follows_all else None
+        if table is not None:
+            with acting_for(self._session, self._subscription, table):
+                statements = definitions.renaming(self._session, table, sent.schema, sent.name)
+                define(self._session, self._subscription, statements, self._log)
+
+    def _carry_out(self, table: Relation, found: columns.Followed) -> None:
+        session = self._session
+        with acting_for(session, self._subscription, partition_root(session, table)):
+            define(session, self._subscription, missing_types(session, found.types), self._log)
+            define(session, self._subscription, found.statements, self._log)
+
+    def _besides(self, table: Relation, before: KnownTable, now: KnownTable, told: ToldTable | None) -> None:
+        session = self._session
+        altered = partition_root(session, table)
+        with acting_for(session, self._subscription, altered):
+            groups = definitions.besides_columns(
+                session, relation(session, table.oid), altered.qualified_name, before.columns, now.columns, told
+            )
+            attempt(session, self._subscription, groups, self._log)
+
+    def follow_told(self, told: Told, xid: int, finish_lsn: int) -> None:
+        """Follow what the stream tells of definitions; holding the write lock, as the subscription's owner."""
+        session = self._session
+        with self._explained(None, xid, finish_lsn):
+            for enum in told.enums:
+                define(session, self._subscription, definitions.labels(session, enum), self._log)
+        for table in told.tables:
+            if self._told_target(table, finish_lsn) is not None:
+                self._follow_table(table, xid, finish_lsn)
+        for relid in told.dropped:
+            table_here = self._known_here(relid)
+            if table_here is not None:
+                with self._explained(None, xid, finish_lsn), acting_for(session, self._subscription, table_here):
+                    statement = f"DROP TABLE {quote_qualified(table_here.schema, table_here.name)}"
+                    define(session, self._subscription, [statement], self._log)
+        self._is_new.clear()
+
+    def _follow_table(self, told: ToldTable, xid: int, finish_lsn: int) -> None:
+        session, subid = self._session, self._subscription.oid
+        sent = definitions.sent_relation(told, self._subscription.subpublications)
+        with self._explained(sent, xid, finish_lsn):
+            self._rename(sent)
+            table = find_relation(session, RangeVar(sent.name, sent.schema))
+            known = known_table(session, subid, table.oid) or KnownTable(sent.relid, (), is_settled=False)
+            present = definitions.attributes(told, self._present.get(told.oid, ()), self._older.get(told.oid, {}))
+            altered = partition_root(session, table)
+            found = columns.followed(table, altered, sent, known, present)
+            here = {each.num: each.here for each in present}
+            now = replace(found.known, columns=columns.told_columns(found.known.columns, told, here))
+            with acting_for(session, self._subscription, altered):
+                groups = definitions.before_columns(table, altered.qualified_name, known.columns, now.columns)
+                attempt(session, self._subscription, groups, self._log)
+            self._carry_out(table, found)
+            self._besides(table, known, now, told)
+            remember(session, subid, table.oid, now)
+
     @contextmanager
-    def _explained(self, sent: SentRelation, xid: int, finish_lsn: int) -> Iterator[None]:
+    def _explained(self, sent: SentRelation | None, xid: int, finish_lsn: int) -> Iterator[None]:
         progress = Progress(catalog.origin_name(self._subscription.oid))
         progress.transaction(xid, finish_lsn)
-        progress.command, progress.relation = "RELATION", sent
+        progress.command, progress.relation = "MESSAGE" if sent is None else "RELATION", sent
         try:
             yield
         except PgError as error:

@@ -265,7 +265,7 @@ class StagedBatch:
         """The table of the relation's name. It must have the relation's columns, even if no change is applied to it
         (logicalrep_rel_open); with schema_changes only then, and it may be still to come (None)."""
         follows = self._subscription.subschemachanges
-        if follows == catalog.TABLES and target_or_none(self._session, sent) is None:
+        if follows in catalog.WITH_TABLES and target_or_none(self._session, sent) is None:
             return None
         found = find_target(self._session, sent)
         if follows == catalog.NO_SCHEMA or self._since(found) is not None:

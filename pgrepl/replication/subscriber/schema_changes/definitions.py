@@ -1,0 +1,260 @@
+"""The statements that give a table or an enum here what the publisher tells of it besides columns and their types
+(schema_changes = all): names, generated columns, defaults, NOT NULL, the primary key, the replica identity, labels.
+
+What is changed is what differs from what was followed last: what somebody has declared otherwise here stays until the
+publisher's changes. Statements are in groups; rows can be replicated without one that cannot be carried out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.facts.namespace import schema_or_none
+from pgrepl.catalog.facts.relation import Attribute, Relation
+from pgrepl.catalog.facts.relation_parts import constraints_of, indexes, primary_key
+from pgrepl.catalog.store import store, tables
+from pgrepl.expr.analyse.lookup import type_in_schema_named
+from pgrepl.replication.publisher.definitions import ToldEnum, ToldTable
+from pgrepl.replication.publisher.tables import RemoteAttribute, type_here
+from pgrepl.replication.subscriber.schema_changes.columns import FULL, NOTHING, KnownColumn
+from pgrepl.replication.wire.messages import SentColumn, SentRelation
+from pgrepl.sql.keywords import quote_identifier, quote_literal, quote_qualified
+from pgrepl.types.oids import TEXT
+from pgrepl.types.user_types import UserType
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session.session import Session
+
+Group = list[str]
+
+
+# --- as the stream would describe it ----------------------------------------------------------------------------------
+
+
+def sent_relation(told: ToldTable, publications: Sequence[str]) -> SentRelation:
+    flagged = set(told.key if told.replident == "d" else told.identity)
+    columns = [
+        SentColumn(each.name, TEXT, -1, told.replident == "f" or each.name in flagged, each.type, each.typmod, each.num)
+        for each in told.published_columns(publications)
+    ]
+    return SentRelation(told.oid, told.schema, told.name, told.replident, tuple(columns))
+
+
+def attributes(
+    told: ToldTable, present: Sequence[RemoteAttribute], older: Mapping[int, str]
+) -> tuple[RemoteAttribute, ...]:
+    """The columns as told, with what only the publisher's present catalog tells: the types that take their values here.
+    `older`: the values of columns in rows that are older than they, as far as these had to be asked for."""
+    now = {each.num: each for each in present if not each.dropped}
+    found = []
+    for each in told.columns:
+        there = now.get(each.num)
+        same = there is not None and (there.type, there.typmod) == (each.type, each.typmod)
+        here, types = (
+            (there.here, there.types) if there is not None and same else (type_here(each.type, each.typmod), ())
+        )
+        missing = older.get(each.num) if each.missing is None else each.missing
+        found.append(RemoteAttribute(each.num, each.name, each.type, each.typmod, here, False, missing, types))
+    return tuple(found)
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def renaming(session: Session, table: Relation, schema: str, name: str) -> Iterator[str]:
+    """The statements that give a table its publisher's name."""
+    if table.schema != schema:
+        if schema_or_none(session, schema) is None:
+            yield f"CREATE SCHEMA {quote_identifier(schema)}"
+        old = quote_qualified(table.schema, table.name)
+        yield f"ALTER TABLE {old} SET SCHEMA {quote_identifier(schema)}"
+    if table.name != name:
+        yield f"ALTER TABLE {quote_qualified(schema, table.name)} RENAME TO {quote_identifier(name)}"
+
+
+def before_columns(
+    table: Relation, altered: str, before: Sequence[KnownColumn], now: Sequence[KnownColumn]
+) -> Iterator[Group]:
+    """What happens to generated columns before other columns change: dropped, renamed, or not generated any more."""
+    there = {each.num: each for each in now}
+    for each in before:
+        local = table.attribute(each.name)
+        if not each.generated or local is None or not local.generated:
+            continue
+        later, name = there.get(each.num), quote_identifier(each.name)
+        if later is None:
+            yield [f"ALTER TABLE {altered} DROP COLUMN {name}"]
+        elif not later.generated:
+            yield [f"ALTER TABLE {altered} ALTER COLUMN {name} DROP EXPRESSION"]
+        elif later.name != each.name:
+            yield [f"ALTER TABLE {altered} RENAME COLUMN {name} TO {quote_identifier(later.name)}"]
+
+
+def besides_columns(
+    session: Session,
+    table: Relation,
+    altered: str,
+    before: Sequence[KnownColumn],
+    now: Sequence[KnownColumn],
+    told: ToldTable | None,
+) -> Iterator[Group]:
+    """All else, when the columns are there. `told`: names the indexes, if it is known."""
+    was = {each.num: each for each in before}
+    if not any(each.notnull is not None for each in before):
+        return  # what was different before is not told from what is new
+    yield from _drop_key(session, table, altered, before, now)
+    for each in now:
+        yield from _column(altered, table.attribute(each.name), was.get(each.num), each)
+    yield from _add_key(session, table, altered, before, now, None if told is None else told.key_name)
+    yield from _identity(session, table, before, now, None if told is None else told.identity_name)
+
+
+def _column(altered: str, local: Attribute | None, was: KnownColumn | None, now: KnownColumn) -> Iterator[Group]:
+    name = quote_identifier(now.name)
+    if was is not None and was.notnull is None:
+        return
+    if now.generated:
+        if local is None:
+            yield [f"ALTER TABLE {altered} ADD COLUMN {name} {now.here} GENERATED ALWAYS AS {now.generated}"]
+        elif was is not None and was.generated != now.generated and local.generated:
+            expression = now.generated.rpartition(" ")[0]
+            yield [f"ALTER TABLE {altered} ALTER COLUMN {name} SET EXPRESSION AS {expression}"]
+        return
+    if local is None or local.generated or not now.is_sent:
+        return
+    alter = f"ALTER TABLE {altered} ALTER COLUMN {name}"
+    if now.default != (None if was is None else was.default):
+        yield [f"{alter} DROP DEFAULT" if now.default is None else f"{alter} SET DEFAULT {now.default}"]
+    if bool(now.notnull) not in (was is not None and was.notnull, local.notnull):
+        yield [f"{alter} {'SET' if now.notnull else 'DROP'} NOT NULL"]
+
+
+def _places(columns: Sequence[KnownColumn], field: str) -> list[tuple[int, int]]:
+    return sorted((getattr(each, field), each.num) for each in columns if getattr(each, field) > 0)
+
+
+def _names(columns: Sequence[KnownColumn], places: Sequence[tuple[int, int]]) -> list[str]:
+    by_num = {each.num: each.name for each in columns}
+    return [by_num[num] for _, num in places if num in by_num]
+
+
+def _index_names(table: Relation, index: tables.pg_index) -> list[str]:
+    return [table.attributes[number - 1].name for number in index.indkey[: index.indnkeyatts]]
+
+
+def _drop_key(
+    session: Session, table: Relation, altered: str, before: Sequence[KnownColumn], now: Sequence[KnownColumn]
+) -> Iterator[Group]:
+    old = _places(before, "key")
+    index = primary_key(session, table)
+    if old == _places(now, "key") or index is None:
+        return
+    if sorted(_index_names(table, index)) == sorted(_names(now, old)):  # else it is not the publisher's
+        constraint = next(iter(constraints_of(session, table.oid, "p")), None)
+        if constraint is not None:
+            yield [f"ALTER TABLE {altered} DROP CONSTRAINT {quote_identifier(constraint.conname)}"]
+
+
+def _add_key(
+    session: Session,
+    table: Relation,
+    altered: str,
+    before: Sequence[KnownColumn],
+    now: Sequence[KnownColumn],
+    name: str | None,
+) -> Iterator[Group]:
+    places = _places(now, "key")
+    names = _names(now, places)
+    index = primary_key(session, table)
+    if not names or places == _places(before, "key") or any(table.attribute(each) is None for each in names):
+        return
+    if index is None or sorted(_index_names(table, index)) != sorted(names):
+        constraint = "" if name is None else f"CONSTRAINT {quote_identifier(name)} "
+        yield [f"ALTER TABLE {altered} ADD {constraint}PRIMARY KEY ({', '.join(map(quote_identifier, names))})"]
+
+
+def _identity(
+    session: Session,
+    table: Relation,
+    before: Sequence[KnownColumn],
+    now: Sequence[KnownColumn],
+    name: str | None,
+) -> Iterator[Group]:
+    places = _places(now, "identity")
+    wholes = [{each.identity for each in columns} & {FULL, NOTHING} for columns in (before, now)]
+    if wholes[0] == wholes[1] and places == _places(before, "identity"):
+        return
+    alter = f"ALTER TABLE {quote_qualified(table.schema, table.name)} REPLICA IDENTITY"
+    if not places:
+        kind = "FULL" if FULL in wholes[1] else "NOTHING" if NOTHING in wholes[1] else "DEFAULT"
+        yield [f"{alter} {kind}"]
+        return
+    names = _names(now, places)
+    if any(table.attribute(each) is None for each in names):
+        return
+    group = []
+    index = _unique_index(session, table, names)
+    if index is None:
+        index = name or f"{table.name}_{'_'.join(names)}_idx"
+        listed = ", ".join(map(quote_identifier, names))
+        group.append(
+            f"CREATE UNIQUE INDEX {quote_identifier(index)} ON {quote_qualified(table.schema, table.name)} ({listed})"
+        )
+    yield [*group, f"{alter} USING INDEX {quote_identifier(index)}"]
+
+
+def _unique_index(session: Session, table: Relation, names: Sequence[str]) -> str | None:
+    """An index of the table that can be its replica identity: unique, of these columns, without conditions."""
+    for row in indexes(session, table.oid):
+        usual = row.indisunique and row.indimmediate and row.indpred is None and 0 not in row.indkey
+        if usual and sorted(_index_names(table, row)) == sorted(names):
+            found = store.one(session, tables.pg_class, oid=row.indexrelid)
+            return None if found is None else found.relname
+    return None
+
+
+# --- enums ------------------------------------------------------------------------------------------------------------
+
+
+def labels(session: Session, told: ToldEnum) -> Iterator[str]:
+    """The statements that give an enum here its publisher's labels: those that are new, and those that are renamed."""
+    here = labels_here(session, told.schema, told.name)
+    if here is None:
+        return
+    alter = f"ALTER TYPE {quote_qualified(told.schema, told.name)}"
+    differing = [(ours, theirs) for ours, theirs in zip(here, told.labels, strict=False) if ours != theirs]
+    if len(here) == len(told.labels) and not any(theirs in here for _, theirs in differing):
+        for ours, theirs in differing:
+            yield f"{alter} RENAME VALUE {quote_literal(ours)} TO {quote_literal(theirs)}"
+        return
+    for place, label in enumerate(told.labels):
+        if label not in here:
+            behind = next((each for each in told.labels[place + 1 :] if each in here), None)
+            where = f" AFTER {quote_literal(told.labels[place - 1])}" if place else ""
+            if not place and behind is not None:
+                where = f" BEFORE {quote_literal(behind)}"
+            yield f"{alter} ADD VALUE {quote_literal(label)}{where}"
+            here.insert(here.index(told.labels[place - 1]) + 1 if place else 0, label)
+
+
+def labels_here(session: Session, schema: str, name: str) -> list[str] | None:
+    """The labels of an enum; None: there is no enum of this name."""
+    if schema_or_none(session, schema) is None:
+        return None
+    found = type_in_schema_named(session, schema, name)
+    if not isinstance(found, UserType) or found.row.typtype != "e":
+        return None
+    rows = sorted(store.rows(session, tables.pg_enum, enumtypid=found.row.oid), key=lambda row: row.enumsortorder)
+    return [row.enumlabel for row in rows]
+
+
+def enums_of(table: Relation) -> Iterator[tuple[str, str]]:
+    """The enums that columns of a table have, alone or in arrays."""
+    for column in table.columns:
+        if isinstance(column.type, UserType):
+            row = column.type.row
+            if row.elem and isinstance(row.elem, UserType):
+                row = row.elem.row
+            if row.typtype == "e":
+                yield row.schema, row.name
