@@ -241,7 +241,7 @@ class PublisherCatalog(Protocol):
         return None
 
     def enum_labels(self, names: Sequence[tuple[str, str]]) -> list[ToldEnum]:
-        """These enums as they are now, as far as they are there."""
+        """These enums as they are now, as far as they are there, if the stream does not tell of them."""
         return []
 
     def publications_with_other_origins(self, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -18,9 +18,11 @@ from pgrepl.statements.run import run as run_statements
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
+    from pgrepl.replication.publisher.postgres.link import Link
     from pgrepl.replication.publisher.postgres.schema import Imported
     from pgrepl.replication.publisher.tables import RemoteDefinition
 
+T = TypeVar("T")
 _THERE = frozenset(("42P06", "42P07", "42710", "42723"))  # a schema, a relation, a type or another object, a function
 
 
@@ -31,6 +33,7 @@ _THERE = frozenset(("42P06", "42P07", "42710", "42723"))  # a schema, a relation
 @click.option("--routines", is_flag=True, help="also functions and procedures")
 @click.option("--triggers", is_flag=True, help="also triggers of published tables, and what they call")
 @click.option("--apply", "applied", is_flag=True, help="run the statements instead of printing them")
+@click.option("--ddl-trigger", is_flag=True, help="instead: event triggers for the server, for schema_changes = all")
 @connecting
 def import_schema_command(
     conninfo: str,
@@ -39,6 +42,7 @@ def import_schema_command(
     routines: bool,
     triggers: bool,
     applied: bool,
+    ddl_trigger: bool,
     catalog: str,
     dbname: str,
     username: str,
@@ -49,12 +53,19 @@ def import_schema_command(
     columns the enums, domains and composite types. A type that cannot be made here becomes text. Materialized views
     are made without rows: REFRESH MATERIALIZED VIEW when the tables have theirs. What is not imported is named, in a
     comment or with --apply on standard error. --apply makes what is missing here, columns as well, and leaves what is
-    there as it is.
+    there as it is. --ddl-trigger prints a script that a superuser runs at the server: its event triggers tell
+    subscriptions with schema_changes = all of each ALTER and DROP of a published table, in its transaction.
 
     \b
     pgrepl import-schema 'host=db.example.com dbname=shop user=repl' -p orders > shop.sql
     pgrepl import-schema 'postgresql://repl@db.example.com/shop' --views --triggers --apply -d shop
+    pgrepl import-schema 'host=db.example.com dbname=shop' --ddl-trigger | psql -h db.example.com -d shop
     """
+    if ddl_trigger:
+        if views or routines or triggers or applied or publications:
+            raise click.UsageError("--ddl-trigger stands alone: its script is for the server, for all its publications")
+        sys.stdout.write(_ddl_trigger(conninfo))
+        return OK
     asked = {"view": views, "routine": routines or triggers, "trigger": triggers}
     found = _statements(conninfo, publications, [kind for kind, is_asked in asked.items() if is_asked])
     if not applied:
@@ -123,7 +134,24 @@ def _warn(text: str) -> None:
 
 
 def _statements(conninfo: str, publications: Sequence[str], kinds: Sequence[str]) -> list[Imported]:
-    """The statements to run; ConnectFailure: the server cannot be reached."""
+    from pgrepl.replication.publisher.postgres.schema import create_statements
+
+    return _asked(conninfo, lambda link: list(create_statements(link, publications, kinds)))
+
+
+def _ddl_trigger(conninfo: str) -> str:
+    from pgrepl.replication.publisher.postgres import ddl_trigger
+
+    version = _asked(conninfo, lambda link: link.version)
+    if version < ddl_trigger.SINCE:
+        raise PgError(
+            "0A000", f"a server of release {version // 10000} sends no logical messages", hint="14 is needed."
+        )
+    return ddl_trigger.SCRIPT
+
+
+def _asked(conninfo: str, ask: Callable[[Link], T]) -> T:
+    """What a server answers; ConnectFailure: it cannot be reached."""
     from pgrepl.replication.conninfo import ConninfoError, parse_conninfo
     from pgrepl.replication.endpoints import ConnectionFailure
     from pgrepl.replication.publisher.postgres.connecting import link_to
@@ -133,10 +161,8 @@ def _statements(conninfo: str, publications: Sequence[str], kinds: Sequence[str]
         link = link_to(parse_conninfo(conninfo))
     except (ConninfoError, ConnectionFailure) as failure:
         raise ConnectFailure(str(failure)) from failure
-    from pgrepl.replication.publisher.postgres.schema import create_statements
-
     try:
-        return list(create_statements(link, publications, kinds))
+        return ask(link)
     except PublisherError as error:
         raise PgError(error.sqlstate, f"could not read the publisher's catalog: {error}") from None
     finally:

@@ -28,7 +28,8 @@ _TABLE = f"""json_build_object(
         'columns', (SELECT json_agg(json_build_object(
             'num', a.attnum, 'name', a.attname, 'type', a.atttypid::bigint, 'typmod', a.atttypmod,
             'type_name', format_type(a.atttypid, a.atttypmod), 'notnull', a.attnotnull, 'generated', a.attgenerated,
-            'default', pg_get_expr(d.adbin, d.adrelid), 'missing', (a.attmissingval::text::text[])[1]) ORDER BY a.attnum)
+            'default', pg_get_expr(d.adbin, d.adrelid), 'missing', (a.attmissingval::text::text[])[1])
+            ORDER BY a.attnum)
             FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
             WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
         'published', (SELECT json_object_agg(t.pubname, (SELECT coalesce(json_agg(a.attname ORDER BY a.attnum), '[]')
@@ -48,17 +49,20 @@ def told_table(link: Link, relid: int) -> ToldTable | None:
 
 
 def told_enums(link: Link, names: Sequence[tuple[str, str]]) -> list[ToldEnum]:
-    """These enums as they are now."""
+    """These enums as they are now; none if the event triggers tell of them in the order of changes."""
     listed = ", ".join([f"({link.literal(schema)}, {link.literal(name)})" for schema, name in names])
     found = link.rows(
         "SELECT n.nspname, t.typname, (SELECT json_agg(e.enumlabel ORDER BY e.enumsortorder) FROM pg_catalog.pg_enum e"
         " WHERE e.enumtypid = t.oid) FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace"
         f" WHERE t.typtype = 'e' AND (n.nspname, t.typname) IN ({listed})"
+        " AND NOT EXISTS (SELECT FROM pg_catalog.pg_event_trigger"
+        " WHERE evtname = 'pgrepl_ddl_changed' AND evtenabled <> 'D')"
     )
     return [ToldEnum(schema or "", name or "", json.loads(labels or "[]")) for schema, name, labels in found]
 
 
-SCRIPT = f"""-- Event triggers that tell pgrepl's subscriptions with schema_changes = all of each change to the definition of a
+SCRIPT = f"""\
+-- Event triggers that tell pgrepl's subscriptions with schema_changes = all of each change to the definition of a
 -- published table, in its transaction and in the order of changes, by a logical message. Run it as a superuser in the
 -- publishing database; it may be run again. Who alters tables later needs no more privileges than before.
 -- To remove all of it: DROP SCHEMA pgrepl_ddl CASCADE;

@@ -1,0 +1,119 @@
+"""schema_changes = all with a real server: what its event triggers tell is followed exactly, in order of the stream."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from pgrepl.replication.publisher.postgres.ddl_trigger import SCRIPT
+from tests.harness.database import by_message
+from tests.harness.definition_workload import TABLE, DefinitionWorkload, differs
+from tests.harness.dose import dose
+from tests.postgres.served import Served
+
+
+def following(served: Served, table: str = TABLE, publication: str = "FOR ALL TABLES", script: str = SCRIPT) -> None:
+    served.both(table)
+    served.pub("INSERT INTO t (id) VALUES (1), (2)")
+    for statement in (script, script):
+        if statement:
+            served.pub(statement)
+    served.pub(f"CREATE PUBLICATION p {publication}")
+    served.subscribe(options="schema_changes = all")
+
+
+def same(served: Served) -> None:
+    assert served.catch_up() == []
+    assert differs(served.pub, served.sub) == ""
+
+
+def random_definitions(served: Served, seed: int, steps: int) -> None:
+    following(served)
+    random = Random(seed)
+    workload = DefinitionWorkload(served.pub, random)
+    for _ in range(steps):
+        workload.work(random.randint(1, 8))
+        same(served)
+    assert not [text for text in served.log.messages("WARNING") if "does not follow" in text]
+
+
+@pytest.mark.parametrize("seed", dose(range(3), 3))
+def test_random_definitions_arrive(served: Served, seed: int) -> None:
+    if seed:
+        by_message(served.sub)
+    random_definitions(served, seed, 5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 130))
+def test_many_random_definitions_arrive(served: Served, seed: int) -> None:
+    random_definitions(served, seed, 10)
+
+
+def test_names_and_drops_of_tables(served: Served) -> None:
+    following(served, TABLE + "; CREATE TABLE other (k int PRIMARY KEY); CREATE TABLE mine (k int)")
+    served.pub("CREATE SCHEMA later; ALTER TABLE t SET SCHEMA later; ALTER TABLE later.t RENAME TO u")
+    served.pub(
+        "INSERT INTO later.u (id) VALUES (3); DROP TABLE other; DROP TABLE mine; CREATE TABLE mine (k int PRIMARY KEY)"
+    )
+    served.pub("INSERT INTO mine VALUES (7); ALTER SCHEMA later RENAME TO last; INSERT INTO last.u (id) VALUES (4)")
+    assert served.catch_up() == []
+    served.same("SELECT id FROM last.u ORDER BY id")
+    served.same("SELECT * FROM mine")
+    assert served.sub("SELECT srrelid::regclass, srsubstate FROM pg_subscription_rel ORDER BY 1") == [
+        ("last.u", "r"), ("mine", "r")
+    ]  # fmt: skip
+
+
+def test_what_cannot_be_followed_is_a_warning(served: Served) -> None:
+    following(served)
+    served.sub("INSERT INTO t (id) VALUES (100)")
+    served.pub("UPDATE t SET a = 1; ALTER TABLE t ALTER COLUMN a SET NOT NULL, ADD COLUMN n serial")
+    served.pub("INSERT INTO t (id, a) VALUES (3, 3)")
+    assert served.catch_up() == []
+    assert served.sub("SELECT id, a, n FROM t ORDER BY id")[-2:] == [("3", "3", "3"), ("100", None, None)]
+    told = [text.partition("does not follow its publisher: ")[2] for text in served.log.messages("WARNING")]
+    assert [text for text in told if text] == [
+        "ALTER TABLE public.t ALTER COLUMN a SET NOT NULL",
+        "ALTER TABLE public.t ALTER COLUMN n SET DEFAULT nextval('public.t_n_seq'::regclass)",
+        "ALTER TABLE public.t ALTER COLUMN n SET NOT NULL",
+    ]
+
+
+def test_a_server_without_triggers(served: Served) -> None:
+    """Its stream tells names, keys and replica identities; labels are asked for."""
+    following(served, script="")
+    served.pub("ALTER TABLE t RENAME TO u; INSERT INTO u (id, a) VALUES (3, 3)")
+    served.pub("UPDATE u SET a = id; ALTER TABLE u DROP CONSTRAINT t_pkey, ADD PRIMARY KEY (id, a)")
+    served.pub("ALTER TYPE mood ADD VALUE 'middle' BEFORE 'high'")
+    served.pub(
+        "UPDATE u SET m = 'middle' WHERE id = 1; ALTER TABLE u REPLICA IDENTITY FULL; DELETE FROM u WHERE id = 2"
+    )
+    assert served.catch_up() == []
+    served.same("SELECT * FROM u ORDER BY id")
+    served.same("SELECT relreplident FROM pg_class WHERE relname = 'u'")
+    served.same("SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'u'::regclass AND contype = 'p'")
+
+
+def test_only_published_tables_are_told_by_anybody(served: Served) -> None:
+    following(served, publication="FOR TABLE t (id, a)")
+    served.pub("CREATE TABLE secret (k int); ALTER TABLE secret ADD COLUMN v int; ALTER TABLE t ADD COLUMN hidden int")
+    role = f"alters_{served.database}"
+    served.pub(f"CREATE ROLE {role}; GRANT CREATE ON SCHEMA public TO {role}; ALTER TABLE t OWNER TO {role}")
+    served.pub(
+        f"SET ROLE {role}; ALTER TABLE t ALTER COLUMN a SET DEFAULT 4; RESET ROLE; INSERT INTO t (id) VALUES (3)"
+    )
+    messages = served.pub(
+        f"SELECT convert_from(data, 'UTF8') FROM pg_logical_slot_peek_binary_changes('{served.slot}', NULL, NULL,"
+        " 'proto_version', '1', 'publication_names', 'p', 'messages', 'true') WHERE get_byte(data, 0) = ascii('M')"
+        " AND position('secret'::bytea IN data) > 0"
+    )
+    assert messages == []
+    assert served.catch_up() == []
+    served.same("SELECT id, a FROM t ORDER BY id")
+    assert served.sub("SELECT attname FROM pg_attribute WHERE attrelid = 't'::regclass AND attnum > 0 ORDER BY 1") == [
+        ("a",), ("b",), ("id",), ("m",)
+    ]  # fmt: skip
+    served.pub(f"DROP SCHEMA pgrepl_ddl CASCADE; DROP OWNED BY {role}; DROP ROLE {role}")
+    assert served.pub("SELECT evtname FROM pg_event_trigger WHERE evtname LIKE 'pgrepl%'") == []
