@@ -19,6 +19,12 @@ STEPS = sorted(
 LAKE_STEPS = ["commit.begin", "commit.rows", "commit.end"]
 COLUMNS = "SELECT attname FROM pg_attribute WHERE attrelid = 't'::regclass AND attnum > 0 AND NOT attisdropped"
 
+DEFAULTS = (
+    "SELECT attname, attnotnull, pg_get_expr(adbin, adrelid) FROM pg_attribute LEFT JOIN pg_attrdef"
+    " ON adrelid = attrelid AND adnum = attnum WHERE attrelid = 't'::regclass AND attnum > 0 AND NOT attisdropped"
+    " ORDER BY 1"
+)
+
 
 def same(replicas: Replicas, table: str, key: str) -> None:
     columns = ", ".join(sorted(str(name) for (name,) in replicas.pub(COLUMNS.replace("'t'", f"'{table}'"))))
@@ -31,7 +37,7 @@ def same(replicas: Replicas, table: str, key: str) -> None:
 def test_killed_at_each_step(tmp_path: Path, apart: bool, every: int) -> None:
     replicas = Replicas(tmp_path, apart=apart)
     assert replicas.apply() == 0
-    replicas.sub("ALTER SUBSCRIPTION s SET (schema_changes = tables)")
+    replicas.sub("ALTER SUBSCRIPTION s SET (schema_changes = all)")
     assert {"schema.followed", "schema.added"} <= set(STEPS)
     steps = [*STEPS, *LAKE_STEPS][::every]
     for number, name in enumerate(steps):
@@ -41,6 +47,9 @@ def test_killed_at_each_step(tmp_path: Path, apart: bool, every: int) -> None:
             f"BEGIN; INSERT INTO t (a) VALUES ({2000 + number}); ALTER TABLE t RENAME COLUMN c{number} TO d{number};"
             f" UPDATE t SET d{number} = -1 WHERE a = 9; COMMIT"
         )
+        replicas.pub(
+            f"ALTER TABLE t ALTER COLUMN d{number} SET DEFAULT {number + 1}; INSERT INTO t (a) VALUES ({4000 + number})"
+        )
         if number % 4 == 3:
             replicas.pub(f"ALTER TABLE t DROP COLUMN d{number - 1}; INSERT INTO t (a) VALUES ({3000 + number})")
         replicas.pub(f"CREATE TABLE n{number} (k int PRIMARY KEY, v text); INSERT INTO n{number} VALUES (1, 'x')")
@@ -48,6 +57,7 @@ def test_killed_at_each_step(tmp_path: Path, apart: bool, every: int) -> None:
         assert replicas.apply(name) == -signal.SIGKILL, name
     assert replicas.apply() == 0
     same(replicas, "t", "a")
+    assert replicas.sub(DEFAULTS) == replicas.pub(DEFAULTS)
     for number in range(len(steps)):
         same(replicas, f"n{number}", "k")
     assert replicas.sub("SELECT DISTINCT srsubstate FROM pg_subscription_rel") == [("r",)]

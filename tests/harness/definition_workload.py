@@ -61,7 +61,13 @@ class DefinitionWorkload(SchemaWorkload):
         if kind == "default":
             return f"ALTER COLUMN {name} SET DEFAULT {self._value(name) if name in self._columns else 3}"
         if kind == "null":
-            return f"ALTER COLUMN {name} DROP DEFAULT" if random.random() < 0.5 else "ALTER COLUMN id SET NOT NULL"
+            if name == "id" or random.random() < 0.4:
+                return f"ALTER COLUMN {name} DROP DEFAULT" + (name != "id") * f", ALTER COLUMN {name} DROP NOT NULL"
+            value = self._value(name)
+            filled = (
+                f"UPDATE t SET {name} = {value} WHERE {name} IS NULL; ALTER TABLE t ALTER COLUMN {name} SET NOT NULL"
+            )
+            return f"ALTER COLUMN {name} SET DEFAULT {value}; {filled}"
         if kind == "identity":
             return "REPLICA IDENTITY " + random.choice(("FULL", "DEFAULT", "USING INDEX t_pkey"))
         if kind == "key":

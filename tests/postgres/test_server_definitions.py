@@ -7,10 +7,12 @@ from random import Random
 import pytest
 
 from pgrepl.replication.publisher.postgres.ddl_trigger import SCRIPT
+from pgrepl.replication.wire import messages
 from tests.harness.database import by_message
 from tests.harness.definition_workload import TABLE, DefinitionWorkload, differs
 from tests.harness.dose import dose
 from tests.postgres.served import Served
+from tests.postgres.test_server_faults import apply
 
 
 def following(served: Served, table: str = TABLE, publication: str = "FOR ALL TABLES", script: str = SCRIPT) -> None:
@@ -49,6 +51,20 @@ def test_random_definitions_arrive(served: Served, seed: int) -> None:
 @pytest.mark.parametrize("seed", range(100, 130))
 def test_many_random_definitions_arrive(served: Served, seed: int) -> None:
     random_definitions(served, seed, 10)
+
+
+@pytest.mark.parametrize("seed", dose(range(4), 4))
+def test_killed_in_the_middle(served: Served, seed: int) -> None:
+    """Each change of a definition is done once, also if a worker is killed before or behind its commit."""
+    following(served)
+    random = Random(1000 + seed)
+    workload = DefinitionWorkload(served.pub, random)
+    for _ in range(3):
+        workload.work(4)
+        served.pub(workload.row())
+        name = random.choice(("apply.received", "apply.portion", "apply.origin", "apply.settled", "apply.committed"))
+        apply(served, name)
+    same(served)
 
 
 def test_names_and_drops_of_tables(served: Served) -> None:
@@ -117,3 +133,21 @@ def test_only_published_tables_are_told_by_anybody(served: Served) -> None:
     ]  # fmt: skip
     served.pub(f"DROP SCHEMA pgrepl_ddl CASCADE; DROP OWNED BY {role}; DROP ROLE {role}")
     assert served.pub("SELECT evtname FROM pg_event_trigger WHERE evtname LIKE 'pgrepl%'") == []
+
+
+def test_within_a_large_transaction(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sent while it is in progress, and read in portions."""
+    monkeypatch.setattr(messages, "PORTION", 1000)
+    following(served)
+    served.sub("ALTER SUBSCRIPTION s SET (streaming = on)")
+    served.pub("ALTER ROLE postgres SET logical_decoding_work_mem = '64kB'")
+    try:
+        served.pub(
+            "BEGIN; INSERT INTO t (id) SELECT g FROM generate_series(10, 2500) g; SAVEPOINT undone;"
+            " ALTER TABLE t DROP b; ROLLBACK TO undone; ALTER TABLE t RENAME COLUMN a TO n; ALTER TABLE t ALTER COLUMN b SET DEFAULT 'y';"
+            " UPDATE t SET n = id; ALTER TYPE mood RENAME VALUE 'low' TO 'deep';"
+            " INSERT INTO t (id, m) VALUES (5, 'deep'); COMMIT"
+        )
+        same(served)
+    finally:
+        served.pub("ALTER ROLE postgres RESET logical_decoding_work_mem")

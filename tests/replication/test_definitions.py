@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from tests.harness.database import by_columns, by_message
+from tests.harness.database import by_message
 from tests.harness.definition_workload import TABLE, DefinitionWorkload, differs
 from tests.harness.dose import dose
 from tests.harness.pair import Pair
@@ -50,7 +50,6 @@ def test_many_random_definitions_arrive(pair: Pair, seed: int) -> None:
 
 def test_many_changes_between_definitions_go_by_columns(pair: Pair) -> None:
     following(pair)
-    by_columns(pair.sub)
     pair.pub("INSERT INTO t SELECT g, g, 'x' FROM generate_series(10, 1500) g")
     pair.pub("ALTER TABLE t ALTER COLUMN a SET DEFAULT 4, ADD COLUMN c int NOT NULL DEFAULT 5")
     pair.pub("UPDATE t SET c = id; INSERT INTO t (id) VALUES (3)")

@@ -91,7 +91,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
         ("alter subscription s skip (", sorted(subscription_parts.SKIP)),
         ("drop table ord", ["orders"]),
         ("drop view ", ["IF EXISTS", "cheap"]),
-        ("create subscription s connection 'c' publication p with (schema_changes = ", ["all", "columns", "none", "tables"]),
+        ("create subscription s server f publication p with (schema_changes = ", ["all", "columns", "none", "tables"]),
         ("alter subscription s set (schema_changes = t", ["tables"]),
         ("alter table orders replica identity ", ["DEFAULT", "FULL", "NOTHING", "USING INDEX"]),
         ("alter table orders owner to a", ["ann"]),
