@@ -126,6 +126,17 @@ def test_new_tables_are_made_copied_and_followed(served: Served) -> None:
     ]
 
 
+def test_a_server_decodes_under_the_columns_of_the_time(served: Served) -> None:
+    """Also after its present tables were looked at, over the connection that is to stream."""
+    following(served, "tables", "FOR ALL TABLES")
+    served.pub("INSERT INTO t VALUES (3, 7, 'x')")
+    served.pub("ALTER TABLE t ADD COLUMN c int NOT NULL DEFAULT 4, ALTER COLUMN a TYPE numeric(12,2)")
+    served.pub("INSERT INTO t VALUES (4, 8.50, 'y')")
+    same(served)
+    renamed = "follows its publisher: ALTER TABLE public.t ALTER COLUMN a TYPE numeric(12,2)"
+    assert [text for text in served.log.messages("LOG") if text.endswith(renamed)]
+
+
 def test_values_of_older_rows_are_found_when_the_table_was_rewritten(served: Served) -> None:
     following(served)
     served.pub(

@@ -328,10 +328,20 @@ def open_relation(session: Session, name: RangeVar) -> Relation:
     return found
 
 
-def check_source(found: Relation) -> None:
-    """COPY TO reads tables only."""
-    if found.kind == "r":
+def copies_partitions(session: Session, found: Relation) -> bool:
+    """Does COPY TO read the partitions of the table? (A23)"""
+    return found.kind == "p" and session.settings.get("pgrepl.copy_partitioned") == "on"
+
+
+def check_source(session: Session, found: Relation) -> None:
+    """COPY TO reads tables only; in 18 materialized views, too."""
+    if found.kind == "r" or copies_partitions(session, found):
         return
+    if found.kind == "m" and session.settings.release >= 18:
+        if found.populated:
+            return
+        text = f'cannot copy from unpopulated materialized view "{found.name}"'
+        raise PgError("0A000", text, hint="Use the REFRESH MATERIALIZED VIEW command.")
     what = f'{_WORDS.get(found.kind, "non-table relation")} "{found.name}"'
     hint = "Try the COPY (SELECT ...) TO variant." if found.kind in "vmfp" else None
     raise PgError("42809", f"cannot copy from {what}", hint=hint)

@@ -43,6 +43,7 @@ from pgrepl.writing.copy.copy_options import (
     CopyOptions,
     check_source,
     copied_columns,
+    copies_partitions,
     copy_options,
     forced,
     open_relation,
@@ -146,14 +147,15 @@ def prepared(stmt: CopyStmt, session: Session) -> tuple[CopyToSource, CopyOption
 
 
 def _table(session: Session, stmt: CopyStmt) -> CopyToSource:
-    """A table is read without its children."""
+    """A table is read without its children, a partitioned one, where that is asked for, with its partitions."""
     assert stmt.relation is not None
     found = open_relation(session, stmt.relation)
     columns = copied_columns(found, stmt.columns)
     targets = tuple(ResTarget(ColumnRef((column.name,))) for column in columns)
-    query = analyze_query(session, SelectStmt(targets, from_=(RangeVar(found.name, found.schema, inh=False),)))
+    inh = copies_partitions(session, found)
+    query = analyze_query(session, SelectStmt(targets, from_=(RangeVar(found.name, found.schema, inh=inh),)))
     run.check_named(session, query, session.role)
-    check_source(found)
+    check_source(session, found)
     return _of_query(query, tuple(column.name for column in columns), found)
 
 

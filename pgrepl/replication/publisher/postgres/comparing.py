@@ -51,7 +51,7 @@ class ServerComparing(Comparing):
         self._connection = connection
 
     def begin(self, lsn: int, limits: Limits, slot: str = "") -> ServerTables:
-        link = self._connection.link
+        link = self._connection.reading
         link.rows(f"SET lock_timeout = {int(limits.timeout * 1000)}")
         name = slot or _SLOT.format(link.backend)
         self._connection.copying = link, "" if slot else name, None

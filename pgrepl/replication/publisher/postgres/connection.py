@@ -41,6 +41,7 @@ class ServerConnection:
         self._workers: Workers | None = None  # processes that copy
         self._beside: Link | None = None  # another connection, while the first one streams
         self._used_at = 0.0  # when it was last used
+        self._has_read = False  # `opened` has opened tables
         self._telling: JoinedThread | None = None  # confirms a position to the server, over `opened`
 
     @property
@@ -56,6 +57,22 @@ class ServerConnection:
                 raise PublisherError(failure.sqlstate, str(failure)) from None
         self._used_at = time.monotonic()
         return self._beside
+
+    @property
+    def reading(self) -> Link:
+        """The same, for queries that open tables. The server remembers these as they are then: a stream over this
+        connection would be decoded under columns of the future."""
+        link = self.link
+        self._has_read = self._has_read or link is self.opened
+        return link
+
+    def to_stream(self) -> Link:
+        """The connection, for a stream; a new one if this one has opened tables."""
+        self.end_other_work()
+        if self._has_read:
+            self._has_read = False
+            self.opened.end_streaming()
+        return self.opened
 
     def end_other_work(self) -> None:
         self._await_telling()
@@ -142,26 +159,26 @@ class ServerCatalog(PublisherCatalog):
         self._connection = connection
 
     def existing_publications(self, names: Sequence[str]) -> set[str]:
-        return published.existing_publications(self._connection.link, names)
+        return published.existing_publications(self._connection.reading, names)
 
     def published_tables(self, names: Sequence[str]) -> list[RemoteTable]:
-        return published.published_tables(self._connection.link, names)
+        return published.published_tables(self._connection.reading, names)
 
     @property
     def has_sequences(self) -> bool:
         return self._connection.opened.version >= published.SEQUENCES
 
     def published_sequences(self, names: Sequence[str]) -> list[tuple[str, str]]:
-        return published.published_sequences(self._connection.link, names)
+        return published.published_sequences(self._connection.reading, names)
 
     def sequences(self, names: Sequence[tuple[str, str]]) -> list[RemoteSequence]:
-        return published.sequences(self._connection.link, names)
+        return published.sequences(self._connection.reading, names)
 
     def sequences_with_other_origins(self, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:
-        return published.sequences_with_other_origins(self._connection.link, names, known)
+        return published.sequences_with_other_origins(self._connection.reading, names, known)
 
     def published_as(self, schema: str, name: str, publications: Sequence[str]) -> Published | None:
-        link = self._connection.link
+        link = self._connection.reading
         condition = "t.rowfilter" if link.version >= published.COLUMN_LISTS else "NULL"
         listed = link.rows(
             f"SELECT p.pubinsert, p.pubupdate, p.pubdelete, p.pubtruncate, {condition} "
@@ -182,23 +199,23 @@ class ServerCatalog(PublisherCatalog):
         return Published(tuple([column.name for column in rows.columns]), tuple(operations), tuple(filters))
 
     def attributes(self, relid: int, lsn: int) -> tuple[RemoteAttribute, ...]:
-        return server_schema.attributes(self._connection.link, relid)
+        return server_schema.attributes(self._connection.reading, relid)
 
     def older_value(self, relid: int, attnum: int, lsn: int) -> str | None:
-        return server_schema.older_value(self._connection.link, relid, attnum)
+        return server_schema.older_value(self._connection.reading, relid, attnum)
 
     def definitions(self, schema: str, name: str, publications: Sequence[str]) -> list[RemoteDefinition]:
-        return server_schema.definitions(self._connection.link, schema, name, publications)
+        return server_schema.definitions(self._connection.reading, schema, name, publications)
 
     def told_table(self, relid: int, lsn: int | None, publications: Sequence[str]) -> ToldTable | None:
-        link = self._connection.link
+        link = self._connection.reading
         return ddl_trigger.told_table(link, relid) if link.version >= ddl_trigger.SINCE else None
 
     def enum_labels(self, names: Sequence[tuple[str, str]]) -> list[ToldEnum]:
-        return ddl_trigger.told_enums(self._connection.link, names)
+        return ddl_trigger.told_enums(self._connection.reading, names)
 
     def publications_with_other_origins(self, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:
-        link = self._connection.link
+        link = self._connection.reading
         tables = (
             "pg_catalog.pg_get_publication_tables(p.pubname::text) t"
             if link.version >= published.COLUMN_LISTS

@@ -184,7 +184,7 @@ class ServerCopies(TableCopies):
 
     def copy(self, schema: str, name: str, publications: Sequence[str]) -> TableCopy:
         """The rows are read while they are taken, in the snapshot of a temporary slot, which is dropped afterwards."""
-        link = self._connection.link
+        link = self._connection.reading
         slot = _COPY_SLOT.format(link.backend)
         self._connection.copying = link, slot, None
         lsn = slots.create_for_snapshot(link, slot, temporary=True)
@@ -197,7 +197,7 @@ class ServerCopies(TableCopies):
         return _table_copy(link, published.copied_relation(rows, schema, name), query, lsn, direct)
 
     def count(self, schema: str, name: str, publications: Sequence[str]) -> int:
-        link = self._connection.link
+        link = self._connection.reading
         rows = published.published_rows(link, schema, name, publications)
         return int(link.value(published.selection(link, rows, schema, name, ["pg_catalog.count(*)"])))
 
@@ -213,7 +213,7 @@ class ServerKeyRanges(KeyRanges):
     def settled(self, lsn: int) -> int:
         """What has no commit record may stay unflushed for long, and is not sent before that; a visible transaction
         that did not wait for the disk is flushed within three times wal_writer_delay."""
-        link, until = self._connection.link, time.monotonic() + _FLUSHED
+        link, until = self._connection.reading, time.monotonic() + _FLUSHED
         while (flushed := slots.current_lsn(link)) < lsn and time.monotonic() < until:
             time.sleep(_PAUSE)
         found = min(flushed, lsn)
@@ -223,7 +223,7 @@ class ServerKeyRanges(KeyRanges):
     def divide(
         self, schema: str, name: str, publications: Sequence[str], size: int
     ) -> tuple[tuple[tuple[str, int], ...], list[KeyRange]] | Undivided | None:
-        link = self._connection.link
+        link = self._connection.reading
         rows = published.published_rows(link, schema, name, publications)
         count = -(-published.size(link, rows) // size)
         if count < 2:
@@ -237,7 +237,7 @@ class ServerKeyRanges(KeyRanges):
         return tuple([(column.name, column.type) for column in key]), divide(link, table, rows, key, count)
 
     def copy(self, schema: str, name: str, publications: Sequence[str], wanted: WantedRanges) -> TableCopy:
-        link = self._connection.link
+        link = self._connection.reading
         snapshot, lsn = take_snapshot(link, wanted.passed)
         self._connection.copying = link, "", None
         rows = published.published_rows(link, schema, name, publications)

@@ -215,8 +215,7 @@ class ServerChangeStream(ChangeStream):
 
     def _begin_streaming(self, slot: str, start: int, target: int) -> None:
         assert self._options is not None
-        self._connection.end_other_work()
-        connection, link = self._connection, self._connection.opened
+        connection, link = self._connection, self._connection.to_stream()
         options = replace(self._options, two_phase=self._two_phase)
         feedback = Feedback(start, self._interval, link.patience, time.monotonic())
         connection.target = max(connection.target, target)
