@@ -82,6 +82,12 @@ WAYS: dict[str, list[str]] = {
             " COMMENT ON PUBLICATION pub IS 'p'",
             "CREATE PUBLICATION pub; ALTER PUBLICATION pub OWNER TO postgres",
             "CREATE PUBLICATION pub FOR TABLE r WHERE (a > 3) WITH (publish_via_partition_root)"],
+    "srv": ["CREATE SERVER srv FOREIGN DATA WRAPPER postgresql OPTIONS (host 'a', dbname 'x')",
+            "CREATE SERVER srv VERSION '9' FOREIGN DATA WRAPPER postgresql OPTIONS (host 'b', \"port\" '5');"
+            " GRANT USAGE ON FOREIGN SERVER srv TO bob; COMMENT ON SERVER srv IS 's'; ALTER SERVER srv OWNER TO ann;"
+            " CREATE USER MAPPING FOR bob SERVER srv OPTIONS (\"user\" 'b'); CREATE USER MAPPING FOR PUBLIC SERVER srv",
+            "CREATE SERVER srv FOREIGN DATA WRAPPER lake OPTIONS (dbname 'x');"
+            " CREATE USER MAPPING FOR bob SERVER srv OPTIONS (\"user\" 'c')"],
     "sub": ["CREATE SUBSCRIPTION sub CONNECTION 'dbname=x' PUBLICATION a WITH (connect = false)",
             "CREATE SUBSCRIPTION sub CONNECTION 'host=/nosuch dbname=y' PUBLICATION a, b"
             " WITH (connect = false, slot_name = 'other', binary, origin = none, streaming = parallel,"

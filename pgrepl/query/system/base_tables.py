@@ -553,8 +553,6 @@ EMPTY = frozenset(
     "pg_statistic pg_largeobject_metadata pg_foreign_table pg_policy pg_statistic_ext "
     "pg_statistic_ext_data pg_event_trigger pg_transform pg_shseclabel pg_seclabel "
     "pg_parameter_acl "
-    "transforms column_options foreign_data_wrapper_options foreign_data_wrappers foreign_server_options "
-    "foreign_servers foreign_table_options foreign_tables user_mapping_options user_mappings "
-    "_pg_foreign_table_columns _pg_foreign_data_wrappers _pg_foreign_servers _pg_foreign_tables "
-    "_pg_user_mappings".split()
+    "transforms column_options foreign_data_wrapper_options foreign_table_options foreign_tables "
+    "_pg_foreign_table_columns _pg_foreign_tables".split()
 )

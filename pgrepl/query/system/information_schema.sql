@@ -590,3 +590,47 @@ SELECT current_database(), n.nspname, c.collname, NULL::name, NULL::name,
        pg_encoding_to_char((SELECT encoding FROM pg_database WHERE datname = current_database()))
 FROM pg_collation c JOIN pg_namespace n ON n.oid = c.collnamespace
 WHERE c.collencoding IN (-1, (SELECT encoding FROM pg_database WHERE datname = current_database()))
+
+information_schema._pg_foreign_data_wrappers
+SELECT w.oid, w.fdwowner, w.fdwoptions, current_database() AS foreign_data_wrapper_catalog,
+       w.fdwname AS foreign_data_wrapper_name, u.rolname AS authorization_identifier,
+       'c'::varchar AS foreign_data_wrapper_language
+FROM pg_foreign_data_wrapper w JOIN pg_authid u ON u.oid = w.fdwowner WHERE pg_has_role(w.fdwowner, 'USAGE')
+
+information_schema.foreign_data_wrappers
+SELECT foreign_data_wrapper_catalog, foreign_data_wrapper_name, authorization_identifier, NULL::varchar AS library_name,
+       foreign_data_wrapper_language
+FROM information_schema._pg_foreign_data_wrappers
+
+information_schema._pg_foreign_servers
+SELECT s.oid, s.srvoptions, current_database() AS foreign_server_catalog, s.srvname AS foreign_server_name,
+       current_database() AS foreign_data_wrapper_catalog, w.fdwname AS foreign_data_wrapper_name,
+       s.srvtype AS foreign_server_type, s.srvversion AS foreign_server_version, u.rolname AS authorization_identifier
+FROM pg_foreign_server s JOIN pg_foreign_data_wrapper w ON w.oid = s.srvfdw JOIN pg_authid u ON u.oid = s.srvowner
+WHERE pg_has_role(s.srvowner, 'USAGE') OR has_server_privilege(s.oid, 'USAGE')
+
+information_schema.foreign_servers
+SELECT foreign_server_catalog, foreign_server_name, foreign_data_wrapper_catalog, foreign_data_wrapper_name,
+       foreign_server_type, foreign_server_version, authorization_identifier
+FROM information_schema._pg_foreign_servers
+
+information_schema.foreign_server_options
+SELECT s.foreign_server_catalog, s.foreign_server_name, o.option_name, o.option_value
+FROM information_schema._pg_foreign_servers s, LATERAL pg_options_to_table(s.srvoptions) o
+
+information_schema._pg_user_mappings
+SELECT m.umid AS oid, m.umoptions, m.umuser, coalesce(u.rolname, 'PUBLIC') AS authorization_identifier,
+       s.foreign_server_catalog, s.foreign_server_name, s.authorization_identifier AS srvowner
+FROM pg_user_mappings m JOIN information_schema._pg_foreign_servers s ON s.oid = m.srvid
+LEFT JOIN pg_authid u ON u.oid = m.umuser
+
+information_schema.user_mappings
+SELECT authorization_identifier, foreign_server_catalog, foreign_server_name FROM information_schema._pg_user_mappings
+
+information_schema.user_mapping_options
+SELECT m.authorization_identifier, m.foreign_server_catalog, m.foreign_server_name, o.option_name,
+       CASE WHEN m.umuser <> 0 AND m.authorization_identifier = current_user
+                 OR m.umuser = 0 AND pg_has_role(m.srvowner::name, 'USAGE')
+                 OR (SELECT rolsuper FROM pg_authid WHERE rolname = current_user) THEN o.option_value END AS option_value
+FROM information_schema._pg_user_mappings m JOIN pg_user_mapping p ON p.oid = m.oid,
+     LATERAL pg_options_to_table(p.umoptions) o

@@ -72,6 +72,7 @@ def plan_command(file: str, drops: bool, applied: bool, catalog: str, dbname: st
         if wanted is None:
             return FAILURE
         kinds = {kind for kind, _ in wanted}
+        kinds |= {"user mapping"} if "server" in kinds else set()  # a server cannot be dropped without
         compared = {key: each for key, each in have.items() if key in wanted or (drops and key[0] in kinds)}
         found = changes(compared, wanted, drops=drops, there=have)
         if found.left:
@@ -179,7 +180,7 @@ def diff_command(one: str, other: str, everything: bool, catalog: str, dbname: s
     if sides[0].catalog == sides[1].catalog:
         kinds.discard("role")
     if any(side.catalog is None for side in sides):
-        kinds -= {"role", "subscription", "default privileges"}
+        kinds -= {"role", "server", "user mapping", "subscription", "default privileges"}
         without = ("owner", "privileges", "comment")
     have, wanted = (side.definitions(kinds) for side in sides)
     published = {} if everything else _published(sides[0], sides[1])

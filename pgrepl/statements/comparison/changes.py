@@ -27,6 +27,7 @@ from pgrepl.statements.comparison.shared import (
     default_privilege_definitions,
     publication_definitions,
     role_definitions,
+    server_definitions,
     subscription_definitions,
 )
 from pgrepl.statements.dump.shared import NEWER, SPEAK_18
@@ -37,12 +38,12 @@ if TYPE_CHECKING:
 VIEWS = ("view", "materialized view")
 KINDS = (
     "role", "schema", "collation", "type", "routine", "operator", "sequence", "table", *VIEWS, "publication",
-    "subscription", DEFAULT_PRIVILEGES,
+    "server", "user mapping", "subscription", DEFAULT_PRIVILEGES,
 )  # fmt: skip
 _DROPPED_TOGETHER = (*VIEWS, "table", "sequence", "schema")
 _DROP_ORDER = (
-    ("subscription",), ("publication",), VIEWS, ("table",), ("operator",), ("routine",), ("sequence",),
-    ("type",), ("collation",), ("schema",), ("role",),
+    ("subscription",), ("user mapping",), ("server",), ("publication",), VIEWS, ("table",), ("operator",), ("routine",),
+    ("sequence",), ("type",), ("collation",), ("schema",), ("role",),
 )  # fmt: skip
 _ROUTINES = ("CREATE FUNCTION", "CREATE PROCEDURE", "CREATE OR REPLACE FUNCTION", "CREATE OR REPLACE PROCEDURE")
 
@@ -65,6 +66,7 @@ def definitions(
             operator_definitions(session, placed),
         ]
         found += [relation_definitions(session), routine_definitions(session, placed), publication_definitions(session)]
+        found += [server_definitions(session)]
         found += [subscription_definitions(session, typed or {}), default_privilege_definitions(session)]
         return {each.key: each for listed in found for each in listed if each.kind in kinds}
 
@@ -131,7 +133,8 @@ def changes(
                 work.left += 1
     _let_go(work, have if there is None else there, wanted)
     remade = {each.name for each in work.dropped if each.key in wanted}
-    at_once = [e for e in work.dropped if e.key in wanted or e.kind in VIEWS or remade & e.holds.keys()]
+    needing = (*VIEWS, "user mapping")
+    at_once = [e for e in work.dropped if e.key in wanted or e.kind in needing or remade & e.holds.keys()]
     first = list(_drop_statements([*at_once, *work.let_go]))
     if any(text.startswith(_ROUTINES) for _, text in work.steps):
         work.steps.insert(0, (0, "SET check_function_bodies = false;"))

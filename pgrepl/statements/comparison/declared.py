@@ -16,6 +16,7 @@ from pgrepl.sql.nodes import (
     CreateDatabaseStmt,
     CreateDomainStmt,
     CreateEnumStmt,
+    CreateForeignServerStmt,
     CreateFunctionStmt,
     CreatePublicationStmt,
     CreateRangeStmt,
@@ -25,6 +26,7 @@ from pgrepl.sql.nodes import (
     CreateStmt,
     CreateSubscriptionStmt,
     CreateTableAsStmt,
+    CreateUserMappingStmt,
     DefineStmt,
     ObjectType,
     RangeVar,
@@ -34,7 +36,7 @@ from pgrepl.sql.nodes import (
 from pgrepl.sql.statements import command_tag
 from pgrepl.statements.comparison.changes import Definitions
 from pgrepl.statements.comparison.definition import Key
-from pgrepl.statements.comparison.shared import KIND, named
+from pgrepl.statements.comparison.shared import KIND, named, role_of
 from pgrepl.statements.rehearse import Rehearsal
 from pgrepl.statements.run import run
 
@@ -50,6 +52,7 @@ _DECLARING = _STEERING | {
     "AlterOperatorStmt", "AlterOwnerStmt", "DefineStmt",
     "AlterPublicationStmt", "AlterRoleSetStmt", "AlterRoleStmt", "AlterSeqStmt", "AlterSubscriptionStmt",
     "AlterTableStmt", "CommentStmt", "CompositeTypeStmt", "CreateDomainStmt", "CreateEnumStmt", "CreateFunctionStmt",
+    "CreateForeignServerStmt", "AlterForeignServerStmt", "CreateUserMappingStmt", "AlterUserMappingStmt",
     "CreatePublicationStmt", "CreateRangeStmt", "CreateRoleStmt", "CreateSchemaStmt", "CreateSeqStmt", "CreateStmt",
     "CreateSubscriptionStmt", "CreateTableAsStmt", "CreateTrigStmt", "GrantRoleStmt", "GrantStmt", "IndexStmt",
     "ViewStmt",
@@ -95,6 +98,12 @@ class Naming(Rehearsal):
             self.named.add(("publication", quote_identifier(stmt.name)))
         elif isinstance(stmt, CreateSubscriptionStmt):
             self.named.add(("subscription", quote_identifier(stmt.name)))
+        elif isinstance(stmt, CreateForeignServerStmt):
+            self.named.add(("server", quote_identifier(stmt.name)))
+        elif isinstance(stmt, CreateUserMappingStmt):
+            with reading(session):
+                who = "PUBLIC" if stmt.user.word == "public" else quote_identifier(role_of(session, stmt.user))
+            self.named.add(("user mapping", f"FOR {who} SERVER {quote_identifier(stmt.server)}"))
         elif isinstance(stmt, CreateRoleStmt):
             self.named.add(("role", quote_identifier(stmt.name)))
         elif isinstance(stmt, AlterDefaultPrivilegesStmt):

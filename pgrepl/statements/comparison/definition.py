@@ -80,7 +80,7 @@ class Definition:
     """`holds`: the relations whose columns keep their types because of it, how it lets go of each, and how it is made
     what it was."""
 
-    kind: str  # table, view, sequence, type, routine, schema, publication, subscription, role
+    kind: str  # table, view, sequence, type, routine, schema, publication, subscription, server, role …
     name: str
     made: list[tuple[float, str]]  # statements that make it, each with its phase, or a place within it
     dropped: str  # the word and the name, for DROP

@@ -1,15 +1,16 @@
-"""The definitions of roles, default privileges, publications and subscriptions. Passwords cannot be compared: a role
-keeps its own.
+"""The definitions of roles, default privileges, publications, foreign servers and subscriptions. Passwords cannot be
+compared: a role keeps its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog.facts import foreign
 from pgrepl.catalog.facts.access import database_name
-from pgrepl.catalog.facts.acl import parse_acl, store_acl
+from pgrepl.catalog.facts.acl import ObjectKind, parse_acl, store_acl
 from pgrepl.catalog.facts.objects import comment_on, shared_comment_on
 from pgrepl.catalog.facts.privileges import KINDS, OBJECT_TYPES, built_in, default_entries
 from pgrepl.catalog.facts.publication import (
@@ -21,16 +22,19 @@ from pgrepl.catalog.facts.publication import (
 )
 from pgrepl.catalog.facts.roles import memberships, role_name, settings_of_roles
 from pgrepl.catalog.facts.subscription_facts import SubscriptionFacts, subscription_facts
-from pgrepl.catalog.store.system import PG_AUTHID, PG_PUBLICATION, PG_SUBSCRIPTION
+from pgrepl.catalog.store.system import PG_AUTHID, PG_FOREIGN_SERVER, PG_PUBLICATION, PG_SUBSCRIPTION
 from pgrepl.expr.print.deparse import stored_expression_text
 from pgrepl.sql.keywords import quote_identifier, quote_literal
-from pgrepl.statements.comparison.definition import Definition, Fact, Phase, comment_fact
+from pgrepl.statements.comparison.definition import Definition, Fact, Phase, comment_fact, privilege_facts
 from pgrepl.statements.dump import naming
 from pgrepl.statements.dump.naming import WORDS, changed_by, whose
 from pgrepl.statements.dump.shared import (
     SPEAK_18,
     all_objects,
     connection_of,
+    create_mapping,
+    create_server,
+    mapping_words,
     membership,
     own_roles,
     role_attributes,
@@ -67,13 +71,14 @@ def named(stmt: AlterDefaultPrivilegesStmt, session: Session) -> Iterator[str]:
     roles, schemas = given.get("roles"), given.get("schemas")
     words = WORDS[OBJECT_TYPES[KINDS_OF_OBJECTS[stmt.action.kind]]]
     for role in roles if isinstance(roles, tuple) else (None,):
-        start = f"FOR ROLE {quote_identifier(_name(session, role))}"
+        start = f"FOR ROLE {quote_identifier(role_of(session, role))}"
         for schema in schemas if isinstance(schemas, tuple) else (None,):
             place = "" if schema is None else f" IN SCHEMA {quote_identifier(str(schema))}"
             yield f"{start}{place} ON {words}"
 
 
-def _name(session: Session, role: RoleSpec | None) -> str:
+def role_of(session: Session, role: RoleSpec | None) -> str:
+    """The name of the role that is meant."""
     if role is not None and role.name is not None:
         return role.name
     is_session_user = role is not None and role.word == "session_user"
@@ -206,6 +211,50 @@ def _restrictions(session: Session, member: MemberTable, by_name: bool) -> str:
     if member.filter is not None:
         text += f" WHERE ({stored_expression_text(session, member.filter, member.table.oid)})"
     return text
+
+
+def server_definitions(session: Session) -> Iterator[Definition]:
+    """Foreign servers and user mappings; options of mappings as far as the role may see them."""
+    phase = Phase.PUBLICATIONS + 0.5
+    for server in foreign.servers(session):
+        name = quote_identifier(server.srvname)
+        words = f"SERVER {name}"
+        owner = naming.owner(session, words, server.srvowner)
+        facts = {
+            "owner": Fact(phase, (owner,)),
+            **privilege_facts(
+                session,
+                f"FOREIGN {words}",
+                ObjectKind.FOREIGN_SERVER,
+                server.srvowner,
+                server.srvacl,
+                phase=phase + 0.1,
+            ),
+            **comment_fact(words, comment_on(session, PG_FOREIGN_SERVER, server.oid), phase),
+        }
+        others = [(fact.phase, text) for fact in facts.values() for text in fact.made]
+        facts |= _option_facts(words, server.srvoptions, phase)
+        if server.srvversion is not None:
+            made = f"ALTER {words} VERSION {quote_literal(server.srvversion)};"
+            facts["version"] = Fact(phase, (made,), (f"ALTER {words} VERSION NULL;",))
+        fixed = {"wrapper": foreign.WRAPPERS[server.srvfdw], "type": str(server.srvtype)}
+        yield Definition("server", name, [(phase, create_server(server)), *others], words, facts, fixed=fixed)
+        for mapping in foreign.mappings(session, server.oid):
+            seen = mapping.umoptions if foreign.may_see_options(session, mapping, server) else None
+            mapped = mapping_words(session, mapping, server)
+            of_mapping = phase + 0.2
+            steps: list[tuple[float, str]] = [(of_mapping, create_mapping(session, mapping, server, seen))]
+            name = mapped.removeprefix("USER MAPPING ")
+            yield Definition("user mapping", name, steps, mapped, _option_facts(mapped, seen, of_mapping), fixed=fixed)
+
+
+def _option_facts(words: str, stored: Sequence[str] | None, phase: float) -> dict[str, Fact]:
+    found = {}
+    for name, value in foreign.options_of(stored).items():
+        option = quote_identifier(name)
+        made = f"ALTER {words} OPTIONS (ADD {option} {quote_literal(value)});"
+        found[f"option {name}"] = Fact(phase, (made,), (f"ALTER {words} OPTIONS (DROP {option});",), anew=True)
+    return found
 
 
 def subscription_definitions(session: Session, typed: Mapping[str, str]) -> Iterator[Definition]:

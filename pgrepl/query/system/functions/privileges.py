@@ -13,6 +13,7 @@ from typing import Any
 from pgrepl.catalog.facts import acl
 from pgrepl.catalog.facts.access import is_active
 from pgrepl.catalog.facts.acl import BIT, ObjectKind
+from pgrepl.catalog.facts.foreign import server_by_name
 from pgrepl.catalog.facts.namespace import schema_by_name, schema_row
 from pgrepl.catalog.facts.relation import Relation, relation_or_none
 from pgrepl.catalog.facts.roles import (
@@ -27,7 +28,7 @@ from pgrepl.catalog.facts.routines import routine_row
 from pgrepl.catalog.facts.user_types import rowtype_relation, type_row
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store.store import one
-from pgrepl.catalog.store.tables import pg_database
+from pgrepl.catalog.store.tables import pg_database, pg_foreign_server
 from pgrepl.expr.functions.registry import Call, Family
 from pgrepl.ground.errors import PgError
 from pgrepl.query.run import is_public
@@ -146,6 +147,16 @@ def _on_function(session: Session, role: int, given: Any, text: str) -> bool | N
     return None if found is None else is_superuser(session, role) or is_public(found)
 
 
+def _on_server(session: Session, role: int, given: Any, text: str) -> bool | None:
+    masks = _masks(text, ("USAGE",))
+    if isinstance(given, int):
+        row = one(session, pg_foreign_server, oid=given)
+    else:
+        row = server_by_name(session, given)
+    kind = ObjectKind.FOREIGN_SERVER
+    return None if row is None else any(acl.object_mask(session, kind, row, role, m) == m for m in masks)
+
+
 def _on_type(session: Session, role: int, given: Any, text: str) -> bool | None:
     masks = _masks(text, ("USAGE",))
     oid = given if isinstance(given, int) else session.object_oid(oids.REGTYPE, given)
@@ -159,6 +170,7 @@ def _on_type(session: Session, role: int, given: Any, text: str) -> bool | None:
 
 
 _family("has_type_privilege", _on_type)
+_family("has_server_privilege", _on_server)
 _family("has_function_privilege", _on_function)
 _family("has_table_privilege", _on_table)
 _family("has_sequence_privilege", _on_sequence)
