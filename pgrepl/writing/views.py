@@ -13,10 +13,10 @@ from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.session.transaction import require_writable
 from pgrepl.expr.analyse import lookup
-from pgrepl.expr.analyse.lookup import relation_rte
+from pgrepl.expr.analyse.lookup import TABLEOID, relation_rte
 from pgrepl.expr.dml_tree import TARGET, Assignment, CheckOption, Command, Conflict, Merge, Modify
 from pgrepl.expr.rewrite.dml_defaults import with_defaults
-from pgrepl.expr.rewrite.dml_queries import map_level, row_versions
+from pgrepl.expr.rewrite.dml_queries import if_there, map_level, row_versions
 from pgrepl.expr.rewrite.views import ONE_TABLE, view_query, view_role, why_not_updatable
 from pgrepl.expr.rewrite.virtual import modify_with_virtual_columns
 from pgrepl.expr.tree import (
@@ -34,7 +34,7 @@ from pgrepl.expr.tree import (
     Target,
     Var,
 )
-from pgrepl.ground.errors import PgError, unsupported
+from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.query import run
 from pgrepl.query.reads import used_columns
@@ -184,9 +184,11 @@ class _Step:
         rtable[TARGET - 1] = replace(
             self.rte, name=modify.rtable[TARGET - 1].name, alias=modify.rtable[TARGET - 1].alias
         )
+        table = relation(self.session, self.rte.relid)
         if modify.conflict is not None and modify.conflict.excluded:
-            table = relation(self.session, self.rte.relid)
             rtable[modify.conflict.excluded - 1] = relation_rte(table, "excluded")
+        for varno, version in row_versions(modify).items():
+            rtable[varno - 1] = replace(relation_rte(table, rtable[varno - 1].alias), version=version)
         return replace(
             modify,
             relid=self.rte.relid,
@@ -262,20 +264,19 @@ class _Step:
     def _mapped(self, expr: Expr) -> Expr:
         """The expression with the view's columns replaced by their expressions."""
         excluded = self.modify.conflict.excluded if self.modify.conflict is not None else 0
-
         versions = row_versions(self.modify)
 
         def other(var: Var, depth: int) -> Expr | None:
-            if var.varno in versions:
-                raise unsupported(f"{versions[var.varno].upper()} in RETURNING of a view", location=var.location)
-            if var.varno not in (TARGET, excluded):
+            if var.varno not in (TARGET, excluded, *versions) or var.attnum < 0:
                 return None
             if var.attnum > 0:
-                return self._own(self.exprs[var.attnum], var.varno, depth)
-            if var.attnum == 0:
+                found = self._own(self.exprs[var.attnum], var.varno, depth)
+            else:
                 args = tuple(self._own(e, var.varno, depth) for e in self.exprs.values())
-                return RowExpr(lookup.row_type(self.session, self.view.oid), args=args)
-            return None
+                found = RowExpr(lookup.row_type(self.session, self.view.oid), args=args)
+            if var.varno in versions and not (isinstance(found, Var) and found.varno == var.varno):
+                return if_there(found, Var(oids.OID, varno=var.varno, attnum=TABLEOID, levelsup=depth))
+            return found
 
         return map_level(expr, other)
 

@@ -11,7 +11,6 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgrepl.replication.publisher.postgres.link import Link
 from tests.harness.database import Database
 from tests.harness.dose import dose
 from tests.harness.forked import pgrepl
@@ -75,9 +74,7 @@ def test_servers_before_19_cannot_be_asked_to_refresh(served: Served) -> None:
     assert served.same(VALUES)[0] == ("1", "t")
 
 
-def test_the_queries_of_19(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A lake's server has what 19 has for a subscriber, but for its version."""
-    monkeypatch.setattr(Link, "version", property(lambda link: 190000))
+def test_a_served_lake_is_asked_as_a_server_of_19(tmp_path: Path) -> None:
     with serving(tmp_path / "lake") as lake, Database(tmp_path / "sub", "sub", new=True) as sub:
         lake.ask("CREATE DATABASE pub")
         with lake.connect(dbname="pub") as pub:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pgrepl.replication.subscriber.attach import Round
+from pgrepl.replication.subscriber.worker import Worker
+from tests.harness.following import following
 from tests.harness.pair import Pair
+from tests.harness.programs import eventually
 
 STATES = (
     "SELECT srrelid::regclass, srsubstate, srsublsn IS NOT NULL FROM pg_subscription_rel"
@@ -76,6 +82,38 @@ def test_with_the_parameter_all_sequences_follow_published_or_not(filled: Pair) 
     filled.sub("ALTER SUBSCRIPTION s SET (sequences = on)")
     assert filled.catch_up() == []
     assert values(filled, "t_id_seq") == ["4"]
+
+
+def test_a_follower_looks_at_sequences_while_no_row_comes(filled: Pair) -> None:
+    filled.sub("ALTER SYSTEM SET wal_receiver_status_interval = '1s'")
+    filled.subscribe(options="WITH (sequences = on)")
+    filled.sub.leave()
+    with following(filled):
+        filled.pub("INSERT INTO t (a) VALUES ('z')")
+        eventually(lambda: values(filled, "t_id_seq") == ["3"])
+        filled.pub("SELECT nextval('q')")
+        eventually(lambda: values(filled, "q") == ["7"])
+
+
+def test_a_follower_without_sequences_rests_behind_changes(filled: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds: list[Worker] = []
+    work = Worker.round
+
+    def counted(worker: Worker, **how: Any) -> Round:
+        rounds.append(worker)
+        return work(worker, **how)
+
+    monkeypatch.setattr(Worker, "round", counted)
+    filled.pub("ALTER PUBLICATION p SET ALL TABLES")
+    filled.subscribe()
+    filled.sub.leave()
+    with following(filled):
+        filled.pub("INSERT INTO t (a) VALUES ('z')")
+        eventually(lambda: filled.sub("SELECT count(*) FROM t") == [("3",)])
+        time.sleep(0.2)
+        before = len(rounds)
+        time.sleep(0.5)
+        assert len(rounds) - before <= 1
 
 
 def test_what_cannot_be_synchronized_stops_neither_rows_nor_other_sequences(filled: Pair) -> None:

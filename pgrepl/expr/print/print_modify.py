@@ -56,6 +56,10 @@ def print_modify(modify: Modify, around: Printer) -> None:
         print_expr(modify.where, out, False)
     if modify.returning:
         out.keyword(" RETURNING", -STEP, STEP, 1)
+        named = [f"{e.version.upper()} AS {quote_identifier(e.alias)}" for e in modify.rtable
+                 if e.version and e.alias not in (None, e.version)]  # fmt: skip
+        if named:
+            out.put(f" WITH ({', '.join(named)})")
         print_targets(modify.returning, out, False)
 
 

@@ -265,6 +265,13 @@ def _over_links(expr: Expr, multi: tuple[SubLink, ...], count: int, query: Query
 # --- RETURNING ------------------------------------------------------------------------------------------------------
 
 
+def if_there(expr: Expr, tableoid: Var) -> Expr:
+    """The expression over a row that may be missing, where its tableoid is NULL: then it is NULL."""
+    test = NullTest(oids.BOOL, arg=tableoid, kind=NullTestType.IS_NOT_NULL)
+    nothing = Const(expr.type, typmod=expr.typmod, collation=expr.collation)
+    return CaseExpr(expr.type, typmod=expr.typmod, collation=expr.collation, whens=((test, expr),), default=nothing)
+
+
 def carried_columns(modify: Modify) -> list[Var]:
     """The columns of other relations that RETURNING uses."""
     return columns_beside((target.expr for target in modify.returning), row_versions(modify))
@@ -326,8 +333,7 @@ def returning_query(
         if var.attnum < 0:
             raise unsupported(f'system column "{SYSTEM_COLUMN_NAMES[var.attnum]}" in RETURNING', location=var.location)
         row = whole_row(session, target, lambda n: replace(column_of(target, n, depth), attnum=start + n))
-        test = NullTest(oids.BOOL, arg=there, kind=NullTestType.IS_NOT_NULL)
-        return CaseExpr(row.type, whens=((test, row),), default=Const(row.type))
+        return if_there(row, there)
 
     def other(var: Var, depth: int) -> Expr | None:
         if var.varno in starts:

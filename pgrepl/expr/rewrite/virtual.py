@@ -11,10 +11,10 @@ from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.expr.analyse.lookup import TABLEOID
 from pgrepl.expr.catalog_trees import default_of
 from pgrepl.expr.dml_tree import TARGET, Modify, map_modify
-from pgrepl.expr.rewrite.dml_queries import map_level, map_query, row_versions, whole_row
-from pgrepl.expr.tree import CaseExpr, Const, Expr, Join, NullTest, Query, RangeRef, Rte, RteKind, Var
+from pgrepl.expr.rewrite.dml_queries import if_there, map_level, map_query, row_versions, whole_row
+from pgrepl.expr.tree import Expr, Join, Query, RangeRef, Rte, RteKind, Var
 from pgrepl.expr.walk import rewrite, varnos
-from pgrepl.sql.nodes import JoinType, NullTestType
+from pgrepl.sql.nodes import JoinType
 from pgrepl.types import oids
 
 if TYPE_CHECKING:
@@ -59,11 +59,7 @@ class _Columns:
         return Var(typoid, typmod=typmod, collation=collation, varno=self._varno, attnum=attnum, levelsup=depth)
 
     def _if_there(self, expr: Expr, depth: int) -> Expr:
-        if not self._nullable:
-            return expr
-        test = NullTest(oids.BOOL, arg=self._var(oids.OID, -1, 0, TABLEOID, depth), kind=NullTestType.IS_NOT_NULL)
-        nothing = Const(expr.type, typmod=expr.typmod, collation=expr.collation)
-        return CaseExpr(expr.type, typmod=expr.typmod, collation=expr.collation, whens=((test, expr),), default=nothing)
+        return if_there(expr, self._var(oids.OID, -1, 0, TABLEOID, depth)) if self._nullable else expr
 
 
 def _others(columns: Mapping[int, _Columns]) -> Callable[[Var, int], Expr | None]:

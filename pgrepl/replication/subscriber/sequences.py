@@ -33,7 +33,7 @@ from pgrepl.replication.subscriber.lease import SubscriptionChanged, WorkerFaile
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
 
-_LOOK = 1.0  # seconds between two looks of a follower at sequences that follow
+_LOOK = 1.0  # seconds between two looks of a follower at sequences that follow, while rows come
 
 
 @frozen
@@ -70,6 +70,7 @@ class SequenceSync:
         self._failed_at: float | None = None
         self._told: tuple[str, ...] = ()  # what was last told of the failure
         self._looked_at = 0.0
+        self._follows = False  # does the subscription have the parameter `sequences`?
         self._owes = False  # changes were applied since
 
     @property
@@ -78,7 +79,7 @@ class SequenceSync:
         if self._failed_at is not None:
             pause = int(self._context.session.settings.value("wal_retrieve_retry_interval")) / 1000
             return time.monotonic() - self._failed_at >= pause
-        return self._owes and self._is_rested
+        return self._follows and self._is_rested
 
     def has_news(self) -> bool:
         """Does the subscription follow sequences of which one has another value now?"""
@@ -97,7 +98,8 @@ class SequenceSync:
         self._owes = self._owes or moved
         with self._context.transaction() as subscription:
             waiting = any(row.srsubstate != catalog.READY for row in _listed(session, subscription))
-        follows = subscription.subsequences and (at_once or (self._owes and self._is_rested))
+        self._follows = subscription.subsequences
+        follows = self._follows and (at_once or self._is_rested)
         if not (waiting or follows) or (not at_once and self._failed_at is not None and not self.is_due):
             return None
         worker = f'logical replication sequence synchronization worker for subscription "{subscription.subname}"'
@@ -129,7 +131,12 @@ class SequenceSync:
 
     @property
     def _is_rested(self) -> bool:
-        return time.monotonic() - self._looked_at >= _LOOK
+        """A sequence moves without any row that is sent, too: then a follower looks as often as it tells its publisher
+        how far it is."""
+        rested = time.monotonic() - self._looked_at
+        if self._owes:
+            return rested >= _LOOK
+        return 0 < int(self._context.session.settings.value("wal_receiver_status_interval")) <= rested
 
     def _local(self, subscription: tables.pg_subscription) -> list[_Local]:
         session = self._context.session

@@ -28,6 +28,8 @@ from pgrepl.sql.nodes import (
     RangeTableSample,
     RangeVar,
     ResTarget,
+    ReturningClause,
+    RowVersion,
     SelectStmt,
     TruncateStmt,
     TypeName,
@@ -235,9 +237,9 @@ def insert(
     relation: RangeVar,
     rest: dict[str, Any],
     on_conflict: OnConflictClause | None,
-    returning: _Targets | None,
+    returning: ReturningClause | None,
 ) -> InsertStmt:
-    return InsertStmt(relation, **rest, on_conflict=on_conflict, returning=tuple(returning or ()), with_=with_)
+    return InsertStmt(relation, **rest, on_conflict=on_conflict, returning=returning, with_=with_)
 
 
 _ConflictTarget = tuple[list[IndexElem], "Expr | None", int]
@@ -294,9 +296,9 @@ def update(
     clauses: list[_Targets],
     from_: list[FromItem],
     where: Expr | None,
-    returning: _Targets | None,
+    returning: ReturningClause | None,
 ) -> UpdateStmt:
-    return UpdateStmt(relation, _flat(clauses), tuple(from_), where, tuple(returning or ()), with_)
+    return UpdateStmt(relation, _flat(clauses), tuple(from_), where, returning, with_)
 
 
 @build
@@ -306,9 +308,24 @@ def delete(
     relation: RangeVar,
     using: list[FromItem],
     where: Expr | None,
-    returning: _Targets | None,
+    returning: ReturningClause | None,
 ) -> DeleteStmt:
-    return DeleteStmt(relation, tuple(using), where, tuple(returning or ()), with_)
+    return DeleteStmt(relation, tuple(using), where, returning, with_)
+
+
+@build
+def returning(location: int, targets: _Targets) -> ReturningClause:
+    return ReturningClause(tuple(targets))
+
+
+@build(at=2)
+def returning_with(location: int, versions: list[RowVersion], targets: _Targets) -> ReturningClause:
+    return ReturningClause(tuple(targets), tuple(versions), location)
+
+
+@build
+def row_version(location: int, is_new: bool, alias: str) -> RowVersion:
+    return RowVersion("new" if is_new else "old", alias, location)
 
 
 # ------------------------------------------------------------------------------------------------ MERGE
@@ -322,9 +339,9 @@ def merge(
     source: FromItem,
     condition: Expr,
     whens: list[MergeWhen],
-    returning: _Targets | None,
+    returning: ReturningClause | None,
 ) -> MergeStmt:
-    return MergeStmt(relation, source, condition, tuple(whens), tuple(returning or ()), with_)
+    return MergeStmt(relation, source, condition, tuple(whens), returning, with_)
 
 
 for _alias in ("matched", "not_matched", "not_matched_by_source"):

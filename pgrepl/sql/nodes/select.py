@@ -208,13 +208,29 @@ class MultiAssign(Expr):
 
 
 @frozen
+class RowVersion(Node):
+    """WITH (OLD AS alias) of RETURNING."""
+
+    name: str  # old, new
+    alias: str
+    location: int
+
+
+@frozen
+class ReturningClause(Node):
+    targets: tuple[ResTarget, ...]
+    versions: tuple[RowVersion, ...] = ()
+    location: int = -1  # of its WITH
+
+
+@frozen
 class InsertStmt(Statement):
     relation: RangeVar
     columns: tuple[ResTarget, ...]
     select: SelectStmt | None  # None: DEFAULT VALUES
     overriding: str | None = None  # USER, SYSTEM
     on_conflict: OnConflictClause | None = None
-    returning: tuple[ResTarget, ...] = ()
+    returning: ReturningClause | None = None
     with_: WithClause | None = None
 
 
@@ -224,7 +240,7 @@ class UpdateStmt(Statement):
     targets: tuple[ResTarget, ...]
     from_: tuple[FromItem, ...] = ()
     where: Expr | None = None
-    returning: tuple[ResTarget, ...] = ()
+    returning: ReturningClause | None = None
     with_: WithClause | None = None
 
 
@@ -233,7 +249,7 @@ class DeleteStmt(Statement):
     relation: RangeVar
     using: tuple[FromItem, ...] = ()
     where: Expr | None = None
-    returning: tuple[ResTarget, ...] = ()
+    returning: ReturningClause | None = None
     with_: WithClause | None = None
 
 
@@ -253,7 +269,7 @@ class MergeStmt(Statement):
     source: FromItem
     condition: Expr
     whens: tuple[MergeWhen, ...] = ()
-    returning: tuple[ResTarget, ...] = ()
+    returning: ReturningClause | None = None
     with_: WithClause | None = None
 
 

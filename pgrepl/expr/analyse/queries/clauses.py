@@ -42,7 +42,16 @@ from pgrepl.expr.walk import has_vars, walk_deep
 from pgrepl.ground.errors import PgError
 from pgrepl.sql import nodes
 from pgrepl.sql.location import expr_location
-from pgrepl.sql.nodes import AConst, AConstKind, BoolOp, FromItem, JoinExpr, JoinType, ResTarget, SelectStmt
+from pgrepl.sql.nodes import (
+    AConst,
+    AConstKind,
+    BoolOp,
+    FromItem,
+    JoinExpr,
+    JoinType,
+    ReturningClause,
+    SelectStmt,
+)
 from pgrepl.types import oids
 
 _UNNAMED = "unnamed_join"
@@ -302,33 +311,47 @@ def _settled_join(item: RangeRef | Join) -> RangeRef | Join:
 
 
 def transform_returning(
-    scope: Scope, items: tuple[ResTarget, ...], kind: ExprKind = ExprKind.RETURNING
+    scope: Scope, clause: ReturningClause | None, kind: ExprKind = ExprKind.RETURNING
 ) -> tuple[Target, ...]:
-    """The select list of RETURNING (transformReturningList)."""
-    if not items:
+    """The select list of RETURNING (transformReturningClause)."""
+    if clause is None:
         return ()
     saved, scope.next_resno = scope.next_resno, 1
-    versions = _show_versions(scope)
-    targets = mark_origins(scope, transform_targets(scope, items, kind))
+    versions = _show_versions(scope, clause)
+    targets = mark_origins(scope, transform_targets(scope, clause.targets, kind))
     _hide_versions(scope, versions, targets)
     if not targets:
-        raise PgError("42601", "RETURNING must have at least one column", location=expr_location(items[0].value))
+        location = expr_location(clause.targets[0].value)
+        raise PgError("42601", "RETURNING must have at least one column", location=location)
     if scope.resolve_unknowns:
         targets = resolve_unknowns(scope, targets)
     scope.next_resno = saved
     return tuple(Target(assign_collations(t.expr), t.name, t.resno, origin=t.origin) for t in targets)
 
 
-def _show_versions(scope: Scope) -> list[NsItem]:
-    """Let RETURNING name the row before and after the change, as 18 does, by names that mean nothing else there."""
+def _show_versions(scope: Scope, clause: ReturningClause) -> list[NsItem]:
+    """Let RETURNING name the row before and after the change, as 18 does, by the names that it gives them, or by old
+    and new where these mean nothing else."""
     target = scope.target_item
+    if scope.session.settings.release < 18 and clause.versions:
+        raise PgError("42601", 'syntax error at or near "WITH"', location=clause.location)
     if target is None or scope.session.settings.release < 18:
         return []
     shown = {item.name for item in scope.namespace if item.rel_visible}
+    names: dict[str, str] = {}
+    for given in clause.versions:
+        if given.alias in shown or given.alias in names.values():
+            message = f'table name "{given.alias}" specified more than once'
+            raise PgError("42712", message, location=given.location)
+        if given.name in names:
+            message = f"{given.name.upper()} cannot be specified multiple times"
+            raise PgError("42601", message, location=given.location)
+        names[given.name] = given.alias
     found = []
     for version in ("old", "new"):
-        if version not in shown:
-            rte = replace(relation_rte(relation(scope.session, target.rte.relid), version), version=version)
+        if version in names or version not in (*shown, *names.values()):
+            table = relation(scope.session, target.rte.relid)
+            rte = replace(relation_rte(table, names.get(version, version)), version=version)
             found.append(scope.add_rte(rte))
             scope.show(found[-1], cols=False)
     return found

@@ -166,7 +166,7 @@ class ServerCatalog(PublisherCatalog):
 
     @property
     def has_sequences(self) -> bool:
-        return self._connection.opened.version >= published.SEQUENCES
+        return self._connection.link.has_sequences
 
     def published_sequences(self, names: Sequence[str]) -> list[tuple[str, str]]:
         return published.published_sequences(self._connection.reading, names)

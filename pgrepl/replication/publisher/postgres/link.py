@@ -15,6 +15,7 @@ import select
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.ground.errors import PgError
@@ -176,6 +177,12 @@ class Link:
     @property
     def version(self) -> int:
         return int(self._conn.server_version)
+
+    @cached_property
+    def has_sequences(self) -> bool:
+        """Whether it publishes sequences, and all tables with exceptions: 19 does, and so does a served lake."""
+        there = "SELECT pg_catalog.to_regclass('pg_catalog.pg_publication_sequences') IS NOT NULL"
+        return self.version >= 190000 or self.value(there) == "t"
 
     @property
     def database(self) -> str:

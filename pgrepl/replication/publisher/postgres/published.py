@@ -23,7 +23,6 @@ from pgrepl.types.plain import parse_lsn
 COLUMN_LISTS = 150000
 UNITED = 160000
 GENERATED = 180000
-SEQUENCES = 190000
 
 _FOR_ALL = "CASE WHEN p.puballtables THEN ' FOR ALL TABLES' ELSE '' END"
 # of 19, with the tables that are left out, and sequences
@@ -37,9 +36,9 @@ _FOR_ALL_19 = (
 )
 
 
-def for_all(version: int) -> str:
+def for_all(link: Link) -> str:
     """An expression in SQL over pg_publication p: ` FOR ALL …`, or nothing."""
-    return _FOR_ALL_19 if version >= SEQUENCES else _FOR_ALL
+    return _FOR_ALL_19 if link.has_sequences else _FOR_ALL
 
 
 @frozen
@@ -93,7 +92,7 @@ def published_tables(link: Link, names: Sequence[str]) -> list[RemoteTable]:
 
 
 def published_sequences(link: Link, names: Sequence[str]) -> list[tuple[str, str]]:
-    if link.version < SEQUENCES:
+    if not link.has_sequences:
         return []
     listed = link.rows(
         "SELECT DISTINCT s.schemaname, s.sequencename FROM pg_catalog.pg_publication_sequences s "
@@ -103,7 +102,7 @@ def published_sequences(link: Link, names: Sequence[str]) -> list[tuple[str, str
 
 
 def sequences_with_other_origins(link: Link, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:
-    if link.version < SEQUENCES:
+    if not link.has_sequences:
         return []
     left_out = "".join(
         f" AND NOT (n.nspname = {link.literal(schema)} AND c.relname = {link.literal(name)})"
@@ -136,7 +135,7 @@ def sequences(link: Link, names: Sequence[tuple[str, str]]) -> list[RemoteSequen
 
 def _sequences(link: Link, names: Sequence[tuple[str, str]]) -> list[RemoteSequence]:
     wanted = ", ".join(f"({link.literal(schema)}, {link.literal(name)})" for schema, name in names)
-    newest = link.version >= SEQUENCES
+    newest = link.has_sequences
     listed = link.rows(
         "SELECT n.nspname, c.relname, has_sequence_privilege(c.oid, 'SELECT'), q.seqtypid, q.seqstart, q.seqincrement, "
         "q.seqmin, q.seqmax, q.seqcycle, "

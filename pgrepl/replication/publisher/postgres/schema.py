@@ -427,7 +427,7 @@ def definition_statements(link: Link) -> Iterator[tuple[str, str]]:
             yield from ((program.name, text) for text in program.made)
     stored = "CASE p.pubgencols WHEN 's' THEN ', publish_generated_columns = stored' END"
     publications = _PUBLICATIONS.format(
-        for_all=published.for_all(version), generated=stored if version >= GENERATED else "NULL"
+        for_all=published.for_all(link), generated=stored if version >= GENERATED else "NULL"
     )
     yield from _statements(link, [publications, members, *([_MEMBER_SCHEMAS] if newer else [])])
 
