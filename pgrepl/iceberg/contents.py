@@ -7,8 +7,9 @@ last one only.
 from __future__ import annotations
 
 import hashlib
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from pgrepl.ground.errors import unsupported
@@ -19,6 +20,7 @@ from pgrepl.lake.table import inlined_tables
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
+    from pgrepl.iceberg.manifests import Plan
     from pgrepl.iceberg.schema import Field
     from pgrepl.lake.table import LakeTable
 
@@ -76,24 +78,30 @@ class Part:
         self.data = data
         self.deletes = deletes
         self.rows = sum(file.rows for file in data)
-        self.known = digest([(file.id, file.path, file.sequence, file.row_id_start) for file in data])
+        self.has_vectors = any(file.format == PUFFIN for file, _ in deletes)
+        self.plans: dict[tuple[object, ...], Plan] = {}  # its manifests
+
+    @cached_property
+    def known(self) -> str:
+        return digest([(file.id, file.path, file.sequence, file.row_id_start) for file in self.data])
 
 
 class InlinedRow(NamedTuple):
     row_id: int
     begin: int
     end: int | None
-    known: tuple[object, ...]  # what identifies it
+    known: str  # what identifies it
 
 
-class InlinedPart(NamedTuple):
-    """The inlined rows of a range of row ids that are there at a snapshot."""
+class InlinedPart:
+    """The inlined rows of a range of row ids that are there at a snapshot, of which `changed` is the last change."""
 
-    first: int  # of the row ids
-    last: int
-    rows: int
-    changed: int  # the snapshot that last changed them
-    known: str
+    def __init__(self, rows: list[InlinedRow], changed: int) -> None:
+        self.first, self.last = rows[0].row_id, rows[-1].row_id
+        self.rows = len(rows)
+        self.changed = changed
+        self.known = digest([row.known for row in rows])
+        self.plans: dict[tuple[object, ...], Plan] = {}
 
 
 def digest(*of: object) -> str:
@@ -109,23 +117,21 @@ class Range:
     """Data files of one range of ids, with their delete files."""
 
     def __init__(self, data: list[Data], deletes: list[Deletes]) -> None:
-        self._data = data
-        self._deletes = deletes
-        self._by_id = {file.id: file for file in data}
-        self._changes = sorted(
-            {when for each in (data, deletes) for file in each for when in (file.begin, file.end) if when is not None}
-        )
+        self.has = data, deletes
         self._known: dict[int, Part] = {}
+
+    @cached_property
+    def _changes(self) -> list[int]:
+        return _changes(file for each in self.has for file in each)
 
     def at(self, snapshot: int) -> Part:
         version = bisect_right(self._changes, snapshot)
         if version not in self._known:
-            data = [file for file in self._data if _is_alive(file, snapshot)]
-            there = {file.id for file in data}
+            files, every = self.has
+            data = [file for file in files if _is_alive(file, snapshot)]
+            by_id = {file.id: file for file in data}
             deletes = [
-                (file, self._by_id[file.data_file])
-                for file in self._deletes
-                if file.data_file in there and _is_alive(file, snapshot)
+                (file, by_id[file.data_file]) for file in every if file.data_file in by_id and _is_alive(file, snapshot)
             ]
             self._known[version] = Part(data, deletes)
         return self._known[version]
@@ -135,39 +141,73 @@ class InlinedRange:
     """Inlined rows of one range of row ids."""
 
     def __init__(self, rows: list[InlinedRow]) -> None:
-        self._rows = rows
-        self._changes = sorted({when for row in rows for when in (row.begin, row.end) if when is not None})
+        self.has = rows
         self._known: dict[int, InlinedPart | None] = {}
+
+    @cached_property
+    def _changes(self) -> list[int]:
+        return _changes(self.has)
 
     def at(self, snapshot: int) -> InlinedPart | None:
         version = bisect_right(self._changes, snapshot)
         if version not in self._known:
-            there = [row for row in self._rows if row.begin <= snapshot and (row.end is None or row.end > snapshot)]
-            self._known[version] = None if not there else InlinedPart(
-                there[0].row_id, there[-1].row_id, len(there), self._changes[version - 1],
-                digest([row.known for row in there]),
-            )  # fmt: skip
+            there = [row for row in self.has if row.begin <= snapshot and (row.end is None or row.end > snapshot)]
+            self._known[version] = InlinedPart(there, self._changes[version - 1]) if there else None
         return self._known[version]
+
+
+def _changes(rows: Iterable[Data | Deletes | InlinedRow]) -> list[int]:
+    return sorted({when for row in rows for when in (row.begin, row.end) if when is not None})
 
 
 class Contents:
     """The contents of one of a table's members since a snapshot."""
 
-    def __init__(self, session: Session, table: LakeTable, since: int) -> None:
-        self.table = table
-        self._session = session
+    def __init__(self, since: int) -> None:
         self._since = since
+        self._until = -1
+        self._data: list[Data] = []
+        self._deletes: dict[int, list[Deletes]] = {}  # of a data file
+        self._rows: list[InlinedRow] = []
+        self._inlined_deletes: dict[int, list[tuple[int, int]]] = {}
+        self._merged: list[Data] = []
+        self.mappings: set[int | None] = set()
+        self.ranges: list[Range] = []
+        self._inlined: list[InlinedRange] = []
+
+    def read(self, session: Session, table: LakeTable, until: int) -> set[int]:
+        """Read what has changed since the last reading: in which snapshots it has. What was there before has only
+        ended."""
+        self.table, self._session = table, session
         self._without: dict[int, set[int]] = {}  # of a column, the files without statistics of it
-        given = (table.table_id, since)
+        given = (table.table_id, self._since, self._until, self._until)
         data = [_data(table, row) for row in session.link.execute(tables.DATA_FILES, given)]
         deletes = [_deletes(table, row) for row in session.link.execute(tables.DELETE_FILES, given)]
-        self.mappings = {file.mapping for file in data}
-        self._data = data
-        self._merged = [file for file in data if file.partial is not None]
-        self.ranges = _ranges(data, deletes)
-        rows = sorted(_inlined_rows(session, table, since), key=lambda row: row[:2])
-        self._inlined = [InlinedRange(some) for some in _divided(rows, [row.row_id for row in rows], _IN_INLINED_RANGE)]
-        self._inlined_deletes = _inlined_deletes(session, table)
+        rows = sorted(_inlined_rows(session, table, given[1:]))
+        _put(self._data, data, 1)
+        for file in deletes:
+            _put(self._deletes.setdefault(file.data_file, []), [file], 1)
+        _put(self._rows, rows, 2)
+        positions = _inlined_deletes(session, table, self._until)
+        for file_id, position, when in positions:
+            self._inlined_deletes.setdefault(file_id, []).append((position, when))
+        if data or deletes:
+            self.mappings = {file.mapping for file in self._data}
+            self._merged = [file for file in self._data if file.partial is not None]
+            self.ranges = _as_before(self.ranges, _ranges(self._data, self._deletes))
+        if rows:
+            made = _divided(self._rows, [row.row_id for row in self._rows], _IN_INLINED_RANGE)
+            self._inlined = _as_before(self._inlined, map(InlinedRange, made))
+        found = {file.partial for each in (data, deletes) for file in each if file.partial}
+        found |= {when for each in (data, deletes, rows) for row in each for when in (row.begin, row.end) if when}
+        found |= {when for _, _, when in positions}
+        self._until, since = until, self._until
+        return {when for when in found if when > since}
+
+    @property
+    def weight(self) -> int:
+        """How much there is to remember."""
+        return len(self._data) + len(self._rows) + sum(map(len, self._deletes.values()))
 
     def hides(self, snapshot: int) -> bool:
         """Has a file of the snapshot rows of later ones, too?"""
@@ -175,7 +215,7 @@ class Contents:
 
     def has_vectors(self, snapshot: int) -> bool:
         """Are there deletion vectors, which are of version 3 only?"""
-        return any(file.format == PUFFIN for each in self.ranges for file, _ in each.at(snapshot).deletes)
+        return any(each.at(snapshot).has_vectors for each in self.ranges)
 
     def have(self, column: Field, snapshot: int) -> bool:
         """Have all files of the snapshot the column? DuckDB writes a file without it anew without it."""
@@ -196,15 +236,35 @@ class Contents:
 
     def inlined_deletes(self, snapshot: int) -> list[tuple[Data, list[tuple[int, int]]]]:
         """The positions with their snapshots, of each data file that is there."""
-        if not self._inlined_deletes:
-            return []
         found = []
-        for part in (each.at(snapshot) for each in self.ranges):
-            for file in part.data:
-                positions = [each for each in self._inlined_deletes.get(file.id, ()) if each[1] <= snapshot]
-                if positions:
-                    found.append((file, sorted(positions)))
+        for file_id, every in sorted(self._inlined_deletes.items()):
+            at = bisect_left(self._data, (file_id,))
+            positions = sorted([each for each in every if each[1] <= snapshot])
+            if positions and self._data[at : at + 1] and self._data[at].id == file_id:
+                if _is_alive(self._data[at], snapshot):
+                    found.append((self._data[at], positions))
         return found
+
+
+_R = TypeVar("_R", Data, Deletes, InlinedRow)
+_S = TypeVar("_S", Range, InlinedRange)
+
+
+def _put(known: list[_R], changed: Sequence[_R], key: int) -> None:
+    """Put rows in their places, which so many values say; one that is there already is replaced."""
+    if not known:
+        known.extend(changed)
+        return
+    for row in changed:
+        at = bisect_left(known, row[:key])
+        is_there = at < len(known) and known[at][:key] == row[:key]
+        known[at : at + is_there] = [row]
+
+
+def _as_before(known: Sequence[_S], made: Iterable[_S]) -> list[_S]:
+    """Ranges; one that has what it had is the same as before, so that its manifests are known."""
+    before = {each.has[0][0]: each for each in known}
+    return [same if (same := before.get(each.has[0][0])) and same.has == each.has else each for each in made]
 
 
 def _data(table: LakeTable, row: tuple[Any, ...]) -> Data:
@@ -224,42 +284,38 @@ def _deletes(table: LakeTable, row: tuple[Any, ...]) -> Deletes:
     return Deletes(number, data_file, begin, end, whole, rows, size, file_format or PARQUET, partial)
 
 
-def _ranges(data: Sequence[Data], deletes: Iterable[Deletes]) -> list[Range]:
-    by_file: dict[int, list[Deletes]] = {}
-    for each in deletes:
-        by_file.setdefault(each.data_file, []).append(each)
+def _ranges(data: Sequence[Data], deletes: Mapping[int, list[Deletes]]) -> list[Range]:
     return [
-        Range(some, [each for file in some for each in by_file.get(file.id, ())])
+        Range(some, [each for file in some for each in deletes.get(file.id, ())])
         for some in _divided(data, [file.id for file in data], _IN_RANGE)
     ]
 
 
 def _divided(every: Sequence[_T], ids: Sequence[int], size: int) -> Iterator[list[_T]]:
     """Ranges of what has these ids, which ascend. All of one id are in one range."""
-    begin = 0
-    for at, number in enumerate(ids):
-        is_end = ((number + 1) * _HASH & 0xFFFFFFFFFFFFFFFF) >> 32 < (1 << 32) // size
-        if at + 1 == len(ids) or (is_end and ids[at + 1] != number):
+    last, begin = ((1 << 32) // size) << 32, 0
+    ends = [at for at, number in enumerate(ids) if (number + 1) * _HASH & 0xFFFFFFFFFFFFFFFF < last]
+    for at in ends:
+        if ids[at + 1 : at + 2] != [ids[at]]:
             yield list(every[begin : at + 1])
             begin = at + 1
+    if begin < len(ids):
+        yield list(every[begin:])
 
 
-def _inlined_rows(session: Session, table: LakeTable, since: int) -> Iterator[InlinedRow]:
+def _inlined_rows(session: Session, table: LakeTable, given: tuple[int, ...]) -> Iterator[InlinedRow]:
     for inlined in inlined_tables(session, table.table_id):
-        for row in session.link.execute(tables.inlined_rows(inlined.name, inlined.prefix), (since,)):
+        for row in session.link.execute(tables.inlined_rows(inlined.name, inlined.prefix), given):
             values = row[3:]
             if not session.link.is_sqlite:
                 values = tuple([bytes(value) if isinstance(value, memoryview) else value for value in values])
-            yield InlinedRow(row[0], row[1], row[2], (inlined.schema_version, *row[:2], values))
+            yield InlinedRow(row[0], row[1], row[2], digest(inlined.schema_version, *row[:2], values))
 
 
-def _inlined_deletes(session: Session, table: LakeTable) -> dict[int, list[tuple[int, int]]]:
+def _inlined_deletes(session: Session, table: LakeTable, after: int) -> list[tuple[int, int, int]]:
+    """The data files, positions and snapshots of those that are later than a snapshot."""
     name = deletes_table(table.table_id)
-    found: dict[int, list[tuple[int, int]]] = {}
-    if exists(session.link, name):
-        for file_id, position, when in session.link.execute(tables.inlined_deletes(name)):
-            found.setdefault(file_id, []).append((position, when))
-    return found
+    return session.link.execute(tables.inlined_deletes(name), (after,)) if exists(session.link, name) else []
 
 
 def changes(session: Session, table: LakeTable, most: int) -> set[int]:
@@ -274,18 +330,20 @@ def changes(session: Session, table: LakeTable, most: int) -> set[int]:
     return found
 
 
-def state(session: Session, table: LakeTable) -> Iterator[object]:
-    """What is other than before if the table's rows or columns are, at whatever snapshot."""
+def state(session: Session, table: LakeTable, snapshot: int) -> Iterator[object]:
+    """What is other than before if the rows or columns that were there at a snapshot are, whatever came later."""
     link = session.link
-    found = [link.execute(query, (table.table_id,))[0] for query in tables.STATES]
+    found = [link.execute(query, (snapshot, table.table_id, snapshot))[0] for query in tables.STATES]
     for inlined in inlined_tables(session, table.table_id):
-        found += link.execute(tables.inlined_state(inlined.name, inlined.prefix))
+        found += link.execute(tables.inlined_state(inlined.name, inlined.prefix), (snapshot, snapshot))
     for row in found:
         yield from row
     name = deletes_table(table.table_id)
-    deletes = link.execute(tables.inlined_deletes_state(name))[0] if exists(link, name) else (0, None, None)
+    deletes = (
+        link.execute(tables.inlined_deletes_state(name), (snapshot,))[0] if exists(link, name) else (0, None, None)
+    )
     yield from deletes
-    last = max((when for row in (*((r[2], r[3]) for r in found), deletes[2:]) for when in row if when), default=0)
+    last = max((when for row in (*((r[2], r[5]) for r in found), deletes[2:]) for when in row if when), default=0)
     yield link.execute(tables.SNAPSHOT_TIME, (last,))  # numbers may come again when a backup is restored
 
 

@@ -10,6 +10,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -49,16 +50,8 @@ class Entry(NamedTuple):
     first_row_id: int | None = None
 
 
-class Manifest(NamedTuple):
-    """A row of a manifest list."""
-
-    path: str
-    length: int
-    kind: int
-    entries: Sequence[Entry]
-
-
-class Plan(NamedTuple):
+@dataclass
+class Plan:
     """A manifest as it has to be. `make` gives its encoded entries, and the names of the sidecars in them; it is told
     the manifest's last sequence number, whose files are those that were added."""
 
@@ -68,6 +61,7 @@ class Plan(NamedTuple):
     entries: Sequence[Entry]
     rows: int
     make: Callable[[int], tuple[list[bytes], list[str]]]
+    row: tuple[int, bytes] = (-1, b"")  # of the manifest's length, its row in a list
 
 
 class Writer:
@@ -81,7 +75,8 @@ class Writer:
         """The name of the manifest with these contents."""
         return f"metadata/{_KINDS[kind]}-{digest(self.version, self.folder.location, shape.types, of)}.avro"
 
-    def manifest(self, plan: Plan) -> Manifest:
+    def _row(self, plan: Plan) -> bytes:
+        """The row of a manifest, which is written if it is not there."""
         size = self.folder.size(plan.name)
         if size is None:
             rows, sidecars = plan.make(max(entry.sequence for entry in plan.entries))
@@ -91,7 +86,9 @@ class Writer:
                 NAMED: json.dumps(sidecars),
             }  # fmt: skip
             size = self.folder.write(plan.name, avro.container(avro.entry(self.version), facts, rows))
-        return Manifest(self.folder.path(plan.name), size, plan.kind, plan.entries)
+        if plan.row[0] != size:
+            plan.row = size, self._encoded(plan, size)
+        return plan.row[1]
 
     def manifest_list(self, snapshot: int, plans: Sequence[Plan]) -> str:
         """The name of the list of a snapshot's manifests."""
@@ -100,30 +97,29 @@ class Writer:
         if self.folder.size(name) is None:
             facts = {"snapshot-id": str(snapshot), "sequence-number": str(snapshot), "parent-snapshot-id": "null",
                      "format-version": str(self.version), NAMED: json.dumps(names)}  # fmt: skip
-            rows = [self._row(self.manifest(plan)) for plan in plans]
+            rows = [self._row(plan) for plan in plans]
             self.folder.write(name, avro.container(avro.manifest_list(self.version), facts, rows))
         return name
 
-    def _row(self, manifest: Manifest) -> bytes:
-        entries = manifest.entries
+    def _encoded(self, plan: Plan, size: int) -> bytes:
+        entries = plan.entries
         last = max(entry.sequence for entry in entries)
         added = [entry.rows for entry in entries if entry.sequence == last]
         rows = sum(entry.rows for entry in entries)
-        numbers = (manifest.length, 0, manifest.kind, last, min(entry.sequence for entry in entries), last, len(added),
+        numbers = (size, 0, plan.kind, last, min(entry.sequence for entry in entries), last, len(added),
                    len(entries) - len(added), 0, sum(added), rows - sum(added), 0)  # fmt: skip
-        found = [avro.text(manifest.path), *map(avro.number, numbers), avro.NOTHING]
+        found = [avro.text(self.folder.path(plan.name)), *map(avro.number, numbers), avro.NOTHING]
         if self.version >= 3:
             first = [entry.first_row_id for entry in entries if entry.first_row_id is not None]
-            found.append(avro.some_number(min(first) if first and manifest.kind == DATA else None))
+            found.append(avro.some_number(min(first) if first and plan.kind == DATA else None))
         return b"".join(found)
 
     # --- entries --------------------------------------------------------------------------------------------------
 
-    def data_entry(
-        self, shape: Shape, path: str, entry: Entry, size: int, statistics: dict[int, Statistics], last: int
-    ) -> bytes:
+    def data_file(self, shape: Shape, path: str, entry: Entry, size: int, statistics: dict[int, Statistics]) -> bytes:
+        """A data file's entry without its head."""
         found = [
-            _head(entry.sequence, last, DATA), avro.text(path), _parquet(), avro.number(entry.rows), avro.number(size),
+            avro.text(path), _parquet(), avro.number(entry.rows), avro.number(size),
             *_metrics(shape, entry.rows, statistics), avro.some_number(0), avro.NOTHING,
         ]  # fmt: skip
         if self.version >= 3:
@@ -138,7 +134,7 @@ class Writer:
         else:
             metrics, file_format = avro.NOTHING * 6, avro.text("PUFFIN")
         found = [
-            _head(entry.sequence, last, DELETES), avro.text(path), file_format, avro.number(entry.rows),
+            head(entry.sequence, last, DELETES), avro.text(path), file_format, avro.number(entry.rows),
             avro.number(size), metrics, avro.NOTHING, avro.some(avro.text(of)),
         ]  # fmt: skip
         if self.version >= 3:
@@ -159,7 +155,7 @@ def _parquet() -> bytes:
     return avro.text("PARQUET")
 
 
-def _head(sequence: int, last: int, kind: int) -> bytes:
+def head(sequence: int, last: int, kind: int) -> bytes:
     """Whether the file was added by the manifest's last snapshot, by which snapshot it was; what it holds."""
     encoded = avro.some_number(sequence)
     return avro.number(1 if sequence == last else 0) + encoded * 3 + avro.number(kind)

@@ -1,7 +1,8 @@
 """A table's metadata.json, with all that it names: its schemas, and its snapshots with their manifest lists.
 
 It is made when somebody asks for it, from one read transaction of the catalog. Its name is a digest of the table's
-state: if it is there, nothing has changed.
+state: if it is there, nothing has changed. After a commit it is made from what the last making has read, and from what
+has changed since.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from functools import partial
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts.relation_parts import inheritors
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 _MADE_BY = 2  # another number when metadata of the same state would be different
 _MOMENT = 100  # milliseconds
 _LOOKED_AT = 10  # times as many changes as snapshots
+_REMEMBERED = 50_000  # files and inlined rows, of all tables together
+_WORN = 5000  # of these, how many may have come until a table is read anew
 
 
 @frozen
@@ -39,10 +43,14 @@ class Metadata:
 
 def state_of(table: Described) -> str:
     """What changes with each commit and VACUUM that changes the table, and with its options: an ETag."""
+    return digest(_state(table, table.snapshot))
+
+
+def _state(table: Described, snapshot: int) -> list[str]:
     known: list[object] = [_MADE_BY, table.uuid, table.options, _kept(table)]
     for member in table.members:
-        known += [member.location, *state(table.session, member)]
-    return digest([str(each) for each in known])
+        known += [member.table_id, member.location, *state(table.session, member, snapshot)]
+    return [str(each) for each in known]
 
 
 def _kept(table: Described) -> int:
@@ -54,34 +62,101 @@ def table_metadata(table: Described, place: Place) -> Metadata:
     folder = place.of(table)
     grace = int(table.session.settings.value("pgrepl.iceberg_grace"))
     promise(table.session, table.snapshot, grace)
-    name = f"metadata/00000-{digest(state_of(table), folder.location)}.metadata.json"  # as ClickHouse wants names
-    found = folder.read(name)
-    if found is None or not found.endswith("}"):
-        found = json.dumps(_Making(table, folder).metadata())
-        folder.write(name, found.encode())
-        with suppress(PgError):  # what could not be read or removed now is looked at again
-            sweep(folder, name, grace)
+    known = _state(table, table.snapshot)
+    name = f"metadata/00000-{digest(digest(known), folder.location)}.metadata.json"  # as ClickHouse wants names
+    found = _whole(folder, name)
+    if found is None:
+        with _locks.setdefault(folder.location, Lock()):
+            found = _whole(folder, name)  # another thread may have made it
+            if found is None:
+                found = json.dumps(_making(table, folder, known).metadata())
+                folder.write(name, found.encode())
+                with suppress(PgError):  # what could not be read or removed now is looked at again
+                    sweep(folder, name, grace)
     return Metadata(folder.path(name), found)
 
 
-class _Making:
-    """One making of a table's metadata."""
+def _whole(folder: TableFolder, name: str) -> str | None:
+    found = folder.read(name)
+    return found if found is not None and found.endswith("}") else None
 
-    def __init__(self, table: Described, folder: TableFolder) -> None:
-        self._table = table
-        self._folder = folder
-        self._session = table.session
+
+_locks: dict[str, Lock] = {}  # of tables, by their folders
+_makings: dict[str, _Making] = {}  # the last ones, oldest first
+
+
+def _making(table: Described, folder: TableFolder, known: list[str]) -> _Making:
+    """The table's last making if it can go on, else a new one."""
+    last = _makings.pop(folder.location, None)  # an error would leave it unfinished
+    made = last if last is not None and last.goes_on(table) else _Making(table)
+    made.read(table, folder, known)
+    _makings[folder.location] = last if last is not None and last.until > made.until else made
+    kept = list(_makings.items())
+    while len(kept) > 1 and sum(each.weight for _, each in kept) > _REMEMBERED:
+        _makings.pop(kept.pop(0)[0], None)
+    return made
+
+
+class _Making:
+    """What a table's metadata is made from, as of the snapshot at which it was last made.
+
+    A making goes on where what was there at that snapshot is still as it was, and has only ended: so after commits, not
+    after VACUUM.
+    """
+
+    def __init__(self, table: Described) -> None:
+        self._columns = _columns(table)
+        self._state: list[str] = []
+        self.until = -1
+        self._version = 0  # of the format
+        self._weight = 0  # when it began
+        self._contents: list[Contents] = []
+        self._planner = Planner()
+        self._shapes: dict[object, Shape] = {}
+        self._told: dict[int, Shape | None] = {}  # of past snapshots; None: the files do not tell it
+        self._made: dict[int, tuple[Shape, str, dict[str, Any]]] = {}  # snapshots, with the names of their lists
+
+    @property
+    def weight(self) -> int:
+        return sum(each.weight for each in self._contents)
+
+    def goes_on(self, table: Described) -> bool:
+        return (
+            self.until <= table.snapshot
+            and self.weight <= 2 * self._weight + _WORN
+            and [each.rows for each in self._columns] == [each.rows for each in _columns(table)]
+            and self._state == _state(table, self.until)
+        )
+
+    def read(self, table: Described, folder: TableFolder, known: list[str]) -> None:
+        """Read what has changed since the last time."""
+        self._table, self._session, self._folder = table, table.session, folder
         self._last = table.snapshot
-        self._columns = [self._columns_of(member.table_id) for member in table.members]
-        self._next_files: dict[int, int] = {}  # at each snapshot
-        self._times = self._snapshots()
-        since = min(self._times)
-        self._contents = [Contents(self._session, member, since) for member in table.members]
-        self._version = table.options.version or (3 if self._needs_version_3() else 2)
+        most = _LOOKED_AT * _kept(table) + 1
+        is_first = not self._contents
+        if is_first:
+            self._changes = self._all_changes(most)
+            self._times = self._snapshots()
+            self._contents = [Contents(min(self._times)) for _ in table.members]
+        for contents, member in zip(self._contents, table.members, strict=True):
+            self._changes |= contents.read(self._session, member, self._last)
+        if is_first:
+            self._weight = self.weight
+        else:
+            self._changes = set(sorted(self._changes)[-most:])
+            self._times = self._snapshots()
+        version = table.options.version or (3 if self._needs_version_3() else 2)
+        if version != self._version:
+            self._shapes, self._told, self._made = {}, {}, {}
+        self._version = version
+        self._state, self.until = known, self._last
         self._names = names.of_files(self._session, set().union(*(each.mappings for each in self._contents)))
 
-    def _columns_of(self, table_id: int) -> Columns:
-        return Columns([ColumnRow(*row) for row in self._session.link.execute(tables.COLUMNS, (table_id,))])
+    def _all_changes(self, most: int) -> set[int]:
+        found: set[int] = set()
+        for member in self._table.members if _kept(self._table) else ():
+            found |= changes(self._session, member, most)
+        return found
 
     # --- snapshots ------------------------------------------------------------------------------------------------
 
@@ -91,10 +166,7 @@ class _Making:
         than are told: so a load is cheap while many commit. VACUUM forgets changes: with the catalog's last the current
         one never goes back."""
         most = _kept(self._table)
-        every: set[int] = set()
-        for member in self._table.members if most else ():
-            every |= changes(self._session, member, _LOOKED_AT * most + 1)
-        every = {each for each in every if each < self._last} | {self._last}
+        every = {each for each in self._changes if each < self._last and most} | {self._last}
         rows = self._session.link.execute(tables.snapshots(len(every)), tuple(every))
         last_of = {_transaction(extra, at): (at, *told) for at, *told, extra in rows}
         found = [(at, schema.milliseconds(when), next_file) for at, when, next_file in sorted(last_of.values())]
@@ -127,34 +199,45 @@ class _Making:
         return bool(self._lacking(self._last)) or any(each.has_vectors(self._last) for each in self._contents)
 
     def _shape(self, snapshot: int) -> Shape:
-        return schema.shape(
-            self._columns[0],
-            snapshot,
-            format_version=self._version,
-            omits_time=self._table.options.omits_time,
-            lacking=self._lacking(snapshot),
-            unreadable=self._names.unreadable,
-        )
+        lacking = self._lacking(snapshot)
+        key = (self._columns[0].version(snapshot), frozenset(lacking), str(self._names.unreadable))
+        if key not in self._shapes:
+            self._shapes[key] = schema.shape(
+                self._columns[0],
+                snapshot,
+                format_version=self._version,
+                omits_time=self._table.options.omits_time,
+                lacking=lacking,
+                unreadable=self._names.unreadable,
+            )
+        return self._shapes[key]
+
+    def _shape_of_past(self, snapshot: int) -> Shape | None:
+        """None: the files do not tell the snapshot."""
+        if snapshot not in self._told:
+            self._told[snapshot] = self._shape(snapshot) if self._can_be_told(snapshot) else None
+        return self._told[snapshot]
 
     # --- all of it ------------------------------------------------------------------------------------------------
 
     def metadata(self) -> dict[str, Any]:
-        planner = Planner(self._table, Writer(self._folder, self._version), self._next_files)
+        self._planner.begin(self._table, Writer(self._folder, self._version), self._next_files)
         shapes: dict[int, Shape] = {}
         by_version: dict[int, Shape] = {}
         for snapshot in sorted(self._times, reverse=True):
-            if snapshot == self._last or self._can_be_told(snapshot):
-                shape = self._shape(snapshot)
+            shape = self._shape(snapshot) if snapshot == self._last else self._shape_of_past(snapshot)
+            if shape is not None:
                 same = by_version.setdefault(shape.version, shape)
                 if same.ids == shape.ids:
                     same.defaults |= shape.defaults
                     shapes[snapshot] = same
+        self._told = {each: self._told[each] for each in self._times if each in self._told}
+        self._made = {each: self._made[each] for each in shapes if each in self._made}
         snapshots: list[dict[str, Any]] = []
         for snapshot in sorted(shapes):
-            made = self._snapshot(planner, snapshot, shapes[snapshot])
-            if snapshots:
-                made["parent-snapshot-id"] = snapshots[-1]["snapshot-id"]
-            snapshots.append(made)
+            made = self._snapshot(snapshot, shapes[snapshot])
+            parent = {"parent-snapshot-id": snapshots[-1]["snapshot-id"]} if snapshots else {}
+            snapshots.append(made | parent)
         current = shapes[self._last]
         found = {
             "format-version": self._version, "table-uuid": self._table.uuid, "location": self._folder.location,
@@ -172,9 +255,13 @@ class _Making:
             found["next-row-id"] = self._next_row_id()
         return found
 
-    def _snapshot(self, planner: Planner, snapshot: int, shape: Shape) -> dict[str, Any]:
-        plans = [plan for each in self._contents for plan in planner.plans(each, shape, snapshot)]
-        name = planner.writer.manifest_list(snapshot, plans)
+    def _snapshot(self, snapshot: int, shape: Shape) -> dict[str, Any]:
+        if snapshot in self._made:
+            of, name, known = self._made[snapshot]
+            if of is shape and self._folder.size(name) is not None:
+                return known
+        plans = [plan for each in self._contents for plan in self._planner.plans(each, shape, snapshot)]
+        name = self._planner.writer.manifest_list(snapshot, plans)
         rows = sum(plan.rows for plan in plans if plan.kind == DATA)
         files = sum(len(plan.entries) for plan in plans if plan.kind == DATA)
         made = {
@@ -184,6 +271,7 @@ class _Making:
         }  # fmt: skip
         if self._version >= 3:
             made |= {"first-row-id": 0, "added-rows": rows}
+        self._made[snapshot] = shape, name, made
         return made
 
     def _next_row_id(self) -> int:
@@ -198,6 +286,12 @@ class _Making:
         if self._names.mapping:
             found["schema.name-mapping.default"] = json.dumps(self._names.mapping)
         return found
+
+
+def _columns(table: Described) -> list[Columns]:
+    """Of each member."""
+    found = [table.session.link.execute(tables.COLUMNS, (member.table_id,)) for member in table.members]
+    return [Columns([ColumnRow(*row) for row in rows]) for rows in found]
 
 
 def _transaction(extra: str | None, snapshot: int) -> object:

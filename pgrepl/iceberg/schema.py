@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 import struct
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from pgrepl.ground.errors import PgError
@@ -136,6 +137,7 @@ _TEXTS: dict[str, Callable[[int], str]] = {
 }
 
 
+@lru_cache(1000)
 def milliseconds(moment: Any) -> int:
     """A snapshot's time, as the catalog has it."""
     when = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
@@ -215,6 +217,7 @@ class Columns:
 
     def __init__(self, rows: Sequence[ColumnRow]) -> None:
         self.rows = rows
+        self._known: dict[int, tuple[Field, ...]] = {}  # of each version
 
     @property
     def highest_id(self) -> int:
@@ -234,11 +237,15 @@ class Columns:
 
     def version(self, snapshot: int) -> int:
         """The number of the schema at a snapshot: that of the last change before it."""
-        return max((when for when in self.changes if when <= snapshot), default=0)
+        before = bisect_right(self.changes, snapshot)
+        return self.changes[before - 1] if before else 0
 
     def at(self, snapshot: int) -> tuple[Field, ...]:
-        alive = [row for row in self.rows if row.begin <= snapshot and (row.end is None or row.end > snapshot)]
-        return self._in(alive, None)
+        version = self.version(snapshot)
+        if version not in self._known:
+            alive = [row for row in self.rows if row.begin <= version and (row.end is None or row.end > version)]
+            self._known[version] = self._in(alive, None)
+        return self._known[version]
 
     def _in(self, rows: Sequence[ColumnRow], parent: int | None) -> tuple[Field, ...]:
         return tuple([
@@ -271,7 +278,7 @@ class Shape:
         self.left_out = left_out
         self.defaults = defaults
 
-    @cached_property
+    @property
     def json(self) -> dict[str, Any]:
         fields = []
         for field in self.fields:

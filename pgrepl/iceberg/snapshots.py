@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.iceberg import tables
 from pgrepl.iceberg.avro import number
 from pgrepl.iceberg.contents import Contents, Data, Deletes, InlinedPart, Part, digest
-from pgrepl.iceberg.manifests import DATA, DELETES, Entry, Plan, Statistics, Vector, Writer
+from pgrepl.iceberg.manifests import DATA, DELETES, Entry, Plan, Statistics, Vector, Writer, head
 from pgrepl.iceberg.place import TableFolder
 from pgrepl.iceberg.schema import Shape
 from pgrepl.lake import storage
@@ -169,16 +169,18 @@ _AT_ONCE = 8  # files of an object store whose footers are read
 
 
 class Planner:
-    """Plans the manifests of a table's members."""
+    """Plans the manifests of a table's members. Parts keep their plans, for the next making."""
 
-    def __init__(self, table: Described, writer: Writer, next_files: Mapping[int, int]) -> None:
+    def __init__(self) -> None:
+        self._encoded: tuple[Shape | None, dict[int, bytes]] = None, {}  # data files of the last manifest
+
+    def begin(self, table: Described, writer: Writer, next_files: Mapping[int, int]) -> None:
         """`next_files`: the number of the next file at each snapshot."""
         self._table = table
         self._session = table.session
         self.writer = writer
         self._next_files = next_files
         self._with_row_ids = not table.is_tree  # else they would be those of several tables
-        self._plans: dict[tuple[object, ...], Plan] = {}  # of parts
 
     def plans(self, contents: Contents, shape: Shape, snapshot: int) -> Iterator[Plan]:
         """The manifests of one member."""
@@ -197,8 +199,8 @@ class Planner:
     # --- data files -----------------------------------------------------------------------------------------------
 
     def _data(self, contents: Contents, part: Part, shape: Shape) -> Plan:
-        key = (id(part), shape.types)
-        known = self._plans.get(key)
+        key = ("data", self.writer.version, shape.types)
+        known = part.plans.get(key)
         if known is None:
             entries = [
                 Entry(file.sequence, file.rows, file.row_id_start if self._with_row_ids else None)
@@ -207,14 +209,29 @@ class Planner:
             name = self.writer.name(DATA, part.known, shape)
 
             def make(last: int) -> tuple[list[bytes], list[str]]:
-                statistics = self._statistics(contents, part.data)
-                return [
-                    self.writer.data_entry(shape, file.path, entry, file.size, statistics.get(file.id, {}), last)
-                    for file, entry in zip(part.data, entries, strict=True)
-                ], []
+                encoded = self._data_files(contents, part.data, entries, shape)
+                return [head(entry.sequence, last, DATA) + each
+                        for entry, each in zip(entries, encoded, strict=True)], []  # fmt: skip
 
-            known = self._plans[key] = Plan(name, DATA, shape, entries, part.rows, make)
+            known = part.plans[key] = Plan(name, DATA, shape, entries, part.rows, make)
         return known
+
+    def _data_files(
+        self, contents: Contents, files: list[Data], entries: Sequence[Entry], shape: Shape
+    ) -> Iterable[bytes]:
+        """The encoded data files of a range, most of which are those of the last time if it is the last range."""
+        before, known = self._encoded
+        if before is not shape:
+            known = {}
+        new = [file for file in files if file.id not in known]
+        statistics = self._statistics(contents, new) if new else {}
+        found = {
+            file.id: known.get(file.id)
+            or self.writer.data_file(shape, file.path, entry, file.size, statistics.get(file.id, {}))
+            for file, entry in zip(files, entries, strict=True)
+        }
+        self._encoded = shape, found
+        return found.values()
 
     def _statistics(self, contents: Contents, files: list[Data]) -> dict[int, dict[int, Statistics]]:
         found: dict[int, dict[int, Statistics]] = {}
@@ -233,8 +250,8 @@ class Planner:
             file.id for file, _ in part.deletes if is_past and file.has_later(snapshot, self._next_files[snapshot])
         }
         beside = {file.id for file, _ in part.deletes if file.format == PUFFIN and file.data_file in merged}
-        key = ("deletes", id(part), shape.types, *((snapshot, *later) if later else ()), "beside", *beside)
-        known = self._plans.get(key)
+        key = ("deletes", self.writer.version, shape.types, *((snapshot, *later) if later else ()), "beside", *beside)
+        known = part.plans.get(key)
         if known is not None:
             return known
         of = [(file.id, file.path, data.path, file.id in later and snapshot, file.id in beside)
@@ -259,7 +276,7 @@ class Planner:
             return rows, named
 
         rows = sum(entry.rows for entry in entries)
-        known = self._plans[key] = Plan(self.writer.name(DELETES, of, shape), DELETES, shape, entries, rows, make)
+        known = part.plans[key] = Plan(self.writer.name(DELETES, of, shape), DELETES, shape, entries, rows, make)
         return known
 
     def _sequence(self, file: Deletes, data: Data, snapshot: int) -> int:
@@ -298,22 +315,22 @@ class Planner:
         return Plan(self.writer.name(DELETES, known, shape), DELETES, shape, entries, rows, make)
 
     def _inlined_rows(self, contents: Contents, shape: Shape, snapshot: int, part: InlinedPart) -> Plan:
-        key = (id(part), id(shape))
-        if key not in self._plans:
-            self._plans[key] = self._of_inlined(contents, shape, snapshot, part)
-        return self._plans[key]
+        key = ("rows", self.writer.version, shape)
+        if key not in part.plans:
+            part.plans[key] = self._of_inlined(contents, shape, snapshot, part)
+        return part.plans[key]
 
     def _of_inlined(self, contents: Contents, shape: Shape, snapshot: int, part: InlinedPart) -> Plan:
         known = (contents.table.table_id, part.known, [(field.id, field.name, field.type) for field in shape.fields])
         name = f"data/rows-{digest(known, shape.fields)}.parquet"
-        folder = self.writer.folder
         entry = Entry(part.changed, part.rows, 0 if self._with_row_ids else None)  # its rows have their ids
 
         def make(last: int) -> tuple[list[bytes], list[str]]:
+            folder = self.writer.folder
             table = table_at(self._session, contents.table, snapshot, self._table.snapshot)
             statistics = write_rows(self._session, folder, table, shape, name, snapshot, part)
             size = folder.size(name) or 0
-            row = self.writer.data_entry(shape, folder.path(name), entry, size, statistics, last)
-            return [row], [name]
+            row = self.writer.data_file(shape, folder.path(name), entry, size, statistics)
+            return [head(entry.sequence, last, DATA) + row], [name]
 
         return Plan(self.writer.name(DATA, name, shape), DATA, shape, [entry], part.rows, make)

@@ -58,14 +58,19 @@ COLUMNS = (
     " FROM ducklake_column WHERE table_id = ? ORDER BY column_order, begin_snapshot"
 )
 NEXT_ROW_ID = "SELECT next_row_id FROM ducklake_table_stats WHERE table_id = ?"
-# what tells whether a table's rows or columns have changed; paths are unique in all times of a catalog
-_ROWS_STATE = "SELECT count(*), sum({0}), max(begin_snapshot), max(end_snapshot), {1} FROM {2}"
+# what tells whether the rows or columns that were there at a snapshot are others; paths are unique in all times of a
+# catalog
+_STATE = (
+    "SELECT count(*), sum(id), max(began), count(ended), sum(ended), max(ended), max(path) FROM (SELECT {0} AS id,"
+    " begin_snapshot AS began, CASE WHEN end_snapshot <= ? THEN end_snapshot END AS ended, {1} AS path FROM {2}"
+    " begin_snapshot <= ?) AS there"
+)
 STATES = tuple(
-    _ROWS_STATE.format(key, column, f"{table} WHERE table_id = ?")
-    for key, column, table in (
-        ("data_file_id", "max(path)", "ducklake_data_file"),
-        ("delete_file_id", "max(path)", "ducklake_delete_file"),
-        ("column_id", "count(end_snapshot)", "ducklake_column"),
+    _STATE.format(key, path, f"{table} WHERE table_id = ? AND")
+    for key, path, table in (
+        ("data_file_id", "path", "ducklake_data_file"),
+        ("delete_file_id", "path", "ducklake_delete_file"),
+        ("column_id", "column_name", "ducklake_column"),
     )
 )
 _OF_TABLE = "FROM {0} WHERE table_id = ?"
@@ -80,15 +85,17 @@ _CHANGED = " UNION ".join(
 )
 CHANGES = f"SELECT at FROM ({_CHANGED}) AS changes ORDER BY at DESC LIMIT ?"
 CHANGES_PARAMETERS = 8  # of them are the table
+# of what has not ended at a snapshot, that which has changed after another one
+_CHANGED_SINCE = "(end_snapshot IS NULL OR end_snapshot > ?) AND (begin_snapshot > ? OR end_snapshot > ?)"
 DATA_FILES = (
     "SELECT data_file_id, begin_snapshot, end_snapshot, path, path_is_relative, record_count, file_size_bytes,"
     " row_id_start, mapping_id, partial_max, file_format, encryption_key FROM ducklake_data_file"
-    " WHERE table_id = ? AND (end_snapshot IS NULL OR end_snapshot > ?) ORDER BY data_file_id"
+    f" WHERE table_id = ? AND {_CHANGED_SINCE} ORDER BY data_file_id"
 )
 DELETE_FILES = (
     "SELECT delete_file_id, data_file_id, begin_snapshot, end_snapshot, path, path_is_relative, delete_count,"
     " file_size_bytes, format, partial_max, encryption_key FROM ducklake_delete_file"
-    " WHERE table_id = ? AND (end_snapshot IS NULL OR end_snapshot > ?) ORDER BY delete_file_id"
+    f" WHERE table_id = ? AND {_CHANGED_SINCE} ORDER BY delete_file_id"
 )
 FILES_WITHOUT = (
     "SELECT data_file_id FROM ducklake_data_file f"
@@ -116,11 +123,11 @@ def snapshots(count: int) -> str:
 
 
 def inlined_state(name: str, prefix: str) -> str:
-    return of_inlined(_ROWS_STATE.format("row_id", "count(end_snapshot)", quoted(name)), prefix)
+    return of_inlined(_STATE.format("row_id", "0", f"{quoted(name)} WHERE"), prefix)
 
 
 def inlined_deletes_state(name: str) -> str:
-    return f"SELECT count(*), sum(row_id), max(begin_snapshot) FROM {quoted(name)}"
+    return f"SELECT count(*), sum(row_id), max(begin_snapshot) FROM {quoted(name)} WHERE begin_snapshot <= ?"
 
 
 SNAPSHOT_TIME = "SELECT snapshot_time FROM ducklake_snapshot WHERE snapshot_id = ?"
@@ -141,11 +148,11 @@ def inlined_delete_changes(name: str) -> str:
 
 
 def inlined_rows(name: str, prefix: str) -> str:
-    return of_inlined(f"SELECT * FROM {quoted(name)} WHERE end_snapshot IS NULL OR end_snapshot > ?", prefix)
+    return of_inlined(f"SELECT * FROM {quoted(name)} WHERE {_CHANGED_SINCE}", prefix)
 
 
 def inlined_deletes(name: str) -> str:
-    return f"SELECT file_id, row_id, begin_snapshot FROM {quoted(name)}"
+    return f"SELECT file_id, row_id, begin_snapshot FROM {quoted(name)} WHERE begin_snapshot > ?"
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
