@@ -165,16 +165,27 @@ class Replicas:
     ) -> int:
         """Run `pgrepl apply` in a process of its own, perhaps killed on its way; how it ended. `hear` is told each step
         of it."""
-        process = os.fork()
-        if process == 0:
-            _apply(self.subscriber, kill_at, options, hear)
-        if after is not None:
-            time.sleep(after)
-            os.kill(process, signal.SIGKILL)
-        return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        return command(self.subscriber, ("apply", *options), kill_at, after, hear)
 
 
-def _apply(catalog: Path, kill_at: str, options: Sequence[str], hear: Callable[[str], None] | None) -> None:
+def command(
+    catalog: Path,
+    arguments: Sequence[str],
+    kill_at: str = "",
+    after: float | None = None,
+    hear: Callable[[str], None] | None = None,
+) -> int:
+    """Run a command of pgrepl, as `Replicas.apply` does."""
+    process = os.fork()
+    if process == 0:
+        _command(catalog, arguments, kill_at, hear)
+    if after is not None:
+        time.sleep(after)
+        os.kill(process, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+
+def _command(catalog: Path, arguments: Sequence[str], kill_at: str, hear: Callable[[str], None] | None) -> None:
     """In the child."""
     from pgrepl.cli import run as command_line
 
@@ -188,7 +199,7 @@ def _apply(catalog: Path, kill_at: str, options: Sequence[str], hear: Callable[[
         os.dup2(nowhere, 2)
         sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
         sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
-        code = command_line(["apply", "--catalog", str(catalog), *options])
+        code = command_line([*arguments, "--catalog", str(catalog)])
     finally:
         os._exit(code)
 

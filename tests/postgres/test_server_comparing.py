@@ -245,3 +245,31 @@ def test_a_table_in_another_order_is_hashed_by_pages(served: Served, monkeypatch
     assert (table.counts, table.pieces > 5) == ({"missing": 1, "extra": 0, "different": 2}, True)
     repair(served.sub.session)
     assert is_equal(served.sub.session)
+
+
+def test_keys_that_a_column_here_cannot_have(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranges are cut at keys of rows that a filter leaves out, and are larger than the type here allows."""
+    monkeypatch.setattr(sides, "PIECE", 500)
+    served.pub("CREATE TABLE t (id bigint PRIMARY KEY, v text)")
+    served.sub("CREATE TABLE t (id int PRIMARY KEY, v text)")
+    served.pub("INSERT INTO t SELECT i * 1000000::bigint, 'v' FROM generate_series(1, 5000) i")
+    served.pub("CREATE PUBLICATION p FOR TABLE t WHERE (id < 2000000000); ANALYZE")
+    served.subscribe()
+    found = compare(served.sub.session)
+    assert differences(found) == []
+    assert found.tables[0].pieces > 5
+    served.sub("DELETE FROM t WHERE id = 1999000000")
+    assert [kind for _, kind, _, _ in differences(compare(served.sub.session))] == ["missing"]
+
+
+def test_rows_without_a_key_beside_ranges_of_it(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sides, "PIECE", 500)
+    served.pub("CREATE TABLE t (id int PRIMARY KEY, v text)")
+    served.sub("CREATE TABLE t (id int, v text)")
+    served.pub("INSERT INTO t SELECT i, 'v' FROM generate_series(1, 5000) i; CREATE PUBLICATION p FOR TABLE t; ANALYZE")
+    served.subscribe()
+    served.sub("DELETE FROM t WHERE id > 4000")
+    served.sub("INSERT INTO t SELECT i, 'v' FROM generate_series(4001, 5000) i UNION ALL SELECT NULL, 'x'")
+    found = compare(served.sub.session)
+    assert found.tables[0].pieces > 5
+    assert [(kind, key) for _, kind, key, _ in differences(found)] == [("extra", {"id": None})]

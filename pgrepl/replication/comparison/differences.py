@@ -70,13 +70,13 @@ def paired(
     local: LocalTable, key: Sequence[int], missing: Sequence[Texts], extra: Sequence[Texts]
 ) -> Iterator[Difference]:
     """Differences of the rows that have no equal on the other side. Without a key a row has no counterpart."""
-    key_of = _key_of(local, key)
+    found_key = key_of(local, key)
     waiting: defaultdict[Any, deque[Texts]] = defaultdict(deque)
     for row in extra:
-        waiting[key_of(row)].append(row)
+        waiting[found_key(row)].append(row)
     for sent in missing:
         there = local.texts_of(local.becomes(sent))
-        same = key_of(there)
+        same = found_key(there)
         here = waiting[same].popleft() if key and waiting.get(same) else None
         yield Difference(MISSING if here is None else DIFFERENT, same, there, here, sent)
     for same, rows in waiting.items():
@@ -84,7 +84,7 @@ def paired(
             yield Difference(EXTRA, same, here=row)
 
 
-def _key_of(local: LocalTable, key: Sequence[int]) -> Callable[[Texts], Any]:
+def key_of(local: LocalTable, key: Sequence[int]) -> Callable[[Texts], Any]:
     """Texts of a row → its key, so that equal keys are equal; without a key its texts."""
     if not key:
         return lambda row: row

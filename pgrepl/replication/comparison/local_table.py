@@ -18,6 +18,7 @@ from pgrepl.replication.subscriber.apply.progress import Progress
 from pgrepl.replication.subscriber.apply.target import TargetTable
 from pgrepl.replication.wire.messages import SentRelation
 from pgrepl.replication.wire.text import wire_style
+from pgrepl.rows.unique import unique_indexes
 from pgrepl.types.builtin import base_type
 from pgrepl.types.lake.column_text import column_text
 from pgrepl.types.text import writer
@@ -63,6 +64,18 @@ class LocalTable:
         names = {attribute.num: place for place, attribute in enumerate(self.attributes)}
         places = [names.get(number, -1) for number in index.indkey[: index.indnkeyatts]]
         return tuple(places) if -1 not in places else ()
+
+    @property
+    def unique(self) -> list[list[int]]:
+        """The places of the columns of each unique index."""
+        names = {attribute.num: place for place, attribute in enumerate(self.attributes)}
+        indexes = [info.columns[: info.key_count] for info in unique_indexes(self.session, self.relation)]
+        return [[names[number] for number in columns] for columns in indexes if set(columns) <= set(names)]
+
+    @property
+    def is_whole(self) -> bool:
+        """Are all columns sent that have values of their own?"""
+        return len(self.attributes) >= sum(not column.generated for column in self.relation.columns)
 
     def becomes(self, row: Texts) -> list[Any]:
         """The values that a sent row has here, as replication would convert them."""

@@ -68,11 +68,18 @@ class KeyPieces:
     """Ranges of a key one behind the other, of which the first and the last are open."""
 
     def __init__(
-        self, key: tuple[int, ...], types: Sequence[int], forms: Sequence[Form], ranges: Sequence[KeyRange]
+        self,
+        key: tuple[int, ...],
+        types: Sequence[int],
+        forms: Sequence[Form],
+        ranges: Sequence[KeyRange],
+        *,
+        may_be_null: bool = False,
     ) -> None:
-        """`types`: the key's at the publisher; `forms`: those of the columns here."""
+        """`types`: the key's at the publisher; `forms`: those of the columns here, which may be NULL or not."""
         self.key = key
         self._types, self._forms = types, forms
+        self._may_be_null = may_be_null
         self.ranges: Sequence[KeyRange] = []
         self._cuts: Any = None
         self.take_over(ranges)
@@ -84,7 +91,7 @@ class KeyPieces:
         self.ranges = ranges
         cuts = [each.lower.key for each in ranges[1:] if each.lower is not None]
         columns = [
-            plain_array(form.to_array([read_text(cut[n], typoid, -1, WIRE_STYLE) for cut in cuts]))
+            _array([read_text(cut[n], typoid, -1, WIRE_STYLE) for cut in cuts], typoid, form)
             for n, (typoid, form) in enumerate(zip(self._types, self._forms, strict=True))
         ]
         self._cuts = _ordered(columns) if cuts else None
@@ -95,7 +102,7 @@ class KeyPieces:
 
     def bounds(self, wanted: Sequence[int]) -> tuple[int, Any, Any] | None:
         """The first column of the key, and the values between which it is in some ranges; None: nothing is known."""
-        if not len(wanted):
+        if not len(wanted) or self._may_be_null:  # rows without a key count as those of a range
             return None
         first, last = self.ranges[min(wanted)].lower, self.ranges[max(wanted)].upper
         low, high = (
@@ -113,6 +120,13 @@ class KeyPieces:
 def is_divisible(typoid: int) -> bool:
     """Whether ranges of keys of this type are found in columns."""
     return typoid in _KEYS
+
+
+def _array(values: Sequence[Any], typoid: int, form: Form) -> Any:
+    """Whole numbers may be larger than those of the column here."""
+    import pyarrow as pa
+
+    return pa.array(values, pa.int64()) if typoid in oids.INTEGERS else plain_array(form.to_array(values))
 
 
 def _ordered(columns: Sequence[Any]) -> Any:

@@ -22,7 +22,8 @@ from pgrepl.ground.frozen import frozen
 from pgrepl.lake.read.files import last_snapshot
 from pgrepl.lake.storage import crash_point
 from pgrepl.replication.comparison.compare import Comparer, Comparison, Options, Wanted, moved_meanwhile
-from pgrepl.replication.comparison.found import DIFFERENT, EXTRA, MISSING, Progress, TableComparison
+from pgrepl.replication.comparison.differences import key_of
+from pgrepl.replication.comparison.found import DIFFERENT, EXTRA, MISSING, Difference, Progress, TableComparison
 from pgrepl.replication.comparison.pieces import KeyPieces
 from pgrepl.replication.publisher.comparing import TablesAtLsn
 from pgrepl.replication.publisher.protocol import PublisherError
@@ -36,6 +37,7 @@ from pgrepl.replication.wire.messages import DELETE, INSERT, UPDATE, Message, Se
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
     from pgrepl.catalog.store.tables import pg_subscription
+    from pgrepl.replication.comparison.local_table import LocalTable
     from pgrepl.replication.comparison.table import Compared
     from pgrepl.replication.log import ServerLog
     from pgrepl.replication.publisher.protocol import Publisher, Slots
@@ -168,8 +170,7 @@ class Repairer(Comparer):
             )
         compared, _ = self._compared_tables[table.name]
         local = compared.local
-        own = [column for column in local.relation.columns if not column.generated]
-        if table.differences and not compared.key and len(own) > len(local.attributes):
+        if table.differences and not compared.key and not local.is_whole:
             raise PgError(
                 "55000",
                 f'table "{table.name}" has columns that are not sent, and no key: its rows cannot be told apart',
@@ -237,14 +238,34 @@ class Repairer(Comparer):
         """Deletes first: the keys of rows that go may be those of others that come."""
         compared, _ = self._compared_tables[table.name]
         relation = _by_all(compared.local.sent)
-        order = {EXTRA: 0, DIFFERENT: 1, MISSING: 2}
-        for difference in sorted(table.differences, key=lambda one: order[one.kind]):
-            if difference.kind == EXTRA:
-                yield Message(DELETE, relation, old=difference.here, whole_old=True)
-            elif difference.kind == DIFFERENT:
-                yield Message(UPDATE, relation, new=difference.sent)
-            else:
-                yield Message(INSERT, relation, new=difference.sent)
+        rows = _replaced(compared.local, table.differences)
+        for each in rows:
+            if each.kind == EXTRA:
+                yield Message(DELETE, relation, old=each.here, whole_old=True)
+        for kind, operation in ((DIFFERENT, UPDATE), (MISSING, INSERT)):
+            for each in rows:
+                if each.kind == kind:
+                    yield Message(operation, relation, new=each.sent)
+
+
+def _replaced(local: LocalTable, differences: Sequence[Difference]) -> list[Difference]:
+    """The differences, with a delete and an insert for the update of a row from which another one takes what it has in
+    a unique index: no order of updates may allow that. A row with columns that are not sent is updated in any case."""
+    updated = [each for each in differences if each.kind == DIFFERENT]
+    gives = set[int]()
+    for places in local.unique if local.is_whole else ():
+        key = key_of(local, places)
+        holders = {key(each.here): each for each in updated if each.here is not None}
+        for each in updated:
+            wanted = key(each.texts)
+            holder = None if None in wanted else holders.get(wanted)
+            if holder is not None and holder is not each:
+                gives.add(id(holder))
+    return [
+        replace(each, kind=kind)
+        for each in differences
+        for kind in ((EXTRA, MISSING) if id(each) in gives else (each.kind,))
+    ]
 
 
 def _is_taken(seen: Counter[Any], key: Any) -> bool:

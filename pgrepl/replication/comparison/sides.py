@@ -108,7 +108,8 @@ def _key_pieces(table: TableAtLsn, server: HashingServer, local: LocalTable) -> 
     if ranges is None:
         return None
     lake, numbers = found
-    return KeyPieces(key, types, [lake.column(numbers[place]).form for place in key], ranges)
+    forms = [lake.column(numbers[place]).form for place in key]
+    return KeyPieces(key, types, forms, ranges, may_be_null=not all(local.attributes[place].notnull for place in key))
 
 
 def bits_for(rows: int) -> int:

@@ -13,6 +13,7 @@ import numpy as np
 
 from pgrepl.engine.copy_rows import CopyPart, KernelColumn
 from pgrepl.ground import interrupts
+from pgrepl.ground.errors import PgError
 from pgrepl.ground.interrupts import JoinedThread
 from pgrepl.replication.comparison.columns import new_seed, row_hashes
 from pgrepl.replication.comparison.differences import LocalRows, paired, unmatched
@@ -65,9 +66,9 @@ class Compared:
     ) -> None:
         """Look for differences, up to a limit. `known`: pieces that are left out; `equal` is told of those that are
         equal."""
-        found, pieces = self.found, self.side.pieces
+        found, pieces, known = self.found, self.side.pieces, frozenset(known)
         found.pieces, found.known = pieces.count, len(known)
-        wanted = [number for number in range(pieces.count) if number not in set(known)]
+        wanted = [number for number in range(pieces.count) if number not in known]
         there, here = Digests(pieces.count), Digests(pieces.count)
         hashed = self.side.digests(wanted, there, lambda rows: progress.looked(found.name, rows))
         with _ahead(self.side, hashed) as complete:
@@ -79,7 +80,7 @@ class Compared:
                     equal(number)
         chosen = np.array(wanted, np.int64)
         found.rows_there, found.rows_here = int(there.counts[chosen].sum()), int(here.counts[chosen].sum())
-        found.differing = [number for number in there.differing(here) if number not in set(known)]
+        found.differing = [number for number in there.differing(here) if number not in known]
         sizes = np.maximum(there.counts, here.counts)
         for group in _groups(found.differing, sizes):
             self._look(group, snapshot)
@@ -87,6 +88,8 @@ class Compared:
                 found.is_complete = False
                 del found.differences[limit:]
                 return
+        if found.differing and not found.differences and not self.unjudged:
+            raise PgError("XX000", f'hashes of table "{found.name}" differ, and none of its rows does')
 
     def _digests(self, snapshot: int, bounds: tuple[int, Any, Any] | None, digests: Digests) -> Iterator[int]:
         """Add the rows here to the digests; how many, as they come."""

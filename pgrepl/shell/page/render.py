@@ -181,8 +181,8 @@ def _subscription(found: SubscriptionFacts, history: History, now: float, number
             f'</summary><div class="curves">{curves}</div></details>'
         )
     return (
-        f'<article class="card"><h3>{named(status.name)} <small>in {named(status.database)}</small> '
-        f'<span class="badge s-{state}">{STATES[state]}</span></h3><dl>{facts}</dl>{_copies(status, number)}{more}'
+        f'<article class="card" id="subscription-{number}"><h3>{named(status.name)} '
+        f'<small>in {named(status.database)}</small> <span class="badge s-{state}">{STATES[state]}</span></h3><dl>{facts}</dl>{_copies(status, number)}{more}'
         f"</article>"
     )
 
@@ -216,6 +216,17 @@ def _table_states(status: Status) -> str:
 
 def _state_word(table: TableStatus) -> str:
     return "no longer published" if has_left(table) else _TABLE_STATES.get(table.state, table.state)
+
+
+def _state_text(table: TableStatus, status: Status) -> str:
+    """The state of a table, and how far it is behind: as its subscription, whose worker applies the changes of all
+    tables in one order, or by its copy."""
+    more = ""
+    if table.copy is not None:
+        more = copy_text(table.copy)
+    elif table.state == READY and not has_left(table) and status.seconds:
+        more = f"{time_text(status.seconds)} behind"
+    return ", ".join(filter(None, (_state_word(table), more)))
 
 
 def _copies(status: Status, number: int) -> str:
@@ -299,11 +310,11 @@ def _databases(found: Overview) -> str:
 
 def _database(found: DatabaseFacts, whole: Overview, number: int) -> str:
     states: dict[str, list[str]] = {}
-    for each in whole.subscriptions:
+    for at, each in enumerate(whole.subscriptions):
         if each.status.database == found.name:
+            link = f'<a href="#subscription-{at}">{named(each.status.name)}</a>'
             for table in each.status.tables:
-                word = _state_word(table) + (f", {copy_text(table.copy)}" if table.copy is not None else "")
-                states.setdefault(table.name, []).append(f"{named(each.status.name)}: {escaped(word)}")
+                states.setdefault(table.name, []).append(f"{link}: {escaped(_state_text(table, each.status))}")
     sent: dict[str, list[str]] = {}
     for name, tables in found.publications.items():
         for published in tables:

@@ -1,0 +1,129 @@
+"""A repair is killed at each of its moments: it has done all or nothing, and the next one makes both sides equal."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from tests.faults.replication import command
+from tests.harness.database import Rows, ask, visit
+from tests.harness.dose import dose
+
+TABLES = "CREATE TABLE t (id int PRIMARY KEY, v text); CREATE TABLE u (id int PRIMARY KEY, v text)"
+_ROWS = "SELECT * FROM t UNION ALL SELECT id + 1000, v FROM u ORDER BY id"
+Say = Callable[[str], Rows]
+
+
+class Broken:
+    """A subscription whose rows differ in two tables, of which one has the rows of a prepared transaction."""
+
+    def __init__(self, folder: Path, *, apart: bool, loses_slot: bool) -> None:
+        self.publisher = folder / "pub" / "catalog.db"
+        self.subscriber = folder / "sub" / "catalog.db" if apart else self.publisher
+        self._loses_slot = loses_slot
+        self._number = 0
+        for catalog in {self.publisher, self.subscriber}:
+            catalog.parent.mkdir()
+            with visit(catalog) as session:
+                ask(session, "ALTER SYSTEM SET max_prepared_transactions = 10")
+        self._say(self.publisher, "postgres", "CREATE DATABASE pub")
+        self._say(self.subscriber, "postgres", "CREATE DATABASE sub")
+        self.pub(TABLES)
+        self.sub(TABLES)
+        self.pub("INSERT INTO t SELECT i, 'v' FROM generate_series(1, 40) i; INSERT INTO u VALUES (1, 'v')")
+        self.pub("CREATE PUBLICATION p FOR TABLE t, u")
+        where = f"host={self.publisher.parent}" if apart else "host=localhost"
+        self.sub(f"CREATE SUBSCRIPTION s CONNECTION '{where} dbname=pub' PUBLICATION p WITH (two_phase = on)")
+        self.whole()
+
+    def _say(self, catalog: Path, database: str, *texts: str) -> Rows:
+        with visit(catalog, database) as session:
+            return ask(session, *texts)
+
+    def pub(self, *texts: str) -> Rows:
+        return self._say(self.publisher, "pub", *texts)
+
+    def sub(self, *texts: str) -> Rows:
+        return self._say(self.subscriber, "sub", *texts)
+
+    def run(self, *arguments: str, hear: Callable[[str], None] | None = None) -> int:
+        return command(self.subscriber, arguments, hear=hear)
+
+    def whole(self) -> None:
+        """Both sides come to be equal by the worker alone, which goes on with two_phase."""
+        for _ in range(2):
+            assert self.run("apply", "s") == 0
+        assert self.sub(_ROWS) == self.pub(_ROWS)
+        assert self.sub("SELECT subtwophasestate FROM pg_subscription") == [("e",)]
+
+    def breaks(self, *, ends: bool) -> None:
+        """`ends`: one of the prepared transactions is committed after the slot was lost."""
+        self._number += 1
+        n = self._number
+        for name in ("ends", "stays"):
+            key = 100 * n + len(name)
+            self.pub(f"BEGIN; INSERT INTO t VALUES ({key}, '{name}')", f"PREPARE TRANSACTION '{name}'")
+        assert self.run("apply", "s") == 0
+        assert self.sub("SELECT count(*) FROM pg_prepared_xacts WHERE database = 'sub'") == [("2",)]
+        self.sub(f"DELETE FROM t WHERE id = {n % 40 + 1}; UPDATE u SET v = 'wrong'; INSERT INTO u VALUES (7, 'extra')")
+        if self._loses_slot:
+            self.pub("SELECT pg_drop_replication_slot('s')")
+        if ends:
+            self.pub("COMMIT PREPARED 'ends'")
+
+    def ended(self) -> None:
+        for name in ("ends", "stays"):
+            if self.pub(f"SELECT FROM pg_prepared_xacts WHERE gid = '{name}'"):
+                self.pub(f"COMMIT PREPARED '{name}'")
+
+
+def killer(moment: int) -> Callable[[str], None]:
+    """Kills this process when it reaches a crash point for the so manieth time, whichever it is."""
+    moments = count(1)
+
+    def hear(_: str) -> None:
+        if next(moments) == moment:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return hear
+
+
+def moments(broken: Broken, *, ends: bool) -> Iterator[str]:
+    """Break and repair the subscription, killed once at each moment; how it was then."""
+    for moment in count(1):
+        broken.breaks(ends=ends)
+        wrong = broken.sub(_ROWS)
+        code = broken.run("repair", "s", "--yes", hear=killer(moment))
+        right = broken.pub(_ROWS)
+        assert code in (0, -signal.SIGKILL)
+        rows = broken.sub(_ROWS)
+        assert rows in (wrong, right), moment
+        yield "right" if rows == right else "wrong"
+        if code == 0:
+            return
+
+
+CASES = [(lost, apart, ends) for lost in (True, False) for apart in (True, False) for ends in (True, False)]
+
+
+@pytest.mark.parametrize(("loses_slot", "apart", "ends"), dose(CASES, 4, 1))
+def test_a_repair_is_killed_at_each_moment(tmp_path: Path, loses_slot: bool, apart: bool, ends: bool) -> None:
+    broken = Broken(tmp_path, apart=apart, loses_slot=loses_slot)
+    seen = []
+    for number, state in enumerate(moments(broken, ends=ends)):
+        seen.append(state)
+        if number % 2:  # a worker comes first; without its slot it does not go on
+            code = broken.run("apply", "s")
+            print(number, state, code)
+            assert code == (0 if state == "right" or not loses_slot else 1) or not ends
+        assert broken.run("repair", "s", "--yes") == 0
+        assert broken.sub(_ROWS) == broken.pub(_ROWS)
+        broken.ended()
+        broken.whole()
+    assert {"right", "wrong"} == set(seen)
+    print(len(seen))
