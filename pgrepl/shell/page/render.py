@@ -182,8 +182,8 @@ def _subscription(found: SubscriptionFacts, history: History, now: float, number
         )
     return (
         f'<article class="card" id="subscription-{number}"><h3>{named(status.name)} '
-        f'<small>in {named(status.database)}</small> <span class="badge s-{state}">{STATES[state]}</span></h3><dl>{facts}</dl>{_copies(status, number)}{more}'
-        f"</article>"
+        f'<small>in {named(status.database)}</small> <span class="badge s-{state}">{STATES[state]}</span></h3>'
+        f"<dl>{facts}</dl>{_copies(status, number)}{more}</article>"
     )
 
 
