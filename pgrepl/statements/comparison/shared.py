@@ -30,6 +30,7 @@ from pgrepl.statements.dump import naming
 from pgrepl.statements.dump.naming import WORDS, changed_by, whose
 from pgrepl.statements.dump.shared import (
     SPEAK_18,
+    USUAL,
     all_objects,
     connection_of,
     create_mapping,
@@ -39,6 +40,7 @@ from pgrepl.statements.dump.shared import (
     own_roles,
     role_attributes,
     role_settings,
+    subscription_options,
 )
 from pgrepl.statements.roles.grant import KINDS_OF_OBJECTS
 
@@ -262,9 +264,9 @@ def subscription_definitions(session: Session, typed: Mapping[str, str]) -> Iter
     for each in subscription_facts(session):
         name = quote_identifier(each.name)
         words = f"SUBSCRIPTION {name}"
-        options = _options(each)
+        options = subscription_options(each)
         listed = ", ".join(map(quote_identifier, each.publications))
-        usual = {"slot_name": quote_literal(each.name), **_USUAL}
+        usual = {**USUAL, "slot_name": quote_literal(each.name)}
         usual["streaming"] = "parallel" if session.settings.release >= 18 else "off"
         given = [f"{option} = {value}" for option, value in options.items() if value != usual[option]]
         given += ["two_phase = on"] if each.two_phase != "d" else []
@@ -287,37 +289,6 @@ def subscription_definitions(session: Session, typed: Mapping[str, str]) -> Iter
         fixed = {"two_phase": "on" if each.two_phase != "d" else "off"}
         steps: list[tuple[float, str]] = [(Phase.SUBSCRIPTIONS, text) for text in statements]
         yield Definition("subscription", name, steps, words, facts, fixed=fixed)
-
-
-_USUAL = {
-    "binary": "false", "streaming": "off", "synchronous_commit": "'off'", "disable_on_error": "false",
-    "password_required": "true", "run_as_owner": "false", "origin": "any", "failover": "false",
-    "schema_changes": "none", "conflict_log": "false", "sequences": "false",
-    "retain_dead_tuples": "false", "max_retention_duration": "0", "history": "none",
-}  # fmt: skip
-
-
-def _options(each: SubscriptionFacts) -> dict[str, str]:
-    def word(value: bool) -> str:
-        return "true" if value else "false"
-
-    return {
-        "slot_name": "NONE" if each.slot is None else quote_literal(each.slot),
-        "binary": word(each.binary),
-        "streaming": each.streaming,
-        "synchronous_commit": quote_literal(each.synchronous_commit),
-        "disable_on_error": word(each.disable_on_error),
-        "password_required": word(each.password_required),
-        "run_as_owner": word(each.run_as_owner),
-        "origin": each.origin.lower(),
-        "failover": word(each.failover),
-        "schema_changes": each.schema_changes,
-        "conflict_log": word(each.conflict_log),
-        "sequences": word(each.sequences),
-        "retain_dead_tuples": word(each.retain_dead_tuples),
-        "max_retention_duration": str(each.max_retention_duration),
-        "history": each.history,
-    }
 
 
 def _set_publications(words: str, each: SubscriptionFacts) -> str:

@@ -326,34 +326,52 @@ def connection_of(subscription: SubscriptionFacts) -> str:
 def _options(subscription: SubscriptionFacts, release: int) -> Iterator[str]:
     """In the order of pg_dump's dumpSubscription; options with default values are left out."""
     yield "connect = false"
-    yield f"slot_name = {'NONE' if subscription.slot is None else quote_literal(subscription.slot)}"
-    if subscription.binary:
-        yield "binary = true"
-    if subscription.streaming != "off" or release >= 18:
-        yield f"streaming = {subscription.streaming}"
-    if subscription.two_phase != "d":
-        yield "two_phase = on"
-    if subscription.disable_on_error:
-        yield "disable_on_error = true"
-    if not subscription.password_required:
-        yield "password_required = false"
-    if subscription.run_as_owner:
-        yield "run_as_owner = true"
-    if subscription.failover:
-        yield "failover = true"
-    if subscription.synchronous_commit != "off":
-        yield f"synchronous_commit = {quote_identifier(subscription.synchronous_commit)}"
-    if subscription.origin.lower() != "any":
-        yield f"origin = {subscription.origin}"
-    if subscription.schema_changes != "none":
-        yield f"schema_changes = {subscription.schema_changes}"
-    if subscription.conflict_log:
-        yield "conflict_log = true"
-    if subscription.retain_dead_tuples:
-        yield "retain_dead_tuples = true"
-    if subscription.max_retention_duration:
-        yield f"max_retention_duration = {subscription.max_retention_duration}"
-    if subscription.sequences:
-        yield "sequences = true"
-    if subscription.history != "none":
-        yield f"history = {subscription.history}"
+    options = subscription_options(subscription)
+    for name in _IN_ORDER:
+        if name == "two_phase":
+            if subscription.two_phase != "d":
+                yield "two_phase = on"
+        elif name == "synchronous_commit" and options[name] != USUAL[name]:
+            yield f"{name} = {quote_identifier(subscription.synchronous_commit)}"
+        elif name == "origin" and options[name] != USUAL[name]:
+            yield f"{name} = {subscription.origin}"
+        elif options[name] != USUAL.get(name) or (name == "streaming" and release >= 18):
+            yield f"{name} = {options[name]}"
+
+
+_IN_ORDER = (
+    "slot_name", "binary", "streaming", "two_phase", "disable_on_error", "password_required", "run_as_owner",
+    "failover", "synchronous_commit", "origin", "schema_changes", "conflict_log", "retain_dead_tuples",
+    "max_retention_duration", "sequences", "history",
+)  # fmt: skip
+USUAL = {
+    "binary": "false", "streaming": "off", "synchronous_commit": "'off'", "disable_on_error": "false",
+    "password_required": "true", "run_as_owner": "false", "origin": "any", "failover": "false",
+    "schema_changes": "none", "conflict_log": "false", "sequences": "false",
+    "retain_dead_tuples": "false", "max_retention_duration": "0", "history": "none",
+}  # fmt: skip
+
+
+def subscription_options(each: SubscriptionFacts) -> dict[str, str]:
+    """The options that a subscription keeps, as SQL has them."""
+
+    def word(value: bool) -> str:
+        return "true" if value else "false"
+
+    return {
+        "slot_name": "NONE" if each.slot is None else quote_literal(each.slot),
+        "binary": word(each.binary),
+        "streaming": each.streaming,
+        "synchronous_commit": quote_literal(each.synchronous_commit),
+        "disable_on_error": word(each.disable_on_error),
+        "password_required": word(each.password_required),
+        "run_as_owner": word(each.run_as_owner),
+        "origin": each.origin.lower(),
+        "failover": word(each.failover),
+        "schema_changes": each.schema_changes,
+        "conflict_log": word(each.conflict_log),
+        "sequences": word(each.sequences),
+        "retain_dead_tuples": word(each.retain_dead_tuples),
+        "max_retention_duration": str(each.max_retention_duration),
+        "history": each.history,
+    }

@@ -28,6 +28,7 @@ from pgrepl.replication.subscriber.apply.write import prepared_of
 from pgrepl.sql.nodes import AlterSubscriptionKind, AlterSubscriptionStmt
 from pgrepl.statements.replication.create_subscription import check_duplicates
 from pgrepl.statements.replication.subscription_parts import (
+    OPTION_COLUMNS,
     PUBLICATION,
     REFRESH,
     SET,
@@ -52,24 +53,6 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
 
 Changes = dict[str, Any]
-
-_COLUMNS = {
-    "slot_name": "subslotname",
-    "synchronous_commit": "subsynccommit",
-    "binary": "subbinary",
-    "streaming": "substream",
-    "disable_on_error": "subdisableonerr",
-    "password_required": "subpasswordrequired",
-    "run_as_owner": "subrunasowner",
-    "failover": "subfailover",
-    "origin": "suborigin",
-    "schema_changes": "subschemachanges",
-    "conflict_log": "subconflictlog",
-    "sequences": "subsequences",
-    "retain_dead_tuples": "subretaindeadtuples",
-    "max_retention_duration": "submaxretention",
-    "history": "subhistory",
-}
 
 
 def alter_subscription(stmt: AlterSubscriptionStmt, session: Session) -> Result:
@@ -121,7 +104,7 @@ def _set_options(session: Session, stmt: AlterSubscriptionStmt, subscription: ta
         raise PgError("55000", f"cannot set {how} for a subscription with two_phase enabled")
     if options.schema_changes == catalog.NO_SCHEMA and "schema_changes" in options.given:
         delete(session, tables.pgrepl_subscription_schema, srsubid=subscription.oid)
-    changes = {_COLUMNS[name]: getattr(options, name) for name in options.given - {"two_phase"}}
+    changes = {OPTION_COLUMNS[name]: getattr(options, name) for name in options.given - {"two_phase"}}
     if "two_phase" in options.given:
         changes["subtwophasestate"] = catalog.TWO_PHASE_PENDING if options.two_phase else catalog.TWO_PHASE_DISABLED
     return changes

@@ -27,6 +27,7 @@ from pgrepl.replication.subscriber.connection import connect
 from pgrepl.sql.nodes import AlterOwnerStmt, CreateSubscriptionStmt, DropSubscriptionStmt, RenameStmt
 from pgrepl.statements.replication.subscription_parts import (
     CREATE,
+    OPTION_COLUMNS,
     SubscriptionOptions,
     add_tables,
     check_files_options,
@@ -109,7 +110,9 @@ def _insert(
     session: Session, stmt: CreateSubscriptionStmt, options: SubscriptionOptions, server: int
 ) -> tables.pg_subscription:
     oid = new_oid(session)
-    slot_name = options.slot_name if "slot_name" in options.given else stmt.name
+    stored = {column: getattr(options, name) for name, column in OPTION_COLUMNS.items()}
+    stored["subslotname"] = options.slot_name if "slot_name" in options.given else stmt.name
+    stored["subsynccommit"] = options.synchronous_commit or "off"
     insert(
         session,
         tables.pg_subscription,
@@ -119,25 +122,11 @@ def _insert(
         subname=stmt.name,
         subowner=session.role,
         subenabled=options.enabled,
-        subbinary=options.binary,
-        substream=options.streaming,
         subtwophasestate=catalog.TWO_PHASE_PENDING if options.two_phase else catalog.TWO_PHASE_DISABLED,
-        subdisableonerr=options.disable_on_error,
-        subpasswordrequired=options.password_required,
-        subrunasowner=options.run_as_owner,
-        subfailover=options.failover,
         subconninfo=stmt.conninfo,
-        subslotname=slot_name,
-        subsynccommit=options.synchronous_commit or "off",
         subpublications=list(stmt.publications),
-        suborigin=options.origin,
-        subschemachanges=options.schema_changes,
-        subconflictlog=options.conflict_log,
-        subsequences=options.sequences,
         subserver=server,
-        subretaindeadtuples=options.retain_dead_tuples,
-        submaxretention=options.max_retention_duration,
-        subhistory=options.history,
+        **stored,
     )
     if server:
         depend_on_server(session, oid, server)

@@ -169,6 +169,25 @@ class SubscriptionOptions:
     lsn: int = 0
 
 
+OPTION_COLUMNS = {
+    "slot_name": "subslotname",
+    "synchronous_commit": "subsynccommit",
+    "binary": "subbinary",
+    "streaming": "substream",
+    "disable_on_error": "subdisableonerr",
+    "password_required": "subpasswordrequired",
+    "run_as_owner": "subrunasowner",
+    "failover": "subfailover",
+    "origin": "suborigin",
+    "schema_changes": "subschemachanges",
+    "conflict_log": "subconflictlog",
+    "sequences": "subsequences",
+    "retain_dead_tuples": "subretaindeadtuples",
+    "max_retention_duration": "submaxretention",
+    "history": "subhistory",
+}
+
+
 def parse_subscription_options(
     session: Session, options: Sequence[DefElem], known: Collection[str]
 ) -> SubscriptionOptions:
