@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pgrepl.catalog.session.session import Session
+    from pgrepl.catalog.store.declarative import SystemRow
 
 
 def grant(
@@ -274,7 +275,7 @@ def _with_privileges(session: Session, role: int) -> Iterator[RoleDependency]:
         yield RoleDependency(0, ObjectAddress(system.PG_AUTH_MEMBERS, membership.oid), ACL)
 
 
-def _dependency(columns: ObjectProperty, address: ObjectAddress, row: Any, kind: str) -> RoleDependency:
+def _dependency(columns: ObjectProperty, address: ObjectAddress, row: SystemRow, kind: str) -> RoleDependency:
     return RoleDependency(0 if columns.is_shared else getattr(row, columns.database), address, kind)
 
 
