@@ -6,7 +6,7 @@ PostgreSQL keeps the last in pg_shdepend; here it follows from owners and access
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pgrepl.catalog.facts.acl import (
     PROPERTIES,
