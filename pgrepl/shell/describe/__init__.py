@@ -8,6 +8,7 @@ SQL, so that a description is as quick in a large catalog as in a small one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.session.transaction import reading
@@ -75,9 +76,7 @@ def _find(command: str) -> Describe | None:
     verbose, system = "+" in command, "S" in command
     word = command.replace("+", "").replace("S", "")
     if word in ("l", "list"):
-        from pgrepl.shell.describe.roles import list_databases
-
-        return lambda shell, args: list_databases(shell, _first(args), verbose)
+        return _other("databases", verbose, system)
     if word == "z":
         word = "dp"
     if not word.startswith("d"):
@@ -105,56 +104,41 @@ def _without_others(kind: str) -> str:
     return kind[0] if kind[0] in _ALONE else kind
 
 
-def _other(kind: str, verbose: bool, system: bool) -> Describe | None:
-    if kind == "n":
-        from pgrepl.shell.describe.roles import list_schemas
+_ROLES, _FUNCTIONS = "pgrepl.shell.describe.roles", "pgrepl.shell.describe.functions"
+# the lists with one pattern: the function, and whether it asks for `+` (v) and `S` (s)
+_LISTS = {
+    "databases": ((_ROLES, "list_databases"), "v"),
+    "n": ((_ROLES, "list_schemas"), "vs"),
+    "u": ((_ROLES, "list_roles"), "vs"),
+    "g": ((_ROLES, "list_roles"), "vs"),
+    "config": ((_ROLES, "list_parameters"), "v"),
+    "rg": ((_ROLES, "list_role_grants"), "s"),
+    "p": ((_ROLES, "list_privileges"), "s"),
+    "dp": ((_ROLES, "list_default_privileges"), ""),
+    "T": ((_FUNCTIONS, "list_types"), "vs"),
+    "D": ((_FUNCTIONS, "list_domains"), "vs"),
+    "Rs": (("pgrepl.shell.describe.subscriptions", "list_subscriptions"), "v"),
+}
 
-        return lambda shell, args: list_schemas(shell, _first(args), verbose, system)
+
+def _other(kind: str, verbose: bool, system: bool) -> Describe | None:
+    if kind in _LISTS:
+        (module, name), asked = _LISTS[kind]
+        given = [{"v": verbose, "s": system}[letter] for letter in asked]
+        return lambda shell, args: bool(getattr(import_module(module), name)(shell, _first(args), *given))
     if kind[:1] == "f" and set(kind[1:]) <= _FUNCTION_KINDS:
         from pgrepl.shell.describe.functions import list_functions
 
         return lambda shell, args: list_functions(shell, kind[1:], args, verbose, system)
-    if kind == "T":
-        from pgrepl.shell.describe.functions import list_types
-
-        return lambda shell, args: list_types(shell, _first(args), verbose, system)
-    if kind == "D":
-        from pgrepl.shell.describe.functions import list_domains
-
-        return lambda shell, args: list_domains(shell, _first(args), verbose, system)
-    if kind in ("u", "g"):
-        from pgrepl.shell.describe.roles import list_roles
-
-        return lambda shell, args: list_roles(shell, _first(args), verbose, system)
-    if kind == "config":
-        from pgrepl.shell.describe.roles import list_parameters
-
-        return lambda shell, args: list_parameters(shell, _first(args), verbose)
-    if kind == "rg":
-        from pgrepl.shell.describe.roles import list_role_grants
-
-        return lambda shell, args: list_role_grants(shell, _first(args), system)
     if kind == "rds":
         from pgrepl.shell.describe.roles import list_settings
 
         return lambda shell, args: list_settings(shell, _first(args), args[1] if len(args) > 1 else None)
-    if kind == "p":
-        from pgrepl.shell.describe.roles import list_privileges
-
-        return lambda shell, args: list_privileges(shell, _first(args), system)
-    if kind == "dp":
-        from pgrepl.shell.describe.roles import list_default_privileges
-
-        return lambda shell, args: list_default_privileges(shell, _first(args))
     if kind == "Rp":
         from pgrepl.shell.describe.publications import describe_publications, list_publications
 
         chosen = describe_publications if verbose else list_publications
         return lambda shell, args: chosen(shell, _first(args))
-    if kind == "Rs":
-        from pgrepl.shell.describe.subscriptions import list_subscriptions
-
-        return lambda shell, args: list_subscriptions(shell, _first(args), verbose)
     if kind in _CATALOG_LISTS or kind in ("es", "eu") or (kind[0] == "P" and set(kind[1:]) <= set("tin")):
         from pgrepl.shell.describe.catalog_lists import list_objects
 
