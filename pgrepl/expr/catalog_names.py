@@ -256,7 +256,7 @@ def _operator_with_types_text(session: Session, oid: int) -> str | None:
 
 def _signature(session: Session, text: str, *, none_ok: bool) -> tuple[tuple[str, ...], list[int]]:
     """`name(type, type)` (parseNameAndArgTypes)."""
-    opening = _outside_quotes(text, "(", 0)
+    opening = _parenthesis_outside_quotes(text)
     if opening < 0:
         raise PgError("22P02", "expected a left parenthesis")
     names = _names(text[:opening])
@@ -277,12 +277,12 @@ def _signature(session: Session, text: str, *, none_ok: bool) -> tuple[tuple[str
     return names, types
 
 
-def _outside_quotes(text: str, wanted: str, start: int) -> int:
+def _parenthesis_outside_quotes(text: str) -> int:
     quoted = False
-    for position in range(start, len(text)):
-        if text[position] == '"':
+    for position, char in enumerate(text):
+        if char == '"':
             quoted = not quoted
-        elif text[position] == wanted and not quoted:
+        elif char == "(" and not quoted:
             return position
     return -1
 

@@ -24,7 +24,6 @@ def record_expression_dependencies(
     depender: ObjectAddress,
     expr: Expr,
     relid: int,
-    kind: Dependency = Dependency.NORMAL,
     self_kind: Dependency = Dependency.NORMAL,
     *,
     reverse_self: bool = False,
@@ -38,12 +37,12 @@ def record_expression_dependencies(
     if reverse_self:
         for address in own:
             record_dependency(session, address, depender, self_kind)
-    elif self_kind is kind:
-        record_dependencies(session, depender, found, kind)
+    elif self_kind is Dependency.NORMAL:
+        record_dependencies(session, depender, found)
         return
     else:
         record_dependencies(session, depender, own, self_kind)
-    record_dependencies(session, depender, [a for a in found if a not in own], kind)
+    record_dependencies(session, depender, [a for a in found if a not in own])
 
 
 def record_query_dependencies(session: Session, depender: ObjectAddress, query: Query) -> None:

@@ -54,17 +54,17 @@ class PgSnapshot(NamedTuple):
         return xid < self.xmin or (xid < self.xmax and xid not in self.xip)
 
 
-def parse_snapshot(text: str, type_name: str = "pg_snapshot") -> PgSnapshot:
+def parse_snapshot(text: str) -> PgSnapshot:
     """A snapshot from its text, as parse_snapshot reads it: numbers in ascending order, repeated ones dropped."""
     found = _FORM.match(text)
     if found is None:
-        raise invalid_text(type_name, text)
+        raise invalid_text("pg_snapshot", text)
     xmin, xmax = int(found[1]), int(found[2])
     running = [int(number) for number in found[3].split(",")] if found[3] else []
     ordered = running == sorted(running)
     inside = all(xmin <= number < xmax for number in running)
     if not 0 < xmin <= xmax < _MOST or not ordered or not inside:
-        raise invalid_text(type_name, text)
+        raise invalid_text("pg_snapshot", text)
     return PgSnapshot(xmin, xmax, tuple(dict.fromkeys(running)))
 
 

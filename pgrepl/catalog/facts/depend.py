@@ -256,7 +256,6 @@ def perform_deletion(
     cascade: bool,
     remove: Callable[[Session, ObjectAddress], None],
     quietly: bool = False,
-    skip_original: bool = False,
 ) -> None:
     """Delete the objects and what depends on them, or refuse (performMultipleDeletions).
 
@@ -267,8 +266,6 @@ def perform_deletion(
         search.visit(address, _Reached.ORIGINAL)
     _report(session, search.targets, cascade, quietly, objects[0] if len(objects) == 1 else None)
     for target in search.targets:
-        if skip_original and target.flags & _Reached.ORIGINAL:
-            continue
         remove(session, target.address)
         _forget_object(session, target.address)
 

@@ -144,16 +144,16 @@ def creates_temporary(session: CatalogSession) -> bool:
     return _listed(session.settings.get("search_path"))[:1] == (TEMPORARY,)
 
 
-def schema_for_creation(session: CatalogSession, schema: str | None, location: int | None = None) -> int:
+def schema_for_creation(session: CatalogSession, schema: str | None) -> int:
     """The schema of a new object: the named one, else the first of search_path; the role needs CREATE on it."""
     from pgrepl.catalog.facts.acl import ObjectKind, check_privilege
 
     if schema is None:
-        oid = creation_schema(session, location=location)
+        oid = creation_schema(session)
     else:
-        oid = int(schema_by_name(session, schema, location).oid)
+        oid = int(schema_by_name(session, schema).oid)
     row = schema_row(session, oid)
     assert row is not None
     if oid != session.temporary_schema:
-        check_privilege(session, ObjectKind.SCHEMA, row, "CREATE", row.nspname, location=location)
+        check_privilege(session, ObjectKind.SCHEMA, row, "CREATE", row.nspname)
     return oid

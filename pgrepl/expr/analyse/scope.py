@@ -186,10 +186,10 @@ def column_var(column: NsColumn, levelsup: int, location: int) -> Var:
     )
 
 
-def scope_of_relation(session: Session, relation: Relation, *, rel: bool = True) -> Scope:
+def scope_of_relation(session: Session, relation: Relation) -> Scope:
     """The scope of expressions over one relation: CHECK, DEFAULT, index, row filter. Its columns are Var(varno=1)."""
     scope = Scope(session)
-    scope.show(scope.add_rte(relation_rte(relation)), rel=rel)
+    scope.show(scope.add_rte(relation_rte(relation)), rel=True)
     return scope
 
 

@@ -305,19 +305,19 @@ def _(expr: tree.RowExpr, out: Printer, implicit: bool) -> None:
         out.put(f"::{type_with_typmod(out.session, expr.type, -1)}")
 
 
-def print_list_top(exprs: Sequence[Expr], out: Printer, implicit: bool) -> None:
+def print_list_top(exprs: Sequence[Expr], out: Printer) -> None:
     for number, expr in enumerate(exprs):
         if number:
             out.put(", ")
-        print_top(expr, out, implicit)
+        print_top(expr, out, True)
 
 
 @print_expr.register(tree.RowCompareExpr)
 def _(expr: tree.RowCompareExpr, out: Printer, implicit: bool) -> None:
     out.put("(ROW(")
-    print_list_top(expr.left, out, True)
+    print_list_top(expr.left, out)
     out.put(f") {operator_name(out, expr.ops[0], expr.left[0].type, expr.right[0].type)} ROW(")
-    print_list_top(expr.right, out, True)
+    print_list_top(expr.right, out)
     out.put("))")
 
 

@@ -133,12 +133,12 @@ def _relation(scope: Scope, name: RangeVar) -> NsItem:
     return scope.add_rte(rte)
 
 
-def aliased_columns(columns: Sequence[Column], alias: nodes.Alias | None, what: str, name: str) -> tuple[Column, ...]:
+def aliased_columns(columns: Sequence[Column], alias: nodes.Alias | None, name: str) -> tuple[Column, ...]:
     """The columns, renamed by a column alias list; a list longer than the columns is an error."""
     names = alias.columns if alias is not None else ()
     if len(names) > len(columns):
         raise PgError(
-            "42P10", f'{what} "{name}" has {len(columns)} columns available but {len(names)} columns specified'
+            "42P10", f'table "{name}" has {len(columns)} columns available but {len(names)} columns specified'
         )
     return tuple(replace(c, name=names[n]) if n < len(names) else c for n, c in enumerate(columns))
 
@@ -157,7 +157,7 @@ def _subselect(scope: Scope, item: RangeSubselect) -> NsItem:
         Rte(
             RteKind.SUBQUERY,
             name,
-            aliased_columns(query.columns, alias, "table", name),
+            aliased_columns(query.columns, alias, name),
             alias=alias.name if alias is not None else None,
             alias_columns=alias.columns if alias is not None else (),
             subquery=query,
@@ -193,7 +193,7 @@ def _cte_reference(scope: Scope, name: RangeVar, cte: WithItem, levels: int) -> 
         raise PgError("0A000", message, location=name.location)
     alias = name.alias
     refname = alias.name if alias is not None else name.name
-    columns = aliased_columns(cte.columns, alias, "table", refname)
+    columns = aliased_columns(cte.columns, alias, refname)
     hidden = 0
     if cte.search is not None:
         typoid = oids.RECORD if cte.search.breadth_first else oids.RECORD_ARRAY
