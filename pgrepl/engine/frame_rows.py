@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pgrepl.engine import job, spark
 from pgrepl.engine.change_rows import BrokenRule, Change, ChangedPart, ChangePart
 from pgrepl.engine.copy_rows import CopyPart, KernelColumn, KernelCondition
-from pgrepl.engine.on_spark import loader, ship
+from pgrepl.engine.on_spark import package_check, ship
 from pgrepl.engine.run_kernels import ChangedTable
 from pgrepl.engine.task import NoWatch
 from pgrepl.ground.errors import Declined, PgError
@@ -173,10 +173,13 @@ def _answers(frame: DataFrame, part: FramePart, folders: tuple[str, ...]) -> lis
 
 def _function(task: bytes) -> Callable[[Iterable[Any]], Iterator[Any]]:
     """The function for mapInArrow. It is pickled by value, so it imports all that it uses."""
-    load = loader("pgrepl.engine.frame_rows")
+    check = package_check()
 
     def function(batches: Iterable[Any]) -> Iterator[Any]:
-        yield load().answered(task, batches)
+        check()
+        from pgrepl.engine.frame_rows import answered
+
+        yield answered(task, batches)
 
     return function
 

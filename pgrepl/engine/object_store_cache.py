@@ -1,4 +1,4 @@
-"""Stores that Spark has no file system for: it reads copies on this machine, and what it writes here is uploaded."""
+"""Stores that Spark has no file system for: it reads copies on this machine."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from pgrepl.engine import spark, spark_options
@@ -31,23 +30,6 @@ def readable(paths: Sequence[str]) -> list[str]:
         return list(paths)
     with ThreadPool(_AT_A_TIME) as threads:
         return list(threads.map(lambda path: _copy(path) if _is_out_of_reach(path) else path, paths))
-
-
-@contextmanager
-def writable(folder: str) -> Iterator[str]:
-    """A folder for Spark to write into; at the end its files are in the wanted folder."""
-    if not _is_out_of_reach(folder):
-        yield folder
-        return
-    here = spark_options.make(spark_options.FILES)
-    try:
-        written = os.path.join(here, "written")
-        yield written
-        names = sorted(name for name in os.listdir(written) if name.endswith(".parquet"))
-        with ThreadPool(_AT_A_TIME) as threads:
-            list(threads.map(lambda name: _upload(os.path.join(written, name), f"{folder}/{name}"), names))
-    finally:
-        shutil.rmtree(here, ignore_errors=True)
 
 
 def _is_out_of_reach(path: str) -> bool:
@@ -82,8 +64,3 @@ def _copies_folder() -> str:
             _folder = spark_options.make(spark_options.FILES)
             atexit.register(shutil.rmtree, _folder, ignore_errors=True)
         return _folder
-
-
-def _upload(local: str, path: str) -> None:
-    with storage.writing(path), open(local, "rb") as source, storage.open_output(path) as target:
-        shutil.copyfileobj(source, target, 1 << 20)

@@ -110,38 +110,38 @@ def _spread(made: SparkSession, tasks: list[bytes]) -> RDD[bytes]:
     return context.parallelize([task for core in range(cores) for task in tasks[core::cores]], cores)
 
 
-def loader(module: str) -> Callable[[], Any]:
-    """A function for tasks that imports a module of this package, in this version. It is pickled by value."""
+def package_check() -> Callable[[], None]:
+    """A function for tasks, pickled by value: it imports this package, which must be of this version, and what kernels
+    need."""
     import pgrepl
 
     version = pgrepl.__version__
 
-    def load() -> Any:
+    def check() -> None:
         try:
-            from importlib import import_module
-
             import numpy  # noqa: F401
             import pyarrow  # noqa: F401
 
             import pgrepl
 
             found = pgrepl.__version__
-            loaded = import_module(module)
+            import pgrepl.engine.task
         except Exception as problem:
             raise RuntimeError(f"PGREPL_IMPORT {type(problem).__name__}: {problem}") from problem
         if found != version:
             raise RuntimeError(f"PGREPL_IMPORT it has pgrepl {found}, the driver {version}")
-        return loaded
 
-    return load
+    return check
 
 
 def _function(shared: bytes) -> Callable[[Iterable[bytes]], Iterator[bytes]]:
     """The function that a task runs. It is pickled by value, so it imports all that it uses."""
-    load = loader("pgrepl.engine.task")
+    check = package_check()
 
     def function(parts: Iterable[bytes]) -> Iterator[bytes]:
-        done = load().done
+        check()
+        from pgrepl.engine.task import done
+
         for part in parts:
             yield done(bytes(part), shared)
 

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pgrepl.engine import spark
 from pgrepl.expr.catalog_trees import IndexInfo
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Expr, Var
-from pgrepl.lake.read import footers
 from pgrepl.lake.read.files import estimate
+from pgrepl.rows.checks_columns import new_keys_differ
 from pgrepl.rows.checks_table import own
 from pgrepl.rows.checks_table_spark import ORDER, column_names, python_rows
 from pgrepl.rows.foreign_key import index_types
@@ -110,7 +108,8 @@ class SparkIndex:
 
     def _first_duplicate(self, new: DataFrame) -> tuple[int, tuple[Any, ...]] | None:
         """The first staged row whose key an earlier staged row has."""
-        if self._staged.count < 2 or self._ascends():
+        staged = self._staged
+        if staged.count < 2 or (staged.count <= _MANY and new_keys_differ(staged, self.info)):
             return None
         text = (
             f"SELECT {ORDER}, {self._values('t')} FROM (SELECT *, row_number() OVER (PARTITION BY {self._key_list}"
@@ -125,15 +124,6 @@ class SparkIndex:
         text = f"SELECT 1 AS one FROM {{new}} GROUP BY {self._key_list} HAVING count(*) > 1 LIMIT 1"
         with spark.pg_errors():
             return bool(self._statement.run(spark.session(), text, {"new": new}).toArrow().num_rows)
-
-    def _ascends(self) -> bool:
-        """Whether the files' key column shows that no integer key occurs twice."""
-        (key, *more) = self._keys
-        if more or self._predicate is not None or not isinstance(key, Var) or key.type not in oids.INTEGERS:
-            return False
-        if self._staged.count > _MANY or self.info.nulls_not_distinct:
-            return False
-        return _distinct(self._staged, key.attnum)
 
     def _first_taken(self, new: DataFrame) -> tuple[int, tuple[Any, ...]] | None:
         """The first staged row whose key a remaining row of the table has."""
@@ -175,22 +165,6 @@ class SparkIndex:
                 if bound is not None:
                     bounds.append(bound)
         return bounds
-
-
-def _distinct(staged: StagedRows, attnum: int) -> bool:
-    """Reads the files' key column alone: usually it ascends, else it is sorted here."""
-    column_id = staged.table.column(attnum).column_id
-    found = []
-    for file in staged.files:
-        footer = footers.footer(staged.table.location + file.name)
-        with footers.DataFileReader(footer) as reader:
-            array = reader.read(footer.row_groups, [footer.by_id[column_id]])[0]
-        found.append(array.drop_null().to_numpy())
-    keys = np.concatenate(found)
-    if bool((np.diff(keys) > 0).all()):
-        return True
-    keys = np.sort(keys)
-    return bool((np.diff(keys) > 0).all())
 
 
 __all__ = ["SparkIndex", "check_unique"]

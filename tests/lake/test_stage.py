@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,17 +10,22 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from pgrepl.engine import scan_spark, stage_spark
+from pgrepl.catalog.facts.relation import find_relation, range_var
+from pgrepl.engine import places_spark, scan_spark
 from pgrepl.ground.errors import PgError, marked
 from pgrepl.lake.commit import commit
-from pgrepl.lake.read.files import data_files
-from pgrepl.lake.write.statement import Write
+from pgrepl.lake.read.files import data_files, last_snapshot
+from pgrepl.lake.read.places import locate
+from pgrepl.rows.arrivals import Arrival
+from pgrepl.rows.staged import StagedRows
 from tests.lake.conftest import Lake
 from tests.lake.spark_rows import CLOCK, agree, nothing_inlined
 from tests.lake.test_deletion_vectors import VECTORS, formats
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from pgrepl.lake.read.data_file import NewFile
 
 TYPES = (
     "a int2, b int4, c int8, d float4, e float8, f numeric(12,3), g numeric, h text, i varchar(20), j char(4), k bool,"
@@ -37,23 +41,18 @@ VALUES = (
 NULLS = "(" + ", ".join(["NULL"] * 22) + ")"
 
 
-def write(lake: Lake, name: str, rows: DataFrame, row_ids: str | None = None) -> list[stage_spark.NewFile]:
+def write(lake: Lake, name: str, rows: DataFrame, *, places: bool = False) -> list[NewFile]:
     """Into the table, as a statement of its own."""
-    table = lake.table(name)
     with lake.statement(writes=True):
-        write = Write(lake.session, table)
-        files = stage_spark.write_frame(lake.session, table, rows, row_ids)
-        write.insert_files(files)
-        if row_ids is not None:
-            places = stage_spark.locate(lake.session, table, stage_spark.row_ids_of(table, files))
-            for file_id, positions in places.files.items():
-                write.delete_positions(file_id, positions)
-            write.delete_inlined(places.inlined)
-        commit.apply(lake.session, [write])
-    return files
+        rel = find_relation(lake.session, range_var([name]))
+        staged = StagedRows(lake.session, rel, last_snapshot(lake.session))
+        (done,) = Arrival(lake.session, rel, rel, frozenset(), places=places).write(rows)
+        staged.take(done, versions=places)
+        commit.apply(lake.session, [staged.write])
+    return staged.files
 
 
-def copy(lake: Lake, source: str, target: str, filter: str = "true") -> list[stage_spark.NewFile]:
+def copy(lake: Lake, source: str, target: str, filter: str = "true") -> list[NewFile]:
     """All rows of a table into another of the same columns."""
     table = lake.table(source)
     with lake.statement():
@@ -93,7 +92,7 @@ def test_files_carry_all_field_ids_and_true_statistics(lake: Lake, spark: SparkS
     found = {column: (s.low, s.high, s.values, s.nulls, s.has_nan) for column, s in file.statistics.items()}
     assert found == {
         ids[0]: ("0", "9", 10, 0, None),
-        ids[1]: (None, None, 10, 0, True),
+        ids[1]: ("0.0", "9.0", 10, 0, True),
         ids[7]: ("0", "x", 20, 0, None),
         ids[3]: ("-9.00", "0.00", 10, 0, None),
         ids[4]: ("0", "9", 10, 0, False),
@@ -175,22 +174,19 @@ def test_partitions_of_few_rows_become_one_file_in_their_order(lake: Lake, spark
 
 
 @pytest.mark.slow
-def test_much_stays_in_as_many_files_as_there_are_partitions(
-    lake: Lake, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stage_spark, "SMALL_BYTES", 1000)
+def test_much_stays_in_as_many_files_as_there_are_partitions(lake: Lake, spark: SparkSession) -> None:
     lake.sql("CREATE TABLE t (a int)")
-    files = write(lake, "t", spark.range(0, 1000, 1, 3).selectExpr("int(id) c1"))
-    assert [file.record_count for file in files] == [333, 333, 334]
+    files = write(lake, "t", spark.range(0, 4000, 1, 3).selectExpr("int(id) c1"))
+    assert [file.record_count for file in files] == [1333, 1333, 1334]
     location = Path(lake.table("t").location)
     assert sorted(os.listdir(location)) == sorted(file.name for file in files)
     assert all(file.name.startswith("ducklake-") and file.name.endswith(".parquet") for file in files)
-    assert agree(lake, "t") == 1000
+    assert agree(lake, "t") == 4000
 
 
 @pytest.mark.slow
 def test_updated_rows_keep_their_ids(lake: Lake, spark: SparkSession) -> None:
-    """New versions are written once, and their ids say where the old ones stand: in files, updated before, inlined."""
+    """The places of the old versions are in files, those of rows updated before, or in the catalog."""
     nothing_inlined(lake)
     lake.sql("CREATE TABLE t (a int, b text)")
     lake.sql("INSERT INTO t SELECT i, 'old' FROM generate_series(0, 499) i")
@@ -200,8 +196,8 @@ def test_updated_rows_keep_their_ids(lake: Lake, spark: SparkSession) -> None:
     table = lake.table("t")
     with lake.statement():
         old = scan_spark.frame(lake.session, table, [1, 2], places=True).filter("c1 BETWEEN 150 AND 249")
-        new = old.selectExpr("c1", "'new' AS c2", "place.row AS id")
-    (file,) = write(lake, "t", new, row_ids="id")
+        new = old.selectExpr("c1", "'new' AS c2", "place")
+    (file,) = write(lake, "t", new, places=True)
     assert (file.record_count, file.has_row_ids) == (90, True)
     assert agree(lake, "t") == 450
     counts = "SELECT b, count(*), count(DISTINCT rowid), bool_and(rowid = a) FROM postgres.t GROUP BY b ORDER BY b"
@@ -219,10 +215,10 @@ def test_places_become_positions(lake: Lake, spark: SparkSession) -> None:
     with lake.statement():
         files = [file.data_file_id for file in data_files(lake.session, table)]
         rows = scan_spark.frame(lake.session, table, [1], places=True).filter("c1 % 100 = 1 OR c1 = 5000")
-        found = stage_spark.positions(rows.unionAll(rows))
+        found = places_spark.positions(rows.unionAll(rows))
         ids = np.array(found.inlined.tolist() + [1, 301, 100, 100], np.int64)
-        located = stage_spark.locate(lake.session, table, ids)
-        nothing = stage_spark.positions(rows.filter("c1 < 0"))
+        located = locate(lake.session, table, ids)
+        nothing = places_spark.positions(rows.filter("c1 < 0"))
     assert {file: positions.tolist() for file, positions in found.files.items()} == {
         files[0]: [1, 101, 201],
         files[1]: [1, 101, 201],
@@ -236,39 +232,13 @@ def test_places_become_positions(lake: Lake, spark: SparkSession) -> None:
     assert (nothing.files, nothing.inlined.tolist()) == ({}, [])
 
 
-def test_nothing_is_left_if_one_of_the_files_cannot_be_synced(
-    lake: Lake, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lake.sql("CREATE TABLE t (a int)")
-    table = lake.table("t")
-    monkeypatch.setattr(stage_spark, "SMALL_BYTES", 0)
-    finished: list[str] = []
-    two_are_done = threading.Event()
-
-    def synced(path: str) -> None:
-        if path.endswith(first):
-            assert two_are_done.wait(60)
-            raise PgError("58030", "disk is gone")
-        finished.append(path)
-        if len(finished) == 2:
-            two_are_done.set()
-
-    names = iter(["1.parquet", "2.parquet", "3.parquet"])
-    first = "1.parquet"
-    monkeypatch.setattr(stage_spark.storage, "new_name", lambda: next(names))
-    monkeypatch.setattr(stage_spark.storage, "make_durable", synced)
-    with pytest.raises(PgError, match="disk is gone"):
-        stage_spark.write_frame(lake.session, table, spark.range(0, 9, 1, 3).selectExpr("int(id) AS c1"))
-    assert (len(finished), os.listdir(table.location)) == (2, [])
-
-
 def test_nothing_is_left_of_a_write_that_fails(lake: Lake, spark: SparkSession) -> None:
     lake.sql("CREATE TABLE t (a int)")
     message = marked(PgError("23514", "this will not do", detail="Row 700."))
     rows = spark.range(0, 1000, 1, 3).selectExpr(f"IF(id < 700, int(id), int(raise_error('{message}'))) AS c1")
     table = lake.table("t")
     with pytest.raises(PgError) as raised:
-        stage_spark.write_frame(lake.session, table, rows)
+        write(lake, "t", rows)
     assert (raised.value.sqlstate, raised.value.report.detail) == ("23514", "Row 700.")
     assert os.listdir(table.location) == []
 

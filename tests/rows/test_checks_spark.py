@@ -48,6 +48,7 @@ STATEMENTS = (
     "SELECT tableoid::regclass, sum(k) FROM h GROUP BY 1 ORDER BY 1",
     "ALTER TABLE t ADD s serial, ALTER a TYPE text USING 'n' || a",
     "SELECT min(a), max(a), min(s), max(s), count(DISTINCT s) FROM t",
+    "INSERT INTO h0 SELECT k, v FROM h1",
 )
 
 

@@ -16,7 +16,14 @@ from pgrepl.expr.arrow import documents  # noqa: F401 – they register nodes
 from pgrepl.expr.arrow.compiler import Columnar, Columns, NotColumnar, with_rows
 from pgrepl.expr.arrow.documents import hint
 from pgrepl.expr.arrow.operations import columnar, with_casts
-from pgrepl.expr.arrow.without_session import WorkerContext, check_types, check_without_session, style_fields
+from pgrepl.expr.arrow.without_session import (
+    HashKeys,
+    WorkerContext,
+    check_types,
+    check_without_session,
+    hash_keys,
+    style_fields,
+)
 from pgrepl.expr.evaluate.evaluate import Compiled, compile, evaluate
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Expr, Var
@@ -38,6 +45,7 @@ class Program:
 
     expr: Expr
     style: tuple[tuple[str, Any], ...]
+    keys: HashKeys = ()
 
     @property
     def attnums(self) -> frozenset[int]:
@@ -77,7 +85,7 @@ class Program:
         return compile(self.expr, self._context())
 
     def _context(self) -> Context:
-        return _context(self.style)
+        return _context(self.style, self.keys)
 
 
 @frozen
@@ -86,6 +94,7 @@ class Value:
 
     expr: Expr
     style: tuple[tuple[str, Any], ...]
+    keys: HashKeys = ()
 
     @property
     def attnums(self) -> frozenset[int]:
@@ -94,7 +103,7 @@ class Value:
     def values(self, forms: Mapping[int, Form], own: Form | None = None) -> Test:
         """The compiled value. It raises PgError or Arrow's error if any row has an error. `own`: the form of the column
         that gets it, which a row type needs."""
-        context = _context(self.style)
+        context = _context(self.style, self.keys)
         if own is None or not is_row_type(self.expr.type):
             own = form(self.expr.type, self.expr.typmod)
         try:
@@ -105,11 +114,11 @@ class Value:
         return lambda columns, count: _in_form(found.run(columns), own, count)
 
     def exact(self) -> Compiled:
-        return compile(self.expr, _context(self.style))
+        return compile(self.expr, _context(self.style, self.keys))
 
 
-def _context(style: tuple[tuple[str, Any], ...]) -> Context:
-    return WorkerContext(TextStyle(**dict(style)), {})
+def _context(style: tuple[tuple[str, Any], ...], keys: HashKeys) -> Context:
+    return WorkerContext(TextStyle(**dict(style)), dict(keys))
 
 
 def program_of(expr: Expr, context: Context) -> Program | None:
@@ -133,16 +142,17 @@ def conversion_of(expr: Expr, context: Context) -> Value | None:
 
 def _portable(
     expr: Expr, context: Context, *, is_conversion: bool = False
-) -> tuple[Expr, tuple[tuple[str, Any], ...]] | None:
+) -> tuple[Expr, tuple[tuple[str, Any], ...], HashKeys] | None:
     expr = _folded(expr, context)
     try:
         check_without_session(expr, context)
         check_types(expr, context, words_errors=not is_conversion)
+        keys = hash_keys(expr, context)
     except PgError:
         return None
     if not is_conversion and contains_mutable_functions(expr):
         return None
-    return expr, tuple(style_fields(context.style).items())
+    return expr, tuple(style_fields(context.style).items()), keys
 
 
 def _folded(expr: Expr, context: Context) -> Expr:

@@ -79,6 +79,26 @@ def check_without_session(body: tree.Expr, context: Context) -> None:
                 raise refuse("calling a user-defined function")
 
 
+HashKeys = tuple[tuple[int, tuple[tuple[int, int], ...]], ...]  # operator classes and types by partitioned table
+
+
+def hash_keys(body: tree.Expr, context: Context) -> HashKeys:
+    """The partition keys that satisfies_hash_partition() needs; they travel with the expression."""
+    found: dict[int, tuple[tuple[int, int], ...]] = {}
+    for node in walk(body):
+        proc = proc_by_oid(node.func) if isinstance(node, tree.FuncExpr) else None
+        if proc is None or proc.src != "satisfies_hash_partition" or not isinstance(node, tree.FuncExpr):
+            continue
+        parent = node.args[0]
+        if not isinstance(parent, tree.Const):
+            raise refuse("the key of another table for each row")
+        key = None if parent.value is None else context.hash_classes(parent.value)
+        if key is None:
+            raise refuse("satisfies_hash_partition() of what is no hash-partitioned table")
+        found[parent.value] = key
+    return tuple(sorted(found.items()))
+
+
 def check_types(body: tree.Expr, context: Context, *, words_errors: bool = True) -> None:
     """Refuse the row types of tables, whose columns the catalog knows, and casts to domains whose constraints need the
     session, or whose name in an error does."""

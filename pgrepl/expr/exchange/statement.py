@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
 from pgrepl.expr import tree
-from pgrepl.expr.arrow.without_session import check_without_session, refuse, style_fields
+from pgrepl.expr.arrow.without_session import check_without_session, hash_keys, style_fields
 from pgrepl.expr.evaluate.evaluate import evaluate
 from pgrepl.expr.exchange.sql import (
     FUNCTION_PREFIX,
@@ -39,7 +39,6 @@ from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.internals.pyspark import arrow_function, check_types
 from pgrepl.types import oids
-from pgrepl.types.builtin import proc_by_oid
 from pgrepl.types.lake.arrays import Form
 from pgrepl.types.lake.forms import form
 from pgrepl.types.numbers import write_float4
@@ -240,9 +239,9 @@ def fall_back(expr: tree.Expr, compiler: Columns, key: bool = False, unless: str
         "result": [expr.type, expr.typmod],
         "style": style_fields(compiler.statement.context.style),
     }
-    hash_keys = _hash_keys(body, compiler)
-    if hash_keys:
-        program["hash_keys"] = hash_keys
+    keys = hash_keys(body, compiler.statement.context)
+    if keys:
+        program["hash_keys"] = keys
     texts = [text for _, text in arguments] or ["1"]
     if unless:
         program["sparse"] = True
@@ -261,23 +260,6 @@ def _folded(node: tree.Expr, compiler: Columns) -> tree.Expr | None:
     except PgError:
         return None
     return tree.Const(node.type, typmod=node.typmod, collation=node.collation, value=value)
-
-
-def _hash_keys(body: tree.Expr, compiler: Columns) -> list[Any]:
-    """The partition keys that satisfies_hash_partition() needs; they travel with the program."""
-    found: dict[int, Any] = {}
-    for node in walk(body):
-        proc = proc_by_oid(node.func) if isinstance(node, tree.FuncExpr) else None
-        if proc is None or proc.src != "satisfies_hash_partition" or not isinstance(node, tree.FuncExpr):
-            continue
-        parent = node.args[0]
-        if not isinstance(parent, tree.Const):
-            raise refuse("the key of another table for each row")
-        key = None if parent.value is None else compiler.statement.context.hash_classes(parent.value)
-        if key is None:
-            raise refuse("satisfies_hash_partition() of what is no hash-partitioned table")
-        found[parent.value] = key
-    return sorted(found.items())
 
 
 def argument_form(node: tree.Expr, sql: Sql) -> tuple[list[int], str]:

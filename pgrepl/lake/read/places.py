@@ -1,7 +1,4 @@
-"""The positions that a write deletes, by Arrow and numpy, and the newest versions of rows that were found.
-
-An UPDATE need not find its rows twice: new versions have the row ids by which the old ones are found.
-"""
+"""The positions that a write deletes, by Arrow and numpy, and the newest versions of rows that were found."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from pgrepl.catalog.session.session import Session
-    from pgrepl.lake.read.data_file import DataFile, NewFile, RowPlace
+    from pgrepl.lake.read.data_file import DataFile, RowPlace
     from pgrepl.lake.table import LakeTable
 
 
@@ -28,18 +25,6 @@ class Positions(NamedTuple):
 
     files: dict[int, npt.NDArray[np.int64]]
     inlined: npt.NDArray[np.int64]
-
-
-def row_ids_of(table: LakeTable, files: Iterable[NewFile]) -> npt.NDArray[np.int64]:
-    """The row ids of files that were written with them."""
-    import numpy as np
-
-    found = [np.empty(0, np.int64)]
-    for file in files:
-        footer = footers.footer(table.location + file.name)
-        with footers.DataFileReader(footer) as reader:
-            found.append(reader.read(footer.row_groups, [footer.by_id[footers.ROW_ID]])[0].to_numpy())
-    return np.concatenate(found)
 
 
 def locate(

@@ -1,4 +1,4 @@
-"""Writing data files with pyarrow; their checksums, and the statistics of files that Spark has written.
+"""Writing data files with pyarrow; their checksums and statistics.
 
 The catalog keeps two checksums of each file: of the footer, compared whenever it is read, and of the whole, compared
 by `pgrepl verify` and VACUUM. Readers skip files by bounds: without right ones in the footer there are none.
@@ -79,7 +79,7 @@ def compare(file: DataFile | DeleteFile) -> None:
 
 
 def of_footer(footer: Footer, table: LakeTable) -> dict[int, ColumnStatistics]:
-    """The statistics by column id."""
+    """The statistics by column id; not of floats, as NaN is not in those of Parquet."""
     found = {}
     for column, leaf in leaves(table):
         in_file = footer.by_id.get(column.column_id)
@@ -93,7 +93,6 @@ def _of_leaf(footer: Footer, position: int, form: Form) -> ColumnStatistics:
     low: Any = None
     high: Any = None
     sure = True
-    has_nan = False
     scale = footer.metadata.schema.column(position).scale
     for group in footer.row_groups:
         chunk = footer.metadata.row_group(group).column(position)
@@ -108,21 +107,12 @@ def _of_leaf(footer: Footer, position: int, form: Form) -> ColumnStatistics:
         values += chunk.num_values - statistics.null_count
         if statistics.has_min_max:
             least, most = (_bound(form, raw, scale) for raw in (statistics.min_raw, statistics.max_raw))
-            if most != most:  # Java orders NaN above all numbers, so that the highest number is not known
-                sure, has_nan = False, True
-                continue
             low = least if low is None or least < low else low
             high = most if high is None or most > high else high
         elif chunk.num_values > statistics.null_count:
             sure = False  # too long a text
     texts = _texts(form, low, high) if sure else (None, None)
-    # other writers leave NaN out of the bounds
-    known = form.lake.startswith("float") and (has_nan or (sure and _by_java(footer)))
-    return ColumnStatistics(values, nulls, *texts, has_nan=has_nan if known else None, size=size)
-
-
-def _by_java(footer: Footer) -> bool:
-    return str(footer.metadata.created_by).startswith("parquet-mr")
+    return ColumnStatistics(values, nulls, *texts, size=size)
 
 
 def _bound(form: Form, raw: Any, scale: int) -> Any:
