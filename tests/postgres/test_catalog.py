@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 
 from pgrepl.backend import open_session
+from pgrepl.catalog.locks import lock_file
 from pgrepl.catalog.session.session import Session
-from pgrepl.catalog.session.transaction import reading
+from pgrepl.catalog.session.transaction import reading, statement
 from pgrepl.catalog.store.connection import FORMAT_VERSION, Catalog
 from pgrepl.catalog.store.opening import open_catalog
-from pgrepl.catalog.store.store import rows
-from pgrepl.catalog.store.tables import pgrepl_worker
+from pgrepl.catalog.store.store import rows, update
+from pgrepl.catalog.store.tables import pg_subscription, pgrepl_worker
 from pgrepl.ground.errors import PgError
+from pgrepl.replication.subscriber import lease
 from pgrepl.replication.subscriber.launcher import Launcher
 from pgrepl.replication.subscriber.status import subscription_status
 from pgrepl.replication.subscriber.worker import Worker
@@ -333,3 +335,46 @@ def test_followers_go_on_until_they_are_stopped(catalog: Catalog, subscribed: tu
     play(pub, "COMMIT")
     own.close()
     assert log.errors == []
+
+
+def test_followers_of_several_machines_share_subscriptions(
+    catalog: Catalog, subscribed: tuple[Session, Session]
+) -> None:
+    """Each subscription has one worker. Who ends leaves its subscriptions to the others, and so does, after a minute,
+    a machine that has not been heard of."""
+    pub, sub = subscribed
+    play(sub, "ALTER SYSTEM SET wal_retrieve_retry_interval = '100ms'")
+    sessions = [open_session(catalog, "sub") for _ in range(2)]
+    launchers = [Launcher(session, HeardLog(), keeps_leases=True) for session in sessions]
+    over = [threading.Event(), threading.Event()]
+
+    def follow(number: int) -> None:
+        launchers[number].follow(0.05, lambda _, worker: worker.round(), lambda _: over[number].is_set())
+        launchers[number].close()
+
+    def holders() -> list[str]:
+        with reading(sub):
+            return [str(row.token) for row in rows(sub, pgrepl_worker) if not row.relid]
+
+    with reading(sub):
+        first = min(int(row.oid) for row in rows(sub, pg_subscription))
+    with statement(sub, writes=True):
+        lease.begin(sub, first, lease.APPLY, "a token of elsewhere")
+        update(sub, pgrepl_worker, {"subid": first}, host="elsewhere", beat=lock_file.now())
+    following = [threading.Thread(target=follow, args=(number,), daemon=True) for number in range(2)]
+    for thread in following:
+        thread.start()
+    eventually(lambda: len(holders()) == 2)
+    assert "a token of elsewhere" in holders()
+    with statement(sub, writes=True):
+        update(sub, pgrepl_worker, {"subid": first}, beat=lock_file.now() - lock_file.SILENCE - 1)
+    eventually(lambda: play(sub, BOTH) == [[("1", "copied"), ("1", "copied")]])
+    assert len(set(holders())) == 2
+    over[0].set()
+    following[0].join(PATIENCE)
+    play(pub, "INSERT INTO t VALUES (2, 'x')", "INSERT INTO u VALUES (2, 'y')")
+    eventually(lambda: play(sub, BOTH) == [[("1", "copied"), ("1", "copied"), ("2", "x"), ("2", "y")]])
+    over[1].set()
+    following[1].join(PATIENCE)
+    for session in sessions:
+        session.close()
