@@ -39,7 +39,7 @@ def random_definitions(pair: Pair, seed: int, steps: int) -> None:
 def test_random_definitions_arrive(pair: Pair, seed: int) -> None:
     if seed:
         by_message(pair.sub)
-    random_definitions(pair, seed, 4)
+    random_definitions(pair, seed, 2)
 
 
 @pytest.mark.slow

@@ -152,7 +152,7 @@ def _add(
         return
     state = catalog.READY if copies is None else catalog.INIT
     catalog.add_subscription_relation(session, subscription.oid, table.oid, state)
-    if state == catalog.READY:
+    if state == catalog.READY or subscription.subschemachanges == catalog.ALL:
         own = definition_of(new.made, new.schema, new.name)
         assert own is not None
         remember(session, subscription.oid, table.oid, defined(own))
@@ -419,9 +419,15 @@ class Following:
             table_here = self._known_here(relid)
             if table_here is not None:
                 with self._explained(None, xid, finish_lsn), acting_for(session, self._subscription, table_here):
-                    statement = f"DROP TABLE {quote_qualified(table_here.schema, table_here.name)}"
-                    define(session, self._subscription, [statement], self._log)
+                    self._drop(table_here)
         self._is_new.clear()
+
+    def _drop(self, table: Relation) -> None:
+        """Drop a table, also one whose copy, which cannot be made any more, is still to come."""
+        if self._states[table.oid][0] != catalog.READY:
+            catalog.remove_subscription_relation(self._session, self._subscription.oid, table.oid)
+        statement = f"DROP TABLE {quote_qualified(table.schema, table.name)}"
+        define(self._session, self._subscription, [statement], self._log)
 
     def _follow_table(self, told: ToldTable, xid: int, finish_lsn: int) -> None:
         session, subid = self._session, self._subscription.oid
