@@ -137,6 +137,9 @@ def _of_var(var: tree.Var, levels: list[list[Rte]]) -> Iterator[ObjectAddress]:
             yield ObjectAddress(PG_CLASS, rte.relid, var.attnum)
 
 
+GIST = 783
+
+
 # --- index info -------------------------------------------------------------------------------------------------------
 
 
@@ -164,6 +167,11 @@ class IndexInfo:
     predicate: Expr | None
     column_names: tuple[str, ...]
     options: tuple[str, ...]
+
+    @property
+    def is_temporal(self) -> bool:
+        """Is it one of a key WITHOUT OVERLAPS? No other GiST index is unique."""
+        return self.unique and self.method == GIST
 
 
 def index_info(session: Session, oid: int) -> IndexInfo:

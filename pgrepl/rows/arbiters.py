@@ -14,6 +14,7 @@ from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store.store import one
 from pgrepl.catalog.store.tables import pg_constraint, pg_index
 from pgrepl.expr.analyse.sorting import btree_meanings, family_member
+from pgrepl.expr.catalog_trees import index_info
 from pgrepl.expr.dml_tree import Conflict, Inference, Modify
 from pgrepl.expr.evaluate.evaluate import evaluate
 from pgrepl.expr.rewrite.folding import folded
@@ -161,14 +162,14 @@ def _of_constraint(session: Session, conflict: Conflict) -> int:
     row = one(session, pg_constraint, oid=conflict.constraint)
     if row is None or not row.conindid or row.contype not in ("p", "u", "x"):
         raise PgError("42809", "constraint in ON CONFLICT clause has no associated index")
-    if row.contype == "x" and conflict.assigned is not None:
+    if (row.contype == "x" or row.conperiod) and conflict.assigned is not None:
         raise PgError("42809", "ON CONFLICT DO UPDATE not supported with exclusion constraints")
     return int(row.conindid)
 
 
 def _matches(session: Session, index: pg_index, conflict: Conflict, columns: set[int]) -> bool:
     keys = list(index.indkey)[: index.indnkeyatts]
-    if {key for key in keys if key} != columns:
+    if {key for key in keys if key} != columns or index_info(session, index.indexrelid).is_temporal:
         return False
     exprs: list[Expr] = [folded(session, from_json(e, session)) for e in index.indexprs or ()]
     for element in conflict.elements:

@@ -66,7 +66,7 @@ def check_fits(
         for key in [*keys_of(session, rel.oid), *keys_to(session, rel.oid)]:
             if key.deferrable:
                 raise Declined("a foreign key that may be checked later")
-        if any(not info.immediate for info in unique_indexes(session, rel)):
+        if any(not info.immediate for info in unique_indexes(session, rel)):  # which declines others, too
             raise Declined("a key that may be checked later")
         if kind is ModifyKind.DELETE:
             for key in keys_to(session, rel.oid):

@@ -234,7 +234,7 @@ def lock_keys(session: Session, changes: Sequence[ModifiedRow], arbiters: Collec
     """Lock the unique keys of new rows, and the changes of rows that have unique keys. A transaction that wants to
     write one of them waits; afterwards the newest state decides about duplicates. With the `arbiters` of ON CONFLICT a
     row whose key exists is not inserted, and its keys are not locked."""
-    from pgrepl.rows.unique import UniqueIndex, unique_indexes
+    from pgrepl.rows.unique import all_unique_indexes, unique_index
 
     indexes: dict[int, list[UniqueIndex]] = {}
     wanted: dict[LockRequest, None] = {}
@@ -243,7 +243,7 @@ def lock_keys(session: Session, changes: Sequence[ModifiedRow], arbiters: Collec
     for change in changes:
         for oid in {change.table, change.to or change.table} - indexes.keys():
             rel = relation(session, oid)
-            indexes[oid] = [UniqueIndex(session, rel, info) for info in unique_indexes(session, rel)]
+            indexes[oid] = [unique_index(session, rel, info) for info in all_unique_indexes(session, rel)]
         if change.place is not None and change.place.row < PROVISIONAL and indexes[change.table]:
             wanted[change_lock(change.table, change.place.row)] = None
         if change.new is None:

@@ -10,21 +10,25 @@ A deferrable constraint admits every key; its keys are checked again at the stat
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cmp_to_key
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts.relation import Relation
 from pgrepl.catalog.facts.relation_parts import partition_ancestors
 from pgrepl.expr.catalog_trees import IndexInfo, index_infos
 from pgrepl.expr.evaluate.evaluate import Compiled, compile
+from pgrepl.expr.functions.containers import overlaps
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Expr, Var
 from pgrepl.expr.walk import var_attnums
-from pgrepl.ground.errors import PgError
+from pgrepl.ground.errors import Declined, PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.lake.read.data_file import PROVISIONAL, own_rows
 from pgrepl.lake.table import lake_table
 from pgrepl.rows.checks_table import own
 from pgrepl.rows.foreign_key import index_key, index_types
+from pgrepl.types.ranges import PgMultirange, PgRange, compare_ranges
 from pgrepl.types.values import hash_form
 
 if TYPE_CHECKING:
@@ -37,10 +41,22 @@ Key = tuple[Any, ...]
 
 
 def unique_indexes(session: Session, rel: Relation) -> list[IndexInfo]:
+    """The unique indexes of a table by OID, for what checks them by whole columns: which none WITHOUT OVERLAPS is."""
+    found = all_unique_indexes(session, rel)
+    if any(info.is_temporal for info in found):
+        raise Declined("a key WITHOUT OVERLAPS")
+    return found
+
+
+def all_unique_indexes(session: Session, rel: Relation) -> list[IndexInfo]:
     """The unique indexes of a table by OID, the order in which PostgreSQL inserts into them."""
     if not rel.has_index:
         return []
     return [info for info in index_infos(session, rel.oid) if info.unique]
+
+
+def unique_index(session: Session, rel: Relation, info: IndexInfo) -> UniqueIndex:
+    return (TemporalIndex if info.is_temporal else UniqueIndex)(session, rel, info)
 
 
 class UniqueIndex:
@@ -84,6 +100,14 @@ class UniqueIndex:
         """A key that is equal exactly when the index calls the values equal."""
         return tuple([None if v is None else form(v) for form, v in zip(self._forms, values, strict=True)])
 
+    @property
+    def compared(self) -> int:
+        """How many of the key's columns are compared by =."""
+        return self.info.key_count
+
+    def looked_up(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        return values[: self.compared]
+
     def of_row(self, row: Row) -> Key | None:
         values = self.values(row)
         return None if values is None else self.key(values)
@@ -95,13 +119,13 @@ class UniqueIndex:
         neither the index nor `want` names."""
         from pgrepl.lake.read import local
 
-        values = {self.key(each): each for each in wanted}
+        values = {self.key(each): self.looked_up(each) for each in wanted}
         table = lake_table(self.session, self.relation.oid)
         columns = [*dict.fromkeys([*self._read, *want])]
         width = len(self.relation.attributes)
         found: Iterable[tuple[Any, ...]]
         if self._plain and not any(None in each for each in values.values()):
-            attnums = self.info.columns[: self.info.key_count]
+            attnums = self.info.columns[: self.compared]
             found = (row for _, row in local.lookup(self.session, table, attnums, list(values.values()), columns))
         else:
             found = self._scanned(table, list(values.values()), columns)
@@ -128,7 +152,8 @@ class UniqueIndex:
         """Whether several rows of the table have these values."""
         return sum(1 for _ in self.find([values])) > 1
 
-    def duplicate(self, values: tuple[Any, ...]) -> PgError:
+    def duplicate(self, values: tuple[Any, ...], other: tuple[Any, ...] = ()) -> PgError:
+        """`other`: the values of the row that is there, which may not be the same."""
         key = index_key(self.session, self.info, values)
         rel = self.relation
         return PgError(
@@ -139,6 +164,75 @@ class UniqueIndex:
             table=rel.name,
             constraint=self.info.name,
         )
+
+
+class TemporalIndex(UniqueIndex):
+    """The index of a key WITHOUT OVERLAPS: the key is what is compared by =, and rows that agree in it must not overlap
+    in the last column."""
+
+    @property
+    def compared(self) -> int:
+        return self.info.key_count - 1
+
+    def values(self, row: Row) -> tuple[Any, ...] | None:
+        """Operators of an exclusion constraint are strict: NULLS NOT DISTINCT changes nothing."""
+        values = tuple([row[place] for place in self._places])
+        return None if None in values else values
+
+    def key(self, values: tuple[Any, ...]) -> Key:
+        return super().key(values)[:-1]
+
+    def refuse(self, row: Row) -> None:
+        """As ExecWithoutOverlapsNotEmpty does."""
+        place = self._places[-1]
+        if row[place] is not None and is_empty(row[place]):
+            rel = self.relation
+            raise empty_period(rel, rel.attributes[place].name)
+
+    def clash(self, one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+        return overlaps(one[-1], other[-1])
+
+    def first_clash(self, found: Sequence[tuple[Any, ...]]) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+        """Two of these values that clash, which agree in the key: neighbours, if ranges are in order."""
+        ordered = sorted(found, key=lambda values: _order(values[-1]))
+        if isinstance(ordered[0][-1], PgRange):
+            pairs: Iterable[tuple[tuple[Any, ...], tuple[Any, ...]]] = pairwise(ordered)
+        else:
+            pairs = combinations(ordered, 2)
+        return next((pair for pair in pairs if self.clash(*pair)), None)
+
+    def is_twice(self, values: tuple[Any, ...]) -> bool:
+        rows = [self.values(row) for _, _, row in self.find([values])]
+        return sum(1 for other in rows if other is not None and self.clash(values, other)) > 1
+
+    def duplicate(self, values: tuple[Any, ...], other: tuple[Any, ...] = ()) -> PgError:
+        if not other:
+            rows = [self.values(row) for _, _, row in self.find([values])]
+            other = next((each for each in rows if each and each != values and self.clash(values, each)), values)
+        shown, there = index_key(self.session, self.info, values), index_key(self.session, self.info, other)
+        mine, its = ("Key", "key") if shown is None or there is None else (shown, f"k{there[1:]}")
+        rel = self.relation
+        return PgError(
+            "23P01",
+            f'conflicting key value violates exclusion constraint "{self.info.name}"',
+            detail=f"{mine} conflicts with existing {its}.",
+            schema=rel.schema,
+            table=rel.name,
+            constraint=self.info.name,
+        )
+
+
+def _order(value: PgRange | PgMultirange) -> Any:
+    return cmp_to_key(compare_ranges)(value) if isinstance(value, PgRange) else 0
+
+
+def is_empty(value: PgRange | PgMultirange) -> bool:
+    return not value.ranges if isinstance(value, PgMultirange) else value.empty
+
+
+def empty_period(rel: Relation, column: str) -> PgError:
+    message = f'empty WITHOUT OVERLAPS value found in column "{column}" in relation "{rel.name}"'
+    return PgError("23514", message, schema=rel.schema, table=rel.name)
 
 
 def _column(rel: Relation, attnum: int) -> Expr:
@@ -161,6 +255,8 @@ class Holders:
         self.index = index
         self._holders: dict[Key, list[Any]] = {}
         self._keys: dict[Any, Key] = {}
+        self._temporal = index if isinstance(index, TemporalIndex) else None
+        self._values: dict[Any, tuple[Any, ...]] = {}  # of the rows, WITHOUT OVERLAPS
         self._loaded: set[Key] = set()
         self._gone: set[Any] = set()
         self._emptied = False
@@ -186,25 +282,35 @@ class Holders:
         for key, place, row in self._found(list(fresh.values()), want):
             self.places.append(place)
             if place not in self._gone:
-                self.add(key, place)
+                self.add(key, place, self.index.values(row) or ())
                 if want:
                     self._rows[place] = row
 
     def enter(self, row: Row, holder: Any, old: Row | None = None) -> tuple[Any, ...] | None:
         """Enter the key of a new row, or of a new version of `old`, which has been removed. A key that another row
         holds is an error; for a deferrable constraint it is returned, to be checked again."""
+        if self._temporal is not None:
+            self._temporal.refuse(row)
         values = self.index.values(row)
         if values is None:
             return None
         key, taken = self.index.key(values), False
-        if (self._holders.get(key) or key not in self._loaded) and (old is None or self.index.of_row(old) != key):
+        kept = old is not None and self._temporal is None and self.index.of_row(old) == key
+        if (self._holders.get(key) or key not in self._loaded) and not kept:
             if key not in self._loaded:
                 self._look_up({key: values})
-            taken = bool(self._holders.get(key))
+            rivals = self.rivals(values)
+            taken = bool(rivals)
             if taken and self.index.info.immediate:
-                raise self.index.duplicate(values)
-        self.add(key, holder)
+                raise self.index.duplicate(values, self._values.get(rivals[0], ()))
+        self.add(key, holder, values)
         return values if taken else None
+
+    def rivals(self, values: tuple[Any, ...]) -> Sequence[Any]:
+        """The names of the rows that another row with these values must not be beside."""
+        found = self._holders.get(self.index.key(values), ())
+        temporal = self._temporal
+        return found if temporal is None else [each for each in found if temporal.clash(values, self._values[each])]
 
     def _found(
         self, values: Sequence[tuple[Any, ...]], want: Sequence[int]
@@ -223,7 +329,7 @@ class Holders:
         before = {each[1].row: each for each in found}
         now = [each for row, each in before.items() if row >= PROVISIONAL or row in mine]
         with session.beside.newest() as newest:
-            index = UniqueIndex(newest, self.index.relation, self.index.info)
+            index = unique_index(newest, self.index.relation, self.index.info)
             for each in index.find(values, want):
                 row = each[1].row
                 if row in mine:
@@ -235,9 +341,11 @@ class Holders:
                     self.unseen.add(now[-1][1])
         return now
 
-    def add(self, key: Key, holder: Any) -> None:
+    def add(self, key: Key, holder: Any, values: tuple[Any, ...]) -> None:
         self._holders.setdefault(key, []).append(holder)
         self._keys[holder] = key
+        if self._temporal is not None:
+            self._values[holder] = values
 
     def remove(self, holder: Any) -> None:
         if holder is None:
@@ -245,6 +353,7 @@ class Holders:
         self._gone.add(holder)
         key = self._keys.pop(holder, None)
         if key is not None:
+            self._values.pop(holder, None)
             self._holders[key].remove(holder)
 
     def clear(self) -> None:
@@ -252,15 +361,12 @@ class Holders:
         self._emptied = True
         self._holders.clear()
         self._keys.clear()
-
-    def named(self, key: Key) -> Sequence[Any]:
-        """The names of the rows that hold a key."""
-        return self._holders.get(key, ())
+        self._values.clear()
 
     def of(self, row: Row) -> KeyHolder | None:
         """The holder of this row's key; None: no row holds it."""
-        key = self.index.of_row(row)
-        found = () if key is None else self._holders.get(key, ())
+        values = self.index.values(row)
+        found = () if values is None else self.rivals(values)
         return KeyHolder(found[0], self._rows.get(found[0], ())) if found else None
 
 
@@ -275,8 +381,8 @@ class UniqueChecks:
         self.relation = rel
         self.late: list[tuple[int, UniqueIndex, tuple[Any, ...]]] = []  # keys to check again: holder, index, values
         self._session = session
-        infos = [info for info in unique_indexes(session, rel) if deferrable or info.immediate]
-        indexes = [UniqueIndex(session, rel, info) for info in infos]
+        infos = [info for info in all_unique_indexes(session, rel) if deferrable or info.immediate]
+        indexes = [unique_index(session, rel, info) for info in infos]
         if changed is not None:
             indexes = [index for index in indexes if index.attnums & changed]
         self._holders = [Holders(index) for index in indexes]
@@ -321,7 +427,7 @@ class UniqueChecks:
             if values is None:
                 continue
             holders.load([row])
-            found = next((each for each in holders.named(index.key(values)) if each not in own), None)
+            found = next((each for each in holders.rivals(values) if each not in own), None)
             if found is not None:
                 everything = [column.num for column in self.relation.kept]
                 stored = {place: stored for _, place, stored in index.find([values], everything)}
@@ -348,4 +454,13 @@ class UniqueChecks:
         return None
 
 
-__all__ = ["Holders", "UniqueChecks", "UniqueIndex", "unique_indexes"]
+__all__ = [
+    "Holders",
+    "UniqueChecks",
+    "UniqueIndex",
+    "all_unique_indexes",
+    "empty_period",
+    "is_empty",
+    "unique_index",
+    "unique_indexes",
+]

@@ -14,7 +14,7 @@ from pgrepl.catalog.store.system import BOOTSTRAP_SUPERUSER
 from pgrepl.catalog.store.tables import pg_class
 from pgrepl.expr.analyse.analyze import analyze_query
 from pgrepl.expr.analyse.sorting import LESS, equality_operator, opclass_operator
-from pgrepl.expr.catalog_trees import PartitionBound, attnum_map, index_info, partition_key
+from pgrepl.expr.catalog_trees import IndexInfo, PartitionBound, attnum_map, index_info, partition_key
 from pgrepl.expr.partition_constraint import bound_constraint, partition_constraint
 from pgrepl.expr.tree import Expr
 from pgrepl.expr.walk import map_attnums
@@ -131,6 +131,9 @@ def _unique(asking: Asking, rel: Relation, requirement: Unique) -> None:
     """Raises as the sort does that builds a unique index (comparetup_index_btree)."""
     session = asking.session
     info = index_info(session, requirement.index)
+    if info.is_temporal:
+        _without_overlaps(session, rel, info)
+        return
     exprs = iter(info.exprs)
     count = info.key_count
     keys = [own(column(rel, attnum) if attnum else next(exprs), rel) for attnum in info.columns[:count]]
@@ -151,6 +154,39 @@ def _unique(asking: Asking, rel: Relation, requirement: Unique) -> None:
             table=rel.name,
             constraint=info.name,
         )
+
+
+def _without_overlaps(session: Session, rel: Relation, info: IndexInfo) -> None:
+    """Rows that agree in the other columns, in the order of their periods: each is compared with those that begin
+    before it ends."""
+    from pgrepl.lake.read import local
+    from pgrepl.rows.unique import TemporalIndex
+
+    index = TemporalIndex(session, rel, info)
+    width, columns = len(rel.attributes), sorted(index.attnums)
+    periods: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
+    for read in local.rows(session, lake_table(session, rel.oid), columns, places=True):
+        row: list[Any] = [None] * width
+        for number, value in zip(columns, read, strict=False):
+            row[number - 1] = value
+        index.refuse(tuple(row))
+        values = index.values(tuple(row))
+        if values is not None:
+            periods.setdefault(index.key(values), []).append(values)
+    for found in periods.values():
+        clash = index.first_clash(found)
+        if clash is not None:
+            one, other = (index_key(session, info, values) for values in clash)
+            raise PgError(
+                "23P01",
+                f'could not create exclusion constraint "{info.name}"',
+                detail="Key conflicts exist."
+                if one is None or other is None
+                else f"{one} conflicts with k{other[1:]}.",
+                schema=rel.schema,
+                table=rel.name,
+                constraint=info.name,
+            )
 
 
 def _indexed(asking: Asking, rel: Relation, requirement: Indexed) -> None:

@@ -188,8 +188,10 @@ def _columns(table: Relation, numbers: Sequence[int] | None) -> str:
 
 def _foreign_key(session: Session, row: pg_constraint, table: Relation) -> str:
     referenced = relation(session, row.confrelid)
-    text = f"FOREIGN KEY ({_columns(table, row.conkey)}) REFERENCES {display_name(session, referenced)}"
-    text += f"({_columns(referenced, row.confkey)})"
+    own, other = _columns(table, row.conkey), _columns(referenced, row.confkey)
+    if row.conperiod:
+        own, other = (", PERIOD ".join(each.rsplit(", ", 1)) for each in (own, other))
+    text = f"FOREIGN KEY ({own}) REFERENCES {display_name(session, referenced)}({other})"
     if row.confmatchtype == "f":
         text += " MATCH FULL"
     if row.confupdtype != "a":
@@ -207,7 +209,7 @@ def _key_constraint(session: Session, row: pg_constraint, table: Relation) -> st
     text = "PRIMARY KEY" if row.contype == "p" else "UNIQUE"
     if index.indnullsnotdistinct:
         text += " NULLS NOT DISTINCT"
-    text += f" ({_columns(table, row.conkey)})"
+    text += f" ({_columns(table, row.conkey)}{' WITHOUT OVERLAPS' if row.conperiod else ''})"
     included = index.indkey[index.indnkeyatts :]
     if included:
         text += f" INCLUDE ({_columns(table, included)})"

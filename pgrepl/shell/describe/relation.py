@@ -188,7 +188,10 @@ def _indexes(session: Session, found: Relation) -> list[str]:
         elif index.indisunique:
             text += " UNIQUE CONSTRAINT," if constraint is not None and constraint.contype == "u" else " UNIQUE,"
         definition = index_definition(session, index.indexrelid, 0, True) or ""
-        text += " " + definition.partition(" USING ")[2]
+        if constraint is not None and constraint.conperiod:
+            text = f'    "{name}" {constraint_definition(session, constraint.oid, True)}'
+        else:
+            text += " " + definition.partition(" USING ")[2]
         if constraint is not None:
             text += " DEFERRABLE" if constraint.condeferrable else ""
             text += " INITIALLY DEFERRED" if constraint.condeferred else ""

@@ -123,6 +123,8 @@ class IndexSpec:
     deferrable: bool = False
     initially_deferred: bool = False
     nulls_not_distinct: bool = False
+    without_overlaps: bool = False
+    cloned: bool = False
     typed_where: Expr | None = None
     options: tuple[DefElem, ...] = ()
     tablespace: str | None = None
@@ -143,6 +145,7 @@ class IndexSpec:
 
 
 DESC, NULLS_FIRST = 1, 2  # bits of indoption
+BTREE = 403
 
 
 @dataclass(slots=True)
@@ -164,7 +167,8 @@ def index_columns(session: Session, rel: Relation, spec: IndexSpec, method: Acce
     found = IndexColumns()
     for key in spec.keys:
         collation = _add_column(session, rel, spec, key, found)
-        _add_key(session, key, found, method, collation)
+        equal = spec.without_overlaps and not default_opclass_oid(found.types[-1], method.oid)
+        _add_key(session, key, found, method, collation, equal=equal)
     for key in spec.including:
         if key.name is None:
             raise PgError("0A000", "expressions are not supported in included columns")
@@ -227,7 +231,10 @@ def _refuse_key_options(key: IndexKey) -> None:
             raise PgError("42P17", f"including column does not support {what}")
 
 
-def _add_key(session: Session, key: IndexKey, found: IndexColumns, method: AccessMethod, collation: int) -> None:
+def _add_key(
+    session: Session, key: IndexKey, found: IndexColumns, method: AccessMethod, collation: int, *, equal: bool
+) -> None:
+    """`equal`: of a key WITHOUT OVERLAPS, a column whose type GiST has no operators for but with btree_gist."""
     type_ = found.types[-1]
     if key.collation_oid:
         collation = key.collation_oid
@@ -243,7 +250,8 @@ def _add_key(session: Session, key: IndexKey, found: IndexColumns, method: Acces
     elif collation:
         raise PgError("42804", f"collations are not supported by type {lookup.type_text(session, type_)}")
     found.collations.append(collation)
-    opclass = key.opclass_oid or resolve_opclass(session, key.opclass, type_, method)
+    opclass = key.opclass_oid or (default_opclass_oid(type_, BTREE) if equal else 0)
+    opclass = opclass or resolve_opclass(session, key.opclass, type_, method)
     found.opclasses.append(opclass)
     found.ordering.append(_ordering(key, method))
     found.options.append(_opclass_options(key, opclass))
@@ -320,6 +328,8 @@ def cloned_spec(
         deferrable=bool(row.condeferrable) if row is not None else False,
         initially_deferred=bool(row.condeferred) if row is not None else False,
         nulls_not_distinct=info.nulls_not_distinct,
+        without_overlaps=info.is_temporal,
+        cloned=True,
         typed_where=None if info.predicate is None else mapped(info.predicate, numbers, detail),
         options=tuple(_option(text) for text in info.options),
         comment=comment,

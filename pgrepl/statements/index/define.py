@@ -144,7 +144,7 @@ def _choose_name(session: Session, rel: Relation, spec: IndexSpec, names: Sequen
     """The name of an index that was given none (ChooseIndexName)."""
     if spec.primary:
         return choose_relation_name(session, rel.name, None, "pkey", rel.namespace, constraint=True)
-    label = "key" if spec.constraint else "idx"
+    label = "excl" if spec.cloned and spec.without_overlaps else "key" if spec.constraint else "idx"
     return choose_relation_name(
         session, rel.name, name_addition(names), label, rel.namespace, constraint=spec.constraint
     )
@@ -157,7 +157,7 @@ def _method(session: Session, spec: IndexSpec) -> AccessMethod:
         name = "gist"
     method = index_access_method(name)
     can = ABILITIES[method.name]
-    if spec.unique and not can.unique:
+    if spec.unique and not can.unique and not spec.without_overlaps:
         raise PgError("0A000", f'access method "{name}" does not support unique indexes')
     if spec.including and not can.include:
         raise PgError("0A000", f'access method "{name}" does not support included columns')
@@ -191,7 +191,7 @@ def _must_include_partition_key(
     kind = "PRIMARY KEY" if spec.primary else "UNIQUE"
     count = len(spec.keys)
     for column in key.columns:
-        if method.name != "btree":
+        if method.name != "btree" and not spec.without_overlaps:
             raise PgError("0A000", f'cannot match partition key to an index using access method "{method.name}"')
         if not column.attnum:
             raise PgError(
@@ -199,17 +199,32 @@ def _must_include_partition_key(
                 f"unsupported {kind} constraint with partition key definition",
                 detail=f"{kind} constraints cannot be used when partition keys include expressions.",
             )
+        if spec.without_overlaps:
+            _compared_equal(rel, columns.attnums[:count], column.attnum, kind)
+            continue
         wanted = (column.attnum, column.collation, equality_operator(column.opclass))
         present = zip(columns.attnums[:count], columns.collations, columns.opclasses, strict=False)
         if not any((a, c, equality_operator(o)) == wanted for a, c, o in present):
-            attribute = rel.attribute_by_number(column.attnum)
-            assert attribute is not None
-            raise PgError(
-                "0A000",
-                "unique constraint on partitioned table must include all partitioning columns",
-                detail=f'{kind} constraint on table "{rel.name}" lacks column "{attribute.name}" which is part of the '
-                "partition key.",
-            )
+            raise _lacks(rel, kind, column.attnum)
+
+
+def _lacks(rel: Relation, kind: str, attnum: int) -> PgError:
+    name = rel.attributes[attnum - 1].name
+    return PgError(
+        "0A000",
+        "unique constraint on partitioned table must include all partitioning columns",
+        detail=f'{kind} constraint on table "{rel.name}" lacks column "{name}" which is part of the partition key.',
+    )
+
+
+def _compared_equal(rel: Relation, key: Sequence[int], attnum: int, kind: str) -> None:
+    """Of a key WITHOUT OVERLAPS, the last column is not compared by =, as those of a partition key have to be."""
+    if attnum not in key:
+        raise _lacks(rel, kind, attnum)
+    if attnum == key[-1]:
+        name = rel.attributes[attnum - 1].name
+        message = f'cannot match partition key to index on column "{name}" using non-equal operator "&&"'
+        raise PgError("0A000", message)
 
 
 def _used(spec: IndexSpec, columns: IndexColumns) -> frozenset[int]:

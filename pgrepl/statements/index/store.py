@@ -243,6 +243,7 @@ def index_constraint(
         local=not parent,
         inhcount=1 if parent else 0,
         no_inherit=not parent,
+        period=spec.without_overlaps,
     )
     self = ObjectAddress(PG_CONSTRAINT, constraint)
     record_dependency(session, ObjectAddress(PG_CLASS, index), self, Dependency.INTERNAL)

@@ -18,6 +18,7 @@ from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store.system import PG_CLASS, PG_CONSTRAINT, ObjectAddress
 from pgrepl.catalog.store.tables import pg_constraint
 from pgrepl.expr import stored
+from pgrepl.expr.analyse import lookup
 from pgrepl.expr.analyse.casts import type_of_name
 from pgrepl.expr.catalog_trees import attnum_map, defaults_of, index_infos, mapped
 from pgrepl.ground.errors import PgError, unsupported
@@ -48,6 +49,7 @@ from pgrepl.statements.table.constraints import (
     add_sequence,
 )
 from pgrepl.statements.table.heap import remove_default, store_default
+from pgrepl.types.builtin import type_by_oid
 
 
 def add_like(clauses: Clauses, clause: TableLikeClause) -> None:
@@ -412,6 +414,8 @@ def _index_of(clauses: Clauses, constraint: Constraint) -> IndexSpec:
         if clauses.rel is None:
             raise PgError("0A000", "cannot use an existing index in CREATE TABLE", location=constraint.location)
         existing, keys, including = usable_for_constraint(clauses.session, clauses.rel, constraint)
+    if constraint.without_overlaps:
+        _check_period(clauses, constraint)
     found: list[str] = []
     for key in keys:
         column = _key_column(clauses, key, constraint)
@@ -433,10 +437,29 @@ def _index_of(clauses: Clauses, constraint: Constraint) -> IndexSpec:
         deferrable=constraint.deferrable,
         initially_deferred=constraint.initially_deferred,
         nulls_not_distinct=constraint.nulls_not_distinct,
+        without_overlaps=constraint.without_overlaps,
+        method="gist" if constraint.without_overlaps else "btree",
         options=constraint.index_options,
         tablespace=constraint.tablespace,
         existing=existing,
     )
+
+
+def _check_period(clauses: Clauses, constraint: Constraint) -> None:
+    """WITHOUT OVERLAPS wants a range in the last of several columns."""
+    if len(constraint.keys) < 2:
+        raise PgError("42601", "constraint using WITHOUT OVERLAPS needs at least two columns")
+    name = constraint.keys[-1]
+    types = [column.type for column in clauses.columns if column.name == name]
+    for parent in clauses.parents if not types else ():
+        inherited = find_relation(clauses.session, replace(parent, location=-1)).attribute(name)
+        types += [inherited.type] if inherited is not None else []
+    own = clauses.rel.attribute(name) if clauses.rel is not None and not types else None
+    types += [own.type] if own is not None else []
+    found = type_by_oid(lookup.base(types[0])) if types else None
+    if found is not None and found.typtype not in "rm":
+        message = f'column "{name}" in WITHOUT OVERLAPS is not a range or multirange type'
+        raise PgError("42804", message, location=constraint.location)
 
 
 def _note_primary(clauses: Clauses, column: NewColumn | None, key: str, *, with_index: bool) -> None:

@@ -20,9 +20,9 @@ from pgrepl.expr.analyse import lookup
 from pgrepl.expr.analyse.casts import Context
 from pgrepl.expr.analyse.coerce import can_coerce
 from pgrepl.expr.analyse.sorting import EQUAL, family_member
-from pgrepl.expr.catalog_trees import IndexInfo, attnum_map, index_infos
+from pgrepl.expr.catalog_trees import GIST, IndexInfo, attnum_map, index_info, index_infos
 from pgrepl.expr.partition_constraint import partition_desc
-from pgrepl.ground.errors import PgError
+from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.rows.requirements import KeysExist, Requirement
 from pgrepl.sql.nodes import Constraint
 from pgrepl.statements.deletion import check_at_commit, drop_objects
@@ -60,6 +60,7 @@ class KeySpec:
     valid: bool
     validate: bool
     enforced: bool = True
+    period: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,7 @@ def store_key(
         inhcount=1 if parent else 0,
         no_inherit=not parent and rel.kind != "p",
         enforced=spec.enforced,
+        period=spec.period,
     )
     if parent:
         self, whole = ObjectAddress(PG_CONSTRAINT, oid), ObjectAddress(PG_CONSTRAINT, parent)
@@ -244,6 +246,7 @@ def add_foreign_key(
         pk_rel = open_table(session, replace(constraint.pk_table, location=-1))
     _refuse_relations(rel, pk_rel, recurse=recurse, not_valid=constraint.enforced and not validate and not valid)
     columns, key, index = _columns(session, rel, pk_rel, constraint)
+    _check_period(session, constraint, index)
     _check_permission(session, pk_rel, columns.referenced)
     _refuse_generated(rel, columns.referencing, constraint)
     if len(columns.referencing) != len(columns.referenced):
@@ -260,12 +263,32 @@ def add_foreign_key(
         valid and constraint.enforced,
         validate and constraint.enforced,
         constraint.enforced,
+        constraint.fk_period,
     )
     oid, spec = store_key(session, KeySide.BOTH, spec, name, rel, pk_rel, index, 0, columns)
     recurse_referenced(session, spec, rel, pk_rel, index, oid, columns)
     recurse_referencing(session, spec, rel, pk_rel, index, oid, columns, pending)
     if rel.persistence == "t":
         check_at_commit(session)
+
+
+def _check_period(session: Session, constraint: Constraint, index: int) -> None:
+    """Both sides have a PERIOD, or neither. What the table of periods must cover is not checked here, so that only a
+    key that is NOT ENFORCED has one."""
+    temporal, period = index_info(session, index).is_temporal, constraint.fk_period
+    there = constraint.pk_period if constraint.pk_columns else temporal
+    if period and not there:
+        raise PgError("42830", "foreign key uses PERIOD on the referencing table but not the referenced table")
+    if there and not period:
+        raise PgError("42830", "foreign key uses PERIOD on the referenced table but not the referencing table")
+    if temporal and not period:
+        message = "foreign key must use PERIOD when referencing a primary key using WITHOUT OVERLAPS"
+        raise PgError("42830", message)
+    for action, what in ((constraint.on_update, "ON UPDATE"), (constraint.on_delete, "ON DELETE")):
+        if period and action != "a":
+            raise PgError("0A000", f"unsupported {what} action for foreign key constraint using PERIOD")
+    if period and constraint.enforced:
+        raise unsupported("a FOREIGN KEY with PERIOD that is enforced")
 
 
 def _name(session: Session, rel: Relation, constraint: Constraint) -> str:
@@ -314,7 +337,7 @@ def _columns(
             raise PgError("42P10", f'column "{name}" referenced in ON DELETE SET action must be part of foreign key')
     if constraint.pk_columns:
         referenced = _numbers(pk_rel, constraint.pk_columns)
-        index, classes = _unique_index(session, pk_rel, referenced)
+        index, classes = _unique_index(session, pk_rel, referenced, temporal=constraint.pk_period)
     else:
         index, referenced, classes = _primary_key(session, pk_rel)
     return KeyColumns(referenced, referencing, tuple(dict.fromkeys(delete_set))), classes, index
@@ -345,13 +368,15 @@ def _primary_key(session: Session, pk_rel: Relation) -> tuple[int, tuple[int, ..
     raise PgError("42704", f'there is no primary key for referenced table "{pk_rel.name}"')
 
 
-def _unique_index(session: Session, pk_rel: Relation, numbers: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+def _unique_index(
+    session: Session, pk_rel: Relation, numbers: tuple[int, ...], *, temporal: bool
+) -> tuple[int, tuple[int, ...]]:
     """The unique index that a foreign key's columns match (transformFkeyCheckAttrs)."""
     if len(set(numbers)) != len(numbers):
         raise PgError("42830", "foreign key referenced-columns list must not contain duplicates")
     deferrable = False
     for info in index_infos(session, pk_rel.oid):
-        if not _makes_unique(info, numbers):
+        if not _makes_unique(info, numbers) or (temporal and not info.is_temporal):
             continue
         if info.immediate:
             places = {number: place for place, number in enumerate(info.columns[: info.key_count])}
@@ -408,6 +433,8 @@ def _check_comparable(
         found = opclass_by_oid(opclass)
         assert fk is not None and pk is not None and found is not None
         base = lookup.base(fk.type)
+        if found.method == GIST and base == lookup.base(pk.type):
+            continue
         if family_member(found.family, found.intype, base, EQUAL) and family_member(found.family, base, base, EQUAL):
             continue
         if can_coerce((pk.type, fk.type), (found.intype, found.intype), Context.IMPLICIT):

@@ -77,6 +77,7 @@ def _spec(session: Session, rel: Relation, row: pg_constraint, numbers: tuple[in
         True,
         True,
         bool(row.conenforced),
+        bool(row.conperiod),
     )
 
 

@@ -22,7 +22,7 @@ from pgrepl.rows.changes import ModifyKind, members
 from pgrepl.rows.checks_table import Router, TableChecks
 from pgrepl.rows.foreign_actions_spark import apply
 from pgrepl.rows.foreign_key import index_key
-from pgrepl.rows.unique import UniqueIndex, unique_indexes
+from pgrepl.rows.unique import UniqueIndex, all_unique_indexes, unique_index
 from pgrepl.types.lake.forms import form
 from pgrepl.writing.copy.load_rows import say_skipped
 from pgrepl.writing.copy.reader import is_placed, placed
@@ -114,9 +114,9 @@ def _violated(session: Session, named: Relation, error: PgError) -> UniqueIndex 
     for member in members(session, named.oid, True):
         rel = relation(session, member.relation.oid)
         if rel.name == error.report.table:
-            for info in unique_indexes(session, rel):
+            for info in all_unique_indexes(session, rel):
                 if info.name == error.report.constraint:
-                    return UniqueIndex(session, rel, info)
+                    return unique_index(session, rel, info)
     return None
 
 

@@ -50,7 +50,7 @@ from pgrepl.replication.publisher.tables import BeginCount, CountRows
 from pgrepl.replication.wire.text import checking_style, reads_as_written
 from pgrepl.rows.checks_columns import check_program, columns_of
 from pgrepl.rows.checks_table import table_rules
-from pgrepl.rows.unique import unique_indexes
+from pgrepl.rows.unique import all_unique_indexes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -185,11 +185,11 @@ class ServerRows:
         self, session: Session, table: Relation, lake: LakeTable, columns: Sequence[CopiedColumn]
     ) -> bool:
         """Are the columns of every unique key unique at the publisher, equal here as there, and is the table empty?"""
-        wanted = [info for info in unique_indexes(session, table) if info.immediate]
+        wanted = [info for info in all_unique_indexes(session, table) if info.immediate]
         if not wanted:
             return True
         if (self._conditions is None and estimate(session, lake)) or any(
-            info.exprs or info.predicate is not None for info in wanted
+            info.exprs or info.predicate is not None or info.is_temporal for info in wanted
         ):
             return False
         names = {c.local.num: c.local.name for c in columns if c.sent is not None and (c.by_arrow or c.same)}

@@ -26,7 +26,7 @@ from pgrepl.replication.subscriber.apply.play import Player
 from pgrepl.replication.subscriber.apply.progress import Changed, Emptied, Entry, LiveRow
 from pgrepl.replication.subscriber.history import commit_prepared
 from pgrepl.rows.locking import change_lock, key_lock
-from pgrepl.rows.unique import UniqueIndex, unique_indexes
+from pgrepl.rows.unique import all_unique_indexes, unique_index
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
@@ -58,7 +58,8 @@ def _wait_for_keys(session: Session, player: Player) -> None:
 
 def keys_of(session: Session, overlay: Overlay) -> Iterator[LockRequest]:
     """The locks of the unique keys of the new versions of rows."""
-    indexes = [UniqueIndex(session, overlay.relation, info) for info in unique_indexes(session, overlay.relation)]
+    relation = overlay.relation
+    indexes = [unique_index(session, relation, info) for info in all_unique_indexes(session, relation)]
     for each in overlay.steps() if indexes else ():
         for index in indexes:
             values = None if each.row is None else index.values(each.row)
@@ -357,7 +358,7 @@ def _wanted(session: Session, player: Player) -> Iterator[LockRequest]:
 
 def _of_rows(session: Session, overlay: Overlay) -> Iterator[LockRequest]:
     oid = overlay.relation.oid
-    has_keys = bool(unique_indexes(session, overlay.relation))
+    has_keys = bool(all_unique_indexes(session, overlay.relation))
     for each in overlay.steps():
         if each.place is not None:
             yield LockRequest(LockKind.ROW, oid, each.place.row, RowMode.UPDATE)
