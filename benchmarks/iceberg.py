@@ -1,8 +1,12 @@
 """Iceberg metadata of a table of 1,000 and of 10,000 data files, every second with a delete file: made for the first
-time, unchanged, after one commit more, and the memory of the process. Then DuckDB's scan of a table, of which 5 % are
-deleted, as an Iceberg table beside its scan of the same files as a DuckLake table.
+time, unchanged, after one commit more, and the memory of the process; their data files are named in the catalog and
+are not there. Then DuckDB's scan of a table as an Iceberg table beside its scan of the same files as a DuckLake table:
+whole, and with 5 % of the rows deleted.
 
-The data files are named in the catalog and are not there.
+With deleted rows DuckDB 1.5.5 is slower by itself: its reader of Iceberg copies the data file's path for each position
+(105 ms for 500,000; DuckLake's 17 ms) and looks up each row in a hash set (IcebergPositionalDeleteFilter::Filter has
+13 % of the processor's time by perf, DuckLakeDeleteData::Filter 2.5 %). Deletion vectors load in 10 ms, but looking up
+rows in them takes longer: the whole scan took 1.2 times as long as with positions.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.clock import ROOT, environment, process
+from benchmarks.clock import ROOT, environment, paired, process
 from benchmarks.lake import COLUMNS, ROWS, Line, ratio
 from benchmarks.replicate_copy import DUCK, write_source
 from benchmarks.scale import ROWS as ROWS_OF_FILE
@@ -25,6 +29,7 @@ from benchmarks.scale import ROWS as ROWS_OF_FILE
 LIMITS = {1000: (0.3, 0.005, 0.025), 10_000: (3.0, 0.06, 0.15)}  # seconds: first, unchanged, one commit more
 MEMORY = 100  # MB
 COMMITS, SCANS = 5, 7
+LIMIT_WITH_DELETED = 1.5  # DuckDB's own, see above
 TYPES = ("bigint", "text", "float8", "int", "timestamp", "numeric(10,2)", "bigint", "text", "date", "uuid")
 SCAN = "SELECT count(*), sum(k), max(s), avg(d) FROM {0}"
 SCANS_OF = """
@@ -166,24 +171,28 @@ def scan() -> Iterator[Line]:
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work)
         write_source(folder / "source.parquet")
-        text = (
-            f"CREATE TABLE t {COLUMNS};\nCOPY t FROM '{folder}/source.parquet' (FORMAT parquet);\n"
-            f"DELETE FROM t WHERE id % 20 = 0;\n"
+        text = "".join(
+            f"CREATE TABLE {name} {COLUMNS};\nCOPY {name} FROM '{folder}/source.parquet' (FORMAT parquet);\n"
+            for name in ("whole", "t")
         )
+        text += "DELETE FROM t WHERE id % 20 = 0;\n"
         process(["-m", "pgrepl", "-X", "-q", "-v", "ON_ERROR_STOP=1"], folder, text, PGOPTIONS="-c pgrepl.engine=local")
         process(["-m", "pgrepl", "iceberg", "export"], folder)
         ask_duck = Asked("-c", DUCK + SCANS_OF, str(folder))
-        iceberg = SCAN.format(f"iceberg_scan('{folder}/catalog.db.iceberg/postgres/t')")
-        lake = SCAN.format("lake.postgres.t")
         try:
-            assert ask_duck(iceberg)[1] == ask_duck(lake)[1]
-            turns = [(ask_duck(iceberg)[0], ask_duck(lake)[0]) for _ in range(SCANS)]
+            for name, what, limit in (("whole", "", 1.2), ("t", ", 5 % of them deleted,", LIMIT_WITH_DELETED)):
+                ours, floor = turns(ask_duck, folder, name)
+                yield ratio(f"DuckDB scans {ROWS:,} rows{what} as an Iceberg table", ours, floor, "as DuckLake", limit)
         finally:
             ask_duck.close()
-    ours, floor = sorted(turns, key=lambda turn: turn[0] / turn[1])[SCANS // 2]
-    yield ratio(
-        f"DuckDB scans {ROWS:,} rows, 5 % of them deleted, as an Iceberg table", ours, floor, "as DuckLake", 1.2
-    )
+
+
+def turns(ask_duck: Asked, folder: Path, name: str) -> tuple[float, float]:
+    """Seconds of the scan as an Iceberg table and as a DuckLake table."""
+    iceberg = SCAN.format(f"iceberg_scan('{folder}/catalog.db.iceberg/postgres/{name}')")
+    lake = SCAN.format(f"lake.postgres.{name}")
+    assert ask_duck(iceberg)[1] == ask_duck(lake)[1]
+    return paired(lambda: float(ask_duck(iceberg)[0]), lambda: float(ask_duck(lake)[0]), SCANS)
 
 
 def measure() -> Iterator[Line]:

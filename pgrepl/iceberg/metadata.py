@@ -8,6 +8,7 @@ has changed since.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from threading import Lock
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from pgrepl.iceberg.tables import Described
 
 _MADE_BY = 2  # another number when metadata of the same state would be different
-_MOMENT = 100  # milliseconds
+_MOMENT = 1000  # milliseconds
 _LOOKED_AT = 10  # times as many changes as snapshots
 _REMEMBERED = 50_000  # files and inlined rows, of all tables together
 _WORN = 5000  # of these, how many may have come until a table is read anew
@@ -41,15 +42,16 @@ class Metadata:
     json: str
 
 
-def state_of(table: Described) -> str:
-    """What changes with each commit and VACUUM that changes the table, and with its options: an ETag."""
-    return digest(_state(table, table.snapshot))
+State = Sequence[str]
 
 
-def _state(table: Described, snapshot: int) -> list[str]:
+def state_of(table: Described, snapshot: int | None = None) -> State:
+    """What changes with each commit and VACUUM that changes the table, and with its options; or of what was there at a
+    snapshot, then it does not change with later commits."""
+    at = table.snapshot if snapshot is None else snapshot
     known: list[object] = [_MADE_BY, table.uuid, table.options, _kept(table)]
     for member in table.members:
-        known += [member.table_id, member.location, *state(table.session, member, snapshot)]
+        known += [member.table_id, member.location, *state(table.session, member, at)]
     return [str(each) for each in known]
 
 
@@ -57,13 +59,14 @@ def _kept(table: Described) -> int:
     return int(table.session.settings.value("pgrepl.iceberg_snapshots"))
 
 
-def table_metadata(table: Described, place: Place) -> Metadata:
-    """The table's metadata now. What it names stays readable for pgrepl.iceberg_grace."""
+def table_metadata(table: Described, place: Place, known: State | None = None) -> Metadata:
+    """The table's metadata now, of which the state may be known. What it names stays readable for
+    pgrepl.iceberg_grace."""
     folder = place.of(table)
     grace = int(table.session.settings.value("pgrepl.iceberg_grace"))
     promise(table.session, table.snapshot, grace)
-    known = _state(table, table.snapshot)
-    name = f"metadata/00000-{digest(digest(known), folder.location)}.metadata.json"  # as ClickHouse wants names
+    known = known or state_of(table)
+    name = f"metadata/00000-{digest(known, folder.location)}.metadata.json"  # as ClickHouse wants names
     found = _whole(folder, name)
     if found is None:
         with _locks.setdefault(folder.location, Lock()):
@@ -82,13 +85,13 @@ def _whole(folder: TableFolder, name: str) -> str | None:
 
 
 _locks: dict[str, Lock] = {}  # of tables, by their folders
-_makings: dict[str, _Making] = {}  # the last ones, oldest first
+_makings: dict[str, Making] = {}  # the last ones, oldest first
 
 
-def _making(table: Described, folder: TableFolder, known: list[str]) -> _Making:
+def _making(table: Described, folder: TableFolder, known: State) -> Making:
     """The table's last making if it can go on, else a new one."""
     last = _makings.pop(folder.location, None)  # an error would leave it unfinished
-    made = last if last is not None and last.goes_on(table) else _Making(table)
+    made = last if last is not None and last.goes_on(table) else Making(table)
     made.read(table, folder, known)
     _makings[folder.location] = last if last is not None and last.until > made.until else made
     kept = list(_makings.items())
@@ -97,7 +100,7 @@ def _making(table: Described, folder: TableFolder, known: list[str]) -> _Making:
     return made
 
 
-class _Making:
+class Making:
     """What a table's metadata is made from, as of the snapshot at which it was last made.
 
     A making goes on where what was there at that snapshot is still as it was, and has only ended: so after commits, not
@@ -106,7 +109,7 @@ class _Making:
 
     def __init__(self, table: Described) -> None:
         self._columns = _columns(table)
-        self._state: list[str] = []
+        self._state: State = ()
         self.until = -1
         self._version = 0  # of the format
         self._weight = 0  # when it began
@@ -125,10 +128,10 @@ class _Making:
             self.until <= table.snapshot
             and self.weight <= 2 * self._weight + _WORN
             and [each.rows for each in self._columns] == [each.rows for each in _columns(table)]
-            and self._state == _state(table, self.until)
+            and self._state == state_of(table, self.until)
         )
 
-    def read(self, table: Described, folder: TableFolder, known: list[str]) -> None:
+    def read(self, table: Described, folder: TableFolder, known: State) -> None:
         """Read what has changed since the last time."""
         self._table, self._session, self._folder = table, table.session, folder
         self._last = table.snapshot

@@ -231,12 +231,12 @@ class _Asked:
             raise Refused(400, f'invalid value for parameter "snapshots": "{kept}"')
         place = place_of(found.session)
         storage = self._storage(found, place)
-        state = json.dumps([state_of(found), kept, storage])
-        tag = f'"{hashlib.sha256(state.encode()).hexdigest()[:32]}"'
+        state = state_of(found)
+        tag = f'"{hashlib.sha256(json.dumps([state, kept, storage]).encode()).hexdigest()[:32]}"'
         if _matches(self.request.headers.get("if-none-match", ""), tag):
             promise(found.session, found.snapshot, int(found.session.settings.value("pgrepl.iceberg_grace")))
             return Answer(304, headers=(("ETag", tag),))
-        metadata = table_metadata(found, place)
+        metadata = table_metadata(found, place, state)
         text = metadata.json if kept == "all" else _only_referenced(metadata.json)
         head = json.dumps({"metadata-location": metadata.location, **storage})
         return Answer(200, f'{head[:-1]}, "metadata": {text}}}', _CONTENT, (("ETag", tag),))
