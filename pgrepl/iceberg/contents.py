@@ -10,6 +10,7 @@ import hashlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from pgrepl.ground.errors import unsupported
@@ -89,8 +90,8 @@ class Part:
 class InlinedRow(NamedTuple):
     row_id: int
     begin: int
-    end: int | None
     known: str  # what identifies it
+    end: int | None
 
 
 class InlinedPart:
@@ -176,18 +177,18 @@ class Contents:
         self._inlined: list[InlinedRange] = []
 
     def read(self, session: Session, table: LakeTable, until: int) -> set[int]:
-        """Read what has changed since the last reading: in which snapshots it has. What was there before has only
-        ended."""
+        """Read what has changed since the last reading, and tell in which snapshots. What was there before may have
+        ended since; it is not others."""
         self.table, self._session = table, session
         self._without: dict[int, set[int]] = {}  # of a column, the files without statistics of it
         given = (table.table_id, self._since, self._until, self._until)
         data = [_data(table, row) for row in session.link.execute(tables.DATA_FILES, given)]
         deletes = [_deletes(table, row) for row in session.link.execute(tables.DELETE_FILES, given)]
-        rows = sorted(_inlined_rows(session, table, given[1:]))
+        rows = sorted(_inlined_rows(session, table, given[1:]), key=itemgetter(0, 1, 2))
         _put(self._data, data, 1)
         for file in deletes:
             _put(self._deletes.setdefault(file.data_file, []), [file], 1)
-        _put(self._rows, rows, 2)
+        _put(self._rows, rows, 3)
         positions = _inlined_deletes(session, table, self._until)
         for file_id, position, when in positions:
             self._inlined_deletes.setdefault(file_id, []).append((position, when))
@@ -251,7 +252,7 @@ _S = TypeVar("_S", Range, InlinedRange)
 
 
 def _put(known: list[_R], changed: Sequence[_R], key: int) -> None:
-    """Put rows in their places, which so many values say; one that is there already is replaced."""
+    """Put rows in their places, by their first `key` values; one that is there already is replaced."""
     if not known:
         known.extend(changed)
         return
@@ -309,7 +310,7 @@ def _inlined_rows(session: Session, table: LakeTable, given: tuple[int, ...]) ->
             values = row[3:]
             if not session.link.is_sqlite:
                 values = tuple([bytes(value) if isinstance(value, memoryview) else value for value in values])
-            yield InlinedRow(row[0], row[1], row[2], digest(inlined.schema_version, *row[:2], values))
+            yield InlinedRow(row[0], row[1], digest(inlined.schema_version, *row[:2], values), row[2])
 
 
 def _inlined_deletes(session: Session, table: LakeTable, after: int) -> list[tuple[int, int, int]]:

@@ -12,7 +12,7 @@ import pytest
 
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.ground.errors import PgError
-from pgrepl.iceberg import manifests, tables
+from pgrepl.iceberg import manifests, metadata, tables
 from pgrepl.iceberg.avro import facts_of
 from pgrepl.iceberg.export import export_tables
 from pgrepl.iceberg.place import TableFolder, place_of
@@ -57,6 +57,27 @@ def test_what_has_not_changed_is_not_written_again(shop: Shop, tmp_path: Path) -
     new = files(tmp_path / "catalog.db.iceberg") - there
     kinds = sorted(Path(name).name.partition("-")[0][:4] for name in new if not name.endswith(".json"))
     assert kinds == ["data", "rows", "snap"]
+
+
+def test_metadata_goes_on_after_commits_and_begins_anew_after_vacuum(shop: Shop, tmp_path: Path) -> None:
+    """What it says then test_histories compares."""
+    where = str(tmp_path / "catalog.db.iceberg/shop/t")
+    shop.sql("CREATE TABLE t (a int)", "INSERT INTO t SELECT generate_series(1, 300)")
+    shop.metadata()
+    first = metadata._makings[where]
+    for change in (
+        "INSERT INTO t VALUES (1)",
+        "INSERT INTO t SELECT generate_series(1, 200)",
+        "DELETE FROM t WHERE a < 9",
+    ):
+        shop.sql(change)
+        assert len(shop.read("pyiceberg")) == len(shop.rows("SELECT * FROM t"))
+        assert metadata._makings[where] is first, change
+    for change in ("VACUUM FULL t", "ALTER TABLE t ADD b int"):
+        shop.sql(change)
+        assert shop.read("pyiceberg") == shop.rows("SELECT * FROM t")
+        assert metadata._makings[where] is not first, change
+        first = metadata._makings[where]
 
 
 def test_metadata_that_was_followed_goes_with_what_only_it_names(shop: Shop, tmp_path: Path) -> None:
