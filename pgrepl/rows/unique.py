@@ -10,8 +10,6 @@ A deferrable constraint admits every key; its keys are checked again at the stat
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cmp_to_key
-from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts.relation import Relation
@@ -28,7 +26,7 @@ from pgrepl.lake.read.data_file import PROVISIONAL, own_rows
 from pgrepl.lake.table import lake_table
 from pgrepl.rows.checks_table import own
 from pgrepl.rows.foreign_key import index_key, index_types
-from pgrepl.types.ranges import PgMultirange, PgRange, compare_ranges
+from pgrepl.rows.periods import Periods, is_empty
 from pgrepl.types.values import hash_form
 
 if TYPE_CHECKING:
@@ -187,19 +185,12 @@ class TemporalIndex(UniqueIndex):
         place = self._places[-1]
         if row[place] is not None and is_empty(row[place]):
             rel = self.relation
-            raise empty_period(rel, rel.attributes[place].name)
+            column = rel.attributes[place].name
+            message = f'empty WITHOUT OVERLAPS value found in column "{column}" in relation "{rel.name}"'
+            raise PgError("23514", message, schema=rel.schema, table=rel.name)
 
     def clash(self, one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
         return overlaps(one[-1], other[-1])
-
-    def first_clash(self, found: Sequence[tuple[Any, ...]]) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
-        """Two of these values that clash, which agree in the key: neighbours, if ranges are in order."""
-        ordered = sorted(found, key=lambda values: _order(values[-1]))
-        if isinstance(ordered[0][-1], PgRange):
-            pairs: Iterable[tuple[tuple[Any, ...], tuple[Any, ...]]] = pairwise(ordered)
-        else:
-            pairs = combinations(ordered, 2)
-        return next((pair for pair in pairs if self.clash(*pair)), None)
 
     def is_twice(self, values: tuple[Any, ...]) -> bool:
         rows = [self.values(row) for _, _, row in self.find([values])]
@@ -220,19 +211,6 @@ class TemporalIndex(UniqueIndex):
             table=rel.name,
             constraint=self.info.name,
         )
-
-
-def _order(value: PgRange | PgMultirange) -> Any:
-    return cmp_to_key(compare_ranges)(value) if isinstance(value, PgRange) else 0
-
-
-def is_empty(value: PgRange | PgMultirange) -> bool:
-    return not value.ranges if isinstance(value, PgMultirange) else value.empty
-
-
-def empty_period(rel: Relation, column: str) -> PgError:
-    message = f'empty WITHOUT OVERLAPS value found in column "{column}" in relation "{rel.name}"'
-    return PgError("23514", message, schema=rel.schema, table=rel.name)
 
 
 def _column(rel: Relation, attnum: int) -> Expr:
@@ -256,6 +234,7 @@ class Holders:
         self._holders: dict[Key, list[Any]] = {}
         self._keys: dict[Any, Key] = {}
         self._temporal = index if isinstance(index, TemporalIndex) else None
+        self._periods: dict[Key, Periods] = {}
         self._values: dict[Any, tuple[Any, ...]] = {}  # of the rows, WITHOUT OVERLAPS
         self._loaded: set[Key] = set()
         self._gone: set[Any] = set()
@@ -308,9 +287,11 @@ class Holders:
 
     def rivals(self, values: tuple[Any, ...]) -> Sequence[Any]:
         """The names of the rows that another row with these values must not be beside."""
-        found = self._holders.get(self.index.key(values), ())
-        temporal = self._temporal
-        return found if temporal is None else [each for each in found if temporal.clash(values, self._values[each])]
+        key = self.index.key(values)
+        if self._temporal is None:
+            return self._holders.get(key, ())
+        periods = self._periods.get(key)
+        return () if periods is None else periods.rivals(values[-1])
 
     def _found(
         self, values: Sequence[tuple[Any, ...]], want: Sequence[int]
@@ -346,6 +327,7 @@ class Holders:
         self._keys[holder] = key
         if self._temporal is not None:
             self._values[holder] = values
+            self._periods.setdefault(key, Periods()).add(holder, values[-1])
 
     def remove(self, holder: Any) -> None:
         if holder is None:
@@ -353,7 +335,8 @@ class Holders:
         self._gone.add(holder)
         key = self._keys.pop(holder, None)
         if key is not None:
-            self._values.pop(holder, None)
+            if self._values.pop(holder, None) is not None:
+                self._periods[key].remove(holder)
             self._holders[key].remove(holder)
 
     def clear(self) -> None:
@@ -362,6 +345,7 @@ class Holders:
         self._holders.clear()
         self._keys.clear()
         self._values.clear()
+        self._periods.clear()
 
     def of(self, row: Row) -> KeyHolder | None:
         """The holder of this row's key; None: no row holds it."""
@@ -459,8 +443,6 @@ __all__ = [
     "UniqueChecks",
     "UniqueIndex",
     "all_unique_indexes",
-    "empty_period",
-    "is_empty",
     "unique_index",
     "unique_indexes",
 ]

@@ -160,6 +160,7 @@ def _without_overlaps(session: Session, rel: Relation, info: IndexInfo) -> None:
     """Rows that agree in the other columns, in the order of their periods: each is compared with those that begin
     before it ends."""
     from pgrepl.lake.read import local
+    from pgrepl.rows.periods import first_clash
     from pgrepl.rows.unique import TemporalIndex
 
     index = TemporalIndex(session, rel, info)
@@ -174,7 +175,7 @@ def _without_overlaps(session: Session, rel: Relation, info: IndexInfo) -> None:
         if values is not None:
             periods.setdefault(index.key(values), []).append(values)
     for found in periods.values():
-        clash = index.first_clash(found)
+        clash = first_clash(found)
         if clash is not None:
             one, other = (index_key(session, info, values) for values in clash)
             raise PgError(

@@ -81,14 +81,14 @@ FindBuilder = Callable[[str], "tuple[Builder, int | tuple[int, ...]]"]
 
 
 _LONGEST, _MOST = 2000, 100  # of texts whose statements are remembered, and how many of them
-_Key = tuple[str, bool, bool, bool]  # a text and the rules
+_Key = tuple[str, bool, bool, bool, int]  # a text and the rules
 _known: dict[_Key, list[RawStmt] | None] = {}  # None: the text has been seen once
 
 
 def parse(text: str, on_notice: OnNotice | None = None, rules: StringRules = STANDARD) -> list[RawStmt]:
     """The statements of a query string as raw_parser returns them, without empty ones. Those of a text that comes again
     are remembered: drivers send the same few texts."""
-    key = text, rules.conforming, rules.warning, rules.quote
+    key = text, rules.conforming, rules.warning, rules.quote, rules.release
     known = _known.get(key)
     if known is not None:
         return list(known)

@@ -93,7 +93,13 @@ A = ColumnDef("a", INT4)
             AlterTableCmd(
                 KIND.ALTER_CONSTRAINT,
                 "c",
-                constraint=Constraint(ConstrType.FOREIGN, "c", deferrable=True, initially_deferred=True),
+                constraint=Constraint(
+                    ConstrType.FOREIGN,
+                    "c",
+                    deferrable=True,
+                    initially_deferred=True,
+                    attributes=frozenset({"INITIALLY DEFERRED"}),
+                ),
             ),
         ),
         ("VALIDATE CONSTRAINT c", AlterTableCmd(KIND.VALIDATE_CONSTRAINT, "c")),

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from pgrepl.ground.errors import PgError, Report
-from pgrepl.sql.building import build, notify
+from pgrepl.sql.building import build, notify, release
 from pgrepl.sql.building.constraint import Attributes, deferral, enforcement
 from pgrepl.sql.building.names import Names
 from pgrepl.sql.nodes import (
@@ -238,8 +238,10 @@ def alter_constraint(location: int, name: str, attributes: Attributes) -> AlterT
         newer=enforcement(attributes),
         location=min(attributes.values(), default=(-1, -1))[0],
     )
-    later = ("NOT VALID", "NO INHERIT", "NOT ENFORCED", "ENFORCED")  # refused when the statement runs
-    constraint = deferral(wanted, attributes, "FOREIGN KEY", but=later)
+    if release.get() >= 18 and "NOT VALID" in attributes:
+        raise PgError("0A000", "constraints cannot be altered to be NOT VALID", location=wanted.location)
+    of_18 = ("NO INHERIT", "NOT ENFORCED", "ENFORCED") if release.get() >= 18 else ("NOT ENFORCED", "ENFORCED")
+    constraint = deferral(wanted, attributes, "FOREIGN KEY", but=of_18)
     return AlterTableCmd(AlterTableKind.ALTER_CONSTRAINT, name, constraint=constraint, location=location)
 
 

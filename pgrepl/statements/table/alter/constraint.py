@@ -41,11 +41,6 @@ def prepare_alter_constraint(
     newer = session.settings.release >= 18
     if not newer:
         refuse_newer(session.query, wanted.newer)
-        for attribute in ("NOT VALID", "NO INHERIT"):
-            if attribute in wanted.attributes:
-                raise PgError("0A000", f"FOREIGN KEY constraints cannot be marked {attribute}")
-    elif "NOT VALID" in wanted.attributes:
-        raise PgError("0A000", "constraints cannot be altered to be NOT VALID", location=wanted.location)
     elif not recurse and rel.kind == "p":
         raise PgError(
             "42P16",
