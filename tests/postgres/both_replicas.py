@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from tests.postgres.replicas import Answer, Failure, RealReplicas, Rows
 from tests.postgres.replicas_ours import OurReplicas
 
@@ -117,6 +119,22 @@ class Both:
         self.played.append(f"sub: {text}")
         theirs, ours = (one.run("sub", text.format(self._finish[one])) for one in (self.real, self.ours))
         self.equal(ours, theirs)
+
+
+def without_conflict_details(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose the other row of a conflict was is known here without commit timestamps."""
+
+    def briefly(one: Replicas) -> None:
+        asked = one.catch_up
+
+        def catch_up(subscription: str, at: str = "sub") -> list[Failure]:
+            found = asked(subscription, at)
+            return [f._replace(detail=None) if f.message.startswith("conflict detected") else f for f in found]
+
+        monkeypatch.setattr(one, "catch_up", catch_up)
+
+    briefly(both.real)
+    briefly(both.ours)
 
 
 def _in_any_order(answer: Answer) -> Answer:

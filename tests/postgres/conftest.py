@@ -54,6 +54,18 @@ def real() -> Iterator[RealReplicas]:
         server.stop()
 
 
+@pytest.fixture(scope="session")
+def real18() -> Iterator[RealReplicas]:
+    """The same of release 18."""
+    server = replicating_server(18)
+    try:
+        replicas = RealReplicas(server)
+        yield replicas
+        replicas.close()
+    finally:
+        server.stop()
+
+
 @pytest.fixture
 def both(real: RealReplicas) -> Iterator[Both]:
     """Empty databases, the server's and ours."""

@@ -25,6 +25,7 @@ max_wal_senders = 40
 wal_retrieve_retry_interval = 20ms
 wal_writer_delay = 10ms
 synchronous_commit = on
+max_prepared_transactions = 10
 autovacuum = off
 log_min_messages = warning
 logging_collector = on
@@ -172,8 +173,11 @@ class RealReplicas:
 
     def renew(self) -> None:
         """As when they were made."""
-        for link in self._links.values():
+        left = "SELECT quote_literal(gid) FROM pg_prepared_xacts WHERE database = current_database()"
+        for where, link in self._links.items():
             link.execute("ROLLBACK")
+            for (gid,) in self.rows(where, left):  # a new slot would wait for it
+                self.run(where, f"ROLLBACK PREPARED {gid}")
         listed = "SELECT quote_ident(subname), datname FROM pg_subscription JOIN pg_database d ON d.oid = subdbid"
         for name, where in self.rows("sub", listed):
             for text in ("ALTER {} DISABLE", "ALTER {} SET (slot_name = NONE)", "DROP {}"):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pgrepl.ground.errors import PgError
 from pgrepl.statements.run import run
-from tests.harness.database import Database, by_columns, by_message
+from tests.harness.database import Database, ask, by_columns, by_message, visit
 from tests.harness.pair import Pair
 from tests.postgres.replicas import Answer, Failure, Rows, failure
 
@@ -20,6 +20,8 @@ class OurReplicas:
     def __init__(self, *, by_spark: bool = False, release: int = 17) -> None:
         self._release = release
         self._folder = Path(tempfile.mkdtemp())
+        with visit(self._folder / "catalog.db") as first:
+            ask(first, "ALTER SYSTEM SET max_prepared_transactions = 10")
         self._pair = Pair(self._folder)
         self._databases = {"pub": self._pair.pub, "sub": self._pair.sub}
         self._set_way = by_columns if by_spark else by_message

@@ -8,7 +8,7 @@ import pytest
 
 from tests.harness.dose import dose
 from tests.postgres.both_replicas import Both
-from tests.postgres.replicas import RealReplicas, replicating_server
+from tests.postgres.replicas import RealReplicas
 from tests.postgres.replicas_ours import OurReplicas
 from tests.postgres.test_server_workloads import PlayServed, ServedReplicas
 from tests.server.lake_publishes import lake_publishes
@@ -22,17 +22,6 @@ CHANGES = (
     "UPDATE t SET a = 30 WHERE a = 3",
     "DELETE FROM t WHERE a = 4",
 )
-
-
-@pytest.fixture(scope="module")
-def real18() -> Iterator[RealReplicas]:
-    server = replicating_server(18)
-    try:
-        replicas = RealReplicas(server)
-        yield replicas
-        replicas.close()
-    finally:
-        server.stop()
 
 
 @pytest.fixture(scope="module")

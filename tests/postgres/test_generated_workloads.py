@@ -6,11 +6,10 @@ from random import Random
 
 import pytest
 
-from tests.postgres.both_replicas import Both, Replicas
-from tests.postgres.replicas import Failure
-from tests.postgres.test_generated_columns import both, lake18, real18
+from tests.postgres.both_replicas import Both, without_conflict_details
+from tests.postgres.test_generated_columns import both, lake18
 
-__all__ = ["both", "lake18", "real18"]  # fixtures
+__all__ = ["both", "lake18"]  # fixtures
 
 STORED = ["a * 2", "a + coalesce(length(b), 0)", "CASE WHEN a > 5 THEN a ELSE NULL END", "a % 3"]
 VIRTUAL = ["a * 10", "coalesce(length(b), -1)", "nullif(a, 3)"]
@@ -98,19 +97,7 @@ class Workload:
 
 
 def play(both: Both, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a conflict the details are left out: whose the other row was is known here without commit timestamps."""
-
-    def briefly(one: Replicas) -> None:
-        asked = one.catch_up
-
-        def catch_up(subscription: str, at: str = "sub") -> list[Failure]:
-            found = asked(subscription, at)
-            return [f._replace(detail=None) if f.message.startswith("conflict detected") else f for f in found]
-
-        monkeypatch.setattr(one, "catch_up", catch_up)
-
-    briefly(both.real)
-    briefly(both.ours)
+    without_conflict_details(both, monkeypatch)
     Workload(both, seed).play()
 
 

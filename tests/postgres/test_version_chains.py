@@ -55,7 +55,8 @@ def play(servers: dict[int, Server], lake: Serving, releases: tuple[int, ...], s
         for number in range(len(chain.links) - 1):
             chain.drop(number)
     except BaseException:
-        print("\n".join(chain.played))
+        logs = [lake.log, *((server.folder / "log").read_text() for server in servers.values())]
+        print("\n".join([*chain.played, *(log[-3000:] for log in logs)]))
         raise
     finally:
         for node in nodes:

@@ -114,6 +114,7 @@ class Chain:
         self.nodes, self.chance = nodes, chance
         self.links = [Link(source, target) for source, target in pairwise(nodes)]
         self.tables: list[Table] = []
+        self.via_root = chance.random() < 0.5  # of all, as a partition's TRUNCATE is not sent as its root's
         self.stays = chance.random() < 0.4  # whether nothing is defined later
         self.sequences = ["q1", "q2"]
         self.played: list[str] = []
@@ -138,7 +139,8 @@ class Chain:
     def define(self) -> None:
         chance = self.chance
         for link in self.links:
-            link.generated = link.source.release != 16 and chance.random() < 0.7
+            # an older subscriber leaves them out of its copy
+            link.generated = 16 not in (link.source.release, link.target.release) and chance.random() < 0.7
             link.whole = chance.random() < (0.7 if not link.source.release else 0.5)
             if link.generated and not link.source.release:  # subscribers copy them from 18
                 self.say(link.source, f"ALTER DATABASE {link.source.name} SET pgrepl.postgres_version = 18")
@@ -217,7 +219,7 @@ class Chain:
             link.all_sequences = link.whole and not link.source.release and chance.random() < 0.7
             link.follows_sequences = not link.all_sequences
         options = ["publish_generated_columns = stored"] if link.generated else []
-        if chance.random() < 0.5:
+        if self.via_root:
             options.append("publish_via_partition_root")
         tail = f" WITH ({', '.join(options)})" if options else ""
         self.say(link.source, f"CREATE PUBLICATION p{number} FOR {self.objects(link)}{tail}")

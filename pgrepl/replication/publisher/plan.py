@@ -26,6 +26,7 @@ from pgrepl.catalog.facts.publication import (
 )
 from pgrepl.catalog.facts.relation import Attribute, Relation, relation, relation_or_none
 from pgrepl.catalog.facts.relation_parts import identity_key_columns, partition_ancestors
+from pgrepl.catalog.session.settings import USUAL_RELEASE
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import one
 from pgrepl.expr.rowfilter import check_replica_identity
@@ -118,8 +119,9 @@ class SendPlan:
     sent_identity: ReplicaIdentity  # that sent_as has
 
 
-def send_plan(past: Session, names: Sequence[str], relid: int) -> SendPlan | None:
-    """The plan by the catalog that `past` sees; None: nothing of the table is sent."""
+def send_plan(past: Session, names: Sequence[str], relid: int, release: int = USUAL_RELEASE) -> SendPlan | None:
+    """The plan by the catalog that `past` sees; None: nothing of the table is sent. `release`: that the publisher
+    speaks."""
     table = relation_or_none(past, relid)
     if table is None or not is_publishable(table):
         return None
@@ -128,7 +130,9 @@ def send_plan(past: Session, names: Sequence[str], relid: int) -> SendPlan | Non
     published_as, level = relid, 0
     ancestors = partition_ancestors(past, relid) if table.is_partition else []
     for name in names:
-        publication = publication_by_name_at_change(past, name)
+        publication = _publication_at_change(past, name, release)
+        if publication is None:
+            continue
         pub_as, pub_level, publishes = _published_as(past, publication, table, ancestors)
         if not publishes or (table.kind == "p" and not publication.pubviaroot):
             continue
@@ -164,10 +168,20 @@ def check_sendable(past: Session, plan: SendPlan, operation: str) -> None:
         check_replica_identity(past, plan.table, operation.upper())
 
 
-def publication_by_name_at_change(past: Session, name: str) -> tables.pg_publication:
+def _publication_at_change(past: Session, name: str, release: int) -> tables.pg_publication | None:
+    """The publication as of the change; one that was not there is an error up to 17, and is passed over since 18
+    (LoadPublications)."""
     row = publication_or_none(past, name)
-    if row is None:
+    if row is None and release < 18:
         raise PgError("42704", f'publication "{name}" does not exist')
+    if row is None:
+        past.notice(
+            "WARNING",
+            f'skipped loading publication "{name}"',
+            sqlstate="55000",
+            detail="The publication does not exist at this point in the WAL.",
+            hint="Create the publication if it does not exist.",
+        )
     return row
 
 

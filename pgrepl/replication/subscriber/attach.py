@@ -185,7 +185,7 @@ def fails(context: WorkerContext, done: Round, failure: WorkerFailed, relid: int
         return
     if isinstance(failure.error, Rejected):
         conflicts.count(context.session, context.subid, Counter([failure.error.kind]))
-        if failure.error.told is not None:
+        if failure.error.told is not None and context.session.settings.release < 18:  # else it is the error itself
             context.log.report(failure.error.told.report)
     context.log.error(failure.error)
     store_error(context, relid, failure.error, counts=relid != lease.APPLY or failure.began)

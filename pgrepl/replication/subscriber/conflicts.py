@@ -30,6 +30,7 @@ from pgrepl.expr.functions.registry import Call, Context
 from pgrepl.ground.errors import Declined, PgError, Report
 from pgrepl.ground.frozen import frozen
 from pgrepl.replication.log import ServerLog
+from pgrepl.replication.origins import origin_or_none
 from pgrepl.replication.subscriber.apply.progress import Progress
 from pgrepl.replication.subscriber.apply.target import TargetTable
 from pgrepl.replication.subscriber.lease import CONFLICTS
@@ -266,6 +267,8 @@ def _whose(session: Session, origin: RowOrigin, *, of_key: bool = False, done: s
     at = write_text(origin.at, oids.TIMESTAMPTZ, session.text_style)
     if origin.name is None:
         by = f"{done} locally"
+    elif origin_or_none(session, origin.name) is None:  # it was dropped
+        by = f"{done} by a non-existent origin"
     else:
         by = f'{done} by {"" if of_key else "a different "}origin "{origin.name}"'
     return f"{by} in transaction {origin.xid} at {at}"

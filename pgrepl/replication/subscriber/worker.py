@@ -149,6 +149,8 @@ class Worker:
         is_whole = copy and upto is None and max_changes is None
 
         def work(done: Round) -> None:
+            if not self._begins_two_phase(done):
+                return
             self._apply(done, upto, max_changes)
             while copy and done.error is None and self._copy(done) and not done.stands:
                 self._apply_copied(done)
@@ -308,12 +310,18 @@ class Worker:
             states = state.table_states(self.session, self._subid).values()
         self._apply(done, max([lsn for current, lsn in states if current == catalog.SYNC_DONE], default=0), None)
 
-    def _settles(self, done: Round) -> None:
+    def _begins_two_phase(self, done: Round) -> bool:
+        """Enable two_phase if it waits for nothing but that, as after ALTER SUBSCRIPTION; false: the round fails."""
         try:
             enable_two_phase(self.context)
         except WorkerFailed as failure:
-            return fails(self.context, done, failure)
-        return succeeds(self.context, lease.APPLY)
+            fails(self.context, done, failure)
+            return False
+        return True
+
+    def _settles(self, done: Round) -> None:
+        if self._begins_two_phase(done):
+            succeeds(self.context, lease.APPLY)
 
     def _go_on(self, done: Round, over: Event) -> bool:
         """Apply what the main stream has, and wait for more, until `over` is set at most; whether it can go on."""

@@ -17,7 +17,7 @@ from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.lake import sql
 from pgrepl.rows.triggers import TriggerEvent, has_instead_trigger
-from pgrepl.sql.location import conflicting, get_boolean, get_string
+from pgrepl.sql.location import conflicting, get_boolean, get_int64, get_string
 from pgrepl.sql.nodes import AStar, DefElem
 from pgrepl.types import oids
 from pgrepl.types.input_checks import encoding_name
@@ -148,11 +148,7 @@ def _log_verbosity(option: DefElem, is_from: bool) -> str:
 def _reject_limit(option: DefElem, is_from: bool) -> int:
     """As defGetCopyRejectLimitOption."""
     value = option.value
-    if value is None:
-        raise PgError("42601", "reject_limit requires a numeric value")
-    if isinstance(value, bool) or not isinstance(value, (int, str)):
-        raise PgError("42601", "reject_limit requires a numeric value")
-    limit = value if isinstance(value, int) else int(read_text(value, oids.INT8))
+    limit = int(read_text(value, oids.INT8)) if isinstance(value, str) else get_int64(option)
     if limit <= 0:
         raise PgError("22023", f"REJECT_LIMIT ({limit}) must be greater than zero")
     return limit
@@ -334,7 +330,7 @@ def copies_partitions(session: Session, found: Relation) -> bool:
 
 
 def check_source(session: Session, found: Relation) -> None:
-    """COPY TO reads tables only; in 18 materialized views, too."""
+    """COPY TO reads tables only; since 18 materialized views that are populated, too."""
     if found.kind == "r" or copies_partitions(session, found):
         return
     if found.kind == "m" and session.settings.release >= 18:

@@ -281,7 +281,9 @@ class MessageStream:
         return self._known_table(stretch, oid) is not None
 
     def _plan(self, stretch: int, oid: int) -> SendPlan | None:
-        return send_plan(self._past(stretch), self._names, oid) if self._is_table(stretch, oid) else None
+        if not self._is_table(stretch, oid):
+            return None
+        return send_plan(self._past(stretch), self._names, oid, self._session.settings.release)
 
     def _is_table(self, stretch: int, oid: int) -> bool:
         """Was it a table of this database then?"""

@@ -167,13 +167,14 @@ class Plans:
 
     def __init__(self, session: Session, names: Sequence[str], stretch: int) -> None:
         self._names = names
+        self._release = session.settings.release
         self.past = session.at(stretch)
         self._known: dict[int, SendPlan | None] = {}
 
     def of(self, table: int) -> SendPlan | None:
         if table not in self._known:
             here = class_row(self.past, table) is not None
-            self._known[table] = send_plan(self.past, self._names, table) if here else None
+            self._known[table] = send_plan(self.past, self._names, table, self._release) if here else None
         return self._known[table]
 
 
