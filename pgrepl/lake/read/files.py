@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from decimal import InvalidOperation
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pgrepl.catalog.store.declarative import of_row
 from pgrepl.ground.errors import PgError, unsupported
@@ -124,40 +124,43 @@ def _made(session: Session, table: LakeTable, row: tuple[Any, ...]) -> DataFile:
         raise unsupported("an encrypted data file")
     return DataFile(
         file_id, begin, end, location + path if relative else path, count, size, row_id_start, mapping, partial,
-        _made_delete_files(session, table, file_id, *of_deletes),
+        () if of_deletes[0] is None else (_made_delete_file(session, table, file_id, _DeleteFileRow(*of_deletes)),),
         None if mapping is None else source_names(session, mapping),
         footer, whole,
     )  # fmt: skip
 
 
-def _made_delete_files(
-    session: Session,
-    table: LakeTable,
-    file_id: int,
-    delete_id: int | None,
-    begin: int,
-    path: str,
-    relative: bool,
-    kind: str | None,
-    count: int,
-    size: int,
-    partial: int | None,
-    key: str | None,
-    entry: int | None,
-    footer: int | None,
-    checksum: int | None,
-) -> tuple[DeleteFile, ...]:
-    if delete_id is None:
-        return ()
-    if entry is not None:
-        own = delete_file_entry(delete_id, table.table_id, begin, file_id, path, count, size, partial)
-        _compare_entry(session, "ducklake_delete_file", path, own, entry)
-    if kind not in (None, PARQUET, PUFFIN):
-        raise unsupported(f"a delete file in format {kind}")
-    if key is not None:
+class _DeleteFileRow(NamedTuple):
+    """A delete file in ducklake_delete_file, and in pgrepl_file if pgrepl has written it."""
+
+    delete_id: int
+    begin: int
+    path: str
+    relative: bool
+    kind: str | None
+    deleted: int
+    size: int
+    partial: int | None
+    key: str | None
+    entry: int | None
+    footer: int | None
+    checksum: int | None
+
+
+def _made_delete_file(session: Session, table: LakeTable, file_id: int, row: _DeleteFileRow) -> DeleteFile:
+    if row.entry is not None:
+        own = delete_file_entry(
+            row.delete_id, table.table_id, row.begin, file_id, row.path, row.deleted, row.size, row.partial
+        )
+        _compare_entry(session, "ducklake_delete_file", row.path, own, row.entry)
+    if row.kind not in (None, PARQUET, PUFFIN):
+        raise unsupported(f"a delete file in format {row.kind}")
+    if row.key is not None:
         raise unsupported("an encrypted delete file")
-    whole = table.location + path if relative else path
-    return (DeleteFile(delete_id, file_id, begin, whole, count, size, partial, footer, checksum, kind or PARQUET),)
+    return DeleteFile(
+        row.delete_id, file_id, row.begin, table.location + row.path if row.relative else row.path, row.deleted,
+        row.size, row.partial, row.footer, row.checksum, row.kind or PARQUET,
+    )  # fmt: skip
 
 
 # --- the catalog's rows about files ---------------------------------------------------------------------------------
@@ -369,7 +372,7 @@ def files_between(session: Session, table: LakeTable, after: int, upto: int) -> 
     """The data files of any snapshot behind `after` up to `upto`, in the order of their rows, without delete files."""
     asked = (table.table_id, upto, after)
     rows = _checked(session, table.table_id, sql.FILES_BETWEEN, sql.CHECKED_FILES_BETWEEN, asked)
-    return [_made(session, table, (*row, None, 0, "", 0, None, 0, 0, *(None,) * 5)) for row in rows]
+    return [_made(session, table, (*row, None)) for row in rows]
 
 
 def delete_files_until(session: Session, table: LakeTable, upto: int) -> list[DeleteFile]:
@@ -377,4 +380,4 @@ def delete_files_until(session: Session, table: LakeTable, upto: int) -> list[De
     check_entries(session, table.table_id)
     link = session.link
     rows = link.execute(sql.DELETE_FILES_UNTIL, (table.table_id, upto))
-    return [file for row in rows for file in _made_delete_files(session, table, *row)]
+    return [_made_delete_file(session, table, file_id, _DeleteFileRow(*row)) for file_id, *row in rows]
