@@ -21,7 +21,6 @@ from pgrepl.lake.table import inlined_tables
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
-    from pgrepl.iceberg.manifests import Plan
     from pgrepl.iceberg.schema import Field
     from pgrepl.lake.table import LakeTable
 
@@ -80,7 +79,7 @@ class Part:
         self.deletes = deletes
         self.rows = sum(file.rows for file in data)
         self.has_vectors = any(file.format == PUFFIN for file, _ in deletes)
-        self.plans: dict[tuple[object, ...], Plan] = {}  # its manifests
+        self.plans: dict[tuple[object, ...], Any] = {}  # its manifests
 
     @cached_property
     def known(self) -> str:
@@ -102,7 +101,7 @@ class InlinedPart:
         self.rows = len(rows)
         self.changed = changed
         self.known = digest([row.known for row in rows])
-        self.plans: dict[tuple[object, ...], Plan] = {}
+        self.plans: dict[tuple[object, ...], Any] = {}
 
 
 def digest(*of: object) -> str:
@@ -336,7 +335,8 @@ def state(session: Session, table: LakeTable, snapshot: int) -> Iterator[object]
     link = session.link
     found = [link.execute(query, (snapshot, table.table_id, snapshot))[0] for query in tables.STATES]
     for inlined in inlined_tables(session, table.table_id):
-        found += link.execute(tables.inlined_state(inlined.name, inlined.prefix), (snapshot, snapshot))
+        rows = link.execute(tables.inlined_state(inlined.name, inlined.prefix), (snapshot, snapshot))
+        found += [row for row in rows if row[0]]  # it may have been made later
     for row in found:
         yield from row
     name = deletes_table(table.table_id)

@@ -200,7 +200,7 @@ class Planner:
 
     def _data(self, contents: Contents, part: Part, shape: Shape) -> Plan:
         key = ("data", self.writer.version, shape.types)
-        known = part.plans.get(key)
+        known: Plan | None = part.plans.get(key)
         if known is None:
             entries = [
                 Entry(file.sequence, file.rows, file.row_id_start if self._with_row_ids else None)
@@ -251,7 +251,7 @@ class Planner:
         }
         beside = {file.id for file, _ in part.deletes if file.format == PUFFIN and file.data_file in merged}
         key = ("deletes", self.writer.version, shape.types, *((snapshot, *later) if later else ()), "beside", *beside)
-        known = part.plans.get(key)
+        known: Plan | None = part.plans.get(key)
         if known is not None:
             return known
         of = [(file.id, file.path, data.path, file.id in later and snapshot, file.id in beside)
@@ -316,9 +316,10 @@ class Planner:
 
     def _inlined_rows(self, contents: Contents, shape: Shape, snapshot: int, part: InlinedPart) -> Plan:
         key = ("rows", self.writer.version, shape)
-        if key not in part.plans:
-            part.plans[key] = self._of_inlined(contents, shape, snapshot, part)
-        return part.plans[key]
+        known: Plan | None = part.plans.get(key)
+        if known is None:
+            known = part.plans[key] = self._of_inlined(contents, shape, snapshot, part)
+        return known
 
     def _of_inlined(self, contents: Contents, shape: Shape, snapshot: int, part: InlinedPart) -> Plan:
         known = (contents.table.table_id, part.known, [(field.id, field.name, field.type) for field in shape.fields])
