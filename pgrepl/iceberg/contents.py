@@ -6,7 +6,6 @@ last one only.
 
 from __future__ import annotations
 
-import hashlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from pgrepl.ground.errors import unsupported
 from pgrepl.iceberg import tables
+from pgrepl.iceberg.place import digest
 from pgrepl.lake.read.data_file import PARQUET, PUFFIN
 from pgrepl.lake.read.inlined import deletes_table, exists
 from pgrepl.lake.table import inlined_tables
@@ -102,11 +102,6 @@ class InlinedPart:
         self.changed = changed
         self.known = digest([row.known for row in rows])
         self.plans: dict[tuple[object, ...], Any] = {}
-
-
-def digest(*of: object) -> str:
-    """For names: what is the same has the same name, whoever makes it and when."""
-    return hashlib.blake2b(repr(of).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
 def _is_alive(file: Data | Deletes, snapshot: int) -> bool:

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pgrepl.ground.errors import PgError
 from pgrepl.iceberg import avro, tables
 from pgrepl.iceberg.avro import facts_of
-from pgrepl.iceberg.contents import digest
-from pgrepl.iceberg.place import SETTING, TableFolder, folder_names, place_of
+from pgrepl.iceberg.place import SETTING, TableFolder, digest, folder_names, place_of
 from pgrepl.iceberg.schema import Shape
 from pgrepl.lake import storage
 from pgrepl.lake.read.footers import FILE_PATH

@@ -19,8 +19,9 @@ from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.iceberg import contents as names
 from pgrepl.iceberg import schema, tables
-from pgrepl.iceberg.contents import Contents, changes, digest, state
+from pgrepl.iceberg.contents import Contents, changes, state
 from pgrepl.iceberg.manifests import DATA, Writer, sweep
+from pgrepl.iceberg.place import digest
 from pgrepl.iceberg.schema import ColumnRow, Columns, Shape
 from pgrepl.iceberg.snapshots import Planner
 from pgrepl.lake.read.local import promise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from collections.abc import Iterable
@@ -30,6 +31,11 @@ class Place:
 
     def of(self, table: Described) -> TableFolder:
         return TableFolder("/".join((self.location, *folder_names(table.namespace, table.name))))
+
+
+def digest(*of: object) -> str:
+    """For names: what is the same has the same name, whoever makes it and when."""
+    return hashlib.blake2b(repr(of).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
 def folder_names(namespace: Namespace, name: str) -> tuple[str, str]:

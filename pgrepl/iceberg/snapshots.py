@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.iceberg import tables
 from pgrepl.iceberg.avro import number
-from pgrepl.iceberg.contents import Contents, Data, Deletes, InlinedPart, Part, digest
+from pgrepl.iceberg.contents import Contents, Data, Deletes, InlinedPart, Part
 from pgrepl.iceberg.manifests import DATA, DELETES, Entry, Plan, Statistics, Vector, Writer, head
-from pgrepl.iceberg.place import TableFolder
+from pgrepl.iceberg.place import TableFolder, digest
 from pgrepl.iceberg.schema import Shape
 from pgrepl.lake import storage
 from pgrepl.lake.read import footers, inlined
