@@ -55,7 +55,8 @@ def test_many_random_definitions_arrive(served: Served, seed: int) -> None:
     random_definitions(served, seed, 10)
 
 
-@pytest.mark.parametrize("seed", dose(range(4), 4))
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
 def test_killed_in_the_middle(served: Served, seed: int) -> None:
     """Each change of a definition is done once, also if a worker is killed before or behind its commit."""
     following(served)
@@ -114,6 +115,7 @@ def test_a_server_without_triggers(served: Served) -> None:
     served.same("SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'u'::regclass AND contype = 'p'")
 
 
+@pytest.mark.slow
 def test_a_served_lake(tmp_path: Path) -> None:
     """It tells what a server without triggers tells."""
     with serving(tmp_path / "lake") as lake, Database(tmp_path / "sub", "sub", new=True) as sub:
