@@ -72,16 +72,9 @@ def print_strict_params(location: int, value: Word | str) -> None:
     current().function.print_strict = word == "on"
 
 
-def _conflict(alias: str, meaning: Conflict) -> None:
-    def choose(location: int) -> None:
-        current().function.conflict = meaning
-
-    build(alias)(choose)
-
-
-_conflict("conflict_error", Conflict.ERROR)
-_conflict("conflict_variable", Conflict.VARIABLE)
-_conflict("conflict_column", Conflict.COLUMN)
+@build
+def conflict(location: int, meaning: str) -> None:
+    current().function.conflict = Conflict(meaning)
 
 
 # --- blocks -----------------------------------------------------------------------------------------------------------
@@ -92,7 +85,7 @@ def begin(location: int) -> int:
     return line_of(location)
 
 
-@build(at=1)
+@build
 def block(
     location: int,
     declared: tuple[str | None, list[Datum]],
@@ -257,7 +250,7 @@ def read_until_semicolon(location: int) -> SqlText:
     return read_expression("SEMICOLON", expected=";")
 
 
-@build("if")
+@build
 def if_(
     location: int, condition: SqlText, body: Statements, elsifs: list[tuple[SqlText, Statements]], other: Any
 ) -> If:
@@ -275,7 +268,7 @@ def more_elsifs(location: int, done: list[Any], _: int, condition: SqlText, body
     return done
 
 
-@build("else")
+@build
 def else_(location: int, body: Statements) -> Statements:
     return body
 
@@ -441,7 +434,7 @@ def diagnostics_target(location: int, word: Word) -> int:
     return word.datum.number
 
 
-@build("diagnostics_word", "diagnostics_names")
+@build
 def diagnostics_word(location: int, word: Word) -> int:
     raise unknown_variable(word, location)
 

@@ -126,7 +126,7 @@ def _new_name(name: str, location: int) -> Name:
 # --- variables --------------------------------------------------------------------------------------------------------
 
 
-@build(at=1)
+@build
 def declare_variable(
     location: int,
     name: Name,

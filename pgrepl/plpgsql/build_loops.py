@@ -41,12 +41,12 @@ def _closed(label: str | None, body: tuple[Statements, Label | None]) -> Stateme
     return statements
 
 
-@build(at=2)
+@build
 def loop(location: int, label: str | None, body: Any) -> Loop:
     return Loop(line_of(location), label, _closed(label, body))
 
 
-@build("while", at=2)
+@build
 def while_(location: int, label: str | None, condition: SqlText, body: Any) -> While:
     return While(line_of(location), label, condition, _closed(label, body))
 
@@ -207,7 +207,7 @@ def _over_cursor(target: _Target, cursor: Var, location: int) -> ForCursor:
     return ForCursor(0, None, record, cursor, arguments, [])
 
 
-@build("for", at=2)
+@build
 def for_(location: int, label: str | None, made: Any, body: Any) -> Statement:
     made.line, made.label, made.body = line_of(location), label, _closed(label, body)
     statement: Statement = made
@@ -219,12 +219,12 @@ def no_slice(location: int) -> int:
     return 0
 
 
-@build("slice")
+@build
 def slice_(location: int, number: int) -> int:
     return number
 
 
-@build(at=2)
+@build
 def foreach(location: int, label: str | None, target: _Target, slice_: int, array: SqlText, body: Any) -> Foreach:
     datum = target.row or target.scalar
     if datum is None:

@@ -37,19 +37,19 @@ _OVER = "unexpected end of function definition"
 # --- SQL statements ---------------------------------------------------------------------------------------------------
 
 
-@build("sql_keyword")
+@build
 def sql_keyword(location: int) -> Sql:
     return _statement(current().scanner.last[0], location)
 
 
-@build("sql_word")
+@build
 def sql_word(location: int, word: Word) -> Sql:
     if current().scanner.peek()[0] in ("EQUAL", "COLON_EQUALS", "LSQB", "DOT"):
         raise unknown_variable(word, location)
     return _statement(word.names[0], location)
 
 
-@build("sql_names")
+@build
 def sql_names(location: int, word: Word) -> Sql:
     if current().scanner.peek()[0] in ("EQUAL", "COLON_EQUALS", "LSQB"):
         raise unknown_variable(word, location)
@@ -148,7 +148,7 @@ def execute(location: int) -> Execute:
 # --- RETURN -----------------------------------------------------------------------------------------------------------
 
 
-@build("return")
+@build
 def return_(location: int) -> Statement:
     scanner = current().scanner
     token = scanner.next()
@@ -233,7 +233,7 @@ _SEVERITIES = {
 _OPTIONS = ("errcode", "message", "detail", "hint", "column", "constraint", "datatype", "table", "schema")
 
 
-@build("raise")
+@build
 def raise_(location: int) -> Raise:
     scanner = current().scanner
     made = Raise(line_of(location), "ERROR")
@@ -312,7 +312,7 @@ def _options(made: Raise) -> None:
         kind = end[0]
 
 
-@build("assert")
+@build
 def assert_(location: int) -> Assert:
     text, begin, end = current().scanner.read_until(("COMMA", "SEMICOLON"), ", or ;")
     condition = current().sql(text, Mode.EXPRESSION, begin)
@@ -339,7 +339,7 @@ def unknown_cursor(location: int, word: Word) -> Var:
     raise unknown_variable(word, location)
 
 
-@build("open")
+@build
 def open_(location: int, cursor: Var) -> Open:
     scanner = current().scanner
     line = line_of(location)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.sql.building import BUILDERS as SQL_BUILDERS
-from pgrepl.sql.building import Builder, BuilderTable, names, registering
+from pgrepl.sql.building import Builder, names, registering
 
 Column: TypeAlias = "tuple[str, int, int]"  # name, type, typmod
 
@@ -276,10 +276,10 @@ def matches(sqlstate: str, wanted: str) -> bool:
 
 FORMS = (names,)  # importing it registers lists and constants
 
-_BUILDERS: BuilderTable = {}
+_BUILDERS: dict[str, Builder] = {}
 build = registering(_BUILDERS)
 
 
-def builder(alias: str) -> tuple[Builder, int | tuple[int, ...]]:
+def builder(alias: str) -> Builder:
     """The builder of an alias. Lists and constants are built as in SQL."""
     return _BUILDERS.get(alias) or SQL_BUILDERS[alias]

@@ -5,8 +5,8 @@ Lark reads the grammar files and computes the LALR(1) look-aheads; the rules of 
 Lark has none: where it sees a conflict it silently shifts. A conflict that no precedence decides is an error.
 
 The file's directives, which Lark does not know, are `%left`, `%right`, `%nonassoc` (each line binds tighter than the
-ones before it) and `%prec TERMINAL alias …` (an alternative that takes the precedence of TERMINAL instead of that of
-its own last terminal). `%statement rule …` adds alternatives to the rule `statement`.
+ones before it), `%statement rule …`, which adds alternatives to the rule `statement`, and `%prec TERMINAL` before an
+alternative's action: it takes the precedence of TERMINAL instead of that of its own last terminal.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ from lark.grammar import Rule
 from lark.load_grammar import load_grammar
 from lark.parsers.lalr_analysis import LALR_Analyzer, digraph
 
+from pgrepl.sql import actions
+from pgrepl.sql.actions import ACTION, translate
 from pgrepl.sql.keywords import AS_LABEL, KEYWORDS, RESERVED, UNRESERVED, KeywordClass
-from pgrepl.sql.parser import ACCEPT, PATH, PLPGSQL, PackedRow, Row, Tables, TokenClass, load, pack
+from pgrepl.sql.parser import ACCEPT, PATH, PLPGSQL, PackedRow, PackedRule, Row, Tables, TokenClass, load, pack
 
 GRAMMAR = Path(__file__).parents[2] / "grammar"
 STARTS = (
@@ -54,7 +56,8 @@ PLPGSQL_TERMINALS = frozenset(map(str.upper, RESERVED + UNRESERVED)).union(
 )
 """What PL/pgSQL's scanner gives (pgrepl/plpgsql/compilation.py)."""
 
-_DIRECTIVE = re.compile(r"^%(left|right|nonassoc|prec|statement)\b(.*)$", re.M)
+_DIRECTIVE = re.compile(r"^%(left|right|nonassoc|statement)\b(.*)$", re.M)
+_ACTION = re.compile(rf"(?:%prec (\w+))?\s*{ACTION}")
 _KEYWORD_RULES = {
     KeywordClass.UNRESERVED: "unreserved_keyword",
     KeywordClass.COL_NAME: "col_name_keyword",
@@ -74,6 +77,7 @@ class Grammar:
     text: str
     precedence: dict[str, tuple[int, str]] = field(default_factory=dict)  # terminal → (level, associativity)
     overrides: dict[str, str] = field(default_factory=dict)  # alias → terminal
+    actions: dict[str, str] = field(default_factory=dict)  # alias → action
 
 
 def source() -> str:
@@ -104,8 +108,10 @@ def _choice(rule: str, words: Any) -> str:
 
 
 def fingerprint(text: str) -> str:
-    """The fingerprint by which tables are compared: of the grammar, and of this module's way of making tables."""
-    return hashlib.sha256(text.encode() + Path(__file__).read_bytes()).hexdigest()
+    """The fingerprint by which tables are compared: of the grammar, the fields of the nodes in it, and the way in which
+    tables are made."""
+    modules = b"".join(Path(path).read_bytes() for path in (__file__, actions.__file__))
+    return hashlib.sha256("\n".join([text, *actions.declarations(text)]).encode() + modules).hexdigest()
 
 
 def read_directives(text: str) -> Grammar:
@@ -114,9 +120,6 @@ def read_directives(text: str) -> Grammar:
     level = 0
     for kind, rest in _DIRECTIVE.findall(text):
         words = rest.split("//")[0].split()
-        if kind == "prec":
-            grammar.overrides.update((alias, words[0]) for alias in words[1:])
-            continue
         if kind == "statement":
             statements += words
             continue
@@ -127,7 +130,23 @@ def read_directives(text: str) -> Grammar:
             grammar.precedence[word] = (level, kind)
     if statements:
         grammar.text += "statement: " + "\n  | ".join(statements) + "\n"
+    with_aliases(grammar)
     return grammar
+
+
+def with_aliases(grammar: Grammar) -> None:
+    """Put an alias in place of each action, as Lark knows no more than a word."""
+    known: dict[tuple[str, str], str] = {}
+
+    def alias(found: re.Match[str]) -> str:
+        terminal, action = key = found[1] or "", found[2].rstrip()
+        word = known.setdefault(key, f"action_{len(known)}")
+        grammar.actions[word] = action
+        if terminal:
+            grammar.overrides[word] = terminal
+        return f" -> {word}"
+
+    grammar.text = _ACTION.sub(alias, grammar.text)
 
 
 class YaccAnalyzer(LALR_Analyzer):
@@ -286,17 +305,18 @@ def children(rule: Rule) -> tuple[int, ...]:
     return tuple(place for place, symbol in symbols if symbol is None or not (symbol.is_term and symbol.filter_out))
 
 
-def packed_rule(rule: Rule, numbers: dict[str, int]) -> tuple[int, int, str, tuple[int, ...]]:
+def packed_rule(rule: Rule, numbers: dict[str, int], actions: dict[str, str]) -> PackedRule:
     kept = children(rule)
     if rule.alias is None and len(kept) != 1:
-        raise GrammarConflict(f"an alternative with {len(kept)} children needs an alias: {rule}")
-    return numbers[rule.origin.name], len(rule.expansion), rule.alias or "", kept
+        raise GrammarConflict(f"an alternative with {len(kept)} children needs an action: {rule}")
+    length = len(rule.expansion)
+    return numbers[rule.origin.name], length, translate(actions[rule.alias], length, kept) if rule.alias else kept[0]
 
 
 def compact(analyzer: YaccAnalyzer, mark: str) -> Tables:
     nonterminals = sorted({str(rule.origin.name) for rule in analyzer.rules})
     numbers = {name: number for number, name in enumerate(nonterminals)}
-    rules = [packed_rule(rule, numbers) for rule in analyzer.rules]
+    rules = [packed_rule(rule, numbers, analyzer.grammar.actions) for rule in analyzer.rules]
     skip_unit_rules(analyzer, rules, nonterminals)
     live = reachable(analyzer)
     actions = [analyzer.actions[state] for state in live]
@@ -319,9 +339,7 @@ def lone_reduction(row: Row) -> int | None:
     return action if len(actions) == 1 and action is not None and action < 0 else None
 
 
-def skip_unit_rules(
-    analyzer: YaccAnalyzer, rules: list[tuple[int, int, str, tuple[int, ...]]], names: list[str]
-) -> None:
+def skip_unit_rules(analyzer: YaccAnalyzer, rules: list[PackedRule], names: list[str]) -> None:
     """Go past states that would only hand a child on (`a_expr: c_expr`), straight to where that leads."""
     reductions = [lone_reduction(row) for row in analyzer.actions]
     for row in analyzer.actions:
@@ -330,8 +348,8 @@ def skip_unit_rules(
                 reduction = reductions[action]
                 if reduction is None:
                     break
-                nonterminal, length, alias, _ = rules[-1 - reduction]
-                if length != 1 or alias:
+                nonterminal, length, action_of_rule = rules[-1 - reduction]
+                if length != 1 or not isinstance(action_of_rule, int):
                     break
                 action = row[symbol] = row[names[nonterminal]]
 

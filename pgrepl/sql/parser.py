@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from pgrepl.sql import nodes
 from pgrepl.sql.building import BUILDERS, FAMILIES, AtCurrentToken, Builder, OnNotice, Taken, release
 from pgrepl.sql.building import on_notice as notice_receiver
 from pgrepl.sql.keywords import STANDARD, StringRules
@@ -36,6 +36,8 @@ Row = dict[str, "int | None"]
 TokenClass = tuple[str, ...]
 PackedRow = tuple[tuple[tuple[int, "int | None"], ...], Row, "int | None"]
 """Layers (number of a token class, action), exceptions, default."""
+PackedRule = tuple[int, int, "int | tuple[str, tuple[str, ...]]"]
+"""Nonterminal, length, and the place on the stack of the one child that is the value, or an action (actions.py)."""
 
 
 @dataclass(slots=True)
@@ -47,8 +49,7 @@ class Tables:
     """One for each state; a lone number is a reduction for which no token is needed."""
     gotos: list[tuple[dict[int, int], int]]
     """Per nonterminal: state before it → state after it, and the most usual one, which is left out of the dict."""
-    rules: list[tuple[int, int, str, tuple[int, ...]]]
-    """(nonterminal, length, alias, places of the children on the value stack: -length … -1, or 0 for None)."""
+    rules: list[PackedRule]
 
 
 def unpack_row(tables: Tables, state: int) -> tuple[Row, int | None]:
@@ -77,7 +78,7 @@ def load(path: Path = PATH) -> Tables:
 # --- parser -----------------------------------------------------------------------------------------------------------
 
 
-FindBuilder = Callable[[str], "tuple[Builder, int | tuple[int, ...]]"]
+FindBuilder = Callable[[str], Builder]
 
 
 _LONGEST, _MOST = 2000, 100  # of texts whose statements are remembered, and how many of them
@@ -199,22 +200,14 @@ class Parser:
                         locations.append(token[2])
                         token = None
                         continue
-                length, (gotos, usual), elsewhere, one, several, builder = reductions[-1 - action]
-                first = location = locations[-length] if length else -1
-                if elsewhere is not None:
-                    location = elsewhere(locations)
-                if builder is None:
-                    value = values[one]
-                elif one is not None:
-                    value = builder(location, values[one])
-                elif several is not None:
-                    value = builder(location, *several(values))
-                else:
-                    value = builder(location)
-                    if value.__class__ is Taken:
-                        value, token = value.value, None
+                length, (gotos, usual), made = reductions[-1 - action]
+                value = values[made] if made.__class__ is int else made(values, locations)
+                first = -1
                 if length:
+                    first = locations[-length]
                     del states[-length:], values[-length:], locations[-length:]
+                elif value.__class__ is Taken:
+                    value, token = value.value, None
                 state = gotos.get(states[-1], usual)
                 states.append(state)
                 values.append(value)
@@ -226,22 +219,17 @@ class Parser:
 
 
 def _reduction(
-    tables: Tables, find: FindBuilder, nonterminal: int, length: int, alias: str, kept: tuple[int, ...]
+    tables: Tables, find: FindBuilder, nonterminal: int, length: int, action: int | tuple[str, tuple[str, ...]]
 ) -> tuple[Any, ...]:
-    """The parts of a rule for the loop: its length, the gotos behind it, the location's place, the one child or the
-    several, and the builder (None: the child is the value)."""
-    builder, at = find(alias) if alias else (None, 1)
-    elsewhere = None
-    if at != 1:
-        symbols = at if isinstance(at, tuple) else (at,)
-        assert max(symbols) <= length, f"{alias} is built at symbol {max(symbols)} of {length}"
-        elsewhere = itemgetter(*(symbol - 1 - length for symbol in symbols))
-    one = kept[0] if len(kept) == 1 else None
-    several = itemgetter(*kept) if len(kept) > 1 else None
-    return length, tables.gotos[nonterminal], elsewhere, one, several, builder
+    """The parts of a rule for the loop: its length, the gotos behind it, and what makes its value."""
+    if isinstance(action, int):
+        return length, tables.gotos[nonterminal], action
+    expression, names = action
+    scope = {name: getattr(nodes, name) if name[0].isupper() else find(name) for name in names}
+    return length, tables.gotos[nonterminal], eval(f"lambda v, at: {expression}", scope)
 
 
-def _builder(alias: str) -> tuple[Builder, int | tuple[int, ...]]:
+def _builder(alias: str) -> Builder:
     """The builder registered for an alias. `unsupported_create_function` needs none: the name says the command."""
     unread = iter(FAMILIES)
     while alias not in BUILDERS and (family := next(unread, None)) is not None:
@@ -250,9 +238,9 @@ def _builder(alias: str) -> tuple[Builder, int | tuple[int, ...]]:
         return BUILDERS[alias]
     prefix, _, what = alias.partition("unsupported_")
     if prefix or not what:
-        raise LookupError(f"no builder for the alias {alias} of the grammar")
+        raise LookupError(f"no builder {alias} for the grammar")
     statement = what.upper().replace("_", " ")
-    return lambda location, *_: UnsupportedStmt(statement, location), 1
+    return lambda location, *_: UnsupportedStmt(statement, location)
 
 
 @cache

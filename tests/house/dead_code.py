@@ -5,6 +5,7 @@ takes from it, which vulture does not see where a name of another module is the 
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 from vulture import Vulture
 from vulture.config import make_config
 
+from pgrepl.sql.actions import ACTION
 from pgrepl.sql.statements import KINDS
 from tests.house.test_circles import FILES
 from tests.house.trees import nodes_of, tree_of
@@ -30,7 +32,15 @@ def assigned(node: ast.Assign) -> Iterator[tuple[str, object]]:
             yield name.id, value.value
 
 
+def made_by_the_grammar() -> Iterator[str]:
+    """The words of its actions: nodes, their kinds, builders."""
+    for path in Path("grammar").rglob("*.lark"):
+        for action in re.findall(ACTION, path.read_text("utf-8")):
+            yield from re.findall(r"\w+", action)
+
+
 def looked_up() -> Iterator[str]:
+    yield from made_by_the_grammar()
     yield from (kind.function.rpartition(".")[2] for kind in KINDS.values() if kind.function)
     for path in FILES.values():
         tree = tree_of(path)

@@ -12,6 +12,7 @@ import pytest
 from pgrepl.ground.errors import PgError
 from pgrepl.plpgsql.datums import builder
 from pgrepl.sql import parser as tables
+from pgrepl.sql.actions import ActionError, translate
 from pgrepl.sql.building import BUILDERS, build
 from pgrepl.sql.make_tables import (
     Grammar,
@@ -40,17 +41,17 @@ def run(grammar: str, text: str) -> Any:
 
 @pytest.fixture(autouse=True)
 def _builders() -> Any:
-    @build("t_infix")
-    def infix(location: int, left: Any, operator: str, right: Any) -> str:
+    @build
+    def t_infix(location: int, left: Any, operator: str, right: Any) -> str:
         return f"({left}{operator}{right})"
 
-    @build("t_prefix")
-    def prefix(location: int, operator: str, operand: Any) -> str:
+    @build
+    def t_prefix(location: int, operator: str, operand: Any) -> str:
         return f"({operator}{operand})"
 
-    @build("t_place", at=2)
-    def place(location: int, *children: Any) -> tuple[Any, ...]:
-        return (location, *children)
+    @build
+    def t_place(location: int, number: Any = None, name: Any = None) -> tuple[Any, ...]:
+        return (location, number, name)
 
     yield
     for name in ("t_infix", "t_prefix", "t_place"):
@@ -85,7 +86,8 @@ def test_nonassoc_is_an_error_that_default_reductions_do_not_swallow() -> None:
 
 def test_an_alternative_has_the_precedence_of_its_last_terminal_unless_told_otherwise() -> None:
     assert run(ARITHMETIC, "-1*2") == "(-(1*2))"
-    assert run(ARITHMETIC + "%right UMINUS\n%prec UMINUS t_prefix\n", "-1*2") == "((-1)*2)"
+    unary = ARITHMETIC.replace("-> t_prefix", "%prec UMINUS -> t_prefix")
+    assert run(unary + "%right UMINUS\n", "-1*2") == "((-1)*2)"
 
 
 def test_a_conflict_without_precedence_raises() -> None:
@@ -103,8 +105,8 @@ def test_a_misspelt_key_word_is_refused() -> None:
         make(HEAD + '!expr: "SELCT"\n', ("start",))
 
 
-def test_an_alternative_with_several_children_needs_an_alias() -> None:
-    with pytest.raises(GrammarConflict, match="an alternative with 2 children needs an alias"):
+def test_an_alternative_with_several_children_needs_an_action() -> None:
+    with pytest.raises(GrammarConflict, match="an alternative with 2 children needs an action"):
         make(HEAD + "expr: ICONST ICONST\n", ("start",))
 
 
@@ -114,25 +116,67 @@ def test_a_terminal_has_one_precedence() -> None:
 
 
 def test_directives_are_taken_out_of_the_text() -> None:
-    assert read_directives("%left A B // why\n%prec B x y\n%statement p q\nrule: A\n") == Grammar(
-        "\n\n\nrule: A\nstatement: p\n  | q\n", {"A": (1, "left"), "B": (1, "left")}, {"x": "B", "y": "B"}
+    assert read_directives("%left A B // why\n%statement p q\nrule: A %prec B -> x\n") == Grammar(
+        "\n\nrule: A  -> action_0\nstatement: p\n  | q\n",
+        {"A": (1, "left"), "B": (1, "left")},
+        {"action_0": "B"},
+        {"action_0": "x"},
     )
 
 
 def test_an_absent_option_is_none_and_a_literal_is_no_child() -> None:
-    grammar = 'expr: "SELECT" [ICONST] "FROM" [IDENT] -> t_place\n'
+    grammar = 'expr: "SELECT" [ICONST] "FROM" [IDENT] -> t_place(number, name, @2)\n'
     assert run(grammar, "select from") == (7, None, None)
     assert run(grammar, "select 5 from x") == (7, 5, "x")
 
 
-def test_an_alias_without_builder_is_refused() -> None:
-    with pytest.raises(LookupError, match="no builder for the alias t_unknown"):
+def test_an_action_without_builder_is_refused() -> None:
+    with pytest.raises(LookupError, match="no builder t_unknown"):
         run("expr: ICONST -> t_unknown\n", "1")
 
 
-def test_a_builder_cannot_ask_for_the_place_of_a_symbol_that_is_not_there() -> None:
-    with pytest.raises(AssertionError, match="t_place is built at symbol 2 of 1"):
-        run("expr: ICONST -> t_place\n", "1")
+@pytest.mark.parametrize(
+    "action, made",
+    [
+        ("t_place", "t_place(at[-3], v[-3], v[-1])"),
+        ("t_place(number, other, a=1)", "t_place(at[-3], number=v[-3], other=v[-1], a=1)"),
+        ("t_place(number, _, @1, @3)", "t_place((at[-3], at[-1]), number=v[-3])"),
+        ("RangeVar(name, schema, @3, inh=false)", "RangeVar(v[-3], v[-1], location=at[-1], inh=False)"),
+        (
+            "DropStmt(names, cascade, kind=ObjectType.VIEW)",
+            "DropStmt(ObjectType.VIEW, tuple(v[-3] or ()), cascade=v[-1])",
+        ),
+        ('DefElem(_, value, name="a")', "DefElem('a', listed(v[-1]))"),
+        ("AlterSeqStmt(_, options, relation=...)", "AlterSeqStmt(..., tuple(v[-1] or ()))"),
+        ("AlterOwnerStmt(name=[name], new_owner=role)", "AlterOwnerStmt(name=(v[-3], ), new_owner=v[-1])"),
+        ("replace(with_, node, local=true)", "replace(v[-1], with_=listed(v[-3]), local=True)"),
+        ("[-1, first, none, second]", "(-1, v[-3], None, v[-1], )"),
+    ],
+)
+def test_an_action_as_python(action: str, made: str) -> None:
+    assert translate(action, 3, (-3, -1))[0] == made
+
+
+def test_what_is_absent_leaves_a_field_as_it_is() -> None:
+    assert translate("RangeVar(name, inh)", 1, (-1, 0))[0] == "RangeVar(v[-1])"
+
+
+@pytest.mark.parametrize(
+    "action, fault",
+    [
+        ("t_place(number, @2)", "there is no symbol 2"),
+        ("t_place(number, other)", "it takes too many children"),
+        ("RangeVar()", "it takes too few children"),
+        ("RangeVar(named)", "RangeVar has no named, or has it already"),
+        ("RangeVar(name, name=none)", "RangeVar has no name, or has it already"),
+        ("RangeVar(name, inh=a.b)", "has no attribute 'a'"),
+        ("Unknown(name)", "has no attribute 'Unknown'"),
+        ("[name + 1]", "what is name \\+ 1"),
+    ],
+)
+def test_an_action_that_fits_neither_its_alternative_nor_its_node_is_refused(action: str, fault: str) -> None:
+    with pytest.raises(ActionError, match=fault):
+        translate(action, 1, (-1,))
 
 
 def test_a_state_with_a_single_reduction_needs_no_token() -> None:
@@ -141,7 +185,7 @@ def test_a_state_with_a_single_reduction_needs_no_token() -> None:
     def refuse(location: int, *_: Any) -> None:
         raise PgError("42601", "refused", location=location)
 
-    BUILDERS["t_place"] = (refuse, 1)
+    BUILDERS["t_place"] = refuse
     with pytest.raises(PgError, match="refused"):
         run('expr: "(" ICONST ")" -> t_place\n', "(1) 'unterminated")
 
@@ -156,13 +200,13 @@ def test_the_tables_belong_to_the_grammar() -> None:
     )
 
 
-def test_every_alias_of_the_grammar_has_a_builder() -> None:
+def test_every_action_of_the_grammar_is_there() -> None:
     shipped = Parser(tables.load())
     for rule in range(len(shipped.tables.rules)):
         assert shipped.reductions[rule][0] == shipped.tables.rules[rule][1]
 
 
-def test_every_alias_of_plpgsql_has_a_builder() -> None:
+def test_every_action_of_plpgsql_is_there() -> None:
     import_module("pgrepl.plpgsql.function")  # it names the modules that register builders
     shipped = Parser(tables.load(tables.PLPGSQL), builder)
     for rule in range(len(shipped.tables.rules)):

@@ -1,6 +1,6 @@
-"""Builders: the functions that make a node from the children of a grammar alternative.
+"""Builders: the functions that make a node from the children of a grammar alternative, where a rule is needed.
 
-An alternative `… -> create_publication` of the grammar is built by the function registered under that name:
+An alternative `… -> create_publication` of the grammar is built by the function of that name:
 
     @build
     def create_publication(location: int, name: str, options: list[DefElem] | None) -> CreatePublicationStmt: ...
@@ -12,47 +12,37 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any, NamedTuple, Protocol, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar
 
 from pgrepl.ground.errors import Report
+from pgrepl.ground.frozen import replace
 
 Builder = Callable[..., Any]
 F = TypeVar("F", bound=Builder)
 
-BuilderTable = dict[str, tuple[Builder, "int | tuple[int, ...]"]]
-BUILDERS: BuilderTable = {}
-"""Alias → (function, the symbol or symbols (1 is the first) whose location it gets)."""
+
+def listed(value: Any) -> Any:
+    """A child for a field whose sequences are tuples."""
+    return tuple(value) if value.__class__ is list else value
+
+
+BUILDERS: dict[str, Builder] = {"replace": replace, "listed": listed}
 
 FAMILIES = (
     "names", "expression", "select", "operator", "function", "setting", "query", "dml", "constraint", "table",
     "publication", "view", "privilege", "alter_table", "role", "type", "copy", "json", "routine", "session",
 )  # fmt: skip
-"""The modules of this package that register builders. They are loaded in this order until an alias is found, so the
+"""The modules of this package that register builders. They are loaded in this order until one is found, so the
 families that every session needs come first."""
 
 
-class _Build(Protocol):
-    @overload
-    def __call__(self, name: F, /) -> F: ...
-    @overload
-    def __call__(self, *names: str, at: int | tuple[int, ...] = 1) -> Callable[[F], F]: ...
+def registering(builders: dict[str, Builder]) -> Callable[[F], F]:
+    """The decorator `@build` that registers builders in a table under their own names."""
 
-
-def registering(builders: BuilderTable) -> _Build:
-    """The decorator that registers builders in a table under their own names (`@build`, `@build(at=2)`) or under others
-    (`@build("a", "b")`)."""
-
-    def build(*names: Any, at: int | tuple[int, ...] = 1) -> Any:
-        if names and callable(names[0]):
-            return build()(names[0])
-
-        def register(function: F) -> F:
-            for name in names or (function.__name__,):
-                assert name not in builders, f"two builders for {name}"
-                builders[name] = (function, at)
-            return function
-
-        return register
+    def build(function: F) -> F:
+        assert function.__name__ not in builders, f"two builders {function.__name__}"
+        builders[function.__name__] = function
+        return function
 
     return build
 

@@ -8,7 +8,7 @@ from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.sql.building import build, release
 from pgrepl.sql.building.names import Names
-from pgrepl.sql.nodes import Constraint, ConstrType, DefElem, Expr, RangeVar
+from pgrepl.sql.nodes import Constraint, ConstrType, DefElem, Expr, KeyAction, KeyActions, RangeVar
 
 Attributes = dict[str, tuple[int, int]]  # the places of an attribute's first and last word
 
@@ -27,11 +27,6 @@ class ColumnCollate:
     location: int
 
 
-@build
-def named_constraint(location: int, name: str, constraint: Constraint) -> Constraint:
-    return replace(constraint, name=name, location=location)
-
-
 # ------------------------------------------------------------------------------------------------ of a column
 
 
@@ -40,75 +35,7 @@ def column_collation(location: int, names: Names) -> ColumnCollate:
     return ColumnCollate(names, location)
 
 
-@build(at=(1, 3))
-def column_not_null(locations: tuple[int, int], no_inherit: bool) -> Constraint:
-    return Constraint(ConstrType.NOTNULL, no_inherit=no_inherit, newer=locations[1], location=locations[0])
-
-
 @build
-def column_null(location: int) -> Constraint:
-    return Constraint(ConstrType.NULL, location=location)
-
-
-@build
-def column_unique(
-    location: int, nulls_not_distinct: bool, options: list[DefElem], tablespace: str | None
-) -> Constraint:
-    return Constraint(
-        ConstrType.UNIQUE,
-        nulls_not_distinct=nulls_not_distinct,
-        index_options=tuple(options),
-        tablespace=tablespace,
-        location=location,
-    )
-
-
-@build
-def column_primary_key(location: int, options: list[DefElem], tablespace: str | None) -> Constraint:
-    return Constraint(ConstrType.PRIMARY, index_options=tuple(options), tablespace=tablespace, location=location)
-
-
-@build
-def column_check(location: int, expr: Expr, no_inherit: bool) -> Constraint:
-    return Constraint(ConstrType.CHECK, expr=expr, no_inherit=no_inherit, location=location)
-
-
-@build
-def column_default(location: int, expr: Expr) -> Constraint:
-    return Constraint(ConstrType.DEFAULT, expr=expr, location=location)
-
-
-@build
-def generated_always(location: int) -> str:
-    return "a"
-
-
-@build
-def generated_by_default(location: int) -> str:
-    return "d"
-
-
-@build
-def column_identity(location: int, when: str, options: list[DefElem]) -> Constraint:
-    return Constraint(ConstrType.IDENTITY, generated_when=when, sequence_options=tuple(options), location=location)
-
-
-@build
-def generated_stored(location: int) -> str:
-    return "s"
-
-
-@build
-def generated_virtual(location: int) -> str:
-    return "v"
-
-
-@build
-def generated_as_usual(location: int) -> str:
-    return ""
-
-
-@build(at=(1, 2))
 def column_generated(locations: tuple[int, int], when: str, expr: Expr, kind: str) -> Constraint:
     if when != "a":
         raise PgError("42601", "for a generated column, GENERATED ALWAYS must be specified", location=locations[1])
@@ -117,7 +44,7 @@ def column_generated(locations: tuple[int, int], when: str, expr: Expr, kind: st
 
 @build
 def column_references(
-    location: int, table: RangeVar, columns: list[str] | None, match: str, actions: _KeyActions
+    location: int, table: RangeVar, columns: list[str] | None, match: str, actions: KeyActions
 ) -> Constraint:
     return Constraint(
         ConstrType.FOREIGN,
@@ -131,36 +58,6 @@ def column_references(
     )
 
 
-@build
-def attr_deferrable(location: int) -> Constraint:
-    return Constraint(ConstrType.ATTR_DEFERRABLE, location=location)
-
-
-@build
-def attr_not_deferrable(location: int) -> Constraint:
-    return Constraint(ConstrType.ATTR_NOT_DEFERRABLE, location=location)
-
-
-@build
-def attr_deferred(location: int) -> Constraint:
-    return Constraint(ConstrType.ATTR_DEFERRED, location=location)
-
-
-@build
-def attr_immediate(location: int) -> Constraint:
-    return Constraint(ConstrType.ATTR_IMMEDIATE, location=location)
-
-
-@build
-def attr_enforced(location: int) -> Constraint:
-    return Constraint(ConstrType.ATTR_ENFORCED, newer=location, location=location)
-
-
-@build(at=(1, 2))
-def attr_not_enforced(locations: tuple[int, int]) -> Constraint:
-    return Constraint(ConstrType.ATTR_NOT_ENFORCED, newer=locations[1], location=locations[0])
-
-
 # ------------------------------------------------------------------------------------------------ of a table
 
 
@@ -172,11 +69,6 @@ def without_overlaps(location: int) -> int:
 @build
 def key_columns(location: int, names: list[str], overlaps: int | None) -> KeyColumns:
     return KeyColumns(tuple(names), -1 if overlaps is None else overlaps)
-
-
-@build(at=2)
-def period(location: int, name: str) -> tuple[str, int]:
-    return name, location
 
 
 @build
@@ -301,7 +193,7 @@ def table_foreign_key(
     table: RangeVar,
     referenced: KeyColumns,
     match: str,
-    actions: _KeyActions,
+    actions: KeyActions,
     attributes: Attributes,
 ) -> Constraint:
     refuse(attributes, "FOREIGN KEY", "NO INHERIT")
@@ -320,90 +212,18 @@ def table_foreign_key(
 # ------------------------------------------------------------------------------------------------ foreign keys
 
 
-@frozen
-class _KeyAction:
-    action: str = "a"
-    columns: tuple[str, ...] = ()
-
-
-@frozen
-class _KeyActions:
-    update: _KeyAction = _KeyAction()
-    delete: _KeyAction = _KeyAction()
-
-
-@build
-def match_full(location: int) -> str:
-    return "f"
-
-
 @build
 def match_partial(location: int) -> str:
     raise PgError("0A000", "MATCH PARTIAL not yet implemented", location=location)
 
 
 @build
-def match_simple(location: int) -> str:
-    return "s"
-
-
-@build
-def action_nothing(location: int) -> _KeyAction:
-    return _KeyAction()
-
-
-@build
-def action_restrict(location: int) -> _KeyAction:
-    return _KeyAction("r")
-
-
-@build
-def action_cascade(location: int) -> _KeyAction:
-    return _KeyAction("c")
-
-
-@build
-def action_set_null(location: int, columns: list[str] | None) -> _KeyAction:
-    return _KeyAction("n", tuple(columns or ()))
-
-
-@build
-def action_set_default(location: int, columns: list[str] | None) -> _KeyAction:
-    return _KeyAction("d", tuple(columns or ()))
-
-
-@build
-def key_update(location: int, action: _KeyAction) -> _KeyAction:
+def key_update(location: int, action: KeyAction) -> KeyAction:
     if action.columns:
         what = "SET NULL" if action.action == "n" else "SET DEFAULT"
         message = f"a column list with {what} is only supported for ON DELETE actions"
         raise PgError("0A000", message, location=location)
     return action
-
-
-@build
-def on_update(location: int, update: _KeyAction) -> _KeyActions:
-    return _KeyActions(update=update)
-
-
-@build
-def on_delete(location: int, delete: _KeyAction) -> _KeyActions:
-    return _KeyActions(delete=delete)
-
-
-@build
-def on_update_and_delete(location: int, update: _KeyAction, delete: _KeyAction) -> _KeyActions:
-    return _KeyActions(update, delete)
-
-
-@build
-def on_delete_and_update(location: int, delete: _KeyAction, update: _KeyAction) -> _KeyActions:
-    return _KeyActions(update, delete)
-
-
-@build
-def no_key_actions(location: int) -> _KeyActions:
-    return _KeyActions()
 
 
 # ------------------------------------------------------------------------------------------------ attributes
@@ -414,7 +234,7 @@ def no_attributes(location: int) -> Attributes:
     return {}
 
 
-@build(at=2)
+@build
 def attributes(location: int, before: Attributes, attribute: tuple[str, int]) -> Attributes:
     """Constraint attributes. Contradicting ones are refused at once; whether they fit the constraint is checked
     later."""
@@ -433,46 +253,6 @@ _CONFLICTS = (
     ("INITIALLY IMMEDIATE", "INITIALLY DEFERRED"),
     ("ENFORCED", "NOT ENFORCED"),
 )
-
-
-@build
-def not_deferrable(location: int) -> tuple[str, int]:
-    return "NOT DEFERRABLE", location
-
-
-@build
-def deferrable(location: int) -> tuple[str, int]:
-    return "DEFERRABLE", location
-
-
-@build
-def initially_immediate(location: int) -> tuple[str, int]:
-    return "INITIALLY IMMEDIATE", location
-
-
-@build
-def initially_deferred(location: int) -> tuple[str, int]:
-    return "INITIALLY DEFERRED", location
-
-
-@build
-def not_valid(location: int) -> tuple[str, int]:
-    return "NOT VALID", location
-
-
-@build
-def not_inherited(location: int) -> tuple[str, int]:
-    return "NO INHERIT", location
-
-
-@build
-def enforced(location: int) -> tuple[str, int]:
-    return "ENFORCED", location
-
-
-@build(at=2)
-def not_enforced(location: int) -> tuple[str, int]:
-    return "NOT ENFORCED", location
 
 
 def refuse(attributes: Attributes, constraint: str, *refused: str) -> None:

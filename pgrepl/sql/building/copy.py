@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any
 
 from pgrepl.ground.errors import PgError
 from pgrepl.sql.building import build
 from pgrepl.sql.nodes import (
-    Alias,
-    AStar,
-    CheckPointStmt,
     CopyStmt,
     DefElem,
     ExplainStmt,
@@ -25,33 +21,6 @@ from pgrepl.sql.nodes import (
 )
 
 
-def _option(alias: str, name: str, value: object = None) -> None:
-    """`CSV` is format=csv; `QUOTE '"'` takes its value from the text."""
-
-    @build(alias)
-    def copy_option(location: int, *given: Any) -> DefElem:
-        found = given[-1] if given else value
-        return DefElem(name, tuple(found) if isinstance(found, list) else found, location)
-
-
-_option("copy_binary", "format", "binary")
-_option("copy_csv", "format", "csv")
-_option("copy_freeze", "freeze", True)
-_option("copy_header", "header", True)
-for _name in ("delimiter", "null", "quote", "escape", "force_quote", "force_not_null", "force_null", "encoding"):
-    _option(f"copy_{_name}", _name)
-
-
-@build(at=2)
-def copy_delimiters(location: int, _: None, delimiter: str) -> DefElem:
-    return DefElem("delimiter", delimiter, location)
-
-
-@build
-def copy_star(location: int, _: str) -> AStar:
-    return AStar()
-
-
 @build
 def copy_value_list(location: int, values: list[str]) -> tuple[str, ...]:
     return tuple(values)
@@ -62,7 +31,7 @@ def _no_standard_stream(program: bool, file: str | None, location: int) -> None:
         raise PgError("42601", "STDIN/STDOUT not allowed with PROGRAM", location=location)
 
 
-@build(at=(8, 11))
+@build
 def copy(
     locations: tuple[int, int],
     binary: DefElem | None,
@@ -72,7 +41,6 @@ def copy(
     program: bool,
     file: str | None,
     delimiter: DefElem | None,
-    _: None,
     options: list[DefElem],
     where: Expr | None,
 ) -> CopyStmt:
@@ -83,10 +51,8 @@ def copy(
     return CopyStmt(relation, None, tuple(columns or ()), is_from, program, file, (*flags, *options), where)
 
 
-@build(at=5)
-def copy_query(
-    location: int, query: Statement, program: bool, file: str | None, _: None, options: list[DefElem]
-) -> CopyStmt:
+@build
+def copy_query(location: int, query: Statement, program: bool, file: str | None, options: list[DefElem]) -> CopyStmt:
     _no_standard_stream(program, file, location)
     return CopyStmt(None, query, (), False, program, file, tuple(options))
 
@@ -98,28 +64,8 @@ _Relations = list[tuple[RangeVar, tuple[str, ...]]]
 
 
 @build
-def explain(location: int, query: Statement) -> ExplainStmt:
-    return ExplainStmt(query)
-
-
-@build
 def explain_analyze(location: int, analyze: DefElem, verbose: DefElem | None, query: Statement) -> ExplainStmt:
     return ExplainStmt(query, (analyze,) if verbose is None else (analyze, verbose))
-
-
-@build
-def explain_verbose(location: int, verbose: DefElem, query: Statement) -> ExplainStmt:
-    return ExplainStmt(query, (verbose,))
-
-
-@build
-def explain_options(location: int, options: list[DefElem], query: Statement) -> ExplainStmt:
-    return ExplainStmt(query, tuple(options))
-
-
-@build
-def checkpoint(location: int) -> CheckPointStmt:
-    return CheckPointStmt()
 
 
 @build
@@ -141,18 +87,8 @@ def vacuum(
 
 
 @build
-def vacuum_options(location: int, options: list[DefElem], relations: _Relations) -> VacuumStmt:
-    return VacuumStmt(True, tuple(options), tuple(relations))
-
-
-@build
 def analyze(location: int, _: str, verbose: DefElem | None, relations: _Relations) -> VacuumStmt:
     return VacuumStmt(False, () if verbose is None else (verbose,), tuple(relations))
-
-
-@build
-def analyze_options(location: int, _: str, options: list[DefElem], relations: _Relations) -> VacuumStmt:
-    return VacuumStmt(False, tuple(options), tuple(relations))
 
 
 # --- xml --------------------------------------------------------------------------------------------------------------
@@ -166,16 +102,9 @@ def _expressions(children: Iterable[Any]) -> Iterator[Expr]:
             yield from _expressions(child)
 
 
-def _unsupported(name: str, what: str) -> None:
-    @build(name)
-    def unsupported(location: int, *children: Any) -> UnsupportedExpr:
-        return UnsupportedExpr(what, tuple(_expressions(children)), location)
-
-
-for _xml_name in (
-    "xmlconcat", "xmlelement", "xmlexists", "xmlforest", "xmlparse", "xmlpi", "xmlroot", "xmlserialize",
-):  # fmt: skip
-    _unsupported(_xml_name, _xml_name.upper())
+@build
+def sql_xml(location: int, children: tuple[Any, ...], what: str) -> UnsupportedExpr:
+    return UnsupportedExpr(what, tuple(_expressions(children)), location)
 
 
 # ------------------------------------------------------------------------------------------------ in FROM
@@ -186,11 +115,6 @@ def xmltable(location: int, *children: Any) -> UnsupportedFromItem:
     return UnsupportedFromItem("XMLTABLE", tuple(_expressions(children)), location=location)
 
 
-@build
-def xml_table(location: int, item: UnsupportedFromItem, alias: Alias | None) -> UnsupportedFromItem:
-    return replace(item, alias=alias)
-
-
 _NULLABILITY = "__pg__is_not_null"
 
 
@@ -199,21 +123,6 @@ def xml_named_option(location: int, name: str, value: Expr) -> DefElem:
     if name == _NULLABILITY:
         raise PgError("42601", f'option name "{name}" cannot be used in XMLTABLE', location=location)
     return DefElem(name, value, location)
-
-
-@build
-def xml_default(location: int, value: Expr) -> DefElem:
-    return DefElem("default", value, location)
-
-
-@build
-def xml_path(location: int, value: Expr) -> DefElem:
-    return DefElem("path", value, location)
-
-
-@build
-def xml_null(location: int) -> DefElem:
-    return DefElem(_NULLABILITY, None, location)
 
 
 @build

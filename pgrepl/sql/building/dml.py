@@ -3,36 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from pgrepl.sql.building import build
 from pgrepl.sql.building.expression import checked
-from pgrepl.sql.building.names import Indirection, Names
+from pgrepl.sql.building.names import Indirection
 from pgrepl.sql.nodes import (
     Alias,
     ColumnDefinition,
-    CurrentOf,
-    DeleteStmt,
     Expr,
     FromItem,
     IndexElem,
-    InsertStmt,
     JoinExpr,
     JoinType,
-    MergeStmt,
     MergeWhen,
     MultiAssign,
     OnConflictClause,
     RangeFunction,
-    RangeSubselect,
     RangeTableSample,
     RangeVar,
     ResTarget,
     ReturningClause,
     RowVersion,
-    SelectStmt,
-    TruncateStmt,
-    TypeName,
     UpdateStmt,
     WithClause,
 )
@@ -64,11 +55,6 @@ def aliased_relation(location: int, relation: RangeVar, alias: Alias) -> RangeVa
     return with_alias(relation, alias)
 
 
-@build(at=2)
-def tablesample(location: int, method: Names, args: list[Expr], repeatable: Expr | None) -> RangeTableSample:
-    return RangeTableSample(RangeVar(""), method, tuple(args), repeatable, location)
-
-
 @build
 def sampled_relation(
     location: int, relation: RangeVar, alias: Alias | None, sample: RangeTableSample
@@ -76,53 +62,13 @@ def sampled_relation(
     return replace(sample, relation=with_alias(relation, alias))
 
 
-@build
-def subquery(location: int, query: SelectStmt, alias: Alias | None) -> RangeSubselect:
-    return RangeSubselect(query, alias)
-
-
-@build
-def lateral_subquery(location: int, query: SelectStmt, alias: Alias | None) -> RangeSubselect:
-    return RangeSubselect(query, alias, True)
-
-
 # ------------------------------------------------------------------------------------------------ functions
-
-
-@build
-def table_func_column(location: int, name: str, type_name: TypeName, collation: Names | None) -> ColumnDefinition:
-    return ColumnDefinition(name, type_name, collation or (), location)
-
-
-@build
-def func_table(location: int, function: Expr, ordinality: bool) -> RangeFunction:
-    return RangeFunction(((function, ()),), ordinality=ordinality)
 
 
 @build
 def rows_from(location: int, functions: list[tuple[Expr, _Columns | None]], ordinality: bool) -> RangeFunction:
     items = tuple((function, tuple(columns or ())) for function, columns in functions)
     return RangeFunction(items, ordinality=ordinality, rows_from=True)
-
-
-@build
-def alias_only(location: int, alias: Alias) -> _FuncAlias:
-    return alias, []
-
-
-@build
-def columns_only(location: int, columns: _Columns) -> _FuncAlias:
-    return None, columns
-
-
-@build
-def alias_and_columns(location: int, name: str, columns: _Columns) -> _FuncAlias:
-    return Alias(name), columns
-
-
-@build
-def no_func_alias(location: int) -> _FuncAlias:
-    return None, []
 
 
 @build
@@ -136,14 +82,6 @@ def lateral_table_function(location: int, function: RangeFunction, alias: _FuncA
 
 
 # ------------------------------------------------------------------------------------------------ joins
-
-for _type in (JoinType.FULL, JoinType.LEFT, JoinType.RIGHT, JoinType.INNER):
-    build(f"{_type.value}_join")(lambda location, *_, kind=_type: kind)
-
-
-@build
-def cross_join(location: int, left: FromItem, right: FromItem) -> JoinExpr:
-    return JoinExpr(JoinType.CROSS, False, left, right)
 
 
 @build
@@ -159,21 +97,6 @@ def plain_join(location: int, left: FromItem, right: FromItem, qual: _JoinQual) 
     return join(location, left, JoinType.INNER, right, qual)
 
 
-@build
-def natural_join(location: int, left: FromItem, kind: JoinType, right: FromItem) -> JoinExpr:
-    return JoinExpr(kind, True, left, right)
-
-
-@build
-def plain_natural_join(location: int, left: FromItem, right: FromItem) -> JoinExpr:
-    return JoinExpr(JoinType.INNER, True, left, right)
-
-
-@build
-def aliased_join(location: int, item: JoinExpr, alias: Alias) -> JoinExpr:
-    return replace(item, alias=alias)
-
-
 # --- dml --------------------------------------------------------------------------------------------------------------
 
 
@@ -187,7 +110,7 @@ def relation_without_alias(location: int, relation: RangeVar) -> RangeVar:
     return relation
 
 
-@build("relation_as", "insert_alias")
+@build
 def relation_as(location: int, relation: RangeVar, name: str) -> RangeVar:
     return with_alias(relation, Alias(name))
 
@@ -197,57 +120,10 @@ def insert_column(location: int, name: str, indirection: Indirection | None) -> 
     return ResTarget(None, name, tuple(checked(indirection)) if indirection else (), location)
 
 
-@build
-def current_of(location: int, cursor: str) -> CurrentOf:
-    return CurrentOf(cursor)
-
-
 # ------------------------------------------------------------------------------------------------ INSERT
 
 
-@build
-def insert_query(location: int, query: SelectStmt) -> dict[str, Any]:
-    return {"columns": (), "select": query}
-
-
-@build
-def insert_overriding(location: int, overriding: str, query: SelectStmt) -> dict[str, Any]:
-    return {"columns": (), "select": query, "overriding": overriding.upper()}
-
-
-@build
-def insert_columns(location: int, columns: _Targets, query: SelectStmt) -> dict[str, Any]:
-    return {"columns": tuple(columns), "select": query}
-
-
-@build
-def insert_columns_overriding(location: int, columns: _Targets, overriding: str, query: SelectStmt) -> dict[str, Any]:
-    return {"columns": tuple(columns), "select": query, "overriding": overriding.upper()}
-
-
-@build
-def insert_defaults(location: int) -> dict[str, Any]:
-    return {"columns": (), "select": None}
-
-
-@build
-def insert(
-    location: int,
-    with_: WithClause | None,
-    relation: RangeVar,
-    rest: dict[str, Any],
-    on_conflict: OnConflictClause | None,
-    returning: ReturningClause | None,
-) -> InsertStmt:
-    return InsertStmt(relation, **rest, on_conflict=on_conflict, returning=returning, with_=with_)
-
-
 _ConflictTarget = tuple[list[IndexElem], "Expr | None", int]
-
-
-@build
-def conflict_index(location: int, elements: list[IndexElem], where: Expr | None) -> _ConflictTarget:
-    return elements, where, location
 
 
 def _on_conflict(location: int, target: _ConflictTarget | str | None, do_nothing: bool) -> OnConflictClause:
@@ -277,11 +153,6 @@ def _flat(clauses: list[_Targets]) -> tuple[ResTarget, ...]:
 
 
 @build
-def set_one(location: int, target: ResTarget, value: Expr) -> _Targets:
-    return [replace(target, value=value)]
-
-
-@build
 def set_several(location: int, targets: _Targets, source: Expr) -> _Targets:
     """(a, b) = …: each column gets its part of the shared source."""
     count = len(targets)
@@ -302,28 +173,6 @@ def update(
 
 
 @build
-def delete(
-    location: int,
-    with_: WithClause | None,
-    relation: RangeVar,
-    using: list[FromItem],
-    where: Expr | None,
-    returning: ReturningClause | None,
-) -> DeleteStmt:
-    return DeleteStmt(relation, tuple(using), where, returning, with_)
-
-
-@build
-def returning(location: int, targets: _Targets) -> ReturningClause:
-    return ReturningClause(tuple(targets))
-
-
-@build(at=2)
-def returning_with(location: int, versions: list[RowVersion], targets: _Targets) -> ReturningClause:
-    return ReturningClause(tuple(targets), tuple(versions), location)
-
-
-@build
 def row_version(location: int, is_new: bool, alias: str) -> RowVersion:
     return RowVersion("new" if is_new else "old", alias, location)
 
@@ -332,57 +181,5 @@ def row_version(location: int, is_new: bool, alias: str) -> RowVersion:
 
 
 @build
-def merge(
-    location: int,
-    with_: WithClause | None,
-    relation: RangeVar,
-    source: FromItem,
-    condition: Expr,
-    whens: list[MergeWhen],
-    returning: ReturningClause | None,
-) -> MergeStmt:
-    return MergeStmt(relation, source, condition, tuple(whens), returning, with_)
-
-
-for _alias in ("matched", "not_matched", "not_matched_by_source"):
-    build(_alias)(lambda location, match=_alias.upper().replace("_", " "): match)
-
-
-@build
 def merge_update(location: int, match: str, condition: Expr | None, clauses: list[_Targets]) -> MergeWhen:
     return MergeWhen(match, "UPDATE", condition, _flat(clauses))
-
-
-@build
-def merge_delete(location: int, match: str, condition: Expr | None) -> MergeWhen:
-    return MergeWhen(match, "DELETE", condition)
-
-
-@build
-def merge_nothing(location: int, match: str, condition: Expr | None) -> MergeWhen:
-    return MergeWhen(match, "NOTHING", condition)
-
-
-@build
-def merge_insert(location: int, columns: _Targets | None, overriding: str | None, values: list[Expr]) -> MergeWhen:
-    return MergeWhen(
-        "", "INSERT", None, tuple(columns or ()), tuple(values), overriding.upper() if overriding else None
-    )
-
-
-@build
-def merge_insert_defaults(location: int) -> MergeWhen:
-    return MergeWhen("", "INSERT")
-
-
-@build
-def merge_insert_when(location: int, match: str, condition: Expr | None, insert: MergeWhen) -> MergeWhen:
-    return replace(insert, match=match, condition=condition)
-
-
-# ------------------------------------------------------------------------------------------------ TRUNCATE
-
-
-@build
-def truncate(location: int, _: None, relations: list[RangeVar], restart: bool, cascade: bool) -> TruncateStmt:
-    return TruncateStmt(tuple(relations), restart, cascade)

@@ -14,14 +14,10 @@ from pgrepl.sql.nodes import (
     AIndices,
     AIndirection,
     AStar,
-    CaseExpr,
-    CaseWhen,
     ColumnRef,
     Expr,
-    GroupingFunc,
     NamedArg,
     ParamRef,
-    RowExpr,
     SelectStmt,
     SortBy,
     SubLink,
@@ -33,47 +29,16 @@ from pgrepl.sql.nodes import (
 # ------------------------------------------------------------------------------------------------ constants
 
 
-@build
-def integer(location: int, value: int) -> AConst:
-    return AConst(AConstKind.INTEGER, value, location)
-
-
-@build("float")
-def float_(location: int, text: str) -> AConst:
-    return AConst(AConstKind.FLOAT, text, location)
-
-
-@build
 def string(location: int, value: str) -> AConst:
     return AConst(AConstKind.STRING, value, location)
 
 
 @build
-def bit_string(location: int, value: str) -> AConst:
-    return AConst(AConstKind.BITSTRING, value, location)
-
-
-@build
-def true_value(location: int) -> AConst:
-    return AConst(AConstKind.BOOLEAN, True, location)
-
-
-@build
-def false_value(location: int) -> AConst:
-    return AConst(AConstKind.BOOLEAN, False, location)
-
-
-@build
-def null_value(location: int) -> AConst:
-    return AConst(AConstKind.NULL, None, location)
-
-
-@build(at=(1, 2))
 def typed_literal(locations: tuple[int, int], name: Names, value: str) -> TypeCast:
     return TypeCast(string(locations[1], value), TypeName(name, location=locations[0]))
 
 
-@build(at=(1, 5))
+@build
 def typed_literal_with_modifiers(
     locations: tuple[int, int], name: Names, modifiers: list[Expr], value: str
 ) -> TypeCast:
@@ -84,7 +49,7 @@ def typed_literal_with_modifiers(
     return TypeCast(string(locations[1], value), TypeName(name, tuple(modifiers), location=locations[0]))
 
 
-@build(at=(1, 4))
+@build
 def typed_literal_with_order(
     locations: tuple[int, int], name: Names, modifiers: list[Expr], order: list[SortBy], value: str
 ) -> TypeCast:
@@ -92,17 +57,17 @@ def typed_literal_with_order(
     raise PgError("42601", "type modifier cannot have ORDER BY", location=locations[1])
 
 
-@build(at=2)
+@build
 def const_typed_literal(location: int, type_name: TypeName, value: str) -> TypeCast:
     return TypeCast(string(location, value), type_name)
 
 
-@build(at=2)
+@build
 def interval_literal(location: int, interval: TypeName, value: str, fields: tuple[AConst, ...] | None) -> TypeCast:
     return TypeCast(string(location, value), replace(interval, typmods=fields) if fields else interval)
 
 
-@build(at=(3, 5))
+@build
 def interval_literal_with_precision(
     locations: tuple[int, int], interval: TypeName, precision: int, value: str
 ) -> TypeCast:
@@ -118,11 +83,6 @@ def checked(indirection: Indirection) -> Indirection:
     if any(isinstance(part, AStar) for part in indirection[:-1]):
         raise AtCurrentToken('improper use of "*"')
     return indirection
-
-
-@build
-def column(location: int, name: str) -> ColumnRef:
-    return ColumnRef((name,), location)
 
 
 @build
@@ -149,7 +109,6 @@ def part(location: int, value: Expr, indirection: Indirection) -> AIndirection:
     return AIndirection(value, tuple(checked(indirection)))
 
 
-@build
 def scalar_subquery(location: int, query: SelectStmt) -> SubLink:
     return SubLink(SubLinkType.EXPR, None, (), query, location)
 
@@ -159,55 +118,10 @@ def scalar_subquery_part(location: int, query: SelectStmt, indirection: Indirect
     return part(location, scalar_subquery(location, query), indirection)
 
 
-@build
-def exists(location: int, query: SelectStmt) -> SubLink:
-    return SubLink(SubLinkType.EXISTS, None, (), query, location)
-
-
-@build
-def array_subquery(location: int, query: SelectStmt) -> SubLink:
-    return SubLink(SubLinkType.ARRAY, None, (), query, location)
-
-
 # ------------------------------------------------------------------------------------------------ rows, arrays, CASE
-
-
-@build
-def array_elements(location: int, elements: list[Expr]) -> AArrayExpr:
-    return AArrayExpr(tuple(elements), location)
-
-
-@build
-def array_of_nothing(location: int) -> AArrayExpr:
-    return AArrayExpr((), location)
 
 
 @build
 def array(location: int, elements: AArrayExpr) -> AArrayExpr:
     """ARRAY[…]. The outermost array's location is the word ARRAY."""
     return AArrayExpr(elements.elements, location)
-
-
-@build
-def explicit_row_value(location: int, args: list[Expr]) -> RowExpr:
-    return RowExpr(tuple(args), True, location)
-
-
-@build
-def implicit_row_value(location: int, args: list[Expr]) -> RowExpr:
-    return RowExpr(tuple(args), False, location)
-
-
-@build
-def grouping(location: int, args: list[Expr]) -> GroupingFunc:
-    return GroupingFunc(tuple(args), location)
-
-
-@build
-def when(location: int, condition: Expr, result: Expr) -> CaseWhen:
-    return CaseWhen(condition, result, location)
-
-
-@build
-def case(location: int, arg: Expr | None, whens: list[CaseWhen], default: Expr | None) -> CaseExpr:
-    return CaseExpr(arg, tuple(whens), default, location)

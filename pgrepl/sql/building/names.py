@@ -36,28 +36,8 @@ _SYSTEM_TYPES = {
 
 
 @build
-def one_name(location: int, name: str) -> Names:
-    return (name,)
-
-
-@build
 def dotted_name(location: int, name: str, attributes: list[str]) -> Names:
     return (name, *attributes)
-
-
-@build
-def star(location: int) -> AStar:
-    return AStar()
-
-
-@build
-def subscript(location: int, index: Expr) -> AIndices:
-    return AIndices(False, None, index)
-
-
-@build
-def slice(location: int, lower: Expr | None, upper: Expr | None) -> AIndices:
-    return AIndices(True, lower, upper)
 
 
 def _only_names(indirection: Indirection) -> list[str]:
@@ -81,7 +61,6 @@ def qualified_operator(location: int, schema: str, name: Names) -> Names:
 # ------------------------------------------------------------------------------------------------ relations
 
 
-@build
 def relation(location: int, name: str) -> RangeVar:
     return RangeVar(name, location=location)
 
@@ -99,11 +78,6 @@ def relation_of(names: Names, location: int) -> RangeVar:
     name, schema, catalog = (*reversed(names), None, None)[:3]
     assert name is not None
     return RangeVar(name, schema, catalog, location=location)
-
-
-@build
-def only(location: int, relation: RangeVar) -> RangeVar:
-    return replace(relation, inh=False)
 
 
 # ------------------------------------------------------------------------------------------------ types
@@ -124,41 +98,6 @@ def array_bound(location: int, bound: int | None) -> int:
 
 
 @build
-def array_type(location: int, base: TypeName, bounds: list[int]) -> TypeName:
-    return replace(base, array_bounds=tuple(bounds))
-
-
-@build
-def setof_type(location: int, base: TypeName, bounds: list[int] | None) -> TypeName:
-    return replace(base, array_bounds=tuple(bounds or ()), setof=True)
-
-
-@build
-def sql_array_type(location: int, base: TypeName, bound: int) -> TypeName:
-    return replace(base, array_bounds=(bound,))
-
-
-@build
-def sql_array_type_unbounded(location: int, base: TypeName) -> TypeName:
-    return replace(base, array_bounds=(-1,))
-
-
-@build
-def setof_sql_array_type(location: int, base: TypeName, bound: int) -> TypeName:
-    return replace(base, array_bounds=(bound,), setof=True)
-
-
-@build
-def setof_sql_array_type_unbounded(location: int, base: TypeName) -> TypeName:
-    return replace(base, array_bounds=(-1,), setof=True)
-
-
-@build
-def plain_type(location: int, name: str, modifiers: list[Expr] | None) -> TypeName:
-    return TypeName((name,), tuple(modifiers or ()), location=location)
-
-
-@build
 def qualified_type(location: int, name: str, attributes: list[str], modifiers: list[Expr] | None) -> TypeName:
     return TypeName((name, *attributes), tuple(modifiers or ()), location=location)
 
@@ -168,7 +107,7 @@ def type_of_column(location: int, name: str, attributes: list[str]) -> TypeName:
     return TypeName((name, *attributes), pct_type=True, location=location)
 
 
-@build(at=2)
+@build
 def setof_type_of_column(location: int, name: str, attributes: list[str]) -> TypeName:
     return TypeName((name, *attributes), pct_type=True, setof=True, location=location)
 
@@ -183,7 +122,7 @@ def float_type(location: int, word: str, name: str) -> TypeName:
     return system_type_name(name, location)
 
 
-@build(at=2)
+@build
 def float_precision(location: int, bits: int) -> str:
     if bits < 1:
         raise PgError("22023", "precision for type float must be at least 1 bit", location=location)
@@ -209,7 +148,7 @@ def bit_type_unbounded(location: int, varying: bool) -> TypeName:
     return system_type_name("bit", location, (integer_constant(1),))
 
 
-@build(at=(1, 3))
+@build
 def character_type(locations: tuple[int, int], varying: bool, length: int) -> TypeName:
     name = "varchar" if varying else "bpchar"
     return system_type_name(name, locations[0], (integer_constant(length, locations[1]),))
@@ -223,11 +162,6 @@ def character_type_unbounded(location: int, varying: bool) -> TypeName:
 
 
 @build
-def without_modifiers(location: int, type_name: TypeName) -> TypeName:
-    return replace(type_name, typmods=())
-
-
-@build
 def timestamp_type(location: int, with_zone: bool) -> TypeName:
     return system_type_name("timestamptz" if with_zone else "timestamp", location)
 
@@ -237,12 +171,12 @@ def time_type(location: int, with_zone: bool) -> TypeName:
     return system_type_name("timetz" if with_zone else "time", location)
 
 
-@build(at=(1, 3))
+@build
 def timestamp_with_precision(locations: tuple[int, int], precision: int, with_zone: bool) -> TypeName:
     return replace(timestamp_type(locations[0], with_zone), typmods=(integer_constant(precision, locations[1]),))
 
 
-@build(at=(1, 3))
+@build
 def time_with_precision(locations: tuple[int, int], precision: int, with_zone: bool) -> TypeName:
     return replace(time_type(locations[0], with_zone), typmods=(integer_constant(precision, locations[1]),))
 
@@ -258,11 +192,6 @@ def interval_type(location: int) -> TypeName:
 
 
 @build
-def interval_with_fields(location: int, interval: TypeName, fields: tuple[AConst, ...]) -> TypeName:
-    return replace(interval, typmods=fields)
-
-
-@build(at=3)
 def interval_with_precision(location: int, interval: TypeName, precision: int) -> TypeName:
     return replace(interval, typmods=(integer_constant(INTERVAL_FULL_RANGE), integer_constant(precision, location)))
 
@@ -283,7 +212,7 @@ def interval_second(location: int) -> tuple[AConst, ...]:
     return (integer_constant(_interval_mask("second", "second"), location),)
 
 
-@build(at=(1, 3))
+@build
 def interval_second_precision(locations: tuple[int, int], precision: int) -> tuple[AConst, ...]:
     return (*interval_second(locations[0]), integer_constant(precision, locations[1]))
 
@@ -302,11 +231,6 @@ def negative(location: int, value: int) -> int:
 
 
 @build
-def float_text(location: int, text: str) -> FloatText:
-    return FloatText(text)
-
-
-@build
 def negative_float_text(location: int, text: str) -> FloatText:
     return FloatText("-" + text)
 
@@ -320,42 +244,12 @@ def option(location: int, name: str, value: Any) -> DefElem:
 
 
 @build
-def bare_option(location: int, name: str) -> DefElem:
-    return DefElem(name, None, location)
-
-
-@build
-def namespaced_option(location: int, namespace: str, name: str, value: Any) -> DefElem:
-    return DefElem(name, value, location, namespace)
-
-
-@build
-def bare_namespaced_option(location: int, namespace: str, name: str) -> DefElem:
-    return DefElem(name, None, location, namespace)
-
-
-@build
 def analyze_word(location: int, word: str) -> str:
     """ANALYSE as ANALYZE."""
     return "analyze"
 
 
 # --- common -----------------------------------------------------------------------------------------------------------
-
-
-@build
-def none(location: int, *_: Any) -> None:
-    return None
-
-
-@build
-def true(location: int, *_: Any) -> bool:
-    return True
-
-
-@build
-def false(location: int, *_: Any) -> bool:
-    return False
 
 
 @build
@@ -376,7 +270,7 @@ def more(location: int, items: list[Any], item: Any) -> list[Any]:
     return items
 
 
-@build("pair", "triple")
+@build
 def children(location: int, *items: Any) -> tuple[Any, ...]:
     """The children as they are, with None for what is absent."""
     return items
@@ -390,7 +284,7 @@ def first_statement(location: int, statement: Statement | None) -> Statements:
     return [(statement, 0, 0)]
 
 
-@build(at=2)
+@build
 def next_statement(location: int, statements: Statements, statement: Statement | None) -> Statements:
     """A semicolon: it ends a statement, and the next one begins behind it (updateRawStmtEnd)."""
     last, start, _ = statements[-1]

@@ -7,26 +7,15 @@ from pgrepl.ground.frozen import frozen
 from pgrepl.sql.building import build
 from pgrepl.sql.building.names import Indirection, qualified_relation
 from pgrepl.sql.nodes import (
-    AlterForeignServerStmt,
     AlterPublicationAction,
     AlterPublicationStmt,
-    AlterSubscriptionKind,
-    AlterSubscriptionStmt,
-    AlterUserMappingStmt,
-    CreateForeignServerStmt,
     CreatePublicationStmt,
-    CreateSubscriptionStmt,
-    CreateUserMappingStmt,
     DefElem,
-    DropSubscriptionStmt,
-    DropUserMappingStmt,
     Expr,
-    ForeignOption,
     PublicationObj,
     PublicationObjKind,
     PublicationTable,
     RangeVar,
-    RoleSpec,
 )
 
 _TABLE = PublicationObjKind.TABLE
@@ -68,12 +57,12 @@ def publication_table(location: int, relation: RangeVar, columns: list[str] | No
     return _Object(_TABLE, 0, table=_table(relation, columns, where))
 
 
-@build(at=4)
+@build
 def publication_schema(location: int, name: str) -> _Object:
     return _Object(_SCHEMA, location, name)
 
 
-@build(at=4)
+@build
 def publication_current_schema(location: int) -> _Object:
     return _Object(_CURRENT_SCHEMA, location)
 
@@ -155,11 +144,6 @@ def publication_all_sequences(location: int) -> _All:
 
 
 @build
-def except_table(location: int, relation: RangeVar) -> tuple[RangeVar, ...]:
-    return (relation,)
-
-
-@build
 def except_another_table(
     location: int, others: tuple[RangeVar, ...], _: None, relation: RangeVar
 ) -> tuple[RangeVar, ...]:
@@ -190,11 +174,6 @@ def _together(everything: list[_All]) -> tuple[bool, bool, tuple[PublicationObj,
 
 
 @build
-def create_publication(location: int, name: str, options: list[DefElem]) -> CreatePublicationStmt:
-    return CreatePublicationStmt(name, options=tuple(options))
-
-
-@build
 def create_publication_for_all(
     location: int, name: str, everything: list[_All], options: list[DefElem]
 ) -> CreatePublicationStmt:
@@ -210,207 +189,19 @@ def create_publication_for_objects(
 
 
 @build
-def alter_publication_options(location: int, name: str, options: list[DefElem]) -> AlterPublicationStmt:
-    return AlterPublicationStmt(name, None, options=tuple(options))
-
-
-@build
-def alter_publication_add(location: int, name: str, objects: list[_Object]) -> AlterPublicationStmt:
-    return AlterPublicationStmt(name, AlterPublicationAction.ADD, carried_over(objects))
-
-
-@build
-def alter_publication_set(location: int, name: str, objects: list[_Object]) -> AlterPublicationStmt:
-    return AlterPublicationStmt(name, AlterPublicationAction.SET, carried_over(objects))
-
-
-@build
 def alter_publication_set_all(location: int, name: str, everything: list[_All]) -> AlterPublicationStmt:
     tables, sequences, excepted = _together(everything)
     return AlterPublicationStmt(name, AlterPublicationAction.SET, excepted, tables, sequences)
 
 
 @build
-def alter_publication_drop(location: int, name: str, objects: list[_Object]) -> AlterPublicationStmt:
-    return AlterPublicationStmt(name, AlterPublicationAction.DROP, carried_over(objects))
+def alter_publication(
+    location: int, name: str, objects: list[_Object], action: AlterPublicationAction
+) -> AlterPublicationStmt:
+    return AlterPublicationStmt(name, action, carried_over(objects))
 
 
 # --- subscription -----------------------------------------------------------------------------------------------------
 
 
-@build
-def create_subscription(
-    location: int, name: str, conninfo: str, publications: list[str], options: list[DefElem]
-) -> CreateSubscriptionStmt:
-    return CreateSubscriptionStmt(name, conninfo, tuple(publications), tuple(options))
-
-
-@build
-def alter_subscription_options(location: int, name: str, options: list[DefElem]) -> AlterSubscriptionStmt:
-    return AlterSubscriptionStmt(AlterSubscriptionKind.OPTIONS, name, options=tuple(options))
-
-
-@build
-def alter_subscription_connection(location: int, name: str, conninfo: str) -> AlterSubscriptionStmt:
-    return AlterSubscriptionStmt(AlterSubscriptionKind.CONNECTION, name, conninfo)
-
-
-@build
-def alter_subscription_refresh(location: int, name: str, options: list[DefElem]) -> AlterSubscriptionStmt:
-    return AlterSubscriptionStmt(AlterSubscriptionKind.REFRESH, name, options=tuple(options))
-
-
-def _publications(
-    kind: AlterSubscriptionKind, name: str, publications: list[str], options: list[DefElem]
-) -> AlterSubscriptionStmt:
-    return AlterSubscriptionStmt(kind, name, publications=tuple(publications), options=tuple(options))
-
-
-@build
-def create_subscription_by_server(
-    location: int, name: str, server: str, publications: list[str], options: list[DefElem]
-) -> CreateSubscriptionStmt:
-    return CreateSubscriptionStmt(name, "", tuple(publications), tuple(options), server)
-
-
-@build
-def alter_subscription_server(location: int, name: str, server: str) -> AlterSubscriptionStmt:
-    return AlterSubscriptionStmt(AlterSubscriptionKind.SERVER, name, server=server)
-
-
-@build
-def alter_subscription_refresh_sequences(location: int, name: str) -> AlterSubscriptionStmt:
-    return AlterSubscriptionStmt(AlterSubscriptionKind.REFRESH_SEQUENCES, name)
-
-
-@build
-def alter_subscription_add(
-    location: int, name: str, publications: list[str], options: list[DefElem]
-) -> AlterSubscriptionStmt:
-    return _publications(AlterSubscriptionKind.ADD_PUBLICATION, name, publications, options)
-
-
-@build
-def alter_subscription_set(
-    location: int, name: str, publications: list[str], options: list[DefElem]
-) -> AlterSubscriptionStmt:
-    return _publications(AlterSubscriptionKind.SET_PUBLICATION, name, publications, options)
-
-
-@build
-def alter_subscription_drop(
-    location: int, name: str, publications: list[str], options: list[DefElem]
-) -> AlterSubscriptionStmt:
-    return _publications(AlterSubscriptionKind.DROP_PUBLICATION, name, publications, options)
-
-
-@build
-def alter_subscription_enable(location: int, name: str) -> AlterSubscriptionStmt:
-    return AlterSubscriptionStmt(AlterSubscriptionKind.ENABLED, name, options=(DefElem("enabled", True, location),))
-
-
-@build
-def alter_subscription_disable(location: int, name: str) -> AlterSubscriptionStmt:
-    return AlterSubscriptionStmt(AlterSubscriptionKind.ENABLED, name, options=(DefElem("enabled", False, location),))
-
-
-@build
-def alter_subscription_skip(location: int, name: str, options: list[DefElem]) -> AlterSubscriptionStmt:
-    return AlterSubscriptionStmt(AlterSubscriptionKind.SKIP, name, options=tuple(options))
-
-
-@build
-def drop_subscription(location: int, name: str, cascade: bool) -> DropSubscriptionStmt:
-    return DropSubscriptionStmt(name, cascade=cascade)
-
-
-@build
-def drop_subscription_if_exists(location: int, name: str, cascade: bool) -> DropSubscriptionStmt:
-    return DropSubscriptionStmt(name, missing_ok=True, cascade=cascade)
-
-
 # --- foreign server ---------------------------------------------------------------------------------------------------
-
-
-def _added(options: list[tuple[str, str]]) -> tuple[ForeignOption, ...]:
-    return tuple(("add", name, value) for name, value in options)
-
-
-@build
-def option_to_add(location: int, option: tuple[str, str]) -> ForeignOption:
-    return ("add", *option)
-
-
-@build
-def option_to_set(location: int, option: tuple[str, str]) -> ForeignOption:
-    return ("set", *option)
-
-
-@build
-def option_to_drop(location: int, name: str) -> ForeignOption:
-    return ("drop", name, None)
-
-
-@build
-def create_server(
-    location: int, name: str, kind: str | None, version: str | None, wrapper: str, options: list[tuple[str, str]]
-) -> CreateForeignServerStmt:
-    return CreateForeignServerStmt(name, wrapper, kind, version, _added(options))
-
-
-@build
-def create_server_if_not_exists(
-    location: int, name: str, kind: str | None, version: str | None, wrapper: str, options: list[tuple[str, str]]
-) -> CreateForeignServerStmt:
-    return CreateForeignServerStmt(name, wrapper, kind, version, _added(options), if_not_exists=True)
-
-
-@build
-def alter_server(location: int, name: str, version: str | None, options: list[ForeignOption]) -> AlterForeignServerStmt:
-    return AlterForeignServerStmt(name, True, version, tuple(options))
-
-
-@build
-def alter_server_version(location: int, name: str, version: str | None) -> AlterForeignServerStmt:
-    return AlterForeignServerStmt(name, True, version)
-
-
-@build
-def alter_server_options(location: int, name: str, options: list[ForeignOption]) -> AlterForeignServerStmt:
-    return AlterForeignServerStmt(name, options=tuple(options))
-
-
-@build
-def mapped_current_user(location: int) -> RoleSpec:
-    return RoleSpec(word="current_user", location=location)
-
-
-@build
-def create_user_mapping(
-    location: int, user: RoleSpec, server: str, options: list[tuple[str, str]]
-) -> CreateUserMappingStmt:
-    return CreateUserMappingStmt(user, server, _added(options))
-
-
-@build
-def create_user_mapping_if_not_exists(
-    location: int, user: RoleSpec, server: str, options: list[tuple[str, str]]
-) -> CreateUserMappingStmt:
-    return CreateUserMappingStmt(user, server, _added(options), if_not_exists=True)
-
-
-@build
-def alter_user_mapping(
-    location: int, user: RoleSpec, server: str, options: list[ForeignOption]
-) -> AlterUserMappingStmt:
-    return AlterUserMappingStmt(user, server, tuple(options))
-
-
-@build
-def drop_user_mapping(location: int, user: RoleSpec, server: str) -> DropUserMappingStmt:
-    return DropUserMappingStmt(user, server)
-
-
-@build
-def drop_user_mapping_if_exists(location: int, user: RoleSpec, server: str) -> DropUserMappingStmt:
-    return DropUserMappingStmt(user, server, missing_ok=True)

@@ -2,67 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from pgrepl.ground.errors import PgError
 from pgrepl.sql.building import build
-from pgrepl.sql.building.names import integer_constant
 from pgrepl.sql.building.select import select, select_distinct
 from pgrepl.sql.location import expr_location
 from pgrepl.sql.nodes import (
     CommonTableExpr,
     CTECycleClause,
-    CTESearchClause,
     Expr,
     LockingClause,
-    PlAssign,
-    RangeVar,
+    SelectLimit,
     SelectStmt,
     SortBy,
-    Statement,
     WithClause,
 )
 
 # ------------------------------------------------------------------------------------------------ LIMIT
 
 
-@dataclass(slots=True)
-class _Limit:
-    count: Expr | None = None
-    offset: Expr | None = None
-    with_ties: bool = False
-
-
 @build
-def limit(location: int, count: Expr) -> _Limit:
-    return _Limit(count)
-
-
-@build
-def limit_comma(location: int, count: Expr, offset: Expr) -> _Limit:
+def limit_comma(location: int, count: Expr, offset: Expr) -> SelectLimit:
     hint = "Use separate LIMIT and OFFSET clauses."
     raise PgError("42601", "LIMIT #,# syntax is not supported", hint=hint, location=location)
-
-
-@build
-def fetch(location: int, _: None, count: Expr, __: None) -> _Limit:
-    return _Limit(count)
-
-
-@build
-def fetch_with_ties(location: int, _: None, count: Expr, __: None) -> _Limit:
-    return _Limit(count, with_ties=True)
-
-
-@build
-def fetch_one(location: int, _: None, __: None) -> _Limit:
-    return _Limit(integer_constant(1))
-
-
-@build
-def fetch_one_with_ties(location: int, _: None, __: None) -> _Limit:
-    return _Limit(integer_constant(1), with_ties=True)
 
 
 @build
@@ -70,96 +34,27 @@ def offset_rows(location: int, offset: Expr, _: None) -> Expr:
     return offset
 
 
-@build
-def limit_offset(location: int, limit: _Limit, offset: Expr) -> _Limit:
-    limit.offset = offset
-    return limit
-
-
-@build
-def offset_limit(location: int, offset: Expr, limit: _Limit) -> _Limit:
-    limit.offset = offset
-    return limit
-
-
-@build
-def limit_only(location: int, limit: _Limit) -> _Limit:
-    return limit
-
-
-@build
-def offset_only(location: int, offset: Expr) -> _Limit:
-    return _Limit(offset=offset)
-
-
-# ------------------------------------------------------------------------------------------------ locking
-
-for _alias, _words in {
-    "for_update": "UPDATE", "for_no_key_update": "NO KEY UPDATE", "for_share": "SHARE", "for_key_share": "KEY SHARE",
-    "nowait": "NOWAIT", "skip_locked": "SKIP LOCKED",
-}.items():  # fmt: skip
-    build(_alias)(lambda location, words=_words: words)
-
-
-@build
-def locking(location: int, strength: str, relations: list[RangeVar], wait: str | None) -> LockingClause:
-    return LockingClause(strength, tuple(relations), wait)
-
-
 # ------------------------------------------------------------------------------------------------ WITH
 
 
-@build("with")
 def with_(location: int, ctes: list[CommonTableExpr]) -> WithClause:
     return WithClause(tuple(ctes), False, location)
 
 
-@build
-def with_recursive(location: int, ctes: list[CommonTableExpr]) -> WithClause:
-    return WithClause(tuple(ctes), True, location)
-
-
-@build
-def common_table_expr(
-    location: int,
-    name: str,
-    columns: list[str] | None,
-    materialized: bool | None,
-    query: Statement,
-    search: CTESearchClause | None,
-    cycle: CTECycleClause | None,
-) -> CommonTableExpr:
-    return CommonTableExpr(name, tuple(columns or ()), query, materialized, search, cycle, location)
-
-
-@build
-def search_depth(location: int, columns: list[str], sequence: str) -> CTESearchClause:
-    return CTESearchClause(tuple(columns), False, sequence, location)
-
-
-@build
-def search_breadth(location: int, columns: list[str], sequence: str) -> CTESearchClause:
-    return CTESearchClause(tuple(columns), True, sequence, location)
-
-
-@build
 def cycle(location: int, columns: list[str], mark: str, value: Expr, default: Expr, path: str) -> CTECycleClause:
     return CTECycleClause(tuple(columns), mark, path, value, default, location)
-
-
-@build
-def cycle_plain(location: int, columns: list[str], mark: str, path: str) -> CTECycleClause:
-    return CTECycleClause(tuple(columns), mark, path, location=location)
 
 
 # ------------------------------------------------------------------------------------------------ whole queries
 
 
+@build
 def with_options(
+    location: int,
     query: SelectStmt,
     order: list[SortBy] | None = None,
     locks: list[LockingClause] | None = None,
-    limit: _Limit | None = None,
+    limit: SelectLimit | None = None,
     with_: WithClause | None = None,
 ) -> SelectStmt:
     """A SELECT, VALUES or set operation with the clauses around it. A query in parentheses may have some already:
@@ -180,7 +75,9 @@ def with_options(
     return replace(query, **changes)
 
 
-def _limit_changes(query: SelectStmt, limit: _Limit, ordered: bool, locks: tuple[LockingClause, ...]) -> dict[str, Any]:
+def _limit_changes(
+    query: SelectStmt, limit: SelectLimit, ordered: bool, locks: tuple[LockingClause, ...]
+) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     if limit.offset is not None:
         if query.offset is not None:
@@ -205,59 +102,6 @@ def _twice(what: str, location: int) -> PgError:
     return PgError("42601", f"multiple {what} not allowed", location=location)
 
 
-@build
-def select_sorted(location: int, query: SelectStmt, order: list[SortBy]) -> SelectStmt:
-    return with_options(query, order)
-
-
-@build
-def select_locked(
-    location: int, query: SelectStmt, order: list[SortBy] | None, locks: list[LockingClause], limit: _Limit | None
-) -> SelectStmt:
-    return with_options(query, order, locks, limit)
-
-
-@build
-def select_limited(
-    location: int, query: SelectStmt, order: list[SortBy] | None, limit: _Limit, locks: list[LockingClause] | None
-) -> SelectStmt:
-    return with_options(query, order, locks, limit)
-
-
-@build
-def select_with(location: int, with_: WithClause, query: SelectStmt) -> SelectStmt:
-    return with_options(query, with_=with_)
-
-
-@build
-def select_with_sorted(location: int, with_: WithClause, query: SelectStmt, order: list[SortBy]) -> SelectStmt:
-    return with_options(query, order, with_=with_)
-
-
-@build
-def select_with_locked(
-    location: int,
-    with_: WithClause,
-    query: SelectStmt,
-    order: list[SortBy] | None,
-    locks: list[LockingClause],
-    limit: _Limit | None,
-) -> SelectStmt:
-    return with_options(query, order, locks, limit, with_)
-
-
-@build
-def select_with_limited(
-    location: int,
-    with_: WithClause,
-    query: SelectStmt,
-    order: list[SortBy] | None,
-    limit: _Limit,
-    locks: list[LockingClause] | None,
-) -> SelectStmt:
-    return with_options(query, order, locks, limit, with_)
-
-
 # --- fragment ---------------------------------------------------------------------------------------------------------
 
 
@@ -266,14 +110,9 @@ def plpgsql_expression(location: int, distinct: list[Expr] | None, targets: Any,
     *clauses, order, limit, locks = rest
     parts = (targets, None, *clauses)
     query = select(location, *parts) if distinct is None else select_distinct(location, distinct, *parts)
-    return with_options(query, order, locks, limit)
+    return with_options(location, query, order, locks, limit)
 
 
 @build
 def plpgsql_parameter(location: int, number: int) -> str:
     return f"${number}"
-
-
-@build
-def plpgsql_assignment(location: int, name: str, indirection: list[object], _: None, query: SelectStmt) -> PlAssign:
-    return PlAssign(name, tuple(indirection), query, location)

@@ -7,21 +7,15 @@ from typing import Any
 
 from pgrepl.ground.errors import PgError, Report
 from pgrepl.sql.building import build, notify
-from pgrepl.sql.building.names import Names, none
 from pgrepl.sql.nodes import (
     AStar,
     ColumnRef,
     Expr,
     FromItem,
-    GroupingKind,
-    GroupingSet,
-    NullsOrder,
     RangeVar,
     ResTarget,
     SelectStmt,
     SetOp,
-    SortBy,
-    SortDir,
     WindowDef,
     WindowFrame,
 )
@@ -84,15 +78,10 @@ def select_table(location: int, relation: RangeVar) -> SelectStmt:
     return SelectStmt(targets=(everything,), from_=(relation,), location=location)
 
 
-def _set_operation(op: SetOp) -> None:
-    @build(op.value)
-    def set_operation(location: int, left: SelectStmt, all: bool, right: SelectStmt) -> SelectStmt:
-        into, left = left.into, replace(left, into=None)  # INTO of the first SELECT is that of the whole query
-        return SelectStmt(op=op, all=all, left=left, right=right, into=into, location=location)
-
-
-for _op in SetOp:
-    _set_operation(_op)
+@build
+def set_operation(location: int, left: SelectStmt, all: bool, right: SelectStmt, op: SetOp) -> SelectStmt:
+    into, left = left.into, replace(left, into=None)  # INTO of the first SELECT is that of the whole query
+    return SelectStmt(op=op, all=all, left=left, right=right, into=into, location=location)
 
 
 @build
@@ -100,17 +89,7 @@ def target(location: int, value: Expr, name: str | None = None) -> ResTarget:
     return ResTarget(value, name, (), location)
 
 
-@build
-def star_target(location: int) -> ResTarget:
-    return ResTarget(ColumnRef((AStar(),), location), None, (), location)
-
-
 # ------------------------------------------------------------------------------------------------ INTO
-
-
-@build
-def into_temporary(location: int, _: None, relation: RangeVar) -> RangeVar:
-    return replace(relation, persistence="t")
 
 
 @build
@@ -124,68 +103,9 @@ def warn_of_global(location: int) -> None:
     notify(Report("WARNING", "01000", message, position=location + 1))
 
 
-@build
-def into_unlogged(location: int, _: None, relation: RangeVar) -> RangeVar:
-    return replace(relation, persistence="u")
-
-
-# ------------------------------------------------------------------------------------------------ GROUP BY
-
-
-@build
-def empty_grouping_set(location: int) -> GroupingSet:
-    return GroupingSet(GroupingKind.EMPTY, (), location)
-
-
-@build
-def rollup(location: int, content: list[Expr]) -> GroupingSet:
-    return GroupingSet(GroupingKind.ROLLUP, tuple(content), location)
-
-
-@build
-def cube(location: int, content: list[Expr]) -> GroupingSet:
-    return GroupingSet(GroupingKind.CUBE, tuple(content), location)
-
-
-@build
-def grouping_sets(location: int, content: list[Expr]) -> GroupingSet:
-    return GroupingSet(GroupingKind.SETS, tuple(content), location)
-
-
 # ------------------------------------------------------------------------------------------------ windows
 
-build("no_window_name")(none)
-
-
-@build
-def window(
-    location: int,
-    refname: str | None,
-    partition: list[Expr] | None,
-    order: list[SortBy] | None,
-    frame: WindowFrame | None,
-) -> WindowDef:
-    return WindowDef(None, refname, tuple(partition or ()), tuple(order or ()), frame, location=location)
-
-
-@build
-def window_definition(location: int, name: str, definition: WindowDef) -> WindowDef:
-    return replace(definition, name=name)
-
-
 _Bound = tuple[str, "Expr | None"]
-
-
-def _bound(alias: str) -> None:
-    words = alias.upper().replace("_", " ")
-
-    @build(alias)
-    def bound(location: int, offset: Expr | None = None) -> _Bound:
-        return words, offset
-
-
-for _alias in ("unbounded_preceding", "unbounded_following", "current_row", "preceding", "following"):
-    _bound(_alias)
 
 
 @build
@@ -197,7 +117,7 @@ def frame_start(location: int, start: _Bound) -> WindowFrame:
     return WindowFrame("", start[0], None, start[1])
 
 
-@build(at=(2, 4))
+@build
 def frame_between(locations: tuple[int, int], start: _Bound, end: _Bound) -> WindowFrame:
     if start[0] == "UNBOUNDED FOLLOWING":
         raise PgError("42P20", "frame start cannot be UNBOUNDED FOLLOWING", location=locations[0])
@@ -216,25 +136,3 @@ def frame_between(locations: tuple[int, int], start: _Bound, end: _Bound) -> Win
 @build
 def frame(location: int, mode: str, extent: WindowFrame, exclude: str | None) -> WindowFrame:
     return replace(extent, mode=mode.upper(), exclude=exclude)
-
-
-for _alias in ("current_row", "group", "ties"):
-    build(f"exclude_{_alias}")(lambda location, words=_alias.upper().replace("_", " "): words)
-
-
-# ------------------------------------------------------------------------------------------------ ORDER BY
-
-for _alias, _dir in {"asc": SortDir.ASC, "desc": SortDir.DESC, "default_direction": SortDir.DEFAULT}.items():
-    build(_alias)(lambda location, direction=_dir: direction)
-for _order in NullsOrder:
-    build(f"nulls_{_order.value}")(lambda location, order=_order: order)
-
-
-@build
-def sort_by(location: int, node: Expr, direction: SortDir, nulls: NullsOrder) -> SortBy:
-    return SortBy(node, direction, nulls)
-
-
-@build(at=3)
-def sort_using(location: int, node: Expr, operator: Names, nulls: NullsOrder) -> SortBy:
-    return SortBy(node, SortDir.USING, nulls, operator, location)

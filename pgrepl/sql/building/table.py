@@ -18,14 +18,12 @@ from pgrepl.sql.nodes import (
     CreateStmt,
     CreateTableAsStmt,
     DefElem,
-    Expr,
-    FloatText,
+    ObjectType,
     PartitionBoundSpec,
     PartitionElem,
     PartitionSpec,
     RangeVar,
     SelectStmt,
-    TableLikeClause,
     TypeName,
 )
 
@@ -49,34 +47,9 @@ class Tail:
 
 
 @build
-def new_relation(location: int, relation: RangeVar) -> NewRelation:
-    return relation, False
-
-
-@build
-def new_relation_if_not_exists(location: int, relation: RangeVar) -> NewRelation:
-    return relation, True
-
-
-@build
-def permanent(location: int) -> str:
-    return "p"
-
-
-@build
-def temporary(location: int) -> str:
-    return "t"
-
-
-@build
 def global_temporary(location: int) -> str:
     warn_of_global(location)
     return "t"
-
-
-@build
-def unlogged(location: int) -> str:
-    return "u"
 
 
 # ------------------------------------------------------------------------------------------------ statements
@@ -117,7 +90,7 @@ def create_table(
     return _create(persistence, new, elements, partition_by, tail, inherits=tuple(parents))
 
 
-@build(at=6)
+@build
 def create_table_of_type(
     location: int,
     persistence: str,
@@ -151,6 +124,7 @@ def create_table_as(
     target: tuple[NewRelation, list[str] | None, Tail],
     query: SelectStmt,
     with_data: bool,
+    kind: ObjectType = ObjectType.TABLE,
 ) -> CreateTableAsStmt:
     (relation, if_not_exists), columns, tail = target
     return CreateTableAsStmt(
@@ -159,6 +133,7 @@ def create_table_as(
         query,
         with_data,
         if_not_exists,
+        kind,
         options=tail.options,
         on_commit=tail.on_commit,
         tablespace=tail.tablespace,
@@ -171,21 +146,6 @@ def table_tail(
     location: int, access_method: str | None, options: list[DefElem], on_commit: str | None, tablespace: str | None
 ) -> Tail:
     return Tail(access_method, tuple(options), on_commit, tablespace)
-
-
-@build
-def on_commit_drop(location: int) -> str:
-    return "DROP"
-
-
-@build
-def on_commit_delete_rows(location: int) -> str:
-    return "DELETE ROWS"
-
-
-@build
-def on_commit_preserve_rows(location: int) -> str:
-    return "PRESERVE ROWS"
 
 
 # ------------------------------------------------------------------------------------------------ columns
@@ -237,16 +197,6 @@ def split(qualifiers: list[Constraint | ColumnCollate]) -> tuple[tuple[Constrain
 
 
 @build
-def word_default(location: int) -> str:
-    return "default"
-
-
-@build
-def table_like(location: int, relation: RangeVar, options: frozenset[str]) -> TableLikeClause:
-    return TableLikeClause(relation, options)
-
-
-@build
 def like_nothing(location: int) -> frozenset[str]:
     return frozenset()
 
@@ -272,21 +222,6 @@ def partition_by(location: int, strategy: str, keys: list[PartitionElem]) -> Par
 
 
 @build
-def partition_column(location: int, name: str, collation: Names | None, opclass: Names | None) -> PartitionElem:
-    return PartitionElem(name, None, collation or (), opclass or (), location)
-
-
-@build
-def partition_expression(location: int, expr: Expr, collation: Names | None, opclass: Names | None) -> PartitionElem:
-    return PartitionElem(None, expr, collation or (), opclass or (), location)
-
-
-@build
-def hash_bound(location: int, name: str, value: int) -> DefElem:
-    return DefElem(name, value, location)
-
-
-@build(at=3)
 def bound_hash(location: int, parts: list[DefElem]) -> PartitionBoundSpec:
     given: dict[str, int] = {}
     for part in parts:
@@ -304,108 +239,10 @@ def bound_hash(location: int, parts: list[DefElem]) -> PartitionBoundSpec:
     return PartitionBoundSpec("h", given["modulus"], given["remainder"], location=location)
 
 
-@build(at=3)
-def bound_list(location: int, values: list[Expr]) -> PartitionBoundSpec:
-    return PartitionBoundSpec("l", list_values=tuple(values), location=location)
-
-
-@build(at=3)
-def bound_range(location: int, lower: list[Expr], upper: list[Expr]) -> PartitionBoundSpec:
-    return PartitionBoundSpec("r", lower=tuple(lower), upper=tuple(upper), location=location)
-
-
-@build
-def bound_default(location: int) -> PartitionBoundSpec:
-    return PartitionBoundSpec("d", location=location)
-
-
 # --- sequence ---------------------------------------------------------------------------------------------------------
-
-
-Number = int | FloatText
 
 
 @build
 def create_sequence(location: int, persistence: str, new: NewRelation, options: list[DefElem]) -> CreateSeqStmt:
     relation, if_not_exists = new
     return CreateSeqStmt(replace(relation, persistence=persistence), tuple(options), if_not_exists)
-
-
-@build
-def sequence_as(location: int, type_name: TypeName) -> DefElem:
-    return DefElem("as", type_name, location)
-
-
-@build
-def sequence_cache(location: int, number: Number) -> DefElem:
-    return DefElem("cache", number, location)
-
-
-@build
-def sequence_cycle(location: int) -> DefElem:
-    return DefElem("cycle", True, location)
-
-
-@build
-def sequence_no_cycle(location: int) -> DefElem:
-    return DefElem("cycle", False, location)
-
-
-@build
-def sequence_increment(location: int, _: None, number: Number) -> DefElem:
-    return DefElem("increment", number, location)
-
-
-@build
-def sequence_logged(location: int) -> DefElem:
-    return DefElem("logged", None, location)
-
-
-@build
-def sequence_unlogged(location: int) -> DefElem:
-    return DefElem("unlogged", None, location)
-
-
-@build
-def sequence_maxvalue(location: int, number: Number) -> DefElem:
-    return DefElem("maxvalue", number, location)
-
-
-@build
-def sequence_minvalue(location: int, number: Number) -> DefElem:
-    return DefElem("minvalue", number, location)
-
-
-@build
-def sequence_no_maxvalue(location: int) -> DefElem:
-    return DefElem("maxvalue", None, location)
-
-
-@build
-def sequence_no_minvalue(location: int) -> DefElem:
-    return DefElem("minvalue", None, location)
-
-
-@build
-def sequence_owned_by(location: int, names: Names) -> DefElem:
-    return DefElem("owned_by", names, location)
-
-
-@build
-def sequence_sequence_name(location: int, names: Names) -> DefElem:
-    return DefElem("sequence_name", names, location)
-
-
-@build
-def sequence_start(location: int, _: None, number: Number) -> DefElem:
-    return DefElem("start", number, location)
-
-
-@build
-def sequence_restart(location: int) -> DefElem:
-    return DefElem("restart", None, location)
-
-
-@build
-def sequence_restart_with(location: int, _: None, number: Number) -> DefElem:
-    return DefElem("restart", number, location)

@@ -224,6 +224,15 @@ class ReturningClause(Node):
 
 
 @frozen
+class SelectLimit(Node):
+    """LIMIT, FETCH and OFFSET, which become fields of the SelectStmt."""
+
+    count: Expr | None = None
+    offset: Expr | None = None
+    with_ties: bool = False
+
+
+@frozen
 class InsertStmt(Statement):
     relation: RangeVar
     columns: tuple[ResTarget, ...]

@@ -232,6 +232,20 @@ class AlterTableStmt(Statement):
 
 
 @frozen
+class KeyAction(Node):
+    action: str = "a"
+    columns: tuple[str, ...] = ()
+
+
+@frozen
+class KeyActions(Node):
+    """ON UPDATE and ON DELETE, which become fields of the Constraint."""
+
+    update: KeyAction = KeyAction()
+    delete: KeyAction = KeyAction()
+
+
+@frozen
 class IndexElem(Node):
     name: str | None
     expr: Expr | None
