@@ -8,7 +8,6 @@ has changed since.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from threading import Lock
@@ -43,7 +42,7 @@ class Metadata:
     json: str
 
 
-State = Sequence[str]
+State = tuple[str, ...]
 
 
 def state_of(table: Described, snapshot: int | None = None) -> State:
@@ -53,7 +52,7 @@ def state_of(table: Described, snapshot: int | None = None) -> State:
     known: list[object] = [_MADE_BY, table.uuid, table.options, _kept(table)]
     for member in table.members:
         known += [member.table_id, member.location, *state(table.session, member, at)]
-    return [str(each) for each in known]
+    return tuple([str(each) for each in known])
 
 
 def _kept(table: Described) -> int:
