@@ -38,6 +38,7 @@ from pgrepl.sql.nodes import (
     RangeTableSample,
     RangeVar,
     ResTarget,
+    ReturningClause,
     RowExpr,
     SelectStmt,
     SetOp,
@@ -125,7 +126,7 @@ STAR = (ResTarget(ColumnRef((AStar(),), 7), location=7),)
         ("INSERT INTO t AS x (a, b[1]) OVERRIDING USER VALUE SELECT 1 RETURNING a", InsertStmt(
             RangeVar("t", alias=Alias("x"), location=12),
             (ResTarget(None, "a", location=20), ResTarget(None, "b", only("SELECT a[                1]").targets[0].value.indirection, 23)),  # type: ignore[attr-defined]  # noqa: E501
-            select_one(51), "USER", returning=(ResTarget(column("a", 70), location=70),))),
+            select_one(51), "USER", returning=ReturningClause((ResTarget(column("a", 70), location=70),)))),
         ("INSERT INTO t DEFAULT VALUES", InsertStmt(table("t", 12), (), None)),
         ("INSERT INTO t SELECT 1 ON CONFLICT (a) WHERE b DO UPDATE SET c = DEFAULT WHERE d", InsertStmt(
             table("t", 12), (), select_one(14), on_conflict=OnConflictClause(
