@@ -71,13 +71,17 @@ STEPS: tuple[tuple[tuple[str, str], ...], ...] = (
         ("pub", "DELETE FROM f WHERE a = 1"),
     ),
     (
-        *by_origin("there", "UPDATE t SET b = 'theirs' WHERE a = 7", "UPDATE f SET b = 'theirs' WHERE a = 2"),
+        *by_origin("there", "UPDATE t SET b = 'theirs' WHERE a = 7"),
         *by_origin("gone", "UPDATE t SET b = 'theirs' WHERE a = 8", "UPDATE p SET b = 'theirs' WHERE a = 16"),
         ("sub", "SELECT pg_replication_origin_drop('gone')"),
         ("pub", "UPDATE t SET b = 'x' WHERE a > 6"),
         ("pub", "DELETE FROM t WHERE a IN (7, 8)"),
-        ("pub", "UPDATE f SET b = 'x' WHERE a = 2"),
         ("pub", "DELETE FROM p WHERE a = 16"),
+    ),
+    (
+        *by_origin("elsewhere", "UPDATE f SET b = 'theirs' WHERE a = 2"),
+        ("pub", "UPDATE f SET b = 'x' WHERE a = 2"),
+        ("pub", "DELETE FROM f WHERE a = 3"),
     ),
 )
 REJECTED: tuple[tuple[str, str, str], ...] = (

@@ -1,23 +1,12 @@
-"""Sequences of real servers follow, and all of a switch-over from a server to a lake, and from that to another server,
-after which every side goes on counting without hand work."""
+"""Sequences of real servers follow; tests/postgres/test_version_chains.py plays whole switch-overs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from random import Random
-from typing import Any
-
-import psycopg
-import pytest
 
 from tests.harness.database import Database
-from tests.harness.dose import dose
-from tests.harness.forked import pgrepl
-from tests.harness.programs import eventually
 from tests.harness.serving import serving
 from tests.postgres.served import Served
-from tests.postgres.server import Server, new_server
 
 MADE = (
     "CREATE TABLE t (id serial PRIMARY KEY, a text); CREATE TABLE i (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY);"
@@ -93,66 +82,3 @@ def test_a_served_lake_is_asked_as_a_server_of_19(tmp_path: Path) -> None:
             assert sub.catch_up() == []
             assert sub("SELECT last_value FROM q") == [("42",)]
             sub("DROP SUBSCRIPTION s")
-
-
-@pytest.fixture(scope="module")
-def next_server() -> Iterator[Server]:
-    server = new_server(18, "max_logical_replication_workers = 8\nwal_retrieve_retry_interval = 200\n")
-    yield server
-    server.stop()
-
-
-def work(link: Any, random: Random) -> None:
-    """What an application does, that takes each key from a sequence."""
-    for _ in range(random.randrange(5, 20)):
-        link.execute(
-            random.choice(
-                [
-                    "INSERT INTO t (a) SELECT 'row' FROM generate_series(1, 4)",
-                    "INSERT INTO i DEFAULT VALUES",
-                    "UPDATE t SET a = a || '!' WHERE id % 3 = 0",
-                    "DELETE FROM t WHERE id % 5 = 0",
-                    """SELECT nextval('"S"."Q q"')""",
-                    "INSERT INTO excepted DEFAULT VALUES",
-                ]
-            )
-        )
-
-
-@pytest.mark.parametrize("seed", dose(range(8), 8, 1))
-def test_a_whole_switch_over(served: Served, next_server: Server, tmp_path: Path, seed: int) -> None:
-    """server -> lake -> server: whoever is written to takes the numbers that come next."""
-    random = Random(seed)
-    tables = MADE + "; CREATE TABLE excepted (id serial PRIMARY KEY)"
-    rows = ("SELECT * FROM t ORDER BY id", "SELECT * FROM i ORDER BY id")
-    served.both(tables)
-    served.pub("CREATE PUBLICATION p FOR TABLE t, i")
-    work(served.link, random)
-    served.subscribe(options="sequences = on")
-    work(served.link, random)
-    assert served.catch_up() == []  # nobody writes to the server any more
-    for query in (*rows, VALUES):
-        served.same(query)
-    assert served.sub("SELECT last_value FROM excepted_id_seq") == served.pub("SELECT last_value FROM excepted_id_seq")
-    served.sub("DROP SUBSCRIPTION s", "CREATE PUBLICATION p FOR ALL TABLES EXCEPT (TABLE excepted), ALL SEQUENCES")
-    served.sub.leave()
-    where = f"host={next_server.host} port={next_server.port} user=postgres dbname="
-    name = f"next_{served.publishing.version}_{seed}"
-    with psycopg.connect(where + "postgres", autocommit=True) as link:
-        link.execute(f"CREATE DATABASE {name}".encode())
-    with serving(served.folder) as lake, lake.connect(dbname="sub") as ours, psycopg.connect(where + name) as there:
-        there.autocommit = True
-        there.execute(tables)
-        publisher = f"host=127.0.0.1 port={lake.port} user=postgres dbname=sub"
-        there.execute(f"CREATE SUBSCRIPTION back CONNECTION '{publisher}' PUBLICATION p")
-        work(ours, random)  # on the lake, with the numbers behind the server's
-        mine = [ours.execute(query).fetchall() for query in rows]
-        eventually(lambda: [there.execute(query).fetchall() for query in rows] == mine, 60)
-        unready = "SELECT count(*) FROM pg_subscription_rel WHERE srsubstate <> 'r'"
-        eventually(lambda: there.execute(unready).fetchall() == [(0,)], 60)
-        there.execute("DROP SUBSCRIPTION back")
-        values = pgrepl("dump", "--catalog", str(served.folder / "catalog.db"), "-d", "sub", "--sequence-data").stdout
-        there.execute(values)
-        assert there.execute(VALUES).fetchall() == ours.execute(VALUES).fetchall()
-        assert there.execute("SELECT count(*) FROM excepted").fetchall() == [(0,)]
-        work(there, random)  # no key is there already

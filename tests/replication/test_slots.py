@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,11 @@ import pytest
 
 from pgrepl.backend import open_session
 from pgrepl.statements.run import run
+from tests.harness.database import ask, visit
+from tests.harness.following import following
+from tests.harness.pair import Pair
 from tests.harness.played import Instance
+from tests.harness.programs import eventually
 
 CREATE = "SELECT slot_name FROM pg_create_logical_replication_slot('{}', 'pgoutput')"
 SLOTS = "SELECT slot_name FROM pg_replication_slots ORDER BY 1"
@@ -256,3 +261,29 @@ def test_two_sessions_cannot_make_the_same_slot(instance: Instance) -> None:
         'ERROR:  replication slot "s" already exists',
         "ROLLBACK",
     ]
+
+
+def test_a_slot_that_nobody_reads_from_is_given_up(pair: Pair) -> None:
+    pair.both("CREATE TABLE t (a int PRIMARY KEY)")
+    pair.pub("CREATE PUBLICATION p FOR TABLE t", "SELECT pg_create_physical_replication_slot('never')")
+    pair.pub("ALTER SYSTEM SET idle_replication_slot_timeout = '1s'")
+    slot = "SELECT invalidation_reason, wal_status FROM pg_replication_slots WHERE slot_name = 's'"
+    with visit(pair.folder / "catalog.db", "pub") as other:
+        with following(pair):
+            pair.sub.subscribe("p", "host=localhost dbname=pub")
+            eventually(lambda: pair.sub("SELECT srsubstate FROM pg_subscription_rel") == [("r",)])
+            time.sleep(1.1)
+            ask(other, "VACUUM")  # it is in use
+            assert pair.pub(slot) == [(None, "reserved")]
+        time.sleep(1.1)
+        ask(other, "VACUUM")
+    assert pair.pub(slot) == [("idle_timeout", "lost")]
+    said = (
+        'can no longer access replication slot "s"\nThis replication slot has been invalidated due to "idle_timeout".'
+    )
+    assert pair.pub.says("SELECT pg_replication_slot_advance('s', pg_current_wal_lsn())") == said
+    pair.pub("INSERT INTO t VALUES (1)")
+    ((message, _, _),) = pair.catch_up()
+    assert 'replication slot "s"' in message and "idle_timeout" in message
+    pair.sub("DROP SUBSCRIPTION s")
+    assert pair.pub("SELECT slot_name FROM pg_replication_slots") == [("never",)]

@@ -352,7 +352,8 @@ def invalidate_idle(session: Session) -> list[str]:
     since = datetime.now(timezone.utc) - timedelta(seconds=seconds)
     idle = [row for row in all_slots(session) if _is_idle(session, row, since)]
     for row in idle:
-        update(session, tables.pg_replication_slot, {"slot_name": row.slot_name}, invalidation_reason=_IDLE)
+        lost = {"invalidation_reason": _IDLE, "wal_status": "lost"}
+        update(session, tables.pg_replication_slot, {"slot_name": row.slot_name}, **lost)
         session.notice("LOG", f'invalidating obsolete replication slot "{row.slot_name}"')
     return [row.slot_name for row in idle]
 
