@@ -379,3 +379,17 @@ def test_what_is_repaired_is_in_the_history(pair: Pair) -> None:
     pair.sub("UPDATE t SET b = 'spoiled' WHERE a = 1", "DELETE FROM t WHERE a = 2")
     assert pgrepl("repair", "s", "--yes", "-d", "sub", cwd=pair.folder).returncode == 0
     assert sorted(pair.sub("SELECT a, b, c FROM t_at(now())")) == sorted(pair.pub("TABLE t"))
+
+
+@pytest.mark.parametrize("kept", ["changes", "versions"])
+def test_a_virtual_column_has_no_history(pair: Pair, kept: str) -> None:
+    pair.pub(
+        "CREATE TABLE v (a int PRIMARY KEY, b text)", "CREATE PUBLICATION pv FOR TABLE v", "INSERT INTO v VALUES (1)"
+    )
+    pair.sub("CREATE TABLE v (a int PRIMARY KEY, w int GENERATED ALWAYS AS (a * 2) VIRTUAL, b text)")
+    pair.subscribe("pv", f"WITH (history = {kept})")
+    pair.pub("INSERT INTO v VALUES (2, 'y')", "UPDATE v SET b = 'z' WHERE a = 1")
+    assert pair.catch_up() == []
+    assert pair.sub("SELECT a, w, b FROM v ORDER BY 1") == [("1", "2", "z"), ("2", "4", "y")]
+    log = "v_history" if kept == "changes" else "v_history_changes"
+    assert pair.sub(f"SELECT a, b FROM {log} ORDER BY a, b") == [("1", "z"), ("1", None), ("2", "y")]

@@ -80,7 +80,7 @@ def key_names(session: Session, table: Relation) -> tuple[list[str], bool]:
     """The columns by which changes find a row of the table, and whether they are those of a key."""
     index = identity_or_primary_key(session, table)
     if index is None:
-        return [column.name for column in table.columns], False
+        return [column.name for column in table.stored], False
     numbers = index.indkey[: index.indnkeyatts]
     return [table.attributes[number - 1].name for number in numbers], True
 
@@ -149,5 +149,5 @@ def _is_old(name: str, log: Relation) -> bool:
 
 def missing_columns(table: Relation, log: Relation | None, keys: Sequence[str]) -> list[tuple[str, str]]:
     """The columns that a log of the table lacks, with the table's column of the same type."""
-    wanted = [(OLD + name, name) for name in keys] + [(column.name, column.name) for column in table.columns]
+    wanted = [(OLD + name, name) for name in keys] + [(column.name, column.name) for column in table.stored]
     return [(name, of) for name, of in wanted if log is None or log.attribute(name) is None]

@@ -95,6 +95,11 @@ class Relation:
         """Has it columns that no row holds?"""
         return any(a.generated == "v" for a in self.attributes)
 
+    @property
+    def stored(self) -> list[Attribute]:
+        """The columns that its rows hold."""
+        return [a for a in self.columns if a.generated != "v"]
+
     def attribute(self, name: str) -> Attribute | None:
         for attribute in self.attributes:
             if attribute.name == name and not attribute.dropped:

@@ -158,7 +158,7 @@ def _to_define(session: Session, table: Relation, log: Relation | None, kept: st
     shown, behind = (quote_qualified(table.schema, name) for name in history.names(table))
     wanted = behind if kept == "versions" else shown
     keys, _ = history.key_names(session, table)
-    named = {column.name: column for column in table.columns}
+    named = {column.name: column for column in table.stored}
     columns = [
         f"{quote_identifier(name)} {type_name(named[of])}" for name, of in history.missing_columns(table, log, keys)
     ]
@@ -192,7 +192,7 @@ def _to_define(session: Session, table: Relation, log: Relation | None, kept: st
 
 def _check_names(table: Relation, keys: Iterable[str], kept: str) -> None:
     taken = {name for name, _ in OWN} | {OLD + key for key in keys} | set(VALIDITY if kept == "versions" else ())
-    for column in table.columns:
+    for column in table.stored:
         if column.name in taken:
             raise PgError(
                 "42701",
@@ -202,7 +202,7 @@ def _check_names(table: Relation, keys: Iterable[str], kept: str) -> None:
 
 def _shows(view: Relation, table: Relation) -> bool:
     there = {column.name for column in view.columns}
-    return view.kind == "v" and all(column.name in there for column in table.columns)
+    return view.kind == "v" and all(column.name in there for column in table.stored)
 
 
 def _view(session: Session, table: Relation, log: Relation, view: Relation | None) -> Iterator[str]:
@@ -261,19 +261,19 @@ def write_rows(session: Session, subscription: tables.pg_subscription, log: Log,
         write.insert([log.row("truncate", (lsn, at, 0, _FIRST), {}, {})])
     count = sum(local.count(session, lake) for _, lake in sources)
     change = -count
-    numbers = [{column.name: column.num for column in leaf.columns} for leaf, _ in sources]
+    numbers = [{column.name: column.num for column in leaf.stored} for leaf, _ in sources]
     by_columns = all(log.keeps_as(lake, each) for (_, lake), each in zip(sources, numbers, strict=True))
     if count <= _FEW or not by_columns:
         for leaf, lake in sources:
-            names = [column.name for column in leaf.columns]
-            for values in local.rows(session, lake, [column.num for column in leaf.columns], counted=False):
+            names = [column.name for column in leaf.stored]
+            for values in local.rows(session, lake, [column.num for column in leaf.stored], counted=False):
                 write.insert([log.row(COPY, (lsn, at, 0, change), {}, dict(zip(names, values, strict=False)))])
                 change += 1
     else:
         writer = DataFileWriter(log.lake)
         for leaf, lake in sources:
-            for number, arrays in local.columns(session, lake, [column.num for column in leaf.columns]):
-                named = dict(zip((column.name for column in leaf.columns), arrays, strict=True))
+            for number, arrays in local.columns(session, lake, [column.num for column in leaf.stored]):
+                named = dict(zip((column.name for column in leaf.stored), arrays, strict=True))
                 writer.write_arrays(_copied(log, (lsn, at), named, change, number), None, number)
                 change += number
         write.insert_files([writer.close()])
@@ -397,4 +397,4 @@ def commit_prepared(session: Session, subscription: tables.pg_subscription, tran
 
 
 def _named(table: Relation, row: Row) -> dict[str, Any]:
-    return {column.name: row[column.num - 1] for column in table.columns}
+    return {column.name: row[column.num - 1] for column in table.stored}
