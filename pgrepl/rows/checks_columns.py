@@ -202,30 +202,30 @@ def _old_rows(session: Session, staged: StagedRows, bounds: Sequence[Bound]) -> 
 
 
 def _portions(
-    reader: Session | None, staged: StagedRows, attnums: Sequence[int], bounds: Sequence[Bound]
+    session: Session | None, staged: StagedRows, attnums: Sequence[int], bounds: Sequence[Bound]
 ) -> Iterator[list[Any]]:
-    """The key columns of the new rows, and, with a reader, of those in the table that may have equal keys."""
+    """The key columns of the new rows, and, with a session, of those in the table that may have equal keys."""
     ids = [staged.table.column(attnum).column_id for attnum in attnums]
     for file in staged.files:
         footer = footers.footer(staged.table.location + file.name)
         with footers.DataFileReader(footer) as reader:
             for group in footer.row_groups:
                 yield [plain_array(each) for each in reader.read([group], [footer.by_id[i] for i in ids])]
-    if reader is not None:
-        for rows, _, _ in rows_of(reader, staged.table, staged.snapshot, attnums, bounds):
+    if session is not None:
+        for rows, _, _ in rows_of(session, staged.table, staged.snapshot, attnums, bounds):
             for arrays, _ in rows.portions(attnums):
                 yield [arrays[attnum] for attnum in attnums]
 
 
 def _numbers_differ(
-    staged: StagedRows, attnum: int, count: int, bounds: Sequence[Bound], reader: Session | None
+    staged: StagedRows, attnum: int, count: int, bounds: Sequence[Bound], session: Session | None
 ) -> bool:
     """Whether no number occurs twice. Many numbers are compared in several turns, each over those with one
     remainder."""
     turns = -(-count // _MANY)
     for turn in range(turns):
         found = []
-        for (array,) in _portions(reader, staged, [attnum], bounds):
+        for (array,) in _portions(session, staged, [attnum], bounds):
             numbers = array.drop_null().to_numpy()
             found.append(numbers if turns == 1 else numbers[numbers % turns == turn])
         numbers = np.concatenate(found) if found else np.empty(0, np.int64)
@@ -236,14 +236,14 @@ def _numbers_differ(
 
 
 def _values_differ(
-    staged: StagedRows, attnums: Sequence[int], bounds: Sequence[Bound], reader: Session | None
+    staged: StagedRows, attnums: Sequence[int], bounds: Sequence[Bound], session: Session | None
 ) -> bool | None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
     names = [f"k{attnum}" for attnum in attnums]
     found, size = [], 0
-    for arrays in _portions(reader, staged, attnums, bounds):
+    for arrays in _portions(session, staged, attnums, bounds):
         portion = pa.table(arrays, names=names).drop_null()
         size += portion.nbytes
         if size > _MUCH:

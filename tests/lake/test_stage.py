@@ -23,7 +23,7 @@ from tests.lake.spark_rows import CLOCK, agree, nothing_inlined
 from tests.lake.test_deletion_vectors import VECTORS, formats
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from pgrepl.lake.read.data_file import NewFile
 
@@ -114,7 +114,7 @@ def test_many_columns_have_their_ids(lake: Lake, spark: SparkSession, count: int
     ]
 
 
-def _list(number: int) -> object:
+def _list(number: int) -> Column:
     from pyspark.sql import functions as F
 
     return F.expr(f"array(int(id), {number})").alias(f"c{number + 1}")
