@@ -47,7 +47,7 @@ _PLACE = "place"
 
 
 class KernelRouter(Protocol):
-    """Tuple routing over columns (rows/route_columns.py)."""
+    """Tuple routing over columns (rows/arrivals.py)."""
 
     def router(self, source: SourceColumns) -> Callable[[Arrays, int], list[tuple[int, Any]]]:
         """The targets that get rows, or NOWHERE, with the numbers of their rows, ascending."""

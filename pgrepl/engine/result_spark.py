@@ -1,4 +1,4 @@
-"""Large results of Spark: Spark writes them to files, which this process reads batch by batch.
+"""Results of Spark. Large ones: Spark writes them to files, which this process reads batch by batch.
 
 So neither the driver nor this process has more than a batch in memory, all tasks work at once, and the rows keep the
 frame's order. The files are in this machine's temporary folder if Spark runs here; otherwise in the data folder, which
@@ -8,17 +8,23 @@ all machines reach. Each is removed when it has been read.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pgrepl.engine import spark, spark_options
+from pgrepl.expr.tree import Expr, Var
+from pgrepl.lake.read.data_file import once
+from pgrepl.lake.read.places import Positions
 from pgrepl.lake.storage import folders_in, listed, local_path, make_folder, open_input, reading, remove, uuid7
+from pgrepl.types.lake.forms import form
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
+
+    from pgrepl.expr.exchange import Statement
 
 _BATCH = 10_000
 
@@ -79,3 +85,59 @@ def _remove_folder(folder: str) -> None:
         return
     for path, _ in listed(folder):
         remove(path)
+
+
+# --- small results ----------------------------------------------------------------------------------------------------
+
+
+Row = tuple[Any, ...]
+
+ORDER = "__n"
+
+
+def column_names(node: Expr) -> Any:
+    """The names c{attnum} of a table's columns."""
+    from pgrepl.expr.exchange import Sql
+    from pgrepl.expr.exchange.sql import form_type
+
+    if isinstance(node, Var) and node.attnum > 0:
+        return Sql(f"c{node.attnum}", form_type(node.type, node.typmod))
+    return None
+
+
+def condition_text(expr: Expr, statement: Statement) -> str:
+    from pgrepl.expr.exchange import to_sql
+
+    return to_sql(expr, column_names, statement)
+
+
+def python_rows(frame: DataFrame, types: Sequence[tuple[int, int]]) -> list[Row]:
+    """The rows of a small frame whose columns have the lake forms of these types (OID, modifier)."""
+    with spark.pg_errors():
+        table = frame.toArrow()
+    columns = [
+        form(typoid, typmod).from_array(table.column(n).combine_chunks()) for n, (typoid, typmod) in enumerate(types)
+    ]
+    return list(zip(*columns, strict=True))
+
+
+def positions(places: DataFrame, column: str = "place") -> Positions:
+    """The places in a column of a DataFrame, which is run once."""
+    from pyspark.sql import functions as F
+
+    file, pos, row = (F.col(f"{column}.{part}") for part in ("file", "pos", "row"))
+    with spark.pg_errors():
+        found = places.select(
+            F.coalesce(file, F.lit(-1)).alias("file"), F.when(file.isNull(), row).otherwise(pos).alias("at")
+        ).toArrow()
+    return _grouped(found["file"].to_numpy(), found["at"].to_numpy())
+
+
+def _grouped(files: Any, at: Any) -> Positions:
+    import numpy as np
+
+    order = np.argsort(files, kind="stable")
+    present, starts = np.unique(files[order], return_index=True)
+    parts = np.split(at[order], starts[1:]) if len(present) else []
+    found = {int(file): once(part) for file, part in zip(present, parts, strict=True)}
+    return Positions(found, found.pop(-1, np.empty(0, np.int64)))

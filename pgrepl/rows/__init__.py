@@ -5,6 +5,6 @@ errors. Begin with `checks` (a statement's rows, one by one) and `checks_table` 
 partitions); then `unique`, `foreign` and `triggers` with `trigger_events`. `requirements` and `validate` check
 existing rows when a definition changes; `locking` and `in_use` are about other sessions.
 
-Rule of the room: each rule stands here once, for single rows in `x.py`, for Arrow's columns in `checks_columns` and
-for DataFrames in `x_spark.py`.
+Rule of the room: each rule stands here once, for single rows in `x.py`, for Arrow's columns in `checks_columns`; rows
+of DataFrames are checked as columns (`arrivals`), and Spark itself only joins keys (`x_spark.py`).
 """

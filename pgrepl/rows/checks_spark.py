@@ -136,7 +136,7 @@ class SparkChanges:
             raise FoundTwice
 
     def delete(self, table: Relation, frame: DataFrame) -> None:
-        from pgrepl.engine.places_spark import positions
+        from pgrepl.engine.result_spark import positions
 
         self.count += self.of(table).delete(positions(frame))
 

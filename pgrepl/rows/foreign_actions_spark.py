@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.engine import spark
 from pgrepl.engine.choice import local_rows
+from pgrepl.engine.result_spark import condition_text
 from pgrepl.expr.catalog_trees import default_of
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Const, Expr
 from pgrepl.lake.table import lake_table
 from pgrepl.rows.changes import Member, ModifyKind
 from pgrepl.rows.checks_spark import SparkChanges, raise_first
-from pgrepl.rows.checks_table_spark import condition_text
 from pgrepl.rows.foreign import Queue
 from pgrepl.rows.foreign_actions import as_owner, in_statement, may_change, set_columns
 from pgrepl.rows.foreign_key import CASCADE, NO_ACTION, SET_DEFAULT, SET_NULL, ForeignKey

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.engine import spark
+from pgrepl.engine.result_spark import ORDER, column_names, python_rows
 from pgrepl.expr.analyse.casts import Context as CastContext
 from pgrepl.expr.analyse.coerce import coerce_to_target
 from pgrepl.expr.analyse.scope import Scope
@@ -23,7 +24,6 @@ from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.lake.table import lake_table
 from pgrepl.rows.changes import Member, members
-from pgrepl.rows.checks_table_spark import ORDER, column_names, python_rows
 from pgrepl.rows.foreign_key import ForeignKey, mixed_nulls, not_present, still_referenced
 from pgrepl.rows.staged import ROW, StagedRows
 from pgrepl.sql.nodes import CoercionForm

@@ -12,6 +12,7 @@ import numpy as np
 from pgrepl.catalog.facts.relation import Relation
 from pgrepl.engine import spark
 from pgrepl.engine.choice import choose
+from pgrepl.engine.result_spark import ORDER, column_names, python_rows
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Expr, Var
 from pgrepl.lake.read.bounds import Bound
@@ -22,7 +23,6 @@ from pgrepl.lake.read.places import Positions
 from pgrepl.lake.table import LakeColumn, lake_table
 from pgrepl.lake.write.file_writer import DataFileWriter
 from pgrepl.lake.write.statement import Write
-from pgrepl.rows.checks_table_spark import ORDER, column_names, python_rows
 from pgrepl.types import oids
 from pgrepl.types.lake.forms import form
 

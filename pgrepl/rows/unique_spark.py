@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.engine import spark
+from pgrepl.engine.result_spark import ORDER, column_names, python_rows
 from pgrepl.expr.catalog_trees import IndexInfo
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Expr, Var
 from pgrepl.lake.read.files import estimate
 from pgrepl.rows.checks_columns import new_keys_differ
 from pgrepl.rows.checks_table import own
-from pgrepl.rows.checks_table_spark import ORDER, column_names, python_rows
 from pgrepl.rows.foreign_key import index_types
 from pgrepl.rows.staged import ROW, StagedRows
 from pgrepl.rows.unique import UniqueIndex, unique_indexes

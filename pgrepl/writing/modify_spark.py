@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.catalog.facts.relation_parts import indexes
 from pgrepl.engine import spark
+from pgrepl.engine.result_spark import condition_text
 from pgrepl.expr.analyse.lookup import TABLEOID, relation_rte
 from pgrepl.expr.analyse.queries.insert import rows_rte
 from pgrepl.expr.analyse.sorting import equality_operator
@@ -29,7 +30,6 @@ from pgrepl.rows.arrivals import Arrival
 from pgrepl.rows.changes import ModifyKind
 from pgrepl.rows.checks_spark import FoundTwice, SparkChanges, check_fits
 from pgrepl.rows.checks_table import table_rules
-from pgrepl.rows.checks_table_spark import condition_text
 from pgrepl.rows.requirements import every, is_not_null, more_than_one
 from pgrepl.sql.nodes import BoolOp, SubLinkType
 from pgrepl.types import oids

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts.relation import Relation
+from pgrepl.engine.result_spark import condition_text
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.rewrite.dml_queries import TargetRowsQuery
 from pgrepl.expr.rewrite.views import expand_views
@@ -23,7 +24,6 @@ from pgrepl.query.shape import OutsideRows
 from pgrepl.query.system.functions.relations import reserve
 from pgrepl.rows.arrivals import Arrival
 from pgrepl.rows.checks_table import own
-from pgrepl.rows.checks_table_spark import condition_text
 from pgrepl.rows.staged import StagedRows
 from pgrepl.types import oids
 from pgrepl.types.builtin import proc_by_oid

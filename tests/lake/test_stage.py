@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pgrepl.catalog.facts.relation import find_relation, range_var
-from pgrepl.engine import places_spark, scan_spark
+from pgrepl.engine import result_spark, scan_spark
 from pgrepl.ground.errors import PgError, marked
 from pgrepl.lake.commit import commit
 from pgrepl.lake.read.files import data_files, last_snapshot
@@ -215,10 +215,10 @@ def test_places_become_positions(lake: Lake, spark: SparkSession) -> None:
     with lake.statement():
         files = [file.data_file_id for file in data_files(lake.session, table)]
         rows = scan_spark.frame(lake.session, table, [1], places=True).filter("c1 % 100 = 1 OR c1 = 5000")
-        found = places_spark.positions(rows.unionAll(rows))
+        found = result_spark.positions(rows.unionAll(rows))
         ids = np.array(found.inlined.tolist() + [1, 301, 100, 100], np.int64)
         located = locate(lake.session, table, ids)
-        nothing = places_spark.positions(rows.filter("c1 < 0"))
+        nothing = result_spark.positions(rows.filter("c1 < 0"))
     assert {file: positions.tolist() for file, positions in found.files.items()} == {
         files[0]: [1, 101, 201],
         files[1]: [1, 101, 201],

@@ -153,8 +153,8 @@ class LakeRows:
 
     def _of_leaf(self, leaf: Relation) -> DataFrame:
         from pgrepl.engine import scan_spark, spark
+        from pgrepl.engine.result_spark import column_names
         from pgrepl.expr.exchange import Statement, to_sql
-        from pgrepl.rows.checks_table_spark import column_names
 
         plan, session = self._plan, self._session
         numbers = {column.name: column.num for column in leaf.columns}

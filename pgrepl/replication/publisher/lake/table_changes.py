@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.engine.changes_rows import ALL, ChangedRows, RowIds
 from pgrepl.engine.changes_spark import LEFT_OUT, ChangesFrame
 from pgrepl.engine.choice import changes_held, choose_job
+from pgrepl.engine.result_spark import column_names
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.walk import var_attnums
 from pgrepl.ground.errors import PgError
@@ -24,7 +25,6 @@ from pgrepl.replication.publisher.row_filter import are_columnar, by_columns, de
 from pgrepl.replication.wire import messages as operations
 from pgrepl.replication.wire.batch import AT, CODES, DELETE, UPDATE, Kept, is_equal_as_kept
 from pgrepl.replication.wire.message_files import Decoded, MessageFile, MessageWriter, most_held
-from pgrepl.rows.checks_table_spark import column_names
 from pgrepl.types import oids
 from pgrepl.types.lake.arrays import plain_array
 from pgrepl.types.lake.forms import form, is_row_type
