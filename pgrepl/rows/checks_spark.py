@@ -23,8 +23,8 @@ from pgrepl.ground.errors import Declined
 from pgrepl.lake.table import lake_table
 from pgrepl.rows.arrivals import Arrival, check_arrays
 from pgrepl.rows.changes import ModifyKind, members
-from pgrepl.rows.foreign_key import CASCADE, NO_ACTION, RESTRICT, ForeignKey, keys_of, keys_to
-from pgrepl.rows.foreign_spark import Failure, TablesAfter, first_missing, first_referenced, side
+from pgrepl.rows.foreign.key import CASCADE, NO_ACTION, RESTRICT, ForeignKey, keys_of, keys_to
+from pgrepl.rows.foreign.lookup_spark import Failure, TablesAfter, first_missing, first_referenced, side
 from pgrepl.rows.staged import StagedRows
 from pgrepl.rows.triggers import TriggerEvent, refuse_triggers
 from pgrepl.rows.unique import unique_indexes

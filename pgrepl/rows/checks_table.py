@@ -30,7 +30,7 @@ from pgrepl.expr.walk import rewrite, var_attnums
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.lake.table import lake_table
-from pgrepl.rows.foreign_key import failing_partition_key, failing_row
+from pgrepl.rows.foreign.key import failing_partition_key, failing_row
 from pgrepl.types import oids
 from pgrepl.types.lake.structs import holder
 

@@ -24,7 +24,7 @@ def check_not_in_use(
     refuse_used(session, rel, what)
     if not session.transaction.before_commit:
         return
-    from pgrepl.rows.foreign import pending
+    from pgrepl.rows.after_triggers import pending
 
     if pending(session, rel.oid):
         raise PgError("55006", f'cannot {what} "{rel.name}" because it has pending trigger events')

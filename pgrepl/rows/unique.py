@@ -25,7 +25,7 @@ from pgrepl.ground.frozen import frozen
 from pgrepl.lake.read.data_file import PROVISIONAL, own_rows
 from pgrepl.lake.table import lake_table
 from pgrepl.rows.checks_table import own
-from pgrepl.rows.foreign_key import index_key, index_types
+from pgrepl.rows.foreign.key import index_key, index_types
 from pgrepl.rows.periods import Periods, is_empty
 from pgrepl.types.values import hash_form
 

@@ -17,7 +17,7 @@ from pgrepl.expr.tree import Expr, Var
 from pgrepl.lake.read.files import estimate
 from pgrepl.rows.checks_columns import new_keys_differ
 from pgrepl.rows.checks_table import own
-from pgrepl.rows.foreign_key import index_types
+from pgrepl.rows.foreign.key import index_types
 from pgrepl.rows.staged import ROW, StagedRows
 from pgrepl.rows.unique import UniqueIndex, unique_indexes
 from pgrepl.types import oids

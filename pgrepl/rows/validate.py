@@ -21,7 +21,7 @@ from pgrepl.expr.walk import map_attnums
 from pgrepl.ground.errors import PgError
 from pgrepl.lake.table import lake_table
 from pgrepl.rows.checks_table import own
-from pgrepl.rows.foreign_key import ForeignKey, foreign_key, index_key, mixed_nulls, not_present
+from pgrepl.rows.foreign.key import ForeignKey, foreign_key, index_key, mixed_nulls, not_present
 from pgrepl.rows.requirements import (
     Asking,
     CheckHolds,

@@ -233,7 +233,7 @@ class Running:
     def _view_test(self) -> Callable[[ModifiedRow], None] | None:
         """A test of WITH CHECK OPTION: no row may be written through a view that the view would not show
         (ExecWithCheckOptions)."""
-        from pgrepl.rows.foreign_key import failing_row
+        from pgrepl.rows.foreign.key import failing_row
 
         session, modify, checks = self.session, self.modify, self.checks
         target = relation(session, modify.relid)

@@ -32,7 +32,7 @@ from pgrepl.rows.changes import ModifyKind, members
 from pgrepl.rows.checks_columns import check_program, keys_differ, whole_keys
 from pgrepl.rows.checks_spark import SparkChanges, check_fits
 from pgrepl.rows.checks_table import own, table_rules
-from pgrepl.rows.foreign_key import keys_of, keys_to
+from pgrepl.rows.foreign.key import keys_of, keys_to
 from pgrepl.rows.unique import unique_indexes
 from pgrepl.writing.by_kernels import carry_out, check_forms, check_row_alone, computed, condition, few
 from pgrepl.writing.modify import changed_tables

@@ -34,8 +34,8 @@ from pgrepl.lake.read.files import Extent, last_snapshot
 from pgrepl.query.engine_choice import choose_to_write, counted_rows, extent_of
 from pgrepl.query.local.env import LazyRows
 from pgrepl.query.rowset import rows_of, stream
+from pgrepl.rows.after_triggers import WrittenChanges, fire_all
 from pgrepl.rows.changes import Row
-from pgrepl.rows.foreign import WrittenChanges, fire_all
 from pgrepl.rows.triggers import TriggerEvent, enabled_triggers, refuse_triggers
 from pgrepl.rows.unwritten import Unwritten
 from pgrepl.rows.write import next_snapshot, write_changes

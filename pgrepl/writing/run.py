@@ -78,7 +78,7 @@ def modify_rows(stmt: Statement, session: Session) -> Result:
 def _settle(stmt: Statement, session: Session) -> None:
     """Let the statements around this one write the rows that it may meet: those of its table, and of tables that
     foreign keys tie to it."""
-    from pgrepl.rows.foreign_key import NO_ACTION, RESTRICT, keys_of, keys_to
+    from pgrepl.rows.foreign.key import NO_ACTION, RESTRICT, keys_of, keys_to
 
     if isinstance(stmt, AnalyzedStmt):
         target: Relation | None = relation(session, stmt.modify.relid)
@@ -171,7 +171,7 @@ def _without_lock(stmt: Statement, session: Session, known: _Large | None) -> Re
 
 
 def _applied(session: Session, written: Modify, staged: SparkChanges) -> Result:
-    from pgrepl.rows.foreign_actions_spark import apply
+    from pgrepl.rows.foreign.actions_spark import apply
 
     apply(staged)
     engine.done(session, written.command.value, staged.engine)
@@ -191,7 +191,7 @@ def _locked(session: Session, written: Modify, *, small: bool = False, planned: 
         return _applied(session, written, staged)
     if planned.choice is not None and planned.choice.unfit and not planned.choice.on_spark:
         _say_declined(session, planned.modify, planned.choice.unfit, "by whole columns")
-    from pgrepl.rows.foreign import fire_triggers
+    from pgrepl.rows.after_triggers import fire_triggers
     from pgrepl.rows.write import write_changes
 
     done = running(session, planned).run()

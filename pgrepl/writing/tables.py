@@ -21,9 +21,9 @@ from pgrepl.lake.table import lake_table
 from pgrepl.lake.write.statement import Write
 from pgrepl.query.result import Result
 from pgrepl.query.rowset import LocalRows, SparkRows
+from pgrepl.rows.after_triggers import fire_deferred, pending, truncate_tables
 from pgrepl.rows.checks_table import keep_dimensions
-from pgrepl.rows.foreign import fire_deferred, pending, truncate_tables
-from pgrepl.rows.foreign_actions import Modes, modes, set_modes
+from pgrepl.rows.foreign.actions import Modes, modes, set_modes
 from pgrepl.rows.in_use import lock_table, referencing_tables, refuse_referenced, refuse_used
 from pgrepl.rows.write import define_now
 from pgrepl.sql.nodes import ConstraintsSetStmt, TruncateStmt

@@ -37,7 +37,7 @@ from pgrepl.replication.subscriber.lease import CONFLICTS
 from pgrepl.replication.subscriber.row_origins import RowOrigin
 from pgrepl.replication.wire.messages import DELETE, INSERT, UNCHANGED, Message, TruncateMessage, WireTransaction
 from pgrepl.replication.wire.values import as_text
-from pgrepl.rows.foreign_key import index_key, row_text
+from pgrepl.rows.foreign.key import index_key, row_text
 from pgrepl.types import oids
 from pgrepl.types.json import jsonb_tree, sorted_object, to_jsonb
 from pgrepl.types.text import reader, write_text

@@ -19,7 +19,7 @@ from pgrepl.rows.changes import ModifyKind
 from pgrepl.rows.checks_columns import check_program, columns_of, default_column, keys_differ, whole_keys
 from pgrepl.rows.checks_spark import SparkChanges, check_fits
 from pgrepl.rows.checks_table import table_rules
-from pgrepl.rows.foreign_key import keys_of
+from pgrepl.rows.foreign.key import keys_of
 from pgrepl.rows.staged import StagedRows
 from pgrepl.rows.unique import unique_indexes
 from pgrepl.writing.copy import load_spark

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pgrepl.ground.errors import PgError
+from pgrepl.rows.after_triggers import fire_triggers
 from pgrepl.rows.changes import ModifiedRow, ModifyKind
 from pgrepl.rows.checks import prepare
-from pgrepl.rows.foreign import fire_triggers
 from pgrepl.rows.trigger_events import before_statement, fire_instead
 from pgrepl.rows.triggers import TriggerEvent, inserts_one_by_one
 from pgrepl.rows.write import write_changes

@@ -20,8 +20,8 @@ from pgrepl.ground.errors import Declined, PgError
 from pgrepl.lake.commit.commit import Stale
 from pgrepl.rows.changes import ModifyKind, members
 from pgrepl.rows.checks_table import Router, TableChecks
-from pgrepl.rows.foreign_actions_spark import apply
-from pgrepl.rows.foreign_key import index_key
+from pgrepl.rows.foreign.actions_spark import apply
+from pgrepl.rows.foreign.key import index_key
 from pgrepl.rows.unique import UniqueIndex, all_unique_indexes, unique_index
 from pgrepl.types.lake.forms import form
 from pgrepl.writing.copy.load_rows import say_skipped

@@ -32,10 +32,10 @@ from pgrepl.replication.wire.messages import (
     TruncateMessage,
     WireTransaction,
 )
+from pgrepl.rows.after_triggers import fire_of_row, truncate_tables
 from pgrepl.rows.changes import ModifiedRow
 from pgrepl.rows.checks import modified_by_trigger
 from pgrepl.rows.checks_table import Router, column_places, converter
-from pgrepl.rows.foreign import fire_of_row, truncate_tables
 from pgrepl.rows.triggers import TriggerEvent, relation_triggers
 
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.rowfilter import check_replica_identity
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.rows import foreign_lookup as lookup
 from pgrepl.rows.changes import ModifiedRow, ModifyKind, Row
 from pgrepl.rows.checks import RowChecks, prepare
-from pgrepl.rows.foreign_key import CASCADE, SET_NULL, ForeignKey, key_values
+from pgrepl.rows.foreign import lookup
+from pgrepl.rows.foreign.key import CASCADE, SET_NULL, ForeignKey, key_values
 from pgrepl.rows.locking import Standing, lock_rows, mode_of, refuse_changed
 from pgrepl.rows.trigger_events import TriggerEvents
 from pgrepl.rows.triggers import TriggerEvent
@@ -35,7 +35,7 @@ from pgrepl.types.builtin import operator_by_oid, type_by_oid
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
-    from pgrepl.rows.foreign_lookup import Referencing
+    from pgrepl.rows.foreign.lookup import Referencing
 
 
 @frozen

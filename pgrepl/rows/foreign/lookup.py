@@ -28,7 +28,7 @@ from pgrepl.ground.frozen import frozen
 from pgrepl.lake.read.data_file import PROVISIONAL, own_rows
 from pgrepl.lake.table import lake_table
 from pgrepl.rows.changes import Member, members
-from pgrepl.rows.foreign_key import ForeignKey
+from pgrepl.rows.foreign.key import ForeignKey
 from pgrepl.rows.locking import Standing, lock_rows, lock_tables, refuse_changed
 from pgrepl.sql.keywords import quote_always
 from pgrepl.sql.nodes import CoercionForm

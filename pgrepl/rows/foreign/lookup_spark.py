@@ -24,7 +24,7 @@ from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.lake.table import lake_table
 from pgrepl.rows.changes import Member, members
-from pgrepl.rows.foreign_key import ForeignKey, mixed_nulls, not_present, still_referenced
+from pgrepl.rows.foreign.key import ForeignKey, mixed_nulls, not_present, still_referenced
 from pgrepl.rows.staged import ROW, StagedRows
 from pgrepl.sql.nodes import CoercionForm
 from pgrepl.types import oids

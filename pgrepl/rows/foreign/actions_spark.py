@@ -17,12 +17,12 @@ from pgrepl.expr.catalog_trees import default_of
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Const, Expr
 from pgrepl.lake.table import lake_table
+from pgrepl.rows.after_triggers import Queue
 from pgrepl.rows.changes import Member, ModifyKind
 from pgrepl.rows.checks_spark import SparkChanges, raise_first
-from pgrepl.rows.foreign import Queue
-from pgrepl.rows.foreign_actions import as_owner, in_statement, may_change, set_columns
-from pgrepl.rows.foreign_key import CASCADE, NO_ACTION, SET_DEFAULT, SET_NULL, ForeignKey
-from pgrepl.rows.foreign_spark import (
+from pgrepl.rows.foreign.actions import as_owner, in_statement, may_change, set_columns
+from pgrepl.rows.foreign.key import CASCADE, NO_ACTION, SET_DEFAULT, SET_NULL, ForeignKey
+from pgrepl.rows.foreign.lookup_spark import (
     Failure,
     SparkKey,
     TablesAfter,

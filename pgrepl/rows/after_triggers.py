@@ -24,11 +24,11 @@ from pgrepl.catalog.facts.triggers import DELETE, INSERT, UPDATE, fires_key_acti
 from pgrepl.catalog.store import store
 from pgrepl.catalog.store.tables import pg_constraint, pg_index, pg_trigger
 from pgrepl.ground.errors import PgError
-from pgrepl.rows import foreign_lookup as lookup
 from pgrepl.rows.changes import ModifiedRow, Row
 from pgrepl.rows.checks_table import converter
-from pgrepl.rows.foreign_actions import act, is_deferred, modes, note_fired
-from pgrepl.rows.foreign_key import (
+from pgrepl.rows.foreign import lookup
+from pgrepl.rows.foreign.actions import act, is_deferred, modes, note_fired
+from pgrepl.rows.foreign.key import (
     RESTRICT,
     SET_DEFAULT,
     ForeignKey,
