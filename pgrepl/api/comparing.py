@@ -17,6 +17,9 @@ from pgrepl.catalog.session.transaction import reading
 from pgrepl.catalog.store.store import rows
 from pgrepl.catalog.store.tables import pg_subscription
 from pgrepl.ground.errors import PgError
+from pgrepl.replication.comparison.compare import Comparer, Options
+from pgrepl.replication.comparison.found import Progress
+from pgrepl.replication.comparison.repair import Repairer
 
 if TYPE_CHECKING:
     from pgrepl.api.opened import OpenedSession
@@ -54,8 +57,6 @@ def comparer(
 
 @contextmanager
 def _made(opened: OpenedSession, name: str, options: Options, dbname: str | None, kind: type[Kind]) -> Iterator[Kind]:
-    from pgrepl.replication.comparison.found import Progress
-
     with comparer(
         opened.session, name, options, Progress(), Path(os.devnull), everywhere=dbname is None, kind=kind
     ) as made:
@@ -93,8 +94,6 @@ def compare(
     user: str | None = None,
 ) -> Comparison:
     """Compare the rows of a subscription's tables with its publisher's, at one LSN; `limit`: differences of a table."""
-    from pgrepl.replication.comparison.compare import Comparer, Options
-
     options = Options(tuple(tables), limit, max_connections, rows_per_second, timeout)
     with at_work(catalog, dbname, user, None) as opened, _made(opened, subscription, options, dbname, Comparer) as made:
         return made.compare()
@@ -112,9 +111,6 @@ def repair(
     user: str | None = None,
 ) -> Repaired | None:
     """Repair what such a comparison finds, in one commit; None: both sides are equal."""
-    from pgrepl.replication.comparison.compare import Options
-    from pgrepl.replication.comparison.repair import Repairer
-
     options = Options(tuple(tables), None, max_connections, rows_per_second, timeout)
     with at_work(catalog, dbname, user, None) as opened, _made(opened, subscription, options, dbname, Repairer) as made:
         found = made.look()

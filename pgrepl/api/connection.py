@@ -27,6 +27,8 @@ from pgrepl.api import exceptions
 from pgrepl.api.cursor import Cursor
 from pgrepl.api.exceptions import Diagnostic, InterfaceError, ProgrammingError, dbapi_errors, diagnostic
 from pgrepl.api.opened import OpenedSession
+from pgrepl.api.writing import write
+from pgrepl.engine.spark import use
 from pgrepl.ground import interrupts
 from pgrepl.ground.errors import PgError, Report
 from pgrepl.query import timeouts
@@ -64,8 +66,6 @@ def connect(
     a new catalog; `spark` an existing session for large statements, instead of one of pgrepl's own.
     """
     if spark is not None:
-        from pgrepl.engine.spark import use
-
         use(spark)
     notices: list[Diagnostic] = []
     handlers: list[NoticeHandler] = []
@@ -287,8 +287,6 @@ class Connection:
         `mode`: "append", "overwrite" (the rows before are truncated, in the same transaction) or "error" (the table
         must not exist). A table that does not exist is created with columns of the data's types.
         """
-        from pgrepl.api.writing import write
-
         return write(self, table, data, mode)
 
     # --- for cursors --------------------------------------------------------------------------------------------------

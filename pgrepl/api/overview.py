@@ -23,6 +23,9 @@ from pgrepl.catalog.session.statistics import RELATION, SLOT, SUBSCRIPTION
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import rows
+from pgrepl.lake.read.extent import RowCounts, Volume, present_files, row_counts, volumes
+from pgrepl.replication.publisher import senders
+from pgrepl.replication.publisher.lake.transactions import retained, waiting
 from pgrepl.replication.publisher.senders import LOST
 from pgrepl.replication.subscriber.status import Status, may_look, subscription_status
 
@@ -90,8 +93,6 @@ def overview(session: Session, names: Sequence[str] = (), database: str | None =
     each for as long as it takes."""
     statuses = subscription_status(session, names, everywhere=database is None)
     with reading(session):
-        from pgrepl.lake.read.extent import present_files
-
         found = [row for row in databases(session) if row.datname == database or not (database or row.datistemplate)]
         return Overview(
             time.time(),
@@ -108,8 +109,6 @@ def _database(session: Session, row: tables.pg_database) -> DatabaseFacts:
 
 
 def _tables(session: Session) -> Iterator[TableFacts]:
-    from pgrepl.lake.read.extent import RowCounts, Volume, row_counts, volumes
-
     counts, sizes = row_counts(session), volumes(session)
     counted = statistics.counters(session.catalog).read(RELATION)
     named = {each.oid: str(each.nspname) for each in schemas(session)}
@@ -128,9 +127,6 @@ def _tables(session: Session) -> Iterator[TableFacts]:
 
 def slots(session: Session) -> Iterator[SlotFacts]:
     """The replication slots of the catalog."""
-    from pgrepl.replication.publisher import senders
-    from pgrepl.replication.publisher.lake.transactions import retained, waiting
-
     end, counted = current_lsn(session), statistics.counters(session.catalog).read(SLOT)
     for row in rows(session, tables.pg_replication_slot):
         position = row.confirmed_flush_lsn or row.restart_lsn or end

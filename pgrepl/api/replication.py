@@ -24,9 +24,11 @@ from pgrepl.api.rounds import SubscriptionRound, Work, launched, once, start_spa
 from pgrepl.catalog.facts.publication import member_schemas, member_tables, publication_facts, published_names
 from pgrepl.catalog.facts.roles import role_display
 from pgrepl.catalog.session.transaction import reading
+from pgrepl.engine.spark import use
 from pgrepl.expr.print.deparse import stored_expression_text
 from pgrepl.ground.errors import PgError
 from pgrepl.replication.subscriber.lease import Observer
+from pgrepl.replication.subscriber.status import check_may_look, subscription_status
 from pgrepl.types.plain import parse_lsn
 
 if TYPE_CHECKING:
@@ -207,8 +209,6 @@ def status(
     user: str | None = None,
 ) -> tuple[Status, ...]:
     """The state of subscriptions: their tables, their positions and lags, and their last errors."""
-    from pgrepl.replication.subscriber.status import check_may_look, subscription_status
-
     with dbapi_errors(), _opened(catalog, dbname, user) as opened:
         check_may_look(opened.session)
         return tuple(subscription_status(opened.session, _names(subscriptions), everywhere=dbname is None))
@@ -249,8 +249,6 @@ def at_work(
     catalog: Catalog, dbname: str | None, user: str | None, spark: SparkSession | None
 ) -> Iterator[OpenedSession]:
     if spark is not None:
-        from pgrepl.engine.spark import use
-
         use(spark)
     numbers = [signal.SIGINT] if signal.getsignal(signal.SIGINT) is signal.default_int_handler else []
     with (

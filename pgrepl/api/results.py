@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from zoneinfo import ZoneInfo
 
 from pgrepl.api.exceptions import DataError
+from pgrepl.engine import spark
 from pgrepl.ground.errors import PgError
+from pgrepl.ground.lazy import pa
 from pgrepl.query.result import ResultColumn
 from pgrepl.sql.keywords import quote_identifier
 from pgrepl.types import oids
@@ -28,7 +30,6 @@ from pgrepl.types.times.dates import INFINITY, USECS_PER_DAY
 from pgrepl.types.times.interval import Interval, write_interval
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session.session import Session
@@ -168,12 +169,8 @@ _DATES = (oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ)
 
 def arrow_table(result: Result, session: Session) -> pa.Table:
     """All rows of a result. Those that Spark computes are fetched as columns."""
-    import pyarrow as pa
-
     columns = result.columns or ()
     if result.values is not None and result.values.frame is not None:
-        from pgrepl.engine import spark
-
         with spark.pg_errors():
             found: pa.Table = spark_frame(result, session).toArrow()
         return found
@@ -184,8 +181,6 @@ def arrow_table(result: Result, session: Session) -> pa.Table:
 
 def arrow_array(column: ResultColumn, values: Sequence[Any], session: Session) -> pa.Array:
     """Python values of a PostgreSQL type (types/text.py) as an Arrow array."""
-    import pyarrow as pa
-
     if column.type == oids.NUMERIC and form(oids.NUMERIC, column.typmod).lake == "varchar":
         return _decimals(column, values)
     if column.type == oids.INTERVAL:
@@ -247,8 +242,6 @@ def form_or_none(typoid: int) -> bool:
 
 
 def _decimals(column: ResultColumn, values: Sequence[Decimal | None]) -> pa.Array:
-    import pyarrow as pa
-
     known = [v for v in values if v is not None]
     special = next((v for v in known if not v.is_finite()), None)
     if special is not None:
@@ -266,8 +259,6 @@ def _decimals(column: ResultColumn, values: Sequence[Decimal | None]) -> pa.Arra
 
 def polars_table(table: pa.Table) -> pa.Table:
     """Types that Polars has not, as text: intervals with months, and decimals of more than 38 digits."""
-    import pyarrow as pa
-
     for n, column in enumerate(table.columns):
         if pa.types.is_interval(column.type):
             made = texts(column, interval_text)
@@ -284,8 +275,6 @@ def polars_table(table: pa.Table) -> pa.Table:
 
 def spark_frame(result: Result, session: Session) -> DataFrame:
     """The rows as a DataFrame, computed by Spark where the result is Spark's."""
-    from pgrepl.engine import spark
-
     columns = result.columns or ()
     frame = None if result.values is None else result.values.frame
     with spark.pg_errors():
@@ -310,8 +299,6 @@ _UUID_PARTS = ((1, 8), (9, 4), (13, 4), (17, 4), (21, 12))
 
 def _for_spark(table: pa.Table, columns: Sequence[ResultColumn]) -> pa.Table:
     """Types that Spark has not, as text; decimals of no declared precision as the text that PostgreSQL prints."""
-    import pyarrow as pa
-
     arrays = []
     for column, array in zip(columns, table.columns, strict=True):
         kind = array.type
@@ -331,8 +318,6 @@ def _for_spark(table: pa.Table, columns: Sequence[ResultColumn]) -> pa.Table:
 
 def texts(column: Any, text_of: Callable[[Any], str]) -> pa.Array:
     """The values of an Arrow column as text."""
-    import pyarrow as pa
-
     return pa.array([None if v is None else text_of(v) for v in column.to_pylist()], pa.string())
 
 

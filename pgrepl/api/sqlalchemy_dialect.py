@@ -22,6 +22,8 @@ from sqlalchemy.exc import ArgumentError
 from sqlalchemy.types import JSON as AnyJSON
 from sqlalchemy.types import Float, Numeric
 
+import pgrepl
+
 _FILES = (".db", ".sqlite", ".ducklake")
 
 
@@ -65,8 +67,6 @@ class PgreplDialect(PGDialect):
 
     @classmethod
     def import_dbapi(cls) -> ModuleType:
-        import pgrepl
-
         return pgrepl
 
     @classmethod

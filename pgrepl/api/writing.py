@@ -8,17 +8,21 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pyarrow import types
+
 from pgrepl.api.exceptions import DataError, ProgrammingError, dbapi_errors
 from pgrepl.api.parameters import dumped
 from pgrepl.api.results import decimal_text, interval_text, texts
+from pgrepl.engine import result_spark
+from pgrepl.engine.scan_spark import spark_path
+from pgrepl.ground.lazy import pa, pc, pq
 from pgrepl.lake import storage
 from pgrepl.sql.keywords import quote_identifier, quote_literal
 from pgrepl.types import oids
 from pgrepl.types.names import format_type
+from pgrepl.writing.copy.parquet_files import parquet_paths
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from pgrepl.api.cursor import Cursor
     from pgrepl.catalog.session.session import Session
 
@@ -90,17 +94,11 @@ class _ParquetClient:
 def _parquet(connection: WritingConnection, data: Any) -> Iterator[tuple[str, pa.Schema]]:
     """The data as a Parquet file, or a folder of Spark's, which is removed at the end; and their columns."""
     if _is_of_spark(data):
-        from pgrepl.engine import result_spark
-        from pgrepl.engine.scan_spark import spark_path
-
         with dbapi_errors(), result_spark.result_folder(connection.session.catalog.data_path) as folder:
             path = folder.rstrip("/") + "/rows"
             data.write.parquet(spark_path(path))
             yield path, _schema_of(path)
         return
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     table = as_arrow(data)
     if not table.column_names:
         raise ProgrammingError("the data have no columns")
@@ -117,8 +115,6 @@ def _parquet(connection: WritingConnection, data: Any) -> Iterator[tuple[str, pa
 
 def as_arrow(data: Any) -> pa.Table:
     """An Arrow table of a table, of record batches, or of another library's DataFrame."""
-    import pyarrow as pa
-
     library = type(data).__module__.split(".")[0]
     try:
         if isinstance(data, pa.Table):
@@ -149,10 +145,6 @@ def _with_index(frame: Any) -> Any:
 
 def _plain(column: Any) -> Any:
     """The values in a type that COPY reads from Parquet. Types that it does not read become PostgreSQL's text."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    from pyarrow import types
-
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType) and kind.extension_name in _EXTENSIONS:
         stored = pa.chunked_array([chunk.storage for chunk in column.chunks], kind.storage_type)
@@ -184,14 +176,10 @@ _EXTENSIONS = {"arrow.uuid": oids.UUID, "arrow.json": oids.JSON}
 
 
 def _is_list(kind: Any) -> bool:
-    from pyarrow import types
-
     return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind) or _is_view(kind)
 
 
 def _is_view(kind: Any) -> bool:
-    from pyarrow import types
-
     return bool(types.is_list_view(kind) or types.is_large_list_view(kind))
 
 
@@ -201,9 +189,6 @@ def _is_of_spark(data: Any) -> bool:
 
 def _schema_of(folder: str) -> pa.Schema:
     """The columns of the Parquet files in a folder."""
-    import pyarrow.parquet as pq
-
-    from pgrepl.writing.copy.parquet_files import parquet_paths
 
     path = parquet_paths(folder)[0]
     with storage.reading(path), storage.open_input(path) as file:
@@ -219,9 +204,6 @@ def columns_of(schema: pa.Schema) -> str:
 
 
 def sql_type(name: str, kind: Any) -> str:
-    import pyarrow as pa
-    from pyarrow import types
-
     if _is_list(kind):
         return sql_type(name, kind.value_type).removesuffix("[]") + "[]"
     if types.is_dictionary(kind) or types.is_run_end_encoded(kind):

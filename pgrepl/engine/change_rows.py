@@ -10,12 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
-
 from pgrepl.engine.copy_rows import CopyPart, KernelColumn, KeySpan, RowsCopy
 from pgrepl.ground.errors import Declined, PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np, pa
 from pgrepl.lake.read.data_file import PositionSet, RowPlace
 from pgrepl.lake.read.part import ForeignRows, PlacedRows
 from pgrepl.types.lake.arrays import plain_array, storage_type

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.engine.scan_spark import FileReader
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np
 from pgrepl.lake.changes.changes import Feed
 from pgrepl.lake.changes.side import RowsOfFile, Side, by_threads, groups_of
 from pgrepl.lake.read import footers
@@ -87,8 +88,6 @@ class ChangedRows(Feed):
 
     @cached_property
     def _all_spans(self) -> Numbers:
-        import numpy as np
-
         spans = [span for file in self._files for span in self._spans(file)]
         spans += [(row.row_id, row.row_id + 1, 1.0) for row in self._begun]
         spans += [(row.row_id, row.row_id + 1, 0.5) for row, _ in self._ended]
@@ -112,8 +111,6 @@ class ChangedRows(Feed):
 
     def ranges(self, most: int) -> list[RowIds]:
         """Ranges of row ids with about `most` changes each, by statistics."""
-        import numpy as np
-
         spans = self._all_spans
         total = float(spans[:, 2].sum())
         if total <= most:
@@ -170,8 +167,6 @@ class ChangedRows(Feed):
         return begun or (file.partial_max is not None and file.partial_max > self._after)
 
     def _inserted(self, file: DataFile, ids: RowIds) -> RowsOfFile:
-        import numpy as np
-
         if self._is_outside(file, ids) or not self._begins(file):
             return nothing(file)
         merged = file.partial_max is not None and file.partial_max > self._after
@@ -188,8 +183,6 @@ class ChangedRows(Feed):
 
     def _deleted_of(self, file: DataFile, ids: RowIds) -> RowsOfFile:
         """The file's rows that were deleted, one by one or with the whole file."""
-        import numpy as np
-
         if self._is_outside(file, ids):
             return nothing(file)
         found = []
@@ -221,8 +214,6 @@ class ChangedRows(Feed):
     def _rows(self, file: DataFile, ids: RowIds, positions: Numbers | None) -> tuple[Numbers, Numbers, Numbers]:
         """Positions, row ids and snapshots of insertion of a file's rows with these ids, or only of those at some
         positions, which ascend."""
-        import numpy as np
-
         footer = footers.of(file)
         found = locate(file, footer)
         own_ids = found.get(footers.ROW_ID)
@@ -278,16 +269,12 @@ def _may_have(footer: Footer, group: int, column: FileColumn, ids: RowIds) -> bo
 
 
 def nothing(file: DataFile | None) -> RowsOfFile:
-    import numpy as np
-
     none = np.empty(0, np.int64)
     return RowsOfFile(file, none, none, none)
 
 
 def _of_inlined(found: Sequence[tuple[InlinedRow, int]], rank: int, ids: RowIds) -> RowsOfFile:
     """Inlined rows with the snapshots at which they were inserted or deleted."""
-    import numpy as np
-
     positions = np.arange(len(found), dtype=np.int64)
     row_ids = np.array([row.row_id for row, _ in found], np.int64)
     snapshots = np.array([snapshot for _, snapshot in found], np.int64)
@@ -299,8 +286,6 @@ def _of_inlined(found: Sequence[tuple[InlinedRow, int]], rank: int, ids: RowIds)
 
 def _at(dead: tuple[Numbers, Numbers] | None, positions: Numbers) -> Numbers:
     """The snapshots at which rows were deleted; 0: not deleted."""
-    import numpy as np
-
     if dead is None or not len(dead[0]) or not len(positions):
         return np.zeros(len(positions), np.int64)
     deleted, at = dead
@@ -312,8 +297,6 @@ def _at(dead: tuple[Numbers, Numbers] | None, positions: Numbers) -> Numbers:
 
 def _filled(array: Any, at: Numbers, otherwise: Numbers) -> Numbers:
     """The values at some places, with `otherwise` for NULL."""
-    import numpy as np
-
     if array.null_count == 0:
         whole: Numbers = array.to_numpy(zero_copy_only=False)
         return whole if len(at) == len(whole) else whole[at]

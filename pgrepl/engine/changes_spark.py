@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.engine import spark
 from pgrepl.engine.changes_rows import ALL, ChangedRows, RowIds, nothing
 from pgrepl.engine.scan_spark import PLACE, arrow_frame, storage_array
+from pgrepl.ground.lazy import F, np, pa
 from pgrepl.lake.changes.side import NONE, RowsOfFile, in_order, merged, partners
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from pgrepl.lake.table import LakeColumn
@@ -36,8 +36,6 @@ class ChangesFrame:
     come first, then the others as they were written."""
 
     def __init__(self, source: ChangedRows, ids: RowIds = ALL) -> None:
-        import numpy as np
-
         self.table = self._table = source.table
         self._source = source
         self._inserted, self._deleted = source.inserted_rows(ids), source.deleted_rows(ids)
@@ -46,8 +44,6 @@ class ChangesFrame:
 
     def _arrange(self) -> None:
         """Pair insertions and deletions with one row id at one snapshot, and put all in order."""
-        import numpy as np
-
         inserted, deleted = self._inserted, self._deleted
         by_inserted, by_deleted = in_order(inserted.snapshots), in_order(deleted.snapshots)
         partner = partners(inserted, deleted, by_deleted)
@@ -71,8 +67,6 @@ class ChangesFrame:
 
     def arrange_as(self, orders: Mapping[int, Mapping[int, int]]) -> None:
         """Give the changes of some snapshots these ranks, by row id. Others come behind them."""
-        import numpy as np
-
         for snapshot, rank in orders.items():
             start, end = np.searchsorted(self.snapshot, [snapshot, snapshot + 1])
             ranks = [rank.get(row_id, _BEHIND_ALL) for row_id in self.row_id[start:end].tolist()]
@@ -85,8 +79,6 @@ class ChangesFrame:
     @cached_property
     def rank(self) -> Numbers:
         """The order of the changes of one snapshot, also in comparison with those of other ranges of row ids."""
-        import numpy as np
-
         found = np.empty(self.count, np.int64)
         found[self.has_old] = self._deleted.ranks[self.in_deleted[self.has_old]]
         found[self.has_new] = self._inserted.ranks[self.in_inserted[self.has_new]] + self._source.behind
@@ -94,8 +86,6 @@ class ChangesFrame:
 
     @cached_property
     def row_id(self) -> Numbers:
-        import numpy as np
-
         found = np.empty(self.count, np.int64)
         found[self.has_old] = self._deleted.row_ids[self.in_deleted[self.has_old]]
         found[self.has_new] = self._inserted.row_ids[self.in_inserted[self.has_new]]
@@ -120,8 +110,6 @@ class ChangesFrame:
     def rows(self, attnums: Sequence[int], numbers: Numbers | None = None) -> DataFrame:
         """New rows: c{attnum}, and `at`, the number of the change, or the one that `numbers` has for it; changes with
         LEFT_OUT there are left out."""
-        import numpy as np
-
         spark.session()  # the functions of pyspark want one
         if numbers is None:
             numbers = np.arange(self.count, dtype=np.int64)
@@ -146,8 +134,6 @@ class ChangesFrame:
         return reduce(lambda all_rows, more: all_rows.unionAll(more), frames)
 
     def _inlined(self, part: RowsOfFile, columns: Sequence[LakeColumn], at: Numbers) -> DataFrame:
-        import pyarrow as pa
-
         kept = at != LEFT_OUT
         found = [self._inserted.inlined[n] for n in part.positions[kept].tolist()]
         places = [self._table.columns.index(column) for column in columns]
@@ -161,10 +147,6 @@ class ChangesFrame:
 
     def _of_files(self, parts: list[RowsOfFile], at: list[Numbers], columns: Sequence[LakeColumn]) -> DataFrame:
         """The rows of files. If the numbers of a file's rows are consecutive, only the first is passed to Spark."""
-        import numpy as np
-        import pyarrow as pa
-        from pyspark.sql import functions as F
-
         first: list[int | None] = []
         listed: list[Any] = []
         for part, numbers in zip(parts, at, strict=True):

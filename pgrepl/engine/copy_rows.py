@@ -7,11 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from pgrepl.ground.errors import Declined, PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import pa, pc
 from pgrepl.lake.read.footers import ROWS_IN_GROUP
 from pgrepl.lake.read.part import PartRows, PartWatch, forms_of, repeated
 from pgrepl.lake.write.file_writer import DataFileWriter

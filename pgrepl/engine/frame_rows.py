@@ -12,10 +12,6 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from pgrepl.engine import job, spark
 from pgrepl.engine.change_rows import BrokenRule, Change, ChangedPart, ChangePart
 from pgrepl.engine.copy_rows import CopyPart, KernelColumn, KernelCondition
@@ -24,6 +20,7 @@ from pgrepl.engine.run_kernels import ChangedTable
 from pgrepl.engine.task import NoWatch
 from pgrepl.ground.errors import Declined, PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import F, np, pa, pc
 from pgrepl.lake import storage
 from pgrepl.lake.read.data_file import RowPlace
 from pgrepl.lake.read.footers import ROWS_IN_GROUP
@@ -150,8 +147,6 @@ def write(session: Session, frame: DataFrame, part: FramePart) -> list[ChangedTa
 
 def _answers(frame: DataFrame, part: FramePart, folders: tuple[str, ...]) -> list[tuple[ChangedPart, ...]]:
     """The answers of the tasks, in the order of the frame's partitions."""
-    from pyspark.sql import functions as F
-
     columns = [F.col(f"c{n}").cast(each.form.spark).alias(f"c{n}") for n, each in part.source.types]
     if part.places:
         columns.append(F.col(_PLACE))

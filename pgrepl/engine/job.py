@@ -15,10 +15,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pyarrow import ArrowException
+
 from pgrepl.catalog.store.files import sync
+from pgrepl.engine import on_spark as cluster
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.interrupts import JoinedThread
-from pgrepl.lake import storage
+from pgrepl.ground.lazy import fs, pq
+from pgrepl.lake import storage, threads
 from pgrepl.lake.storage import crash_point, make_table_folder
 from pgrepl.lake.write.delete_files import DELETES, VECTORS
 
@@ -52,14 +56,10 @@ def watch_folder(session: Session, files: Callable[[], Sequence[tuple[str, int]]
     if count_rows is None:
         yield
         return
-    from pyarrow import ArrowException
-
     over = threading.Event()
     counted: set[str] = set()
 
     def look() -> None:
-        import pyarrow.parquet as pq
-
         for path, size in files():
             if path in counted:
                 continue
@@ -140,8 +140,6 @@ def _remove_others(table: LakeTable, folder: str, named: set[str]) -> None:
 
 def written(table: LakeTable, folder: str) -> list[tuple[str, int]]:
     """The files that the job has written so far, with their sizes."""
-    from pyarrow import fs
-
     path = table.location + folder
     system, inside = storage.file_system(path)
     listed = system.get_file_info(fs.FileSelector(inside, allow_not_found=True))
@@ -176,20 +174,12 @@ def play_apart(
 ) -> list[Any]:
     """Run the kernel on each part, without watching the folder: the answers, in the order of the parts."""
     if on_spark:
-        from pgrepl.engine import on_spark as cluster
-
         return cluster.play(parts, kernel)
-    from pgrepl.lake import threads
-
     return threads.play(session, parts, kernel, check)
 
 
 def slots(*, on_spark: bool) -> int:
     """The number of parts that can run at a time."""
     if on_spark:
-        from pgrepl.engine import on_spark as cluster
-
         return cluster.slots()
-    from pgrepl.lake import threads
-
     return threads.slots()

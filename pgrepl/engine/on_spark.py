@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+import pgrepl
 from pgrepl.engine import spark, spark_options
 from pgrepl.engine.spark_options import is_elsewhere
-from pgrepl.engine.task import packed
+from pgrepl.engine.task import done, packed
+from pgrepl.ground.lazy import pa
 
 if TYPE_CHECKING:
     from pyspark import RDD
@@ -113,8 +115,6 @@ def _spread(made: SparkSession, tasks: list[bytes]) -> RDD[bytes]:
 def package_check() -> Callable[[], None]:
     """A function for tasks, pickled by value: it imports this package, which must be of this version, and what kernels
     need."""
-    import pgrepl
-
     version = pgrepl.__version__
 
     def check() -> None:
@@ -140,8 +140,6 @@ def _function(shared: bytes) -> Callable[[Iterable[bytes]], Iterator[bytes]]:
 
     def function(parts: Iterable[bytes]) -> Iterator[bytes]:
         check()
-        from pgrepl.engine.task import done
-
         for part in parts:
             yield done(bytes(part), shared)
 
@@ -152,8 +150,6 @@ def _over_batches(function: Callable[[Iterable[bytes]], Iterator[bytes]], tasks:
     """The function for mapInArrow: each row is the number of a task."""
 
     def batches(rows: Iterable[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
         for batch in rows:
             for number in batch.column(0).to_pylist():
                 for answer in function([tasks[number]]):

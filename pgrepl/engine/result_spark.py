@@ -14,14 +14,15 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.engine import spark, spark_options
+from pgrepl.engine.scan_spark import spark_path
 from pgrepl.expr.tree import Expr, Var
+from pgrepl.ground.lazy import F, np, pa
 from pgrepl.lake.read.data_file import once
 from pgrepl.lake.read.places import Positions
 from pgrepl.lake.storage import folders_in, listed, local_path, make_folder, open_input, reading, remove, uuid7
 from pgrepl.types.lake.forms import form
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from pgrepl.expr.exchange import Statement
@@ -53,8 +54,6 @@ def result_folder(data_path: str) -> Iterator[str]:
 
 
 def _write(frame: DataFrame, folder: str) -> None:
-    from pgrepl.engine.scan_spark import spark_path
-
     # not the options of a write into the lake
     frame.write.option("compression", "snappy").option("parquet.block.size", str(32 << 20)).parquet(
         spark_path(folder.rstrip("/") + "/rows")
@@ -123,8 +122,6 @@ def python_rows(frame: DataFrame, types: Sequence[tuple[int, int]]) -> list[Row]
 
 def positions(places: DataFrame, column: str = "place") -> Positions:
     """The places in a column of a DataFrame, which is run once."""
-    from pyspark.sql import functions as F
-
     file, pos, row = (F.col(f"{column}.{part}") for part in ("file", "pos", "row"))
     with spark.pg_errors():
         found = places.select(
@@ -134,8 +131,6 @@ def positions(places: DataFrame, column: str = "place") -> Positions:
 
 
 def _grouped(files: Any, at: Any) -> Positions:
-    import numpy as np
-
     order = np.argsort(files, kind="stable")
     present, starts = np.unique(files[order], return_index=True)
     parts = np.split(at[order], starts[1:]) if len(present) else []

@@ -15,14 +15,12 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
-
 from pgrepl.catalog.session.statistics import count_scan
 from pgrepl.engine import spark
 from pgrepl.engine.object_store_cache import readable
 from pgrepl.engine.spark_types import older_value, read_field, spark_type
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import F, np, pa
 from pgrepl.lake import sql
 from pgrepl.lake.read import footers, inlined
 from pgrepl.lake.read.data_file import DataFile
@@ -240,8 +238,6 @@ def _names(session: Session, table: LakeTable) -> Callable[[LakeColumn], str]:
 def _file_rows(
     group: _Group, columns: Sequence[LakeColumn], unique: Callable[[LakeColumn], str], places: bool
 ) -> DataFrame:
-    from pyspark.sql import functions as F
-
     told_apart = bool(group.deleted) or (places and len(group.files) > 1)
     footers.compare(group.files)
     schema, values = _schema(group, columns, unique, places)
@@ -270,8 +266,6 @@ def _file_rows(
 
 def _of_file(files: Sequence[DataFile], by_size: bool, what: str) -> Column:
     """The id, or the first row id, of a row's file, if the files are few: cheaper than a join."""
-    from pyspark.sql import functions as F
-
     of = {_key(file, by_size): file.data_file_id if what == _FILE else file.row_id_start for file in files}
     if len(of) == 1:
         return F.lit(next(iter(of.values()))).cast("bigint").alias(what)
@@ -295,7 +289,6 @@ def _schema(
     group: _Group, columns: Sequence[LakeColumn], unique: Callable[[LakeColumn], str], places: bool
 ) -> tuple[StructType, list[Column]]:
     """The schema to read files with, and the columns of the scan made of it."""
-    from pyspark.sql import functions as F
     from pyspark.sql.types import LongType, StructField, StructType
 
     by_id = group.names is None
@@ -323,8 +316,6 @@ def _schema(
 
 def _joined(df: DataFrame, group: _Group, places: bool, by_size: bool) -> DataFrame:
     """Each row with its file's id and first row id, without deleted rows."""
-    from pyspark.sql import functions as F
-
     files = group.files
     keys = [_key(file, by_size) for file in files]
     known: dict[str, pa.Array] = {_KEY: pa.array(keys, pa.int64() if by_size else pa.string())}

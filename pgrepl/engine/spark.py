@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.engine.spark_errors import ended, from_spark, not_started
+from pgrepl.engine.spark_jobs import SparkFacts
 from pgrepl.engine.spark_options import DEFAULT_MASTER, QUERY_PLANNED, SparkOptions, read_options
 from pgrepl.ground import interrupts
 from pgrepl.ground.errors import PgError
@@ -68,8 +69,6 @@ def share() -> HostChannel | None:
 
 def facts() -> SparkFacts | None:
     """What the Spark does that a server's processes share; None: that cannot be told."""
-    from pgrepl.engine.spark_jobs import SparkFacts
-
     if options().remote is not None:
         return SparkFacts(is_remote=True)
     return None if _way is None else _way.look()

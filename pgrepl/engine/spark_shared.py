@@ -22,9 +22,11 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.engine.spark_errors import ended
 from pgrepl.engine.spark_jobs import SparkFacts
 from pgrepl.engine.spark_options import DEFAULT_MASTER, SparkOptions
+from pgrepl.engine.spark_start import load, shows_log
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.internals import pyspark as internals
+from pgrepl.internals.py4j import Gateway
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -208,9 +210,6 @@ def join(way: HostChannel) -> tuple[SharedDriver, SparkSession, str]:
 
 
 def _joined(connection: _Connection, way: HostChannel) -> tuple[SharedDriver, SparkSession, str]:
-    from pgrepl.engine.spark_start import load, shows_log
-    from pgrepl.internals.py4j import Gateway
-
     load()
     answer = connection.answer()
     gateway = Gateway(answer.port, answer.secret, answer.group)

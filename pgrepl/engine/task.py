@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from zipimport import zipimporter
 
 from pgrepl.ground.errors import PgError, marked
+from pgrepl.ground.lazy import pa
 from pgrepl.internals import pyarrow
 from pgrepl.lake.read.data_file import DataFile
 from pgrepl.lake.read.part import Shared
@@ -98,8 +99,6 @@ def _prepare() -> None:
 def keep_memory() -> None:
     """Have this process keep memory that parts free. Otherwise it is given back and taken again, page by page, for each
     large array: that was a third of the time."""
-    import pyarrow as pa
-
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # of glibc
     if mallopt is not None:
         mallopt(_TRIM_THRESHOLD, _KEPT)

@@ -28,7 +28,7 @@ from pgrepl.catalog.store.system import (
 from pgrepl.catalog.store.tables import pg_attrdef, pg_attribute, pg_partitioned_table
 from pgrepl.expr import stored, tree
 from pgrepl.expr.analyse import lookup
-from pgrepl.expr.print.deparse import constant_text
+from pgrepl.expr.print.deparse import constant_text, stored_expression_text
 from pgrepl.expr.tree import CoerceToDomain, Const, Expr, NextValueExpr, Query, Rte, RteKind
 from pgrepl.expr.walk import map_attnums, query_exprs, subqueries, var_attnums, walk
 from pgrepl.ground.errors import PgError
@@ -257,8 +257,6 @@ def default_of(session: Session, relid: int, attnum: int) -> Expr | None:
 
 def default_text(session: Session, relid: int, attnum: int, pretty: bool = False) -> str | None:
     """A column's default or generation expression as pg_get_expr prints it."""
-    from pgrepl.expr.print.deparse import stored_expression_text
-
     row = store.one(session, pg_attrdef, adrelid=relid, adnum=attnum)
     return None if row is None else stored_expression_text(session, row.adbin, relid, pretty)
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.ground.lazy import np
 from pgrepl.types.builtin import amproc, opclass_by_oid
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from pgrepl.expr.catalog_trees import KeyColumn
@@ -46,7 +46,6 @@ def row_hash(functions: Sequence[Hash], values: Sequence[Any]) -> int:
 
 def integer_hashes(values: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
     """row_hash for many keys of one integer column (hashint8extended, which gives the same for int2 and int4)."""
-    import numpy as np
 
     from pgrepl.expr.functions.hashing import seeded
 

@@ -16,7 +16,7 @@ from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, get_args, get_type_hints
 
-from pgrepl.expr import tree
+from pgrepl.expr import dml_tree, tree
 from pgrepl.expr.tree import Const, Expr, Query
 from pgrepl.ground.errors import unsupported
 from pgrepl.ground.frozen import frozen
@@ -24,6 +24,7 @@ from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray
 from pgrepl.types.builtin import base_type, element_type
 from pgrepl.types.style import Record, TextStyle
+from pgrepl.types.text import read_text, write_text
 from pgrepl.types.user_types import RowArray, UserType, composite_type, described
 
 if TYPE_CHECKING:
@@ -68,8 +69,6 @@ def _home(name: str) -> ModuleType:
     """The module of a node class."""
     if hasattr(tree, name):
         return tree
-    from pgrepl.expr import dml_tree
-
     return dml_tree
 
 
@@ -138,8 +137,6 @@ def _constant(value: Any, typoid: int) -> Any:
     if element >= oids.FIRST_USER_OID:
         items = [_constant(item, element) for item in value.items]
         return [_ARRAY, list(value.dims), list(value.lbounds), items]
-    from pgrepl.types.text import write_text
-
     return write_text(value, typoid, _STYLE)
 
 
@@ -188,6 +185,4 @@ def _constant_value(typoid: int, value: Any, types: Types) -> Any:
     known = described(typoid)
     if known is not None and known.labels and isinstance(value, int):
         return next(label.name for label in known.labels if label.oid == value)
-    from pgrepl.types.text import read_text
-
     return read_text(value, typoid, -1, _STYLE)

@@ -11,6 +11,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.ground.lazy import np, pa, pq
+from pgrepl.ground.threads import ThreadPool
 from pgrepl.iceberg import tables
 from pgrepl.iceberg.avro import number
 from pgrepl.iceberg.contents import Contents, Data, Deletes, InlinedPart, Part
@@ -51,8 +53,6 @@ def table_at(session: Session, table: LakeTable, snapshot: int, last: int) -> La
 
 
 def _rows_file(table: LakeTable, rows: Sequence[inlined.InlinedRow]) -> bytes:
-    import pyarrow as pa
-
     columns = list(zip(*[row.values for row in rows], strict=True)) or [()] * len(table.columns)
     arrays = [column.form.to_array(list(given)) for column, given in zip(table.columns, columns, strict=True)]
     arrays += [pa.array([row.row_id for row in rows], pa.int64()),
@@ -63,9 +63,6 @@ def _rows_file(table: LakeTable, rows: Sequence[inlined.InlinedRow]) -> bytes:
 
 
 def _parquet(table: Any, **options: Any) -> bytes:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, store_schema=False, compression="zstd", **options)
     return bytes(sink.getvalue())
@@ -80,9 +77,6 @@ def deletes_name(of: object, data: Data) -> str:
 
 def write_positions(folder: TableFolder, name: str, data: Data, positions: Any) -> int:
     """Write a position delete file for a data file; its size."""
-    import numpy as np
-    import pyarrow as pa
-
     paths = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(positions), np.int32)), pa.array([data.path]))
     schema = pa.schema([
         pa.field("file_path", paths.type, False, field_id(footers.FILE_PATH)),
@@ -105,8 +99,6 @@ def place_vector(folder: TableFolder, file: Deletes, data: Data, snapshot: int) 
     is_whole = len(found) == 1 and (found[0].snapshot or 0) <= snapshot and json.dumps(data.path).encode() in content
     if is_whole:
         return file.path, file.rows, file.size, Vector(found[0].offset, found[0].length)
-    import numpy as np
-
     positions, snapshots = read_delete_file(_lake_file(file))
     positions = positions[snapshots <= snapshot]
     name = f"data/deletes-{digest(positions.tolist(), data.path)}.puffin"
@@ -287,8 +279,6 @@ class Planner:
         """Read footers of an object store many at a time."""
         paths = [file.path for file, _ in part.deletes if file.id not in later and file.format == PARQUET]
         if len(paths) > 1 and storage.local_path(paths[0]) is None:
-            from pgrepl.ground.threads import ThreadPool
-
             with ThreadPool(_AT_ONCE) as threads:
                 list(threads.map(footer, paths))
 

@@ -6,6 +6,7 @@ The versions are named that it was tried with; with any other the session is mad
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import struct
@@ -14,13 +15,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.ground.errors import PgError
+from pgrepl.ground.lazy import pa
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from py4j.clientserver import ClientServer
     from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
@@ -76,8 +78,6 @@ def is_tried() -> bool:
 
 def home() -> Path:
     """The folder of pip's pyspark, found without importing it."""
-    from importlib.util import find_spec
-
     spec = find_spec("pyspark")
     assert spec is not None and spec.origin is not None
     return Path(spec.origin).parent
@@ -208,7 +208,6 @@ def forget_jvm() -> None:
 
 def be_quiet() -> None:
     """Errors are raised: pyspark and py4j need not print them as well."""
-    import logging
 
     from pyspark.logger import PySparkLogger
 
@@ -346,7 +345,6 @@ def _done(node: Any, stages: _Stages, times: tuple[float, float] | None, *, agai
 
 def arrow_function(function: Callable[..., Any], result: str, types: Types) -> Any:
     """A function of Arrow arrays for Spark's expressions."""
-    import pyarrow as pa
     from pyspark.sql.pandas import functions
 
     make: Any = getattr(functions, "arrow_udf", None)
@@ -383,8 +381,6 @@ def time_unsupported() -> PgError:
 
 def _for_a_row(function: Callable[..., Any], types: Types) -> Callable[..., Any]:
     def of_row(*values: Any) -> Any:
-        import pyarrow as pa
-
         arrays = [pa.array([_plain(value)], kind) for value, kind in zip(values, types(), strict=True)]
         return function(*arrays)[0].as_py()
 

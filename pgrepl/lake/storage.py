@@ -20,11 +20,13 @@ from datetime import datetime, timedelta, timezone
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
+from uuid import UUID
 
 from pgrepl.catalog.store import files
 from pgrepl.catalog.store.files import MARK, DataFolder, first_line, local_mark, sync
 from pgrepl.catalog.store.opening import place_file
 from pgrepl.ground.errors import PgError
+from pgrepl.ground.lazy import fs, pa
 
 if TYPE_CHECKING:
     from pgrepl.lake.table import LakeTable
@@ -83,15 +85,11 @@ def s3_region() -> str | None:
 
 @cache
 def _local_file_system() -> Any:
-    from pyarrow import fs
-
     return fs.LocalFileSystem()
 
 
 @cache
 def _s3_file_system(endpoint: str | None, region: str | None) -> Any:
-    from pyarrow import fs
-
     if endpoint is None:
         return fs.S3FileSystem(region=region)
     scheme, _, host = endpoint.rpartition("://")
@@ -100,8 +98,6 @@ def _s3_file_system(endpoint: str | None, region: str | None) -> Any:
 
 @cache
 def _file_system_at(root: str) -> Any:
-    from pyarrow import fs
-
     return fs.FileSystem.from_uri(root)[0]
 
 
@@ -154,8 +150,6 @@ def _is_about_files(problem: Exception) -> bool:
     """Is it an error of the operating system, or of pyarrow, which not every process has loaded?"""
     if isinstance(problem, OSError):
         return True
-    import pyarrow as pa
-
     return isinstance(problem, pa.ArrowException)
 
 
@@ -232,8 +226,6 @@ def remove(path: str) -> None:
 
 def listed(folder: str) -> Iterator[tuple[str, timedelta]]:
     """The files in a folder and below it, each with the time since it was written."""
-    from pyarrow import fs
-
     system, inside = file_system(folder.rstrip("/"))
     now = datetime.now(timezone.utc)
     with reading(folder):
@@ -246,8 +238,6 @@ def listed(folder: str) -> Iterator[tuple[str, timedelta]]:
 
 def folders_in(folder: str) -> list[str]:
     """The names of the folders in a folder."""
-    from pyarrow import fs
-
     system, inside = file_system(folder.rstrip("/"))
     with reading(folder):
         found = system.get_file_info(fs.FileSelector(inside, allow_not_found=True))
@@ -292,8 +282,6 @@ def new_name(suffix: str = ".parquet") -> str:
 
 def uuid7() -> str:
     """A UUID of version 7, which sorts by time, as DuckLake has them."""
-    from uuid import UUID
-
     raw = bytearray(int(time.time() * 1000).to_bytes(6, "big") + os.urandom(10))
     raw[6] = raw[6] & 0x0F | 0x70
     raw[8] = raw[8] & 0x3F | 0x80

@@ -10,11 +10,15 @@ from dataclasses import replace
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.catalog.facts.user_types import ObjectNames, row_type
 from pgrepl.catalog.store import store, tables
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.lake import sql
 from pgrepl.lake.define.options import DEFAULT_COMPRESSION, compression, inlined_prefix, vectors
+from pgrepl.types.builtin import base_type, element_type
+from pgrepl.types.lake.forms import form, is_row_type, row_type_in
+from pgrepl.types.text import TextStyle, read_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
@@ -57,8 +61,6 @@ class LakeColumn:
     @property
     def has_dimensions(self) -> bool:
         """Whether it is a column of arrays that are kept as text, because lists have one dimension."""
-        from pgrepl.types.builtin import base_type, element_type
-
         return self.type == "varchar" and bool(element_type(base_type(self.typoid)))
 
     @property
@@ -74,7 +76,6 @@ class LakeColumn:
             from pgrepl.types.lake.structs import kept_form
 
             return kept_form(self.typoid, self.typmod, self.row, self.type, self.fields)
-        from pgrepl.types.lake.forms import form
 
         own = form(self.typoid, self.typmod)
         if own.lake == self.type and own.element is None:
@@ -220,9 +221,7 @@ def _columns(
 ) -> tuple[LakeColumn, ...]:
     """The columns. Values are of the types as they are now, whose attributes are found by those of `then`."""
     rows = session.link.execute(sql.COLUMNS_THEN if at else sql.COLUMNS_NOW, (table_id, *at))
-    from pgrepl.catalog.facts.user_types import row_type
     from pgrepl.lake.define.types import column_type
-    from pgrepl.types.lake.forms import is_row_type, row_type_in
 
     by_id = {a.column_id: a for a in attributes if a.column_id is not None and not a.attisdropped}
     columns = []
@@ -268,9 +267,6 @@ def missing_value(session: Session, attribute: tables.pg_attribute) -> Any:
     """The value of a column (a row of pg_attribute) in rows that are older than it."""
     if not attribute.atthasmissing or attribute.attmissingval is None:
         return None
-    from pgrepl.catalog.facts.user_types import ObjectNames
-    from pgrepl.types.text import TextStyle, read_text
-
     style = TextStyle(lookup=ObjectNames(session), stored=True)
     return read_text(attribute.attmissingval, session.type_of(attribute.atttypid), attribute.atttypmod, style)
 

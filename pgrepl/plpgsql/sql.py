@@ -18,8 +18,11 @@ from pgrepl.expr.walk import has_effects
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.plpgsql.frame import FrameVariables
+from pgrepl.query import run as permissions
 from pgrepl.query.portal import CursorRows, RowsAtOnce, StatementRows
 from pgrepl.query.result import listed_columns
+from pgrepl.query.rowset import passing_rows
+from pgrepl.query.run import with_table_locks
 from pgrepl.query.shape import writing_tag
 from pgrepl.sql.nodes import SelectStmt
 from pgrepl.sql.statements import command_tag, kind_of
@@ -128,9 +131,6 @@ def rows_of(frame: Frame, query: Query, most: int | None = None) -> list[tuple[A
 
 def _rows_to_come(frame: Frame, query: Query) -> Iterator[tuple[Any, ...]]:
     """The rows, of which none is computed yet."""
-    from pgrepl.query import run as permissions
-    from pgrepl.query.rowset import passing_rows
-
     session = frame.session
     _begin(frame)
     permissions.check(session, query)
@@ -201,9 +201,7 @@ def _cursor_tag(stmt: Statement | None) -> str:
 
 
 def _opened_query(frame: Frame, stmt: SelectStmt, text: str, scroll: bool | None, *, is_loop: bool) -> SpiCursor:
-    from pgrepl.query import run as permissions
     from pgrepl.query.cursor_rows import cursor_rows, scrolls
-    from pgrepl.query.run import with_table_locks
 
     session = frame.session
     _begin(frame)

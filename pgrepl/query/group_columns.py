@@ -21,6 +21,7 @@ from pgrepl.expr.evaluate.evaluate import accumulator
 from pgrepl.expr.tree import Column, Expr, Query, RangeRef, Rte, RteKind
 from pgrepl.expr.walk import lookup, rewrite, var_attnums, walk
 from pgrepl.ground.errors import Declined
+from pgrepl.ground.lazy import pa, pc
 from pgrepl.lake.read.files import EXACT
 from pgrepl.query.shape import aggregates, uses_groups
 from pgrepl.query.table_columns import TableColumns, condition, only_table
@@ -30,8 +31,6 @@ from pgrepl.types.lake.forms import form
 from pgrepl.types.names import numeric_precision_scale
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from pgrepl.catalog.session.session import Session
     from pgrepl.expr.arrow.program import Program
     from pgrepl.expr.functions.registry import Context
@@ -186,9 +185,6 @@ class _Part:
 
     def columns(self, inputs: Sequence[Any], rows: int) -> list[tuple[Any, str]]:
         """The columns of a portion to aggregate, and Arrow's function for each."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         array = pa.repeat(pa.scalar(1, pa.int64()), rows) if self.place is None else inputs[self.place]
         if self._passes is not None:
             array = pc.if_else(pc.fill_null(inputs[self._passes], False), array, pa.scalar(None, array.type))
@@ -282,8 +278,6 @@ class _Groups:
         self._how: list[str] = []  # of each kept column
 
     def rows(self) -> Iterable[tuple[Any, ...]]:
-        import pyarrow as pa
-
         if not self._keys and not self._table.filters and not self._compiled:  # only count(*)
             return [(self._table.count(),) * len(self._parts)]
         try:
@@ -302,8 +296,6 @@ class _Groups:
 
     def _all(self) -> pa.Table:
         """The groups of all rows."""
-        import pyarrow as pa
-
         known: list[pa.Table] = []
         waiting = 0
         rows, node = partial(self._table.portions, ends=self._wants_ends), self._table.node
@@ -324,8 +316,6 @@ class _Groups:
         return groups
 
     def _grouped(self, size: int, columns: dict[int, Any]) -> pa.Table:
-        import pyarrow as pa
-
         inputs = []
         for each in self._compiled:
             value = each.run(columns)

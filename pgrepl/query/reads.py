@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts.relation import relation
 from pgrepl.expr import tree
+from pgrepl.expr.evaluate.evaluate import evaluate
 from pgrepl.expr.tree import Expr, Join, Query, RangeRef, Rte, RteKind
 from pgrepl.expr.walk import contains_mutable_functions, functions_used, walk, walk_deep
 from pgrepl.ground.errors import PgError
@@ -199,8 +200,6 @@ def value_of(expr: Expr, context: Context) -> Any:
         return expr.value
     if not all(_is_known(node) for node in walk(expr)):
         return None
-    from pgrepl.expr.evaluate.evaluate import evaluate
-
     try:
         return evaluate(expr, (), context)
     except PgError:  # it is raised when a row asks for it
@@ -211,8 +210,6 @@ def is_never_true(expr: Expr, context: Context) -> bool:
     """Whether a condition is known, before the query runs, to be true for no row (eval_const_expressions)."""
     if contains_mutable_functions(expr) or not all(_is_known(node) for node in walk(expr)):
         return False
-    from pgrepl.expr.evaluate.evaluate import evaluate
-
     try:
         return evaluate(expr, (), context) is not True
     except PgError:

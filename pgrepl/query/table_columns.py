@@ -9,8 +9,9 @@ from pgrepl.expr import tree
 from pgrepl.expr.tree import Query, RangeRef, Rte
 from pgrepl.expr.walk import var_attnums
 from pgrepl.ground.errors import Declined
+from pgrepl.ground.lazy import pc
 from pgrepl.ground.threads import ahead
-from pgrepl.lake.read.local import columns
+from pgrepl.lake.read.local import columns, count
 from pgrepl.lake.table import lake_table
 from pgrepl.query.reads import bounds_of, note_reads
 from pgrepl.query.shape import is_user_table, only_entry, uses_groups
@@ -99,8 +100,6 @@ class TableColumns:
 
     def count(self) -> int:
         """The number of all rows; there is no WHERE."""
-        from pgrepl.lake.read.local import count
-
         return sum(count(self._session, table) for _, table in self._tables)
 
     def portions(self, *, ends: bool = False) -> Iterator[Portion]:
@@ -124,8 +123,6 @@ class TableColumns:
     def _passing(self, size: int, columns: dict[int, Any], test: Test | None) -> Portion:
         if test is None:
             return size, columns
-        import pyarrow.compute as pc
-
         places = pc.indices_nonzero(test(columns, size))
         if self.node is not None:
             self.node.removed += size - len(places)

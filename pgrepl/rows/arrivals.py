@@ -8,10 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.engine.copy_rows import KernelColumn
 from pgrepl.engine.frame_rows import (
@@ -34,6 +30,7 @@ from pgrepl.expr.tree import Expr, Var
 from pgrepl.expr.walk import map_attnums, var_attnums
 from pgrepl.ground.errors import Declined, PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np, pa, pc
 from pgrepl.lake.read.part import SourceColumns, forms_of
 from pgrepl.lake.table import LakeTable, lake_table
 from pgrepl.rows.checks_columns import bound_program, check_program, generated_columns

@@ -11,14 +11,15 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from pgrepl.engine.copy_rows import KernelColumn
 from pgrepl.expr import tree
+from pgrepl.expr.arrow.program import none_is_false, program_of, value_of
 from pgrepl.expr.catalog_trees import IndexInfo, column_default
 from pgrepl.expr.evaluate.evaluate import evaluate
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.walk import is_volatile, var_attnums
 from pgrepl.ground.errors import Declined
+from pgrepl.ground.lazy import np, pa, pc
 from pgrepl.lake.read import footers
 from pgrepl.lake.read.extent import rows_of
 from pgrepl.lake.read.files import estimate
@@ -49,8 +50,6 @@ def check_form(column: LakeColumn, typoid: int, typmod: int) -> None:
 
 def check_program(session: Session, rules: TableRules, *, bound: bool) -> Program | None:
     """The CHECK constraints that new rows must pass. `bound`: the partition constraint as well."""
-    from pgrepl.expr.arrow.program import none_is_false, program_of
-
     exprs = [*(expr for _, expr in rules.checks), *(rules.bound if bound else ())]
     exprs += [tree.NullTest(oids.BOOL, arg=expr, kind=NullTestType.IS_NOT_NULL) for _, expr in rules.computed_not_null]
     if not exprs:
@@ -87,8 +86,6 @@ def columns_of(
 
 def default_column(session: Session, column: LakeColumn, expr: tree.Expr | None, *, not_null: bool) -> KernelColumn:
     """A column that has its default, NULL without one, in every row."""
-    from pgrepl.engine.copy_rows import KernelColumn
-
     if expr is not None and (is_volatile(expr) or var_attnums(expr)):
         raise Declined(f'the default of column "{column.name}"')
     value = None if expr is None else evaluate(expr, (), Context(session))
@@ -97,9 +94,6 @@ def default_column(session: Session, column: LakeColumn, expr: tree.Expr | None,
 
 def generated_columns(session: Session, rules: TableRules) -> dict[int, KernelColumn]:
     """Columns that are computed of the table's other ones, by number."""
-    from pgrepl.engine.copy_rows import KernelColumn
-    from pgrepl.expr.arrow.program import value_of
-
     found = {}
     for attnum, expr in rules.generated:
         value = value_of(expr, Context(session))
@@ -238,9 +232,6 @@ def _numbers_differ(
 def _values_differ(
     staged: StagedRows, attnums: Sequence[int], bounds: Sequence[Bound], session: Session | None
 ) -> bool | None:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     names = [f"k{attnum}" for attnum in attnums]
     found, size = [], 0
     for arrays in _portions(session, staged, attnums, bounds):

@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts.relation import Relation
 from pgrepl.engine.choice import Engine
+from pgrepl.engine.result_spark import positions
 from pgrepl.ground.errors import Declined
+from pgrepl.lake.commit import commit
 from pgrepl.lake.table import lake_table
 from pgrepl.rows.arrivals import Arrival, check_arrays
 from pgrepl.rows.changes import ModifyKind, members
@@ -136,8 +138,6 @@ class SparkChanges:
             raise FoundTwice
 
     def delete(self, table: Relation, frame: DataFrame) -> None:
-        from pgrepl.engine.result_spark import positions
-
         self.count += self.of(table).delete(positions(frame))
 
     # --- one table ----------------------------------------------------------------------------------------------------
@@ -216,8 +216,6 @@ class SparkChanges:
 
     def commit(self) -> None:
         """Commit what was staged; the session holds the write lock."""
-        from pgrepl.lake.commit import commit
-
         commit.check_unchanged(self._session, sorted(self._read), self.snapshot)
         writes = [staged.write for staged in self.staged.values()]
         if self.count:

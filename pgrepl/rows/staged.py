@@ -7,14 +7,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pgrepl.catalog.facts.relation import Relation
-from pgrepl.engine import spark
+from pgrepl.engine import scan_spark, spark
 from pgrepl.engine.choice import choose
+from pgrepl.engine.object_store_cache import readable
 from pgrepl.engine.result_spark import ORDER, column_names, python_rows
+from pgrepl.engine.scan_spark import arrow_frame, spark_path, storage_array
+from pgrepl.engine.spark_types import spark_type
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Expr, Var
+from pgrepl.ground.lazy import F, np, pa
 from pgrepl.lake.read.bounds import Bound
 from pgrepl.lake.read.data_file import NewFile, RowPlace, once
 from pgrepl.lake.read.files import extent
@@ -105,8 +107,6 @@ class StagedRows:
 
     def new_rows(self, attnums: Sequence[int]) -> DataFrame:
         """The staged rows: c{attnum}, their row ids and their order."""
-        from pyspark.sql import functions as F
-
         columns = [self.table.column(attnum) for attnum in attnums]
         parts = []
         if self.inserted or not self.versions:
@@ -117,12 +117,7 @@ class StagedRows:
         return rows.withColumn(ORDER, F.monotonically_increasing_id())
 
     def _read(self, files: Sequence[NewFile], columns: Sequence[LakeColumn], *, row_ids: bool) -> DataFrame:
-        from pyspark.sql import functions as F
         from pyspark.sql.types import LongType, StructField, StructType
-
-        from pgrepl.engine.object_store_cache import readable
-        from pgrepl.engine.scan_spark import spark_path
-        from pgrepl.engine.spark_types import spark_type
 
         fields = [StructField(column.name, spark_type(column.form.spark)) for column in columns]
         if row_ids:
@@ -140,8 +135,6 @@ class StagedRows:
 
     def old_rows(self, attnums: Sequence[int], *, deleted: bool, bounds: Sequence[Bound] = ()) -> DataFrame:
         """The rows before the statement, with `place`: the deleted and updated ones, or the others."""
-        from pgrepl.engine import scan_spark
-
         rows = scan_spark.frame(self._session, self.table, attnums, self.snapshot, bounds, places=True)
         if not self.has_deletions:
             return rows.limit(0) if deleted else rows
@@ -152,9 +145,6 @@ class StagedRows:
 
     def _places(self) -> DataFrame:
         """The places of the deleted and updated rows: (file, position), or (-1, row id) of an inlined one."""
-        import pyarrow as pa
-
-        from pgrepl.engine.scan_spark import arrow_frame
 
         files: list[npt.NDArray[np.int64]] = []
         at: list[npt.NDArray[np.int64]] = []
@@ -199,8 +189,6 @@ def together(parts: Sequence[ChangedPart]) -> Positions:
 
 
 def _key_of_place(column: str) -> tuple[Any, Any]:
-    from pyspark.sql import functions as F
-
     file, pos, row = (F.col(f"{column}.{part}") for part in ("file", "pos", "row"))
     return F.coalesce(file, F.lit(-1)), F.when(file.isNull(), row).otherwise(pos)
 
@@ -220,7 +208,6 @@ def rows_with_keys(
     session: Session, table: LakeTable, keys: Sequence[Expr], wanted: Sequence[tuple[Any, ...]], attnums: Sequence[int]
 ) -> Iterator[tuple[Any, ...]]:
     """The columns of the rows whose keys (expressions over the table) are among `wanted`, and last the RowPlace."""
-    from pgrepl.engine import scan_spark
     from pgrepl.expr.exchange import Statement, equal_key
 
     statement = Statement(Context(session))
@@ -242,9 +229,6 @@ def rows_with_keys(
 
 def _values(keys: Sequence[Expr], wanted: Sequence[tuple[Any, ...]]) -> DataFrame:
     """The wanted keys, as columns c1 … cn."""
-    import pyarrow as pa
-
-    from pgrepl.engine.scan_spark import arrow_frame, storage_array
 
     forms = [form(key.type, key.typmod) for key in keys]
     arrays = [storage_array(kind.to_array([each[n] for each in wanted])) for n, kind in enumerate(forms)]

@@ -26,6 +26,7 @@ from pgrepl.ground.errors import Declined, PgError, unsupported
 from pgrepl.ground.frozen import frozen
 from pgrepl.ground.memory import TriggerCalls
 from pgrepl.rows.changes import Row
+from pgrepl.rows.checks_table import TableChecks
 from pgrepl.rows.write import next_snapshot
 from pgrepl.types import oids
 
@@ -215,8 +216,6 @@ class RelationTriggers:
 
     def _check_partition(self, trigger: Trigger, row: Row) -> None:
         """A trigger of the partitioned table must leave the row in its partition."""
-        from pgrepl.rows.checks_table import TableChecks
-
         rel = self.relation
         if TableChecks(self._session, rel, rel, frozenset()).in_bound(row):
             return

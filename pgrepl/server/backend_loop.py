@@ -26,6 +26,7 @@ from pgrepl.server import connection_process, messages
 from pgrepl.server.channel import LARGE_MESSAGE, SMALL_MESSAGE, Body, Channel, ConnectionLost, WireCopy
 from pgrepl.server.connection_process import SIGNALS, IdleSession, SessionProcess, idle_session_of, may_be_released
 from pgrepl.server.extended import Extended
+from pgrepl.server.fastpath import call_function
 from pgrepl.server.session_log import SessionLog
 from pgrepl.statements.run import run
 from pgrepl.types.input_checks import bytes_to_text, codec, of_client, text_to_bytes
@@ -372,8 +373,6 @@ class Backend:
             Body(body).end()
             self._extended.sync()
         elif kind == b"F":
-            from pgrepl.server.fastpath import call_function
-
             call_function(self, Body(body))
 
     def _await_input(self, wake: int, *, idle: bool) -> bool:

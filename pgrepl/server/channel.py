@@ -13,11 +13,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from pgrepl.ground.errors import PgError
+from pgrepl.ground.lazy import np, pa, pc
 from pgrepl.types.lake.arrays import content, joined, records
 
 if TYPE_CHECKING:

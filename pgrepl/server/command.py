@@ -9,6 +9,7 @@ import os
 import pwd
 import secrets
 import signal
+import ssl
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -18,12 +19,27 @@ from typing import TYPE_CHECKING
 import click
 
 from pgrepl.api.opened import OpenedSession
-from pgrepl.api.rounds import launched, stoppable, vacuuming
+from pgrepl.api.rounds import launched, server_log, stoppable, vacuuming
+from pgrepl.backend import open_session
 from pgrepl.catalog.facts import activity
+from pgrepl.catalog.store.opening import open_catalog
+from pgrepl.engine import spark
+from pgrepl.engine.spark_host import Host
 from pgrepl.ground.errors import PgError
 from pgrepl.replication.log import ServerLog
+from pgrepl.server import connection_process
+from pgrepl.server.authentication import AuthenticationConfig, certificate_hash
+from pgrepl.server.connection import Server, settings_in
+from pgrepl.server.hba import read_rules
+from pgrepl.server.http import listen
+from pgrepl.server.iceberg.access import Access, Storage
+from pgrepl.server.monitoring import monitoring_process, while_starting
+from pgrepl.server.postmaster import AuxiliaryProcess, Postmaster
 from pgrepl.server.settings import ServerSettings, ServerState, make_access_files, server_settings
+from pgrepl.server.startup import server_context
 from pgrepl.shell.commands.subcommand import FAILURE, OK, on_spark, run
+from pgrepl.statements.describe import prepare
+from pgrepl.statements.run import run as run_statements
 
 if TYPE_CHECKING:
     import ssl
@@ -61,12 +77,9 @@ _STATEMENTS = (
 
 def load() -> None:
     """Run some usual statements in a catalog of their own, and load what copies by whole columns."""
-    import pyarrow.compute
     import pyarrow.parquet  # noqa: F401
 
     from pgrepl.query import table_columns  # noqa: F401
-    from pgrepl.server import connection_process
-    from pgrepl.statements.describe import prepare
 
     connection_process.setter()
     with tempfile.TemporaryDirectory(prefix="pgrepl-") as folder:
@@ -94,9 +107,6 @@ def worker_process(
     catalog: str, settings: ServerSettings, log: ServerLog, log_file: str | None
 ) -> Callable[[int], None]:
     def run(place: int) -> None:
-        from pgrepl.backend import open_session
-        from pgrepl.catalog.store.opening import open_catalog
-
         with stoppable([signal.SIGTERM, signal.SIGINT], lambda number: Stopped()):
             opened = open_catalog(catalog, folder=str(settings.folder))
             try:
@@ -120,8 +130,6 @@ def worker_process(
 
 def spark_process(way: HostChannel, log: ServerLog) -> Callable[[int], None]:
     def run(place: int) -> None:
-        from pgrepl.engine.spark_host import Host
-
         activity.show_process(place, "pgrepl spark")
         Host(way, log.log).run()
 
@@ -173,8 +181,6 @@ def serve_command(
 
     SIGTERM waits for the clients to leave, SIGINT (Ctrl-C) ends their sessions, SIGQUIT ends all at once.
     """
-    from pgrepl.server.connection import settings_in
-
     given = {**settings_in(os.environ.get("PGOPTIONS", "")), **dict(_pair(each) for each in settings)}
     for name, value in (
         ("listen_addresses", addresses),
@@ -206,10 +212,6 @@ def _pair(text: str) -> tuple[str, str]:
 
 def _prepared(path: str, folder: Path, data_path: str | None, given: dict[str, str]) -> ServerSettings:
     """Open the catalog, make it if there is none, and load what every session needs."""
-    from pgrepl.backend import open_session
-    from pgrepl.catalog.store.opening import open_catalog
-    from pgrepl.statements.run import run as run_statements
-
     catalog = open_catalog(path, data_path=data_path)
     try:
         session = open_session(catalog)
@@ -236,16 +238,6 @@ def _serve(
     pidfile: Path | None,
     ready: int | None,
 ) -> int:
-    from pgrepl.api.rounds import server_log
-    from pgrepl.engine import spark
-    from pgrepl.server.authentication import AuthenticationConfig
-    from pgrepl.server.connection import Server
-    from pgrepl.server.hba import read_rules
-    from pgrepl.server.http import listen
-    from pgrepl.server.iceberg.access import Access
-    from pgrepl.server.monitoring import monitoring_process, while_starting
-    from pgrepl.server.postmaster import AuxiliaryProcess, Postmaster
-
     log = server_log(log_file)
     tls = _tls(settings, "postgresql")
     binding = None if settings.certificate is None else _certificate_hash(settings.certificate)
@@ -287,11 +279,8 @@ def _iceberg(
     settings: ServerSettings, address: tuple[str, int], catalog: str, access: Access, log: ServerLog
 ) -> AuxiliaryProcess:
     """The process that answers readers of Iceberg; its tokens hold as long as this server."""
-    from pgrepl.server.http import listen
-    from pgrepl.server.iceberg.access import Storage
     from pgrepl.server.iceberg.process import iceberg_process
     from pgrepl.server.iceberg.routes import Routes
-    from pgrepl.server.postmaster import AuxiliaryProcess
 
     listening = listen(address, "readers of Iceberg")
     log.log(f'answering readers of Iceberg on address "{address[0]}", port {address[1]}')
@@ -301,18 +290,12 @@ def _iceberg(
 
 
 def _tls(settings: ServerSettings, protocol: str) -> ssl.SSLContext | None:
-    from pgrepl.server.startup import server_context
-
     if settings.certificate is None:
         return None
     return server_context(settings.certificate, settings.key, settings.authority, protocol)
 
 
 def _certificate_hash(certificate: Path) -> bytes:
-    import ssl
-
-    from pgrepl.server.authentication import certificate_hash
-
     text = certificate.read_text()
     begin = text.index("-----BEGIN CERTIFICATE-----")
     end = text.index("-----END CERTIFICATE-----") + len("-----END CERTIFICATE-----\n")

@@ -37,6 +37,7 @@ from pgrepl.server.backend_loop import Backend, by_administrator
 from pgrepl.server.channel import Channel, ConnectionLost
 from pgrepl.server.connection_process import ConnectionProcess, IdleSession, SessionProcess
 from pgrepl.server.postmaster import Arrival, Incoming, LaterArrival
+from pgrepl.server.replication.commands import ReplicationCommands, check_may_replicate
 from pgrepl.server.settings import ServerSettings
 from pgrepl.server.startup import CancelRequest, StartupPacket
 from pgrepl.shell.connection import ConnectFailure, startup_settings
@@ -212,8 +213,6 @@ class Server:
             session = self._enter(channel, packet, incoming, catalog())
         backend = Backend(channel, session, self.log, incoming.place, _about(channel, packet), process)
         if packet.replication:
-            from pgrepl.server.replication.commands import ReplicationCommands
-
             backend.take_commands(ReplicationCommands(backend).run)
         backend.greet(process.pid, incoming.key if packet.minor >= 2 else incoming.key[:_SHORT_KEY])
         self._serve(backend, process)
@@ -252,8 +251,6 @@ class Server:
         session.settings.set_by_command_line(self.settings.given)
         self._check_room(session, incoming)
         if packet.replication:
-            from pgrepl.server.replication.commands import check_may_replicate
-
             check_may_replicate(session)
         for report in waiting:
             channel.send(b"N", messages.of_notice(report, str.encode))

@@ -16,6 +16,7 @@ from pgrepl.query.result import Result
 from pgrepl.server import messages
 from pgrepl.server.messages import counted, formats_for, text_of
 from pgrepl.sql.keywords import quote_identifier
+from pgrepl.statements.describe import prepare
 from pgrepl.statements.run import run_prepared
 from pgrepl.types.text import read_null
 
@@ -86,8 +87,6 @@ def _arguments(client: Client, called: Proc, body: Body) -> list[Parameter]:
 
 def _computed(client: Client, called: Proc, parameters: Sequence[Parameter]) -> str | None:
     """The text of what the function returns, with its value."""
-    from pgrepl.statements.describe import prepare
-
     session = client.session
     words = [f"${number}" for number in range(1, len(parameters) + 1)]
     if called.variadic:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pgrepl import __version__
+from pgrepl.api.overview import slots
 from pgrepl.catalog.facts import activity
 from pgrepl.catalog.facts.access import database_name
 from pgrepl.catalog.session import statistics
@@ -19,7 +20,11 @@ from pgrepl.catalog.session.transaction import reading
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import rows
 from pgrepl.engine import choice
+from pgrepl.lake.read.extent import present_files, row_counts
+from pgrepl.replication.conninfo import names_files
 from pgrepl.replication.publisher.senders import LOST, Retained
+from pgrepl.replication.subscriber import lease, state
+from pgrepl.replication.subscriber.lease import CONFLICTS
 from pgrepl.server.settings import RUNNING, ServerState
 
 if TYPE_CHECKING:
@@ -115,8 +120,6 @@ def of_catalog(session: Session) -> list[Family]:
 
 
 def _slots(session: Session) -> list[Family]:
-    from pgrepl.api.overview import slots
-
     active = Family("pgrepl_replication_slot_active", "Whether a subscriber is connected to the slot.")
     lost = Family("pgrepl_replication_slot_lost", "Whether changes that the slot needs were removed.")
     behind = Family("pgrepl_replication_slot_lag_bytes", "Distance of the slot from the end of the log, as LSNs count.")
@@ -143,10 +146,7 @@ def _slots(session: Session) -> list[Family]:
 
 
 def _subscriptions(session: Session) -> list[Family]:
-    from pgrepl.replication.conninfo import names_files
     from pgrepl.replication.publisher.files import memory
-    from pgrepl.replication.subscriber import lease, state
-    from pgrepl.replication.subscriber.lease import CONFLICTS
 
     enabled = Family("pgrepl_subscription_enabled", "Whether the subscription is enabled.")
     working = Family("pgrepl_subscription_worker_running", "Whether the subscription has an apply worker.")
@@ -224,8 +224,6 @@ def _sum(counted: Iterable[Mapping[str, Any]], name: str) -> int:
 
 
 def _lake(session: Session) -> list[Family]:
-    from pgrepl.lake.read.extent import present_files, row_counts
-
     files = Family("pgrepl_lake_files", "Files of tables as they are now.")
     size = Family("pgrepl_lake_file_bytes", "Bytes in files of tables as they are now.")
     found = Family("pgrepl_lake_rows", "Rows of all tables; dead ones are deleted and still in files.")

@@ -11,9 +11,12 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, TypeAlias
 
+from pgrepl.api import overview_spark
+from pgrepl.api.overview_history import MINUTE, History, history_path
 from pgrepl.catalog.facts import activity
 from pgrepl.catalog.store.opening import open_catalog
 from pgrepl.ground.errors import PgError
+from pgrepl.server import metrics
 from pgrepl.server.http import Answer, HttpServer, Request
 from pgrepl.server.metrics import CONTENT_TYPE, Family, text
 from pgrepl.server.settings import RUNNING, ServerState
@@ -171,9 +174,6 @@ def monitoring_process(
         return open_session(open_catalog(catalog, folder=str(settings.folder)), "postgres", "postgres")
 
     def run(place: int) -> None:
-        from pgrepl.api import overview_spark
-        from pgrepl.api.overview_history import MINUTE, History, history_path
-        from pgrepl.server import metrics
         from pgrepl.server.iceberg.process import Desk, open_outside
         from pgrepl.server.page import PageRoutes, Watched
 

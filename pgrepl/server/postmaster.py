@@ -24,6 +24,7 @@ import socket
 import stat
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -457,8 +458,6 @@ class Postmaster:
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else 1
         except BaseException:
-            import traceback
-
             traceback.print_exc()
         finally:
             sys.stdout.flush()

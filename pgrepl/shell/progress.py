@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import sys
+import termios
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -86,8 +87,6 @@ class StatementBar:
 @contextmanager
 def _without_echo(stream: TextIO) -> Iterator[None]:
     """Turn off the terminal's echo; the next prompt shows what was typed."""
-    import termios
-
     try:
         before = termios.tcgetattr(sys.stdin)
     except (termios.error, ValueError, OSError):  # input comes from elsewhere

@@ -16,6 +16,18 @@ from typing import IO, BinaryIO
 
 from pgrepl.ground.frozen import frozen
 from pgrepl.shell import connection
+from pgrepl.shell.formats.aligned import aligned, extra_lines, lay_out
+from pgrepl.shell.formats.markup import (
+    asciidoc,
+    asciidoc_expanded,
+    html,
+    html_expanded,
+    latex,
+    latex_expanded,
+    latex_longtable,
+    troff_ms,
+    troff_ms_expanded,
+)
 from pgrepl.shell.formats.table import JSON_FORMATS, PrintOptions, TableContent
 
 _FLUSH_AT = 1 << 16
@@ -259,20 +271,12 @@ def _renderer(options: PrintOptions) -> Callable[[TableContent, PrintOptions], s
 
         return json if options.format == "json" else ndjson
     if options.format == "html":
-        from pgrepl.shell.formats.markup import html, html_expanded
-
         return html_expanded if expanded else html
     if options.format == "asciidoc":
-        from pgrepl.shell.formats.markup import asciidoc, asciidoc_expanded
-
         return asciidoc_expanded if expanded else asciidoc
     if options.format in ("latex", "latex-longtable"):
-        from pgrepl.shell.formats.markup import latex, latex_expanded, latex_longtable
-
         return latex_expanded if expanded else latex if options.format == "latex" else latex_longtable
     if options.format == "troff-ms":
-        from pgrepl.shell.formats.markup import troff_ms, troff_ms_expanded
-
         return troff_ms_expanded if expanded else troff_ms
     from pgrepl.shell.formats.delimited import unaligned, unaligned_expanded
 
@@ -298,8 +302,6 @@ def _columns(options: PrintOptions, stream: Stream, is_pager: bool) -> int:
 
 
 def _aligned(table: TableContent, options: PrintOptions, stream: Stream, is_pager: bool) -> tuple[str, int]:
-    from pgrepl.shell.formats.aligned import aligned, extra_lines, lay_out
-
     columns = _columns(options, stream, is_pager)
     layout = lay_out(table, options, columns)
     if options.expanded == "auto" and len(table.headers) > 1 and layout.exceeds(columns):

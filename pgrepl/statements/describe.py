@@ -36,7 +36,9 @@ from pgrepl.sql.nodes import (
 )
 from pgrepl.sql.parser import parse
 from pgrepl.sql.scanner import parameter_count
+from pgrepl.statements.explaining.explain import described_column
 from pgrepl.statements.prepared import PreparedStatement, analyze, find_prepared, revalidate
+from pgrepl.statements.routine.call import prepare_call
 from pgrepl.statements.transaction import fetched_columns
 from pgrepl.statements.utility import execute
 
@@ -101,8 +103,6 @@ def _columns(session: Session, stmt: Statement) -> tuple[ResultColumn, ...] | No
         analyze_query(session, replace(stmt, into=None))
         return None
     if isinstance(stmt, CallStmt):
-        from pgrepl.statements.routine.call import prepare_call
-
         return prepare_call(session, stmt).columns or None
     if isinstance(stmt, VariableShowStmt):
         # SHOW changes nothing, and its columns depend on the parameter.
@@ -113,8 +113,6 @@ def _columns(session: Session, stmt: Statement) -> tuple[ResultColumn, ...] | No
         portal = session.transaction.portals.get(stmt.name)
         return fetched_columns(session, portal) if portal is not None and portal.returns_rows else None
     if isinstance(stmt, ExplainStmt):
-        from pgrepl.statements.explaining.explain import described_column
-
         return (described_column(session, stmt),)
     return None
 

@@ -17,6 +17,7 @@ from pgrepl.catalog.facts.user_types import type_row
 from pgrepl.catalog.store import system, tables
 from pgrepl.catalog.store.store import delete, insert, one
 from pgrepl.catalog.store.system import ObjectAddress
+from pgrepl.expr.analyse.casts import collation_of_name, type_name_text, type_of_name
 from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import (
@@ -32,6 +33,9 @@ from pgrepl.sql.nodes import (
 )
 from pgrepl.sql.nodes.utility import ObjectType
 from pgrepl.sql.statements import command_tag
+from pgrepl.statements.routine.alter import find_routine, routine_word
+from pgrepl.statements.type.domain import check_type_owner, domain_as_written, domain_constraint
+from pgrepl.statements.type.operator import find_operator
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
@@ -160,16 +164,12 @@ def _relation(session: Session, kind: ObjectType, name: Sequence[str]) -> Object
 
 
 def _routine(session: Session, kind: ObjectType, name: RoutineName) -> ObjectAddress:
-    from pgrepl.statements.routine.alter import find_routine, routine_word
-
     found = find_routine(session, kind, name)
     check_owner(session, routine_word(found), found.proname, found.proowner)
     return ObjectAddress(system.PG_PROC, found.oid)
 
 
 def _operator(session: Session, name: OperatorName) -> ObjectAddress:
-    from pgrepl.statements.type.operator import find_operator
-
     found = find_operator(session, name)
     check_owner(session, "operator", ".".join(name.name), found.oprowner)
     return ObjectAddress(system.PG_OPERATOR, found.oid)
@@ -254,9 +254,6 @@ def _role(session: Session, kind: ObjectType, name: Sequence[str]) -> ObjectAddr
 
 
 def _type(session: Session, kind: ObjectType, name: TypeName) -> ObjectAddress:
-    from pgrepl.expr.analyse.casts import type_name_text, type_of_name
-    from pgrepl.statements.type.domain import check_type_owner, domain_as_written
-
     if kind is ObjectType.DOMAIN:
         return ObjectAddress(system.PG_TYPE, domain_as_written(session, name).oid)
     oid, _ = type_of_name(session, replace(name, location=-1))
@@ -269,8 +266,6 @@ def _type(session: Session, kind: ObjectType, name: TypeName) -> ObjectAddress:
 
 
 def _collation(session: Session, kind: ObjectType, name: Sequence[str]) -> ObjectAddress:
-    from pgrepl.expr.analyse.casts import collation_of_name
-
     oid = collation_of_name(session, tuple(name))
     row = one(session, tables.pg_collation, oid=oid)
     check_owner(session, "collation", _written(name), system.BOOTSTRAP_SUPERUSER if row is None else row.collowner)
@@ -280,8 +275,6 @@ def _collation(session: Session, kind: ObjectType, name: Sequence[str]) -> Objec
 
 
 def _domain_constraint(session: Session, kind: ObjectType, name: Sequence[str]) -> ObjectAddress:
-    from pgrepl.statements.type.domain import domain_as_written, domain_constraint
-
     row = domain_constraint(session, domain_as_written(session, TypeName(tuple(name[:-1]))), name[-1])
     return ObjectAddress(system.PG_CONSTRAINT, row.oid)
 

@@ -18,6 +18,7 @@ from pgrepl.expr.tree import SubLink, has_modifying_cte
 from pgrepl.expr.walk import is_volatile, query_exprs, subqueries, walk
 from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.lake import sql
+from pgrepl.query import run
 from pgrepl.query.result import Result, ResultColumn, listed_columns, result_columns
 from pgrepl.replication.subscriber.connection import NotContacted
 from pgrepl.sql.nodes import (
@@ -171,8 +172,6 @@ class Rehearsal:
 
 def analyzed(stmt: SelectStmt, session: Session) -> Query:
     """The query's typed tree; its privileges have been checked, and statements in its WITH list planned."""
-    from pgrepl.query import run
-
     query = analyze_query(session, stmt)
     run.check(session, query)
     run.check_functions(session, query)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.session.transaction import require_writable
+from pgrepl.query import run
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import CopyStmt, CreateTableAsStmt, SelectStmt
 
@@ -22,8 +23,6 @@ def select(stmt: SelectStmt, session: Session) -> Result:
 
         require_writable(session, "SELECT INTO")
         return create_table_as(CreateTableAsStmt(stmt.into, (), replace(stmt, into=None)), session)
-    from pgrepl.query import run
-
     return run.select(stmt, session, _modifying)
 
 

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog.facts.access import database_by_name
 from pgrepl.catalog.facts.acl import check_owner
 from pgrepl.catalog.facts.roles import has_attribute, is_admin_of_role, is_superuser, resolve_role, role_row
+from pgrepl.catalog.locks.notifications import import_snapshot
 from pgrepl.catalog.session import parameters
 from pgrepl.catalog.session.parameters import check_custom_name
 from pgrepl.catalog.session.transaction import require_no_block
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import delete, insert, one, update
+from pgrepl.expr.analyse.casts import type_of_name
 from pgrepl.ground.errors import PgError
 from pgrepl.query.portal import close_all
 from pgrepl.query.result import Result, ResultColumn
@@ -35,6 +37,7 @@ from pgrepl.sql.nodes import (
 )
 from pgrepl.statements.roles.role import check_not_reserved
 from pgrepl.types.style import TextStyle
+from pgrepl.types.text import read_text, write_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
@@ -87,8 +90,6 @@ def _import_snapshot(session: Session, identifier: str) -> None:
         )
     if identifier.strip("0123456789ABCDEF-"):
         raise PgError("22023", f'invalid snapshot identifier: "{identifier}"')
-    from pgrepl.catalog.locks.notifications import import_snapshot
-
     import_snapshot(session, identifier)
 
 
@@ -133,9 +134,6 @@ def _argument_text(session: Session, argument: object, *, quote: bool = False) -
 
 def _interval_text(session: Session, cast: TypeCast) -> str:
     """SET TIME ZONE INTERVAL '…' HOUR TO MINUTE: the interval in its normal form."""
-    from pgrepl.expr.analyse.casts import type_of_name
-    from pgrepl.types.text import read_text, write_text
-
     assert isinstance(cast.arg, AConst)
     typoid, typmod = type_of_name(session, cast.type_name)
     style = TextStyle(intervalstyle=session.settings.get("intervalstyle"))

@@ -24,7 +24,9 @@ from pgrepl.expr.rewrite.views import require_updatable, view_query
 from pgrepl.expr.tree import Query, SubLink, has_modifying_cte
 from pgrepl.expr.walk import query_exprs, subqueries, walk
 from pgrepl.ground.errors import PgError
+from pgrepl.query import run
 from pgrepl.query.result import Result
+from pgrepl.query.rowset import LocalRows, rows_of
 from pgrepl.rows.in_use import check_not_in_use
 from pgrepl.rows.requirements import Indexed, Unique
 from pgrepl.sql.keywords import quote_qualified
@@ -41,13 +43,14 @@ from pgrepl.sql.nodes import (
 from pgrepl.statements.deletion import temporary_name
 from pgrepl.statements.dependencies import record_query_dependencies
 from pgrepl.statements.index.define import maintaining
+from pgrepl.statements.prepared import binding
 from pgrepl.statements.table import storage
 from pgrepl.statements.table.columns import NewColumn, column_of_type, finish, refuse_duplicates
 from pgrepl.statements.table.create import define_columns
 from pgrepl.statements.table.heap import create_relation
 from pgrepl.statements.table.names import creation_schema
 from pgrepl.writing.phase3 import require
-from pgrepl.writing.tables import append
+from pgrepl.writing.tables import append, empty, merge_rows, replace_rows
 
 if TYPE_CHECKING:
     from pgrepl.query.rowset import LocalRows, SparkRows
@@ -73,9 +76,6 @@ def columns_of(session: Session, query: Query, names: tuple[str, ...]) -> list[N
 
 def query_rows(session: Session, query: Query) -> LocalRows | SparkRows:
     """The rows of the query, which the current role may read."""
-    from pgrepl.query import run
-    from pgrepl.query.rowset import LocalRows, rows_of
-
     run.check(session, query)
     run.check_functions(session, query)
     if has_modifying_cte(query.ctes):
@@ -291,8 +291,6 @@ def refresh_materialized_view(stmt: RefreshMatViewStmt, session: Session, *, fil
     if stmt.with_data and fill:
         _fill(session, relation(session, rel.oid), concurrently=stmt.concurrently)
     elif fill:
-        from pgrepl.writing.tables import empty
-
         empty(session, [rel])
     return Result("REFRESH MATERIALIZED VIEW")
 
@@ -318,9 +316,6 @@ def _set_populated(session: Session, oid: int, populated: bool) -> None:
 
 def _fill(session: Session, rel: Relation, *, concurrently: bool) -> int:
     """Replace the rows by those that the query gives now, with the rights of the view's owner; returns their number."""
-    from pgrepl.query.rowset import LocalRows
-    from pgrepl.writing.tables import merge_rows, replace_rows
-
     with maintaining(session, rel.owner):
         rows = query_rows(session, view_query(session, rel.oid))
     if concurrently and isinstance(rows, LocalRows):
@@ -376,8 +371,6 @@ def create_table_as(stmt: CreateTableAsStmt, session: Session) -> Result:
 def _create_as_analyzed(session: Session, stmt: Statement) -> Query:
     if isinstance(stmt, SelectStmt):
         return analyze_query(session, stmt)
-    from pgrepl.statements.prepared import binding
-
     assert isinstance(stmt, ExecuteStmt)
     with binding(session, stmt) as prepared:
         if not isinstance(prepared, SelectStmt):

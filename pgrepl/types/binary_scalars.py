@@ -14,6 +14,7 @@ from uuid import UUID
 from pgrepl.ground.errors import PgError
 from pgrepl.types import oids
 from pgrepl.types.input_checks import UTF8, codec, invalid, text_to_bytes, zero_byte
+from pgrepl.types.plain import PgSnapshot, fit_bits, parse_snapshot
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import reader
 from pgrepl.types.times.dates import INFINITY, USECS_PER_DAY, is_valid_date, is_valid_timestamp
@@ -229,8 +230,6 @@ def _send_bits(digits: str) -> bytes:
 
 
 def _receive_bits(message: BinaryMessage, typmod: int, style: TextStyle, *, varying: bool) -> str:
-    from pgrepl.types.plain import fit_bits
-
     length: int = message.unpack("i")
     if not 0 <= length <= 2**31 - 8:
         raise PgError(INVALID, "invalid length in external bit string")
@@ -302,15 +301,11 @@ def _versioned(typoid: int, name: str) -> Receive:
 
 
 def _send_snapshot(value: str) -> bytes:
-    from pgrepl.types.plain import parse_snapshot
-
     found = parse_snapshot(value)
     return struct.pack(f"!i{2 + len(found.xip)}q", len(found.xip), found.xmin, found.xmax, *found.xip)
 
 
 def _receive_snapshot(message: BinaryMessage, typmod: int, style: TextStyle) -> str:
-    from pgrepl.types.plain import PgSnapshot, parse_snapshot
-
     count: int = message.unpack("i")
     wrong = PgError(INVALID, "invalid external pg_snapshot data")
     if not 0 <= count <= (2**30 - 1 - 24) // 8:

@@ -11,12 +11,9 @@ its bytes.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 from pgrepl.ground.errors import PgError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from pgrepl.ground.lazy import pa, pc
 
 
 def invalid_text(typename: str, text: str) -> PgError:
@@ -168,9 +165,6 @@ def nul() -> PgError:
 
 def are_texts(array: pa.Array) -> bool:
     """Whether a column of a file has only texts that a database can hold. Arrow does not look at what others write."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
         return True
     try:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.types import oids
+from pgrepl.types.arrays import read_array, write_array
 from pgrepl.types.builtin import base_type_and_typmod, element_type, range_by_oid, range_of_multirange, type_by_oid
 from pgrepl.types.names import format_type
 from pgrepl.types.ranges import read_multirange, read_range, write_multirange, write_range
@@ -226,8 +227,6 @@ def _delimiter(element: int) -> str:
 
 
 def _array_reader(element: int) -> Reader:
-    from pgrepl.types.arrays import read_array
-
     read_element, delimiter = reader(element), _delimiter(element)
     tested = tests_null(element)
 
@@ -239,8 +238,6 @@ def _array_reader(element: int) -> Reader:
 
 
 def _array_writer(element: int) -> Writer:
-    from pgrepl.types.arrays import write_array
-
     write_element, delimiter = writer(element), _delimiter(element)
     return lambda value, style: write_array(value, lambda item: write_element(item, style), delimiter)
 

@@ -9,9 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.engine import spark
 from pgrepl.expr.analyse.queries.merge import Joined, joined_query, numbered_query, staged_query
 from pgrepl.expr.dml_tree import Command, MergeAction, Modify
 from pgrepl.ground.errors import Declined
+from pgrepl.ground.lazy import F
 from pgrepl.rows.changes import ModifyKind, members
 from pgrepl.rows.checks import affected_twice
 from pgrepl.rows.checks_spark import FoundTwice, SparkChanges
@@ -55,8 +57,6 @@ def _merge(session: Session, modify: Modify, changes: SparkChanges) -> None:
 
 def _changes_twice(actions: tuple[MergeAction, ...], rows: DataFrame, action: str) -> bool:
     """Whether several rows of the source change one row of the target."""
-    from pgrepl.engine import spark
-
     changing = [str(n) for n, each in enumerate(actions, 1) if each.command in (Command.UPDATE, Command.DELETE)]
     if not changing:
         return False
@@ -87,7 +87,5 @@ def _carry_out(
 
 def _in_leaf(rows: DataFrame, target: Relation, leaf: Relation) -> DataFrame:
     """The new rows in the layout of the table that they are in."""
-    from pyspark.sql import functions as F
-
     numbers = {a.name: a.num for a in target.kept}
     return rows.select("place", *[F.col(f"c{numbers[a.name]}").alias(f"c{a.num}") for a in leaf.kept])

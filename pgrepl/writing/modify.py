@@ -36,10 +36,12 @@ from pgrepl.query.rowset import rows_of, stream
 from pgrepl.rows.changes import ConflictAction, Member, ModifiedRow, ModifyKind, Row, members
 from pgrepl.rows.checks import RowChecks, prepare
 from pgrepl.rows.checks_table import converter
+from pgrepl.rows.foreign.key import failing_row
 from pgrepl.rows.locking import Newer, Standing, lock_rows, mode_of, refuse_changed
 from pgrepl.rows.trigger_events import before_statement, fire_instead, instead_one_by_one
 from pgrepl.rows.triggers import TriggerEvent, enabled_triggers
 from pgrepl.rows.unwritten import Materialize
+from pgrepl.writing.pruning import contradicts, leaves, restrictions_of
 
 if TYPE_CHECKING:
     from pgrepl.lake.read.data_file import RowPlace
@@ -80,8 +82,6 @@ def changed_tables(session: Session, modify: Modify) -> list[Member]:
     target = relation(session, modify.relid)
     if target.kind != "p" and len(found) < 2:
         return found
-    from pgrepl.writing.pruning import contradicts, leaves, restrictions_of
-
     where = modify.where
     if modify.merge is not None and MergeMatch.NOT_MATCHED_BY_SOURCE not in modify.merge.matches:
         where = modify.merge.joined_where(where)
@@ -233,8 +233,6 @@ class Running:
     def _view_test(self) -> Callable[[ModifiedRow], None] | None:
         """A test of WITH CHECK OPTION: no row may be written through a view that the view would not show
         (ExecWithCheckOptions)."""
-        from pgrepl.rows.foreign.key import failing_row
-
         session, modify, checks = self.session, self.modify, self.checks
         target = relation(session, modify.relid)
         now: list[Row] = []

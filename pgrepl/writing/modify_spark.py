@@ -20,11 +20,13 @@ from pgrepl.expr.analyse.lookup import TABLEOID, relation_rte
 from pgrepl.expr.analyse.queries.insert import rows_rte
 from pgrepl.expr.analyse.sorting import equality_operator
 from pgrepl.expr.dml_tree import TARGET, Command, Conflict, Modify
+from pgrepl.expr.exchange import Statement
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.rewrite.dml_queries import TargetRowsQuery, insert_query, map_level, row_columns, target_rows_query
 from pgrepl.expr.tree import PLACE, BoolExpr, Const, Expr, OpExpr, Query, RangeRef, Rte, SortGroup, SubLink, Target, Var
 from pgrepl.ground.errors import Declined, PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import F
 from pgrepl.query.rowset import frame_of
 from pgrepl.rows.arrivals import Arrival
 from pgrepl.rows.changes import ModifyKind
@@ -123,8 +125,6 @@ def _complete(session: Session, target: Relation, frame: DataFrame) -> DataFrame
     generated = table_rules(session, target).generated
     if not generated:
         return frame
-    from pgrepl.expr.exchange import Statement
-
     statement = Statement(Context(session))
     made = [f"{condition_text(expr, statement)} AS c{number}" for number, expr in generated]
     kept = [name for name in frame.columns if name not in {f"c{number}" for number, _ in generated}]
@@ -175,7 +175,6 @@ class _Parted:
     def keep_first(self) -> None:
         """Keep only the first of rows with the same key."""
         from pyspark.sql import Window
-        from pyspark.sql import functions as F
 
         names = [f"c{n}" for n in self.key.columns]
         order = Window.partitionBy(*names).orderBy("__order")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from pgrepl.query.rowset import rows_of
 from pgrepl.rows.requirements import Requirement
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 def require(session: Session, requirement: Requirement) -> None:
     """Raise PostgreSQL's error unless all rows satisfy the requirement."""
-    from pgrepl.query.rowset import rows_of
     from pgrepl.rows.validate import validate
 
     validate(session, requirement, rows_of)

@@ -20,6 +20,7 @@ from pgrepl.catalog.facts.relation_parts import inheritors
 from pgrepl.engine.choice import Choice, Engine, choose_to_change
 from pgrepl.expr.analyse.lookup import var_of
 from pgrepl.expr.analyse.queries.insert import rows_rte
+from pgrepl.expr.analyse.queries.merge import joined_query
 from pgrepl.expr.dml_tree import Command, Modify
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.rewrite.dml_defaults import with_constants
@@ -35,6 +36,7 @@ from pgrepl.query.engine_choice import choose_to_write, counted_rows, extent_of
 from pgrepl.query.local.env import LazyRows
 from pgrepl.query.rowset import rows_of, stream
 from pgrepl.rows.after_triggers import WrittenChanges, fire_all
+from pgrepl.rows.arbiters import arbiter_indexes
 from pgrepl.rows.changes import Row
 from pgrepl.rows.triggers import TriggerEvent, enabled_triggers, refuse_triggers
 from pgrepl.rows.unwritten import Unwritten
@@ -66,8 +68,6 @@ def choose_to_modify(session: Session, modify: Modify, *, hidden: bool = False, 
     if modify.command is Command.INSERT:
         query = insert_query(session, modify)
     elif modify.command is Command.MERGE:
-        from pgrepl.expr.analyse.queries.merge import joined_query
-
         query = joined_query(session, modify).query
     else:
         query = target_rows_query(session, modify, None, frozenset()).query
@@ -111,8 +111,6 @@ class ModifyPlan:
 
 def plan(session: Session, written: Modify) -> ModifyPlan:
     """Plan the statement and check its privileges."""
-    from pgrepl.rows.arbiters import arbiter_indexes
-
     modify, levels = on_tables(session, written)
     modify = with_constants(session, modify)
     arbiters = arbiter_indexes(session, modify, modify.conflict) if modify.conflict is not None else frozenset()

@@ -22,8 +22,10 @@ from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Expr, FuncExpr, RelabelType, Var
 from pgrepl.expr.walk import is_volatile
 from pgrepl.ground.errors import Declined, PgError
+from pgrepl.lake.commit import commit
 from pgrepl.lake.define.columns import replace_column
 from pgrepl.lake.define.types import default_text, keeps_files
+from pgrepl.lake.read import local
 from pgrepl.lake.read.files import estimate, extent
 from pgrepl.lake.table import lake_table
 from pgrepl.lake.write.statement import Write
@@ -49,8 +51,6 @@ Row = tuple[Any, ...]
 
 def rewrite(session: Session, values: Mapping[int, list[NewColumnValue]]) -> set[int]:
     """Rewrite the tables that need it; returns their OIDs."""
-    from pgrepl.lake.commit import commit
-
     snapshot = session.snapshot() - 1
     tables = [
         found
@@ -97,8 +97,6 @@ def _frame(session: Session, each: Rewrite) -> DataFrame | None:
 
 
 def _new_rows(session: Session, each: Rewrite) -> Iterator[tuple[RowPlace, Row]]:
-    from pgrepl.lake.read import local
-
     context = Context(session)
     rel = each.relation
     plain = [(v.attnum, compile(own(v.expr, rel), context)) for v in each.values if not v.generates]

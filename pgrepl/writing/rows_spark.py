@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts.relation import Relation
+from pgrepl.engine import scan_spark, spark
 from pgrepl.engine.result_spark import condition_text
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.rewrite.dml_queries import TargetRowsQuery
@@ -18,6 +19,7 @@ from pgrepl.expr.rewrite.views import expand_views
 from pgrepl.expr.tree import Const, Expr, FuncExpr, NextValueExpr, Query, RelabelType, Target
 from pgrepl.ground.errors import Declined, PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import F
 from pgrepl.lake.table import LakeTable
 from pgrepl.query.rowset import frame_of
 from pgrepl.query.shape import OutsideRows
@@ -59,8 +61,6 @@ def query_frame(session: Session, query: Query) -> DataFrame:
 
 def new_rows(table: Relation, found: TargetRowsQuery, frame: DataFrame) -> DataFrame:
     """The new rows: c{attnum} for each column, and `place` of the old row."""
-    from pyspark.sql import functions as F
-
     sources = {attnum: f"c{3 + n}" for n, attnum in enumerate(found.columns)}
     first = 3 + len(found.columns)
     sources |= {attnum: f"c{first + n}" for n, attnum in enumerate(found.assigned)}
@@ -123,9 +123,6 @@ def _sequence(expr: Expr) -> int:
 
 def numbered(session: Session, frame: DataFrame, columns: Sequence[Numbered]) -> tuple[DataFrame, int]:
     """The frame with the numbers, and the number of rows that it must have."""
-    from pyspark.sql import functions as F
-
-    from pgrepl.engine import spark
 
     with spark.pg_errors():
         counted = frame.groupBy(F.spark_partition_id().alias("part")).count().collect()
@@ -191,7 +188,6 @@ class Rewrite:
 
 def rewritten_rows(session: Session, each: Rewrite) -> DataFrame:
     """The rows of a table as they become, with their places; or Declined."""
-    from pgrepl.engine import scan_spark, spark
     from pgrepl.expr.exchange import Statement
 
     statement = Statement(Context(session))

@@ -25,7 +25,10 @@ from pgrepl.query import run
 from pgrepl.query.result import Result, result_columns
 from pgrepl.query.rowset import LocalRows
 from pgrepl.query.run import texts_for
+from pgrepl.rows.after_triggers import fire_triggers
+from pgrepl.rows.foreign.key import NO_ACTION, RESTRICT, keys_of, keys_to
 from pgrepl.rows.locking import lock_tables, others_hold_locks
+from pgrepl.rows.write import write_changes
 from pgrepl.sql.nodes import AnalyzedStmt, DeleteStmt, InsertStmt, MergeStmt, SelectStmt, UpdateStmt
 from pgrepl.types.lake.lists import is_no_list
 from pgrepl.writing.planning import ModifyPlan, Together, choose_to_modify, plan, running
@@ -78,8 +81,6 @@ def modify_rows(stmt: Statement, session: Session) -> Result:
 def _settle(stmt: Statement, session: Session) -> None:
     """Let the statements around this one write the rows that it may meet: those of its table, and of tables that
     foreign keys tie to it."""
-    from pgrepl.rows.foreign.key import NO_ACTION, RESTRICT, keys_of, keys_to
-
     if isinstance(stmt, AnalyzedStmt):
         target: Relation | None = relation(session, stmt.modify.relid)
     else:
@@ -191,9 +192,6 @@ def _locked(session: Session, written: Modify, *, small: bool = False, planned: 
         return _applied(session, written, staged)
     if planned.choice is not None and planned.choice.unfit and not planned.choice.on_spark:
         _say_declined(session, planned.modify, planned.choice.unfit, "by whole columns")
-    from pgrepl.rows.after_triggers import fire_triggers
-    from pgrepl.rows.write import write_changes
-
     done = running(session, planned).run()
     write_changes(session, done.changes[done.checks.written :])
     fire_triggers(session, done.checks, done.changes)

@@ -17,6 +17,7 @@ from pgrepl.catalog.store import store
 from pgrepl.catalog.store.tables import pg_constraint
 from pgrepl.ground.errors import PgError
 from pgrepl.lake.commit import commit
+from pgrepl.lake.read import local
 from pgrepl.lake.table import lake_table
 from pgrepl.lake.write.statement import Write
 from pgrepl.query.result import Result
@@ -78,8 +79,6 @@ def replace_rows(session: Session, view: Relation, rows: LocalRows | SparkRows) 
 
 def merge_rows(session: Session, view: Relation, rows: LocalRows) -> None:
     """Delete the rows that are gone and insert those that are new (refresh_by_match_merge)."""
-    from pgrepl.lake.read import local
-
     write = _write(session, view)
     columns = view.columns
     writers = [writer(column.type) for column in columns]

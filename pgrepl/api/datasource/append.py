@@ -18,11 +18,14 @@ from pgrepl.api.datasource.options import SourceOptions, find_table
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import pa, pq
 from pgrepl.lake import storage
+from pgrepl.replication.origins import advance_origin, check_origin_name, create_origin, origin_or_none
 from pgrepl.sql.keywords import quote_identifier, quote_qualified
 from pgrepl.sql.parser import parse
 from pgrepl.statements.run import run_work
 from pgrepl.types.plain import parse_lsn
+from pgrepl.writing.copy.copy_from import check_copy, copy_files
 
 if TYPE_CHECKING:
     from pgrepl.api.opened import OpenedSession
@@ -37,8 +40,6 @@ _TYPES = {
 
 def batches(rows: Iterable[Any], schema: Any) -> Iterator[Any]:
     """`schema` is the StructType of the rows."""
-    import pyarrow as pa
-
     kinds = pa.schema([(field.name, arrow_type(field.dataType.simpleString())) for field in schema.fields])
     source = iter(rows)
     while portion := list(islice(source, _ROWS)):
@@ -49,8 +50,6 @@ def batches(rows: Iterable[Any], schema: Any) -> Iterator[Any]:
 
 def arrow_type(name: str) -> Any:
     """The Arrow type of a type that Spark prints as `decimal(10,2)` or `array<int>`."""
-    import pyarrow as pa
-
     if name in _TYPES:
         return getattr(pa, _TYPES[name])()
     if name in ("timestamp", "timestamp_ntz"):
@@ -90,9 +89,6 @@ class Written:
 
 def write_file(folder: str, batches: Iterable[Any]) -> Written | None:
     """Write batches into a new file in the folder; None if there are no rows."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     found = _with_rows(batches)
     first = next(found, None)
     if first is None:
@@ -124,8 +120,6 @@ def _with_rows(batches: Iterable[Any]) -> Iterator[Any]:
 
 def prepare(options: SourceOptions, columns: Sequence[str]) -> str:
     """The folder for the tasks' files; an error if the table cannot take these columns, before anything is written."""
-    from pgrepl.writing.copy.copy_from import check_copy
-
     with options.session() as opened:
         session = opened.session
         run_work(session, "COPY FROM", lambda: check_copy(session, _statement(session, options, columns)))
@@ -148,8 +142,6 @@ def commit(
     overwrite: bool = False,
 ) -> int:
     """Copy the files into the table, once; returns the number of rows that are new. The files are removed."""
-    from pgrepl.writing.copy.copy_from import copy_files
-
     with options.session() as opened:
         session = opened.session
 
@@ -205,8 +197,6 @@ class _block:
 
 
 def _is_reached(session: Session, progress: Progress) -> bool:
-    from pgrepl.replication.origins import check_origin_name, origin_or_none
-
     with reading(session):
         check_origin_name(progress.origin)
         row = origin_or_none(session, progress.origin)
@@ -215,8 +205,6 @@ def _is_reached(session: Session, progress: Progress) -> bool:
 
 def _advance(session: Session, progress: Progress) -> None:
     """Move the origin in the running transaction. The write lock is held, so that nobody else moves it meanwhile."""
-    from pgrepl.replication.origins import advance_origin, create_origin, origin_or_none
-
     session.transaction.require_write()
     row = origin_or_none(session, progress.origin)
     if row is None:
@@ -256,8 +244,6 @@ def progress_of_job(options: SourceOptions) -> Progress | None:
             'the options "origin" and "position" belong together',
             hint='Such as .option("origin", "nightly").option("position", "20240501").',
         )
-    from pgrepl.replication.origins import check_origin_name
-
     check_origin_name(origin)
     return Progress(origin, _position(position))
 

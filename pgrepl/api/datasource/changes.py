@@ -23,6 +23,13 @@ from pgrepl.api.datasource.options import ShownColumn, SourceOptions
 from pgrepl.api.datasource.table_rows import GivenRows, Part, parts_of, published_table, source_of, stream_of
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np, pa
+from pgrepl.replication.publisher.lake.stream import ChangeError, MessageStream
+from pgrepl.replication.publisher.lake.stream_columns import stretches
+from pgrepl.replication.publisher.lake.table_changes import RANK_BITS
+from pgrepl.replication.publisher.plan import ReplicaIdentity
+from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE
+from pgrepl.replication.wire.messages import Message
 from pgrepl.sql.keywords import quote_qualified
 from pgrepl.types.plain import lsn_text
 
@@ -53,8 +60,6 @@ class ChangesSource:
 
 
 def changes_source(session: Session, options: SourceOptions) -> ChangesSource:
-    from pgrepl.replication.publisher.plan import ReplicaIdentity
-
     publication = options.get("publication")
     if publication is None:
         raise PgError(
@@ -83,8 +88,6 @@ class CopiedRows:
     lsn: int
 
     def batches(self) -> Iterator[Any]:
-        from pgrepl.replication.publisher.lake.table_changes import RANK_BITS
-
         for found in self.part.batches():
             yield _with_extra(
                 found, self.keys, ["insert"] * found.num_rows, [lsn_text(self.lsn)] * found.num_rows,
@@ -106,11 +109,6 @@ class ChangedRows:
     times: Numbers
 
     def batches(self) -> Iterator[Any]:
-        import numpy as np
-        import pyarrow as pa
-
-        from pgrepl.replication.publisher.lake.table_changes import RANK_BITS
-        from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE
 
         words = {INSERT: "insert", UPDATE: "update", DELETE: "delete"}
         relation = self.range.source.relation
@@ -144,9 +142,6 @@ class ChangedRows:
 
 def _chosen(new: Any, old: Any, deleted: Numbers, new_at: Numbers, old_at: Numbers) -> Any:
     """The new value of each row, or the old one of a deleted row; NULL if that is not known."""
-    import numpy as np
-    import pyarrow as pa
-
     if not deleted.any():
         return new.take(pa.array(new_at))
     if old is None:
@@ -160,8 +155,6 @@ def _with_extra(
     old: tuple[list[Any], Numbers] | None,
 ) -> Any:  # fmt: skip
     """A batch of the table's columns with the columns that say what change a row is."""
-    import pyarrow as pa
-
     count = found.num_rows
     arrays = [
         *found.columns,
@@ -186,8 +179,6 @@ def _with_extra(
 
 
 def _moment() -> Any:
-    import pyarrow as pa
-
     return pa.timestamp("us", "UTC")
 
 
@@ -204,8 +195,6 @@ def copy_parts(session: Session, source: ChangesSource, end: int, wanted: int | 
 
 def change_parts(session: Session, source: ChangesSource, start: int, end: int) -> list[Any]:
     """The changes of transactions that finish at `start` or later and before `end`."""
-    from pgrepl.replication.publisher.lake.stream_columns import stretches
-
     parts: list[Any] = []
     for stretch in stretches(session, [source.publication], source.table.oid, start, end):
         if stretch.ranges is None:
@@ -218,8 +207,6 @@ def change_parts(session: Session, source: ChangesSource, start: int, end: int) 
 
 
 def _part(source: ChangesSource, stretch: SentStretch, found: SentRange) -> ChangedRows:
-    import numpy as np
-
     relation = found.source.relation
     _check_columns(source, [(c.name, c.type, c.typmod) for c in relation.columns])
     transactions = stretch.transactions
@@ -249,8 +236,6 @@ def _check_columns(source: ChangesSource, sent: Sequence[tuple[str, int, int]]) 
 
 
 def _truncates(source: ChangesSource, stretch: SentStretch) -> GivenRows:
-    from pgrepl.replication.publisher.lake.table_changes import RANK_BITS
-
     rows = [
         (None, None, "truncate", t.finish_lsn, seq + (stretch.first << RANK_BITS), t.xid, t.committed_at)
         for seq, t in stretch.truncates
@@ -260,10 +245,6 @@ def _truncates(source: ChangesSource, stretch: SentStretch) -> GivenRows:
 
 def _messages(session: Session, source: ChangesSource, stretch: SentStretch) -> Iterator[GivenRows]:
     """The changes of a stretch, read here message by message."""
-    from pgrepl.replication.publisher.lake.stream import ChangeError, MessageStream
-    from pgrepl.replication.publisher.lake.table_changes import RANK_BITS
-    from pgrepl.replication.wire.messages import Message
-
     first, last = stretch.transactions[0], stretch.transactions[-1]
     stream = MessageStream(session, [source.publication], local_only=False)
     names = [column.name for column in source.columns]
@@ -303,8 +284,6 @@ def _messages(session: Session, source: ChangesSource, stretch: SentStretch) -> 
 
 def _given(source: ChangesSource, rows: Sequence[Any]) -> GivenRows:
     """Changes as (new values, old key, operation, LSN, sequence number, XID, time of the commit)."""
-    import numpy as np
-    import pyarrow as pa
 
     def array(column: ShownColumn, values: list[Any]) -> Any:
         return column.shown(column.array_of(values))

@@ -17,6 +17,8 @@ from uuid import UUID
 from pgrepl.api.opened import OpenedSession
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import pa, pc
+from pgrepl.query.system.functions.names import relation_named
 from pgrepl.sql.nodes import (
     AConst,
     AConstKind,
@@ -111,8 +113,6 @@ class SourceOptions:
 
 def find_table(session: Session, name: str) -> Relation:
     """The table of an option: `orders`, `sales.orders`, with identifiers as in SQL. It must have rows of its own."""
-    from pgrepl.query.system.functions.names import relation_named
-
     found = relation_named(session, name)
     if found.kind not in ("r", "p"):
         raise PgError(
@@ -165,8 +165,6 @@ class ShownColumn:
 
     def arrow(self) -> Any:
         """The Arrow type of a batch that Spark gets."""
-        import pyarrow as pa
-
         if self.spark == "STRING":
             return pa.string()
         if self.spark == "ARRAY<STRING>":
@@ -175,8 +173,6 @@ class ShownColumn:
 
     def array_of(self, values: list[Any]) -> Any:
         """Python values as an array that can be shown."""
-        import pyarrow as pa
-
         return pa.array(self._texts(values), pa.string()) if self.is_text else plain_array(self.form.to_array(values))
 
     def _texts(self, values: Iterable[Any]) -> list[str | None]:
@@ -185,8 +181,6 @@ class ShownColumn:
 
     def shown(self, array: Any, stored: Form | None = None) -> Any:
         """A stored array as Spark gets it. `stored`: its form, if another writer has chosen that."""
-        import pyarrow as pa
-
         if self.is_text:
             is_written = pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
             return (
@@ -203,9 +197,6 @@ class ShownColumn:
         return array if array.type == kind else array.cast(kind)
 
     def _check_finite(self, array: Any) -> None:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         if pa.types.is_date(array.type):
             found, most = pc.min_max(array.cast(pa.int32())), text.DATE_INFINITY
         elif pa.types.is_timestamp(array.type):

@@ -37,6 +37,8 @@ from pgrepl.catalog.session.numbering import current_lsn
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.engine.spark_types import spark_type
 from pgrepl.ground.errors import PgError
+from pgrepl.replication.publisher import slots
+from pgrepl.replication.publisher.protocol import slot_is_ahead
 from pgrepl.types.oids import UNKNOWN
 from pgrepl.types.plain import lsn_text, parse_lsn
 
@@ -194,8 +196,6 @@ class ChangesReader(DataSourceStreamReader):
 
     def _confirmed(self) -> int | None:
         """The slot's confirmed LSN, None if there is no slot; an error if it cannot be read from."""
-        from pgrepl.replication.publisher import slots
-
         session = self._opened.session
         with reading(session):
             row = slots.slot_or_none(session, self._slot)
@@ -229,9 +229,6 @@ class ChangesReader(DataSourceStreamReader):
 
     def _check_slot(self, start: int) -> None:
         """Raise if the slot no longer keeps the changes from `start` on."""
-        from pgrepl.replication.publisher import slots
-        from pgrepl.replication.publisher.protocol import slot_is_ahead
-
         session = self._opened.session
         with reading(session):
             row = slots.slot_or_none(session, self._slot)

@@ -16,18 +16,26 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.api.datasource.options import ShownColumn, find_table, shown_column
 from pgrepl.catalog.facts.access import hides_rows
 from pgrepl.catalog.facts.acl import has_column_privilege, has_table_privilege, permission_denied
+from pgrepl.catalog.facts.publication import publication_by_name, published_tables
 from pgrepl.catalog.facts.relation import relation
+from pgrepl.engine.run_kernels import KernelSource
 from pgrepl.expr.analyse.analyze import analyze_where
 from pgrepl.expr.analyse.collate import assign_collations
 from pgrepl.expr.analyse.kinds import ExprKind
 from pgrepl.expr.analyse.scope import scope_of_relation
+from pgrepl.expr.arrow.program import all_are_true, program_of
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import BoolExpr
 from pgrepl.expr.walk import map_attnums, var_attnums
 from pgrepl.ground.errors import Declined, PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import pa
+from pgrepl.lake.read.extent import divide
+from pgrepl.lake.read.files import last_snapshot
+from pgrepl.lake.read.part import FileRows, forms_of
 from pgrepl.lake.table import lake_table
 from pgrepl.query.reads import filter_bounds
+from pgrepl.replication.publisher.lake.copy import LakeRows, Uncopyable, copied_rows, copy_plan
 from pgrepl.rows.changes import members
 from pgrepl.sql.nodes import BoolOp
 from pgrepl.sql.parser import parse_expression
@@ -62,8 +70,6 @@ class StoredRows:
     columns: tuple[ShownColumn, ...]
 
     def batches(self) -> Iterator[Any]:
-        from pgrepl.lake.read.part import forms_of
-
         test = None if self.filter is None else self.filter.test(forms_of(self.table, self.filter.attnums))
         asked = frozenset() if self.filter is None else self.filter.attnums
         read = sorted(asked.union(self.attnums))
@@ -80,8 +86,6 @@ class StoredRows:
 
 def _portions(rows: PartRows, read: Sequence[int]) -> Iterator[tuple[dict[int, Any], int]]:
     """Portions without single rows outside of the bounds."""
-    from pgrepl.lake.read.part import FileRows
-
     if isinstance(rows, FileRows) and rows.bounds:
         for arrays, count, _ in rows.placed(read, row_ids=False):
             yield arrays, count
@@ -96,8 +100,6 @@ class GivenRows:
     stream: bytes
 
     def batches(self) -> Iterator[Any]:
-        import pyarrow as pa
-
         yield from pa.ipc.open_stream(self.stream)
 
 
@@ -109,8 +111,6 @@ def batch(
     count: int = 0,
 ) -> Any:
     """`count`: the number of rows, which a batch without columns has, too."""
-    import pyarrow as pa
-
     if not columns:
         return pa.record_batch([pa.nulls(count)], names=[""]).select([])
     forms = stored or [None] * len(columns)
@@ -160,8 +160,6 @@ def source_of(
         _check_readable(session, found)
         shown = _shown(session, found, found.kept)
         return TableSource(found, None, shown, _condition(session, found, where, pushed))
-    from pgrepl.replication.publisher.lake.copy import Uncopyable, copy_plan
-
     found = published_table(session, publication, table)
     try:
         plan = copy_plan(session, found.schema, found.name, [publication])
@@ -196,8 +194,6 @@ def _analyzed(session: Session, table: Relation, node: nodes.Expr) -> Expr:
 
 def _where(session: Session, table: Relation, where: str) -> Expr:
     """The condition of the option `where`; an error if it asks for more than the row, as a subquery does."""
-    from pgrepl.expr.arrow.program import program_of
-
     found = _analyzed(session, table, parse_expression(where))
     attnums = var_attnums(found)
     if not has_table_privilege(session, table, "SELECT") and not all(
@@ -216,16 +212,12 @@ def _where(session: Session, table: Relation, where: str) -> Expr:
 
 def _narrowed(plan: CopyPlan, condition: Expr) -> CopyPlan:
     """The plan, with a condition that all rows are to pass."""
-    from pgrepl.expr.arrow.program import all_are_true
-
     filters = tuple([all_are_true([each, condition]) for each in plan.filters]) or (condition,)
     return replace(plan, filters=filters)
 
 
 def published_table(session: Session, publication: str, table: str | None) -> Relation:
     """The table of a publication: the one that is named, or the only one."""
-    from pgrepl.catalog.facts.publication import publication_by_name, published_tables
-
     publication_by_name(session, publication)
     oids = dict.fromkeys(each.relid for each in published_tables(session, [publication]))
     if table is not None:
@@ -259,8 +251,6 @@ def parts_of(
     snapshot: int | None = None,
 ) -> list[Part]:
     """The parts of the rows at a snapshot (None: now) with the named columns. `wanted`: about how many parts."""
-    from pgrepl.lake.read.extent import divide
-
     columns = [next(c for c in source.columns if c.name == name) for name in names]
     if hides_rows(session, source.table, session.role):
         return []
@@ -288,10 +278,6 @@ def _sources(
     session: Session, source: TableSource, snapshot: int | None
 ) -> Iterator[tuple[KernelSource, dict[int, int]]]:
     """The stored tables with the rows, and the numbers of the source's columns in each."""
-    from pgrepl.engine.run_kernels import KernelSource
-    from pgrepl.lake.read.files import last_snapshot
-    from pgrepl.replication.publisher.lake.copy import LakeRows
-
     if source.plan is not None:
         yield from LakeRows(session, source.plan, snapshot).sources_with_numbers()
         return
@@ -306,8 +292,6 @@ def _of_member(
     session: Session, where: Expr | None, numbers: dict[int, int]
 ) -> tuple[Program | None, tuple[Bound, ...]]:
     """The condition with a stored table's column numbers, and what it says of columns."""
-    from pgrepl.expr.arrow.program import program_of
-
     if where is None:
         return None, ()
     program = program_of(map_attnums(where, numbers), Context(session))
@@ -317,8 +301,6 @@ def _of_member(
 
 def _given(session: Session, source: TableSource, columns: Sequence[ShownColumn]) -> Iterator[GivenRows]:
     """Rows that pass a filter which needs the session."""
-    from pgrepl.replication.publisher.lake.copy import copied_rows
-
     assert source.plan is not None
     places = [next(n for n, c in enumerate(source.columns) if c.name == column.name) for column in columns]
     rows = copied_rows(session, source.plan)
@@ -333,8 +315,6 @@ def given_rows(columns: Sequence[ShownColumn], values: Sequence[Sequence[Any]], 
 
 
 def stream_of(batches: Sequence[Any]) -> GivenRows:
-    import pyarrow as pa
-
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batches[0].schema) as writer:
         for each in batches:

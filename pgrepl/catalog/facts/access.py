@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts import acl
+from pgrepl.catalog.facts.acl import ObjectKind, has_privilege
 from pgrepl.catalog.facts.roles import role_row
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import one, rows
@@ -45,8 +46,6 @@ def current_database(session: Session) -> tables.pg_database:
 def check_may_create(session: Session, role: int | None = None) -> None:
     """An error unless the role (the current one) has CREATE on the database, which a new schema, publication or
     subscription needs."""
-    from pgrepl.catalog.facts.acl import ObjectKind, has_privilege
-
     database = current_database(session)
     if not has_privilege(session, ObjectKind.DATABASE, database, "CREATE", role):
         raise PgError("42501", f"permission denied for database {database.datname}")

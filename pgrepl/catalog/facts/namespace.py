@@ -5,6 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog.facts.acl import ObjectKind, check_privilege, has_privilege
+from pgrepl.catalog.facts.roles import role_display
+from pgrepl.catalog.session.parameter_lists import split_identifiers
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import one, rows
 from pgrepl.catalog.store.system import CATALOG_NAMESPACE
@@ -64,8 +67,6 @@ def explicit_schema(
 ) -> int:
     """The schema of that name, which must exist and grant the role USAGE (LookupExplicitNamespace). 0: missing, and
     `missing_ok`."""
-    from pgrepl.catalog.facts.acl import ObjectKind, check_privilege
-
     if name == TEMPORARY and (own := temporary_schema(session)):
         return own
     key = ("explicit schema", name, session.role)
@@ -85,8 +86,6 @@ def explicit_schema(
 
 @lru_cache(64)
 def _listed(search_path: str) -> tuple[str, ...]:
-    from pgrepl.catalog.session.parameter_lists import split_identifiers
-
     return tuple(split_identifiers(search_path) or ())
 
 
@@ -97,9 +96,6 @@ def _named_schemas(session: CatalogSession) -> list[int]:
     known = session.derived.get(key)
     if known is not None:
         return known  # type: ignore[no-any-return]
-    from pgrepl.catalog.facts.acl import ObjectKind, has_privilege
-    from pgrepl.catalog.facts.roles import role_display
-
     found: list[int] = []
     for listed in _listed(path):
         if listed == TEMPORARY:
@@ -146,8 +142,6 @@ def creates_temporary(session: CatalogSession) -> bool:
 
 def schema_for_creation(session: CatalogSession, schema: str | None) -> int:
     """The schema of a new object: the named one, else the first of search_path; the role needs CREATE on it."""
-    from pgrepl.catalog.facts.acl import ObjectKind, check_privilege
-
     if schema is None:
         oid = creation_schema(session)
     else:

@@ -22,6 +22,7 @@ from pgrepl.catalog.store.system import (
 from pgrepl.catalog.store.tables import pg_description, pg_shdescription
 from pgrepl.ground.errors import PgError
 from pgrepl.types.builtin import element_type, proc_by_oid
+from pgrepl.types.names import format_type
 from pgrepl.types.oids import REGOPERATOR, REGPROCEDURE
 from pgrepl.types.user_types import RowArray
 
@@ -107,8 +108,6 @@ def describe_object_or_none(session: Session, address: ObjectAddress) -> str | N
 
 def _type(session: Session, oid: int) -> str:
     """The description of a user's type, of a table's row type, or of one of PostgreSQL's types."""
-    from pgrepl.types.names import format_type
-
     user_type = type_row(session, oid)
     if user_type is not None:
         if user_type.typelem:

@@ -20,6 +20,7 @@ from pgrepl.catalog.store.system import (
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.sql.keywords import quote_identifier, quote_qualified
+from pgrepl.types.builtin import type_by_oid
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.context import CatalogSession
@@ -229,8 +230,6 @@ _SYSTEM_ACL = (f"{BOOTSTRAP_SUPERUSER}=arwdDxtm/{BOOTSTRAP_SUPERUSER}", f"=r/{BO
 
 
 def _system_attribute(number: int, column: SystemColumn) -> Attribute:
-    from pgrepl.types.builtin import type_by_oid
-
     kind = type_by_oid(column.type)
     storage = "p" if kind is None else kind.storage
     return Attribute(

@@ -11,6 +11,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.catalog.facts.acl import ObjectKind, has_privilege
 from pgrepl.catalog.facts.namespace import schema_name, search_path
 from pgrepl.catalog.facts.relation import Attribute, Relation, relation
 from pgrepl.catalog.store import tables
@@ -166,8 +167,6 @@ def is_type_name_taken(session: CatalogSession, namespace: int, name: str) -> bo
 
 def check_usage(session: CatalogSession, oid: int) -> None:
     """An error unless the role has USAGE on a user's type, or on the element type of an array (aclcheck_error_type)."""
-    from pgrepl.catalog.facts.acl import ObjectKind, has_privilege
-
     row = type_row(session, oid)
     if row is not None and row.typelem:
         row = type_row(session, row.typelem)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from pgrepl.catalog.facts.acl import ObjectKind, has_privilege
 from pgrepl.catalog.session import parameters
 from pgrepl.catalog.session.context import STANDBY, CatalogSession
 from pgrepl.catalog.store import tables
@@ -126,8 +127,6 @@ def admit_to_database(session: CatalogSession, role: tables.pg_authid, database:
     if not row.datallowconn:
         raise _fatal("55000", f'database "{database}" is not currently accepting connections')
     if not role.rolsuper:
-        from pgrepl.catalog.facts.acl import ObjectKind, has_privilege
-
         if not has_privilege(session, ObjectKind.DATABASE, row, "CONNECT", role.oid):
             raise _fatal(
                 "42501", f'permission denied for database "{database}"', detail="User does not have CONNECT privilege."

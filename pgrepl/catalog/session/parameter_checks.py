@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.catalog.facts.roles import is_superuser, member_can_set_role
 from pgrepl.catalog.session.context import in_recovery
 from pgrepl.catalog.session.parameter_lists import check_slot_name, parse, split_identifiers
 from pgrepl.catalog.session.parameters import Value, invalid_value
@@ -21,6 +22,7 @@ from pgrepl.types.input_checks import encoding_name, has_codec
 from pgrepl.types.numbers import parse_bool
 from pgrepl.types.oids import INTERVAL
 from pgrepl.types.style import TextStyle
+from pgrepl.types.text import read_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.context import CatalogSession
@@ -83,8 +85,6 @@ def check_datestyle(session: CatalogSession, name: str, value: Value) -> tuple[V
 
 def check_role(session: CatalogSession, name: str, value: Value) -> tuple[Value, Any]:
     """SET ROLE: the role must exist and the session user be able to become it (check_role)."""
-    from pgrepl.catalog.facts.roles import member_can_set_role
-
     text = str(value)
     if text == "none":
         return text, 0
@@ -98,8 +98,6 @@ def check_role(session: CatalogSession, name: str, value: Value) -> tuple[Value,
 
 def check_session_authorization(session: CatalogSession, name: str, value: Value) -> tuple[Value, Any]:
     """Let only a session that began as superuser become another user (check_session_authorization)."""
-    from pgrepl.catalog.facts.roles import is_superuser
-
     text = str(value)
     row = one(session, tables.pg_authid, rolname=text)
     if row is None:
@@ -131,8 +129,6 @@ _MOST_OFFSET = 167 * 3600  # SECS_PER_HOUR * MAX_TZDISP_HOUR
 def _offset_seconds(name: str, text: str) -> int | None:
     """Seconds east of UTC where the value is a number or an interval."""
     if text[:8].lower() == "interval":
-        from pgrepl.types.text import read_text
-
         quoted = text[8:].lstrip()
         if len(quoted) < 2 or quoted[0] != "'" or quoted.find("'", 1) != len(quoted) - 1:
             raise invalid_value(name, text)

@@ -14,6 +14,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 from weakref import WeakSet
 
+from pgrepl.catalog.facts.routines import described
 from pgrepl.catalog.locks import lock_file
 from pgrepl.catalog.session import login, statistics
 from pgrepl.catalog.session.context import Block, DatabaseName, Origin
@@ -26,6 +27,7 @@ from pgrepl.ground.errors import PgError, Report
 from pgrepl.ground.frozen import frozen
 from pgrepl.types.input_checks import of_client
 from pgrepl.types.oids import FIRST_USER_OID
+from pgrepl.types.text import TextStyle
 
 if TYPE_CHECKING:
     from pgrepl.catalog.facts.relation import Relation, TransitionTable
@@ -283,8 +285,6 @@ class Session:
         """The OID of a collation, with its name if it is a user's."""
         if oid < FIRST_USER_OID:
             return oid
-        from pgrepl.catalog.facts.routines import described
-
         return described(self, oid)
 
     # --- who and where --------------------------------------------------------------------------------------------
@@ -405,7 +405,6 @@ class Session:
 
     def _settings_style(self) -> TextStyle:
         from pgrepl.catalog.facts.user_types import ObjectNames
-        from pgrepl.types.text import TextStyle
 
         settings = self.settings
         return TextStyle(

@@ -12,9 +12,12 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from pgrepl.catalog.facts.roles import has_privs_of_role, is_superuser
 from pgrepl.catalog.session import parameters
 from pgrepl.catalog.session.context import in_recovery
+from pgrepl.catalog.session.parameter_checks import CHECKS, notice_of_missing
 from pgrepl.catalog.session.parameters import Parameter, Value, check_custom_name, parse
+from pgrepl.catalog.store.system import ROLE_READ_ALL_SETTINGS
 from pgrepl.ground.errors import PgError
 from pgrepl.sql.keywords import StringRules
 
@@ -154,9 +157,6 @@ class Settings:
 
     def may_examine(self, name: str) -> bool:
         """May the role see the setting? Some are for superusers and members of pg_read_all_settings only."""
-        from pgrepl.catalog.facts.roles import has_privs_of_role
-        from pgrepl.catalog.store.system import ROLE_READ_ALL_SETTINGS
-
         return name.lower() not in parameters.SUPERUSER_ONLY or has_privs_of_role(
             self._session, self._session.role, ROLE_READ_ALL_SETTINGS
         )
@@ -176,8 +176,6 @@ class Settings:
         return found
 
     def _is_superuser(self) -> bool:
-        from pgrepl.catalog.facts.roles import is_superuser
-
         return is_superuser(self._session)
 
     # --- setting --------------------------------------------------------------------------------------------------
@@ -292,8 +290,6 @@ class Settings:
 
     def check_value(self, name: str, text: str) -> None:
         """Check a value for ALTER ROLE … SET; an object that may exist later is only a NOTICE (PGC_S_TEST)."""
-        from pgrepl.catalog.session.parameter_checks import notice_of_missing
-
         parameter = self.check_may_set(name)
         try:
             self._checked(name, parameter, text)
@@ -306,8 +302,6 @@ class Settings:
     def _checked(self, name: str, parameter: Parameter | None, text: str) -> Setting:
         if parameter is None:
             return Setting(text)
-        from pgrepl.catalog.session.parameter_checks import CHECKS
-
         value = parse(parameter, text, name)
         check = CHECKS.get(parameter.key)
         return Setting(value) if check is None else Setting(*check(self._session, parameter.name, value))

@@ -34,6 +34,7 @@ from pgrepl.expr.analyse.kinds import (
     not_read,
     resolved,
 )
+from pgrepl.expr.analyse.queries.query import analyze_select, analyze_subquery
 from pgrepl.expr.analyse.scope import (
     NsItem,
     Scope,
@@ -44,6 +45,7 @@ from pgrepl.expr.analyse.scope import (
     whole_row_type,
 )
 from pgrepl.expr.analyse.transform import analyze_where, missing_column, missing_relation, transform, transform_expr
+from pgrepl.expr.dml_tree import modify_with_values, with_values
 from pgrepl.expr.tree import (
     MERGE_ACTION,
     BooleanTest,
@@ -84,13 +86,10 @@ def analyze_expr(node: nodes.Expr, scope: Scope, kind: ExprKind) -> Expr:
 
 def analyze_query(session: Session, stmt: SelectStmt, *, resolve_unknown: bool = True, apart: bool = False) -> Query:
     """The typed tree of a top-level query. `apart`: of pgrepl's own, which sees no variables of a routine."""
-    from pgrepl.expr.analyse.queries.query import analyze_select, analyze_subquery
-
     if stmt.query is not None:
         if session.variables is None:
             analysed: Query = stmt.query
             return analysed
-        from pgrepl.expr.dml_tree import with_values
 
         return with_values(stmt.query, session.variables.value)
     scope = Scope(
@@ -108,7 +107,6 @@ def analyze_modifying(session: Session, stmt: nodes.Statement, parent: Scope | N
     contains the statement."""
     if isinstance(stmt, nodes.AnalyzedStmt):
         return _with_arguments(session, stmt)
-    from pgrepl.expr.analyse.queries.query import analyze_subquery
 
     scope = Scope(
         session,
@@ -140,8 +138,6 @@ def _with_arguments(session: Session, stmt: nodes.AnalyzedStmt) -> Modify:
     given: Modify = stmt.modify
     if session.variables is None:
         return given
-    from pgrepl.expr.dml_tree import modify_with_values
-
     modify: Modify = modify_with_values(given, session.variables.value)
     return modify
 

@@ -20,6 +20,7 @@ from pgrepl.expr.analyse.collate import assign_collations
 from pgrepl.expr.analyse.comparisons import compare_rows
 from pgrepl.expr.analyse.kinds import subquery_refused
 from pgrepl.expr.analyse.operators import make_operator
+from pgrepl.expr.analyse.queries.query import analyze_subquery
 from pgrepl.expr.analyse.scope import Scope
 from pgrepl.expr.analyse.targets import expand_expressions
 from pgrepl.expr.analyse.transform import transform, transform_expr
@@ -254,8 +255,6 @@ def _json_subscript_target(scope: Scope, index: Expr) -> int:
 @transform_expr.register
 def _(node: nodes.SubLink, scope: Scope) -> Expr:
     """A subquery in an expression: EXISTS, ANY, ALL, a scalar, an array, several columns (transformSubLink)."""
-    from pgrepl.expr.analyse.queries.query import analyze_subquery
-
     problem = subquery_refused(scope.kind, node.location)
     if problem is not None:
         raise problem

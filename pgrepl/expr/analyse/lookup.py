@@ -16,6 +16,7 @@ from pgrepl.ground.errors import PgError
 from pgrepl.sql import nodes
 from pgrepl.types import builtin, oids
 from pgrepl.types.names import format_type
+from pgrepl.types.text import read_text, write_text
 from pgrepl.types.user_types import array_over, is_row_of_table
 
 
@@ -117,15 +118,11 @@ def warner(session: Session, location: int = -1) -> Callable[[str, str], None]:
 
 def read_value(session: Session, text: str, typoid: int, typmod: int) -> Any:
     """The value of a literal, as the type's input function gives it in this session."""
-    from pgrepl.types.text import read_text
-
     return read_text(text, typoid, typmod, session.text_style)
 
 
 def write_value(session: Session, value: Any, typoid: int) -> str:
     """A value as the type's output function prints it in this session."""
-    from pgrepl.types.text import write_text
-
     return write_text(value, typoid, session.text_style)
 
 

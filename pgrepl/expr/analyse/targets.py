@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.facts.routines import routine, routine_row
 from pgrepl.expr.analyse import lookup
 from pgrepl.expr.analyse.kinds import ExprKind, chosen
+from pgrepl.expr.analyse.polymorphic import resolve
 from pgrepl.expr.analyse.scope import NsItem, Scope, WithItem, find_item, item_vars
 from pgrepl.expr.analyse.sorting import known_type
 from pgrepl.expr.analyse.transform import missing_relation, transform
@@ -74,8 +75,6 @@ def _out_columns(session: Session, call: FuncExpr, proc: builtin.Proc, outs: lis
     assert proc.allargtypes is not None
     declared = [proc.allargtypes[i] for i in outs]
     if any(t in lookup.POLYMORPHIC for t in declared):
-        from pgrepl.expr.analyse.polymorphic import resolve
-
         actual = [arg.type for arg in call.args]
         declared = [resolve(session, actual, proc.argtypes, t)[1] for t in declared]
     names = proc.argnames or ("",) * len(proc.allargtypes)

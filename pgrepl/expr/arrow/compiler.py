@@ -12,13 +12,11 @@ from decimal import Decimal
 from functools import reduce, singledispatch
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from pgrepl.expr import tree
 from pgrepl.expr.walk import map_children, rewrite
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import pa, pc
 from pgrepl.sql.nodes import BoolOp, BoolTestType, NullTestType
 from pgrepl.types import oids
 from pgrepl.types.builtin import base_type

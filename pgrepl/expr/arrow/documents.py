@@ -12,15 +12,13 @@ from decimal import Decimal
 from functools import reduce
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from pgrepl.expr import tree
 from pgrepl.expr.arrow.compiler import Columnar, Columns, NotColumnar, boolean, condition, storage_of
 from pgrepl.expr.arrow.operations import columnar
 from pgrepl.expr.evaluate.compiler import constraints, test_of
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.walk import rewrite
+from pgrepl.ground.lazy import pa, pc
 from pgrepl.types import oids
 from pgrepl.types.builtin import base_type, base_type_and_typmod, operator_by_oid, proc_by_oid
 from pgrepl.types.json import parse_tree

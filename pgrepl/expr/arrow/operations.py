@@ -10,9 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from pgrepl.expr import tree
 from pgrepl.expr.arrow.comparisons import compared, sign_of
 from pgrepl.expr.arrow.compiler import Columnar, Columns, NotColumnar, Run, columnar
@@ -21,6 +18,7 @@ from pgrepl.expr.functions.numbers.arithmetic import INTEGERS
 from pgrepl.expr.walk import rewrite
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import pa, pc
 from pgrepl.types import oids
 from pgrepl.types.builtin import base_type, operator_by_oid, proc_by_oid
 from pgrepl.types.lake.arrays import Form, storage_type

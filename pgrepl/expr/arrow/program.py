@@ -6,9 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types
 
 from pgrepl.expr import tree
@@ -30,6 +27,7 @@ from pgrepl.expr.tree import Expr, Var
 from pgrepl.expr.walk import contains_mutable_functions, is_volatile, rewrite, var_attnums, walk
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np, pa, pc
 from pgrepl.sql.nodes import BoolOp, BoolTestType
 from pgrepl.types import oids
 from pgrepl.types.lake.arrays import Form, plain_array, storage_type

@@ -11,11 +11,8 @@ from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np, pa, pc
 from pgrepl.types import oids
 from pgrepl.types.builtin import range_by_oid
 from pgrepl.types.lake.arrays import content, records

@@ -8,10 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from pgrepl.expr import tree
 from pgrepl.expr.arrow.compiler import (
     Columnar,
@@ -25,6 +21,7 @@ from pgrepl.expr.arrow.compiler import (
     stored,
 )
 from pgrepl.expr.walk import functions_used
+from pgrepl.ground.lazy import np, pa, pc
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray
 from pgrepl.types.builtin import proc_by_oid

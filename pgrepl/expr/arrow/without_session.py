@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.facts.routines import is_user_routine
 from pgrepl.expr import tree
 from pgrepl.expr.analyse.lookup import type_text
+from pgrepl.expr.arrow.documents import check_column
 from pgrepl.expr.evaluate.compiler import constraints, test_of
-from pgrepl.expr.functions import own
+from pgrepl.expr.functions import misc, own
 from pgrepl.expr.functions.registry import Context, source_of
 from pgrepl.expr.walk import contains_mutable_functions, functions_used, volatilities, walk
 from pgrepl.ground.errors import PgError, unsupported
@@ -48,8 +49,6 @@ class WorkerContext(Context):
             test(value)
 
     def _check_domains(self, domain: int, array: Any) -> None:
-        from pgrepl.expr.arrow.documents import check_column
-
         check_column(domain, array, self)
 
     @property
@@ -131,8 +130,6 @@ def _check_function(proc: Proc, context: Context) -> None:
 
 def _check_random(source: str, context: Context) -> None:
     """Refuse random() after setseed(): its sequence depends on the order of rows."""
-    from pgrepl.expr.functions import misc
-
     if source == "setseed" or (context.has_session and misc.is_seeded(context.session)):
         raise refuse("a random number after setseed()")
 

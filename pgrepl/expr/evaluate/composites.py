@@ -22,6 +22,7 @@ from pgrepl.expr.evaluate.compiler import (
     plain_function,
     proc_of,
 )
+from pgrepl.expr.functions.arrays import array_element, array_of_arrays, array_slice
 from pgrepl.expr.functions.registry import Call, Context
 from pgrepl.expr.walk import functions_used, returns_set
 from pgrepl.ground.errors import PgError
@@ -36,7 +37,6 @@ _ABSENT = object()
 
 def compile_element(node: tree.SubscriptingRef, compiler: Compiler) -> Compiled:
     """A subscripted assignment (ExecEvalSubscriptingRefAssign)."""
-    from pgrepl.expr.functions.arrays import array_element
     from pgrepl.expr.functions.containers import set_element, set_jsonb, set_slice
 
     assert node.container is not None and node.assign is not None
@@ -170,8 +170,6 @@ def _(node: tree.MinMaxExpr, compiler: Compiler) -> Compiled:
 
 @compile_node.register
 def _(node: tree.ArrayExpr, compiler: Compiler) -> Compiled:
-    from pgrepl.expr.functions.arrays import array_of_arrays
-
     elements = compiler.all(node.elements)
     make = array_of_arrays if node.multidims else array_of
     element_type = node.element_type
@@ -184,7 +182,6 @@ def _(node: tree.ArrayExpr, compiler: Compiler) -> Compiled:
 
 @compile_node.register
 def _(node: tree.SubscriptingRef, compiler: Compiler) -> Compiled:
-    from pgrepl.expr.functions.arrays import array_element, array_slice
     from pgrepl.expr.functions.documents.json import jsonb_subscript
 
     if node.assign is not None:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import cmp_to_key, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pgrepl.expr import tree
 from pgrepl.expr.arrow.without_session import WorkerContext
@@ -21,6 +21,7 @@ from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.functions.statistics import numeric_stddev
 from pgrepl.expr.stored import from_json
 from pgrepl.ground.errors import PgError, marked
+from pgrepl.ground.lazy import pa, pc
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray
 from pgrepl.types.lake.arrays import Form, storage_type
@@ -30,16 +31,11 @@ from pgrepl.types.style import TextStyle
 from pgrepl.types.user_types import UserTypes
 from pgrepl.types.values import comparer, first_of_each, order_key, row_hash_form
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 Row = tuple[Any, ...]
 
 
 def rows_of(array: Any, forms: Sequence[Form]) -> list[list[Row]]:
     """A column of arrays of structs → the rows of each group."""
-    import pyarrow as pa
-
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     structs = array.flatten()
@@ -187,8 +183,6 @@ def run_program(program: str, arrays: Sequence[Any]) -> pa.Array:
 
 def answers(run: Callable[[Any], Any], rows: Any, result: Form) -> pa.Array:
     """The results as a struct of values and errors."""
-    import pyarrow as pa
-
     values: list[Any] = []
     errors: list[str | None] = []
     convert = result.to_arrow
@@ -207,9 +201,6 @@ def answers(run: Callable[[Any], Any], rows: Any, result: Form) -> pa.Array:
 
 def _few(run: Callable[[Any], Any], of: Form, array: Any, result: Form) -> pa.Array:
     """The results where an argument is NULL for nearly all rows, and the result is NULL there."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     asked = pc.is_valid(array)
     found = answers(run, zip(of.from_array(array.filter(asked)), strict=True), result)
     places = pc.if_else(asked, pc.subtract(pc.cumulative_sum(asked.cast(pa.int64())), 1), None)

@@ -16,6 +16,9 @@ from decimal import Decimal
 from typing import Any, Protocol
 
 from pgrepl.expr import tree
+from pgrepl.expr.functions.arrays import array_of_arrays, check_accumulated
+from pgrepl.expr.functions.containers import in_common, joined
+from pgrepl.expr.functions.documents.json_making import is_structured, object_key, to_json_text, to_jsonb_tree
 from pgrepl.expr.functions.numbers.arithmetic import fit_integer, float_overflow
 from pgrepl.expr.functions.numbers.numeric import numeric_div, unchecked_sum
 from pgrepl.expr.functions.registry import Call, Context
@@ -119,8 +122,6 @@ class _Ranges:
         self.value: Any = None
 
     def add(self, *values: Any) -> None:
-        from pgrepl.expr.functions.containers import in_common, joined
-
         (value,) = values
         if value is None:
             return
@@ -299,14 +300,10 @@ class ArrayAgg:
     def add(self, *values: Any) -> None:
         (value,) = values
         if self.of_arrays:
-            from pgrepl.expr.functions.arrays import check_accumulated
-
             check_accumulated(self.values, value)
         self.values.append(value)
 
     def result(self) -> PgArray | None:
-        from pgrepl.expr.functions.arrays import array_of_arrays
-
         if not self.values:
             return None
         make = array_of_arrays if self.of_arrays else array_of
@@ -318,8 +315,6 @@ class ArrayAgg:
 
 class _JsonArray:
     def __init__(self, call: Call, *, binary: bool, strict: bool) -> None:
-        from pgrepl.expr.functions.documents.json_making import is_structured
-
         self.call = call
         self.binary = binary
         self.strict = strict
@@ -327,8 +322,6 @@ class _JsonArray:
         self.items: list[Any] | None = None
 
     def add(self, *values: Any) -> None:
-        from pgrepl.expr.functions.documents.json_making import to_json_text, to_jsonb_tree
-
         (value,) = values
         if self.items is None:
             self.items = []
@@ -359,8 +352,6 @@ class _JsonObject:
         self.keys: set[Any] = set()
 
     def add(self, *values: Any) -> None:
-        from pgrepl.expr.functions.documents.json_making import object_key, to_json_text, to_jsonb_tree
-
         key, value = values
         if self.pairs is None:
             self.pairs = []

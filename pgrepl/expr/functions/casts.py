@@ -14,6 +14,7 @@ from pgrepl.types.numbers import to_float4
 from pgrepl.types.numeric import INFINITY, NAN, NEGATIVE_INFINITY, fit, read_numeric
 from pgrepl.types.plain import fit_bits, read_char, truncate_name, write_char
 from pgrepl.types.text import read_text
+from pgrepl.types.times.datetime import TimeTz, fit_time, fit_timestamp
 from pgrepl.types.times.interval import Interval, fit_interval
 
 implements = Family()
@@ -289,22 +290,16 @@ def interval_scale(value: Interval, typmod: int) -> Interval:
 
 @implements("time_scale")
 def time_scale(value: int, typmod: int) -> int:
-    from pgrepl.types.times.datetime import fit_time
-
     return fit_time(value, typmod)
 
 
 @implements("timetz_scale")
 def timetz_scale(value: Any, typmod: int) -> Any:
-    from pgrepl.types.times.datetime import TimeTz, fit_time
-
     return TimeTz(fit_time(value.usecs, typmod), value.zone)
 
 
 @implements("timestamp_scale", "timestamptz_scale")
 def timestamp_scale(value: int, typmod: int) -> int:
-    from pgrepl.types.times.datetime import fit_timestamp
-
     return fit_timestamp(value, typmod)
 
 

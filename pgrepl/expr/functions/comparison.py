@@ -8,6 +8,7 @@ from struct import pack, unpack
 from typing import Any
 
 from pgrepl.expr.functions.registry import Call, Family
+from pgrepl.expr.functions.times.datetime import timestamp_to_timestamptz
 from pgrepl.ground.errors import PgError
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray, array_of
@@ -178,8 +179,6 @@ def _date_as_timestamp(days: int) -> int:
 
 def _utc(call: Call, local: int) -> int:
     """A timestamp, taken as local time of the session's time zone and converted to UTC."""
-    from pgrepl.expr.functions.times.datetime import timestamp_to_timestamptz
-
     return local if abs(local) >= _BEYOND else timestamp_to_timestamptz(call, local)
 
 

@@ -25,6 +25,7 @@ from pgrepl.types.names import format_type
 from pgrepl.types.numbers import write_float8
 from pgrepl.types.numeric import EXACT, display_scale, read_numeric, write_numeric
 from pgrepl.types.plain import is_document
+from pgrepl.types.text import read_text
 from pgrepl.types.times.interval import Interval
 
 implements = Family()
@@ -227,8 +228,6 @@ def oidvectortypes(vector: PgArray) -> str:
 
 
 def _input_error(call: Call, text: str, name: str) -> PgError | None:
-    from pgrepl.types.text import read_text
-
     typmod = -1
     if call.context.has_session:
         from pgrepl.expr.catalog_names import type_and_modifier

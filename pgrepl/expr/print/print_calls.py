@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pgrepl.catalog.facts.routines import routine
 from pgrepl.expr import tree
 from pgrepl.expr.analyse import lookup
+from pgrepl.expr.analyse.calls import name_finds
 from pgrepl.expr.analyse.scope import Scope
 from pgrepl.expr.analyse.targets import named_row_columns
 from pgrepl.expr.print.print_expr import (
@@ -36,8 +37,6 @@ def function_name(out: Printer, proc: Proc, args: Sequence[Expr], variadic: bool
     types = [arg.type for arg in args]
     if tuple(types) == proc.argtypes and not (names or proc.variadic) and proc.schema == "pg_catalog":
         return quote_identifier(proc.name)
-    from pgrepl.expr.analyse.calls import name_finds
-
     found = name_finds(out.session, proc, types, names, expand_variadic=not variadic)
     return quote_qualified(None if found else proc.schema, proc.name)
 

@@ -15,6 +15,7 @@ from pgrepl.catalog.session import parameters
 from pgrepl.catalog.session.parameter_lists import split_identifiers
 from pgrepl.expr import stored
 from pgrepl.expr.analyse import lookup
+from pgrepl.expr.analyse.calls import name_finds
 from pgrepl.expr.analyse.lookup import relation_rte, row_attributes, type_text
 from pgrepl.expr.analyse.polymorphic import resolve
 from pgrepl.expr.analyse.targets import body_of, default_arguments
@@ -265,8 +266,6 @@ def _condition(session: Session, when: Expr, table: Relation, pretty: bool) -> s
 
 
 def _function(session: Session, oid: int) -> str:
-    from pgrepl.expr.analyse.calls import name_finds
-
     proc = routine(session, oid)
     assert proc is not None
     found = name_finds(session, proc, (), (), expand_variadic=True)

@@ -14,16 +14,17 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np
 from pgrepl.lake.changes.history import Snapshot, compactions, snapshots
 from pgrepl.lake.read import footers, inlined
 from pgrepl.lake.read.data_file import DataFile, DeleteFile
 from pgrepl.lake.read.files import delete_files_until, files_between
 from pgrepl.lake.read.footers import Recent
 from pgrepl.lake.table import LakeColumn, LakeTable, lake_table
+from pgrepl.lake.write.delete_files import read_delete_file
 from pgrepl.types import oids
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from pgrepl.catalog.session.session import Session
@@ -153,9 +154,6 @@ class Feed:
         return found
 
     def _read_deleted(self, file_id: int) -> tuple[Any, Any] | None:
-        import numpy as np
-
-        from pgrepl.lake.write.delete_files import read_delete_file
 
         parts = [read_delete_file(each) for each in self._deletes.get(file_id, ())]
         if file_id in self._inlined_deletes:
@@ -225,8 +223,6 @@ class Feed:
         dead = self._deleted_in(file.data_file_id)
         if dead is None:
             return [0] * len(positions)
-        import numpy as np
-
         deleted, at = dead
         places = np.searchsorted(deleted, positions)
         places[places == len(deleted)] = 0

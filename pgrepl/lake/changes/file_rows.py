@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
-
+from pgrepl.ground.lazy import np, pa
 from pgrepl.lake.read import footers
 from pgrepl.lake.read.data_file import DataFile, row_ids
 from pgrepl.lake.read.file_scan import Portion, constant, locate, with_fields

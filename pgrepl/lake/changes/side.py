@@ -12,9 +12,8 @@ from concurrent.futures import Future
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-import numpy as np
-
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np, pa
 from pgrepl.ground.threads import ThreadPool
 from pgrepl.lake.read import footers
 from pgrepl.lake.read.file_scan import constant, locate, with_fields
@@ -22,7 +21,6 @@ from pgrepl.types.lake.arrays import plain_array
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    import pyarrow as pa
 
     from pgrepl.lake.read.data_file import DataFile
     from pgrepl.lake.read.footers import Footer
@@ -152,8 +150,6 @@ class Side:
             self._read[column.column_id] = [arrays[n] for arrays in found]
 
     def _of_part(self, part: RowsOfFile, columns: Sequence[LakeColumn]) -> list[Any]:
-        import pyarrow as pa
-
         if part.file is None:
             rows = [self.inlined[n].values for n in part.positions.tolist()]
             places = [self._columns.index(column) for column in columns]
@@ -182,8 +178,6 @@ class Side:
 
     def pick(self, columns: Sequence[LakeColumn], at: Numbers) -> list[pa.Array]:
         """Columns of some rows, in this order."""
-        import pyarrow as pa
-
         self._have(columns)
         pieces = stretches(at, self.starts)
         if pieces is None:
@@ -197,8 +191,6 @@ class Side:
         return found
 
     def _in_one_piece(self, column: LakeColumn) -> Any:
-        import pyarrow as pa
-
         if column.column_id not in self._whole:
             arrays = self._read[column.column_id]
             self._whole[column.column_id] = pa.concat_arrays(arrays) if arrays else pa.array([], self._kind(column))

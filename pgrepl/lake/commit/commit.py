@@ -19,6 +19,7 @@ from pgrepl.catalog.facts.relation import relation_or_none
 from pgrepl.catalog.locks.lock_table import EXCLUSIVE, LockKind, LockRequest, RelationMode, RowMode, conflicts
 from pgrepl.catalog.session.transaction import LockNeeded
 from pgrepl.ground.errors import PgError
+from pgrepl.ground.lazy import np
 from pgrepl.lake import sql
 from pgrepl.lake.changes.history import ROW_CHANGES, changes_after
 from pgrepl.lake.commit import rows as commit_rows
@@ -221,7 +222,6 @@ def _find_again(session: Session, write: Write, row_ids: set[int]) -> None:
     there = standing(session, write.table, places)
     if len(there) == len(places):
         return
-    import numpy as np
 
     from pgrepl.lake.read.places import locate
 

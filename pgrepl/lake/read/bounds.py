@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import pa, pc
 from pgrepl.types import oids
+from pgrepl.types.lake.arrays import plain_array, storage_type
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from pgrepl.lake.table import LakeColumn, LakeTable
     from pgrepl.types.lake.arrays import Form
 
@@ -103,10 +103,6 @@ class Limit:
 
     def mask(self, array: Any) -> Any:
         """A boolean array without NULLs: which of a column's values may be within the bound."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        from pgrepl.types.lake.arrays import plain_array
 
         array = plain_array(array)
         if self.is_null:
@@ -123,10 +119,6 @@ class Limit:
         return pc.and_(found, pc.fill_null(within, False)) if array.null_count else within
 
     def _within(self, array: Any) -> Any:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        from pgrepl.types.lake.arrays import storage_type
 
         kind = storage_type(self.form.arrow())
         if array.type != kind:
@@ -157,9 +149,6 @@ _FEW = 4
 
 def _equals_one(array: Any, values: Any) -> Any:
     """A mask of the elements that are one of the values; a few values are compared one by one, which is much faster."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if not 0 < len(values) <= _FEW:
         if pa.types.is_floating(values.type):  # the two zeros are equal, but not alike
             array = pc.if_else(pc.equal(array, 0.0), pa.scalar(0.0, values.type), array)
@@ -173,9 +162,6 @@ def _equals_one(array: Any, values: Any) -> Any:
 
 def _near(texts: pa.Array, numbers: list[Any]) -> Any:
     """A mask of the texts of numbers that may equal one of the numbers: equal numbers have the same double."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     doubles = texts.cast(pa.float64())
     wanted = [float(n) for n in numbers]
     found = pc.is_in(doubles, value_set=pa.array([w for w in wanted if w == w], pa.float64()))

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from pgrepl.catalog.session.session import Session
@@ -36,8 +36,6 @@ class RowPlace(NamedTuple):
 
 def once(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """The distinct numbers, ascending. np.unique hashes them, which takes many times as long."""
-    import numpy as np
-
     steps = np.diff(numbers)
     if bool((steps > 0).all()):
         return numbers
@@ -50,8 +48,6 @@ def once(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 def row_ids(first: int | None, positions: npt.NDArray[np.int64], own: Any = None) -> npt.NDArray[np.int64]:
     """The ids of rows of a file: their `own` ids, an Arrow array, else the file's first id and their position."""
-    import numpy as np
-
     by_position = (first or 0) + positions
     if own is None:
         return by_position
@@ -77,8 +73,6 @@ class PositionSet:
         return found
 
     def add(self, positions: Positions) -> None:
-        import numpy as np
-
         if not len(positions):
             return
         self._top = max(self._top, int(positions.max()) + 1)
@@ -94,8 +88,6 @@ class PositionSet:
                 self._set(each.astype(np.int64))
 
     def _set(self, positions: Positions) -> None:
-        import numpy as np
-
         missing = -(-self._top // 8) - len(self._bits)
         if missing > 0:
             self._bits = np.concatenate([self._bits, np.zeros(missing, np.uint8)])
@@ -108,8 +100,6 @@ class PositionSet:
     @property
     def positions(self) -> Positions:
         """The distinct positions, ascending."""
-        import numpy as np
-
         if self._bits is not None:
             return np.flatnonzero(np.unpackbits(self._bits))
         return once(np.concatenate([np.empty(0, np.int64), *self._listed]))

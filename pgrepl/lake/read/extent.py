@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np, pa
 from pgrepl.lake import sql
 from pgrepl.lake.read import footers, inlined
 from pgrepl.lake.read.files import Extent, data_files, last_snapshot, whole_extent
@@ -19,8 +20,6 @@ from pgrepl.lake.table import inlined_tables
 from pgrepl.types.lake.arrays import plain_array
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from pgrepl.catalog.session.session import Session
     from pgrepl.lake.read.bounds import Bound
     from pgrepl.lake.read.data_file import DataFile
@@ -262,8 +261,6 @@ def rows_of(
 
 
 def _catalog_rows(columns: Sequence[LakeColumn], rows: Sequence[inlined.InlinedRow]) -> CatalogRows:
-    import numpy as np
-
     arrays = [
         (column.attnum, plain_array(column.form.to_array([row.values[n] for row in rows])))
         for n, column in enumerate(columns)

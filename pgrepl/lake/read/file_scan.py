@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from pgrepl.ground.lazy import np, pa, pc
 from pgrepl.lake.read import footers
 from pgrepl.lake.read.bounds import Bound, Limit, limits
 from pgrepl.lake.read.data_file import once, row_ids
@@ -21,7 +20,6 @@ from pgrepl.types.lake.lists import element_value
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    import pyarrow as pa
 
     from pgrepl.lake.read.data_file import DataFile
     from pgrepl.lake.read.footers import FileColumn, Footer
@@ -41,8 +39,6 @@ def _has_fields(kind: pa.DataType, fields: Sequence[LakeField]) -> bool:
     """Are the fields of structs inside the type these, in this order?"""
     if not fields:
         return True
-    import pyarrow as pa
-
     inside = [kind.field(n) for n in range(kind.num_fields)]
     if pa.types.is_map(kind):
         inside = [kind.key_field, kind.item_field]
@@ -64,8 +60,6 @@ def _id(field: pa.Field) -> int | None:
 
 def _made(array: Any, fields: Sequence[LakeField], kind: pa.DataType) -> Any:
     """`kind`: the storage type of the table's column."""
-    import pyarrow as pa
-
     if not fields or _has_fields(array.type, fields):
         return array
     if pa.types.is_struct(array.type):
@@ -120,8 +114,6 @@ class Portion:
 
     def whole(self, columns: Sequence[LakeColumn]) -> list[Any]:
         """All columns as arrays of the table's Arrow types."""
-        import pyarrow as pa
-
         found = []
         for column, array, constant in zip(columns, self.arrays, self.constants, strict=True):
             kind = storage_type(column.form.arrow())
@@ -270,8 +262,6 @@ class _Scan:
 
     def within(self, reader: footers.DataFileReader, groups: Sequence[int]) -> Iterator[Portion]:
         """Read bounded columns first, and the others only of row groups in which rows are left."""
-        import pyarrow.compute as pc
-
         wanted = self.wanted
         rest = [c for c in wanted if c not in self.limit_columns]
         for some in self.lots(groups):
@@ -399,8 +389,6 @@ def _taken(arrays: Sequence[Any], here: Any, kept: Any) -> list[Any]:
 
 
 def _take(array: Any, indexes: Any) -> Any:
-    import pyarrow as pa
-
     # pa.array would load numpy.ma, which takes a tenth of a small question's time
     numbers = pa.Array.from_buffers(pa.int64(), len(indexes), [None, pa.py_buffer(indexes)])
     return plain_array(array).take(numbers)

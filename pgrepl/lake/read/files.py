@@ -14,6 +14,7 @@ from pgrepl.lake import sql
 from pgrepl.lake.read.bounds import limits
 from pgrepl.lake.read.data_file import PARQUET, PUFFIN, DataFile, DeleteFile, SourceNames, overlay
 from pgrepl.lake.read.inlined import count_rows
+from pgrepl.lake.storage import size_of
 from pgrepl.lake.table import table_folder
 from pgrepl.types import oids
 
@@ -226,8 +227,6 @@ def _check(session: Session, table_id: int, forgotten: list[tuple[Any, ...]]) ->
 
 
 def _is_there(session: Session, table_id: int, path: str) -> bool:
-    from pgrepl.lake.storage import size_of
-
     return size_of(table_folder(session, table_id) + path) is not None
 
 

@@ -15,13 +15,12 @@ from weakref import WeakSet
 
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import pa, pq
+from pgrepl.ground.threads import ThreadPool
 from pgrepl.lake import storage
 from pgrepl.types.lake.arrays import plain_array
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     from pgrepl.lake.read.data_file import DataFile, DeleteFile
 
 Key = TypeVar("Key")
@@ -152,8 +151,6 @@ _compared: Recent[tuple[str, int, int | None], bool] = Recent(_REMEMBERED)  # pa
 
 def compare(files: Iterable[DataFile]) -> None:
     """Raise XX001 if a file is not the one that the catalog means, for files that Spark reads."""
-    from pgrepl.ground.threads import ThreadPool
-
     new = [file for file in files if not _was_compared(file)]
     if len(new) == 1:
         _compare_here(new[0])
@@ -224,9 +221,6 @@ def _read_ranges(footer: Footer, column: FileColumn) -> _Ranges | None:
 
 
 def _read(path: str) -> Footer:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     size, end = storage.read_footer(path)
     with storage.reading(path), pq.ParquetFile(pa.BufferReader(end), coerce_int96_timestamp_unit="us") as file:
         metadata, schema = file.metadata, file.schema_arrow
@@ -252,8 +246,6 @@ def _read(path: str) -> Footer:
 
 
 def _leaves(kind: pa.DataType) -> int:
-    import pyarrow as pa
-
     if isinstance(kind, pa.BaseExtensionType):
         return _leaves(kind.storage_type)
     if kind.num_fields == 0 or pa.types.is_dictionary(kind):
@@ -283,8 +275,6 @@ class DataFileReader:
     @property
     def _file(self) -> Any:
         if self._opened is None:
-            import pyarrow.parquet as pq
-
             footer = self.footer
             with storage.reading(footer.path):
                 source = storage.open_input(footer.path)

@@ -22,7 +22,7 @@ from pgrepl.ground.errors import PgError
 from pgrepl.lake import storage
 from pgrepl.lake.read import inlined
 from pgrepl.lake.read.bounds import Bound
-from pgrepl.lake.read.data_file import RowPlace
+from pgrepl.lake.read.data_file import RowPlace, once
 from pgrepl.lake.read.files import data_files, exact_ends, last_snapshot
 from pgrepl.types.lake.arrays import plain_array
 from pgrepl.types.values import hash_form
@@ -233,7 +233,6 @@ def count(session: Session, table: LakeTable) -> int:
 
             total += sum(portion.count for portion in portions(table, file, (), (), own, at, False))
         elif file.delete_files and (own or any(each.partial_max is not None for each in file.delete_files)):
-            from pgrepl.lake.read.data_file import once
             from pgrepl.lake.write.delete_files import joined
 
             total += file.record_count - len(once(joined(file.delete_files, own, at)[0]))

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
 from pgrepl.ground.errors import Declined
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np, pa, pq
 from pgrepl.lake import storage
 from pgrepl.types.input_checks import are_texts
 from pgrepl.types.lake.arrays import plain_array, storage_type
+from pgrepl.types.lake.forms import form
 
 if TYPE_CHECKING:
     from pgrepl.lake.read.bounds import Bound
@@ -128,8 +128,6 @@ class ForeignRows:
     groups: tuple[int, ...]
 
     def portions(self, attnums: Sequence[int]) -> Iterator[tuple[dict[int, Any], int]]:
-        import pyarrow.parquet as pq
-
         names = dict(self.columns)
         with storage.reading(self.path), pq.ParquetFile(storage.open_input(self.path), pre_buffer=False) as file:
             wanted = [names[attnum] for attnum in attnums]
@@ -160,8 +158,6 @@ class SeriesRows:
         return found
 
     def portions(self, attnums: Sequence[int]) -> Iterator[tuple[dict[int, Any], int]]:
-        import pyarrow as pa
-
         kind = storage_type(SeriesColumns(self.type).form.arrow())
         for start in range(0, self.count, PORTION):
             count = min(PORTION, self.count - start)
@@ -185,8 +181,6 @@ class SeriesColumns:
 
     @property
     def form(self) -> Form:
-        from pgrepl.types.lake.forms import form
-
         return form(self.type, -1)
 
 
@@ -201,15 +195,11 @@ PartRows = FileRows | CatalogRows | ForeignRows | SeriesRows
 
 def repeated(one: Any, count: int) -> Any:
     """The value of an array of length one, `count` times."""
-    import pyarrow as pa
-
     return plain_array(one).take(pa.array(np.zeros(count, np.int32)))
 
 
 def in_form(array: Any, column: LakeColumn) -> Any:
     """A column of a file in the storage type of its form; an older file may have a narrower type."""
-    import pyarrow as pa
-
     array, kind = plain_array(array), storage_type(column.form.arrow())
     if array.type == kind:
         return array

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pgrepl.ground.lazy import np
 from pgrepl.lake import sql
 from pgrepl.lake.read import footers, inlined, local
 from pgrepl.lake.read.data_file import once, row_ids
 from pgrepl.lake.read.files import data_file, data_files, last_snapshot
 from pgrepl.lake.table import inlined_tables
+from pgrepl.lake.write.delete_files import deleted_positions, joined
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from pgrepl.catalog.session.session import Session
@@ -31,9 +32,6 @@ def locate(
     session: Session, table: LakeTable, row_ids: npt.NDArray[np.int64], snapshot: int | None = None
 ) -> Positions:
     """The places at the snapshot of the rows with these ids."""
-    import numpy as np
-
-    from pgrepl.lake.write.delete_files import joined
 
     at = last_snapshot(session) if snapshot is None else snapshot
     wanted = once(row_ids)
@@ -57,8 +55,6 @@ def locate(
 
 def _positions_in(file: DataFile, wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """The positions of the file's rows, deleted ones included, whose ids are in `wanted`, which ascends."""
-    import numpy as np
-
     footer = footers.of(file)
     column = footer.by_id.get(footers.ROW_ID) or footer.by_name.get(footers.ROW_ID_NAME)
     start = file.row_id_start
@@ -98,8 +94,6 @@ def standing(session: Session, table: LakeTable, places: Iterable[RowPlace]) -> 
             continue
         file = data_file(session, table, file_id)
         if file is not None:
-            from pgrepl.lake.write.delete_files import deleted_positions
-
             gone = set(deleted_positions(session, table, file).tolist())
             found.update(place for place in here if place.pos not in gone)
     return found

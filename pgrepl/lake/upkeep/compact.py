@@ -15,9 +15,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np, pa
 from pgrepl.lake import sql, storage
 from pgrepl.lake.commit.commit import Stale, check_only_rows_changed
 from pgrepl.lake.commit.rows import Compaction
@@ -231,8 +230,6 @@ def _write(session: Session, table: LakeTable, plan: CompactionPlan, at: int) ->
 
 def _arrays(session: Session, table: LakeTable, plan: CompactionPlan, at: int) -> Iterator[tuple[list[Any], Any]]:
     """Columns and row ids, a portion at a time."""
-    import pyarrow as pa
-
     columns = table.columns
     for some, file in inlined.among_files(plan.files, plan.inlined):
         yield from _inlined_arrays(table, some)
@@ -253,8 +250,6 @@ def _arrays(session: Session, table: LakeTable, plan: CompactionPlan, at: int) -
 
 
 def _inlined_arrays(table: LakeTable, rows: Sequence[inlined.InlinedRow]) -> Iterator[tuple[list[Any], Any]]:
-    import pyarrow as pa
-
     for start in range(0, len(rows), _PORTION):
         some = rows[start : start + _PORTION]
         values = list(zip(*[row.values for row in some], strict=True))

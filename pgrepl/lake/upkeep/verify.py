@@ -16,6 +16,7 @@ from pgrepl.catalog.store.tables import pg_class, pg_database, pg_namespace
 from pgrepl.catalog.store.verify import catalog_problems
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np, pa
 from pgrepl.lake import sql, storage
 from pgrepl.lake.define.definition import see_everything
 from pgrepl.lake.define.types import default_text
@@ -181,8 +182,6 @@ def problems_of(file: DataFile | DeleteFile, known: Contents, *, quick: bool) ->
 
 
 def _of_deletes(file: DeleteFile, known: Contents) -> Iterator[str]:
-    import numpy as np
-
     positions, snapshots = read_delete_file(file)
     owner = next((each for each in known.files if each.data_file_id == file.data_file_id), None)
     if len(positions) and not bool((np.diff(positions) > 0).all()):
@@ -235,8 +234,6 @@ def said(problem: PgError) -> str:
 
 
 def _items(array: Any) -> Any:
-    import pyarrow as pa
-
     chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
     flat = [chunk.flatten() for chunk in chunks]
     return pa.chunked_array(flat, flat[0].type) if flat else array

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np, pa, pq
 from pgrepl.lake import storage
 from pgrepl.lake.read import footers, inlined
 from pgrepl.lake.read.data_file import PARQUET, PUFFIN, NewDeletes, once
@@ -80,9 +79,6 @@ def _write_positions(
     table: LakeTable, name: str, data_path: str, positions: Numbers, snapshots: Numbers | None
 ) -> tuple[int, int, int, int]:
     """Write positions as Parquet; returns what `_write_vectors` does."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     path = table.location + name
     same = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(positions), np.int32)), pa.array([data_path]))
     arrays = [same, pa.array(positions)]  # the dictionary has the path once

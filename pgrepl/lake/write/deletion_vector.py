@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
+from pgrepl.ground.lazy import np
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.ground.errors import PgError
+from pgrepl.ground.lazy import pa, pc, pq
 from pgrepl.lake import storage
 from pgrepl.lake.read import footers
 from pgrepl.lake.read.data_file import NewFile
@@ -140,8 +141,6 @@ def field_id(number: int) -> dict[bytes, bytes]:
 
 
 def schema_of(table: LakeTable, *, row_ids: bool) -> Any:
-    import pyarrow as pa
-
     fields = [
         pa.field(c.name, _with_ids(c.form.arrow(), c.fields), metadata=field_id(c.column_id)) for c in table.columns
     ]
@@ -152,7 +151,6 @@ def schema_of(table: LakeTable, *, row_ids: bool) -> Any:
 
 def _with_ids(kind: Any, fields: Sequence[LakeField]) -> Any:
     """A nested type whose inner fields have ids, too."""
-    import pyarrow as pa
 
     def inner(field: Any, of: LakeField) -> Any:
         return field.with_type(_with_ids(field.type, of.fields)).with_metadata(field_id(of.column_id))
@@ -169,8 +167,6 @@ def _with_ids(kind: Any, fields: Sequence[LakeField]) -> Any:
 def _encodings(table: LakeTable, arrays: Sequence[Any], *, row_ids: bool) -> dict[str, Any]:
     """Arguments for pyarrow's writer: the encodings that pay for rows that begin with these. Values that are often the
     same get a dictionary; numbers that ascend, such as keys, are written as differences, small and quickly read."""
-    import pyarrow as pa
-
     dictionaries: list[str] = []
     differences = [footers.ROW_ID_NAME] if row_ids else []
     for column, array in zip(table.columns, arrays, strict=False):  # row ids stand behind
@@ -192,9 +188,6 @@ def _encodings(table: LakeTable, arrays: Sequence[Any], *, row_ids: bool) -> dic
 
 
 def _ascends(array: Any) -> bool:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     kind = array.type
     if array.null_count or not (pa.types.is_integer(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
         return False
@@ -232,8 +225,6 @@ class DataFileWriter:
         self._opened: Any = None  # pyarrow's writer: how it is to write is known with the first rows
 
     def _writer(self, arrays: Sequence[Any]) -> Any:
-        import pyarrow.parquet as pq
-
         if self._opened is None:
             self._opened = pq.ParquetWriter(
                 self._sink,
@@ -250,8 +241,6 @@ class DataFileWriter:
 
     def write(self, rows: Sequence[Sequence[Any]], row_ids: Sequence[int] | None = None) -> None:
         """Write rows with values in the order of the table's columns; with `row_ids` new versions of rows."""
-        import pyarrow as pa
-
         if not rows:
             return
         with self._or_nothing():
@@ -262,8 +251,6 @@ class DataFileWriter:
 
     def write_arrays(self, arrays: Sequence[Any], row_ids: Any, count: int) -> None:
         """Write rows that are given as columns."""
-        import pyarrow as pa
-
         with self._or_nothing():
             arrays = [plain_array(array) for array in arrays]
             if row_ids is not None:
@@ -330,8 +317,6 @@ class DataFileWriter:
         return [(number[column.column_id], leaf) for column, leaf in self._leaves]
 
     def discard(self) -> None:
-        import pyarrow as pa
-
         if self._opened is not None:
             with suppress(pa.ArrowException, OSError, RuntimeError):  # a full disk is full for the footer, too
                 self._opened.close()

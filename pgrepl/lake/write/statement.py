@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.ground.lazy import np
 from pgrepl.lake import storage
 from pgrepl.lake.define.inlined import can_inline
 from pgrepl.lake.define.options import inlining_limit
@@ -23,7 +24,6 @@ from pgrepl.lake.read.data_file import PROVISIONAL, NewFile, PositionSet, RowPla
 from pgrepl.lake.read.files import data_file, files_by_id, last_snapshot
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from pgrepl.catalog.session.session import Session
@@ -218,8 +218,6 @@ class Write:
         self.updates = {}
 
     def _stage_deletes(self, limit: int) -> None:
-        import numpy as np
-
         for file_id, listed in self.deletes.items():
             self._positions.setdefault(file_id, PositionSet()).add(np.array(listed, np.int64))
         given, self._positions, self.deletes = self._positions, {}, {}
@@ -268,7 +266,6 @@ class Write:
 
     def stage_deletes_again(self, staged: StagedDeletes) -> None:
         """Stage deletes anew under the write lock: another snapshot, or a delete of this statement, came between."""
-        import numpy as np
 
         from pgrepl.lake.write.delete_files import read_positions
 

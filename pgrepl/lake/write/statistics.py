@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import pa, pc
 from pgrepl.lake import sql
 from pgrepl.lake.define.options import has_1_1
 from pgrepl.types.lake.arrays import plain_array
@@ -125,9 +126,6 @@ def cut_high(text: str) -> str | None:
 
 def of_array(form: Form, array: Any) -> ColumnStatistics:
     """The statistics of an array of `form.to_array`; the caller has flattened lists."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     array = plain_array(array)
     nulls = array.null_count
     there = len(array) - nulls

@@ -24,6 +24,8 @@ from pgrepl.expr.tree import PLACE, Column, Join, PinnedRow, Query, RangeRef, Ro
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.query.shape import is_simple, is_user_table
+from pgrepl.rows.checks_table import converter
+from pgrepl.rows.locking import Standing, as_found, lock_rows, refuse_changed
 from pgrepl.sql.nodes import JoinType
 from pgrepl.types import oids
 
@@ -153,8 +155,6 @@ class RowLocker:
                 yield row
 
     def _locked(self, rows: list[Row], env: Any) -> Iterator[Row]:
-        from pgrepl.rows.locking import Standing, refuse_changed
-
         alive: list[Row] = rows
         changes: dict[Standing, Newer | None] = {}
         for mark, (place, table) in zip(self._marks, self._at, strict=True):
@@ -173,8 +173,6 @@ class RowLocker:
             yield from islice(self._looked_at_again(standing, changes, env), 1)
 
     def _lock(self, mark: LockedTable, rows: Sequence[Standing]) -> tuple[set[Standing], dict[Standing, Newer | None]]:
-        from pgrepl.rows.locking import lock_rows
-
         session = self._session
         locks = session.transaction.locks
         assert mark.mode is not None
@@ -192,8 +190,6 @@ class RowLocker:
         self, standing: Sequence[Standing | None], changes: dict[Standing, Newer | None], env: Any
     ) -> Iterable[Row]:
         """The row with its newest versions, if they still satisfy the query (EvalPlanQual)."""
-        from pgrepl.rows.locking import as_found
-
         query = self._query
         for mark, each in zip(self._marks, standing, strict=True):
             if each is None:
@@ -208,8 +204,6 @@ class RowLocker:
 
 def pinned_at(session: Session, query: Query, path: Sequence[int], row: PinnedRow | None) -> Query:
     """The query in which a table has this row alone; None: it has none."""
-    from pgrepl.rows.checks_table import converter
-
     varno = path[0]
     entry = query.rtable[varno - 1]
     if len(path) > 1:

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 from pgrepl.expr import tree
+from pgrepl.expr.functions.arrays import accumulated
 from pgrepl.expr.tree import Expr, Query, has_modifying_cte
 from pgrepl.expr.walk import is_volatile, returns_set, rewrite, walk
 from pgrepl.ground.errors import PgError
@@ -85,8 +86,6 @@ def array_of_rows(link: tree.SubLink, rows: Iterable[tuple[Any, ...]]) -> Any:
     assert link.query is not None
     values, element = [row[0] for row in rows], element_type(link.type)
     if link.query.columns[0].type == link.type:
-        from pgrepl.expr.functions.arrays import accumulated
-
         return accumulated(element, values)
     return array_of(element, values)
 

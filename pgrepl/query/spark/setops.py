@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from pgrepl.engine.choice import choose
 from pgrepl.engine.result_spark import fetched
 from pgrepl.engine.scan_spark import arrow_frame, storage_array
@@ -28,10 +26,12 @@ from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Column, Cte, Expr, Query, RangeRef, SetOperation
 from pgrepl.expr.walk import walk_deep
 from pgrepl.ground.errors import Declined, PgError
+from pgrepl.ground.lazy import pa
 from pgrepl.lake.read.data_file import RowPlace
 from pgrepl.query.engine_choice import extent_of
 from pgrepl.query.local.env import Env
 from pgrepl.query.local.select import compile_query
+from pgrepl.query.local.sublinks import array_of_rows
 from pgrepl.query.shape import depends, hashable_equalities, sees_outside
 from pgrepl.query.spark.level import Level, Text, WithQuery
 from pgrepl.sql.nodes import BoolOp, CoercionForm, SetOp, SubLinkType
@@ -179,8 +179,6 @@ def _text(level: Level, link: tree.SubLink) -> Text:
 
 def _array(level: Level, link: tree.SubLink) -> Sql:
     """ARRAY(SELECT …): the order of its rows is known only once it has been executed."""
-    from pgrepl.query.local.sublinks import array_of_rows
-
     assert link.query is not None
     if depends(link.query):
         raise Declined("an array of a subquery that depends on the row")

@@ -17,6 +17,7 @@ from pgrepl.ground.errors import Declined
 from pgrepl.lake.table import lake_table
 from pgrepl.query.engine_choice import MANY, is_for_spark, is_whole_series, length_of, series_ends
 from pgrepl.query.local.env import Env
+from pgrepl.query.local.scans import Sampling, scan
 from pgrepl.query.local.select import QueryEvaluator
 from pgrepl.query.reads import Bounds, bounds_of, fetched, used_columns, value_of
 from pgrepl.query.shape import OutsideRows, depends, is_user_table, sees_outside, system_value
@@ -235,8 +236,6 @@ class Sources:
     def _sample(self, entry: Rte) -> Callable[[DataFrame], DataFrame]:
         if entry.sample is None:
             return lambda frame: frame
-        from pgrepl.query.local.scans import Sampling
-
         parts = (*entry.sample.args, entry.sample.repeatable)
         if any(_refers(part) or _asks(part) for part in parts if part is not None):
             raise Declined("TABLESAMPLE of columns or subqueries")
@@ -288,8 +287,6 @@ class Sources:
 
     def _played(self, varno: int, entry: Rte, alias: str) -> str:
         """Rows that this process computes."""
-        from pgrepl.query.local.scans import scan
-
         if entry.kind is RteKind.VALUES and any(_refers(value) for row in entry.values for value in row):
             return self._values(varno, entry, alias)
         numbers = [n for n in fetched(entry, self.used.get(varno, ())) if n > 0]

@@ -13,9 +13,8 @@ from functools import cache
 from random import SystemRandom
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np
 from pgrepl.replication.comparison.hashes import PADDING, RowHashes
 from pgrepl.types import oids
 from pgrepl.types.builtin import base_type_and_typmod

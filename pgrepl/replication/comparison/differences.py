@@ -7,8 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from pgrepl.ground.lazy import np, pa
 from pgrepl.replication.comparison.found import DIFFERENT, EXTRA, MISSING, Difference, Texts
 from pgrepl.replication.comparison.local_table import LocalTable, Portion
 from pgrepl.replication.wire.text import WIRE_STYLE
@@ -28,8 +27,6 @@ class LocalRows:
         self._portions: list[tuple[Any, Portion]] = []
 
     def add(self, hashes: Any, portion: Portion, chosen: Any) -> None:
-        import pyarrow as pa
-
         arrays = [array.take(pa.array(chosen)) for array in portion.arrays]
         self._portions.append((hashes[chosen], Portion(arrays, portion.forms, len(chosen))))
 

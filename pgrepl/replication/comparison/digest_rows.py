@@ -6,14 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pgrepl.engine import choice, job, spark
 from pgrepl.engine.choice import Engine
 from pgrepl.engine.copy_rows import CopyPart, RowsCopy
 from pgrepl.ground.errors import Declined
 from pgrepl.ground.frozen import frozen
 from pgrepl.ground.interrupts import check_for_interrupts
+from pgrepl.ground.lazy import np
 from pgrepl.lake.read.extent import divide
 from pgrepl.lake.read.part import PartWatch, Shared
 from pgrepl.replication.comparison.columns import row_hashes

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
+from pgrepl.ground.lazy import np
 
 if TYPE_CHECKING:
     import numpy.typing as npt

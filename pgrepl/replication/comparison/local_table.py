@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.facts.relation import Attribute, Relation
 from pgrepl.catalog.facts.relation_parts import identity_or_primary_key
 from pgrepl.expr.partition_constraint import leaf_partitions
+from pgrepl.ground.lazy import pa
 from pgrepl.lake.read.bounds import Bound
 from pgrepl.lake.read.extent import rows_of
 from pgrepl.lake.read.local import pin
@@ -119,8 +120,6 @@ class LocalTable:
 
     def portion_texts(self, portion: Portion, chosen: Any) -> list[Texts]:
         """The texts of some rows of a portion. `chosen`: their indices."""
-        import pyarrow as pa
-
         indices = pa.array(chosen)
         columns = [
             column_text(array.take(indices), attribute.type, form, self.style).to_pylist()

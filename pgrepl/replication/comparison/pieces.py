@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-import numpy as np
-
+from pgrepl.ground.lazy import np, pa
 from pgrepl.replication.wire.text import WIRE_STYLE
 from pgrepl.types import oids
 from pgrepl.types.lake.arrays import plain_array
@@ -124,8 +123,6 @@ def is_divisible(typoid: int) -> bool:
 
 def _array(values: Sequence[Any], typoid: int, form: Form) -> Any:
     """Whole numbers may be larger than those of the column here."""
-    import pyarrow as pa
-
     return pa.array(values, pa.int64()) if typoid in oids.INTEGERS else plain_array(form.to_array(values))
 
 
@@ -146,8 +143,6 @@ def _ordered(columns: Sequence[Any]) -> Any:
 
 def _number(column: Any) -> Any:
     """Whole numbers; of a UUID its bytes."""
-    import pyarrow as pa
-
     if pa.types.is_fixed_size_binary(column.type):
         filled = column.fill_null(bytes(_UUID)) if column.null_count else column
         raw = np.frombuffer(filled.buffers()[1], np.uint8, len(filled) * _UUID, filled.offset * _UUID)

@@ -9,14 +9,16 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
+from pgrepl.engine.copy_rows import CopyPart, RowMaker
 from pgrepl.ground.errors import Declined
+from pgrepl.ground.lazy import np, pa
+from pgrepl.lake.read.part import forms_of
 from pgrepl.replication.comparison.columns import HashedColumn, hashed, hashed_as, row_hash_sql, row_hashes
 from pgrepl.replication.comparison.digest_rows import Rows, digest_on_spark, goes_to_spark
 from pgrepl.replication.comparison.found import Texts
 from pgrepl.replication.comparison.local_table import LocalTable, Portion
 from pgrepl.replication.comparison.pieces import Digests, HashPieces, KeyPieces, Pieces, is_divisible
+from pgrepl.replication.subscriber.copying.columns import made_column
 from pgrepl.types.lake.arrays import plain_array
 from pgrepl.types.lake.column_text import column_text
 from pgrepl.types.lake.forms import form
@@ -185,10 +187,6 @@ class _Source:
     """A table of a publisher's lake, whose columns become those of the table here in kernels."""
 
     def __init__(self, local: LocalTable, table: TableAtLsn, source: KernelSource) -> None:
-        from pgrepl.engine.copy_rows import CopyPart, RowMaker
-        from pgrepl.lake.read.part import forms_of
-        from pgrepl.replication.subscriber.copying.columns import made_column
-
         found = local.lake_columns()
         if found is None:
             raise Declined("a table without partitions")
@@ -229,8 +227,6 @@ class _Source:
                     yield portion, partial(self._texts, kept)
 
     def _texts(self, arrays: Mapping[int, Any], chosen: Any) -> list[Texts]:
-        import pyarrow as pa
-
         indices, table = pa.array(chosen), self._source.table
         columns = [
             column_text(

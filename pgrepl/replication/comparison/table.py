@@ -9,12 +9,11 @@ from queue import SimpleQueue
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pgrepl.engine.copy_rows import CopyPart, KernelColumn
 from pgrepl.ground import interrupts
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.interrupts import JoinedThread
+from pgrepl.ground.lazy import np
 from pgrepl.replication.comparison.columns import new_seed, row_hashes
 from pgrepl.replication.comparison.differences import LocalRows, paired, unmatched
 from pgrepl.replication.comparison.digest_rows import digest_on_spark, goes_to_spark

@@ -19,8 +19,11 @@ from pgrepl.ground.errors import PgError
 from pgrepl.replication.decoding.text import Given, decoded, protocol_options, text_options
 from pgrepl.replication.decoding.text import lines as text_lines
 from pgrepl.replication.publisher import slots
+from pgrepl.replication.publisher.lake.stream import ChangeError, MessageStream
+from pgrepl.replication.publisher.lake.stream_columns import lake_batches
 from pgrepl.replication.publisher.lake.transactions import changed_rows
 from pgrepl.replication.publisher.standby_slots import sendable_lsn
+from pgrepl.replication.wire.pgoutput_write import Encoder, message_columns
 from pgrepl.types.input_checks import UTF8, of_client
 from pgrepl.types.plain import lsn_text
 
@@ -58,8 +61,6 @@ class SlotDecoder:
         self._encoder: Encoder | None = None
         self._encoding = UTF8  # of texts that are sent
         if row.plugin == slots.PLUGIN:
-            from pgrepl.replication.wire.pgoutput_write import Encoder
-
             settings = client.settings
             self._encoding = of_client(settings.get("client_encoding"), settings.get("server_encoding"))
             self._encoder = Encoder(session.text_style, binary=self.protocol.binary, encoding=self._encoding)
@@ -78,8 +79,6 @@ class SlotDecoder:
         yield from self.portions(start, end, two_phase_at)
 
     def _columns(self, batch: WireBatch) -> Iterator[MessageColumn]:
-        from pgrepl.replication.wire.pgoutput_write import message_columns
-
         assert self._encoder is not None
         choice.done(self._session, "changes sent", choice.Engine.COLUMNS)
         try:
@@ -89,8 +88,6 @@ class SlotDecoder:
 
     def _batches(self, start: int, end: int, while_read: While) -> Iterator[tuple[WireBatch | None, int]]:
         """As lake_batches; nothing if no change is sent by columns."""
-        from pgrepl.replication.publisher.lake.stream_columns import lake_batches
-
         session = self._session
         if self._encoder is None or start >= end or session.settings.get("server_encoding") != "UTF8":
             return
@@ -127,8 +124,6 @@ class SlotDecoder:
             yield transaction.end_lsn, [(lsn, xid, data.encode()) for lsn, xid, data in lines]
 
     def _messages(self, encoder: Encoder, start: int, end: int, two_phase_at: int | None) -> Iterator[Portion]:
-        from pgrepl.replication.publisher.lake.stream import ChangeError, MessageStream
-
         options = self.protocol
         stream = MessageStream(
             self._session,

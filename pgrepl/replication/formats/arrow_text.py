@@ -3,9 +3,12 @@ Arrow, everything else value by value. Structs are rows for columns of composite
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
+import pyarrow.types as kinds
+
+from pgrepl.ground.lazy import pa, pc
 from pgrepl.replication.formats.json_text import Number, array_text, json_text
 from pgrepl.types import oids
 from pgrepl.types.builtin import base_type, element_type
@@ -14,9 +17,6 @@ from pgrepl.types.lake.nested_words import nested_texts
 from pgrepl.types.text import write_text
 from pgrepl.types.times.dates import INFINITY, UNIX_EPOCH_DAYS, UNIX_EPOCH_USECS, USECS_PER_DAY
 from pgrepl.types.user_types import composite_type
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _UUID = "arrow.uuid"
 _INFINITE_DAYS = {2**31 - 1: INFINITY, 1 - 2**31: -INFINITY}  # as DuckDB writes them
@@ -27,9 +27,6 @@ _FIRST_DAY, _LAST_DAY = -719162, 2932896  # 0001-01-01 and 9999-12-31, which Arr
 def text_column(array: pa.Array, typoid: int = 0) -> pa.Array:
     """The values as strings, for a column of the type, if it is known; NULL stays NULL. A byte string that is no UTF-8
     is a bytea's text."""
-    import pyarrow as pa
-    import pyarrow.types as kinds
-
     if _holds_rows(typoid):
         return pa.array(nested_texts(array, typoid, composite_type, _texts), pa.string())
     if isinstance(array, pa.ExtensionArray):
@@ -53,9 +50,6 @@ def text_column(array: pa.Array, typoid: int = 0) -> pa.Array:
 def interval_texts(array: pa.Array) -> pa.Array:
     """An array of Parquet's INTERVALs, which Arrow takes for bytes, with their texts instead; they may be in lists and
     structs."""
-    import pyarrow as pa
-    import pyarrow.types as kinds
-
     kind = array.type
     if kinds.is_fixed_size_binary(kind):
         return pa.array([None if v is None else _interval_text(v) for v in array.to_pylist()], pa.string())
@@ -87,9 +81,6 @@ def _texts(array: pa.Array, typoid: int) -> list[str | None]:
 
 def _is_usual(array: pa.Array) -> bool:
     """Whether all dates are in the years 1 to 9999, and no fraction has more than six digits."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if pa.types.is_timestamp(array.type) and array.type.unit == "ns":
         return False
     inside = pc.and_(pc.greater_equal(_days(array), _FIRST_DAY), pc.less_equal(_days(array), _LAST_DAY))
@@ -98,9 +89,6 @@ def _is_usual(array: pa.Array) -> bool:
 
 def _days(array: pa.Array) -> pa.Array:
     """Days from 1970 of dates and timestamps; towards 1970 where it is between two."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if not pa.types.is_timestamp(array.type):
         return array.cast(pa.date32(), safe=False).view(pa.int32())
     per_day = {"s": 86400, "ms": 86_400_000, "us": USECS_PER_DAY}[array.type.unit]
@@ -108,9 +96,6 @@ def _days(array: pa.Array) -> pa.Array:
 
 
 def _times(array: pa.Array) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     kind = array.type
     if not pa.types.is_timestamp(kind):
         return array.cast(pa.date32()).cast(pa.string())
@@ -122,9 +107,6 @@ def _times(array: pa.Array) -> pa.Array:
 
 def _values(array: pa.Array) -> list[Any]:
     """Values that `_text` knows: dates and times as tuples of their kind and their number."""
-    import pyarrow as pa
-    import pyarrow.types as kinds
-
     kind = array.type
     if kinds.is_date(kind):
         return [each and ("date", each) for each in _counted(array.cast(pa.date32(), safe=False), pa.int32())]
@@ -158,8 +140,6 @@ def _counted(array: pa.Array, kind: pa.DataType) -> list[Any]:
 
 
 def _lists(array: pa.Array) -> list[Any]:
-    import pyarrow as pa
-
     child = array.type.value_type
     nested = pa.types.is_struct(child) or pa.types.is_map(child)
     found: list[Any] = []
@@ -178,8 +158,6 @@ class _Items(list[Any]):
 
 
 def _items(items: pa.Array) -> list[Any]:
-    import pyarrow.types as kinds
-
     if kinds.is_list(items.type) or kinds.is_large_list(items.type) or kinds.is_fixed_size_list(items.type):
         return [None if each is None else list(each) for each in _lists(items)]
     return list(text_column(items).to_pylist())
@@ -187,9 +165,6 @@ def _items(items: pa.Array) -> list[Any]:
 
 def _json_values(array: pa.Array) -> list[Any]:
     """Values for JSON: numbers keep their digits, everything else that JSON has no form for is its text."""
-    import pyarrow as pa
-    import pyarrow.types as kinds
-
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     kind = array.type

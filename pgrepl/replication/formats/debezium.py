@@ -8,17 +8,15 @@ changed; a column in `old` alone became NULL. A MySQL database is a schema here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import pa
 from pgrepl.replication.formats.debezium_values import Convert, Unavailable, Undecodable, ValueModes, by_schema, by_type
 from pgrepl.replication.formats.event import BEGIN, COMMIT, BadRecord, ChangeEvent, ColumnTypes, RecordPlace
 from pgrepl.replication.formats.json_text import INVALID, bad_json, events, lines, raw_json, read_json, value_text
 from pgrepl.replication.wire.messages import DELETE, INSERT, TRUNCATE, UPDATE
 from pgrepl.types import oids
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 OPERATIONS = {"c": INSERT, "r": INSERT, "u": UPDATE, "d": DELETE, "t": TRUNCATE}
 READ = "r"
@@ -50,8 +48,6 @@ class Columns:
 
     def placeholders(self) -> pa.Array:
         """The texts that stand for an unchanged value."""
-        import pyarrow as pa
-
         return pa.array(sorted(self._unavailable.texts))
 
     def row(self, values: Any) -> Row:

@@ -7,12 +7,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
-import numpy as np
 import numpy.typing as npt
 
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np, pa, pc
 from pgrepl.replication.formats.arrow_text import text_column
 from pgrepl.replication.formats.debezium import READ, SNAPSHOT, Columns, DebeziumRecords, EventSource
 from pgrepl.replication.formats.debezium_values import (
@@ -41,9 +41,6 @@ from pgrepl.replication.formats.json_columns import Column, Group, JsonBlock
 from pgrepl.replication.formats.json_text import read_json, read_line
 from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE
 from pgrepl.types.names import numeric_precision_scale
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Places = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -178,9 +175,6 @@ class DebeziumBlocks:
         schema: dict[str, object] | None,
         source: EventSource,
     ) -> _Part | None:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         is_delete, may_be_old = codes[0] == DELETE, bool((codes != INSERT).all())
         sides: dict[str, dict[str, Column]] = {"after": {}, "before": {}}
         for path, column in columns.items():
@@ -275,9 +269,6 @@ def _taken(columns: Mapping[tuple[str, ...], Column], rows: Places, count: int) 
 
 def _texts(found: Mapping[str, Column], columns: Columns) -> tuple[dict[str, pa.Array], dict[str, Flags]]:
     """The texts of a row's columns, and where they were not sent."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     texts, unsent = {}, {}
     for name, column in found.items():
         values = column.text
@@ -293,9 +284,6 @@ def _texts(found: Mapping[str, Column], columns: Columns) -> tuple[dict[str, pa.
 
 
 def _converted(values: pa.Array, is_string: bool, convert: Convert) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if isinstance(convert, Numbers):
         convert = zoned if is_string else convert.convert
     if is_string and isinstance(convert, NumericColumn):
@@ -321,8 +309,6 @@ def _converted(values: pa.Array, is_string: bool, convert: Convert) -> pa.Array:
 def _numerics(values: pa.Array, convert: NumericColumn) -> pa.Array | None:
     """Strings in a numeric column without a schema, if all are numbers, or all are encoded; None: they are looked at
     one by one."""
-    import pyarrow.compute as pc
-
     mode = convert.modes.decimal
     if mode != "precise":
         plain = r"^[+-]?[0-9]+\.?[0-9]*$" if mode else r"^([+-][0-9]+\.?[0-9]*|[0-9]+\.[0-9]*)$"  # no base64 for sure
@@ -339,8 +325,6 @@ _LARGE = 1 << 60  # infinities, and what no timestamp can be
 
 def _one_by_one(values: pa.Array, is_string: bool, convert: Convert) -> pa.Array:
     """Each different value once."""
-    import pyarrow as pa
-
     known = values.dictionary_encode()
     kind: Callable[[str], object] = str if is_string else read_json
     texts = [None if each is None else convert(kind(each)) for each in known.dictionary.to_pylist()]
@@ -353,9 +337,6 @@ _SIX_BITS[list(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+
 
 def _decimals(values: pa.Array, convert: ScaledDecimal) -> pa.Array:
     """Decimals of up to eight bytes; others one by one."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     count = len(values)
     valid = pc.is_valid(values).to_numpy(zero_copy_only=False)
     _, offsets, content = values.buffers()
@@ -394,8 +375,6 @@ def _decimals(values: pa.Array, convert: ScaledDecimal) -> pa.Array:
 
 
 def _numbers(column: Column | None) -> Places | None:
-    import pyarrow as pa
-
     if column is None or column.is_string:
         return None
     if column.text.null_count == len(column.text):
@@ -409,8 +388,6 @@ def _numbers(column: Column | None) -> Places | None:
 
 def _events(parts: Mapping[tuple[str | None, str | None], Sequence[_Part]], rows: Places) -> EventBlock:
     """The events of some lines of a block, which follow one another, by their numbers in it."""
-    import pyarrow as pa
-
     low, high = int(rows[0]), int(rows[-1]) + 1
     place_of = np.full(high - low, -1, np.int64)
     place_of[rows - low] = np.arange(len(rows))
@@ -455,8 +432,6 @@ def _within(part: _Part, low: int, high: int) -> _Part:
 
 
 def _table(schema: str | None, table: str | None, parts: Sequence[_Part], places: Places) -> TableEvents:
-    import pyarrow as pa
-
     order = np.argsort(places, kind="stable")
     is_sorted = len(parts) == 1
 

@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeAlias, TypeVar
 
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np, pa
 from pgrepl.ground.threads import ThreadPool
 from pgrepl.lake.threads import slots
 from pgrepl.replication.wire import batch
 from pgrepl.replication.wire.messages import DELETE, INSERT, UPDATE
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
-    import pyarrow as pa
 
 BEGIN, COMMIT = "begin", "commit"  # the markers: they have no table and no row
 ROWS = (INSERT, UPDATE, DELETE)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np, pa, pc
 from pgrepl.replication.formats.event import BadRecord, ColumnTypes, EventBlock, RecordPlace, TableEvents
 from pgrepl.replication.formats.json_text import INVALID, array_text, decompressed
 from pgrepl.replication.formats.plain import commit_times, positions
@@ -29,9 +30,7 @@ from pgrepl.types.arrays import read_array, write_array
 from pgrepl.types.builtin import element_type
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
-    import pyarrow as pa
 
 _WORD = re.compile(r"[^,\[\]]*")
 _QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'", re.DOTALL)
@@ -47,8 +46,6 @@ class _Unfit(ValueError):
 def converted(batch: RowBatch, kind: str, types: Mapping[str, tuple[int, int]]) -> RowBatch:
     """The batch of a file of this kind, its lists and blobs in PostgreSQL's text. What is none is left for the type's
     input function, which says so."""
-    import pyarrow as pa
-
     made = {}
     for name, array in batch.columns.items():
         convert = _of_type(kind, types.get(name, (0, -1))[0])
@@ -154,7 +151,6 @@ def _decoded(batch: RowBatch, kind: str, types: Mapping[str, tuple[int, int]]) -
 
 def _bytea(texts: pa.Array) -> pa.Array:
     """Texts for bytea's input function, from base64; a text that is no base64 stays as it is."""
-    import pyarrow as pa
 
     def one(text: str | None) -> str | None:
         try:
@@ -208,8 +204,6 @@ class _Pairing:
     def _paired(
         self, batch: RowBatch, kinds: npt.NDArray[np.int64], versions: npt.NDArray[np.int64]
     ) -> Iterator[EventBlock | BadRecord]:
-        import numpy as np
-
         single = np.flatnonzero((kinds == _DELETE) | (kinds == _INSERT))
         before, after = self._pairs(batch, kinds, versions)
         half = np.ones(batch.count, bool)
@@ -228,9 +222,6 @@ class _Pairing:
         self, batch: RowBatch, kinds: npt.NDArray[np.int64], versions: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """The places of the rows before and the rows after updates."""
-        import numpy as np
-        import pyarrow as pa
-
         images = np.flatnonzero((kinds == _BEFORE) | (kinds == _AFTER))
         if self._feed.row is not None:
             ids = batch.columns[self._feed.row].cast(pa.int64()).to_numpy(zero_copy_only=False)
@@ -275,10 +266,6 @@ class _Pairing:
         main: npt.NDArray[np.int64],
         old: npt.NDArray[np.int64],
     ) -> EventBlock:
-        import numpy as np
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         op = np.array([DELETE, 0, UPDATE, INSERT], np.uint8)[kinds[main]]
         names = [name for name in batch.columns if name not in self._feed.own()]
         nothing = pa.scalar(None, pa.string())
@@ -300,9 +287,6 @@ class _Pairing:
 
 
 def _joined(first: RowBatch, second: RowBatch) -> RowBatch:
-    import numpy as np
-    import pyarrow as pa
-
     names = list(dict.fromkeys([*first.columns, *second.columns]))
 
     def column(batch: RowBatch, name: str) -> pa.Array:
@@ -324,8 +308,6 @@ def _joined(first: RowBatch, second: RowBatch) -> RowBatch:
 
 
 def _kinds(batch: RowBatch, column: str) -> tuple[npt.NDArray[np.int64], list[BadRecord]]:
-    import numpy as np
-
     known = batch.columns[column].dictionary_encode()
     words = known.dictionary.to_pylist()
     codes = np.array([_KINDS.get(word or "", -1) for word in words] + [-1], np.int64)

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import numpy.typing as npt
+import pyarrow.csv as pacsv
 
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np, pa, pc
 from pgrepl.replication.formats.json_text import read_json
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -173,8 +171,6 @@ def _line_starts(data: npt.NDArray[np.uint8]) -> Numbers:
 
 def _lines(data: bytes, starts: Numbers) -> pa.Array:
     """The lines, with their line feeds, as an array that shares the block's memory."""
-    import pyarrow as pa
-
     buffers = [None, pa.py_buffer(starts.astype(np.int32)), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.binary(), len(starts) - 1, buffers)
 
@@ -291,8 +287,6 @@ def _piece(text: bytes, path: Path | None, value: tuple[int, int] | None, start:
 def _read_form(lines: pa.Array, rows: Numbers, commas: int, wanted: Collection[Path]) -> tuple[Flags, Group | None]:
     """Read lines with equally many commas by the form of the first; returns which of them fit. The first counts as
     fitting, also if it cannot be read, so that another is the next sample."""
-    import pyarrow as pa
-
     first = np.zeros(len(rows), bool)
     first[0] = True
     form = _sample_form(lines[int(rows[0])].as_py().rstrip(b"\r\n"), wanted)
@@ -323,9 +317,6 @@ def _read_form(lines: pa.Array, rows: Numbers, commas: int, wanted: Collection[P
 
 def _cells(lines: pa.Array, count: int, names: list[str]) -> pa.Table | None:
     """Some of the pieces of lines, by their numbers; None: a line has another number of pieces."""
-    import pyarrow as pa
-    import pyarrow.csv as pacsv
-
     content, _ = _content(lines)
     try:
         return pacsv.read_csv(
@@ -353,9 +344,6 @@ def _flags(found: pa.Array) -> npt.NDArray[Any]:
 
 def _column(piece: _Piece, array: pa.Array, fits: Flags) -> tuple[pa.Array, bool]:
     """The values of a piece, and whether they are strings. Lines that do not fit lose their flag."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     one = array[0]
     if len(array) > 1 and one.equals(array[-1]) and pc.all(pc.equal(array, one)).as_py():
         (value,), is_string = _column(piece, pa.array([one]), fit := np.ones(1, bool))
@@ -384,8 +372,6 @@ def _column(piece: _Piece, array: pa.Array, fits: Flags) -> tuple[pa.Array, bool
 def _cut(array: pa.Array, lengths: npt.NDArray[Any], before: int, behind: int, present: Flags | None) -> pa.Array:
     """The values without so many bytes at their ends; NULL where `present` is false. (Arrow's binary_slice cannot cut
     at the end of short values.)"""
-    import pyarrow as pa
-
     count = len(array)
     _, offsets, data = array.buffers()
     first = np.frombuffer(offsets, np.int32)[array.offset : array.offset + count + 1]
@@ -410,9 +396,6 @@ def _bytes_of(values: pa.Array) -> npt.NDArray[np.uint8]:
 
 def _are_numbers(values: pa.Array) -> bool:
     """Whether all values are plain whole numbers, or all true or false, as most columns are."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     lengths = np.diff(np.frombuffer(values.buffers()[1], np.int32)[: len(values) + 1])
     content = _bytes_of(values)
     if values.null_count == 0 and lengths.all() and _DIGITS[content].all():
@@ -428,9 +411,6 @@ _DIGITS[list(b"0123456789")] = True
 
 def _unescaped(values: pa.Array) -> pa.Array:
     """The values with their escapes resolved."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if not _ESCAPES[_bytes_of(values)].any():
         return values
     flags = _flags(pc.match_substring_regex(values, r"[\\\x01-\x03]").fill_null(False))

@@ -21,6 +21,7 @@ from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from pgrepl.ground.errors import PgError
+from pgrepl.ground.lazy import pa
 from pgrepl.replication.formats.event import BadRecord, ChangeEvent, RecordPlace
 from pgrepl.types import oids
 from pgrepl.types.arrays import array_of, write_array
@@ -99,8 +100,6 @@ def _xz(file: BinaryIO) -> BinaryIO:
 
 def _by_arrow(codec: str) -> Callable[[BinaryIO], BinaryIO]:
     def opened(file: BinaryIO) -> BinaryIO:
-        import pyarrow as pa
-
         return cast(BinaryIO, pa.CompressedInputStream(pa.PythonFile(file, "r"), codec))
 
     return opened

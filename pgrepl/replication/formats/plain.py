@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np, pa, pc
 from pgrepl.replication.formats.event import (
     NO_TIME,
     BadRecord,
@@ -34,9 +35,7 @@ from pgrepl.types.text import read_text
 from pgrepl.types.times.dates import UNIX_EPOCH_USECS
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
-    import pyarrow as pa
 
 # how programs name operations, in lower case
 WORDS = {
@@ -88,8 +87,6 @@ class PlainBlocks:
 
 def events_of(batch: RowBatch, roles: Roles) -> Iterator[EventBlock | ChangeEvent | BadRecord]:
     """The events of a batch's rows."""
-    import numpy as np
-
     batch = with_columns(batch, sorted(roles.all()))
     op = np.full(batch.count, INSERT, np.uint8)
     bad: list[BadRecord] = []
@@ -112,8 +109,6 @@ def _with_truncations(
     batch: RowBatch, op: npt.NDArray[np.uint8], lsn: npt.NDArray[np.int64] | None, roles: Roles
 ) -> Iterator[EventBlock | ChangeEvent]:
     """Blocks, and between them truncations, which have no row."""
-    import numpy as np
-
     start = 0
     for at in [*np.flatnonzero(op == TRUNCATE_TYPE).tolist(), batch.count]:
         if at > start:
@@ -130,8 +125,6 @@ def _with_truncations(
 
 def operations(batch: RowBatch, column: str) -> tuple[npt.NDArray[np.uint8], list[BadRecord]]:
     """The operations by a column's words."""
-    import numpy as np
-
     known = batch.columns[column].dictionary_encode()
     words = known.dictionary.to_pylist()
     codes = np.array([WORDS.get((word or "").strip().lower(), 0) for word in words] + [0], np.uint8)
@@ -148,9 +141,6 @@ def operations(batch: RowBatch, column: str) -> tuple[npt.NDArray[np.uint8], lis
 
 def positions(batch: RowBatch, column: str) -> tuple[npt.NDArray[np.int64], list[BadRecord]]:
     """The positions by a column of whole numbers, LSNs or timestamps."""
-    import numpy as np
-    import pyarrow as pa
-
     texts = batch.columns[column]
     try:
         if texts.null_count == 0:
@@ -186,8 +176,6 @@ def position(text: str | None) -> int:
 
 def commit_times(texts: pa.Array) -> npt.NDArray[np.int64]:
     """Timestamps in microseconds since 1970; what is none is not known."""
-    import numpy as np
-
     known = texts.dictionary_encode()
     found = []
     for text in [*known.dictionary.to_pylist(), None]:
@@ -209,8 +197,6 @@ def block_of(batch: RowBatch, op: npt.NDArray[np.uint8], lsn: npt.NDArray[np.int
 
 def _tables(batch: RowBatch, op: npt.NDArray[np.uint8], roles: Roles) -> Iterator[TableEvents]:
     """The rows of each table that the batch names."""
-    import numpy as np
-
     if roles.table is None and roles.schema is None:
         yield table_events(batch, op, roles, None, None, np.arange(batch.count))
         return
@@ -233,8 +219,6 @@ def table_events(
     places: npt.NDArray[np.int64],
 ) -> TableEvents:
     """The events of one table. A deleted row without an old one is itself the old one."""
-    import numpy as np
-
     whole = len(places) == batch.count
     columns = {name: array for name, array in batch.columns.items() if name not in roles.all()}
     unsent = {name: flags for name, flags in batch.unsent.items() if name not in roles.all()}
@@ -267,9 +251,6 @@ def _sides(
     deleted: npt.NDArray[np.bool_],
 ) -> tuple[dict[str, pa.Array], dict[str, pa.Array]]:
     """The new and the old columns: a deleted row has no new one."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if not deleted.any():
         return dict(columns), dict(old)
     gone = pa.array(deleted)

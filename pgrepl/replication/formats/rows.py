@@ -12,17 +12,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
+import pyarrow.csv as pacsv
+
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np, pa, pc, pq
 from pgrepl.replication.formats.arrow_text import interval_texts, text_column
 from pgrepl.replication.formats.event import BadRecord, RecordPlace
 from pgrepl.replication.formats.json_text import INVALID, decompressed, json_problem, objects, read_json, value_text
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
-    import pyarrow as pa
-    import pyarrow.parquet as pq
 
 _ROWS = 1 << 14  # JSON objects of a batch
 _PARQUET_ROWS = 1 << 16
@@ -101,10 +101,6 @@ def kind_of(opened: BinaryIO) -> str:
 def _parquet(
     file: BinaryIO, name: str, before: str | None, types: Mapping[str, tuple[int, int]]
 ) -> Iterator[RowBatch | BadRecord]:
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     if not file.seekable():
         raise PgError(
             "0A000", f'Parquet file "{name}" is read from a stream that cannot be sought in',
@@ -160,9 +156,6 @@ def _with_old(
     found: tuple[dict[str, pa.Array], npt.NDArray[np.bool_]] | None = None,
 ) -> Iterator[RowBatch | BadRecord]:
     """The batch, its old rows taken from where `before` says, if they are not found yet."""
-    import numpy as np
-    import pyarrow.compute as pc
-
     nobody = np.zeros(len(number), bool)
     if before is None:
         yield RowBatch(name, number, columns, unsent, {}, nobody)
@@ -187,8 +180,6 @@ def _parsed_old(
     before: str,
 ) -> Iterator[RowBatch | BadRecord]:
     """Old rows that are JSON objects in a column of text."""
-    import numpy as np
-
     if before not in columns:
         raise _no_column(name, before, columns)
     rows: list[dict[str, Any] | None] = []
@@ -224,8 +215,6 @@ def _no_column(name: str, column: str, columns: Mapping[str, Any]) -> PgError:
 
 def with_columns(batch: RowBatch, names: Sequence[str]) -> RowBatch:
     """The batch if it has these columns. Objects may lack them; a file that names its columns may not."""
-    import pyarrow as pa
-
     missing = [name for name in names if name not in batch.columns]
     if not missing:
         return batch
@@ -303,8 +292,6 @@ def json_batch(
     before: str | None,
     types: Mapping[str, tuple[int, int]],
 ) -> Iterator[RowBatch | BadRecord]:
-    import numpy as np
-
     number = np.array(numbers, np.int64)
     olds: list[dict[str, Any]] = []
     bad = []
@@ -329,9 +316,6 @@ def _columns_of(
     rows: Sequence[dict[str, Any]], types: Mapping[str, tuple[int, int]]
 ) -> tuple[dict[str, pa.Array], dict[str, npt.NDArray[np.bool_]]]:
     """Objects as columns of text, and which of them lack a column."""
-    import numpy as np
-    import pyarrow as pa
-
     columns, unsent = {}, {}
     for label in dict.fromkeys(name for row in rows for name in row):
         typoid = types.get(label, _UNKNOWN)[0]
@@ -346,10 +330,6 @@ def _columns_of(
 
 
 def _csv(file: BinaryIO, name: str, before: str | None, options: CsvOptions) -> Iterator[RowBatch | BadRecord]:
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.csv as pacsv
-
     problems: list[tuple[int, int, int, str]] = []
 
     def note(row: Any) -> str:
@@ -454,9 +434,6 @@ def _csv_batch(
 ) -> Iterator[RowBatch | BadRecord]:
     """The rows of a block. Arrow numbers wrong rows by the lines of the file: `number` skips them. `cut`: the last one
     is not whole."""
-    import numpy as np
-    import pyarrow as pa
-
     total = batch.num_rows + len(wrong)
     places = np.arange(first, first + total, dtype=np.int64)
     bad_numbers = [each[0] for each in wrong]
@@ -484,8 +461,6 @@ def _valid_texts(
     name: str, label: str, array: pa.Array, number: npt.NDArray[np.int64]
 ) -> tuple[pa.Array, list[BadRecord]]:
     """Texts of bytes that are not all UTF-8."""
-    import pyarrow as pa
-
     texts: list[str | None] = []
     bad = []
     for at, value in enumerate(array.to_pylist()):

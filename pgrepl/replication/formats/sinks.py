@@ -18,6 +18,7 @@ from urllib.parse import quote
 from pgrepl.catalog.store import files
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import pa, pq
 from pgrepl.replication.formats.written import (
     LineWriter,
     Mark,
@@ -39,10 +40,9 @@ from pgrepl.replication.wire.messages import (
 )
 from pgrepl.types.plain import lsn_text
 from pgrepl.types.times.dates import UNIX_EPOCH_USECS
+from pgrepl.writing.copy.writer import parquet_columns
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from pgrepl.writing.copy.writer import ParquetColumn
 
 _LOOK = 1 << 20
@@ -295,9 +295,6 @@ def _owner_of(path: Path) -> SinkOwner | None:
 
 
 def _footer(path: Path) -> Any:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
         return pq.read_metadata(path)
     except (pa.ArrowException, OSError) as problem:
@@ -323,8 +320,6 @@ class _Waiting:
 
 class _TableFile:
     def __init__(self, relation: SentRelation, path: Path, owner: SinkOwner | None) -> None:
-        from pgrepl.writing.copy.writer import parquet_columns
-
         self._relation = relation
         self.path, self.part = path, path.with_name(path.name + _PART)
         self._metadata = {} if owner is None else {_OWNER: owner.text}
@@ -357,9 +352,6 @@ class _TableFile:
             self._write()
 
     def _write(self) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         rows, self._waiting = self._waiting, []
         arrays = {
             OP: pa.array([row.op for row in rows], pa.string()),
@@ -378,8 +370,6 @@ class _TableFile:
 
     def _old(self, rows: list[_Waiting]) -> pa.Array | None:
         """The old keys or rows; None: the table has no columns."""
-        import pyarrow as pa
-
         if not self._old_places:
             return None
         parts = [
@@ -406,8 +396,6 @@ class _TableFile:
 
 def _array(column: ParquetColumn, values: list[Any]) -> pa.Array:
     """Values as the file has them: in the lake form of their type."""
-    import pyarrow as pa
-
     kind = column.form.arrow()
     array = column.form.to_array(values)
     if array.type == kind:

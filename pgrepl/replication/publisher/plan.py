@@ -34,12 +34,12 @@ from pgrepl.expr.stored import from_json
 from pgrepl.expr.tree import Expr
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np, pa, pc
 from pgrepl.replication.wire.messages import DELETE, INSERT, TRUNCATE, UPDATE
 from pgrepl.rows.checks_table import column_places
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    import pyarrow as pa
 
     from pgrepl.catalog.session.session import Session
 
@@ -87,9 +87,6 @@ class ReplicaIdentity:
 
 def differing(olds: Iterable[pa.Array], news: Iterable[pa.Array], count: int) -> Flags:
     """A mask of the keys that differ, by the columns of `count` old and new ones."""
-    import numpy as np
-    import pyarrow.compute as pc
-
     found = np.zeros(count, np.bool_)
     for old, new in zip(olds, news, strict=True):
         if old.equals(new):

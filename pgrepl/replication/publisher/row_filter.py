@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.expr.arrow.program import any_is_true, program_of
 from pgrepl.expr.evaluate import evaluate
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Expr
 from pgrepl.expr.walk import map_attnums
+from pgrepl.ground.lazy import np, pa
 from pgrepl.replication.publisher.plan import SendPlan
 from pgrepl.replication.wire.batch import CODES
 from pgrepl.replication.wire.messages import (
@@ -32,7 +34,6 @@ from pgrepl.types.lake.arrays import plain_array
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    import pyarrow as pa
 
     from pgrepl.catalog.session.session import Session
     from pgrepl.expr.arrow.program import Program
@@ -57,8 +58,6 @@ def any_true(exprs: Sequence[Expr], context: Context) -> Test:
 def by_columns(session: Session, plan: SendPlan) -> dict[str, Program]:
     """The row filters that ask no session, by operation. What Arrow does not evaluate as PostgreSQL does, the evaluator
     evaluates row by row."""
-    from pgrepl.expr.arrow.program import any_is_true, program_of
-
     found = {}
     own = {n: attnum for n, attnum in enumerate(plan.from_attnums, 1) if attnum}
     for operation, exprs in plan.filters.items():
@@ -101,8 +100,6 @@ SENT: Mapping[tuple[str, bool, bool, bool], str] = dict(_all_cases())
 
 def sent_of(codes: Numbers, known: Numbers, before: Numbers | bool, after: Numbers | bool) -> Numbers:
     """SENT for many changes: from the codes of operations (wire/batch.py) to the codes of those sent; 0: nothing."""
-    import numpy as np
-
     table = np.zeros((256, 2, 2, 2), np.uint8)
     for (operation, known_old, old_passes, new_passes), sent in SENT.items():
         table[CODES[operation], int(known_old), int(old_passes), int(new_passes)] = CODES[sent]
@@ -126,8 +123,6 @@ def passing(
     """A mask of the changes whose new, or old, rows pass the row filters of their operations; those that are not among
     `rows` pass. `tests`: the filters, by columns. `form_of`: of a column of the plan's table;
     `pick`: its values in some changes. Of an old row only the replica identity is known."""
-    import numpy as np
-
     found: Numbers = np.ones(len(codes), np.bool_)
     for operation in (INSERT, UPDATE) if new else (UPDATE, DELETE):
         test = tests.get(operation)

@@ -30,6 +30,7 @@ from pgrepl.replication.origins import origin_or_none
 from pgrepl.replication.publisher import slots
 from pgrepl.replication.subscriber import apply_loop as loop
 from pgrepl.replication.subscriber import connection, state
+from pgrepl.replication.subscriber.apply.transactions import play
 from pgrepl.replication.subscriber.apply.triggers import TriggeredTables
 from pgrepl.replication.subscriber.context import WorkerContext
 from pgrepl.replication.subscriber.lease import Applied, Streamed, WorkerFailed
@@ -191,8 +192,6 @@ class _Batch:
             raise _OutOfTheOrdinary
 
     def _apply(self, step: loop.Apply) -> Applied:
-        from pgrepl.replication.subscriber.apply.transactions import play
-
         if step.way is not loop.Way.IN_MEMORY:
             raise _OutOfTheOrdinary
         with self._session.acting_as(self.seen.subscription.subowner):

@@ -21,6 +21,7 @@ from pgrepl.catalog.store import tables
 from pgrepl.expr.partition_constraint import leaf_partitions
 from pgrepl.ground.errors import Declined, PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np, pa
 from pgrepl.lake.commit import commit
 from pgrepl.lake.commit.commit import LockedByOthers
 from pgrepl.lake.read import local
@@ -283,9 +284,6 @@ def write_rows(session: Session, subscription: tables.pg_subscription, log: Log,
 
 def _copied(log: Log, at: tuple[int, int], named: Mapping[str, Any], first: int, number: int) -> list[Any]:
     """Rows of the log for copied rows, as columns."""
-    import numpy as np
-    import pyarrow as pa
-
     own = {"operation": COPY, "lsn": at[0], "committed_at": at[1], "xid": 0}
     arrays = []
     for column, (kind, name) in zip(log.lake.columns, log.sources, strict=True):

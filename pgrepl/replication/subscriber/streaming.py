@@ -21,10 +21,12 @@ from pgrepl.replication.publisher.protocol import ChangeStream, Publisher, Publi
 from pgrepl.replication.subscriber import apply_loop as loop
 from pgrepl.replication.subscriber import lease, meeting, state
 from pgrepl.replication.subscriber.apply.columns.stage import commit_batch, receive
+from pgrepl.replication.subscriber.apply.transactions import apply_phases, play, step_through
 from pgrepl.replication.subscriber.apply.triggers import TriggeredTables
 from pgrepl.replication.subscriber.apply.write import prepared_of
 from pgrepl.replication.subscriber.context import REMEMBERED, WorkerContext
 from pgrepl.replication.subscriber.lease import Applied, Streamed, WorkerFailed, asking, working
+from pgrepl.replication.subscriber.schema_changes.follow import Following
 from pgrepl.replication.wire.batch import WireBatch
 
 if TYPE_CHECKING:
@@ -77,8 +79,6 @@ def following_of(
     publisher's."""
     if subscription.subschemachanges == catalog.NO_SCHEMA:
         return None
-    from pgrepl.replication.subscriber.schema_changes.follow import Following
-
     return Following(context.session, subscription, publisher, context.log, context.unpublished, only)
 
 
@@ -241,8 +241,6 @@ class StreamBatch:
         return applied
 
     def played(self, step: loop.Apply) -> Applied:
-        from pgrepl.replication.subscriber.apply.transactions import play
-
         contents = self.session.transaction.contents
         with self.session.acting_as(self.subscription.subowner):
             before = contents()
@@ -255,8 +253,6 @@ class StreamBatch:
             return batch.write()
 
     def stepped(self, step: loop.Apply) -> Applied:
-        from pgrepl.replication.subscriber.apply.transactions import apply_phases, step_through
-
         session, log, transactions = self.session, self.context.log, step.transactions
         following = None if step.news is None else self.following
         if following is not None and step.news is not None:

@@ -51,6 +51,7 @@ from pgrepl.replication.subscriber.lease import (
     working,
 )
 from pgrepl.replication.subscriber.row_locks import despite_locks
+from pgrepl.replication.subscriber.schema_changes import follow
 from pgrepl.replication.subscriber.sequences import SequenceSync
 from pgrepl.replication.subscriber.streaming import enable_two_phase, missing_before, note_caught_up, stream_batch
 from pgrepl.replication.subscriber.table_workers import copy_together, shared_out
@@ -479,7 +480,6 @@ class Worker:
         with self.context.transaction() as subscription:
             if subscription.subschemachanges not in catalog.WITH_TABLES:
                 return
-            from pgrepl.replication.subscriber.schema_changes import follow
 
             publisher = self.context.connection.publisher(subscription)
             with asking():

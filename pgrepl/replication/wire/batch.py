@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol, overload
 
 from pgrepl.ground.errors import Declined
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np, pa, pc
 from pgrepl.replication.wire import messages
 from pgrepl.replication.wire.messages import SentRelation, TruncateMessage
 from pgrepl.replication.wire.pgoutput import DELETE_TYPE, INSERT_TYPE, UPDATE_TYPE
@@ -20,9 +21,7 @@ from pgrepl.types import oids
 from pgrepl.types.lake.forms import form
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from pgrepl.lake.table import LakeColumn
@@ -41,9 +40,6 @@ def is_equal_as_kept(typoid: int, typmod: int) -> bool:
 
 def comparable(column: LakeColumn, array: pa.Array) -> pa.Array:
     """The values of a column of one of the KEY_TYPES, in a form whose equality is the type's."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if column.typoid == oids.BPCHAR:
         return pc.utf8_rtrim(array, " ")
     if column.typoid in _FLOATS:
@@ -58,9 +54,6 @@ def comparable(column: LakeColumn, array: pa.Array) -> pa.Array:
 
 
 def _float_bits(array: pa.Array) -> pa.Array:
-    import numpy as np
-    import pyarrow as pa
-
     known = array.is_valid().to_numpy(zero_copy_only=False)
     values = array.fill_null(0).to_numpy(zero_copy_only=False) + array.type.to_pandas_dtype()(0)  # -0 becomes 0
     values[np.isnan(values)] = np.nan
@@ -108,8 +101,6 @@ class Transactions(Sequence[BatchTransaction]):
         last_seq: npt.ArrayLike,
         origins: Mapping[int, str] | None = None,
     ) -> Transactions:
-        import numpy as np
-
         columns = (xid, finish_lsn, end_lsn, committed_at, first_seq, last_seq)
         return cls(tuple([np.asarray(column, np.int64) for column in columns]), origins or {}, 0)
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
+from pgrepl.ground.lazy import np, pa
 from pgrepl.types import oids
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 NUMBERS = {
     oids.INT2: ">i2", oids.INT4: ">i4", oids.INT8: ">i8", oids.FLOAT4: ">f4", oids.FLOAT8: ">f8", oids.DATE: ">i4",
@@ -44,8 +41,6 @@ def number_array(
     typoid: int, values: npt.NDArray[Any], present: npt.NDArray[np.bool_], kind: pa.DataType
 ) -> pa.Array | None:
     """Numbers as an Arrow array of a type; None: Arrow lacks such a value (infinity, a year before Christ)."""
-    import pyarrow as pa
-
     bounds = _BOUNDS.get(typoid)
     if bounds is None:
         array = pa.array(values, mask=~present, from_pandas=False)

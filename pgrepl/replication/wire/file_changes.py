@@ -8,20 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np, pa
 from pgrepl.lake.changes.side import stretches
 from pgrepl.replication.wire.batch import DELETE, FIRST_STORED, UPDATE, Kept, RelationChanges
 from pgrepl.replication.wire.message_files import MessageFile, read_numbers
 from pgrepl.replication.wire.messages import SentRelation
 from pgrepl.types.lake.arrays import plain_array
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Numbers = npt.NDArray[Any]
 
@@ -105,8 +102,6 @@ class FileChanges:
 
     def _value(self, place: int, messages: Numbers) -> pa.Array:
         """The values of a column of which some were not sent."""
-        import pyarrow as pa
-
         kept = self._kept[place]
         source = kept.source[messages]
         stored = np.flatnonzero(source < 0)
@@ -118,16 +113,12 @@ class FileChanges:
         return pa.concat_arrays([found, kept.stored]).take(pa.array(at))
 
     def _sent(self, places: Sequence[int], messages: Numbers, *, old: bool) -> list[pa.Array]:
-        import pyarrow as pa
-
         own = [place for place in places if not old or self.relation.columns[place].is_key]
         arrays = dict(zip(own, self._read(own, messages, old=old), strict=True)) if len(messages) else {}
         kinds = self._files[0].kinds
         return [arrays[place] if place in arrays else pa.nulls(len(messages), kinds[place]) for place in places]
 
     def _read(self, places: Sequence[int], messages: Numbers, *, old: bool) -> list[pa.Array]:
-        import pyarrow as pa
-
         starts = (self._old_starts if old else self._new_starts).tolist()
         numbers = (self._old if old else self._new)[messages]
         names = [str(place) for place in places]

@@ -14,13 +14,13 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
 
 from pgrepl.engine import spark_options
 from pgrepl.engine.result_spark import result_folder
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np, pa, pc
 from pgrepl.lake import storage
 from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE
 from pgrepl.replication.wire.messages import MESSAGE_BYTES, SentColumn, SentRelation
@@ -29,8 +29,6 @@ from pgrepl.types.lake.arrays import plain_array
 from pgrepl.types.lake.forms import form
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from pgrepl.catalog.session.session import Session
 
 Numbers = npt.NDArray[Any]
@@ -51,8 +49,6 @@ def is_typed(typoid: int, typmod: int) -> bool:
 def typed_array(column: SentColumn, texts: pa.Array) -> pa.Array:
     """The texts in the column's type, which values in binary form have. pa.ArrowInvalid: Arrow lacks such a value
     (infinity, a year before Christ)."""
-    import pyarrow.compute as pc
-
     kind = form(column.type, column.typmod).arrow()
     if texts.type == kind:
         return texts
@@ -145,8 +141,6 @@ class MessageWriter:
 class _OpenFile:
     def __init__(self, relation: SentRelation, path: str, first: Decoded) -> None:
         """`first`: the first portion; its Arrow types are those of the file."""
-        import pyarrow as pa
-
         self.count = 0
         self._path = path
         self._kinds = tuple([array.type for array in first.new])
@@ -167,8 +161,6 @@ class _OpenFile:
         self._unchanged: dict[int, list[Numbers]] = {}  # by place, the numbers of new rows without the value
 
     def write(self, seq: Numbers, made: Decoded) -> None:
-        import pyarrow as pa
-
         heads = [pa.array(seq), pa.array(made.op.astype(np.uint8, copy=False)), pa.array(made.has_old)]
         self._put(_HEADS, heads)
         news, olds = np.count_nonzero(made.op != DELETE), np.count_nonzero(made.has_old)
@@ -185,8 +177,6 @@ class _OpenFile:
         self._ops.update(op for op in (INSERT, UPDATE, DELETE) if op not in self._ops and (made.op == op).any())
 
     def _put(self, name: str, arrays: Sequence[pa.Array]) -> None:
-        import pyarrow as pa
-
         schema = self._schemas[name]
         arrays = [a if a.type == f.type else plain_array(a).cast(f.type) for a, f in zip(arrays, schema, strict=True)]
         with storage.writing(f"{self._path}.{name}"):
@@ -255,8 +245,6 @@ class MessageFile:
         return read_numbers(_unchanged(self.path, place), np.int64)
 
     def table(self, name: str) -> pa.Table:
-        import pyarrow as pa
-
         path = f"{self.path}.{name}"
         here = storage.local_path(path)
         with storage.reading(path), storage.open_input(path) if here is None else pa.memory_map(here) as source:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pgrepl.ground.frozen import frozen
+from pgrepl.types.lake.forms import form
 
 if TYPE_CHECKING:
     from pgrepl.lake.changes.history import LogicalMessage
@@ -37,8 +38,6 @@ class SentColumn:
     @property
     def form(self) -> Form:
         """The form of values in columns."""
-        from pgrepl.types.lake.forms import form
-
         return form(self.type, self.typmod) if self.kept is None else self.kept.form
 
     @property

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from pgrepl.ground.errors import Declined
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np, pa
 from pgrepl.lake.changes.history import COMMIT, PREPARE, ROLLBACK, LogicalMessage
 from pgrepl.replication.wire import pgoutput
 from pgrepl.replication.wire.binary_columns import NUMBERS, from_any_byte, native_numbers, number_array
@@ -75,9 +75,6 @@ from pgrepl.replication.wire.values import TEXTS, BinaryValue, as_text, binary_v
 from pgrepl.types import oids
 from pgrepl.types.lake.forms import form
 from pgrepl.types.oids import TEXT
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _CHANGES = frozenset(pgoutput.CHANGES)
 _TEXT_AT = TEXT_HEAD.size  # behind a value's kind
@@ -395,8 +392,6 @@ def _values(data: Bytes, spans: ColumnSpans, column: SentColumn) -> pa.Array:
 
 def _binary_array(data: Bytes, spans: ColumnSpans, typoid: int, *, is_typed: bool) -> pa.Array:
     """Values in binary form, as text unless the column keeps its type; Declined: rows have to tell."""
-    import pyarrow as pa
-
     start, length, present = spans.start, spans.length, spans.present
     if typoid == oids.JSONB:  # a version comes first
         return text_array(data, start + 1, np.maximum(length - 1, 0), present)
@@ -417,8 +412,6 @@ def _binary_array(data: Bytes, spans: ColumnSpans, typoid: int, *, is_typed: boo
 
 def text_array(data: Bytes, start: Numbers, length: Numbers, present: Flags) -> pa.Array:
     """The bytes at these places as an Arrow array of strings."""
-    import pyarrow as pa
-
     count = len(start)
     views = np.empty(count, _VIEW)
     views["length"] = length

@@ -7,11 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np, pa, pc
 from pgrepl.lake.changes.history import COMMIT, PREPARE
 from pgrepl.replication.wire import pgoutput
 from pgrepl.replication.wire.batch import DELETE as BATCH_DELETE

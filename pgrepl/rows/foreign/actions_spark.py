@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts.relation import Relation, relation
-from pgrepl.engine import spark
+from pgrepl.engine import scan_spark, spark
 from pgrepl.engine.choice import local_rows
 from pgrepl.engine.result_spark import condition_text
 from pgrepl.expr.catalog_trees import default_of
+from pgrepl.expr.exchange import Statement
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Const, Expr
 from pgrepl.lake.table import lake_table
@@ -116,8 +117,6 @@ def _act_by_spark(now: TablesAfter, key: SparkKey, removed: DataFrame, deleted: 
 
 def _referencing_rows(now: TablesAfter, key: SparkKey, member: Member, removed: DataFrame) -> DataFrame:
     """Whole rows with `place` that reference a removed key."""
-    from pgrepl.engine import scan_spark
-
     session = now.session
     table = lake_table(session, member.relation.oid)
     attnums = [column.attnum for column in table.columns]
@@ -132,8 +131,6 @@ def _with_values(
     session: Session, rel: Relation, foreign: ForeignKey, columns: Sequence[int], member: Member, rows: DataFrame
 ) -> DataFrame:
     """The rows with NULL or the defaults in the columns of the key."""
-    from pgrepl.expr.exchange import Statement
-
     statement = Statement(Context(session))
     values: dict[str, str] = {}
     for number in columns:

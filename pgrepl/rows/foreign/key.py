@@ -13,6 +13,7 @@ from pgrepl.catalog.facts.relation import Attribute, Relation, relation
 from pgrepl.catalog.facts.triggers import DELETE, INSERT, UPDATE, fires_key_action, fires_key_check
 from pgrepl.catalog.store import store
 from pgrepl.catalog.store.tables import pg_constraint
+from pgrepl.expr.print.definitions import index_definition, partition_key_columns
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.types.builtin import opclass_by_oid, type_by_oid
@@ -73,8 +74,6 @@ def row_text(session: Session, rel: Relation, row: Sequence[Any], modified: froz
 
 def failing_partition_key(session: Session, rel: Relation, key: PartitionKey, values: Sequence[Any]) -> str | None:
     """`Partition key of the failing row contains (a) = (5).` (ExecBuildSlotPartitionKeyDescription)."""
-    from pgrepl.expr.print.definitions import partition_key_columns
-
     if not _may_read(session, rel, [column.attnum for column in key.columns]):
         return None
     texts = (
@@ -86,8 +85,6 @@ def failing_partition_key(session: Session, rel: Relation, key: PartitionKey, va
 
 def index_key(session: Session, info: IndexInfo, values: Sequence[Any]) -> str | None:
     """`Key (id)=(1)` (BuildIndexValueDescription)."""
-    from pgrepl.expr.print.definitions import index_definition
-
     if not _may_read(session, relation(session, info.table), info.columns[: info.key_count]):
         return None
     names = (index_definition(session, info.oid, number, True) for number in range(1, info.key_count + 1))

@@ -22,9 +22,12 @@ from pgrepl.expr.analyse.sorting import EQUAL, family_member
 from pgrepl.expr.catalog_trees import index_info
 from pgrepl.expr.evaluate.evaluate import compile
 from pgrepl.expr.functions.registry import Context
+from pgrepl.expr.functions.times.date_arithmetic import date_as_timestamp
+from pgrepl.expr.functions.times.datetime import local_to_utc
 from pgrepl.expr.tree import Var
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.lake.read import local
 from pgrepl.lake.read.data_file import PROVISIONAL, own_rows
 from pgrepl.lake.table import lake_table
 from pgrepl.rows.changes import Member, members
@@ -99,9 +102,6 @@ def _times(session: Session, source: int, target: int) -> EqualValues:
 
 def _conversion(session: Session, source: int, target: int) -> Callable[[int], int | None]:
     """The cast to the later type; None for a value out of its range, to which nothing is equal."""
-    from pgrepl.expr.functions.times.date_arithmetic import date_as_timestamp
-    from pgrepl.expr.functions.times.datetime import local_to_utc
-
     style = session.text_style
 
     def convert(value: int) -> int | None:
@@ -178,8 +178,6 @@ Found = list[tuple[int, Row]]
 def _rows_at_snapshot(
     session: Session, oid: int, attnums: Sequence[int], wanted: Sequence[Key], want: Sequence[int] = ()
 ) -> Found:
-    from pgrepl.lake.read import local
-
     return local.lookup(session, lake_table(session, oid), attnums, wanted, want)
 
 
@@ -202,8 +200,6 @@ def newest_rows(
 def lock_referenced(session: Session, key: ForeignKey, values: Sequence[Key]) -> None:
     """Lock the rows that have the keys, so that no other transaction deletes them or changes their keys (FOR KEY
     SHARE)."""
-    from pgrepl.lake.read import local
-
     rel = relation(session, key.referenced)
     wanted, _ = _converted(values, _converters(session, key, to_referenced=True))
     rows = []

@@ -11,12 +11,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts.relation import Relation, relation
-from pgrepl.engine import spark
+from pgrepl.engine import scan_spark, spark
 from pgrepl.engine.result_spark import ORDER, column_names, python_rows
 from pgrepl.expr.analyse.casts import Context as CastContext
 from pgrepl.expr.analyse.coerce import coerce_to_target
 from pgrepl.expr.analyse.scope import Scope
 from pgrepl.expr.catalog_trees import attnum_map
+from pgrepl.expr.exchange import Statement, equal_key
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Expr, Var
 from pgrepl.expr.walk import map_attnums
@@ -52,8 +53,6 @@ class TablesAfter:
         """All rows of one table."""
         changed = self.staged.get(table)
         if changed is None:
-            from pgrepl.engine import scan_spark
-
             return scan_spark.frame(self.session, lake_table(self.session, table), attnums, self.snapshot, bounds)
         rows = changed.old_rows(attnums, deleted=False, bounds=bounds).drop("place")
         return rows.unionByName(changed.new_rows(attnums).select(*rows.columns)) if changed.files else rows
@@ -63,8 +62,6 @@ class SparkKey:
     """A foreign key over frames: the expressions that both sides are joined by."""
 
     def __init__(self, session: Session, key: ForeignKey) -> None:
-        from pgrepl.expr.exchange import Statement
-
         self.key = key
         self.statement: Statement = Statement(Context(session))
         self.session = session
@@ -84,8 +81,6 @@ class SparkKey:
         return self._keyed(rows, self._other, numbers, more)
 
     def _keyed(self, rows: DataFrame, keys: Sequence[Expr], numbers: dict[int, int] | None, more: str) -> DataFrame:
-        from pgrepl.expr.exchange import equal_key
-
         texts = []
         for number, key in enumerate(keys):
             expr = key if numbers is None else map_attnums(key, numbers)

@@ -12,6 +12,7 @@ from pgrepl.catalog.session.numbering import current_lsn
 from pgrepl.catalog.session.transaction import aborted, is_read_only, reading
 from pgrepl.ground.errors import PgError
 from pgrepl.query.result import ResultColumn
+from pgrepl.query.system.functions.activity import export
 from pgrepl.replication.publisher import slots
 from pgrepl.server import messages
 from pgrepl.server.backend_loop import Backend
@@ -173,8 +174,6 @@ class ReplicationCommands:
     def _exported(self, snapshot: int) -> str:
         """The name under which other sessions may use the slot's snapshot, until the next command of the connection
         (SnapBuildExportSnapshot)."""
-        from pgrepl.query.system.functions.activity import export
-
         session = self._session
         self._exporting = exporting = session.elsewhere(session.database_oid, session.role, apart=True)
         exporting.transaction.begin_statement()

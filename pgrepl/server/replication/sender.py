@@ -19,6 +19,7 @@ from pgrepl.catalog.session.sync_rep import names_now
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.ground.errors import PgError, Report
 from pgrepl.ground.interrupts import JoinedThread
+from pgrepl.ground.lazy import np, pc
 from pgrepl.replication.decoding.stream import Line, SlotDecoder
 from pgrepl.replication.publisher import senders, slots
 from pgrepl.replication.publisher.senders import Positions, WalSender
@@ -184,9 +185,6 @@ class Sender:
         self._sent = behind
 
     def _send_column(self, column: MessageColumn) -> None:
-        import numpy as np
-        import pyarrow.compute as pc
-
         sizes = pc.binary_length(column.data).to_numpy()
         heads = np.zeros(len(sizes), _FRAME)
         heads["message"], heads["length"] = ord("d"), sizes + pgoutput.DATA.size + 4

@@ -8,10 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pgrepl.api.rounds import applied_of
+from pgrepl.catalog.facts.passwords import encrypt_password
 from pgrepl.ground.errors import PgError
+from pgrepl.replication.log import log_beside
+from pgrepl.replication.subscriber.launcher import Launcher
 from pgrepl.shell import shell as interrupt
 from pgrepl.shell.backslash.command import BackslashCommand, command
 from pgrepl.shell.connection import ConnectFailure, Connection, ConnectTarget, at_host, from_conninfo, is_conninfo
+from pgrepl.shell.progress import ProgressLines
 from pgrepl.shell.scripts.execute import NOT_CONNECTED, run_hidden, run_secret
 from pgrepl.shell.scripts.results import remember_error
 from pgrepl.shell.scripts.slash_lexer import Argument
@@ -144,8 +149,6 @@ def _set_encoding(connection: Connection, name: str) -> bool:
 
 @command("password")
 def password(c: BackslashCommand) -> bool:
-    from pgrepl.catalog.facts.passwords import encrypt_password
-
     shell = c.shell
     user = c.word(Argument.SQL_IDENTIFIER, semicolon=True)
     if user is None:
@@ -227,11 +230,6 @@ def _work(shell: Shell, name: str, names: Sequence[str], work: Callable[[Worker]
 
 
 def _rounds(shell: Shell, names: Sequence[str], work: Callable[[Worker], Round]) -> list[PgError]:
-    from pgrepl.api.rounds import applied_of
-    from pgrepl.replication.log import log_beside
-    from pgrepl.replication.subscriber.launcher import Launcher
-    from pgrepl.shell.progress import ProgressLines
-
     assert shell.connection is not None
     session, database = shell.connection.session, shell.connection.database
     shell.stdout.flush()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts.relation import relation
 from pgrepl.catalog.session.transaction import reading
+from pgrepl.expr.print.definitions import view_definition
 from pgrepl.ground.errors import PgError
 from pgrepl.shell.backslash.command import BackslashCommand, command
 from pgrepl.shell.scripts.slash_lexer import Argument, Outcome
@@ -237,8 +238,6 @@ def _view_definition(c: BackslashCommand, name: str) -> str | None:
 
 def _statement(c: BackslashCommand, session: Session, name: str) -> str | None:
     """The CREATE statement of a function or a view (get_create_object_cmd)."""
-    from pgrepl.expr.print.definitions import view_definition
-
     view = relation(session, session.object_oid(oids.REGCLASS, name))
     text = view_definition(session, view.oid, True)
     if view.kind != "v" or text is None:

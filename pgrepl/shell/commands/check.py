@@ -27,10 +27,12 @@ from pgrepl.shell.connection import (
     startup_settings,
 )
 from pgrepl.shell.scripts.lexer import Lexer
+from pgrepl.shell.scripts.mainloop import run_file
 from pgrepl.shell.shell import Severity, Shell
 from pgrepl.shell.streams import Stream
 from pgrepl.shell.variables import Variables
-from pgrepl.statements.rehearse import Rehearsal
+from pgrepl.sql.keywords import quote_identifier
+from pgrepl.statements.rehearse import Rehearsal, copy_without_rows, empty_catalog
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Parameter
@@ -83,8 +85,6 @@ class CheckingShell(Shell):
 
     def read(self, name: str, target: ConnectTarget) -> None:
         """Read a script in a session of its own. The working folder is as before, whatever the script does."""
-        from pgrepl.shell.scripts.mainloop import run_file
-
         self.file = "<stdin>" if name == "-" else name
         self.defaults = target
         self.connection = CheckedConnection(target, self)
@@ -275,8 +275,6 @@ def _named(catalog: str | None) -> str | None:
 @contextmanager
 def rehearsal(catalog: str | None, database: str, user: str) -> Iterator[ConnectTarget]:
     """A copy of the catalog, or an empty one with the database, for as long as it is wanted."""
-    from pgrepl.statements.rehearse import copy_without_rows, empty_catalog
-
     settings = {**startup_settings(os.environ.get("PGOPTIONS", "")), "pgrepl.engine": "local"}
     with tempfile.TemporaryDirectory(prefix="pgrepl-check-") as folder:
         place = Path(folder).resolve()
@@ -298,8 +296,6 @@ def rehearsal(catalog: str | None, database: str, user: str) -> Iterator[Connect
 
 def _make_database(path: Path, name: str) -> None:
     if name != DEFAULT_DATABASE:
-        from pgrepl.sql.keywords import quote_identifier
-
         with connection(str(path), DEFAULT_DATABASE, DEFAULT_USER) as opened:
             list(opened.run(f"CREATE DATABASE {quote_identifier(name)}"))
 

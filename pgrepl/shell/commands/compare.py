@@ -14,7 +14,10 @@ import click
 
 from pgrepl.api.comparing import comparer
 from pgrepl.ground.errors import PgError
+from pgrepl.replication.comparison.compare import Comparer, Options
 from pgrepl.replication.comparison.found import Progress
+from pgrepl.replication.comparison.progress_file import ProgressFile
+from pgrepl.replication.comparison.repair import Repairer
 from pgrepl.shell.commands.applying import stoppable_command, worker_options
 from pgrepl.shell.commands.subcommand import BAD_CONNECTION, FAILURE, OK, Command, Seconds, connection, on_spark, run
 from pgrepl.shell.connection import DEFAULT_DATABASE
@@ -219,9 +222,6 @@ def compare_command(
     pgrepl compare s1 orders sales.items --json
     pgrepl compare s1 --rows-per-second 100000 --resume s1.json
     """
-    from pgrepl.replication.comparison.compare import Comparer, Options
-    from pgrepl.replication.comparison.progress_file import ProgressFile
-
     with (
         connection(catalog, dbname or DEFAULT_DATABASE, username, data_path) as opened,
         stoppable_command(),
@@ -272,9 +272,6 @@ def repair_command(
     pgrepl repair s1
     pgrepl repair s1 orders --yes
     """
-    from pgrepl.replication.comparison.compare import Options
-    from pgrepl.replication.comparison.repair import Repairer
-
     if as_json and not yes:
         raise click.UsageError("--json is for --yes")
     with (

@@ -12,9 +12,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pgrepl.catalog.facts.foreign import conninfo_of
 from pgrepl.catalog.facts.subscription import subscriptions
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.ground.errors import PgError
+from pgrepl.replication.conninfo import check_conninfo
+from pgrepl.replication.endpoints import ConnectionFailure, endpoints
+from pgrepl.replication.publisher.postgres.connecting import link_to
+from pgrepl.replication.publisher.protocol import PublisherError
+from pgrepl.shell.backslash.command import BackslashCommand
 from pgrepl.shell.commands.check import CheckingShell, can_read, rehearsal
 from pgrepl.shell.commands.findings import as_text
 from pgrepl.shell.commands.subcommand import BAD_CONNECTION, FAILURE, OK, connecting, connection, run
@@ -27,6 +33,9 @@ from pgrepl.shell.connection import (
     is_conninfo,
 )
 from pgrepl.sql.keywords import quote_qualified
+from pgrepl.statements.comparison.changes import KINDS, changes, definitions
+from pgrepl.statements.comparison.declared import Declaring, Naming, in_some_order, seed
+from pgrepl.statements.comparison.replicated import what_matters
 from pgrepl.statements.run import run as run_statements
 
 if TYPE_CHECKING:
@@ -61,8 +70,6 @@ def plan_command(file: str, drops: bool, applied: bool, catalog: str, dbname: st
     pgrepl plan shop.sql -d shop | pgrepl -d shop -f -
     pgrepl plan shop.sql -d shop --drop --apply
     """
-    from pgrepl.statements.comparison.changes import changes, definitions
-
     with _script(file) as script, connection(catalog, dbname, username) as opened:
         if script is None:
             return _NOT_COMPARED
@@ -99,9 +106,6 @@ def _script(name: str) -> Iterator[str | None]:
 
 def _declared(name: str, script: str, have: Definitions, opened: Connection, drops: bool) -> Definitions | None:
     """The definitions that the script makes or changes; None, after messages: it has errors."""
-    from pgrepl.statements.comparison.changes import definitions
-    from pgrepl.statements.comparison.declared import Declaring, Naming, seed
-
     naming, declaring = Naming(), Declaring()
     with rehearsal(None, opened.database, DEFAULT_USER) as target:
         shell = CheckingShell()
@@ -127,8 +131,6 @@ def _declared(name: str, script: str, have: Definitions, opened: Connection, dro
 
 
 def _refuse_to_connect(command: object) -> bool:
-    from pgrepl.shell.backslash.command import BackslashCommand
-
     assert isinstance(command, BackslashCommand)
     command.words(semicolon=True)
     command.shell.error("\\connect cannot be part of a plan")
@@ -172,8 +174,6 @@ def diff_command(one: str, other: str, everything: bool, catalog: str, dbname: s
     pgrepl diff catalog.db /backup/catalog.db -d shop
     pgrepl diff shop 'postgresql://repl@db.example.com/shop'
     """
-    from pgrepl.statements.comparison.changes import KINDS, changes
-
     sides = [_Side(text, catalog, dbname, username) for text in (one, other)]
     kinds = set(KINDS)
     without: tuple[str, ...] = ()
@@ -185,8 +185,6 @@ def diff_command(one: str, other: str, everything: bool, catalog: str, dbname: s
     have, wanted = (side.definitions(kinds) for side in sides)
     published = {} if everything else _published(sides[0], sides[1])
     if published:
-        from pgrepl.statements.comparison.replicated import what_matters
-
         have, wanted = what_matters(have, wanted, published)
     found = changes(have, wanted, drops=True, without=without)
     sys.stdout.write("".join(f"{statement}\n" for statement in found.statements))
@@ -216,8 +214,6 @@ class _Side:
             self.database = text
 
     def definitions(self, kinds: set[str]) -> Definitions:
-        from pgrepl.statements.comparison.changes import definitions
-
         if self.catalog is None:
             return _of_server(self.conninfo, kinds)
         try:
@@ -231,9 +227,6 @@ class _Side:
 
 def _is_server(conninfo: str) -> bool:
     """Has the string a host that is no folder with a catalog?"""
-    from pgrepl.replication.conninfo import check_conninfo
-    from pgrepl.replication.endpoints import endpoints
-
     options = check_conninfo(conninfo, False)
     if "service" in options:
         return True
@@ -245,13 +238,7 @@ def _is_server(conninfo: str) -> bool:
 
 def _of_server(conninfo: str, kinds: set[str]) -> Definitions:
     """The definitions of a server's database, made in an empty catalog. What cannot be made here is not compared."""
-    from pgrepl.replication.conninfo import check_conninfo
-    from pgrepl.replication.endpoints import ConnectionFailure
-    from pgrepl.replication.publisher.postgres.connecting import link_to
     from pgrepl.replication.publisher.postgres.schema import definition_statements
-    from pgrepl.replication.publisher.protocol import PublisherError
-    from pgrepl.statements.comparison.changes import definitions
-    from pgrepl.statements.comparison.declared import in_some_order
 
     try:
         link = link_to(check_conninfo(conninfo, False))
@@ -275,12 +262,7 @@ def _published(subscriber: _Side, server: _Side) -> dict[str, set[str]]:
     """The tables and columns that a server publishes to subscriptions of a database; none: there is no subscription."""
     if subscriber.catalog is None or server.catalog is not None:
         return {}
-    from pgrepl.catalog.facts.foreign import conninfo_of
-    from pgrepl.replication.conninfo import check_conninfo
-    from pgrepl.replication.endpoints import ConnectionFailure
-    from pgrepl.replication.publisher.postgres.connecting import link_to
     from pgrepl.replication.publisher.postgres.published import published_rows, published_tables
-    from pgrepl.replication.publisher.protocol import PublisherError
 
     wanted = check_conninfo(server.conninfo, False)
     with connection(subscriber.catalog, subscriber.database, subscriber.user) as opened, reading(opened.session):

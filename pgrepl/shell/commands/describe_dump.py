@@ -33,11 +33,13 @@ from pgrepl.expr.print.definitions import (
     partition_key_definition,
 )
 from pgrepl.ground.errors import PgError
+from pgrepl.shell import describe as describing
 from pgrepl.shell.commands.subcommand import FAILURE, OK, connecting, connection, is_only_with, run
-from pgrepl.shell.describe.listing import NamePattern, matching_relations
+from pgrepl.shell.describe.listing import BadPattern, NamePattern, matching_relations, parse_pattern
 from pgrepl.shell.describe.publications import matching_publications
 from pgrepl.shell.describe.relation import KINDS as RELATION_KINDS
 from pgrepl.shell.describe.relation import type_of
+from pgrepl.shell.shell import Shell
 from pgrepl.types.plain import lsn_text
 
 if TYPE_CHECKING:
@@ -186,9 +188,6 @@ def describe_command(kind: str, name: str | None, as_json: bool, catalog: str, d
 
 
 def _tables(opened: Connection, kind: str, name: str | None) -> int:
-    from pgrepl.shell import describe as describing
-    from pgrepl.shell.shell import Shell
-
     shell = Shell()
     shell.terse_messages = True
     shell.connection = opened
@@ -199,8 +198,6 @@ def _tables(opened: Connection, kind: str, name: str | None) -> int:
 
 
 def _json(session: Session, kind: str, name: str | None) -> str:
-    from pgrepl.shell.describe.listing import BadPattern, parse_pattern
-
     qualified = kind in ("tables", "table")
     with reading(session):
         try:

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
+from pgrepl.catalog.session.transaction import reading
 from pgrepl.catalog.store.files import first_line
 from pgrepl.ground.errors import PgError
+from pgrepl.replication.wire.text import wire_style
 from pgrepl.shell.commands.subcommand import (
     FAILURE,
     OK,
@@ -109,11 +111,9 @@ def _wait(writer: ChangeWriter, pause: float, stopped: threading.Event) -> None:
 
 
 def _sink(session: Session, form: str, output: str | None, with_schema: bool, stack: ExitStack) -> Sink:
-    from pgrepl.catalog.session.transaction import reading
     from pgrepl.replication.formats.registry import line_writer
     from pgrepl.replication.formats.sinks import LineSink, ParquetSink
     from pgrepl.replication.formats.written import SourceFacts
-    from pgrepl.replication.wire.text import wire_style
 
     if form == "parquet":
         assert output is not None

@@ -11,6 +11,12 @@ import click
 from pgrepl.catalog.facts.relation import find_relation
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.ground.errors import PgError
+from pgrepl.replication.conninfo import ConninfoError, parse_conninfo
+from pgrepl.replication.endpoints import ConnectionFailure
+from pgrepl.replication.publisher.postgres import ddl_trigger
+from pgrepl.replication.publisher.postgres.connecting import link_to
+from pgrepl.replication.publisher.postgres.schema import create_statements
+from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.shell.commands.subcommand import OK, connecting, connection, run
 from pgrepl.shell.connection import ConnectFailure
 from pgrepl.sql.nodes.expr import RangeVar
@@ -134,14 +140,10 @@ def _warn(text: str) -> None:
 
 
 def _statements(conninfo: str, publications: Sequence[str], kinds: Sequence[str]) -> list[Imported]:
-    from pgrepl.replication.publisher.postgres.schema import create_statements
-
     return _asked(conninfo, lambda link: list(create_statements(link, publications, kinds)))
 
 
 def _ddl_trigger(conninfo: str) -> str:
-    from pgrepl.replication.publisher.postgres import ddl_trigger
-
     version = _asked(conninfo, lambda link: link.version)
     if version < ddl_trigger.SINCE:
         raise PgError(
@@ -152,11 +154,6 @@ def _ddl_trigger(conninfo: str) -> str:
 
 def _asked(conninfo: str, ask: Callable[[Link], T]) -> T:
     """What a server answers; ConnectFailure: it cannot be reached."""
-    from pgrepl.replication.conninfo import ConninfoError, parse_conninfo
-    from pgrepl.replication.endpoints import ConnectionFailure
-    from pgrepl.replication.publisher.postgres.connecting import link_to
-    from pgrepl.replication.publisher.protocol import PublisherError
-
     try:
         link = link_to(parse_conninfo(conninfo))
     except (ConninfoError, ConnectionFailure) as failure:

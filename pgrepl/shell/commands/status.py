@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pgrepl.api.overview_history import History, history_path
 from pgrepl.ground.errors import PgError
 from pgrepl.replication.subscriber.status import check_may_look, subscription_status
 from pgrepl.shell.commands.standing import Line, applied_text, behind_text, copy_text, has_left, problems
 from pgrepl.shell.commands.subcommand import FAILURE, OK, Seconds, connection, is_only_with, on_spark, run
 from pgrepl.shell.connection import DEFAULT_DATABASE, DEFAULT_USER, Connection
+from pgrepl.shell.formats.aligned import aligned, lay_out
 from pgrepl.shell.formats.table import PrintOptions, TableContent
 from pgrepl.shell.streams import screen_size
 
@@ -32,8 +34,6 @@ _LISTED = 4  # tables that are named one by one
 
 
 def status_text(found: Sequence[Status], title: str = "Subscriptions", width: int = WIDTH) -> str:
-    from pgrepl.shell.formats.aligned import aligned, lay_out
-
     rows = [status_row(status) for status in found]
     table = TableContent(HEADERS, rows, "l" * len(HEADERS), title, ())
     options = PrintOptions(title=title)
@@ -160,7 +160,6 @@ def _write_page(opened: Connection, names: Sequence[str], dbname: str | None, fi
     """Write the page; the subscriptions that it shows."""
     from pgrepl.api import overview_spark
     from pgrepl.api.overview import overview
-    from pgrepl.api.overview_history import History, history_path
     from pgrepl.shell.page.render import page
 
     catalog = opened.session.catalog.path

@@ -24,7 +24,9 @@ from pgrepl.shell.connection import (
     ConnectTarget,
     startup_settings,
 )
+from pgrepl.shell.formats.aligned import aligned, lay_out
 from pgrepl.shell.formats.table import PrintOptions, TableContent, message_text
+from pgrepl.types.plain import parse_lsn
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -132,8 +134,6 @@ def is_only_with(option: str, other: str, is_there: bool) -> None:
 
 def as_lsn(text: str) -> int:
     """The value of an option that is an LSN."""
-    from pgrepl.types.plain import parse_lsn
-
     try:
         return parse_lsn(text)
     except PgError as error:
@@ -185,8 +185,6 @@ def write_table(
 def plain_table(
     title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], numeric: Collection[int] = ()
 ) -> str:
-    from pgrepl.shell.formats.aligned import aligned, lay_out
-
     aligns = "".join("r" if at in numeric else "l" for at in range(len(headers)))
     table, options = TableContent(headers, rows, aligns, title, ()), PrintOptions(title=title)
     return aligned(table, options, lay_out(table, options, 0))

@@ -13,6 +13,7 @@ import click
 from pgrepl.api.opened import require_catalog
 from pgrepl.catalog.session.transaction import statement
 from pgrepl.catalog.store import sql
+from pgrepl.catalog.store.bootstrap import BROUGHT, migrate
 from pgrepl.catalog.store.connection import FORMAT_VERSION
 from pgrepl.catalog.store.opening import copy_file, sqlite_catalog
 from pgrepl.ground.errors import PgError
@@ -60,8 +61,6 @@ def upgrade_command(version: str, vectors: bool | None, check: bool, catalog: st
 
 def _check(name: str) -> int:
     """Migrate a copy of the catalog, and say what was done and what is left to do."""
-    from pgrepl.catalog.store.bootstrap import BROUGHT, migrate
-
     if "://" in name:
         raise click.UsageError("--check is for a catalog in a file: it tries the migration with a copy")
     with tempfile.TemporaryDirectory(prefix="pgrepl-") as folder:

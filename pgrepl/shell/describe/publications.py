@@ -14,6 +14,7 @@ from pgrepl.catalog.facts.publication import (
 )
 from pgrepl.catalog.facts.roles import role_display
 from pgrepl.catalog.session.session import Session
+from pgrepl.expr.print.deparse import stored_expression_text
 from pgrepl.shell.describe.listing import NamePattern, print_description, print_listing, read_pattern, session_of, yes
 
 if TYPE_CHECKING:
@@ -105,7 +106,5 @@ def member_clauses(session: Session, member: MemberTable) -> str:
     if member.columns is not None:
         text += f" ({', '.join(member.columns)})"
     if member.filter is not None:
-        from pgrepl.expr.print.deparse import stored_expression_text
-
         text += f" WHERE {stored_expression_text(session, member.filter, member.table.oid)}"
     return text

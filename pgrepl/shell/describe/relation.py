@@ -31,6 +31,7 @@ from pgrepl.catalog.facts.sequences import owner_column, sequence_row
 from pgrepl.catalog.facts.triggers import Trigger, constraint_triggers, triggers_of
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store.system import PG_CLASS
+from pgrepl.expr.analyse.lookup import type_text
 from pgrepl.expr.catalog_trees import default_text
 from pgrepl.expr.print.definitions import (
     constraint_definition,
@@ -400,8 +401,6 @@ def type_of(session: Session, column: Attribute) -> str:
     """The type as format_type names it; row types of tables are looked up."""
     if column.type < FIRST_USER_OID:
         return format_type(column.type, column.typmod)
-    from pgrepl.expr.analyse.lookup import type_text
-
     return type_text(session, column.type, column.typmod)
 
 

@@ -8,6 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts.subscription import DATASYNC, INIT
+from pgrepl.expr.functions.misc import pg_size_pretty
 
 if TYPE_CHECKING:
     from pgrepl.api.overview import SubscriptionFacts
@@ -65,8 +66,6 @@ def amount(value: float) -> str:
 
 def size(value: float) -> str:
     """Bytes as pg_size_pretty has them."""
-    from pgrepl.expr.functions.misc import pg_size_pretty
-
     return pg_size_pretty(int(value))
 
 

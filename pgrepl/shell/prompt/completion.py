@@ -12,7 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.ground.errors import PgError
+from pgrepl.shell.backslash import MODULES
 from pgrepl.shell.backslash.formatting import FORMATS, LINE_STYLES, LISTED
+from pgrepl.shell.backslash.helping import topics
 from pgrepl.shell.prompt import completion_rules as rules
 from pgrepl.shell.prompt.completion_clauses import OPERANDS, query_following
 from pgrepl.shell.prompt.completion_names import NAMES, Asked
@@ -120,8 +122,6 @@ class _Candidates:
     def for_slash(self) -> Iterator[str]:
         words, current = self.words, self.current
         if not words:
-            from pgrepl.shell.backslash import MODULES
-
             names = [name for names in MODULES.values() for name in names]
             names += ["copy", *[name for names in rules.SLASH_ARGUMENTS.values() for name in names]]
             yield from {f"\\{name}" for name in names if f"\\{name}".startswith(current)}
@@ -242,8 +242,6 @@ def _names_file(words: Sequence[str]) -> bool:
 
 def _help_topics(begun: str, current: str) -> Iterator[str]:
     """The next word of each command whose first words are those typed."""
-    from pgrepl.shell.backslash.helping import topics
-
     for topic in topics():
         words = topic.command.split(" ")
         known = begun.upper().split()

@@ -10,11 +10,13 @@ from zoneinfo import available_timezones
 
 from pgrepl.catalog.facts.access import databases
 from pgrepl.catalog.facts.namespace import schemas, search_path
+from pgrepl.catalog.facts.publication import publications
 from pgrepl.catalog.facts.relation import find_relation, relations_named
 from pgrepl.catalog.facts.relation_parts import foreign_keys_to
 from pgrepl.catalog.facts.roles import roles
 from pgrepl.catalog.facts.routines import routine_rows
 from pgrepl.catalog.facts.subscription import subscriptions
+from pgrepl.catalog.facts.triggers import all_triggers
 from pgrepl.catalog.facts.user_types import type_rows
 from pgrepl.catalog.session.parameters import all_parameters, find
 from pgrepl.ground.frozen import frozen
@@ -69,8 +71,6 @@ def _databases(session: Session, asked: Asked) -> list[str]:
 
 
 def _publications(session: Session, asked: Asked) -> list[str]:
-    from pgrepl.catalog.facts.publication import publications
-
     return [quote_identifier(row.pubname) for row in publications(session)]
 
 
@@ -262,8 +262,6 @@ def _enums_and_composites(session: Session, asked: Asked) -> list[str]:
 
 
 def _triggers(session: Session, asked: Asked) -> list[str]:
-    from pgrepl.catalog.facts.triggers import all_triggers
-
     return sorted({quote_identifier(each.name) for each in all_triggers(session) if not each.is_internal})
 
 

@@ -30,6 +30,7 @@ from pgrepl.shell.scripts.results import (
 )
 from pgrepl.shell.shell import NextQuery, Shell, check_connection
 from pgrepl.shell.streams import Stream, open_output
+from pgrepl.types.names import format_type
 from pgrepl.types.oids import TEXT, UNKNOWN
 
 if TYPE_CHECKING:
@@ -309,7 +310,6 @@ class QueryRun:
     def describe(self) -> bool:
         """The names and types of the result's columns, without executing the query."""
         from pgrepl.statements.describe import prepare
-        from pgrepl.types.names import format_type
 
         shell = self.shell
         try:

@@ -57,6 +57,7 @@ from pgrepl.statements.explaining.plan import (
     spark_nodes,
     spread,
 )
+from pgrepl.statements.prepared import binding, without_values
 from pgrepl.statements.rows import select
 from pgrepl.types import oids
 
@@ -82,8 +83,6 @@ def _column(name: str) -> ResultColumn:
 
 def explain(stmt: ExplainStmt, session: Session) -> Result:
     if isinstance(stmt.query, ExecuteStmt):
-        from pgrepl.statements.prepared import binding
-
         with binding(session, stmt.query) as prepared:
             return explain(replace(stmt, query=prepared), session)
     options = read_options(stmt.options)
@@ -140,8 +139,6 @@ def _attach_triggers(session: Session, stmt: Statement, explained: Explained, in
 def _planned(session: Session, stmt: Statement, options: ExplainOptions) -> Explained:
     if not options.flag("generic_plan"):
         return _explained(session, stmt, options.flag("verbose"))
-    from pgrepl.statements.prepared import without_values
-
     with without_values(session, stmt):
         return _explained(session, stmt, options.flag("verbose"))
 
@@ -150,8 +147,6 @@ def _explained(session: Session, stmt: Statement, verbose: bool) -> Explained:
     if isinstance(stmt, CreateTableAsStmt):
         stmt = stmt.query
         if isinstance(stmt, ExecuteStmt):
-            from pgrepl.statements.prepared import binding
-
             with binding(session, stmt) as prepared:
                 return _explained(session, prepared, verbose)
     if isinstance(stmt, DeclareCursorStmt):

@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.facts.namespace import schema_name
 from pgrepl.catalog.facts.relation import relation
 from pgrepl.engine.choice import Choice, Engine
+from pgrepl.expr.analyse.queries.merge import joined_query
+from pgrepl.expr.dml_tree import Command
 from pgrepl.expr.functions.registry import Context
+from pgrepl.expr.rewrite.dml_queries import insert_query, target_rows_query
 from pgrepl.expr.rewrite.views import expand_views
 from pgrepl.expr.tree import Expr, Join, Query, RangeRef, Rte, RteKind, SetOperation, SubLink, has_modifying_cte
 from pgrepl.expr.walk import returns_set, walk
@@ -190,10 +193,6 @@ def explain_modify(session: Session, modify: Modify, verbose: bool) -> Explained
 
 def _rows_to_change(session: Session, modify: Modify, *, on_spark: bool = False) -> Query:
     """The query of the rows that a statement changes."""
-    from pgrepl.expr.analyse.queries.merge import joined_query
-    from pgrepl.expr.dml_tree import Command
-    from pgrepl.expr.rewrite.dml_queries import insert_query, target_rows_query
-
     if modify.command is Command.INSERT:
         return insert_query(session, modify)
     if modify.command is Command.MERGE:

@@ -30,6 +30,7 @@ from pgrepl.catalog.facts.roles import resolve_role
 from pgrepl.catalog.facts.user_types import type_row
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import rows, update
+from pgrepl.expr.analyse.lookup import type_text
 from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import AccessPriv, GrantStmt, RoutineName
@@ -130,7 +131,6 @@ def _routines(session: Session, stmt: GrantStmt) -> list[tables.pg_proc]:
 
 def _type(session: Session, stmt: GrantStmt, name: tuple[str, ...]) -> tables.pg_type:
     """The type of this name, whose privileges are its own: not those of an array."""
-    from pgrepl.expr.analyse.lookup import type_text
     from pgrepl.statements.type.domain import type_of_parts
 
     oid = type_of_parts(session, name)

@@ -27,6 +27,7 @@ from pgrepl.sql.nodes import AlterRoleStmt, CreateRoleStmt, DefElem, DropRoleStm
 from pgrepl.statements.roles.membership import GrantOptions, add_members, check_may_grant, remove_members
 from pgrepl.types.oids import TIMESTAMPTZ
 from pgrepl.types.style import TextStyle
+from pgrepl.types.text import read_text, write_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
@@ -78,8 +79,6 @@ def _valid_until(session: Session, option: DefElem | None) -> str | None:
     """The moment in UTC, in ISO form."""
     if option is None or option.value is None:
         return None
-    from pgrepl.types.text import read_text, write_text
-
     moment = read_text(str(option.value), TIMESTAMPTZ, -1, session.text_style)
     return write_text(moment, TIMESTAMPTZ, TextStyle(timezone="UTC"))
 

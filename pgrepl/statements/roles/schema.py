@@ -33,6 +33,12 @@ from pgrepl.sql.nodes import (
     ViewStmt,
 )
 from pgrepl.statements.deletion import drop_objects
+from pgrepl.statements.index.reindex import create_index
+from pgrepl.statements.roles.grant import execute_grant
+from pgrepl.statements.sequence import create_sequence
+from pgrepl.statements.table.create import create_table
+from pgrepl.statements.table.create_trigger import create_trigger
+from pgrepl.statements.view import create_view
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
@@ -90,13 +96,6 @@ def _run_elements(session: Session, stmt: CreateSchemaStmt, name: str, owner: in
 
 
 def _run_element(element: Statement, session: Session) -> None:
-    from pgrepl.statements.index.reindex import create_index
-    from pgrepl.statements.roles.grant import execute_grant
-    from pgrepl.statements.sequence import create_sequence
-    from pgrepl.statements.table.create import create_table
-    from pgrepl.statements.table.create_trigger import create_trigger
-    from pgrepl.statements.view import create_view
-
     if isinstance(element, CreateSeqStmt):
         create_sequence(element, session)
     elif isinstance(element, CreateStmt):

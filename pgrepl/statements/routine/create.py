@@ -19,6 +19,7 @@ from pgrepl.expr.rewrite.sql_variables import input_names
 from pgrepl.ground.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import CreateFunctionStmt
+from pgrepl.statements.deletion import require_temporary_schema
 from pgrepl.statements.routine.alter import RoutineOptions, read_options, with_settings
 from pgrepl.statements.routine.call import language_of, language_oid
 from pgrepl.statements.routine.parameters import (
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
 def create_function(stmt: CreateFunctionStmt, session: Session) -> Result:
     schema, name = lookup.split_name(session, stmt.name)
     if schema == TEMPORARY:
-        from pgrepl.statements.deletion import require_temporary_schema
-
         namespace = require_temporary_schema(session)
     else:
         namespace = schema_for_creation(session, schema)

@@ -38,6 +38,7 @@ from pgrepl.sql.nodes import (
 from pgrepl.statements.index.attributes import IndexKey, IndexSpec, cloned_spec
 from pgrepl.statements.index.define import define_index
 from pgrepl.statements.index.store import usable_for_constraint
+from pgrepl.statements.sequence import as_options, sequence_of
 from pgrepl.statements.table.columns import SYSTEM_COLUMNS, NewColumn, column_of_type, new_column
 from pgrepl.statements.table.constraints import (
     Check,
@@ -81,8 +82,6 @@ def add_like(clauses: Clauses, clause: TableLikeClause) -> None:
         if attribute.has_default and attribute.generated and "generated" in options:
             column.generated = attribute.generated
         if attribute.identity and "identity" in options:
-            from pgrepl.statements.sequence import as_options, sequence_of
-
             like = sequence_of(session, identity_sequence(session, source.oid, attribute.num))
             add_sequence(clauses, column, None, as_options(like), identity=True)
             column.identity = attribute.identity

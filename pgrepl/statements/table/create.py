@@ -13,6 +13,7 @@ from pgrepl.rows.requirements import DefaultPartition
 from pgrepl.sql.nodes import CreateStmt, CreateTableAsStmt, ObjectType
 from pgrepl.statements.deletion import drop_on_commit, empty_on_commit
 from pgrepl.statements.index.define import define_index
+from pgrepl.statements.sequence import create_column_sequence, own_sequence
 from pgrepl.statements.table.clauses import add_elements, comment_column, expand_like, make_indexes
 from pgrepl.statements.table.columns import (
     NewColumn,
@@ -53,8 +54,6 @@ def create_table(stmt: CreateStmt, session: Session) -> Result:
     add_elements(clauses, stmt.elements)
     make_indexes(clauses)
     for sequence in clauses.sequences:
-        from pgrepl.statements.sequence import create_column_sequence
-
         create_column_sequence(session, sequence)
     table = _define_table(session, stmt, clauses)
     _complete(session, table, clauses)
@@ -183,8 +182,6 @@ def _complete(session: Session, table: int, clauses: Clauses) -> None:
 
         add_foreign_keys(session, table, clauses.foreign_keys)
     if clauses.sequences:
-        from pgrepl.statements.sequence import own_sequence
-
         for sequence in clauses.sequences:
             own_sequence(session, sequence, relation(session, table))
     for comment in clauses.comments:

@@ -33,6 +33,7 @@ from pgrepl.lake.define.types import foreign_type
 from pgrepl.sql.parser import parse_expression
 from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.dependencies import record_column_dependencies
+from pgrepl.statements.table.alter.partition import detach, remove_inheritance
 from pgrepl.statements.table.columns import SYSTEM_COLUMNS, NewColumn, attribute_values, column_of_type, finish
 from pgrepl.statements.table.heap import cook_default, create_relation, remove_default, store_default
 from pgrepl.statements.table.names import HEAP, NAMEDATALEN, clip, make_object_name
@@ -235,8 +236,6 @@ def _column_changed(changed: adopt.ColumnChanged, session: Session) -> None:
 
 def _leave_parents(session: Session, oid: int) -> None:
     """Detach a table from its parents: the other writer has changed its columns, but not theirs."""
-    from pgrepl.statements.table.alter.partition import detach, remove_inheritance
-
     for parent in relation_parts.parents(session, oid):
         above = relation(session, parent)
         if above.kind == "p":

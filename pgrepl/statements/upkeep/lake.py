@@ -5,6 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.expr import stored
+from pgrepl.expr.evaluate.evaluate import evaluate
+from pgrepl.expr.tree import Const
+from pgrepl.expr.walk import contains_mutable_functions, has_vars
 from pgrepl.ground.errors import PgError
 from pgrepl.lake.define import definition
 from pgrepl.lake.define.definition import define_everything
@@ -30,11 +34,6 @@ def adopt(session: Session) -> None:
 
 def _constant(session: Session, stored_expression: Any) -> Any:
     """The value of a default, if it is the same for every row and at any time; else None."""
-    from pgrepl.expr import stored
-    from pgrepl.expr.evaluate.evaluate import evaluate
-    from pgrepl.expr.tree import Const
-    from pgrepl.expr.walk import contains_mutable_functions, has_vars
-
     expr = stored.from_json(stored_expression, session)
     if isinstance(expr, Const):
         return expr.value

@@ -26,7 +26,10 @@ from pgrepl.catalog.store import store
 from pgrepl.catalog.store.tables import pg_class, pg_database
 from pgrepl.ground.errors import PgError
 from pgrepl.lake.commit.commit import Stale
+from pgrepl.lake.upkeep import compact
+from pgrepl.lake.upkeep.expire import expire, remove_files
 from pgrepl.query.result import Result
+from pgrepl.replication.publisher.slots import invalidate_idle
 from pgrepl.sql.location import get_boolean, get_int32, get_string
 from pgrepl.sql.nodes import VacuumStmt
 from pgrepl.statements.upkeep.history import trim
@@ -207,9 +210,6 @@ def _may(session: Session, found: Relation) -> bool:
 def _rearrange(session: Session, tables: Sequence[Relation], options: _Options) -> None:
     """Compact each table in transactions of its own, so that the write lock is held for commits only; then expire
     snapshots and remove files."""
-    from pgrepl.lake.upkeep.expire import expire, remove_files
-    from pgrepl.replication.publisher.slots import invalidate_idle
-
     transaction = session.transaction
     for table in tables:
         for work in (_trim, _compact, _fold_deletes):
@@ -259,8 +259,6 @@ def _trim(session: Session, table: Relation, options: _Options) -> None:
 
 
 def _compact(session: Session, table: Relation, options: _Options) -> None:
-    from pgrepl.lake.upkeep import compact
-
     for attempt in range(_TRIES):
         if attempt == _TRIES - 1:
             session.transaction.require_write()
@@ -286,8 +284,6 @@ def _compact(session: Session, table: Relation, options: _Options) -> None:
 
 
 def _fold_deletes(session: Session, table: Relation, options: _Options) -> None:
-    from pgrepl.lake.upkeep import compact
-
     staged = compact.stage_folded(session, table.oid, rewrites=True)
     if staged is not None:
         session.transaction.require_write()

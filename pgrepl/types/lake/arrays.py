@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np, pa, pc
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    import pyarrow as pa
 
 PLAIN_SCALE = 6  # at larger scales Arrow writes small numbers with an exponent
 
 
 def plain_array(array: Any) -> Any:
     """An Arrow array as a single chunk of its storage type."""
-    import pyarrow as pa
-
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
         if isinstance(array, pa.ChunkedArray):  # too large for one
@@ -34,8 +32,6 @@ def plain_array(array: Any) -> Any:
 
 def content(array: Any) -> memoryview:
     """The bytes of all values of an array of large strings or binaries without NULLs, one behind the other."""
-    import numpy as np
-
     _, offsets, data = array.buffers()
     if not len(array) or data is None:
         return memoryview(b"")
@@ -44,8 +40,6 @@ def content(array: Any) -> memoryview:
 
 
 def arrow_type(name: str) -> Any:
-    import pyarrow as pa
-
     return getattr(pa, name)()
 
 
@@ -60,8 +54,6 @@ def same_raw(value: Any, scale: int) -> Any:
 
 def storage_type(kind: Any) -> Any:
     """The Arrow type with extension types (uuid) replaced by their storage types, also inside nested types."""
-    import pyarrow as pa
-
     if isinstance(kind, pa.BaseExtensionType):
         return kind.storage_type
     if pa.types.is_list(kind):
@@ -79,8 +71,6 @@ def _stored(field: Any) -> Any:
 
 def annotated(array: Any, kind: Any) -> Any:
     """An array of the storage type, cast to the logical type."""
-    import pyarrow as pa
-
     if array.type == kind:
         return array
     if isinstance(kind, pa.BaseExtensionType):
@@ -135,8 +125,6 @@ class Form:
 
     def to_array(self, values: Sequence[Any]) -> pa.Array:
         """Values (NULLs as None) → a column for a file."""
-        import pyarrow as pa
-
         convert = self.to_arrow
         plain = values if convert is same else [None if v is None else convert(v) for v in values]
         kind = self.arrow()
@@ -151,9 +139,6 @@ class Form:
 
 def records(made: npt.NDArray[Any]) -> pa.LargeBinaryArray:
     """Records of fixed width as bytes."""
-    import numpy as np
-    import pyarrow as pa
-
     width = made.dtype.itemsize
     ends = np.arange(0, (len(made) + 1) * width, width, dtype=np.int64)
     return pa.Array.from_buffers(pa.large_binary(), len(made), [None, pa.py_buffer(ends), pa.py_buffer(made.tobytes())])
@@ -161,9 +146,6 @@ def records(made: npt.NDArray[Any]) -> pa.LargeBinaryArray:
 
 def joined(parts: Iterable[Any]) -> pa.LargeBinaryArray:
     """The bytes of several columns, and of constants, one behind the other."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     empty = pa.scalar(b"", pa.large_binary())
     given = [pa.scalar(each, pa.large_binary()) if isinstance(each, bytes) else each for each in parts]
     return pc.binary_join_element_wise(*given, empty)

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
+from pgrepl.ground.lazy import np, pa, pc
 from pgrepl.types import oids
 from pgrepl.types.builtin import base_type_and_typmod, element_type, type_by_oid
 from pgrepl.types.lake.arrays import Form, plain_array, storage_type

@@ -10,10 +10,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
+from pgrepl.ground.lazy import np, pa, pc
 from pgrepl.types import oids
 from pgrepl.types.builtin import base_type, element_type, range_by_oid, type_by_oid
 from pgrepl.types.lake.arrays import PLAIN_SCALE, content, plain_array

@@ -17,6 +17,7 @@ from functools import cache
 from typing import Any, NamedTuple, Protocol
 
 from pgrepl.ground.errors import PgError, unsupported
+from pgrepl.ground.lazy import pa
 from pgrepl.types import oids
 from pgrepl.types.lake import text as lake_text
 from pgrepl.types.lake.arrays import Form, plain_array
@@ -80,8 +81,6 @@ def _narrow(lake: str, typoid: int, arrow: str, low: int, high: int) -> Callable
         return value
 
     def kind() -> Any:
-        import pyarrow as pa
-
         return getattr(pa, arrow)()
 
     def make() -> Form:
@@ -100,8 +99,6 @@ def _huge(lake: str, low: int, high: int, digits: int) -> Callable[[], Form]:
         return int(value)
 
     def arrow() -> Any:
-        import pyarrow as pa
-
         return pa.uint64() if lake == "uint64" else pa.float64()
 
     def to_arrow(value: Decimal) -> int | float:
@@ -139,8 +136,6 @@ def _coarse(lake: str, unit: str, per_second: int) -> Callable[[], Form]:
         plain = form(oids.TIMESTAMP)
 
         def arrow() -> Any:
-            import pyarrow as pa
-
             return pa.timestamp(unit)
 
         def to_arrow(value: int) -> int:
@@ -181,8 +176,6 @@ def _timetz() -> Form:
         return TimeTz(usecs, -east)
 
     def arrow() -> Any:
-        import pyarrow as pa
-
         return pa.time64("us")
 
     def to_arrow(value: TimeTz) -> int:
@@ -208,8 +201,6 @@ def _interval() -> Form:
         return [None if v is None else read_parquet_interval(v) for v in plain_array(array).to_pylist()]
 
     def arrow() -> Any:
-        import pyarrow as pa
-
         return pa.binary(12)
 
     return replace(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from pgrepl.ground.errors import PgError
+from pgrepl.ground.lazy import pa, pc
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray, array_of
 from pgrepl.types.lake import text as lake_text
@@ -21,8 +22,6 @@ def list_form(typoid: int, typmod: int, element: Form) -> Form:
     elemtype = element.typoid
 
     def arrow() -> Any:
-        import pyarrow as pa
-
         return pa.list_(pa.field("element", element.arrow()))
 
     def to_arrow(value: PgArray) -> list[Any]:
@@ -130,9 +129,6 @@ def date_from_lake(days: int) -> int:
 
 
 def _dates(array: Any) -> list[Any]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     array = plain_array(array)
     if pa.types.is_timestamp(array.type):
         array = array.cast(pa.date32())
@@ -162,8 +158,6 @@ def timestamp_form(typoid: int, typmod: int) -> Form:
         return timestamp_from_lake(lake_text.read_timestamp(text))
 
     def arrow() -> Any:
-        import pyarrow as pa
-
         return pa.timestamp("us", "UTC" if zoned else None)
 
     return Form(
@@ -192,9 +186,6 @@ def timestamp_from_lake(usecs: int) -> int:
 
 
 def _timestamps(array: Any) -> list[Any]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     array = plain_array(array)
     if pa.types.is_date(array.type):
         array = array.cast(pa.timestamp("us"))
@@ -215,8 +206,6 @@ def _floor_divide(pc: Any, array: Any, by: int) -> Any:
 
 def time_form(typoid: int, typmod: int) -> Form:
     def arrow() -> Any:
-        import pyarrow as pa
-
         return pa.time64("us")
 
     return Form(
@@ -227,8 +216,6 @@ def time_form(typoid: int, typmod: int) -> Form:
 
 
 def times(array: Any) -> list[Any]:
-    import pyarrow as pa
-
     array = plain_array(array)
     unit = array.type.unit
     found: list[Any] = array.cast(pa.int32() if pa.types.is_time32(array.type) else pa.int64()).to_pylist()

@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from pgrepl.ground.errors import PgError
+from pgrepl.ground.lazy import pa
 from pgrepl.types import oids
 from pgrepl.types.builtin import array_type
 from pgrepl.types.json import read_jsonb
@@ -42,8 +43,6 @@ def document_form(lake: str, fields: tuple[Nested, ...]) -> Form:
     itself = Field("", lake, fields)
 
     def arrow() -> Any:
-        import pyarrow as pa
-
         kinds = [(name, child.arrow()) for name, child in inner]
         if lake == "list":
             return pa.list_(pa.field("element", kinds[0][1]))

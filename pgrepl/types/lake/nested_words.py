@@ -14,13 +14,11 @@ from collections.abc import Callable
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np, pa, pc
 from pgrepl.types import oids
 from pgrepl.types.arrays import array_of, write_array
 from pgrepl.types.builtin import base_type, element_type

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from pgrepl.ground.errors import PgError
+from pgrepl.ground.lazy import pa
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray
 from pgrepl.types.builtin import base_type, base_type_and_typmod, element_type
@@ -50,8 +51,6 @@ def _whole(lake: str, spark: str, arrow: str) -> Callable[[int, int], Form]:
 
 
 def _whole_values(array: Any) -> list[Any]:
-    import pyarrow as pa
-
     array = plain_array(array)
     if pa.types.is_decimal(array.type):
         return [None if v is None else int(v) for v in array.to_pylist()]
@@ -124,8 +123,6 @@ def decimal_form(precision: int, scale: int, typoid: int = oids.NUMERIC, typmod:
         return value
 
     def arrow() -> Any:
-        import pyarrow as pa
-
         return pa.decimal128(precision, scale)
 
     def to_text(value: Decimal) -> str:
@@ -150,8 +147,6 @@ def _decimals(scale: int) -> Callable[[Any], list[Any]]:
     unit = Decimal(1).scaleb(-scale)
 
     def read(array: Any) -> list[Any]:
-        import pyarrow as pa
-
         array = plain_array(array)
         if not pa.types.is_decimal(array.type):  # an older file, of whole numbers
             return [None if v is None else Decimal(v).quantize(unit, context=EXACT) for v in array.to_pylist()]

@@ -17,6 +17,7 @@ from itertools import repeat
 from typing import Any, Protocol
 
 from pgrepl.ground.errors import PgError
+from pgrepl.ground.lazy import pa
 from pgrepl.types import oids
 from pgrepl.types.builtin import base_type, base_type_and_typmod, element_type
 from pgrepl.types.lake import text as lake_text
@@ -152,8 +153,6 @@ def _struct_form(typoid: int, row: RowType, parts: _Parts) -> Form:
         return Record([items.get(n) for n in range(len(row.fields))], row.types, row.names)
 
     def arrow() -> Any:
-        import pyarrow as pa
-
         return pa.struct([pa.field(name, child.arrow()) for name, child, _ in parts])
 
     def to_arrow(value: Sequence[Any]) -> dict[str, Any]:

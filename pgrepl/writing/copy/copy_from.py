@@ -19,8 +19,11 @@ from pgrepl.writing.copy import load_spark
 from pgrepl.writing.copy.copy_options import CopyOptions, check_freeze, check_target, copy_options
 from pgrepl.writing.copy.endpoints import Incoming, check_place, incoming
 from pgrepl.writing.copy.load_rows import load
+from pgrepl.writing.copy.parquet_files import groups_of, parquet_groups
+from pgrepl.writing.copy.parquet_source import ParquetSource
 from pgrepl.writing.copy.source import BinarySource, TextSource
 from pgrepl.writing.copy.target import CopyTarget, find_target, one_by_one, with_options
+from pgrepl.writing.rewrite import check_unchanged, keep_as_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
@@ -47,8 +50,6 @@ def copy_from(stmt: CopyStmt, session: Session) -> Result:
             try:
                 done = _finished(session, prepared, source)
             except DimensionsNeeded as needed:
-                from pgrepl.writing.rewrite import check_unchanged, keep_as_text
-
                 check_unchanged(session, needed, begun)
                 keep_as_text(session, needed)
                 prepared = _Prepared(session, stmt)
@@ -65,9 +66,6 @@ def check_copy(session: Session, stmt: CopyStmt) -> None:
 
 def copy_files(session: Session, stmt: CopyStmt, paths: Sequence[str]) -> int:
     """COPY FROM STDIN (FORMAT parquet) of Parquet files that this program has written; the number of rows."""
-    from pgrepl.writing.copy.parquet_files import groups_of
-    from pgrepl.writing.copy.parquet_source import ParquetSource
-
     prepared = _Prepared(session, stmt)
     groups = groups_of(paths)
     done = _finished(session, prepared, lambda to, _: ParquetSource(session, to, groups))
@@ -88,9 +86,6 @@ Opening: TypeAlias = "Callable[[CopyTarget, CopyOptions], RowSource]"
 
 def _parquet(session: Session, stmt: CopyStmt, name: str, shown: str | None = None) -> Opening:
     """`shown`: how messages call data that have no file name, such as STDIN."""
-    from pgrepl.writing.copy.parquet_files import parquet_groups
-    from pgrepl.writing.copy.parquet_source import ParquetSource
-
     try:
         groups = parquet_groups(name)
     except PgError as error:

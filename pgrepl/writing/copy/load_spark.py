@@ -11,12 +11,13 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
-import pyarrow as pa
-
 from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.engine import spark
 from pgrepl.engine.result_spark import result_folder
+from pgrepl.engine.scan_spark import spark_path, storage_array
+from pgrepl.engine.spark_types import spark_type
 from pgrepl.ground.errors import Declined, PgError
+from pgrepl.ground.lazy import pa
 from pgrepl.lake.commit.commit import Stale
 from pgrepl.rows.changes import ModifyKind, members
 from pgrepl.rows.checks_table import Router, TableChecks
@@ -184,8 +185,6 @@ def _kept(session: Session, source: RowSource) -> Iterator[DataFrame]:
 
 
 def _tables(rows: Iterator[Row], forms: dict[int, Form]) -> Iterator[pa.Table]:
-    from pgrepl.engine.scan_spark import storage_array
-
     names = [f"c{number}" for number in forms] or ["__no_column"]
     portion = list(islice(rows, _PORTION))
     while True:
@@ -198,9 +197,6 @@ def _tables(rows: Iterator[Row], forms: dict[int, Form]) -> Iterator[pa.Table]:
 
 def _frame(forms: dict[int, Form], paths: list[str]) -> DataFrame:
     from pyspark.sql.types import LongType, StructField, StructType
-
-    from pgrepl.engine.scan_spark import spark_path
-    from pgrepl.engine.spark_types import spark_type
 
     fields = [StructField(f"c{number}", spark_type(form.spark)) for number, form in forms.items()]
     schema = StructType(fields or [StructField("__no_column", LongType())])

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import fs, pa, pc, pq
 from pgrepl.ground.threads import ThreadPool
 from pgrepl.lake import storage
 from pgrepl.types import oids
@@ -29,9 +30,6 @@ from pgrepl.types.text import write_text
 from pgrepl.writing.copy.endpoints import file_error
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     from pgrepl.types.lake.foreign import Nested
     from pgrepl.types.lake.nested_words import RowTypes
 
@@ -112,9 +110,6 @@ def _by_text(lake: str, fields: tuple[Nested, ...], typoid: int, row_types: RowT
 
 def values(column: CopyFileColumn, array: pa.Array, row_types: RowTypes) -> list[Any]:
     """A column of a file as Python values."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if column.target:
         return list(nested_texts(array, column.target, row_types, lambda inside, to: _texts(inside, to, row_types)))
     if pa.types.is_dictionary(array.type):
@@ -156,8 +151,6 @@ _TIMESTAMPS = {"s": "timestamp_s", "ms": "timestamp_ms", "us": "timestamp", "ns"
 
 def _lake_type(kind: pa.DataType | str) -> tuple[str, tuple[Nested, ...]] | None:
     """DuckLake's name of an Arrow type, None if it has none."""
-    import pyarrow as pa
-
     if str(kind) in _NAMES:
         return _NAMES[str(kind)], ()
     assert not isinstance(kind, str)
@@ -240,8 +233,6 @@ class opened:
         self._reading = storage.reading(path)
 
     def __enter__(self) -> pq.ParquetFile:
-        import pyarrow.parquet as pq
-
         self._reading.__enter__()
         try:
             self._file = pq.ParquetFile(storage.open_input(self._path), coerce_int96_timestamp_unit="us")
@@ -297,8 +288,6 @@ def _in_folder(folder: str) -> Iterator[str]:
 
 
 def _remote(name: str) -> list[str]:
-    from pyarrow import fs
-
     system, inside = storage.file_system(name)
     scheme = name.partition("://")[0]
     if _PATTERN.search(inside):

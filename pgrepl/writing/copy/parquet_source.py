@@ -13,6 +13,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pgrepl.catalog.facts.relation import Attribute
 from pgrepl.catalog.facts.user_types import row_type
+from pgrepl.engine import spark
+from pgrepl.engine.object_store_cache import readable
+from pgrepl.engine.run_kernels import ForeignSource
+from pgrepl.engine.scan_spark import spark_path
+from pgrepl.engine.spark_types import spark_type
 from pgrepl.expr.analyse.casts import Context as CastContext
 from pgrepl.expr.analyse.coerce import IMPLICIT_CAST, coerce_to_target
 from pgrepl.expr.analyse.scope import Scope
@@ -21,7 +26,9 @@ from pgrepl.expr.exchange.sql import raised
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Column, Expr, Query, Var
 from pgrepl.ground.errors import Declined, PgError
+from pgrepl.ground.lazy import F, pa
 from pgrepl.lake.read.files import Extent
+from pgrepl.lake.read.part import ForeignRows
 from pgrepl.lake.table import lake_table
 from pgrepl.query.shape import OutsideRows
 from pgrepl.types import oids
@@ -36,7 +43,6 @@ from pgrepl.writing.copy.target import CopyTarget
 from pgrepl.writing.copy.text_columns import file_query
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session.session import Session
@@ -78,9 +84,6 @@ class ParquetSource(RowSource):
 
     @contextmanager
     def kernel_source(self) -> Iterator[tuple[ForeignSource, dict[int, int | None]]]:
-        from pgrepl.engine.run_kernels import ForeignSource
-        from pgrepl.lake.read.part import ForeignRows
-
         if self.target.where is not None or self._shown is not None or len(self._parts) > 1:
             raise Declined("its WHERE condition, or files that differ")
         table = lake_table(self.session, self.target.relation.oid)
@@ -250,13 +253,7 @@ class _FileRows(OutsideRows):
         self._part = part
 
     def frame(self, numbers: Sequence[int]) -> DataFrame:
-        from pyspark.sql import functions as F
         from pyspark.sql.types import LongType, StructField, StructType
-
-        from pgrepl.engine import spark
-        from pgrepl.engine.object_store_cache import readable
-        from pgrepl.engine.scan_spark import spark_path
-        from pgrepl.engine.spark_types import spark_type
 
         session = spark.session()
         wanted = [(number, self._part.columns[number - 1]) for number in numbers]

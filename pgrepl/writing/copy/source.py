@@ -12,14 +12,13 @@ from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from pgrepl.engine import spark_options
 from pgrepl.engine.run_kernels import ForeignSource
+from pgrepl.engine.scan_spark import storage_array
 from pgrepl.expr.evaluate.evaluate import compile
 from pgrepl.expr.functions.registry import Context
 from pgrepl.ground.errors import Declined, PgError
+from pgrepl.ground.lazy import pa, pq
 from pgrepl.lake.read.files import Extent
 from pgrepl.lake.read.part import PORTION, ForeignRows
 from pgrepl.lake.table import lake_table
@@ -305,8 +304,6 @@ class BinarySource(RowSource):
         return kernel_files(self.session, self.target, self.anew()._tables())
 
     def _tables(self) -> Iterator[pa.Table]:
-        from pgrepl.engine.scan_spark import storage_array
-
         table = lake_table(self.session, self.target.relation.oid)
         columns = self.target.columns
         forms, names = [table.column(a.num).form for a in columns], [a.name for a in columns]

@@ -15,17 +15,16 @@ from dataclasses import replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyarrow import csv
 
 from pgrepl.engine import spark
 from pgrepl.engine.result_spark import result_folder
+from pgrepl.engine.scan_spark import spark_path
+from pgrepl.engine.spark_types import spark_type
 from pgrepl.expr.catalog_trees import null_of
 from pgrepl.expr.tree import Column, Const, Expr, Query, RangeRef, Rte, RteKind, Target, Var
 from pgrepl.ground.errors import PgError
+from pgrepl.ground.lazy import np, pa, pc, pq
 from pgrepl.lake import storage
 from pgrepl.lake.table import lake_table
 from pgrepl.query.shape import OutsideRows
@@ -373,9 +372,6 @@ class _TypedRows(OutsideRows):
 
     def frame(self, numbers: Sequence[int]) -> DataFrame:
         from pyspark.sql.types import StructField, StructType
-
-        from pgrepl.engine.scan_spark import spark_path
-        from pgrepl.engine.spark_types import spark_type
 
         fields = [StructField(f"c{n}", spark_type(kind.spark)) for n, kind in enumerate(self._forms, 1)]
         frame = spark.session().read.schema(StructType(fields)).parquet(*[spark_path(path) for path in self._paths])

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import F, np, pa, pc, pq
 from pgrepl.lake.read.footers import ROWS_IN_GROUP
 from pgrepl.lake.write.file_writer import rows_in_group
 from pgrepl.query.rowset import PassingRows, SparkRows
@@ -26,8 +27,6 @@ from pgrepl.writing.copy.copy_options import CopyOptions
 from pgrepl.writing.copy.endpoints import Outgoing, file_error
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from pgrepl.types.lake.nested_words import RowTypes
 
 _LETTERS = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
@@ -67,9 +66,6 @@ class LineWriter:
 
     def lines(self, columns: Sequence[Any]) -> Any:
         """The lines of many rows: arrays of large strings, of the values of each column."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         text = pa.large_string()
         join = partial(pc.binary_join_element_wise, null_handling="replace", null_replacement=self._null)
         fields = [self._field(number, column) for number, column in enumerate(columns)]
@@ -78,18 +74,12 @@ class LineWriter:
 
     def _field(self, number: int, column: Any) -> Any:
         """A column's fields. Texts are looked at one by one only if one of them has a special character."""
-        import pyarrow as pa
-
         if not self._always_quoted[number] and not self._has_special(column):
             return column
         quote = self._quoting[number]
         return pa.array([None if text is None else quote(text) for text in column.to_pylist()], pa.large_string())
 
     def _has_special(self, column: Any) -> bool:
-        import numpy as np
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         if self._special[np.frombuffer(content(column), np.uint8)].any():
             return True
         whole = pa.array(self._special_texts, pa.large_string())
@@ -98,8 +88,6 @@ class LineWriter:
     @cached_property
     def _special(self) -> Any:
         """A mask of the bytes that are special in a field."""
-        import numpy as np
-
         found = np.zeros(256, bool)
         found[list(self._special_characters.encode())] = True
         return found
@@ -161,9 +149,6 @@ def _column(name: str, typoid: int, typmod: int, row_type: RowTypes) -> ParquetC
 
 def write_file(place: Outgoing, columns: Sequence[ParquetColumn], rows: PassingRows | SparkRows) -> int:
     """Write one file; returns its number of rows."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     schema = pa.schema([pa.field(column.name, column.form.arrow()) for column in columns])
     count = 0
     with pq.ParquetWriter(_Sink(place), schema, compression="snappy", store_schema=False) as writer:
@@ -174,8 +159,6 @@ def write_file(place: Outgoing, columns: Sequence[ParquetColumn], rows: PassingR
 
 
 def _tables(columns: Sequence[ParquetColumn], rows: PassingRows | SparkRows, schema: pa.Schema) -> Iterator[pa.Table]:
-    import pyarrow as pa
-
     if isinstance(rows, SparkRows):
         from pgrepl.engine.result_spark import fetched
 
@@ -196,8 +179,6 @@ def _renamed(column: ParquetColumn, array: Any) -> Any:
 
 def _as(array: Any, kind: pa.DataType) -> Any:
     """Cast a column of Spark's to the type of the file: they differ in extension types (uuid) and time zones only."""
-    import pyarrow as pa
-
     if array.type == kind:
         return array
     if isinstance(kind, pa.BaseExtensionType):
@@ -207,8 +188,6 @@ def _as(array: Any, kind: pa.DataType) -> Any:
 
 def _groups(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
     """Small tables as row groups of the usual size."""
-    import pyarrow as pa
-
     waiting: list[pa.Table] = []
     for table in tables:
         waiting.append(table)
@@ -270,8 +249,6 @@ def _refuse_taken(folder: str) -> None:
 
 
 def _write_by_spark(folder: str, columns: Sequence[ParquetColumn], rows: SparkRows) -> int:
-    import pyarrow.parquet as pq
-    from pyspark.sql import functions as F
 
     from pgrepl.engine import spark
     from pgrepl.engine.scan_spark import spark_path

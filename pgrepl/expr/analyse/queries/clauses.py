@@ -20,6 +20,7 @@ from pgrepl.expr.analyse.collate import assign_collations, assign_target_collati
 from pgrepl.expr.analyse.kinds import ExprKind
 from pgrepl.expr.analyse.lookup import relation_rte
 from pgrepl.expr.analyse.operators import make_operator
+from pgrepl.expr.analyse.queries.ctes import transform_with
 from pgrepl.expr.analyse.scope import NsColumn, NsItem, Scope, check_name_conflicts, column_var, set_lateral
 from pgrepl.expr.analyse.targets import mark_origins, resolve_unknowns, transform_targets
 from pgrepl.expr.analyse.transform import analyze_where, transform
@@ -242,8 +243,6 @@ def read_with(stmt: SelectStmt, scope: Scope) -> bool:
     """Analyse the WITH list. Returns whether it is recursive."""
     if stmt.with_ is None:
         return False
-    from pgrepl.expr.analyse.queries.ctes import transform_with
-
     transform_with(scope, stmt.with_)
     return stmt.with_.recursive
 

@@ -17,6 +17,7 @@ from pgrepl.expr.analyse.collate import assign_collations
 from pgrepl.expr.analyse.kinds import ExprKind
 from pgrepl.expr.analyse.lookup import relation_rte
 from pgrepl.expr.analyse.queries.clauses import transform_returning
+from pgrepl.expr.analyse.queries.ctes import transform_with
 from pgrepl.expr.analyse.queries.query import analyze_subquery
 from pgrepl.expr.analyse.queries.target import (
     AssignedColumn,
@@ -262,8 +263,6 @@ _PARENTHESES = (
 
 def analyze_insert(stmt: InsertStmt, scope: Scope) -> Modify:
     if stmt.with_ is not None:
-        from pgrepl.expr.analyse.queries.ctes import transform_with
-
         transform_with(scope, stmt.with_)
     relation = open_target(scope, stmt.relation)
     columns = insert_columns(relation, stmt.columns)

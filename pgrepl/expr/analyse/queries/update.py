@@ -8,6 +8,7 @@ from pgrepl.catalog.facts.relation import Relation
 from pgrepl.expr.analyse.collate import assign_collations
 from pgrepl.expr.analyse.kinds import ExprKind
 from pgrepl.expr.analyse.queries.clauses import settle_collations, transform_returning
+from pgrepl.expr.analyse.queries.ctes import transform_with
 from pgrepl.expr.analyse.queries.query import analyze_subquery, transform_from
 from pgrepl.expr.analyse.queries.target import (
     AssignedColumn,
@@ -79,8 +80,6 @@ def _searched(
 ) -> tuple[Relation, Modify]:
     """Analyse WITH, the target, FROM or USING, and WHERE."""
     if with_ is not None:
-        from pgrepl.expr.analyse.queries.ctes import transform_with
-
         transform_with(scope, with_)
     relation = open_target(scope, name, inh=name.inh)
     target = scope.target_item

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+from pgrepl.expr.functions.numbers.numeric import numeric_add, numeric_div
 from pgrepl.expr.functions.registry import Call, Family
 from pgrepl.expr.functions.times.date_arithmetic import checked_timestamp, date_as_timestamp, zoned_fields
 from pgrepl.expr.functions.times.intervals import made
@@ -138,8 +139,6 @@ def _infinite_field(unit: str, positive: bool) -> Decimal | None:
 
 
 def _julian_of(fields: Fields) -> Decimal:
-    from pgrepl.expr.functions.numbers.numeric import numeric_add, numeric_div
-
     day = Decimal(julian(fields.year, fields.month, fields.day))
     return numeric_add(day, numeric_div(Decimal(time_of(fields)), Decimal(USECS_PER_DAY)))
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from pgrepl.expr.functions.registry import Call, Family
 from pgrepl.expr.functions.times.date_arithmetic import move_timestamp, time_pl_interval, timestamptz_pl_interval
+from pgrepl.expr.functions.times.datetime import local_to_utc
 from pgrepl.ground.errors import PgError
 from pgrepl.types.times.dates import (
     EPOCH_JULIAN,
@@ -237,8 +238,6 @@ def age_today(call: Call, value: int) -> Interval:
 
 @implements("age(timestamp with time zone)", context=True)
 def age_today_zoned(call: Call, value: int) -> Interval:
-    from pgrepl.expr.functions.times.datetime import local_to_utc
-
     return timestamptz_age(call, local_to_utc(_today(call), call.style), value)
 
 

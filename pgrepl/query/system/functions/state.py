@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from pgrepl import __version__
 from pgrepl.catalog.facts import activity
 from pgrepl.catalog.facts.relation import relation_or_none
 from pgrepl.catalog.facts.roles import has_privs_of_role, is_superuser
@@ -38,8 +39,6 @@ _EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
 
 @implements("pgsql_version", context=True)
 def version(call: Call) -> str:
-    from pgrepl import __version__
-
     return f"PostgreSQL {call.session.settings.get('server_version')} (pgrepl {__version__})"
 
 

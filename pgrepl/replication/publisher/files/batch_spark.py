@@ -12,12 +12,12 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
 
 from pgrepl.engine import job, spark
 from pgrepl.engine.task import NoWatch
 from pgrepl.ground.errors import Declined, PgError
+from pgrepl.ground.lazy import np
 from pgrepl.lake.read.part import Shared
 from pgrepl.replication.formats.event import BEGIN, ChangeEvent, RecordPlace
 from pgrepl.replication.publisher.files.columns import check_owner

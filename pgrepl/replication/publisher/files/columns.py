@@ -11,10 +11,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
 
 from pgrepl.ground.errors import Declined, PgError
+from pgrepl.ground.lazy import np, pa, pc
 from pgrepl.replication.formats.event import BadRecord, ChangeEvent, EventBlock, RecordPlace, TableEvents
 from pgrepl.replication.publisher.files.cursor import TakesRejects
 from pgrepl.replication.publisher.files.declared import Declarations, DeclaredTable, NotSendable, in_column, undeclared
@@ -33,8 +33,6 @@ from pgrepl.types.lake.column_values import values_of
 from pgrepl.types.lake.forms import form
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from pgrepl.types.lake.arrays import Form
 
 Numbers = npt.NDArray[Any]
@@ -141,8 +139,6 @@ class _Rows:
 
     @staticmethod
     def _pick(column: Callable[[int], pa.Array], number: int, at: Numbers) -> pa.Array:
-        import pyarrow as pa
-
         return column(number).take(pa.array(at))
 
     def _form(self, number: int) -> Form:
@@ -150,8 +146,6 @@ class _Rows:
         return form(attribute.type, attribute.typmod)
 
     def _key_has_changed(self, updated: Numbers) -> Numbers:
-        import pyarrow as pa
-
         changed = np.zeros(self._count, np.bool_)
         at = np.flatnonzero(updated & self._events.has_old)
         if len(at):
@@ -165,9 +159,6 @@ class _Rows:
     # --- values -------------------------------------------------------------------------------------------------------
 
     def _typed(self, texts: pa.Array | None, number: int) -> pa.Array:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         attribute = self._plan.table.attributes[number - 1]
         if texts is None:
             return pa.nulls(self._count, _storage(attribute.type, attribute.typmod))
@@ -201,9 +192,6 @@ class _Rows:
 
     def old(self, number: int) -> pa.Array:
         """The old value; where the record does not tell it, the new one: it has not changed."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         found = self._old.get(number)
         if found is None:
             name = self._plan.table.attributes[number - 1].name
@@ -222,8 +210,6 @@ class _Rows:
         return found
 
     def messages(self, places: Numbers, sent: Numbers, known: Numbers, numbers: list[int]) -> Decoded:
-        import pyarrow as pa
-
         op = sent[places]
         has_old = (op == DELETE) | ((op == UPDATE) & known[places])
         newly = places[op != DELETE]
@@ -345,8 +331,6 @@ def check_owner(owners: dict[int, int], relid: int, table: int) -> None:
 
 
 def _some(events: TableEvents, rows: Numbers) -> TableEvents:
-    import pyarrow as pa
-
     at = pa.array(rows)
     return TableEvents(
         events.schema,

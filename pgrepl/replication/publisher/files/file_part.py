@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pgrepl.ground.errors import Declined, PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np
 from pgrepl.lake import storage
 from pgrepl.replication.formats import registry
 from pgrepl.replication.formats.event import BadRecord, Blocks, ChangeEvent, Events, RecordPlace
@@ -28,7 +29,6 @@ from pgrepl.replication.wire.messages import SentRelation
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-    import numpy as np
     import numpy.typing as npt
 
     from pgrepl.catalog.session.session import Session
@@ -303,8 +303,6 @@ class _PartReading:
         )
 
     def _sends(self, head: Sequence[Step], tail: Sequence[Step]) -> Numbers:
-        import numpy as np
-
         steps = [head[-1].last_seq] if head else []
         lasts = np.array([*steps, *[each.last_seq for each in self._whole], *[each.last_seq for each in tail[-1:]]])
         sends = np.zeros(len(lasts) + 1, np.bool_)
@@ -316,8 +314,6 @@ class _PartReading:
 
 def columns_of(found: Sequence[BatchTransaction]) -> Numbers:
     """Transactions as the columns of wire.batch.Transactions, one row each."""
-    import numpy as np
-
     rows = [(t.xid, t.finish_lsn, t.end_lsn, t.committed_at, t.first_seq, t.last_seq) for t in found]
     return np.array(rows, np.int64).reshape(-1, 6)
 

@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import fs
+from pgrepl.lake import storage
+from pgrepl.lake.storage import local_path
 from pgrepl.replication.conninfo import FILES, OPTIONS
 
 if TYPE_CHECKING:
@@ -56,8 +59,6 @@ def _dms_order(name: str) -> tuple[bool, bytes]:
 
 def listed(location: str, order: Order = _by_name) -> list[ListedFile]:
     """The files there; an error if a folder, or a file that is named alone, does not exist."""
-    from pgrepl.lake import storage
-
     folder, pattern = _parted(location)
     if pattern is None and storage.local_path(location) is not None:
         alone = _alone(location)
@@ -71,8 +72,6 @@ def listed(location: str, order: Order = _by_name) -> list[ListedFile]:
 
 def is_listed(path: str, location: str) -> bool:
     """Whether a file of this machine is, or would be, one of those of a location."""
-    from pgrepl.lake import storage
-
     folder, pattern = _parted(location)
     folder_here = storage.local_path(folder)
     if folder_here is None:
@@ -95,8 +94,6 @@ def _parted(location: str) -> tuple[str, str | None]:
 
 def _alone(location: str) -> ListedFile | None:
     """The file, if the location is one and no folder."""
-    from pgrepl.lake import storage
-
     path = storage.local_path(location) or location
     try:
         found = os.stat(path)
@@ -115,8 +112,6 @@ def _not_opened(path: str, problem: OSError) -> PgError:
 
 
 def _local(folder: str) -> Iterator[ListedFile]:
-    from pgrepl.lake import storage
-
     path = storage.local_path(folder) or "/"
     open_folders = [""]
     while open_folders:
@@ -142,9 +137,6 @@ def _local(folder: str) -> Iterator[ListedFile]:
 
 def _remote(folder: str, *, alone: bool) -> Iterator[ListedFile]:
     """`alone`: the location may be a single object."""
-    from pyarrow import fs
-
-    from pgrepl.lake import storage
 
     system, inside = storage.file_system(folder)
     with storage.reading(folder):
@@ -235,8 +227,6 @@ class FilesOptions:
 
 def _rejects(session: Session, on_error: str, files: str) -> str | None:
     """The file that `on_error` names: one of this machine, and none that is read."""
-    from pgrepl.lake.storage import local_path
-
     if on_error == _STOP:
         return None
     if not on_error:

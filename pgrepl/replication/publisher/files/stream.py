@@ -13,9 +13,8 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any
 
-import numpy as np
-
 from pgrepl.ground.errors import PgError
+from pgrepl.ground.lazy import np
 from pgrepl.replication.formats.event import BEGIN, COMMIT, BadRecord, ChangeEvent, EventBlock
 from pgrepl.replication.publisher.files.columns import DecidedMessages, TableColumns
 from pgrepl.replication.publisher.files.cursor import Cursor, EndOfFile, Located, Rejects

@@ -11,22 +11,19 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np, pa
 from pgrepl.replication.formats.event import BEGIN, COMMIT, NO_TIME, ChangeEvent, EventBlock, TableEvents
 from pgrepl.replication.publisher.files.cursor import EndOfFile, Located
 from pgrepl.replication.wire import messages
 from pgrepl.replication.wire.batch import CODES, INSERT, BatchTransaction
 from pgrepl.replication.wire.messages import TRUNCATE
 from pgrepl.types.input_checks import is_valid_utf8
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 EPOCH = 946_684_800_000_000  # 2000-01-01 in microseconds since 1970
 
@@ -191,8 +188,6 @@ class NumberedBlock:
         return NumberedBlock(self.located, self.first_seq, seq - self.first_seq)
 
     def steps(self) -> Iterator[Step]:
-        import pyarrow as pa
-
         block, located = self._block, self.located
         if block is None:
             event = located.item
@@ -249,8 +244,6 @@ def gathered(items: Iterable[Located | EndOfFile]) -> Iterator[Located | EndOfFi
 
 
 def _block(held: list[Located]) -> Located:
-    import pyarrow as pa
-
     events = [located.item for located in held if isinstance(located.item, ChangeEvent)]
     by_table: dict[tuple[str | None, str | None], list[int]] = {}
     for n, event in enumerate(events):
@@ -290,8 +283,6 @@ def _table_events(
 
 
 def _columns(rows: Sequence[Mapping[str, str | None] | None]) -> tuple[dict[str, pa.Array], dict[str, Numbers]]:
-    import pyarrow as pa
-
     names = dict.fromkeys(name for row in rows if row is not None for name in row)
     arrays, unsent = {}, {}
     for name in names:

@@ -22,17 +22,23 @@ from pgrepl.catalog.facts.publication import (
 from pgrepl.catalog.facts.relation import Relation, find_relation
 from pgrepl.catalog.session.numbering import current_lsn
 from pgrepl.catalog.session.transaction import reading
+from pgrepl.engine import scan_spark, spark
 from pgrepl.engine.choice import choose_job
+from pgrepl.engine.result_spark import column_names
+from pgrepl.engine.run_kernels import KernelSource
+from pgrepl.expr.arrow.program import any_is_true, program_of
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.partition_constraint import leaf_partitions
 from pgrepl.expr.stored import from_json
 from pgrepl.expr.tree import Expr
-from pgrepl.expr.walk import var_attnums
+from pgrepl.expr.walk import map_attnums, var_attnums
 from pgrepl.ground.errors import Declined, PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.lake.read import local
+from pgrepl.lake.read import inlined, local
 from pgrepl.lake.read.files import data_files, estimate, last_snapshot
 from pgrepl.lake.table import LakeTable, lake_table
+from pgrepl.lake.write.delete_files import deleted_positions
+from pgrepl.query.reads import filter_bounds
 from pgrepl.replication.publisher.tables import TableCopy
 from pgrepl.replication.wire.messages import Row, SentColumn, SentRelation
 from pgrepl.rows.checks_table import converter
@@ -123,11 +129,6 @@ class LakeRows:
             return [self._source(leaf) for leaf in self._leaves()]
 
     def _source(self, leaf: Relation) -> tuple[KernelSource, dict[int, int]]:
-        from pgrepl.engine.run_kernels import KernelSource
-        from pgrepl.expr.arrow.program import any_is_true, program_of
-        from pgrepl.expr.walk import map_attnums
-        from pgrepl.query.reads import filter_bounds
-
         plan, session = self._plan, self._session
         numbers = {column.name: column.num for column in leaf.columns}
         own = {column.num: numbers[column.name] for column in plan.table.columns}
@@ -152,8 +153,6 @@ class LakeRows:
         return [leaf for leaf in found if leaf.kind == "r"]
 
     def _of_leaf(self, leaf: Relation) -> DataFrame:
-        from pgrepl.engine import scan_spark, spark
-        from pgrepl.engine.result_spark import column_names
         from pgrepl.expr.exchange import Statement, to_sql
 
         plan, session = self._plan, self._session
@@ -239,9 +238,6 @@ def published_count(session: Session, schema: str, name: str, publications: Sequ
 
 def count_rows(session: Session, table: LakeTable) -> int:
     """The rows of a table in the running transaction; reads delete files, but no data file."""
-    from pgrepl.lake.read import inlined
-    from pgrepl.lake.write.delete_files import deleted_positions
-
     at = last_snapshot(session)
     in_files = sum(
         file.record_count - len(deleted_positions(session, table, file, at)) for file in data_files(session, table, at)

@@ -8,11 +8,9 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
-
 from pgrepl.engine.changes_rows import ChangedRows
 from pgrepl.engine.changes_spark import ChangesFrame
+from pgrepl.ground.lazy import np, pa
 from pgrepl.lake.changes.changes import RowChange, changes_at
 from pgrepl.lake.table import LakeTable
 from pgrepl.replication.wire.batch import DELETE as BATCH_DELETE

@@ -15,6 +15,7 @@ from pgrepl.lake.changes.changes import RowChange, Snapshot, in_order
 from pgrepl.lake.changes.history import PREPARE
 from pgrepl.replication.publisher.lake.definitions import message as definition_message
 from pgrepl.replication.publisher.lake.definitions import redefined
+from pgrepl.replication.publisher.lake.large_changes import changes_in_order
 from pgrepl.replication.publisher.lake.transactions import (
     LakeTransaction,
     changed_rows,
@@ -217,8 +218,6 @@ class MessageStream:
 
     def one_by_one(self, group: Sequence[Snapshot]) -> Iterator[Message | TruncateMessage]:
         """The messages of these snapshots, each read in its turn."""
-        from pgrepl.replication.publisher.lake.large_changes import changes_in_order
-
         for snapshot in group:
             changed = {
                 (snapshot.id, table): changes_in_order(self._session, table, snapshot.id)

@@ -13,10 +13,13 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.engine import spark
 from pgrepl.engine.choice import choose_parts, has_cluster, is_warm
+from pgrepl.engine.job import play_apart
 from pgrepl.engine.task import NoWatch
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np
 from pgrepl.lake.changes.history import Snapshot
 from pgrepl.replication.publisher.lake.table_changes import (
     RANK_BITS,
@@ -183,8 +186,6 @@ class _Found:
 
     def __init__(self, session: Session, transactions: Sequence[BatchTransaction], stack: ExitStack) -> None:
         """`stack` removes the message files at the end."""
-        import numpy as np
-
         self.messages: list[RelationMessages] = []
         self._session = session
         self._folder = MessageFolder(session.catalog.data_path)
@@ -194,8 +195,6 @@ class _Found:
 
     def note(self, seq: Numbers | Sequence[int]) -> None:
         """Note messages with these sequence numbers, which ascend."""
-        import numpy as np
-
         ends = np.searchsorted(seq, self._last_seqs, side="right")
         self.sends |= np.diff(ends, prepend=0) > 0
 
@@ -240,9 +239,6 @@ class _Found:
     def _in_files(self, source: TableChanges, ranges: Sequence[RowIds]) -> MessageFiles | None:
         """Read the ranges in threads of this process or in tasks of Spark; in this thread, if row filters ask the
         session or Spark SQL. Threads read while Spark starts on this machine: their rows are applied by its tasks."""
-        from pgrepl.engine import spark
-        from pgrepl.engine.job import play_apart
-
         relation = source.relation
         on_spark = len(ranges) > 1 and source.is_portable and choose_parts(self._session, source.count).on_spark
         if on_spark and not is_warm() and not has_cluster():

@@ -11,14 +11,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.engine import spark
 from pgrepl.engine.changes_rows import ALL, ChangedRows, RowIds
 from pgrepl.engine.changes_spark import LEFT_OUT, ChangesFrame
 from pgrepl.engine.choice import changes_held, choose_job
 from pgrepl.engine.result_spark import column_names
+from pgrepl.engine.scan_spark import arrow_frame, storage_array
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.walk import var_attnums
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np, pa
 from pgrepl.lake.storage import uuid7
 from pgrepl.replication.publisher.plan import SendPlan, differing
 from pgrepl.replication.publisher.row_filter import are_columnar, by_columns, describe, passing, sent_of
@@ -31,7 +34,6 @@ from pgrepl.types.lake.forms import form, is_row_type
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session.session import Session
@@ -110,8 +112,6 @@ class LakeChanges:
     """The messages of one table, or of its rows with some row ids (wire/batch.py: RelationMessages)."""
 
     def __init__(self, source: TableChanges, ids: RowIds = ALL) -> None:
-        import numpy as np
-
         self.plan = source.plan
         self.relation = source.relation
         self.unchanged: Mapping[int, Numbers] = {}  # a lake has all values
@@ -158,8 +158,6 @@ class LakeChanges:
     def _operations(self, told: Numbers) -> Numbers:
         """The codes of the operations that are sent, one for each change, or 0; `told`: the changes of wanted
         snapshots."""
-        import numpy as np
-
         plan, found = self.plan, self._found
         inserted, deleted = found.has_new & ~found.has_old & told, found.has_old & ~found.has_new & told
         updated = found.has_new & found.has_old & told
@@ -193,8 +191,6 @@ class LakeChanges:
         return choose_job(source.session, max(source.count, count)).on_spark
 
     def _key_changed(self, updated: Numbers) -> Numbers:
-        import numpy as np
-
         changed = np.zeros(self._found.count, np.bool_)
         at, attnums = np.flatnonzero(updated), sorted(self.plan.identity.columns)
         olds, news = self._found.pick(attnums, at, new=False), self._found.pick(attnums, at, new=True)
@@ -215,8 +211,6 @@ class LakeChanges:
         )
 
     def _passing_on_spark(self, op: Numbers, *, new: bool) -> Numbers:
-        import numpy as np
-
         asked = (operations.INSERT, operations.UPDATE) if new else (operations.UPDATE, operations.DELETE)
         wanted = [each for each in asked if each in self.plan.filters]
         found = np.ones(self._found.count, np.bool_)
@@ -226,8 +220,6 @@ class LakeChanges:
         return found
 
     def _ask_spark(self, into: Numbers, op: Numbers, chosen: Numbers, wanted: Sequence[str], *, new: bool) -> None:
-        from pgrepl.engine import spark
-
         rows = self._filter_rows(chosen, wanted, new=new)
         tests = ", ".join(f"{self._test(each)} AS f{CODES[each]}" for each in wanted)
         with spark.pg_errors():
@@ -245,10 +237,7 @@ class LakeChanges:
 
     def _filter_rows(self, chosen: Numbers, names: Sequence[str], *, new: bool) -> DataFrame:
         """The columns that row filters read, with the attribute numbers of the table that the changes are sent as."""
-        import numpy as np
-        import pyarrow as pa
 
-        from pgrepl.engine.scan_spark import arrow_frame, storage_array
         from pgrepl.expr.exchange import Statement
 
         plan = self.plan
@@ -325,8 +314,6 @@ class ReadRange:
 
 
 def read_range(task: RangeToRead, watch: PartWatch) -> ReadRange:
-    import numpy as np
-
     watch.check()
     source = task.source.alone()
     nothing = np.empty(0, np.int64)
@@ -351,8 +338,6 @@ def read_range(task: RangeToRead, watch: PartWatch) -> ReadRange:
 
 
 def decode(found: LakeChanges) -> Decoded:
-    import numpy as np
-
     places = range(len(found.relation.columns))
     keys = [place for place in places if found.relation.columns[place].is_key]
     olds = found.pick(keys, np.flatnonzero(found.has_old), old=True)

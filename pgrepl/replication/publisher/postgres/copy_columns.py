@@ -17,9 +17,14 @@ from threading import Event
 from typing import TYPE_CHECKING, TypeVar
 
 from pgrepl.catalog.facts.relation import Attribute, Relation
+from pgrepl.engine import job, spark
 from pgrepl.engine.choice import BYTES_IN_ROW, declined
 from pgrepl.engine.copy_rows import KernelColumn, RowMaker
+from pgrepl.engine.job import counting_writes
+from pgrepl.engine.result_spark import result_folder
+from pgrepl.engine.scan_spark import spark_path
 from pgrepl.ground.errors import Declined, PgError
+from pgrepl.ground.lazy import pa, pq
 from pgrepl.ground.processes import Workers, WorkersLost
 from pgrepl.ground.threads import ThreadPool
 from pgrepl.lake import storage
@@ -50,6 +55,7 @@ from pgrepl.replication.publisher.tables import BeginCount, CountRows
 from pgrepl.replication.wire.text import checking_style, reads_as_written
 from pgrepl.rows.checks_columns import check_program, columns_of
 from pgrepl.rows.checks_table import table_rules
+from pgrepl.rows.staged import StagedRows
 from pgrepl.rows.unique import all_unique_indexes
 
 if TYPE_CHECKING:
@@ -114,8 +120,6 @@ class ServerRows:
         self, session: Session, table: Relation, begins: BeginCount, check: Callable[[], None], *, on_spark: bool
     ) -> StagedRows:
         """The rows as files of the lake. Declined: the rows have to be converted or checked."""
-        from pgrepl.rows.staged import StagedRows
-
         columns = self._columns(session, table)
         rules = self._rules(session, table)
         staged = StagedRows(session, table, last_snapshot(session))
@@ -215,9 +219,6 @@ class ServerRows:
 
     def _by_tasks(self, session: Session, table: LakeTable, parts: MakeParts, count_rows: CountRows) -> list[NewFile]:
         """The files, written by Spark's executors."""
-        from pgrepl.engine import job
-        from pgrepl.engine.job import counting_writes
-
         count = min(job.slots(on_spark=True), self._connections_left()) if self._rows.kind == "r" else 1
         with job.job_folder(table) as folder, counting_writes(session, count_rows):
             answers = job.play(
@@ -229,8 +230,6 @@ class ServerRows:
         self, workers: Workers, table: LakeTable, parts: MakeParts, count_rows: CountRows, check: Callable[[], None]
     ) -> list[NewFile]:
         """The files, written by processes of this machine."""
-        from pgrepl.engine import job
-
         with job.job_folder(table) as folder:
             answers = workers.play(copy_in_process, parts(len(workers), folder), count_rows, check)
             return job.take(table, folder, files_of(answers))
@@ -250,10 +249,6 @@ class ServerRows:
     def frame(self) -> DataFrame:
         """The rows as columns s0 … sn of text."""
         from pyspark.sql.types import StringType, StructField, StructType
-
-        from pgrepl.engine import spark
-        from pgrepl.engine.result_spark import result_folder
-        from pgrepl.engine.scan_spark import spark_path
 
         folder = self._kept.enter_context(result_folder(self._data_path))
         reader = CsvReader(self.names, [])
@@ -324,9 +319,6 @@ class ServerRows:
 
 
 def _write_texts(path: str, reader: CsvReader, chunks: Iterator[Chunk]) -> str:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     schema = pa.schema([(name, pa.string()) for name in reader.names])
     with (
         storage.writing(path),

@@ -11,14 +11,17 @@ from collections.abc import Iterator, Sequence
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
+from pyarrow import csv
 
 from pgrepl.catalog.facts.relation import Attribute
 from pgrepl.engine.copy_rows import RowMaker
+from pgrepl.engine.task import keep_memory
 from pgrepl.expr.arrow.without_session import WorkerContext
 from pgrepl.ground.errors import Declined, PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np, pa
+from pgrepl.lake.write.file_writer import DataFileWriter
 from pgrepl.replication.publisher.postgres.copy_rows import binary_rows
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.published import PublishedColumn
@@ -34,8 +37,6 @@ from pgrepl.types.style import TextStyle
 from pgrepl.types.text import writer
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from pgrepl.engine.copy_rows import KernelColumn, KernelCondition
     from pgrepl.lake.read.data_file import NewFile
     from pgrepl.lake.read.part import PartWatch
@@ -52,8 +53,6 @@ class CopiedColumn:
 
     def __init__(self, sent: PublishedColumn | None, local: Attribute, form: Form, style: TextStyle) -> None:
         """`style`: that of the wire, with what checks domains."""
-        import pyarrow as pa
-
         self._style = style
         self.sent = sent
         self.local = local
@@ -79,8 +78,6 @@ class CsvReader:
 
     def arrays(self, chunk: bytes, at: Any = None) -> tuple[list[Any], int]:
         """The rows of a chunk as the table's columns, and their number."""
-        import pyarrow as pa
-
         sent = [column for column in self._columns if column.sent is not None]
         try:
             read = self._read(chunk, {self._name(column): column.csv_type for column in sent})
@@ -107,9 +104,6 @@ class CsvReader:
         return self.names[self._number[column.sent.name]]
 
     def _read(self, chunk: bytes, types: dict[str, Any]) -> pa.Table:
-        import pyarrow as pa
-        from pyarrow import csv
-
         return csv.read_csv(
             pa.BufferReader(chunk),
             csv.ReadOptions(column_names=self.names, block_size=len(chunk) + 16, use_threads=False),
@@ -153,8 +147,6 @@ class BinaryChunkReader:
 
     def arrays(self, data: bytes, at: Any) -> tuple[list[pa.Array], int]:
         """The rows that begin at these places, as the table's columns, and their number."""
-        import pyarrow as pa
-
         raw: Bytes = np.frombuffer(data, np.uint8)
         at = at + 2  # the number of columns
         made: dict[int, pa.Array] = {}
@@ -171,8 +163,6 @@ class BinaryChunkReader:
 def _array(
     column: CopiedColumn, raw: Bytes, start: Numbers, length: Numbers, present: npt.NDArray[np.bool_]
 ) -> pa.Array:
-    import pyarrow as pa
-
     assert column.sent is not None
     typoid = column.sent.type
     if typoid in NUMBERS:
@@ -210,8 +200,6 @@ def _through_text(
     column: CopiedColumn, typoid: int, values: npt.NDArray[Any], present: npt.NDArray[np.bool_]
 ) -> pa.Array:
     """A column of another type here reads the text of the publisher's type."""
-    import pyarrow as pa
-
     write = writer(typoid)
     texts = [write(v, WIRE_STYLE) if p else None for v, p in zip(values.tolist(), present.tolist(), strict=True)]
     return column.read(pa.array(texts, pa.string()))
@@ -262,8 +250,6 @@ def copy_pages(part: PagesPart, watch: PartWatch) -> CopiedPages:
 
 def copy_in_process(part: PagesPart, watch: PartWatch) -> CopiedPages:
     """A kernel, for a process that has one range after the other, and keeps its connection."""
-    from pgrepl.engine.task import keep_memory
-
     keep_memory()
     link = _kept.pop(part.options, None)
     if link is None:
@@ -344,8 +330,6 @@ def write(
     folder: str | None = None,
 ) -> NewFile | None:
     """Write a data file, and append it to `made`; None: there are no rows. `folder`: see DataFileWriter."""
-    from pgrepl.lake.write.file_writer import DataFileWriter
-
     writer: DataFileWriter | None = None
     try:
         for data, at in chunks:

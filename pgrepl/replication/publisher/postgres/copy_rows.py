@@ -10,8 +10,7 @@ import os
 from collections.abc import Iterator, Sequence
 from time import sleep
 
-import numpy as np
-
+from pgrepl.ground.lazy import np
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.replication.wire.pgoutput_read import PADDING, Bytes, Numbers, integers

@@ -11,10 +11,10 @@ from concurrent.futures import Future, wait
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from pgrepl.ground.errors import Declined
+from pgrepl.ground.lazy import np, pa
 from pgrepl.ground.threads import ThreadPool
 from pgrepl.replication.publisher.postgres.copy_rows import portions
 from pgrepl.replication.publisher.postgres.link import Link
@@ -55,8 +55,6 @@ class Decoder:
 
     def take(self, portion: MessagePortion) -> None:
         """Decode messages that follow the previous ones; Declined or Redefined."""
-        import pyarrow as pa
-
         try:
             rows = np.flatnonzero(_IS_ROW[portion.kind])
             relids = integers(portion.raw, portion.at[rows] + RELID_AT, ">u4")

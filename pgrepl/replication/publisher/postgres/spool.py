@@ -16,11 +16,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from struct import Struct
 
-import numpy as np
 import numpy.typing as npt
 
 from pgrepl.engine import spark_options
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np
 from pgrepl.replication.publisher.definitions import told
 from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.replication.wire import messages, pgoutput

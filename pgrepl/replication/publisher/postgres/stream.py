@@ -18,9 +18,8 @@ from contextlib import suppress
 from threading import Condition
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from pgrepl.ground.interrupts import JoinedThread
+from pgrepl.ground.lazy import np
 from pgrepl.ground.threads import ThreadPool
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.pieces import Piece, Taking

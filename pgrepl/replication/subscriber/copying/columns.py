@@ -12,16 +12,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts.relation import Attribute, Relation
-from pgrepl.engine import choice
+from pgrepl.engine import choice, spark
+from pgrepl.engine.run_kernels import KernelTarget, WrongRow, copy
 from pgrepl.ground.errors import Declined, PgError
 from pgrepl.lake.read.files import last_snapshot
 from pgrepl.replication.publisher.tables import LakeSources
 from pgrepl.replication.subscriber.apply.target import converted, copied, is_same, match_columns
 from pgrepl.replication.wire.messages import SentColumn, SentRelation
-from pgrepl.rows.checks_columns import check_form, check_program, columns_of
+from pgrepl.rows.checks_columns import check_form, check_program, columns_of, keys_differ, whole_keys
 from pgrepl.rows.checks_table import table_rules
 from pgrepl.rows.staged import StagedRows
 from pgrepl.rows.unique import unique_indexes
+from pgrepl.rows.unique_spark import SparkIndex
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
@@ -40,8 +42,6 @@ def stage_columns(
     check: Callable[[], None],
 ) -> StagedRows:
     """The rows as files. Raises Declined if kernels cannot copy the table, WrongRow if a row has an error."""
-    from pgrepl.engine.run_kernels import WrongRow, copy
-
     if table.kind == "p":
         raise Declined("a partitioned table")
     staged = StagedRows(session, table, last_snapshot(session))
@@ -60,16 +60,11 @@ def stage_columns(
 
 
 def _check_keys(session: Session, staged: StagedRows, info: Any, spans: Any) -> None:
-    from pgrepl.engine.run_kernels import WrongRow
-    from pgrepl.rows.checks_columns import keys_differ
-
     differ = keys_differ(session, staged, info, spans)
     if differ is False:
         raise WrongRow(f'two rows have one key of index "{info.name}"')
     if differ is None:
         choice.require_spark(session, f'the keys of index "{info.name}"')
-        from pgrepl.engine import spark
-        from pgrepl.rows.unique_spark import SparkIndex
 
         with spark.described(f"unique index {info.name}"):
             SparkIndex(session, staged, info).check()
@@ -79,9 +74,6 @@ def _check_keys(session: Session, staged: StagedRows, info: Any, spans: Any) -> 
 
 
 def _target(session: Session, staged: StagedRows, sent: SentRelation, sources: list[KernelSource]) -> KernelTarget:
-    from pgrepl.engine.run_kernels import KernelTarget
-    from pgrepl.rows.checks_columns import whole_keys
-
     table = staged.relation
     places = match_columns(session, table, sent)
 

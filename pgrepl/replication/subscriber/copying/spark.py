@@ -13,6 +13,7 @@ from pgrepl.catalog.facts.relation import Attribute, Relation
 from pgrepl.engine import choice as engine
 from pgrepl.engine import spark
 from pgrepl.engine.job import counting_writes
+from pgrepl.engine.run_kernels import WrongRow
 from pgrepl.expr.catalog_trees import column_default
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Var
@@ -22,6 +23,7 @@ from pgrepl.lake.commit import commit
 from pgrepl.lake.read.files import last_snapshot
 from pgrepl.replication.publisher.tables import BeginCount, TableCopy
 from pgrepl.replication.subscriber.apply.target import MatchedColumns, check_readable, row_errors, through_text
+from pgrepl.replication.subscriber.copying.columns import stage_columns
 from pgrepl.replication.wire.batch import SparkCopyRows
 from pgrepl.replication.wire.messages import SentRelation
 from pgrepl.replication.wire.text import WIRE_STYLE
@@ -170,9 +172,6 @@ def _by_kernels(
     check: Callable[[], None],
 ) -> StagedCopy | None:
     """None: a row is wrong."""
-    from pgrepl.engine.run_kernels import WrongRow
-    from pgrepl.replication.subscriber.copying.columns import stage_columns
-
     if source.direct is not None:
         staged = source.direct.stage(session, table, begins, check, on_spark=choice.on_spark)
     else:

@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
 from pgrepl.ground.errors import Declined, PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np
 from pgrepl.lake.read.data_file import DataFile, NewFile
 from pgrepl.lake.read.extent import TableRows, are_within
 from pgrepl.lake.read.part import Shared

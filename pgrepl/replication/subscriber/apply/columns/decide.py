@@ -7,10 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pgrepl.ground.errors import Declined
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np, pa
 from pgrepl.lake.write.file_writer import DataFileWriter
 from pgrepl.replication.subscriber.apply.columns import fold
 from pgrepl.replication.subscriber.apply.columns.described import MOST_BYTES, DescribedTable
@@ -229,8 +228,6 @@ class RowsToWrite:
 
     def write(self, folder: str | None = None) -> list[NewFile]:
         """`folder`: an existing one inside the table's."""
-        import pyarrow as pa
-
         described, table = self.described, self.described.table
         arrays = described.new_rows(described.maker(), self.changes, self.messages)
         writer = DataFileWriter(table, row_ids=self.row_ids is not None, folder=folder)

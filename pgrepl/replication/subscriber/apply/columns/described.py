@@ -6,17 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from pgrepl.engine.copy_rows import RowMaker
 from pgrepl.ground.errors import Declined
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np, pa, pc
 from pgrepl.replication.wire.batch import RelationChanges
 from pgrepl.types import oids
 from pgrepl.types.lake.arrays import plain_array
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    import pyarrow as pa
 
     from pgrepl.engine.copy_rows import KernelColumn, KernelCondition, RowMaker
     from pgrepl.lake.table import LakeColumn, LakeTable
@@ -75,8 +74,6 @@ class DescribedTable:
         return self.table.column(self.places.index(attnum - 1) + 1)
 
     def maker(self) -> RowMaker:
-        from pgrepl.engine.copy_rows import RowMaker
-
         return RowMaker(self, self.table, self.columns, self.check)
 
     def new_rows(self, maker: RowMaker, changes: RelationChanges, messages: Numbers) -> list[pa.Array]:
@@ -86,8 +83,6 @@ class DescribedTable:
 
     def check_searched(self, changes: RelationChanges, messages: Numbers, *, old: bool) -> None:
         """Convert the values that these messages look for a row by. PgError: one is not a value of its column."""
-        from pgrepl.engine.copy_rows import RowMaker
-
         columns = [replace(column, not_null=False) for column in self.converted]
         if old:
             columns = [c for c in columns if all(changes.relation.columns[n - 1].is_key for n in c.read)]
@@ -120,8 +115,6 @@ def _picked(
 
 def _with_old(changes: RelationChanges, values: pa.Array, place: int, at: Numbers, unchanged: Numbers) -> pa.Array:
     """A key column with unsent values taken from the old row, which has them."""
-    import pyarrow as pa
-
     which = np.flatnonzero(unchanged)
     if not changes.has_old[at[which]].all():
         raise Declined("a key that was not sent")
@@ -133,9 +126,6 @@ def _with_old(changes: RelationChanges, values: pa.Array, place: int, at: Number
 
 def _read_as(values: pa.Array, source: int, target: int) -> pa.Array:
     """Key values converted to the table's type. Declined for types whose conversion is not simple."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if source in (*oids.INTEGERS, oids.TEXT) and target in oids.INTEGERS:
         width = {oids.INT2: pa.int16(), oids.INT4: pa.int32(), oids.INT8: pa.int64()}[target]
         try:

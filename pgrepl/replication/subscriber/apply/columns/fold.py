@@ -18,9 +18,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np, pa
 from pgrepl.replication.subscriber.apply.columns.keys import NOT_THERE, Keys
 from pgrepl.replication.wire.batch import INSERT as BATCH_INSERT
 from pgrepl.replication.wire.batch import RelationChanges, comparable
@@ -30,7 +29,6 @@ from pgrepl.types import oids
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    import pyarrow as pa
 
     from pgrepl.lake.read.extent import RowsWithin
     from pgrepl.lake.table import LakeColumn, LakeTable
@@ -225,8 +223,6 @@ def check_other_keys(
     """Check the values `columns` of the new rows of `messages`. `key`: the number of the key that finds each one's row;
     `row_id`: that row's id (NOT_THERE: the table has none). Raises NotClean for the first message whose values another
     row has; otherwise the answer is the number of values looked up."""
-    import pyarrow as pa
-
     known = np.ones(len(messages), np.bool_)  # NULLs are not equal to each other
     for column in columns:
         if column.null_count:
@@ -290,8 +286,6 @@ class KeptKeys:
         row_id: AnyNumbers,
     ) -> None:
         """Write the values of one index. Parameters as in check_other_keys; `seq`: the messages' sequence numbers."""
-        import pyarrow as pa
-
         writer = MessageWriter(index_relation(self._table, attnums), f"{self._path}.{len(self._files)}", len(seq))
         own = pa.array(key + (self._part << _KEYS))
         nothing = np.zeros(len(seq), np.bool_)

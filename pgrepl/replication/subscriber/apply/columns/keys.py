@@ -10,9 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pgrepl.ground.errors import Declined
+from pgrepl.ground.lazy import np, pa, pc
 from pgrepl.ground.threads import ThreadPool
 from pgrepl.lake.read import footers
 from pgrepl.lake.read.bounds import Bound
@@ -24,7 +23,6 @@ from pgrepl.types.lake.arrays import plain_array
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    import pyarrow as pa
 
     from pgrepl.lake.read.data_file import DataFile
     from pgrepl.lake.read.extent import RowsWithin, TableRows
@@ -47,9 +45,6 @@ class Keys:
 
     def __init__(self, table: LakeTable, attnums: Sequence[int], columns: Sequence[Sequence[pa.Array]]) -> None:
         """`columns`: the values of each key column, in parts (such as new and old keys), without NULLs."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         self.table = table
         self.columns = [table.column(attnum) for attnum in attnums]
         for column in self.columns:
@@ -84,8 +79,6 @@ class Keys:
         return order, first
 
     def _of(self, arrays: Sequence[pa.Array]) -> Codes:
-        import pyarrow.compute as pc
-
         if self.whole:
             return _numbers(arrays[0])
         found = np.zeros(len(arrays[0]), np.int64)
@@ -146,8 +139,6 @@ class Keys:
         *,
         again: bool,
     ) -> tuple[Codes, Codes, Codes]:
-        import pyarrow as pa
-
         footer = reader.footer
         there = locate(file, footer)
         rows = sum(footer.starts[group + 1] - footer.starts[group] for group in groups)

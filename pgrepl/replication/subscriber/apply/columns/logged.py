@@ -7,10 +7,9 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pgrepl.ground.errors import Declined
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np, pa
 from pgrepl.lake.table import lake_table
 from pgrepl.lake.write.file_writer import DataFileWriter
 from pgrepl.replication.subscriber.apply.columns.decide import Decided
@@ -20,7 +19,6 @@ from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE, BatchTransacti
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    import pyarrow as pa
 
     from pgrepl.catalog.facts.relation import Relation
     from pgrepl.catalog.session.session import Session
@@ -91,8 +89,6 @@ class LoggedTable:
 
     def _arrays(self, described: DescribedTable, changes: RelationChanges, at: Numbers, code: int) -> list[pa.Array]:
         """Messages of one kind."""
-        import pyarrow as pa
-
         own = self._own(code, changes.seq[at])
         new: dict[int, pa.Array] = {}
         if code != DELETE:
@@ -106,8 +102,6 @@ class LoggedTable:
         return arrays
 
     def _own(self, code: int, seq: Numbers) -> dict[str, pa.Array]:
-        import pyarrow as pa
-
         sent = self.transactions
         forms = {name: column.form for column, (kind, name, _) in zip(self.log.columns, self.sources, strict=True)
                  if kind == "own"}  # fmt: skip
@@ -124,8 +118,6 @@ class LoggedTable:
 
 def _old_keys(described: DescribedTable, changes: RelationChanges, at: Numbers) -> dict[int, pa.Array]:
     """The key of each row that a message looks for: as it was sent, or as it is in the new row."""
-    import pyarrow as pa
-
     sent = changes.has_old[at]
     keys = described.keys.attnums
     sides = [

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np
 from pgrepl.lake.read import local
 from pgrepl.replication.subscriber.apply.columns.decide import Decided
 from pgrepl.replication.subscriber.apply.columns.keys import NOT_THERE, Places
@@ -51,8 +52,6 @@ class MissedMessages:
 def missed_messages(decided: Decided, foreign: Foreign | None, left: Numbers | None) -> MissedMessages:
     """`foreign`: what of the table other origins have written; None: conflicts are only counted. `left`: which messages
     are the half of an UPDATE that deletes."""
-    import numpy as np
-
     changes, found = decided.changes, decided.folded.missed
     deletes = changes.op == DELETE
     if left is not None:
@@ -74,8 +73,6 @@ def missed_messages(decided: Decided, foreign: Foreign | None, left: Numbers | N
 
 def _theirs(places: Places, foreign: Foreign) -> Numbers:
     """Which of the rows that were found another origin has written."""
-    import numpy as np
-
     found = np.zeros(len(places.position), np.bool_)
     for file, start, end in places.files:
         if file == NOT_THERE:
@@ -87,8 +84,6 @@ def _theirs(places: Places, foreign: Foreign) -> Numbers:
 
 def _messages(changes: RelationChanges, at: Numbers) -> list[Message]:
     """Some messages one by one."""
-    import numpy as np
-
     relation, width = changes.relation, range(len(changes.relation.columns))
     deletes, has_old = changes.op[at] == DELETE, changes.has_old[at]
     sides: list[dict[int, tuple[Any, ...]]] = []

@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.expr.partition_constraint import PartitionDesc, partition_desc
 from pgrepl.ground.errors import Declined
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np, pa
 from pgrepl.replication.subscriber.apply.columns.decide import LeafChanges
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean
 from pgrepl.replication.subscriber.apply.target import MatchedColumns, identity_of
@@ -26,7 +25,6 @@ from pgrepl.types.lake.forms import form
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    import pyarrow as pa
 
     from pgrepl.catalog.session.session import Session
     from pgrepl.replication.wire.messages import SentRelation
@@ -182,8 +180,6 @@ class _Leaves:
 
     def of(self, changes: RelationChanges, messages: Numbers, *, old: bool) -> Numbers:
         """The OID of each message's leaf, or _NOWHERE."""
-        import pyarrow as pa
-
         if not len(messages):
             return np.empty(0, np.int64)
         codes = np.zeros(len(messages), np.int64)

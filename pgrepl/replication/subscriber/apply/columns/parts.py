@@ -16,10 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
 from pgrepl.ground.errors import Declined
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np, pa
 from pgrepl.lake.storage import uuid7
 from pgrepl.replication.subscriber.apply.columns.described import DescribedTable
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean
@@ -29,7 +28,6 @@ from pgrepl.replication.wire.message_files import MessageFile, read_numbers, wri
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    import pyarrow as pa
 
     from pgrepl.lake.read.part import PartWatch
     from pgrepl.replication.wire.messages import SentRelation
@@ -313,8 +311,6 @@ def _among(codes: Numbers, wanted: Numbers) -> Numbers:
 
 def _numbers(columns: list[pa.Array]) -> Numbers:
     """The codes of keys: one integer column is its own code, other keys are hashed."""
-    import pyarrow as pa
-
     if len(columns) == 1 and pa.types.is_signed_integer(columns[0].type):
         own: Numbers = columns[0].fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
         return own
@@ -325,8 +321,6 @@ def _numbers(columns: list[pa.Array]) -> Numbers:
 
 
 def _hashed(array: pa.Array) -> Numbers:
-    import pyarrow as pa
-
     if pa.types.is_string(array.type) or pa.types.is_binary(array.type):
         slices = [array.slice(start, _SLICE) for start in range(0, len(array), _SLICE)]
         return np.concatenate([np.empty(0, np.uint64), *map(_hashed_texts, slices)])

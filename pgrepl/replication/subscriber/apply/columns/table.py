@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.catalog.facts.relation_parts import inheritors
 from pgrepl.catalog.session.statistics import count_index_scans
+from pgrepl.engine.copy_rows import KernelColumn
 from pgrepl.expr.catalog_trees import column_default
 from pgrepl.expr.rowfilter import check_replica_identity
 from pgrepl.ground.errors import Declined
@@ -82,8 +83,6 @@ def described(
 ) -> DescribedTable:
     """The target of the messages, or the partition of it that their rows are routed to. `inserts`: there are INSERTs.
     Declined: new rows cannot be made by columns."""
-    from pgrepl.engine.copy_rows import KernelColumn
-
     kept, rules = lake_table(session, table.oid), table_rules(session, table)
     if kept.has_dimensions:
         raise Declined("arrays of several dimensions")

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pgrepl.ground.errors import Declined
 from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import np, pa, pc
 from pgrepl.lake.read import footers
 from pgrepl.lake.read.file_scan import constant, locate, with_fields
 from pgrepl.lake.read.part import repeated
@@ -24,7 +23,6 @@ from pgrepl.types.lake.arrays import plain_array
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    import pyarrow as pa
 
     from pgrepl.lake.read.data_file import DataFile
     from pgrepl.lake.read.extent import RowsWithin, TableRows
@@ -122,9 +120,6 @@ def _kept(
 ) -> Kept:
     """`source` with the rows' numbers replaced by the numbers of their values in `stored`. Declined if the values are
     large in sum."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     from_table = source <= FIRST_STORED
     source[from_table] = FIRST_STORED - np.searchsorted(rows, FIRST_STORED - source[from_table])
     (nothing,) = changes.pick([place], np.empty(0, np.int64))
@@ -149,8 +144,6 @@ def _kept(
 
 def _stored(found: TableRows | None, columns: Sequence[LakeColumn], places: Places, rows: Numbers) -> list[pa.Array]:
     """Read columns of some rows of the table; `rows` are their numbers in `places`, ascending."""
-    import pyarrow as pa
-
     if found is None:
         return [plain_array(column.form.to_array([])) for column in columns]
     files = {file.data_file_id: file for file in found.files}
@@ -180,8 +173,6 @@ def _stored(found: TableRows | None, columns: Sequence[LakeColumn], places: Plac
 
 def _of_file(file: DataFile, columns: Sequence[LakeColumn], positions: Numbers) -> Iterator[list[pa.Array]]:
     """Values at ascending positions of a file, read in portions: few of the file's values may be wanted."""
-    import pyarrow as pa
-
     footer = footers.of(file)
     there = locate(file, footer)
     own = [there[column.column_id] for column in columns if column.column_id in there]
@@ -257,8 +248,6 @@ class _Completed:
         return [self._value(place, messages) if place in self._defaults else next(sent) for place in places]
 
     def _value(self, place: int, messages: Numbers) -> pa.Array:
-        import pyarrow as pa
-
         default, kept = self._defaults[place], self._kept.get(place)
         if kept is None:
             return repeated(default, len(messages))
