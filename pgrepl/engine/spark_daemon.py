@@ -13,6 +13,7 @@ import sys
 from contextlib import suppress
 from importlib.util import find_spec
 
+from pgrepl.ground import lazy
 from pgrepl.internals import pyspark as internals
 from pgrepl.internals.pyarrow import leave_documentation_out
 
@@ -36,8 +37,7 @@ def load() -> None:
     """Import what tasks of kernels need."""
     leave_documentation_out()
     with suppress(ImportError):  # a task that needs it says so
-        import pyarrow.parquet  # noqa: F401
-
+        lazy.load()
         from pgrepl.engine import copy_rows  # noqa: F401
         from pgrepl.lake.read import file_scan  # noqa: F401
 

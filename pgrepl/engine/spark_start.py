@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 from pgrepl.engine import spark_daemon, spark_options
 from pgrepl.engine.spark_options import DEFAULT_MASTER, defaults, is_elsewhere
 from pgrepl.engine.spark_start_plain import OwnDriver
+from pgrepl.ground import lazy
 from pgrepl.ground.errors import PgError
 from pgrepl.internals import pyspark as internals
 from pgrepl.internals.py4j import Gateway
@@ -166,8 +167,9 @@ def _meeting_place() -> Path:
 
 def load() -> None:
     """Import modules that are needed next, while the JVM starts."""
-    import pyarrow  # noqa: F401
     from pyspark.sql import SparkSession  # noqa: F401
+
+    lazy.load()
 
     with suppress(ImportError):
         import pandas  # noqa: F401  pyspark looks for it when it takes rows

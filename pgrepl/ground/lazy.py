@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyarrow import fs
     from pyspark.sql import functions as F
 
-__all__ = ["F", "fs", "np", "pa", "pc", "pq"]
+__all__ = ["F", "fs", "load", "np", "pa", "pc", "pq"]
 
 
 class _Lazy(ModuleType):
@@ -39,3 +39,9 @@ if not TYPE_CHECKING:
     pq = _Lazy("pyarrow.parquet")
     fs = _Lazy("pyarrow.fs")
     F = _Lazy("pyspark.sql.functions")
+
+
+def load() -> None:
+    """Load what processes that are forked from this one would load each for itself: numpy and pyarrow."""
+    for module in (np, pa, pc, pq, fs):
+        import_module(module.__name__)

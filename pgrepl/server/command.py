@@ -25,6 +25,7 @@ from pgrepl.catalog.facts import activity
 from pgrepl.catalog.store.opening import open_catalog
 from pgrepl.engine import spark
 from pgrepl.engine.spark_host import Host
+from pgrepl.ground import lazy
 from pgrepl.ground.errors import PgError
 from pgrepl.replication.log import ServerLog
 from pgrepl.server import connection_process
@@ -77,10 +78,9 @@ _STATEMENTS = (
 
 def load() -> None:
     """Run some usual statements in a catalog of their own, and load what copies by whole columns."""
-    import pyarrow.parquet  # noqa: F401
-
     from pgrepl.query import table_columns  # noqa: F401
 
+    lazy.load()
     connection_process.setter()
     with tempfile.TemporaryDirectory(prefix="pgrepl-") as folder:
         opened = OpenedSession(f"{folder}/catalog.db", "postgres", "postgres")

@@ -49,6 +49,9 @@ _OF_OTHERS = ("pgrepl.api.datasource.", "pgrepl.api.sqlalchemy_dialect", "pgrepl
 def load_everything() -> None:
     """Every module of pgrepl, and of others what nearly all processes load."""
     import pgrepl
+    from pgrepl.ground import lazy
+
+    lazy.load()
 
     for module in pkgutil.walk_packages(pgrepl.__path__, "pgrepl."):
         if not module.name.endswith("__main__") and not module.name.startswith(_OF_OTHERS):

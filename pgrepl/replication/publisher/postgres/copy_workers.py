@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import rows
-from pgrepl.ground import processes
+from pgrepl.ground import lazy, processes
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
@@ -50,9 +50,9 @@ def workers(most: int) -> Workers | None:
 def load() -> None:
     """Import what a process that copies needs."""
     import psycopg.pq  # noqa: F401
-    import pyarrow.compute
-    import pyarrow.parquet  # noqa: F401
 
     from pgrepl.engine import task  # noqa: F401
     from pgrepl.lake.write import file_writer  # noqa: F401
     from pgrepl.replication.publisher.postgres import copy_ranges  # noqa: F401
+
+    lazy.load()
