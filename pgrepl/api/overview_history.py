@@ -1,7 +1,8 @@
-"""A few numbers of each subscription over the last hour and the last day, in a small file beside the catalog.
+"""A few numbers of each subscription, and of the largest tables, over the last hour and the last day, in a small file
+beside the catalog.
 
 The file is two rings of slots of one size, one with a record of each minute and one of each ten minutes. It never grows
-beyond them: with more than a hundred subscriptions it reaches less far back. Each record has a checksum, so that one
+beyond them: with more than a hundred curves it reaches less far back. Each record has a checksum, so that one
 which was being written when the machine failed is left out. Nothing depends on the file: it may be removed at any time.
 """
 
@@ -14,13 +15,14 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from heapq import nlargest
 from math import isnan, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 if TYPE_CHECKING:
-    from pgrepl.api.overview import Overview
+    from pgrepl.api.overview import Overview, TableFacts
 
 HOUR, DAY = 3600.0, 86400.0
 MINUTE, TEN_MINUTES = 60.0, 600.0  # between two points of an hour's curve, and of a day's
@@ -29,6 +31,7 @@ _FORM = 1  # begins each checksum: records of another form are not taken for our
 _EARLY = 5.0  # seconds by which a point may come too early
 _SLOTS = 8192  # of each minute's records; and as many twice of each ten minutes'
 _SIZE = 3 * _SLOTS * _RECORD.size
+_TABLES = 20  # the largest ones, which have curves
 
 
 class Point(NamedTuple):
@@ -39,6 +42,14 @@ class Point(NamedTuple):
     behind: float = nan  # bytes of lag
     retained: float = nan  # bytes that the publisher keeps
     changes: float = nan  # rows applied so far
+
+
+class TablePoint(NamedTuple):
+    """The numbers of a table at a moment."""
+
+    at: float
+    rows: float
+    size: float  # bytes of its files
 
 
 @dataclass
@@ -60,7 +71,7 @@ class _Ring:
         return [point for point in list(self.curves.get(series, ())) if point.at >= since]
 
     def forget(self, before: float) -> None:
-        """Forget subscriptions that have gone."""
+        """Forget subscriptions and tables that have gone."""
         for series in [series for series, points in self.curves.items() if points[-1].at < before]:
             del self.curves[series]
 
@@ -87,6 +98,12 @@ class History:
     def day(self, database: str, name: str, now: float) -> list[Point]:
         return self._rings[1].of(_series(database, name), now - DAY)
 
+    def table_hour(self, database: str, name: str, now: float) -> list[TablePoint]:
+        return [TablePoint(*point[:3]) for point in self._rings[0].of(_series(database, name, "table"), now - HOUR)]
+
+    def table_day(self, database: str, name: str, now: float) -> list[TablePoint]:
+        return [TablePoint(*point[:3]) for point in self._rings[1].of(_series(database, name, "table"), now - DAY)]
+
     def rate(self, database: str, name: str, now: float) -> float | None:
         """Rows applied in a second, of the last minutes; None: not known."""
         found = [each for each in self.hour(database, name, now)[-3:] if not isnan(each.changes)]
@@ -106,19 +123,26 @@ class History:
                     float(each.changes),
                 )
                 for each in found.subscriptions
-            }
+            },
+            {
+                (database, each.name): TablePoint(found.at, float(each.rows), float(each.size))
+                for database, each in _largest(found)
+            },
         )
 
-    def add(self, points: Mapping[tuple[str, str], Point]) -> None:
+    def add(
+        self, points: Mapping[tuple[str, str], Point], of_tables: Mapping[tuple[str, str], TablePoint] | None = None
+    ) -> None:
         numbered = {_series(*names): point for names, point in points.items()}
+        tables = {_series(*names, "table"): Point(*point) for names, point in (of_tables or {}).items()}
+        now = max((point.at for point in (numbered | tables).values()), default=0.0)
         minutes, tens = self._rings
         for ring in self._rings:
-            now = max((point.at for point in numbered.values()), default=0.0)
             if not 0 <= now - ring.last < ring.every - _EARLY:  # a clock that was set back keeps nothing from it
                 made = list(numbered.items())
                 if ring is tens:
                     made = [(key, _worst(point, minutes.of(key, now - ring.every))) for key, point in made]
-                self._write(ring, made)
+                self._write(ring, [*made, *tables.items()])
                 ring.forget(now - ring.span)
 
     def _write(self, ring: _Ring, made: Iterable[tuple[int, Point]]) -> None:
@@ -168,8 +192,13 @@ def _put(path: Path, slot: int, record: bytes) -> None:
         os.close(descriptor)
 
 
-def _series(database: str, name: str) -> int:
-    return int.from_bytes(blake2b(f"{database}\0{name}".encode("utf-8", "replace"), digest_size=8).digest(), "little")
+def _series(*names: str) -> int:
+    return int.from_bytes(blake2b("\0".join(names).encode("utf-8", "replace"), digest_size=8).digest(), "little")
+
+
+def _largest(found: Overview) -> list[tuple[str, TableFacts]]:
+    tables = [(database.name, table) for database in found.databases for table in database.tables]
+    return nlargest(_TABLES, tables, key=lambda each: (each[1].size, each[1].rows))
 
 
 def _worst(point: Point, before: list[Point]) -> Point:

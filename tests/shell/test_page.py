@@ -101,6 +101,21 @@ def test_a_busy_page(history: History) -> None:
     assert [(given["value"], given["max"]) for given in progress] == [("3", "8")]
 
 
+def test_how_tables_have_grown(tmp_path: Path) -> None:
+    kept = History(tmp_path / "ring")
+    for minutes, rows in ((20, 5), (10, 900), (0, 1000)):
+        found = overview(table=f"public.{HOSTILE}")
+        (database,) = found.databases
+        tables = tuple(replace(each, rows=rows) for each in database.tables)
+        kept.note(replace(found, at=NOW - 60 * minutes, databases=(replace(database, tables=tables),)))
+    assert [each.rows for each in kept.table_hour("shop", f"public.{HOSTILE}", NOW)] == [5, 900, 1000]
+    shown = page(found, History(tmp_path / "ring"), is_served=False)
+    assert Reader(shown).count("figure") == 4  # rows and size, of the hour and of the day
+    assert "rows, the last hour: 1,000 at last, 1,000 at most." in shown and HOSTILE not in shown
+    hidden = replace(found, databases=(replace(found.databases[0], tables=()),))
+    assert Reader(page(hidden, kept, is_served=False)).count("figure") == 0
+
+
 def test_who_sees_nothing_is_told_as_much(history: History) -> None:
     """Landmarks, one heading of the first order, tables with heads, and a text for each picture."""
     text = page(overview(subscription()), history, is_served=True)

@@ -124,7 +124,7 @@ def _sections(found: Overview, history: History) -> Iterator[tuple[str, str, str
         yield "slots", "What is kept for subscribers", _slots(found.slots)
     if found.spark is not None:
         yield "spark", "Spark", _spark(found.spark)
-    yield "tables", "Tables, files and upkeep", _databases(found)
+    yield "tables", "Tables, files and upkeep", _databases(found, history)
 
 
 def _scroll(name: str, label: str, content: str) -> str:
@@ -302,13 +302,13 @@ def _or_none(value: float | None, unit: object) -> str:
     return "" if value is None else escaped(unit(value))  # type: ignore[operator]
 
 
-def _databases(found: Overview) -> str:
+def _databases(found: Overview, history: History) -> str:
     kept = "" if found.snapshots is None else f"<p>The catalog keeps {many(found.snapshots, 'snapshot')}.</p>"
-    parts = [_database(each, found, number) for number, each in enumerate(found.databases)]
+    parts = [_database(each, found, history, number) for number, each in enumerate(found.databases)]
     return kept + ("".join(parts) or "<p>There is none that you may see.</p>")
 
 
-def _database(found: DatabaseFacts, whole: Overview, number: int) -> str:
+def _database(found: DatabaseFacts, whole: Overview, history: History, number: int) -> str:
     states: dict[str, list[str]] = {}
     for at, each in enumerate(whole.subscriptions):
         if each.status.database == found.name:
@@ -338,4 +338,23 @@ def _database(found: DatabaseFacts, whole: Overview, number: int) -> str:
     rest = f"<p>And {more:,} more.</p>" if more > 0 else ""
     shown = _table(f"tables-{number}", f"Tables of {found.name}", heads, map(line, found.tables[:_MOST]),
                    (3, 4, 5, 6, 7))  # fmt: skip
-    return f'<article class="card">{title}{shown}{rest}</article>'
+    return f'<article class="card">{title}{shown}{rest}{_growth(found, history, whole.at, number)}</article>'
+
+
+def _growth(found: DatabaseFacts, history: History, now: float, number: int) -> str:
+    """The curves of the largest tables, folded up."""
+    drawn = []
+    for table in found.tables:
+        hour = history.table_hour(found.name, table.name, now), now - HOUR, MINUTE
+        day = history.table_day(found.name, table.name, now), now - DAY, TEN_MINUTES
+        for points, since, every in (hour, day):
+            if points:
+                rows, sizes = [(each.at, each.rows) for each in points], [(each.at, each.size) for each in points]
+                drawn.append(curve(f"{table.name}: rows", rows, since, now, every, amount))
+                drawn.append(curve(f"{table.name}: size", sizes, since, now, every, size))
+    if not drawn:
+        return ""
+    return (
+        f'<details id="growth-{number}"><summary id="unfold-growth-{number}">Rows and size over the last hour and day'
+        f'</summary><div class="curves">{"".join(drawn)}</div></details>'
+    )
