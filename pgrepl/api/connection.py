@@ -27,7 +27,6 @@ from pgrepl.api import exceptions
 from pgrepl.api.cursor import Cursor
 from pgrepl.api.exceptions import Diagnostic, InterfaceError, ProgrammingError, dbapi_errors, diagnostic
 from pgrepl.api.opened import OpenedSession
-from pgrepl.api.writing import write
 from pgrepl.engine.spark import use
 from pgrepl.ground import interrupts
 from pgrepl.ground.errors import PgError, Report
@@ -287,6 +286,8 @@ class Connection:
         `mode`: "append", "overwrite" (the rows before are truncated, in the same transaction) or "error" (the table
         must not exist). A table that does not exist is created with columns of the data's types.
         """
+        from pgrepl.api.writing import write
+
         return write(self, table, data, mode)
 
     # --- for cursors --------------------------------------------------------------------------------------------------

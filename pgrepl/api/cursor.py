@@ -17,8 +17,6 @@ from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-import polars
-
 from pgrepl.api.copying import Copy
 from pgrepl.api.exceptions import InterfaceError, ProgrammingError
 from pgrepl.api.parameters import Parameters, batches, dumped, numbered
@@ -211,6 +209,8 @@ class Cursor:
 
     def pl(self) -> Any:
         """All rows of the result as a DataFrame of Polars."""
+        import polars
+
         return polars.from_arrow(polars_table(self.arrow()))
 
     def spark(self) -> DataFrame:

@@ -17,10 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pgrepl.api.connection import connect
-from pgrepl.api.replication import apply
-from pgrepl.sql.keywords import quote_identifier
-
 if TYPE_CHECKING:
     from pgrepl.api.connection import Connection
     from pgrepl.api.rounds import SubscriptionRound
@@ -48,6 +44,8 @@ class TestCatalog:
 
     def connect(self, dbname: str = "postgres", *, autocommit: bool = True, **options: Any) -> Connection:
         """A connection that is closed when the test ends."""
+        from pgrepl.api.connection import connect
+
         made = connect(self.path, dbname, autocommit=autocommit, **options)
         self._opened.append(made)
         return made
@@ -70,6 +68,8 @@ class Pair:
 
     def subscribe(self, *publications: str, name: str = "subscription", options: str = "") -> None:
         """Create a subscription to publications of the publisher, and copy its tables. `options`: of WITH."""
+        from pgrepl.sql.keywords import quote_identifier
+
         listed = ", ".join(map(quote_identifier, publications))
         extra = f" WITH ({options})" if options else ""
         self.subscriber.execute(
@@ -79,6 +79,8 @@ class Pair:
 
     def catch_up(self) -> tuple[SubscriptionRound, ...]:
         """Bring all that the publisher has committed to the subscriber; an error of a subscription is raised."""
+        from pgrepl.api.replication import apply
+
         return apply(self.catalog.path, dbname=SUBSCRIBER)
 
 

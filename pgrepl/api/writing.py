@@ -8,14 +8,12 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pyarrow import types
-
 from pgrepl.api.exceptions import DataError, ProgrammingError, dbapi_errors
 from pgrepl.api.parameters import dumped
 from pgrepl.api.results import decimal_text, interval_text, texts
 from pgrepl.engine import result_spark
 from pgrepl.engine.scan_spark import spark_path
-from pgrepl.ground.lazy import pa, pc, pq
+from pgrepl.ground.lazy import kinds, pa, pc, pq
 from pgrepl.lake import storage
 from pgrepl.sql.keywords import quote_identifier, quote_literal
 from pgrepl.types import oids
@@ -151,23 +149,23 @@ def _plain(column: Any) -> Any:
         if kind.extension_name == "arrow.uuid":
             return texts(stored, bytes.hex)
         return stored
-    if types.is_dictionary(kind):
+    if kinds.is_dictionary(kind):
         return _plain(column.cast(kind.value_type))
-    if types.is_run_end_encoded(kind):
+    if kinds.is_run_end_encoded(kind):
         return _plain(pa.chunked_array([pc.run_end_decode(chunk) for chunk in column.chunks], kind.value_type))
-    if types.is_large_string(kind) or kind == pa.string_view() or types.is_null(kind):
+    if kinds.is_large_string(kind) or kind == pa.string_view() or kinds.is_null(kind):
         return column.cast(pa.string())
     if kind == pa.binary_view():
         return column.cast(pa.binary())
-    if types.is_float16(kind):
+    if kinds.is_float16(kind):
         return column.cast(pa.float32())
     if kind == pa.time64("ns"):  # as Polars has all times
         return pc.cast(column, pa.time64("us"), safe=False)
-    if types.is_duration(kind) or types.is_interval(kind):
+    if kinds.is_duration(kind) or kinds.is_interval(kind):
         return texts(column, interval_text)
-    if types.is_decimal(kind) and (types.is_decimal256(kind) or kind.scale < 0):
+    if kinds.is_decimal(kind) and (kinds.is_decimal256(kind) or kind.scale < 0):
         return texts(column, decimal_text)
-    if _is_list(kind) and (_is_list(kind.value_type) or types.is_fixed_size_list(kind) or _is_view(kind)):
+    if _is_list(kind) and (_is_list(kind.value_type) or kinds.is_fixed_size_list(kind) or _is_view(kind)):
         return pa.array([dumped(v)[1] for v in column.to_pylist()], pa.string())
     return column
 
@@ -176,11 +174,11 @@ _EXTENSIONS = {"arrow.uuid": oids.UUID, "arrow.json": oids.JSON}
 
 
 def _is_list(kind: Any) -> bool:
-    return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind) or _is_view(kind)
+    return kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind) or _is_view(kind)
 
 
 def _is_view(kind: Any) -> bool:
-    return bool(types.is_list_view(kind) or types.is_large_list_view(kind))
+    return bool(kinds.is_list_view(kind) or kinds.is_large_list_view(kind))
 
 
 def _is_of_spark(data: Any) -> bool:
@@ -206,32 +204,32 @@ def columns_of(schema: pa.Schema) -> str:
 def sql_type(name: str, kind: Any) -> str:
     if _is_list(kind):
         return sql_type(name, kind.value_type).removesuffix("[]") + "[]"
-    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+    if kinds.is_dictionary(kind) or kinds.is_run_end_encoded(kind):
         return sql_type(name, kind.value_type)
     if isinstance(kind, pa.BaseExtensionType) and kind.extension_name in _EXTENSIONS:
         return format_type(_EXTENSIONS[kind.extension_name])
-    if types.is_duration(kind) or types.is_interval(kind):
+    if kinds.is_duration(kind) or kinds.is_interval(kind):
         return format_type(oids.INTERVAL)
-    if types.is_null(kind) or kind == pa.string_view():
+    if kinds.is_null(kind) or kind == pa.string_view():
         return format_type(oids.TEXT)
     if kind == pa.binary_view():
         return format_type(oids.BYTEA)
-    if types.is_decimal(kind):
+    if kinds.is_decimal(kind):
         if kind.scale < 0:
             return format_type(oids.NUMERIC)
         return f"numeric({kind.precision},{kind.scale})"
-    if types.is_timestamp(kind):
+    if kinds.is_timestamp(kind):
         return format_type(oids.TIMESTAMP if kind.tz is None else oids.TIMESTAMPTZ)
     for test, typoid in (
-        (types.is_boolean, oids.BOOL), (types.is_int8, oids.INT2), (types.is_uint8, oids.INT2),
-        (types.is_int16, oids.INT2), (types.is_uint16, oids.INT4), (types.is_int32, oids.INT4),
-        (types.is_uint32, oids.INT8), (types.is_int64, oids.INT8), (types.is_float16, oids.FLOAT4),
-        (types.is_float32, oids.FLOAT4), (types.is_float64, oids.FLOAT8), (types.is_string, oids.TEXT),
-        (types.is_large_string, oids.TEXT), (types.is_binary, oids.BYTEA), (types.is_large_binary, oids.BYTEA),
-        (types.is_fixed_size_binary, oids.BYTEA), (types.is_date, oids.DATE), (types.is_time, oids.TIME),
+        (kinds.is_boolean, oids.BOOL), (kinds.is_int8, oids.INT2), (kinds.is_uint8, oids.INT2),
+        (kinds.is_int16, oids.INT2), (kinds.is_uint16, oids.INT4), (kinds.is_int32, oids.INT4),
+        (kinds.is_uint32, oids.INT8), (kinds.is_int64, oids.INT8), (kinds.is_float16, oids.FLOAT4),
+        (kinds.is_float32, oids.FLOAT4), (kinds.is_float64, oids.FLOAT8), (kinds.is_string, oids.TEXT),
+        (kinds.is_large_string, oids.TEXT), (kinds.is_binary, oids.BYTEA), (kinds.is_large_binary, oids.BYTEA),
+        (kinds.is_fixed_size_binary, oids.BYTEA), (kinds.is_date, oids.DATE), (kinds.is_time, oids.TIME),
     ):  # fmt: skip
         if test(kind):
             return format_type(typoid)
-    if types.is_uint64(kind):
+    if kinds.is_uint64(kind):
         return "numeric(20)"
     raise ProgrammingError(f'column "{name}" is of type {kind}, which has no type in PostgreSQL; cast it first')

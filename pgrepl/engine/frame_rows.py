@@ -21,6 +21,7 @@ from pgrepl.engine.task import NoWatch
 from pgrepl.ground.errors import Declined, PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.ground.lazy import F, np, pa, pc
+from pgrepl.internals import pyspark as internals
 from pgrepl.lake import storage
 from pgrepl.lake.read.data_file import RowPlace
 from pgrepl.lake.read.footers import ROWS_IN_GROUP
@@ -153,7 +154,7 @@ def _answers(frame: DataFrame, part: FramePart, folders: tuple[str, ...]) -> lis
     task = pickle.dumps(replace(part, folders=folders))
     with spark.pg_errors():
         ship(spark.session())
-        done = frame.select(*columns).mapInArrow(_function(task), "part int, answer binary")
+        done = internals.map_in_arrow(frame.select(*columns), _function(task), "part int, answer binary")
         found = done.toArrow().to_pylist()
     answers = []
     for each in sorted(found, key=lambda row: row["part"]):

@@ -15,13 +15,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pyarrow import ArrowException
-
 from pgrepl.catalog.store.files import sync
 from pgrepl.engine import on_spark as cluster
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.interrupts import JoinedThread
-from pgrepl.ground.lazy import fs, pq
+from pgrepl.ground.lazy import fs, pa, pq
 from pgrepl.lake import storage, threads
 from pgrepl.lake.storage import crash_point, make_table_folder
 from pgrepl.lake.write.delete_files import DELETES, VECTORS
@@ -71,7 +69,7 @@ def watch_folder(session: Session, files: Callable[[], Sequence[tuple[str, int]]
 
     def watch() -> None:
         while not over.wait(_PAUSE):
-            with suppress(OSError, PgError, ArrowException):  # the folder may have been removed already
+            with suppress(OSError, PgError, pa.ArrowException):  # the folder may have been removed already
                 look()
 
     thread = JoinedThread(watch, "pgrepl-written")

@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
+    import pyarrow.csv as pacsv
     import pyarrow.parquet as pq
+    import pyarrow.types as kinds
     from pyarrow import fs
     from pyspark.sql import functions as F
 
-__all__ = ["F", "fs", "load", "np", "pa", "pc", "pq"]
+__all__ = ["F", "fs", "kinds", "load", "np", "pa", "pacsv", "pc", "pq"]
 
 
 class _Lazy(ModuleType):
@@ -38,6 +40,8 @@ if not TYPE_CHECKING:
     pc = _Lazy("pyarrow.compute")
     pq = _Lazy("pyarrow.parquet")
     fs = _Lazy("pyarrow.fs")
+    kinds = _Lazy("pyarrow.types")
+    pacsv = _Lazy("pyarrow.csv")
     F = _Lazy("pyspark.sql.functions")
 
 

@@ -360,6 +360,19 @@ def arrow_function(function: Callable[..., Any], result: str, types: Types) -> A
     return make(of_arrays, result)
 
 
+def map_in_arrow(frame: DataFrame, function: Callable[..., Any], schema: str) -> DataFrame:
+    """`frame.mapInArrow(…)`, which asks for pandas and uses none of it."""
+    from pyspark.sql.pandas import functions
+
+    asks: Any = functions
+    required = asks.require_minimum_pandas_version
+    asks.require_minimum_pandas_version = lambda: None
+    try:
+        return frame.mapInArrow(function, schema)
+    finally:
+        asks.require_minimum_pandas_version = required
+
+
 _DATED = re.compile("date|timestamp", re.IGNORECASE)
 
 

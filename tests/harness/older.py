@@ -5,9 +5,16 @@ from __future__ import annotations
 import sqlite3
 
 
+def without_format_16(link: sqlite3.Connection) -> None:
+    """Take away what format 16 has brought: constraints that are not enforced, and with periods."""
+    for column in ("conenforced", "conperiod"):
+        link.execute(f"ALTER TABLE pg_constraint DROP COLUMN {column}")
+
+
 def without_format_15(link: sqlite3.Connection) -> None:
-    """Take away what format 15 has brought: generated columns, sequences and exceptions of publications, foreign
-    servers, histories."""
+    """Take away what formats 15 and 16 have brought: generated columns, sequences and exceptions of publications,
+    foreign servers, histories."""
+    without_format_16(link)
     for column in ("subsequences", "subserver", "subretaindeadtuples", "submaxretention", "subhistory"):
         link.execute(f"ALTER TABLE pg_subscription DROP COLUMN {column}")
     for column in ("puballsequences", "pubgencols"):
@@ -19,7 +26,7 @@ def without_format_15(link: sqlite3.Connection) -> None:
 
 
 def without_format_14(link: sqlite3.Connection) -> None:
-    """Take away what formats 14 and 15 have brought."""
+    """Take away what formats 14 to 16 have brought."""
     without_format_15(link)
     link.execute("ALTER TABLE pg_subscription DROP COLUMN subconflictlog")
     link.execute("DROP TABLE pgrepl_conflict")

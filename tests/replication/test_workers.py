@@ -17,7 +17,7 @@ import pytest
 from pgrepl.catalog.facts.activity import Copying
 from pgrepl.catalog.store.connection import Catalog
 from pgrepl.ground.errors import PgError
-from pgrepl.replication.subscriber import streaming
+from pgrepl.replication.subscriber import at_once, streaming
 from pgrepl.replication.subscriber.apply import transactions
 from pgrepl.replication.subscriber.attach import attach, detach
 from pgrepl.replication.subscriber.context import KeptConnection, WorkerContext
@@ -169,7 +169,8 @@ def test_nothing_is_locked_while_rows_are_received(
             ready.sub("INSERT INTO t VALUES (2, 'local')")
         return played
 
-    monkeypatch.setattr(transactions, "play", interrupted)
+    for module in (streaming, at_once):
+        monkeypatch.setattr(module, "play", interrupted)
     assert holder.round().error is None
     assert plays == 2
     assert ready.sub("SELECT * FROM t ORDER BY a") == [("1", "y"), ("2", "local")]
@@ -263,7 +264,8 @@ def test_a_batch_is_played_again_only_if_tables_or_definitions_have_changed(
             happens[meanwhile]()
         return played[-1]
 
-    monkeypatch.setattr(transactions, "play", play_long)
+    for module in (streaming, at_once):
+        monkeypatch.setattr(module, "play", play_long)
     ready.pub("INSERT INTO t VALUES (1, 'x')")
     assert holder.round().error is None
     assert ready.sub("SELECT b FROM t WHERE a = 1") == [("x",)]

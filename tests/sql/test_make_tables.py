@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import time
 from collections.abc import Callable
 from importlib import import_module
@@ -11,6 +13,7 @@ import pytest
 
 from pgrepl.ground.errors import PgError
 from pgrepl.plpgsql.datums import builder
+from pgrepl.sql import nodes
 from pgrepl.sql import parser as tables
 from pgrepl.sql.actions import ActionError, translate
 from pgrepl.sql.building import BUILDERS, build
@@ -24,6 +27,7 @@ from pgrepl.sql.make_tables import (
     source,
 )
 from pgrepl.sql.parser import Parser
+from tests.house.trees import nodes_of, tree_of
 
 HEAD = """
 %declare ICONST IDENT
@@ -201,16 +205,24 @@ def test_the_tables_belong_to_the_grammar() -> None:
 
 
 def test_every_action_of_the_grammar_is_there() -> None:
-    shipped = Parser(tables.load())
-    for rule in range(len(shipped.tables.rules)):
-        assert shipped.reductions[rule][0] == shipped.tables.rules[rule][1]
+    every_action_is_there(Parser(tables.load()))
 
 
 def test_every_action_of_plpgsql_is_there() -> None:
     import_module("pgrepl.plpgsql.function")  # it names the modules that register builders
-    shipped = Parser(tables.load(tables.PLPGSQL), builder)
-    for rule in range(len(shipped.tables.rules)):
-        assert shipped.reductions[rule][0] == shipped.tables.rules[rule][1]
+    every_action_is_there(Parser(tables.load(tables.PLPGSQL), builder))
+
+
+def every_action_is_there(shipped: Parser) -> None:
+    """And what it calls takes the arguments that the action gives."""
+    for rule, (_, length, action) in enumerate(shipped.tables.rules):
+        assert shipped.reductions[rule][0] == length
+        if isinstance(action, tuple):
+            for call in (node for node in nodes_of(tree_of(action[0])) if isinstance(node, ast.Call)):
+                name = ast.unparse(call.func)
+                if name != "tuple":
+                    called = getattr(nodes, name) if name[0].isupper() else shipped.reductions.builder(name)
+                    inspect.signature(called).bind(*call.args, **{str(each.arg): None for each in call.keywords})
 
 
 def test_the_tables_load_while_python_counts_to_a_million() -> None:

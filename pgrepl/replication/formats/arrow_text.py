@@ -6,9 +6,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-import pyarrow.types as kinds
-
-from pgrepl.ground.lazy import pa, pc
+from pgrepl.ground.lazy import kinds, pa, pc
 from pgrepl.replication.formats.json_text import Number, array_text, json_text
 from pgrepl.types import oids
 from pgrepl.types.builtin import base_type, element_type

@@ -12,10 +12,9 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy.typing as npt
-import pyarrow.csv as pacsv
 
 from pgrepl.ground.frozen import frozen
-from pgrepl.ground.lazy import np, pa, pc
+from pgrepl.ground.lazy import np, pa, pacsv, pc
 from pgrepl.replication.formats.json_text import read_json
 
 Numbers = npt.NDArray[np.int64]

@@ -12,11 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-import pyarrow.csv as pacsv
-
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.ground.lazy import np, pa, pc, pq
+from pgrepl.ground.lazy import np, pa, pacsv, pc, pq
 from pgrepl.replication.formats.arrow_text import interval_texts, text_column
 from pgrepl.replication.formats.event import BadRecord, RecordPlace
 from pgrepl.replication.formats.json_text import INVALID, decompressed, json_problem, objects, read_json, value_text

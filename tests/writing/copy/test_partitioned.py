@@ -23,6 +23,7 @@ INSERT INTO p SELECT g, 'row ' || g, -g FROM generate_series(1, 12) g;
     "options, name", [("", "rows"), (", FORMAT parquet", "rows.parquet"), (", FORMAT csv", "rows")]
 )
 def test_it_is_copied_with_its_partitions(tmp_path: Path, options: str, name: str) -> None:
+    """COPY TO reads partitions where that is asked for (A23)."""
     database = Database(tmp_path, "here", new=True)
     database(TABLES)
     copied = f"COPY p (a, c, b) TO '{tmp_path / name}'"

@@ -12,7 +12,6 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
-from pyarrow import csv
 
 from pgrepl.catalog.facts.relation import Attribute
 from pgrepl.engine.copy_rows import RowMaker
@@ -20,7 +19,7 @@ from pgrepl.engine.task import keep_memory
 from pgrepl.expr.arrow.without_session import WorkerContext
 from pgrepl.ground.errors import Declined, PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.ground.lazy import np, pa
+from pgrepl.ground.lazy import np, pa, pacsv
 from pgrepl.lake.write.file_writer import DataFileWriter
 from pgrepl.replication.publisher.postgres.copy_rows import binary_rows
 from pgrepl.replication.publisher.postgres.link import Link
@@ -104,11 +103,11 @@ class CsvReader:
         return self.names[self._number[column.sent.name]]
 
     def _read(self, chunk: bytes, types: dict[str, Any]) -> pa.Table:
-        return csv.read_csv(
+        return pacsv.read_csv(
             pa.BufferReader(chunk),
-            csv.ReadOptions(column_names=self.names, block_size=len(chunk) + 16, use_threads=False),
-            csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
-            csv.ConvertOptions(
+            pacsv.ReadOptions(column_names=self.names, block_size=len(chunk) + 16, use_threads=False),
+            pacsv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+            pacsv.ConvertOptions(
                 column_types={name: types.get(name, pa.string()) for name in self.names},
                 null_values=[""],
                 strings_can_be_null=True,
