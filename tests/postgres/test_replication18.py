@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.harness.programs import eventually
 from tests.postgres.both_replicas import Both, without_conflict_details
 from tests.postgres.replicas import RealReplicas
 from tests.postgres.replicas_ours import OurReplicas
@@ -53,10 +54,9 @@ def test_two_phase_is_altered(ready: Both) -> None:
     ready.sub("ALTER SUBSCRIPTION s SET (two_phase = true)")
     assert ready.rows(TWO_PHASE) == [("p",)]
     prepare(ready, 3, "since")
-    assert ready.catch_up() == []
+    eventually(lambda: ready.catch_up() == [] and ready.rows(PREPARED) == [("1",)])
     assert ready.rows(TWO_PHASE) == [("e",)]
     assert set(ready.rows(SLOT, "pub")) == {("t",)}
-    assert ready.rows(PREPARED) == [("1",)]
     refused = 'cannot disable "two_phase" when prepared transactions exist'
     assert ready.refused("sub", "ALTER SUBSCRIPTION s SET (two_phase = false)") == refused
     ready.pub("COMMIT PREPARED 'before'", "COMMIT PREPARED 'since'")
