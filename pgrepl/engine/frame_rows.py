@@ -65,10 +65,10 @@ class FrameColumn:
 class FrameColumns:
     """The columns c1 … of a frame, by number: type and modifier."""
 
-    types: tuple[tuple[int, FrameColumn], ...]
+    types: Mapping[int, FrameColumn]
 
     def column(self, number: int) -> FrameColumn:
-        return dict(self.types)[number]
+        return self.types[number]
 
 
 @frozen
@@ -106,14 +106,8 @@ class WrongRow:
     error: PgError | None
 
 
-class _Wrong(Exception):
-    def __init__(self, found: WrongRow) -> None:
-        super().__init__("a wrong row")
-        self.found = found
-
-
 class WrongRowInFrame(Exception):
-    """The first wrong row of the frame."""
+    """The first wrong row of the frame, or in a task of its partition."""
 
     def __init__(self, found: WrongRow) -> None:
         super().__init__("a wrong row")
@@ -148,7 +142,7 @@ def write(session: Session, frame: DataFrame, part: FramePart) -> list[ChangedTa
 
 def _answers(frame: DataFrame, part: FramePart, folders: tuple[str, ...]) -> list[tuple[ChangedPart, ...]]:
     """The answers of the tasks, in the order of the frame's partitions."""
-    columns = [F.col(f"c{n}").cast(each.form.spark).alias(f"c{n}") for n, each in part.source.types]
+    columns = [F.col(f"c{n}").cast(each.form.spark).alias(f"c{n}") for n, each in part.source.types.items()]
     if part.places:
         columns.append(F.col(_PLACE))
     task = pickle.dumps(replace(part, folders=folders))
@@ -205,7 +199,7 @@ def write_rows(part: FramePart, batches: Iterable[Any]) -> tuple[ChangedPart, ..
         )
     except Declined as reason:
         return str(reason)
-    except _Wrong as problem:
+    except WrongRowInFrame as problem:
         return problem.found
     finally:
         for each in arrival.targets.values():
@@ -249,7 +243,7 @@ class _Arrival:
     def __init__(self, part: FramePart) -> None:
         self.part = part
         self.targets: dict[int, _Target] = {}
-        self._kinds = {number: storage_type(column.form.arrow()) for number, column in part.source.types}
+        self._kinds = {number: storage_type(column.form.arrow()) for number, column in part.source.types.items()}
         self._route = None if part.router is None else part.router.router(part.source)
         self._tests = [
             (condition.attnums, condition.test(forms_of(part.source, condition.attnums))) if condition else None
@@ -280,7 +274,7 @@ class _Arrival:
                 row, error = (problem.row, None) if isinstance(problem, BrokenRule) else ((), problem)
                 wrong.append((place, WrongRow(number, row, error)))
         if wrong:
-            raise _Wrong(min(wrong, key=lambda each: each[0])[1])
+            raise WrongRowInFrame(min(wrong, key=lambda each: each[0])[1])
         if sum(each.count for each in self.targets.values()) > _HELD:
             max(self.targets.values(), key=lambda each: each.count).write()
 

@@ -90,14 +90,14 @@ class Arrival:
             within = self._bound(layout) if layout.kind == "p" and layout.is_partition else None
         self._bounded = layout.kind != "p" and not moves
         targets = tuple([self._target(rel, own=rel is layout) for rel in self.tables])
-        self._part = FramePart(FrameColumns(()), targets, router, places, stays, within)
+        self._part = FramePart(FrameColumns({}), targets, router, places, stays, within)
 
     def write(self, frame: DataFrame) -> list[ChangedTable]:
         """The files of each table, which the catalog does not refer to yet; or the error of the first wrong row."""
         given = set(frame.columns)
-        kept = [(a.num, FrameColumn(a.type, a.typmod)) for a in self._layout.kept if f"c{a.num}" in given]
+        kept = {a.num: FrameColumn(a.type, a.typmod) for a in self._layout.kept if f"c{a.num}" in given}
         try:
-            return write(self._session, frame, replace(self._part, source=FrameColumns(tuple(kept))))
+            return write(self._session, frame, replace(self._part, source=FrameColumns(kept)))
         except WrongRowInFrame as problem:
             raise self._error(problem.found) from None
 
