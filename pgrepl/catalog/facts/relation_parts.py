@@ -137,6 +137,12 @@ def identity_key_columns(session: Session, relation: Relation) -> frozenset[int]
     return frozenset() if row is None else frozenset(row.indkey[: row.indnkeyatts])
 
 
+def key_names(relation: Relation, index: tables.pg_index | None) -> list[str]:
+    """The names of an index's key columns, which are columns of its table."""
+    numbers = () if index is None else index.indkey[: index.indnkeyatts]
+    return [relation.attributes[number - 1].name for number in numbers]
+
+
 # --- constraint -------------------------------------------------------------------------------------------------------
 
 
@@ -149,6 +155,12 @@ def constraints_of(session: Session, relid: int, kind: str | None = None) -> lis
 def not_nulls(session: Session, relid: int) -> dict[int, pg_constraint]:
     """The NOT NULL constraints of a table, by the columns' numbers. What is defined under PostgreSQL 17 has none."""
     return {row.conkey[0]: row for row in constraints_of(session, relid, "n")}
+
+
+def not_null_of(session: Session, relation: Relation, column: str) -> pg_constraint | None:
+    """The NOT NULL constraint of a column by its name."""
+    attribute = relation.attribute(column)
+    return None if attribute is None else not_nulls(session, relation.oid).get(attribute.num)
 
 
 def unproven(session: Session, relid: int) -> set[int]:

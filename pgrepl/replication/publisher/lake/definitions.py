@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts.namespace import QUALIFIED, schema_name
 from pgrepl.catalog.facts.relation import Attribute, Relation, relation, relation_or_none
-from pgrepl.catalog.facts.relation_parts import indexes, primary_key
+from pgrepl.catalog.facts.relation_parts import indexes, key_names, primary_key
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import one, rows
 from pgrepl.expr.catalog_trees import default_text
@@ -80,10 +80,7 @@ def told_table(past: Session, oid: int, names: Sequence[str]) -> ToldTable | Non
 
 
 def _index(past: Session, table: Relation, index: tables.pg_index | None) -> tuple[list[str], str | None]:
-    if index is None:
-        return [], None
-    numbers = index.indkey[: index.indnkeyatts]
-    return [table.attributes[number - 1].name for number in numbers], relation(past, index.indexrelid).name
+    return key_names(table, index), None if index is None else relation(past, index.indexrelid).name
 
 
 def _column(past: Session, table: Relation, column: Attribute) -> ToldColumn:

@@ -11,8 +11,7 @@ from pgrepl.catalog.facts.objects import describe_object
 from pgrepl.catalog.facts.publication import publications as known_publications
 from pgrepl.catalog.facts.publication import published_tables
 from pgrepl.catalog.facts.relation import Attribute, Relation, find_relation, relation, relation_or_none
-from pgrepl.catalog.facts.relation_parts import indexes, inheritors, parents, partition_root, primary_key
-from pgrepl.catalog.store import tables
+from pgrepl.catalog.facts.relation_parts import indexes, inheritors, key_names, parents, partition_root, primary_key
 from pgrepl.catalog.store.system import (
     PG_CLASS,
     PG_COLLATION,
@@ -209,9 +208,9 @@ def _definition(session: Session, table: Relation, parent: Relation | None, name
     taken = published_plan(session, table.schema, table.name, names).columns
     columns = tuple([_column(session, each) for each in table.columns if each.num in taken])
     known = {each.name for each in columns}
-    key = _index_columns(table, primary_key(session, table))
+    key = tuple(key_names(table, primary_key(session, table)))
     chosen = next((row for row in indexes(session, table.oid) if row.indisreplident), None)
-    identity = _index_columns(table, chosen)
+    identity = tuple(key_names(table, chosen))
     return RemoteDefinition(
         table.oid,
         table.schema,
@@ -230,8 +229,3 @@ def _definition(session: Session, table: Relation, parent: Relation | None, name
 def _column(session: Session, column: Attribute) -> RemoteColumn:
     here, comment, types = _taken(session, column)
     return RemoteColumn(column.num, column.name, column.type, column.typmod, here, column.notnull, comment, types)
-
-
-def _index_columns(table: Relation, index: tables.pg_index | None) -> tuple[str, ...]:
-    numbers = () if index is None else index.indkey[: index.indnkeyatts]
-    return tuple([table.attributes[number - 1].name for number in numbers])

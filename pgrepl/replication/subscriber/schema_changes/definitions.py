@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts.namespace import schema_or_none
 from pgrepl.catalog.facts.relation import Attribute, Relation
-from pgrepl.catalog.facts.relation_parts import constraints_of, indexes, primary_key
+from pgrepl.catalog.facts.relation_parts import constraints_of, indexes, key_names, primary_key
 from pgrepl.catalog.store import store, tables
 from pgrepl.expr.analyse.lookup import type_in_schema_named
 from pgrepl.replication.publisher.definitions import ToldEnum, ToldTable
@@ -139,10 +139,6 @@ def _names(columns: Sequence[KnownColumn], places: Sequence[tuple[int, int]]) ->
     return [by_num[num] for _, num in places if num in by_num]
 
 
-def _index_names(table: Relation, index: tables.pg_index) -> list[str]:
-    return [table.attributes[number - 1].name for number in index.indkey[: index.indnkeyatts]]
-
-
 def _drop_key(
     session: Session, table: Relation, altered: str, before: Sequence[KnownColumn], now: Sequence[KnownColumn]
 ) -> Iterator[Group]:
@@ -150,7 +146,7 @@ def _drop_key(
     index = primary_key(session, table)
     if old == _places(now, "key") or index is None:
         return
-    if sorted(_index_names(table, index)) == sorted(_names(now, old)):  # else it is not the publisher's
+    if sorted(key_names(table, index)) == sorted(_names(now, old)):  # else it is not the publisher's
         constraint = next(iter(constraints_of(session, table.oid, "p")), None)
         if constraint is not None:
             yield [f"ALTER TABLE {altered} DROP CONSTRAINT {quote_identifier(constraint.conname)}"]
@@ -169,7 +165,7 @@ def _add_key(
     index = primary_key(session, table)
     if not names or places == _places(before, "key") or any(table.attribute(each) is None for each in names):
         return
-    if index is None or sorted(_index_names(table, index)) != sorted(names):
+    if index is None or sorted(key_names(table, index)) != sorted(names):
         constraint = "" if name is None else f"CONSTRAINT {quote_identifier(name)} "
         yield [f"ALTER TABLE {altered} ADD {constraint}PRIMARY KEY ({', '.join(map(quote_identifier, names))})"]
 
@@ -208,7 +204,7 @@ def _unique_index(session: Session, table: Relation, names: Sequence[str]) -> st
     """An index of the table that can be its replica identity: unique, of these columns, without conditions."""
     for row in indexes(session, table.oid):
         usual = row.indisunique and row.indimmediate and row.indpred is None and 0 not in row.indkey
-        if usual and sorted(_index_names(table, row)) == sorted(names):
+        if usual and sorted(key_names(table, row)) == sorted(names):
             found = store.one(session, tables.pg_class, oid=row.indexrelid)
             return None if found is None else found.relname
     return None

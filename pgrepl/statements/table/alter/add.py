@@ -25,6 +25,7 @@ from pgrepl.statements.index.define import check_primary_key, define_index
 from pgrepl.statements.index.store import index_constraint
 from pgrepl.statements.sequence import create_column_sequence, own_sequence
 from pgrepl.statements.table.alter.not_null import (
+    MUST_BE_ADDED_BELOW,
     names_not_nulls,
     prepare_primary_key,
     prepare_set_not_null,
@@ -341,6 +342,6 @@ def add_check_and_recurse(
         return
     below = children(session, rel.oid)
     if below and not recurse:
-        raise PgError("42P16", "constraint must be added to child tables too")
+        raise PgError("42P16", MUST_BE_ADDED_BELOW)
     for oid in below:
         add_check_and_recurse(work, relation(session, oid), name, cooked, recurse=recurse, merge=merge, recursing=True)

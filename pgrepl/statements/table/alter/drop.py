@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from pgrepl.catalog.facts.relation import Attribute, Relation, relation
-from pgrepl.catalog.facts.relation_parts import children, constraint_named, indexes, not_nulls
+from pgrepl.catalog.facts.relation_parts import children, constraint_named, indexes, not_null_of
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store import store
 from pgrepl.catalog.store.system import PG_CLASS, PG_CONSTRAINT, ObjectAddress
@@ -143,8 +143,7 @@ def _inherited(session: Session, child: Relation, name: str, column: str | None)
     if column is None:
         row = constraint_named(session, child.oid, name)
     else:
-        attribute = child.attribute(column)
-        row = None if attribute is None else not_nulls(session, child.oid).get(attribute.num)
+        row = not_null_of(session, child, column)
     if row is None:
         raise does_not_exist(name, child.name)
     return row

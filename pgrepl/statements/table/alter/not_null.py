@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from pgrepl.catalog.facts.relation import Attribute, Relation, relation
-from pgrepl.catalog.facts.relation_parts import children, inheritors, not_nulls
+from pgrepl.catalog.facts.relation_parts import children, inheritors, not_null_of, not_nulls
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store import store
 from pgrepl.catalog.store.tables import pg_attribute, pg_constraint
@@ -149,16 +149,11 @@ def validate(work: WorkQueue, rel: Relation, row: pg_constraint, *, recurse: boo
         if not recurse:
             raise PgError("42P16", "constraint must be validated on child tables too")
         child = relation(session, oid)
-        own = _of_child(session, child, column)
+        own = not_null_of(session, child, column)
         if own is not None and not own.convalidated:
             validate(work, child, own, recurse=False, recursing=True)
     work.entry(rel).verify_not_null = True
     update_constraint(session, row.oid, convalidated=True)
-
-
-def _of_child(session: Session, child: Relation, column: str) -> pg_constraint | None:
-    attribute = child.attribute(column)
-    return None if attribute is None else not_nulls(session, child.oid).get(attribute.num)
 
 
 def change_inheritance(work: WorkQueue, rel: Relation, row: pg_constraint, *, no_inherit: bool) -> None:
@@ -173,7 +168,7 @@ def change_inheritance(work: WorkQueue, rel: Relation, row: pg_constraint, *, no
         if not no_inherit:
             set_and_recurse(work, child, column, row.conname, recurse=True, recursing=True)
             continue
-        own = _of_child(session, child, column)
+        own = not_null_of(session, child, column)
         if own is not None:
             lose_parent(session, own)
 
@@ -268,7 +263,7 @@ def _check_not_null(work: WorkQueue, altered: AlteredTable, *, name: str) -> Non
     if not attribute.notnull:
         raise PgError(
             "42P16",
-            "constraint must be added to child tables too",
+            MUST_BE_ADDED_BELOW,
             detail=f'Column "{name}" of relation "{rel.name}" is not already NOT NULL.',
             hint="Do not specify the ONLY keyword.",
         )
