@@ -292,10 +292,10 @@ class _Arrival:
         rows: Any = None  # all
         if stays is not None:
             mask = stays[1](arrays, count)
-            found = [(0, _numbers(mask))]
-            rows = _numbers(pc.invert(mask))
+            found = [(0, pc.indices_nonzero(mask))]
+            rows = pc.indices_nonzero(pc.invert(mask))
         if within is not None and rows is None:
-            outside = _numbers(pc.invert(within[1](arrays, count)))
+            outside = pc.indices_nonzero(pc.invert(within[1](arrays, count)))
             found.append((OUTSIDE, outside))
         if rows is None or len(rows):
             some, size = (arrays, count) if rows is None else (_some(arrays, rows), len(rows))
@@ -311,10 +311,6 @@ class _Arrival:
 
 def _some(arrays: Arrays, rows: Any) -> Arrays:
     return {number: array.take(rows) for number, array in arrays.items()}
-
-
-def _numbers(mask: Any) -> Any:
-    return pc.indices_nonzero(mask)
 
 
 def _stored(array: Any, kind: Any) -> Any:

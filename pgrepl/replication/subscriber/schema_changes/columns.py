@@ -96,11 +96,16 @@ class KnownTable:
 FULL, NOTHING = -1, -2  # replica identities, in place of a place in an index
 
 
+def _whole(replident: str, *, has_index: bool) -> int:
+    """FULL or NOTHING; 0: it is the primary key, or an index that is there."""
+    return {"f": FULL, "n": NOTHING}.get(replident, 0 if replident == "d" or has_index else NOTHING)
+
+
 def heard(columns: tuple[KnownColumn, ...], sent: SentRelation) -> tuple[KnownColumn, ...]:
     """The columns with the primary key or replica identity that the stream describes a relation with; as they are if
     they have it."""
     flagged = [column.name for column in sent.columns if column.is_key]
-    whole = {"f": FULL, "n": NOTHING}.get(sent.replident, 0 if sent.replident == "d" or flagged else NOTHING)
+    whole = _whole(sent.replident, has_index=bool(flagged))
     if whole or sent.replident == "d":
         columns = tuple([replace(column, identity=whole) for column in columns])
     if whole:
@@ -255,7 +260,7 @@ def told_columns(
     take values here."""
     if told is None:
         return tuple(columns)
-    whole = {"f": FULL, "n": NOTHING}.get(told.replident, 0 if told.replident == "d" or told.identity else NOTHING)
+    whole = _whole(told.replident, has_index=bool(told.identity))
     key, identity = ({name: place for place, name in enumerate(names, 1)} for names in (told.key, told.identity))
     by_num, by_name = ({getattr(each, by): each for each in told.columns} for by in ("num", "name"))
     found = []
