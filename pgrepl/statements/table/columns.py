@@ -1,4 +1,6 @@
-"""New columns before they are stored in pg_attribute: their type, collation and storage, and types that are refused."""
+"""New columns before they are stored in pg_attribute: their type, collation and storage, and types that are refused.
+And changes of those that are stored.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,8 @@ from typing import Any
 from pgrepl.catalog.facts.relation import Relation
 from pgrepl.catalog.facts.user_types import check_usage
 from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store import store
+from pgrepl.catalog.store.tables import pg_attribute
 from pgrepl.expr.analyse import lookup
 from pgrepl.expr.analyse.casts import column_collation, type_of_name
 from pgrepl.expr.tree import Expr as TypedExpr
@@ -256,3 +260,7 @@ def name_is_free(session: Session, rel: Relation, name: str, *, if_not_exists: b
         raise PgError("42701", text)
     session.notice("NOTICE", f"{text}, skipping", sqlstate="42701")
     return False
+
+
+def set_attribute(session: Session, relid: int, attnum: int, **values: object) -> None:
+    store.update(session, pg_attribute, {"attrelid": relid, "attnum": attnum}, **values)

@@ -44,7 +44,13 @@ from pgrepl.sql import nodes
 from pgrepl.sql.nodes import CoercionForm, RangeVar
 from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.dependencies import record_collations, record_column_dependencies, record_expression_dependencies
-from pgrepl.statements.table.columns import NewColumn, attribute_values, check_names_and_types, column_of_type
+from pgrepl.statements.table.columns import (
+    NewColumn,
+    attribute_values,
+    check_names_and_types,
+    column_of_type,
+    set_attribute,
+)
 from pgrepl.types.oids import FIRST_USER_OID
 
 
@@ -130,7 +136,7 @@ def store_default(session: Session, relid: int, attnum: int, expr: Expr, generat
     """Give an existing column a default, as StoreAttrDefault does."""
     values = default_values(session, relid, attnum, expr)
     store.insert(session, pg_attrdef, **values)
-    store.update(session, pg_attribute, {"attrelid": relid, "attnum": attnum}, atthasdef=True)
+    set_attribute(session, relid, attnum, atthasdef=True)
     record_default_dependencies(session, values["oid"], relid, attnum, expr, generated)
 
 

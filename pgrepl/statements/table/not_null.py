@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from pgrepl.catalog.facts.relation import Attribute, Relation
 from pgrepl.catalog.facts.relation_parts import not_nulls
 from pgrepl.catalog.session.session import Session
-from pgrepl.catalog.store import store
-from pgrepl.catalog.store.tables import pg_attribute, pg_constraint
+from pgrepl.catalog.store.tables import pg_constraint
 from pgrepl.ground.errors import PgError
 from pgrepl.sql.nodes import Constraint
-from pgrepl.statements.table.columns import SYSTEM_COLUMNS
+from pgrepl.statements.table.columns import SYSTEM_COLUMNS, set_attribute
 from pgrepl.statements.table.constraints import already_exists, store_constraint, update_constraint
 from pgrepl.statements.table.names import choose_constraint_name, constraint_on
 
@@ -104,7 +103,7 @@ def _store(
         no_inherit=no_inherit,
     )
     if not rel.attributes[number - 1].notnull:
-        store.update(session, pg_attribute, {"attrelid": rel.oid, "attnum": number}, attnotnull=True)
+        set_attribute(session, rel.oid, number, attnotnull=True)
 
 
 def add_not_null(session: Session, rel: Relation, wanted: Constraint, *, local: bool) -> str | None:

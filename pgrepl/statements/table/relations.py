@@ -25,13 +25,13 @@ from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.session.transaction import require_no_block
 from pgrepl.catalog.store import store
 from pgrepl.catalog.store.system import PG_CLASS, PG_NAMESPACE, TOAST_NAMESPACE, ObjectAddress
-from pgrepl.catalog.store.tables import pg_attribute, pg_class, pg_constraint, pg_depend
+from pgrepl.catalog.store.tables import pg_class, pg_constraint, pg_depend
 from pgrepl.ground.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import AlterObjectSchemaStmt, DropStmt, ObjectType, RangeVar, RenameStmt
 from pgrepl.sql.statements import command_tag
 from pgrepl.statements.deletion import drop_objects
-from pgrepl.statements.table.columns import SYSTEM_COLUMNS, name_is_free
+from pgrepl.statements.table.columns import SYSTEM_COLUMNS, name_is_free, set_attribute
 from pgrepl.statements.table.constraints import already_exists, update_constraint
 from pgrepl.statements.table.names import creation_schema, inheritors_with_parents
 
@@ -183,7 +183,7 @@ def _rename_column(
     if attribute.inhcount > expected_parents:
         raise PgError("42P16", f'cannot rename inherited column "{old}"')
     name_is_free(session, rel, new)
-    store.update(session, pg_attribute, {"attrelid": rel.oid, "attnum": attribute.num}, attname=new)
+    set_attribute(session, rel.oid, attribute.num, attname=new)
 
 
 # --- constraints --------------------------------------------------------------------------------------------------
@@ -309,7 +309,7 @@ def change_relation_owner(session: Session, rel: Relation, new_owner: int, *, re
     for attribute in rel.columns:
         if attribute.acl is not None:
             changed = with_new_owner(list(attribute.acl), rel.owner, new_owner)
-            store.update(session, pg_attribute, {"attrelid": rel.oid, "attnum": attribute.num}, attacl=changed)
+            set_attribute(session, rel.oid, attribute.num, attacl=changed)
     if rel.kind in ("r", "p", "m"):
         for index in indexes(session, rel.oid):
             change_relation_owner(session, relation(session, index.indexrelid), new_owner, recursing=True)

@@ -21,7 +21,7 @@ from pgrepl.catalog.store.system import (
     PG_TRIGGER,
     ObjectAddress,
 )
-from pgrepl.catalog.store.tables import pg_attrdef, pg_attribute
+from pgrepl.catalog.store.tables import pg_attrdef
 from pgrepl.expr.catalog_trees import default_of, index_info
 from pgrepl.expr.print.definitions import constraint_definition, index_definition
 from pgrepl.ground.errors import PgError
@@ -37,6 +37,7 @@ from pgrepl.statements.table.alter.work import (
     column_of,
     for_children,
 )
+from pgrepl.statements.table.columns import set_attribute
 from pgrepl.statements.table.heap import cook_default, remove_default, store_default
 from pgrepl.statements.table.relations import unplaced
 from pgrepl.writing.rows_spark import NewColumnValue
@@ -112,10 +113,6 @@ def _remember_marks(session: Session, altered: AlteredTable, index: int) -> None
         altered.replica_identity_index = info.name
     if info.clustered:
         altered.clustered_index = info.name
-
-
-def set_attribute(session: Session, relid: int, attnum: int, **values: object) -> None:
-    store.update(session, pg_attribute, {"attrelid": relid, "attnum": attnum}, **values)
 
 
 # --- DEFAULT ------------------------------------------------------------------------------------------------------

@@ -7,9 +7,8 @@ from functools import partial
 from pgrepl.catalog.facts.relation import Attribute, Relation, relation
 from pgrepl.catalog.facts.relation_parts import children, constraint_named, indexes, not_null_of
 from pgrepl.catalog.session.session import Session
-from pgrepl.catalog.store import store
 from pgrepl.catalog.store.system import PG_CLASS, PG_CONSTRAINT, ObjectAddress
-from pgrepl.catalog.store.tables import pg_attribute, pg_constraint
+from pgrepl.catalog.store.tables import pg_constraint
 from pgrepl.ground.errors import PgError
 from pgrepl.sql.nodes import AlterTableCmd
 from pgrepl.statements.deletion import drop_objects
@@ -24,7 +23,7 @@ from pgrepl.statements.table.alter.work import (
     column_of,
     only_partitioned,
 )
-from pgrepl.statements.table.columns import SYSTEM_COLUMNS
+from pgrepl.statements.table.columns import SYSTEM_COLUMNS, set_attribute
 from pgrepl.statements.table.constraints import does_not_exist, update_constraint
 from pgrepl.statements.table.partition import key_columns
 
@@ -74,7 +73,7 @@ def _collect(
         values: dict[str, object] = {"attinhcount": inherited.inhcount - 1}
         if not recurse:
             values["attislocal"] = True
-        store.update(session, pg_attribute, {"attrelid": oid, "attnum": inherited.num}, **values)
+        set_attribute(session, oid, inherited.num, **values)
     addresses.append(ObjectAddress(PG_CLASS, rel.oid, attribute.num))
 
 
@@ -154,7 +153,7 @@ def _nullable(session: Session, rel: Relation, row: pg_constraint) -> str:
     attribute = rel.attributes[row.conkey[0] - 1]
     refuse_needed(session, rel, attribute)
     refuse_identity(rel, attribute)
-    store.update(session, pg_attribute, {"attrelid": rel.oid, "attnum": attribute.num}, attnotnull=False)
+    set_attribute(session, rel.oid, attribute.num, attnotnull=False)
     return attribute.name
 
 

@@ -10,8 +10,7 @@ from functools import partial
 from pgrepl.catalog.facts.relation import Attribute, Relation, relation
 from pgrepl.catalog.facts.relation_parts import children, inheritors, not_null_of, not_nulls
 from pgrepl.catalog.session.session import Session
-from pgrepl.catalog.store import store
-from pgrepl.catalog.store.tables import pg_attribute, pg_constraint
+from pgrepl.catalog.store.tables import pg_constraint
 from pgrepl.ground.errors import PgError
 from pgrepl.sql.nodes import AlterTableCmd, Constraint, ConstrType
 from pgrepl.statements.table.alter.drop import drop_found, refuse_identity, refuse_needed
@@ -27,6 +26,7 @@ from pgrepl.statements.table.alter.work import (
     missing_column,
     only_partitioned,
 )
+from pgrepl.statements.table.columns import set_attribute
 from pgrepl.statements.table.constraints import update_constraint
 from pgrepl.statements.table.names import choose_constraint_name, partition_parent
 from pgrepl.statements.table.not_null import add_not_null, lose_parent, no_inherit_status, note_source
@@ -207,7 +207,7 @@ def _drop_not_null(work: WorkQueue, altered: AlteredTable, *, name: str, recurse
         drop_found(work, rel, row, cascade=False, recurse=recurse)
     elif attribute.notnull:
         refuse_needed(session, rel, attribute)
-        store.update(session, pg_attribute, {"attrelid": rel.oid, "attnum": attribute.num}, attnotnull=False)
+        set_attribute(session, rel.oid, attribute.num, attnotnull=False)
 
 
 def prepare_set_not_null_command(
@@ -251,7 +251,7 @@ def _set_not_null(work: WorkQueue, altered: AlteredTable, *, name: str) -> None:
     rel = work.relation(altered)
     attribute = column_of(rel, name)
     if not attribute.notnull:
-        store.update(work.session, pg_attribute, {"attrelid": rel.oid, "attnum": attribute.num}, attnotnull=True)
+        set_attribute(work.session, rel.oid, attribute.num, attnotnull=True)
         altered.verify_not_null = True
 
 

@@ -27,7 +27,6 @@ from pgrepl.sql.nodes import AlterSeqStmt, AlterTableCmd, DefElem, RangeVar, Typ
 from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.sequence import change_sequence, create_column_sequence, own_sequence
 from pgrepl.statements.table import storage
-from pgrepl.statements.table.alter.attributes import set_attribute
 from pgrepl.statements.table.alter.work import (
     FOREIGN,
     INDEX,
@@ -43,7 +42,7 @@ from pgrepl.statements.table.alter.work import (
     for_children,
     missing_column,
 )
-from pgrepl.statements.table.columns import SYSTEM_COLUMNS, column_of_type, compression_of, storage_of
+from pgrepl.statements.table.columns import SYSTEM_COLUMNS, column_of_type, compression_of, set_attribute, storage_of
 from pgrepl.statements.table.constraints import Clauses, add_sequence
 from pgrepl.statements.table.not_null import not_valid
 from pgrepl.statements.table.relations import change_relation_owner

@@ -19,7 +19,6 @@ from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store import store
 from pgrepl.catalog.store.system import PG_CLASS, ObjectAddress
 from pgrepl.catalog.store.tables import (
-    pg_attribute,
     pg_class,
     pg_constraint,
     pg_depend,
@@ -50,6 +49,7 @@ from pgrepl.statements.table.alter.work import (
 )
 from pgrepl.statements.table.alter_trigger import clone_triggers, drop_cloned_triggers, refuse_transition_tables
 from pgrepl.statements.table.bounds import check_bound, store_bound, transform_bound
+from pgrepl.statements.table.columns import set_attribute
 from pgrepl.statements.table.constraints import Check, set_parent_constraint, update_constraint
 from pgrepl.statements.table.names import child_dependency, has_parent, partition_parent, store_inheritance
 from pgrepl.statements.table.not_null import lose_parent
@@ -134,7 +134,7 @@ def _merge_columns(session: Session, child: Relation, parent: Relation, *, is_pa
             values["attidentity"] = wanted.identity
         if parent.kind == "p":
             values["attislocal"] = False
-        store.update(session, pg_attribute, {"attrelid": child.oid, "attnum": own.num}, **values)
+        set_attribute(session, child.oid, own.num, **values)
 
 
 def _merge_checks(session: Session, child: Relation, parent: Relation) -> None:
@@ -223,7 +223,7 @@ def remove_inheritance(session: Session, child: Relation, parent: Relation) -> N
             values: dict[str, object] = {"attinhcount": own.inhcount - 1}
             if own.inhcount == 1:
                 values["attislocal"] = True
-            store.update(session, pg_attribute, {"attrelid": child.oid, "attnum": own.num}, **values)
+            set_attribute(session, child.oid, own.num, **values)
     names = {row.conname for row in constraints_of(session, parent.oid, "c")}
     for row in constraints_of(session, child.oid, "c"):
         if row.conname not in names:

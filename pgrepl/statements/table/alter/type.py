@@ -29,7 +29,7 @@ from pgrepl.sql.keywords import quote_identifier
 from pgrepl.sql.nodes import AlterSeqStmt, AlterTableCmd, CoercionForm, DefElem, RangeVar
 from pgrepl.statements.dependencies import record_column_dependencies
 from pgrepl.statements.sequence import change_sequence
-from pgrepl.statements.table.alter.attributes import remember_dependents, set_attribute
+from pgrepl.statements.table.alter.attributes import remember_dependents
 from pgrepl.statements.table.alter.work import (
     COMPOSITE,
     FOREIGN,
@@ -41,7 +41,15 @@ from pgrepl.statements.table.alter.work import (
     column_of,
     missing_column,
 )
-from pgrepl.statements.table.columns import SYSTEM_COLUMNS, NewColumn, check_type, check_virtual, set_type, type_storage
+from pgrepl.statements.table.columns import (
+    SYSTEM_COLUMNS,
+    NewColumn,
+    check_type,
+    check_virtual,
+    set_attribute,
+    set_type,
+    type_storage,
+)
 from pgrepl.statements.table.heap import remove_default, store_default
 from pgrepl.statements.table.names import inheritors_with_parents
 from pgrepl.statements.table.partition import key_columns
