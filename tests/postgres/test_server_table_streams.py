@@ -17,7 +17,7 @@ from pgrepl.replication.subscriber.lease import Observer, WorkerStopped
 from pgrepl.replication.subscriber.worker import Worker
 from tests.harness.database import Rows, ask, visit
 from tests.harness.dose import dose
-from tests.harness.programs import eventually
+from tests.harness.programs import PATIENCE, eventually
 from tests.postgres.served import Served
 from tests.postgres.test_server_faults import ON_ONE, apply
 
@@ -45,7 +45,7 @@ class Held(Observer):
     def rows(self, subscription: str, table: str, copying: Copying) -> None:
         if copying.tuples_processed and not self.is_held.is_set():
             self.is_held.set()
-            assert self.release.wait(60)
+            assert self.release.wait(PATIENCE)
 
 
 @contextmanager
@@ -63,7 +63,7 @@ def copying(served: Served) -> Iterator[tuple[Worker, Held, threading.Thread]]:
         rounds = threading.Thread(target=play)
         rounds.start()
         try:
-            assert held.is_held.wait(60)
+            assert held.is_held.wait(PATIENCE), served.log.errors
             yield worker, held, rounds
         finally:
             held.release.set()

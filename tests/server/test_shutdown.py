@@ -10,10 +10,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import psycopg
 import pytest
 
+from pgrepl.server.backend_loop import SenderDone
+from pgrepl.server.replication.grammar import Command
+from pgrepl.server.replication.sender import Sender
 from tests.harness.dose import dose
 from tests.harness.programs import PATIENCE, eventually
 from tests.harness.serving import program, serving
@@ -97,3 +101,25 @@ def test_walsenders_end_last_and_have_sent_all(tmp_path: Path, number: signal.Si
             found.append(seen_of_a_shutdown(server, tmp_path / kind.__name__, number))
     assert found[0] == found[1]
     assert found[0][-1]
+
+
+class Told:
+    """A backend that is told to stop again while its walsender leaves."""
+
+    def __init__(self) -> None:
+        self.session, self.channel, self.log = MagicMock(), MagicMock(), MagicMock()
+        self.replicates, self.is_stopping = False, True
+
+    def complete(self, tag: str) -> None:
+        assert self.replicates, "it would be told that an administrator ends the connection"
+
+
+def test_a_walsender_that_has_sent_all_is_told_once_more_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The postmaster repeats the signal."""
+    backend = Told()
+    sender = Sender(backend)  # type: ignore[arg-type]
+    for name in ("_begin", "_stream", "_leave"):
+        monkeypatch.setattr(sender, name, lambda *_: None)
+    with pytest.raises(SenderDone):
+        sender.start(Command("START_REPLICATION", slot="s", kind="LOGICAL"))
+    assert backend.replicates

@@ -74,10 +74,12 @@ class Sender:
             self._channel.send(b"W", struct.pack("!bh", 0, 0))
             self._channel.flush()
             self._backend.replicates = True
+            done = False
             try:
                 self._stream(decoder)
+                done = not self._ends
             finally:
-                self._backend.replicates = False
+                self._backend.replicates = done  # the postmaster may tell it to stop once more until it has ended
                 self._leave()
             if not self._ends:  # WalSndDone says that much, and ends the session
                 self._backend.complete("COPY 0")
