@@ -53,7 +53,7 @@ def _with_server(folder: Path) -> Iterator[Line]:
     finally:
         server.stop()
     yield ratio(f"compare with a server, {ROWS:,} rows, the whole command", ours, min(own), _OWN, 2.0)
-    yield Line("  its memory", f"{peak:,.0f} MB", "", f"{_MOST} MB", peak <= _MOST)
+    yield "  its memory", f"{peak:,.0f} MB", "", f"{_MOST} MB", peak <= _MOST
 
 
 def _with_lake(folder: Path) -> Iterator[Line]:

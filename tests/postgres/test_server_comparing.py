@@ -12,11 +12,13 @@ import pytest
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import rows
+from pgrepl.engine import on_spark
 from pgrepl.ground.errors import PgError
 from pgrepl.replication.comparison import sides
 from pgrepl.replication.subscriber.worker import Worker
 from tests.harness.comparing import compare, differences, is_equal, repair
 from tests.harness.database import Database
+from tests.harness.tasks import played_here
 from tests.postgres.served import PublishingServer, Served
 
 SERVERS = pytest.mark.parametrize("publishing", [16, pytest.param(18, marks=pytest.mark.slow)], indirect=True)
@@ -273,3 +275,38 @@ def test_rows_without_a_key_beside_ranges_of_it(served: Served, monkeypatch: pyt
     found = compare(served.sub.session)
     assert found.tables[0].pieces > 5
     assert [(kind, key) for _, kind, key, _ in differences(found)] == [("extra", {"id": None})]
+
+
+def in_ranges(served: Served, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    """A table whose rows here are hashed by tasks, while the server hashes ranges of its key."""
+    monkeypatch.setattr(sides, "PIECE", 100)
+    served.both("CREATE TABLE t (a int PRIMARY KEY, v text)")
+    served.pub(f"INSERT INTO t SELECT i, 'v' || i FROM generate_series(1, {rows}) i; ANALYZE")
+    served.pub("CREATE PUBLICATION p FOR TABLE t")
+    served.subscribe()
+    served.sub(f"ALTER DATABASE {served.sub.name} SET pgrepl.engine = spark")
+
+
+def test_tasks_hash_the_ranges_of_a_servers_key(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_ranges(served, monkeypatch, 2000)
+    seen = played_here(monkeypatch)
+    assert is_equal(served.sub.session)
+    assert seen
+    served.sub("UPDATE t SET v = '' WHERE a = 1500")
+    assert [row[:3] for row in differences(compare(served.sub.session))] == [("public.t", "different", {"a": "1500"})]
+
+
+def test_a_task_that_fails_leaves_no_query_at_the_server(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The slot is dropped over a connection that nothing else uses then: it waited for an answer that another had
+    read."""
+    in_ranges(served, monkeypatch, 100_000)
+
+    def fail(parts: object, kernel: object) -> None:
+        raise PgError("XX000", "the task has failed")
+
+    played_here(monkeypatch)
+    monkeypatch.setattr(on_spark, "play", fail)
+    with pytest.raises(PgError, match="the task has failed"):
+        compare(served.sub.session, connections=2)
+    assert [each.name for each in threading.enumerate() if each.name.startswith("pgrepl-compare")] == []
+    assert served.pub("SELECT count(*) FROM pg_replication_slots WHERE slot_name LIKE 'pgrepl%'") == [("0",)]

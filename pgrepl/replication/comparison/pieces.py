@@ -83,6 +83,10 @@ class KeyPieces:
         self._cuts: Any = None
         self.take_over(ranges)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What a task needs to number rows: the functions of a form stay here."""
+        return {**self.__dict__, "_forms": ()}
+
     def take_over(self, ranges: Sequence[KeyRange]) -> None:
         """Use these ranges, if there are some."""
         if not ranges:

@@ -3,7 +3,7 @@ or from rows that are read and made into the columns that they become here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -40,7 +40,7 @@ class Side(Protocol):
     pieces: Pieces
     is_apart: bool  # whether digests may be asked for in another thread
 
-    def digests(self, wanted: Collection[int], digests: Digests, count: Count) -> Iterator[int]:
+    def digests(self, wanted: Collection[int], digests: Digests, count: Count) -> Generator[int, None, None]:
         """Fill in the digests of some pieces; the numbers of those that are complete, as they come."""
         ...
 
@@ -74,7 +74,7 @@ class _HashingSide:
         self._bits = HashPieces(bits_for(table.estimate))
         self.pieces: Pieces = self._ranges or self._bits
 
-    def digests(self, wanted: Collection[int], digests: Digests, count: Count) -> Iterator[int]:
+    def digests(self, wanted: Collection[int], digests: Digests, count: Count) -> Generator[int, None, None]:
         if self._ranges is None:
             for found in self._server.digests_by_bits(self._hash, self._bits.mask):
                 digests.put(found.number, found.count, found.total)
@@ -134,7 +134,7 @@ class _ReadSide:
         except Declined:
             self._sources = None
 
-    def digests(self, wanted: Collection[int], digests: Digests, count: Count) -> Iterator[int]:
+    def digests(self, wanted: Collection[int], digests: Digests, count: Count) -> Generator[int, None, None]:
         if self._sources is not None and goes_to_spark(self._local, self._table.estimate):
             sources = [(source.part, source.rows()) for source in self._sources]
             for rows in digest_on_spark(self._local, sources, self.columns, self.pieces, self._seed, digests):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -167,9 +167,9 @@ def _groups(pieces: Sequence[int], sizes: Any) -> Iterator[list[int]]:
 
 
 @contextmanager
-def _ahead(side: Side, numbers: Iterator[int]) -> Iterator[Iterator[int]]:
-    """The numbers of complete pieces. A server hashes in threads, while this side does; what needs a session is done
-    when the numbers are asked for."""
+def _ahead(side: Side, numbers: Generator[int, None, None]) -> Iterator[Iterator[int]]:
+    """The numbers of complete pieces. A server hashes in threads, while this side does, and is not asked any more when
+    this ends: its connections are free then. What needs a session is done when the numbers are asked for."""
     if not side.is_apart:
         yield numbers
         return
@@ -186,6 +186,7 @@ def _ahead(side: Side, numbers: Iterator[int]) -> Iterator[Iterator[int]]:
         except BaseException as problem:
             problems.append(problem)
         finally:
+            numbers.close()
             queue.put(None)
 
     def taken() -> Iterator[int]:
