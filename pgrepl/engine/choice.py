@@ -334,6 +334,14 @@ def _of_kernels(session: Session, rows: int) -> tuple[Engine, int]:
     return Engine.SPARK if rows > limit else Engine.COLUMNS, limit
 
 
+def choose_hashes(session: Session, rows: int) -> Choice:
+    """What hashes so many rows of a lake, which costs less than to start a JVM here: Spark only on a cluster."""
+    found = choose_kernels(session, rows)
+    if found.engine is Engine.SPARK and _is_auto(session) and not has_cluster():
+        return replace(found, engine=Engine.COLUMNS)
+    return found
+
+
 def choose_parts(session: Session, changes: int) -> Choice:
     """The engine of a batch that is divided into parts (`changes_held`): threads of this process, or Spark tasks, if
     there are more than `pgrepl.spark_rows` changes."""

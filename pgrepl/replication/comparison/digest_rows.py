@@ -1,8 +1,9 @@
-"""The digests of a large table's pieces by tasks of Spark, each of which hashes a part of the rows in a lake."""
+"""The digests of a large table's pieces: threads here, or tasks of Spark, hash parts of its rows in a lake."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from pgrepl.replication.comparison.pieces import Digests
 from pgrepl.types.catalog_names import asks_catalog
 
 if TYPE_CHECKING:
+    from pgrepl.engine.choice import Choice
     from pgrepl.lake.read.part import PartRows
     from pgrepl.replication.comparison.columns import HashedColumn
     from pgrepl.replication.comparison.local_table import LocalTable
@@ -55,6 +57,7 @@ def _digest_rows(part: _DigestPart, watch: PartWatch) -> _DigestedPart:
             for arrays, count in rows.portions(part.copy.read):
                 _, kept, left = copy.passing(arrays, count)
                 if left:
+                    watch.add(left, 0)
                     made = copy.made(kept, left)
                     hashes = row_hashes(columns, made, forms, seed, left, style)
                     digests.add(pieces.numbers([made[place] for place in pieces.key], hashes), hashes)
@@ -64,33 +67,39 @@ def _digest_rows(part: _DigestPart, watch: PartWatch) -> _DigestedPart:
     return _DigestedPart(numbers, digests.counts[numbers], digests.sums[numbers])
 
 
-def goes_to_spark(local: LocalTable, rows: int) -> bool:
-    """Whether so many rows are worth Spark, whose tasks must know the types without the catalog."""
+def chosen(local: LocalTable, rows: int) -> Choice | None:
+    """What hashes so many rows in parts, which must know the types without the catalog; None: nothing does."""
     if not local.attributes or any(asks_catalog(attribute.type) for attribute in local.attributes):
-        return False
-    return choice.choose_kernels(local.session, rows).on_spark
+        return None
+    found = choice.choose_hashes(local.session, rows)
+    return None if found.engine is Engine.LOCAL else found
 
 
-def digest_on_spark(
+def digest_in_parts(
     local: LocalTable,
     sources: Sequence[tuple[CopyPart, Rows]],
     columns: Sequence[HashedColumn],
     pieces: Pieces,
     seed: int,
     digests: Digests,
-) -> Iterator[int]:
-    """Add the rows of all sources to the digests; the number of those in each part."""
+    engine: Engine,
+    count: Callable[[int], None],
+) -> None:
+    """Add the rows of all sources to the digests. `count` is told of them, by threads as they go."""
     how = Shared((list(columns), pieces, seed, replace(local.style, lookup=None)))
-    slots = job.slots(on_spark=True)
+    on_spark = engine is Engine.SPARK
+    slots = job.slots(on_spark=on_spark)
     parts = [
         _DigestPart(replace(copy, rows=tuple(rows)), how) for copy, found in sources for rows in divide(found, slots)
     ]
-    with spark.described(f"comparison of {local.relation.qualified_name}"):
-        answers = job.play_apart(local.session, parts, _digest_rows, on_spark=True, check=check_for_interrupts)
+    described = spark.described(f"comparison of {local.relation.qualified_name}") if on_spark else nullcontext()
+    with described, job.counting_writes(local.session, lambda rows, _size: count(rows)):
+        answers = job.play_apart(local.session, parts, _digest_rows, on_spark=on_spark, check=check_for_interrupts)
     for answer in answers:
         if answer.declined:
             raise Declined(answer.declined)
         digests.counts[answer.numbers] += answer.counts
         digests.sums[answer.numbers] += answer.sums
-        yield int(answer.counts.sum())
-    choice.done(local.session, "comparison", Engine.SPARK)
+        if on_spark:
+            count(int(answer.counts.sum()))
+    choice.done(local.session, "comparison", engine)

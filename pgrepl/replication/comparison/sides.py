@@ -14,7 +14,7 @@ from pgrepl.ground.errors import Declined
 from pgrepl.ground.lazy import np, pa
 from pgrepl.lake.read.part import forms_of
 from pgrepl.replication.comparison.columns import HashedColumn, hashed, hashed_as, row_hash_sql, row_hashes
-from pgrepl.replication.comparison.digest_rows import Rows, digest_on_spark, goes_to_spark
+from pgrepl.replication.comparison.digest_rows import Rows, chosen, digest_in_parts
 from pgrepl.replication.comparison.found import Texts
 from pgrepl.replication.comparison.local_table import LocalTable, Portion
 from pgrepl.replication.comparison.pieces import Digests, HashPieces, KeyPieces, Pieces, is_divisible
@@ -135,10 +135,11 @@ class _ReadSide:
             self._sources = None
 
     def digests(self, wanted: Collection[int], digests: Digests, count: Count) -> Generator[int, None, None]:
-        if self._sources is not None and goes_to_spark(self._local, self._table.estimate):
+        choice = None if self._sources is None else chosen(self._local, self._table.estimate)
+        if self._sources is not None and choice is not None:
             sources = [(source.part, source.rows()) for source in self._sources]
-            for rows in digest_on_spark(self._local, sources, self.columns, self.pieces, self._seed, digests):
-                count(rows)
+            how = self._local, sources, self.columns, self.pieces, self._seed
+            digest_in_parts(*how, digests, choice.engine, count)
             yield from wanted
             return
         for made, _ in self._portions():

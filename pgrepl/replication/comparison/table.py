@@ -16,7 +16,7 @@ from pgrepl.ground.interrupts import JoinedThread
 from pgrepl.ground.lazy import np
 from pgrepl.replication.comparison.columns import new_seed, row_hashes
 from pgrepl.replication.comparison.differences import LocalRows, paired, unmatched
-from pgrepl.replication.comparison.digest_rows import digest_on_spark, goes_to_spark
+from pgrepl.replication.comparison.digest_rows import chosen, digest_in_parts
 from pgrepl.replication.comparison.found import DIFFERENT, EXTRA, MISSING, Progress, TableComparison
 from pgrepl.replication.comparison.local_table import LocalTable, Portion
 from pgrepl.replication.comparison.pieces import Digests, KeyPieces
@@ -72,8 +72,7 @@ class Compared:
         hashed = self.side.digests(wanted, there, lambda rows: progress.looked(found.name, rows))
         with _ahead(self.side, hashed) as complete:
             bounds = pieces.bounds(wanted) if isinstance(pieces, KeyPieces) and known else None
-            for count in self._digests(snapshot, bounds, here):
-                progress.looked(found.name, count)
+            self._digest(snapshot, bounds, here, lambda rows: progress.looked(found.name, rows))
             for number in complete:
                 if (there.counts[number], there.sums[number]) == (here.counts[number], here.sums[number]):
                     equal(number)
@@ -90,19 +89,22 @@ class Compared:
         if found.differing and not found.differences and not self.unjudged:
             raise PgError("XX000", f'hashes of table "{found.name}" differ, and none of its rows does')
 
-    def _digests(self, snapshot: int, bounds: tuple[int, Any, Any] | None, digests: Digests) -> Iterator[int]:
-        """Add the rows here to the digests; how many, as they come."""
+    def _digest(
+        self, snapshot: int, bounds: tuple[int, Any, Any] | None, digests: Digests, count: Callable[[int], None]
+    ) -> None:
+        """Add the rows here to the digests; `count` is told how many, as they come."""
         local, side = self.local, self.side
-        if goes_to_spark(local, self.size // 2):
+        choice = chosen(local, self.size // 2)
+        if choice is not None:
             sources = []
             for table, numbers, rows in local.sources(snapshot, bounds):
                 columns = tuple([KernelColumn(number, number) for number in numbers])
                 sources.append((CopyPart((), table, None, table, columns, None, (), ""), rows))
-            yield from digest_on_spark(local, sources, side.columns, side.pieces, self.seed, digests)
+            digest_in_parts(local, sources, side.columns, side.pieces, self.seed, digests, choice.engine, count)
             return
         for hashes, portion, numbers in self._here(snapshot, bounds):
             digests.add(numbers, hashes)
-            yield portion.count
+            count(portion.count)
 
     def look_again(self, snapshot: int, wanted: Sequence[int]) -> None:
         """Look for the differences in some ranges of the key alone."""
