@@ -54,7 +54,8 @@ def graph(found: Overview, rate: Callable[[str, str], float | None]) -> str:
         return ""
     width, height = _place(boxes, arrows)
     told = [_told(arrow) for arrow in arrows] or ["There are publications, and no subscription of this catalog's."]
-    drawn = [_path(arrow, boxes) for arrow in arrows] + [_drawn(box) for box in boxes.values()]
+    lines, labels = zip(*[_path(arrow, boxes) for arrow in arrows], strict=True) if arrows else ((), ())
+    drawn = (*lines, *labels, *[_drawn(box) for box in boxes.values()])
     heads = "".join(
         f'<marker id="head-{state}" viewBox="0 0 10 10" refX="1" refY="5" markerWidth="15" markerHeight="15" '
         f'markerUnits="userSpaceOnUse" orient="auto"><path class="head s-{state}" d="M0 0 L10 5 L0 10 z"/></marker>'
@@ -118,7 +119,8 @@ def _place(boxes: dict[str, _Box], arrows: Sequence[_Arrow]) -> tuple[float, flo
     return 16 + _WIDTH + max(columns.values()) * (_WIDTH + _GAP), height
 
 
-def _path(arrow: _Arrow, boxes: dict[str, _Box]) -> str:
+def _path(arrow: _Arrow, boxes: dict[str, _Box]) -> tuple[str, str]:
+    """An arrow and its label, which lies over all arrows."""
     source, target, status = boxes[arrow.source], boxes[arrow.target], arrow.found.status
     begin = source.x + _WIDTH, source.at("p", next(iter(status.publications), ""))
     end = target.x - 1, target.at("s", status.name)
@@ -133,10 +135,11 @@ def _path(arrow: _Arrow, boxes: dict[str, _Box]) -> str:
     if label and end[0] > begin[0]:
         x, y = end[0] - 14, end[1] + (18 + wide / 2 if begin[1] < end[1] else -6 - wide / 2)  # beside the bend
         over = f'<text class="rate" x="{x:.0f}" y="{y:.0f}" text-anchor="end">{escaped(label)}</text>'
-    return (
+    drawn = (
         f'<g><title>{escaped(_told(arrow))}</title><path class="arrow s-{arrow.state}" d="{line}" '
-        f'stroke-width="{wide:.1f}" marker-end="url(#head-{arrow.state})"/>{over}</g>'
+        f'stroke-width="{wide:.1f}" marker-end="url(#head-{arrow.state})"/></g>'
     )
+    return drawn, over
 
 
 def _label(arrow: _Arrow) -> str:
