@@ -178,7 +178,7 @@ def play(lakes: list[Path], folder: Path, seed: int, steps: int) -> None:
     shutil.rmtree(history.folder)
 
 
-IN_CI, ALL = 100, 1000
+IN_CI, ALL = 60, 1000
 
 
 @pytest.mark.parametrize("part", range(4))
