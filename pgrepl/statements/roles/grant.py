@@ -30,6 +30,7 @@ from pgrepl.catalog.facts.roles import resolve_role
 from pgrepl.catalog.facts.user_types import type_row
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import rows, update
+from pgrepl.catalog.store.system import FIRST_NORMAL_OID
 from pgrepl.expr.analyse.lookup import type_text
 from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.query.result import Result
@@ -202,6 +203,8 @@ def grant_on_relation(
         raise PgError("42809", f'"{found.name}" is an index')
     if kind is ObjectKind.SEQUENCE and found.kind != "S":
         raise PgError("42809", f'"{found.name}" is not a sequence')
+    if found.oid < FIRST_NORMAL_OID:  # its row is in no table of the catalog
+        raise unsupported(f"{'GRANT' if change.is_grant else 'REVOKE'} on a system catalog")
     privileges = _relation_privileges(session, found, change, kind)
     old_acl = relation_acl(found)
     per_column: dict[int, int] = {}
