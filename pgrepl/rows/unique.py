@@ -181,7 +181,7 @@ class TemporalIndex(UniqueIndex):
         return super().key(values)[:-1]
 
     def refuse(self, row: Row) -> None:
-        """As ExecWithoutOverlapsNotEmpty does."""
+        """An empty range is an error: it overlaps nothing (ExecWithoutOverlapsNotEmpty)."""
         place = self._places[-1]
         if row[place] is not None and is_empty(row[place]):
             rel = self.relation

@@ -72,7 +72,7 @@ def _rule(rule: hba.Rule) -> dict[str, Any]:
 
 
 def _options(rule: hba.Rule) -> list[str] | None:
-    """As get_hba_options does; a certificate as the method asks for its user's name, too."""
+    """The options of a line of pg_hba.conf (get_hba_options); the method cert asks for the user's name, too."""
     given = dict(rule.options)
     if rule.method == "cert":
         given["clientcert"] = "verify-full"

@@ -44,7 +44,7 @@ def description(columns: Sequence[ResultColumn], formats: Sequence[int], encode:
 
 
 def check_count(formats: Sequence[int], count: int) -> None:
-    """As PortalSetResultFormat does, which does not look at the formats themselves."""
+    """One format for all columns, or one each (PortalSetResultFormat); what the formats are is not looked at."""
     if len(formats) > 1 and len(formats) != count:
         raise PgError("08P01", f"bind message has {len(formats)} result formats but query has {count} columns")
 

@@ -301,7 +301,7 @@ def check_at_commit(session: Session) -> None:
 
 
 def _check_foreign_keys(session: Session) -> None:
-    """As heap_truncate_check_FKs does for temporary tables."""
+    """A table that keeps its rows must not reference one that is emptied at COMMIT (heap_truncate_check_FKs)."""
     emptied = session.emptied_at_commit
     for relid in emptied:
         for key in store.rows(session, tables.pg_constraint, confrelid=relid, contype="f"):

@@ -46,7 +46,7 @@ def record_expression_dependencies(
 
 
 def record_query_dependencies(session: Session, depender: ObjectAddress, query: Query) -> None:
-    """As recordDependencyOnExpr does for a view's query."""
+    """A view depends on all that its query names (recordDependencyOnExpr)."""
     found = objects_of(session, [query])
     _know_types(session, found)
     record_dependencies(session, depender, found)

@@ -230,7 +230,7 @@ _BTREE = 403  # pg_am
 
 
 def create_materialized_view(stmt: CreateTableAsStmt, session: Session, *, fill: bool = True) -> Result:
-    """As ExecCreateTableAs does. `fill`: a rehearsal leaves the rows out."""
+    """CREATE TABLE AS and CREATE MATERIALIZED VIEW (ExecCreateTableAs). `fill`: a rehearsal leaves the rows out."""
     assert isinstance(stmt.query, SelectStmt)
     query = _analyzed(session, stmt)
     namespace, persistence = creation_schema(session, replace(stmt.relation, location=-1))
@@ -268,7 +268,7 @@ def _analyzed(session: Session, stmt: CreateTableAsStmt) -> Query:
 
 
 def refresh_materialized_view(stmt: RefreshMatViewStmt, session: Session, *, fill: bool = True) -> Result:
-    """As ExecRefreshMatView does. `fill`: a rehearsal leaves the rows out."""
+    """REFRESH MATERIALIZED VIEW (ExecRefreshMatView). `fill`: a rehearsal leaves the rows out."""
     rel = find_relation(session, replace(stmt.relation, location=-1))
     if rel.kind not in "rmpt":
         raise PgError("42809", f'"{rel.name}" is not a table or materialized view')

@@ -249,7 +249,7 @@ def _receive_multirange(subtype: int, message: BinaryMessage, typmod: int, style
 
 
 def _send_record(encoding: str, value: Sequence[Any]) -> bytes:
-    """As record_send does. A plain tuple's fields are sent by their Python types."""
+    """A row in binary form (record_send). The fields of a plain tuple are sent by their Python types."""
     types = value.types if isinstance(value, Record) else [guessed_type(item) for item in value]
     parts = [_INT4.pack(len(value))]
     for item, typoid in zip(value, types, strict=True):
@@ -258,7 +258,7 @@ def _send_record(encoding: str, value: Sequence[Any]) -> bytes:
 
 
 def _receive_row(typoid: int, message: BinaryMessage, typmod: int, style: TextStyle) -> Any:
-    """As record_recv does; the style's lookup knows the columns."""
+    """A row from its binary form (record_recv); the style's lookup knows the columns."""
     if typoid == oids.RECORD:
         raise PgError("0A000", "input of anonymous composite types is not implemented")
     row = composite_type(typoid) or (style.lookup.row_type(typoid) if style.lookup is not None else None)

@@ -22,7 +22,7 @@ _REG = (
 
 
 def _reader(typoid: int) -> Callable[[str, int, TextStyle], int]:
-    """As parseDashOrOid does, then by name."""
+    """How a type such as regclass reads a text: `-` is none, digits are an OID (parseDashOrOid), all else a name."""
 
     def read(text: str, typmod: int, style: TextStyle) -> int:
         if text == "-":

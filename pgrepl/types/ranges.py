@@ -129,7 +129,7 @@ def _fail(text: str, detail: str, kind: str = "range") -> PgError:
 
 
 def _parse(text: str) -> _Bounds | None:
-    """As range_parse does; None: empty."""
+    """The bounds in a range's text; None: empty (range_parse)."""
     body = text.strip(SPACE)
     if body[:5].lower() == "empty":
         if body[5:]:

@@ -233,7 +233,8 @@ def has_privilege(
 
 
 def object_mask(session: CatalogSession, kind: ObjectKind, row: Owned, role: int, mask: int) -> int:
-    """As object_aclmask and pg_namespace_aclmask, for schemas and databases."""
+    """The privileges in `mask` that the role has on an object that is no relation (object_aclmask,
+    pg_namespace_aclmask)."""
     if is_superuser(session, role):
         return mask
     owner, stored = owner_and_acl(row)

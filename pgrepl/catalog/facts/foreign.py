@@ -55,7 +55,7 @@ def mappings(session: Session, server: int) -> list[tables.pg_user_mapping]:
 
 
 def mapped_name(session: Session, user: int) -> str:
-    """As MappingUserName."""
+    """The user of a mapping, as messages name him (MappingUserName)."""
     return "public" if user == PUBLIC else role_name(session, user)
 
 
@@ -89,7 +89,8 @@ def conninfo_of(session: Session, subscription: tables.pg_subscription) -> str:
 
 
 def server_conninfo(session: Session, server: tables.pg_foreign_server, user: int) -> str:
-    """As ForeignServerConnectionString."""
+    """The options of the server and of the user's mapping, else PUBLIC's, as a connection string
+    (ForeignServerConnectionString)."""
     mapping = mapping_or_none(session, user, server.oid) or mapping_or_none(session, PUBLIC, server.oid)
     if mapping is None:
         raise mapping_not_found(session, user, server)

@@ -18,7 +18,8 @@ _LONG = timedelta(seconds=10)
 
 
 def is_retained(session: Session, subscription: tables.pg_subscription) -> bool:
-    """As subretentionactive."""
+    """Whether what was deleted here is still known to a subscription WITH (retain_dead_tuples): its column
+    subretentionactive."""
     if not subscription.subretaindeadtuples:
         return False
     since, most = _caught_up(session, subscription), subscription.submaxretention

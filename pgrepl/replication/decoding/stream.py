@@ -87,7 +87,7 @@ class SlotDecoder:
             batch.discard()
 
     def _batches(self, start: int, end: int, while_read: While) -> Iterator[tuple[WireBatch | None, int]]:
-        """As lake_batches; nothing if no change is sent by columns."""
+        """The batches of lake_batches; nothing if no change is sent by columns."""
         session = self._session
         if self._encoder is None or start >= end or session.settings.get("server_encoding") != "UTF8":
             return

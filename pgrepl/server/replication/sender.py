@@ -91,7 +91,7 @@ class Sender:
             self._session.close()
 
     def _refuse_physical(self, command: Command) -> NoReturn:
-        """As StartReplication, which finds the slot first."""
+        """There is no physical replication. An error of the slot comes first (StartReplication)."""
         if command.slot:
             with reading(self._session):
                 if slots.acquire(self._session, command.slot).slot_type == "logical":

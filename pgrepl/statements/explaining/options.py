@@ -259,5 +259,5 @@ class Texts:
 
 
 def kilobytes(size: int) -> int:
-    """As PostgreSQL shows them (BYTES_TO_KILOBYTES)."""
+    """Bytes as EXPLAIN shows them, rounded up (BYTES_TO_KILOBYTES)."""
     return (size + 1023) // 1024

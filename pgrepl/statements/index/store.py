@@ -265,7 +265,7 @@ def attach_index(session: Session, index: IndexInfo, parent: IndexInfo, constrai
 
 
 def set_parent_index(session: Session, index: IndexInfo, parent: int) -> None:
-    """As IndexSetParentIndex does; parent 0 detaches the index."""
+    """Make an index a partition of another one; parent 0 detaches it (IndexSetParentIndex)."""
     self = ObjectAddress(PG_CLASS, index.oid)
     store.update(session, pg_class, {"oid": index.oid}, relispartition=bool(parent))
     if parent:

@@ -50,7 +50,7 @@ _OF_SERVERS = {
 
 
 def create_server(stmt: CreateForeignServerStmt, session: Session) -> Result:
-    """As CreateForeignServer."""
+    """CREATE SERVER: the current role owns it (CreateForeignServer)."""
     done = Result("CREATE SERVER")
     if server_or_none(session, stmt.name) is not None:
         if not stmt.if_not_exists:
@@ -128,7 +128,7 @@ def give_server(stmt: AlterOwnerStmt, session: Session) -> Result:
 
 
 def change_server_owner(session: Session, row: tables.pg_foreign_server, owner: int) -> None:
-    """As AlterForeignServerOwner_internal."""
+    """The new owner needs USAGE on the wrapper, unless a superuser asks (AlterForeignServerOwner_internal)."""
     if row.srvowner == owner:
         return
     if not is_superuser(session):
@@ -142,7 +142,7 @@ def change_server_owner(session: Session, row: tables.pg_foreign_server, owner: 
 
 
 def create_user_mapping(stmt: CreateUserMappingStmt, session: Session) -> Result:
-    """As CreateUserMapping."""
+    """CREATE USER MAPPING: one for each user of a server (CreateUserMapping)."""
     user = _user(session, stmt.user)
     server = server_by_name(session, stmt.server)
     _check_may_map(session, user, server)
@@ -181,7 +181,7 @@ def alter_user_mapping(stmt: AlterUserMappingStmt, session: Session) -> Result:
 
 
 def drop_user_mapping(stmt: DropUserMappingStmt, session: Session) -> Result:
-    """As RemoveUserMapping."""
+    """DROP USER MAPPING; with IF EXISTS the user, the server or the mapping may be missing (RemoveUserMapping)."""
     done = Result("DROP USER MAPPING")
     if stmt.missing_ok and stmt.user.name is not None and role_or_none(session, stmt.user.name) is None:
         session.notice("NOTICE", f'role "{stmt.user.name}" does not exist, skipping')
@@ -224,7 +224,7 @@ def _check_may_map(session: Session, user: int, server: tables.pg_foreign_server
 
 
 def _changed(stored: Sequence[str], changes: Sequence[ForeignOption], valid: Collection[str]) -> list[str] | None:
-    """As transformGenericOptions."""
+    """The options after ADD, SET and DROP, which must be valid; None: there are none (transformGenericOptions)."""
     options = options_of(stored)
     for action, name, value in changes:
         if action == "add" and name in options:

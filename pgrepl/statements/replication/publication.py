@@ -219,7 +219,7 @@ def _alter_tables(
     named: Sequence[PublicationTable],
     with_schemas: bool,
 ) -> None:
-    """As AlterPublicationTables. SET without a table removes them all."""
+    """ADD, SET and DROP TABLE of a publication (AlterPublicationTables). SET without a table removes them all."""
     if not named and stmt.action is not AlterPublicationAction.SET:
         return
     members = [replace(each, excepted=stmt.for_all_tables) for each in open_tables(session, named)]
@@ -277,7 +277,8 @@ def _check_columns(session: Session, members: Sequence[PublicationRelation]) -> 
 def _alter_schemas(
     session: Session, stmt: AlterPublicationStmt, publication: tables.pg_publication, schemas: Sequence[int]
 ) -> None:
-    """As AlterPublicationSchemas. SET without a schema removes them all."""
+    """ADD, SET and DROP TABLES IN SCHEMA of a publication (AlterPublicationSchemas). SET without a schema removes them
+    all."""
     if stmt.action is AlterPublicationAction.ADD and schemas:
         _refuse_column_lists(session, publication)
         add_schemas(session, publication, schemas, skip_members=False)

@@ -79,7 +79,7 @@ def parse_publication_options(options: Sequence[DefElem]) -> PublicationOptions:
 
 
 def _generated(option: DefElem) -> str:
-    """As defGetGeneratedColsOption."""
+    """publish_generated_columns as it is stored: n or s (defGetGeneratedColsOption)."""
     given = "" if option.value is None else get_string(option)
     for word in GENERATED.values():
         if given.lower() == word:

@@ -279,7 +279,7 @@ def _duration(option: DefElem) -> int:
 
 
 def say_of_retention(session: Session, retains: bool, duration: int, *, is_enabled: bool) -> None:
-    """As CheckSubDeadTupleRetention."""
+    """A NOTICE for parameters that keep too much or do nothing (CheckSubDeadTupleRetention)."""
     if retains and not is_enabled:
         text = "deleted rows to detect conflicts would not be removed until the subscription is enabled"
         session.notice("NOTICE", text, sqlstate="22023")

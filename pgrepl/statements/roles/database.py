@@ -343,7 +343,7 @@ def change_database_owner(session: Session, row: tables.pg_database, new_owner: 
 
 
 def drop_database(stmt: DropDatabaseStmt, session: Session) -> Result:
-    """As dropdb."""
+    """DROP DATABASE: one that nobody uses, with all that is in it (dropdb)."""
     require_no_block(session, "DROP DATABASE")
     row = database_or_none(session, stmt.name)
     if row is None:

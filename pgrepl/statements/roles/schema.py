@@ -173,7 +173,7 @@ def change_schema_owner(session: Session, row: tables.pg_namespace, new_owner: i
 
 
 def drop_schema(stmt: DropStmt, session: Session) -> Result:
-    """As RemoveObjects does for schemas."""
+    """DROP SCHEMA: all are looked for before any is dropped (RemoveObjects)."""
     doomed: list[ObjectAddress] = []
     for parts in stmt.names:
         name = parts[-1]

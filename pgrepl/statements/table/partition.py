@@ -191,7 +191,7 @@ class _Key:
 
 
 def define_key(session: Session, rel: Relation, spec: PartitionSpec) -> None:
-    """As the end of DefineRelation does for a partitioned table."""
+    """PARTITION BY of a new table: check the key and store it (DefineRelation)."""
     if len(spec.params) > MAX_KEYS:
         raise PgError("54011", f"cannot partition using more than {MAX_KEYS} columns")
     if spec.strategy == "list" and len(spec.params) != 1:
@@ -212,7 +212,7 @@ def _analyzed(session: Session, rel: Relation, param: PartitionElem) -> Expr | N
 
 
 def _key(session: Session, rel: Relation, strategy: str, param: PartitionElem, expr: Expr | None, number: int) -> _Key:
-    """As ComputePartitionAttrs does for one column or expression."""
+    """One column or expression of a partition key, with its operator class and collation (ComputePartitionAttrs)."""
     if param.name is not None:
         attnum, type_, collation = _column(rel, param)
         kept = None

@@ -179,7 +179,7 @@ def _move(session: Session, row: tables.pg_type, namespace: int) -> None:
 
 
 def drop_types(stmt: DropTypeStmt, session: Session) -> Result:
-    """As RemoveObjects does for types and domains."""
+    """DROP TYPE and DROP DOMAIN: all are looked for before any is dropped (RemoveObjects)."""
     refused: list[PgError] = []
     doomed = [oid for name in stmt.types if (oid := _found(session, stmt, name, refused))]
     if refused:

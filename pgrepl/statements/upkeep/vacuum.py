@@ -144,7 +144,7 @@ def _check(stmt: VacuumStmt, options: _Options) -> None:
 
 
 def _check_full(stmt: VacuumStmt, options: _Options) -> None:
-    """As vacuum does."""
+    """Refuse options that exclude each other, of FULL and of ONLY_DATABASE_STATS (vacuum)."""
     if options.has("full") and options.has("disable_page_skipping"):
         raise PgError("0A000", "VACUUM option DISABLE_PAGE_SKIPPING cannot be used with FULL")
     if options.has("full") and not options.has("process_toast"):

@@ -146,7 +146,7 @@ def _log_verbosity(option: DefElem, is_from: bool) -> str:
 
 
 def _reject_limit(option: DefElem, is_from: bool) -> int:
-    """As defGetCopyRejectLimitOption."""
+    """REJECT_LIMIT: a number, or its text, above zero (defGetCopyRejectLimitOption)."""
     value = option.value
     limit = int(read_text(value, oids.INT8)) if isinstance(value, str) else get_int64(option)
     if limit <= 0:

@@ -73,7 +73,7 @@ def prepare_add_column(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recur
 
 
 def _add_column(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd, recurse: bool) -> None:
-    """As ATExecAddColumn does at the top."""
+    """ADD COLUMN to the table that the statement names (ATExecAddColumn)."""
     session, rel = work.session, work.relation(altered)
     assert cmd.column is not None
     if rel.is_partition:

@@ -37,7 +37,7 @@ COMPOSITE = "c"
 
 
 def check_target(session: Session, action: str, rel: Relation, kinds: str) -> None:
-    """As ATSimplePermissions does; `kinds` are relkinds."""
+    """Refuse a table of another kind, and one of another owner (ATSimplePermissions); `kinds` are relkinds."""
     if rel.kind not in kinds:
         raise PgError(
             "42809",
@@ -168,7 +168,8 @@ def prepare_tablespace(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recur
 
 
 def prepare_access_method(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
-    """As ATPrepSetAccessMethod does. Only a partitioned table may be without one: its partitions take the default."""
+    """SET ACCESS METHOD (ATPrepSetAccessMethod). Only a partitioned table may be without one: its partitions take the
+    default."""
     check_target(work.session, cmd.kind.value, rel, TABLE + MATVIEW)
     altered = work.entry(rel)
     if altered.access_method is not None:
@@ -200,7 +201,7 @@ def _cluster_change(work: WorkQueue, altered: AlteredTable, *, index: str | None
 
 
 def mark_clustered(session: Session, rel: Relation, index: str | None) -> None:
-    """As ATExecClusterOn and mark_index_clustered do; None: no index."""
+    """Note by which index the table is clustered; None: by none (ATExecClusterOn, mark_index_clustered)."""
     chosen = 0 if index is None else _suitable_index(session, rel, index)
     if rel.kind == "p":
         raise PgError("0A000", "cannot mark index clustered in partitioned table")
