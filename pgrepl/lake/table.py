@@ -143,10 +143,10 @@ def lake_table(session: Session, oid: int, snapshot: int | None = None) -> LakeT
     key = ("lake_table", oid, snapshot)
     known: LakeTable | None = session.derived.get(key)
     if known is None:
-        found = _current(session, oid) if snapshot is None else _past(session, oid, snapshot)
-        if found is None:
+        table = _current(session, oid) if snapshot is None else _past(session, oid, snapshot)
+        if table is None:
             raise PgError("XX000", f"relation with OID {oid} is not in the lake")
-        known = session.derived[key] = found
+        known = session.derived[key] = table
     return known
 
 
@@ -155,11 +155,11 @@ def _current(session: Session, oid: int) -> LakeTable | None:
     if row is None or row.table_id is None or row.relkind not in ("r", "m"):
         return None
     attributes = store.rows(session, tables.pg_attribute, attrelid=oid)
-    found = _made(session, session, oid, row.table_id, attributes, ())
-    if found is None:
+    table = _made(session, session, oid, row.table_id, attributes, ())
+    if table is None:
         what = f'ducklake_table has no row of table "{row.relname}"'
         raise PgError("XX001", f'catalog "{session.catalog.name}" is damaged: {what}')
-    return found
+    return table
 
 
 def _past(session: Session, oid: int, snapshot: int) -> LakeTable | None:
@@ -180,10 +180,10 @@ def _made(
     at: tuple[int, ...],
 ) -> LakeTable | None:
     link = session.link
-    found = link.execute(sql.TABLE_THEN if at else sql.TABLE_NOW, (table_id, *at))
-    if not found:
+    rows = link.execute(sql.TABLE_THEN if at else sql.TABLE_NOW, (table_id, *at))
+    if not rows:
         return None
-    name, *paths = found[0]
+    name, *paths = rows[0]
     version = link.execute(sql.SCHEMA_VERSION_THEN if at else sql.SCHEMA_VERSION_NOW, (table_id, *at[:1]))[0][0]
     here = session.transaction.numbering
     if not at and table_id in here.altered_tables:
@@ -206,14 +206,14 @@ def folder(session: Session, path: str, relative: bool, schema_path: str, schema
 def table_folder(session: Session, table_id: int) -> str:
     """The folder of a table's files, also of a dropped table."""
     link = session.link
-    found = link.execute(
+    rows = link.execute(
         sql.FOLDER,
         (table_id,),
     )
-    if not found:
+    if not rows:
         what = f"ducklake_table or ducklake_schema has no row of table {table_id}"
         raise PgError("XX001", f'catalog "{session.catalog.name}" is damaged: {what}')
-    return folder(session, *found[0])
+    return folder(session, *rows[0])
 
 
 def _columns(

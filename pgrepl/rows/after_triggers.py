@@ -210,16 +210,16 @@ class Queue:
             self._add_new_row(change, change.new)
 
     def _to(self, table: int) -> list[ForeignKey]:
-        found = self._keys.get(("to", table))
-        if found is None:
-            found = self._keys["to", table] = keys_to(self.session, table)
-        return found
+        keys = self._keys.get(("to", table))
+        if keys is None:
+            keys = self._keys["to", table] = keys_to(self.session, table)
+        return keys
 
     def _of(self, table: int) -> list[ForeignKey]:
-        found = self._keys.get(("of", table))
-        if found is None:
-            found = self._keys["of", table] = keys_of(self.session, table)
-        return found
+        keys = self._keys.get(("of", table))
+        if keys is None:
+            keys = self._keys["of", table] = keys_of(self.session, table)
+        return keys
 
     def _add_old_row(self, named: Relation, change: ModifiedRow, old: Row) -> None:
         table, new = change.table, change.new
@@ -342,9 +342,9 @@ class Queue:
     def _raise_first(self, batch: Sequence[Fired], groups: Sequence[Sequence[Fired]]) -> None:
         """Check all events, and raise the error of the first that has one."""
         position = {id(event): number for number, event in enumerate(batch)}
-        found = [failure for group in groups if (failure := self._failure(group)) is not None]
-        if found:
-            raise min(found, key=lambda each: position[id(each[0])])[1]
+        failures = [failure for group in groups if (failure := self._failure(group)) is not None]
+        if failures:
+            raise min(failures, key=lambda each: position[id(each[0])])[1]
 
     def _failure(self, group: Sequence[Fired]) -> tuple[Fired, PgError] | None:
         """The first event of a group that fails."""

@@ -168,7 +168,7 @@ class HashTest:
         values = [value.values(forms_of(source, value.attnums)) for value in self.key]
         types = [value.expr.type for value in self.key]
         forms = [form(value.expr.type, value.expr.typmod) for value in self.key]
-        functions = [hash_of_class(*each) for each in zip(self.opclasses, types, strict=True)]
+        functions = [hash_of_class(*operator_class) for operator_class in zip(self.opclasses, types, strict=True)]
 
         def mask(arrays: Arrays, count: int) -> Any:
             columns = [value(arrays, count) for value in values]
@@ -197,23 +197,23 @@ class Level:
             test.test(source) if isinstance(test, HashTest) else test.test(forms_of(source, test.attnums))
             for test in self.tests
         ]
-        steps = [_step(each, source) for each in (*self.steps, self.otherwise)]
+        steps = [_step(below, source) for below in (*self.steps, self.otherwise)]
 
         def route(arrays: Arrays, count: int) -> list[tuple[int, Any]]:
-            found: list[tuple[int, Any]] = []
+            targets: list[tuple[int, Any]] = []
             left = pa.array(np.arange(count))
             for mask, step in zip([*masks, None], steps, strict=True):
                 passed = None if mask is None else mask(arrays, len(left))
                 rows = left if passed is None else left.filter(passed)
                 if len(rows):
                     some = arrays if passed is None else {n: array.filter(passed) for n, array in arrays.items()}
-                    found += [(target, rows.take(own)) for target, own in step(some, len(rows))]
+                    targets += [(target, rows.take(own)) for target, own in step(some, len(rows))]
                 if passed is not None and len(rows):
                     others = pc.invert(passed)
                     left, arrays = left.filter(others), {n: array.filter(others) for n, array in arrays.items()}
                 if not len(left):
                     break
-            return found
+            return targets
 
         return route
 
@@ -266,10 +266,10 @@ class Leaves:
         return self._first + len(self.leaves) - 1
 
     def _key(self, columns: Sequence[KeyColumn], numbers: Mapping[int, int]) -> tuple[Value, ...]:
-        found = [value_of(_of_column(column, numbers), Context(self._session)) for column in columns]
-        if None in found:
+        values = [value_of(_of_column(column, numbers), Context(self._session)) for column in columns]
+        if None in values:
             raise Declined("a partition key that needs the session")
-        return tuple([value for value in found if value is not None])
+        return tuple([value for value in values if value is not None])
 
 
 def _of_column(column: KeyColumn, numbers: Mapping[int, int]) -> Expr:

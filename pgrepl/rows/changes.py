@@ -36,16 +36,16 @@ class Member:
 def members(session: Session, relid: int, inh: bool) -> list[Member]:
     """The tables that a scan reads, in its order; with `inh` False (ONLY), the table alone."""
     top = relation(session, relid)
-    found = [top]
+    relations = [top]
     if inh and top.kind == "p":
         from pgrepl.expr.partition_constraint import leaf_partitions
 
-        found = list(leaf_partitions(session, top.oid))
+        relations = list(leaf_partitions(session, top.oid))
     elif inh:
-        for parent in found:
-            found += [relation(session, child) for child in children(session, parent.oid)]
-        found = list({each.oid: each for each in found}.values())
-    return [Member(each, _numbers(top, each)) for each in found if each.kind in _STORED]
+        for parent in relations:
+            relations += [relation(session, child) for child in children(session, parent.oid)]
+        relations = list({rel.oid: rel for rel in relations}.values())
+    return [Member(rel, _numbers(top, rel)) for rel in relations if rel.kind in _STORED]
 
 
 def _numbers(top: Relation, member: Relation) -> dict[int, int]:

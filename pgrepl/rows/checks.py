@@ -151,11 +151,11 @@ class RowChecks:
     def rechecks(self) -> dict[int, list[Recheck]]:
         """The keys of deferrable unique constraints to check again after the write, by the positions of the changes
         that `local` returned."""
-        found: dict[int, list[Recheck]] = {}
+        by_table: dict[int, list[Recheck]] = {}
         for number, index, values in self._unwritten.late(self._statement):
             if fires_recheck(self._session, constraint_of_index(self._session, index.info.oid)):
-                found.setdefault(self._numbers[number], []).append(Recheck(index, values))
-        return found
+                by_table.setdefault(self._numbers[number], []).append(Recheck(index, values))
+        return by_table
 
     def set_columns(self, rel: Relation) -> frozenset[int]:
         """The columns that the statement's UPDATE sets, by the numbers of a table of its tree."""
@@ -179,12 +179,12 @@ class RowChecks:
 
     def _table(self, rel: Relation, *, partly: bool = False) -> TableChecks:
         """`partly`: the row exists, and only the columns the statement names have changed."""
-        found = self._tables.get((rel.oid, partly))
-        if found is None:
+        checks = self._tables.get((rel.oid, partly))
+        if checks is None:
             changed = self._changed(rel) if partly else None
-            found = TableChecks(self._session, rel, self.relation, self.modified, changed)
-            self._tables[rel.oid, partly] = found
-        return found
+            checks = TableChecks(self._session, rel, self.relation, self.modified, changed)
+            self._tables[rel.oid, partly] = checks
+        return checks
 
     def _changed(self, rel: Relation) -> frozenset[int] | None:
         """The modified columns by the numbers of another table, with the generated columns."""
@@ -395,11 +395,11 @@ class RowChecks:
         if not self._by_row:
             return None
         if rel.oid not in self._triggers:
-            found = relation_triggers(self._session, rel)
-            of_rows = found is not None and any(
-                found.of(TriggerWhen.BEFORE, TriggerLevel.ROW, event) for event in TriggerEvent
+            triggers = relation_triggers(self._session, rel)
+            of_rows = triggers is not None and any(
+                triggers.of(TriggerWhen.BEFORE, TriggerLevel.ROW, event) for event in TriggerEvent
             )
-            self._triggers[rel.oid] = found if of_rows else None
+            self._triggers[rel.oid] = triggers if of_rows else None
         return self._triggers[rel.oid]
 
     def has_before_triggers(self) -> bool:

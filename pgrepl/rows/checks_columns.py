@@ -54,10 +54,10 @@ def check_program(session: Session, rules: TableRules, *, bound: bool) -> Progra
     exprs += [tree.NullTest(oids.BOOL, arg=expr, kind=NullTestType.IS_NOT_NULL) for _, expr in rules.computed_not_null]
     if not exprs:
         return None
-    found = program_of(none_is_false(exprs), Context(session))
-    if found is None:
+    program = program_of(none_is_false(exprs), Context(session))
+    if program is None:
         raise Declined("a CHECK constraint" if rules.checks else "a partition constraint")
-    return found
+    return program
 
 
 def bound_program(session: Session, rules: TableRules) -> Program | None:
@@ -73,15 +73,15 @@ def columns_of(
 ) -> tuple[KernelColumn, ...]:
     """How each column of new rows is made: generated, as `sent` says, or by its default where that is None."""
     table, generated = rules.relation, generated_columns(session, rules)
-    made = []
+    kernel_columns = []
     for column in kept:
         attribute = table.attributes[column.attnum - 1]
         found = generated.get(column.attnum) or sent(column, attribute)
         if found is None:
             default = column_default(session, table, attribute)
             found = default_column(session, column, default, not_null=attribute.notnull)
-        made.append(found)
-    return tuple(made)
+        kernel_columns.append(found)
+    return tuple(kernel_columns)
 
 
 def default_column(session: Session, column: LakeColumn, expr: tree.Expr | None, *, not_null: bool) -> KernelColumn:
@@ -94,14 +94,14 @@ def default_column(session: Session, column: LakeColumn, expr: tree.Expr | None,
 
 def generated_columns(session: Session, rules: TableRules) -> dict[int, KernelColumn]:
     """Columns that are computed of the table's other ones, by number."""
-    found = {}
+    generated = {}
     for attnum, expr in rules.generated:
         value = value_of(expr, Context(session))
         attribute = rules.relation.attributes[attnum - 1]
         if value is None:
             raise Declined(f'generated column "{attribute.name}"')
-        found[attnum] = KernelColumn(attnum, 0, None, attribute.notnull, None, value, generated=True)
-    return found
+        generated[attnum] = KernelColumn(attnum, 0, None, attribute.notnull, None, value, generated=True)
+    return generated
 
 
 # --- unique columns ---------------------------------------------------------------------------------------------------
@@ -121,12 +121,12 @@ _AS_STORED = frozenset(
 
 def whole_keys(infos: Sequence[IndexInfo], staged: StagedRows) -> list[int]:
     """The columns of whole numbers whose keys the copy must watch, whether they ascend."""
-    found = []
+    keys = []
     for info in infos:
         only = _only_column(info)
         if only is not None and base_type(staged.relation.attributes[only - 1].type) in oids.INTEGERS:
-            found.append(only)
-    return sorted(set(found))
+            keys.append(only)
+    return sorted(set(keys))
 
 
 def _only_column(info: IndexInfo) -> int | None:
@@ -204,7 +204,7 @@ def _portions(
         footer = footers.footer(staged.table.location + file.name)
         with footers.DataFileReader(footer) as reader:
             for group in footer.row_groups:
-                yield [plain_array(each) for each in reader.read([group], [footer.by_id[i] for i in ids])]
+                yield [plain_array(array) for array in reader.read([group], [footer.by_id[i] for i in ids])]
     if session is not None:
         for rows, _, _ in rows_of(session, staged.table, staged.snapshot, attnums, bounds):
             for arrays, _ in rows.portions(attnums):
@@ -218,11 +218,11 @@ def _numbers_differ(
     remainder."""
     turns = -(-count // _MANY)
     for turn in range(turns):
-        found = []
+        differing = []
         for (array,) in _portions(session, staged, [attnum], bounds):
             numbers = array.drop_null().to_numpy()
-            found.append(numbers if turns == 1 else numbers[numbers % turns == turn])
-        numbers = np.concatenate(found) if found else np.empty(0, np.int64)
+            differing.append(numbers if turns == 1 else numbers[numbers % turns == turn])
+        numbers = np.concatenate(differing) if differing else np.empty(0, np.int64)
         numbers.sort()
         if bool((numbers[1:] == numbers[:-1]).any()):
             return False
@@ -233,14 +233,14 @@ def _values_differ(
     staged: StagedRows, attnums: Sequence[int], bounds: Sequence[Bound], session: Session | None
 ) -> bool | None:
     names = [f"k{attnum}" for attnum in attnums]
-    found, size = [], 0
+    portions, size = [], 0
     for arrays in _portions(session, staged, attnums, bounds):
         portion = pa.table(arrays, names=names).drop_null()
         size += portion.nbytes
         if size > _MUCH:
             return None
-        found.append(portion)
-    if not found:
+        portions.append(portion)
+    if not portions:
         return True
-    counts = pa.concat_tables(found).group_by(names).aggregate([([], "count_all")])
+    counts = pa.concat_tables(portions).group_by(names).aggregate([([], "count_all")])
     return (pc.max(counts.column("count_all")).as_py() or 0) <= 1

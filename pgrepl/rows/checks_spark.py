@@ -126,11 +126,11 @@ class SparkChanges:
 
     def _take(self, arrival: Arrival, frame: DataFrame, *, updated: StagedRows | None = None) -> None:
         count = gone = 0
-        for rel, made in zip(arrival.tables, arrival.write(frame), strict=True):
-            of_table = sum(part.count for part in made.parts)
+        for rel, staged in zip(arrival.tables, arrival.write(frame), strict=True):
+            of_table = sum(part.count for part in staged.parts)
             versions = updated is not None and rel.oid == updated.relation.oid
             if of_table or versions:
-                gone += self.of(rel).take(made, versions=versions)
+                gone += self.of(rel).take(staged, versions=versions)
             self._moved |= updated is not None and not versions and of_table > 0
             count += of_table
         self.count += count
@@ -143,10 +143,10 @@ class SparkChanges:
     # --- one table ----------------------------------------------------------------------------------------------------
 
     def of(self, rel: Relation) -> StagedRows:
-        found = self.staged.get(rel.oid)
-        if found is None:
-            found = self.staged[rel.oid] = StagedRows(self._session, rel, self.snapshot)
-        return found
+        staged = self.staged.get(rel.oid)
+        if staged is None:
+            staged = self.staged[rel.oid] = StagedRows(self._session, rel, self.snapshot)
+        return staged
 
     def _changed(self, rel: Relation) -> frozenset[int] | None:
         if self.kind is not ModifyKind.UPDATE or not self.modified:
@@ -194,14 +194,14 @@ class SparkChanges:
         if self._moved:
             deleted = [staged for staged in self.staged.values() if staged.has_deletions]
             return [(deleted, key) for key in keys_to(self._session, self.relation.oid)]
-        found = []
+        pairs = []
         for staged in self.staged.values():
             if staged.has_deletions:
                 changed = self._changed(staged.relation)
                 for key in keys_to(self._session, staged.relation.oid):
                     if changed is None or changed & set(key.referenced_columns):
-                        found.append(([staged], key))
-        return found
+                        pairs.append(([staged], key))
+        return pairs
 
     def acting(self) -> list[tuple[list[StagedRows], ForeignKey]]:
         """The `referenced` keys with an action that changes the referencing rows."""
@@ -232,6 +232,6 @@ class SparkChanges:
 
 def raise_first(failures: Iterable[Failure | None]) -> None:
     """Raise the error of the first row; for one row, the error of the first key."""
-    found = [failure for failure in failures if failure is not None]
-    if found:
-        raise min(found, key=lambda failure: failure[0])[1]
+    met = [failure for failure in failures if failure is not None]
+    if met:
+        raise min(met, key=lambda failure: failure[0])[1]

@@ -43,11 +43,11 @@ def before_statement(
     if (rel.oid, event) in begun:
         return
     begun.add((rel.oid, event))
-    found = relation_triggers(session, rel)
-    if found is None:
+    triggers = relation_triggers(session, rel)
+    if triggers is None:
         return
-    updated = found.updated(columns) if event is TriggerEvent.UPDATE else None
-    for firing in found.of(TriggerWhen.BEFORE, TriggerLevel.STATEMENT, event):
+    updated = triggers.updated(columns) if event is TriggerEvent.UPDATE else None
+    for firing in triggers.of(TriggerWhen.BEFORE, TriggerLevel.STATEMENT, event):
         if firing.admits(None, None, updated):
             firing.call(session, event)
             next_snapshot(session)
@@ -101,19 +101,19 @@ class TriggerEvents:
         updated: frozenset[int] | None,
         captured: Captured | None = None,
     ) -> Iterator[TriggerCall]:
-        found = self.triggers(table)
-        if found is None:
+        triggers = self.triggers(table)
+        if triggers is None:
             return
-        columns = None if updated is None else found.updated(updated)
-        for firing in found.of(TriggerWhen.AFTER, TriggerLevel.ROW, event):
+        columns = None if updated is None else triggers.updated(updated)
+        for firing in triggers.of(TriggerWhen.AFTER, TriggerLevel.ROW, event):
             if firing.admits(old, new, columns):
                 yield TriggerCall(firing, event, old, new, captured)
 
     def _capture(self, checks: RowChecks, event: TriggerEvent, change: ModifiedRow) -> Captured | None:
         """Note the row in the transition tables of the relation that the statement names."""
         named = checks.relation
-        found = self.triggers(named.oid)
-        if found is None or not _captures(found, event):
+        triggers = self.triggers(named.oid)
+        if triggers is None or not _captures(triggers, event):
             return None
         captured = self._tables(named, event)
         session = self.session
@@ -124,10 +124,10 @@ class TriggerEvents:
         return captured
 
     def _tables(self, named: Relation, event: TriggerEvent) -> Captured:
-        found = self._captured.get((named.oid, event))
-        if found is None or found.seen:
-            found = self._captured[named.oid, event] = Captured(named)
-        return found
+        captured = self._captured.get((named.oid, event))
+        if captured is None or captured.seen:
+            captured = self._captured[named.oid, event] = Captured(named)
+        return captured
 
     # --- statements ---------------------------------------------------------------------------------------------------
 
@@ -146,14 +146,14 @@ class TriggerEvents:
         return calls, replaced
 
     def at_end(self, rel: Relation, event: TriggerEvent, columns: frozenset[int] = frozenset()) -> list[TriggerCall]:
-        found = self.triggers(rel.oid)
-        if found is None:
+        triggers = self.triggers(rel.oid)
+        if triggers is None:
             return []
-        updated = found.updated(columns) if event is TriggerEvent.UPDATE else None
-        captured = self._tables(rel, event) if _captures(found, event) else None
+        updated = triggers.updated(columns) if event is TriggerEvent.UPDATE else None
+        captured = self._tables(rel, event) if _captures(triggers, event) else None
         return [
             TriggerCall(firing, event, captured=captured)
-            for firing in found.of(TriggerWhen.AFTER, TriggerLevel.STATEMENT, event)
+            for firing in triggers.of(TriggerWhen.AFTER, TriggerLevel.STATEMENT, event)
             if firing.admits(None, None, updated)
         ]
 

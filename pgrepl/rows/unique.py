@@ -40,10 +40,10 @@ Key = tuple[Any, ...]
 
 def unique_indexes(session: Session, rel: Relation) -> list[IndexInfo]:
     """The unique indexes of a table by OID, for what checks them by whole columns: which none WITHOUT OVERLAPS is."""
-    found = all_unique_indexes(session, rel)
-    if any(info.is_temporal for info in found):
+    indexes = all_unique_indexes(session, rel)
+    if any(info.is_temporal for info in indexes):
         raise Declined("a key WITHOUT OVERLAPS")
-    return found
+    return indexes
 
 
 def all_unique_indexes(session: Session, rel: Relation) -> list[IndexInfo]:
@@ -121,13 +121,13 @@ class UniqueIndex:
         table = lake_table(self.session, self.relation.oid)
         columns = [*dict.fromkeys([*self._read, *want])]
         width = len(self.relation.attributes)
-        found: Iterable[tuple[Any, ...]]
+        stored: Iterable[tuple[Any, ...]]
         if self._plain and not any(None in each for each in values.values()):
             attnums = self.info.columns[: self.compared]
-            found = (row for _, row in local.lookup(self.session, table, attnums, list(values.values()), columns))
+            stored = (row for _, row in local.lookup(self.session, table, attnums, list(values.values()), columns))
         else:
-            found = self._scanned(table, list(values.values()), columns)
-        for read in found:
+            stored = self._scanned(table, list(values.values()), columns)
+        for read in stored:
             row = [None] * width
             for number, value in zip(columns, read, strict=False):
                 row[number - 1] = value
@@ -350,8 +350,8 @@ class Holders:
     def of(self, row: Row) -> KeyHolder | None:
         """The holder of this row's key; None: no row holds it."""
         values = self.index.values(row)
-        found = () if values is None else self.rivals(values)
-        return KeyHolder(found[0], self._rows.get(found[0], ())) if found else None
+        holders = () if values is None else self.rivals(values)
+        return KeyHolder(holders[0], self._rows.get(holders[0], ())) if holders else None
 
 
 class UniqueChecks:

@@ -82,9 +82,9 @@ def _not_null(asking: Asking, rel: Relation, requirement: NotNull) -> None:
     if not columns:
         return
     exprs = [column(rel, a.num) for a in columns]
-    found = asking.first(exprs, some([is_null(expr) for expr in exprs]))
-    if found is not None:
-        name = next(a.name for a, value in zip(columns, found, strict=True) if value is None)
+    row = asking.first(exprs, some([is_null(expr) for expr in exprs]))
+    if row is not None:
+        name = next(a.name for a, value in zip(columns, row, strict=True) if value is None)
         raise PgError(
             "23502",
             f'column "{name}" of relation "{rel.name}" contains null values',
@@ -112,10 +112,10 @@ def _domain(asking: Asking, rel: Relation, requirement: DomainHolds) -> None:
         is_null(column(rel, attnum)) if expr is None else is_false(own(expr, rel))
         for attnum, expr in requirement.columns
     ]
-    found = asking.first(faults, some(faults))
-    if found is None:
+    row = asking.first(faults, some(faults))
+    if row is None:
         return
-    attnum, expr = next(each for each, value in zip(requirement.columns, found, strict=True) if value)
+    attnum, expr = next(pair for pair, value in zip(requirement.columns, row, strict=True) if value)
     name = rel.attributes[attnum - 1].name
     fault = "null values" if expr is None else "values that violate the new constraint"
     raise PgError(
@@ -243,17 +243,17 @@ def _keys_exist(asking: Asking, rel: Relation, requirement: KeysExist) -> None:
     own_names, other_names = _names(rel, key.columns), _names(other, key.referenced_columns)
     pairs = " AND ".join(f"pk.{theirs} = fk.{ours}" for ours, theirs in zip(own_names, other_names, strict=True))
     present = (" OR " if key.match_full else " AND ").join(f"fk.{name} IS NOT NULL" for name in own_names)
-    found = _answer(
+    missing = _answer(
         asking,
         f"SELECT {', '.join(f'fk.{name}' for name in own_names)} FROM {_from(rel)} fk"
         f" LEFT JOIN {_from(other)} pk ON {pairs} WHERE pk.{other_names[0]} IS NULL AND ({present}) LIMIT 1",
     )
-    if found is None:
+    if missing is None:
         return
-    if None in found:
+    if None in missing:
         raise mixed_nulls(key, rel)
     row: list[Any] = [None] * len(rel.attributes)
-    for number, value in zip(key.columns, found, strict=True):
+    for number, value in zip(key.columns, missing, strict=True):
         row[number - 1] = value
     raise not_present(session, key, rel, tuple(row))
 
@@ -267,13 +267,13 @@ def _not_referenced(asking: Asking, rel: Relation, requirement: NotReferenced) -
     theirs = _names(other, key.columns)
     ours = _names(rel, [numbers[number] for number in key.referenced_columns])
     pairs = " AND ".join(f"pk.{one} = fk.{two}" for one, two in zip(ours, theirs, strict=True))
-    found = _answer(
+    referenced = _answer(
         asking,
         f"SELECT {', '.join(f'fk.{name}' for name in theirs)} FROM {_from(other)} fk JOIN {_from(rel)} pk ON {pairs}"
         " LIMIT 1",
     )
-    if found is not None:
-        raise _partition_referenced(session, rel, key, other, found)
+    if referenced is not None:
+        raise _partition_referenced(session, rel, key, other, referenced)
 
 
 def _partition_referenced(

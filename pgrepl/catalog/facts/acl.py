@@ -75,9 +75,9 @@ class ObjectProperty:
 
     def row(self, session: CatalogSession, oid: int) -> Any:
         """The row of an object that must exist."""
-        found = self.row_or_none(session, oid)
-        assert found is not None
-        return found
+        row = self.row_or_none(session, oid)
+        assert row is not None
+        return row
 
 
 PROPERTIES = {
@@ -211,17 +211,17 @@ def default_acl(kind: ObjectKind, owner: int) -> Acl:
 def aclmask(session: CatalogSession, acl: Acl, role: int, owner: int, mask: int) -> int:
     """The privileges in `mask` that the role has by this list (aclmask)."""
     options = mask >> 16
-    found = 0
+    granted = 0
     if options and has_privs_of_role(session, role, owner):
-        found |= mask & (options << 16)
-        if found == mask:
-            return found
+        granted |= mask & (options << 16)
+        if granted == mask:
+            return granted
     for item in acl:
         if item.grantee == PUBLIC or (item.grantee == role) or has_privs_of_role(session, role, item.grantee):
-            found |= mask & (item.privileges | item.options << 16)
-            if found == mask:
+            granted |= mask & (item.privileges | item.options << 16)
+            if granted == mask:
                 break
-    return found
+    return granted
 
 
 def has_privilege(
@@ -238,13 +238,13 @@ def object_mask(session: CatalogSession, kind: ObjectKind, row: Owned, role: int
     if is_superuser(session, role):
         return mask
     owner, stored = owner_and_acl(row)
-    found = aclmask(session, parse_acl(stored) or _default_or_empty(kind, owner, stored), role, owner, mask)
-    if kind is ObjectKind.SCHEMA and mask & BIT["USAGE"] and not found & BIT["USAGE"]:
+    granted = aclmask(session, parse_acl(stored) or _default_or_empty(kind, owner, stored), role, owner, mask)
+    if kind is ObjectKind.SCHEMA and mask & BIT["USAGE"] and not granted & BIT["USAGE"]:
         if has_privs_of_role(session, role, ROLE_READ_ALL_DATA) or has_privs_of_role(
             session, role, ROLE_WRITE_ALL_DATA
         ):
-            found |= BIT["USAGE"]
-    return found
+            granted |= BIT["USAGE"]
+    return granted
 
 
 def check_execute(session: CatalogSession, routine: pg_proc) -> None:
@@ -305,16 +305,16 @@ def relation_mask(session: CatalogSession, relation: AclRelation, role: int, mas
         return mask
     if mask & _CHANGES and relation.oid < FIRST_NORMAL_OID and relation.kind != "v":
         mask &= ~_CHANGES
-    found = aclmask(session, relation_acl(relation), role, relation.owner, mask)
+    granted = aclmask(session, relation_acl(relation), role, relation.owner, mask)
     select = BIT["SELECT"]
-    if mask & select and not found & select and has_privs_of_role(session, role, ROLE_READ_ALL_DATA):
-        found |= select
-    if mask & _DML and not found & _DML and has_privs_of_role(session, role, ROLE_WRITE_ALL_DATA):
-        found |= mask & _DML
+    if mask & select and not granted & select and has_privs_of_role(session, role, ROLE_READ_ALL_DATA):
+        granted |= select
+    if mask & _DML and not granted & _DML and has_privs_of_role(session, role, ROLE_WRITE_ALL_DATA):
+        granted |= mask & _DML
     maintain = BIT["MAINTAIN"]
-    if mask & maintain and not found & maintain and has_privs_of_role(session, role, ROLE_MAINTAIN):
-        found |= maintain
-    return found
+    if mask & maintain and not granted & maintain and has_privs_of_role(session, role, ROLE_MAINTAIN):
+        granted |= maintain
+    return granted
 
 
 def has_table_privilege(

@@ -90,8 +90,8 @@ def publishes_as_one_of_all(session: Session, publication: tables.pg_publication
 def schema_publications(session: Session, schema: int) -> list[int]:
     """The publications that name the schema. `public` has the same OID in every database."""
     here = {row.oid for row in publications(session)}
-    found = rows(session, tables.pg_publication_namespace, pnnspid=schema)
-    return [row.pnpubid for row in found if row.pnpubid in here]
+    members = rows(session, tables.pg_publication_namespace, pnnspid=schema)
+    return [row.pnpubid for row in members if row.pnpubid in here]
 
 
 def publication_schemas(session: Session, pubid: int) -> list[int]:
@@ -101,10 +101,10 @@ def publication_schemas(session: Session, pubid: int) -> list[int]:
 def publication_relations(session: Session, pubid: int, part: PublicationPart) -> list[int]:
     """The tables a publication names, by OID (GetPublicationRelations); of one FOR ALL TABLES, those that it leaves
     out."""
-    found: set[int] = set()
+    relids: set[int] = set()
     for row in rows(session, tables.pg_publication_rel, prpubid=pubid):
-        found.update(partition_option(session, row.prrelid, part))
-    return sorted(found)
+        relids.update(partition_option(session, row.prrelid, part))
+    return sorted(relids)
 
 
 def partition_option(session: Session, relid: int, part: PublicationPart) -> list[int]:
@@ -145,22 +145,22 @@ def published_sequences(session: Session, publication: tables.pg_publication) ->
 
 
 def permanent_sequences(session: Session) -> list[int]:
-    found = rows(session, tables.pg_class, datid=session.database_oid, relkind="S", relpersistence="p")
-    return sorted(row.oid for row in found)
+    sequences = rows(session, tables.pg_class, datid=session.database_oid, relkind="S", relpersistence="p")
+    return sorted(row.oid for row in sequences)
 
 
 def schema_relations(session: Session, schema: int, part: PublicationPart) -> list[int]:
     """The relations of a schema that TABLES IN SCHEMA publishes (GetSchemaPublicationRelations)."""
-    found: list[int] = []
+    relids: list[int] = []
     for row in rows(session, tables.pg_class, datid=session.database_oid, relnamespace=schema):
         if row.relpersistence != "p":
             continue
         if row.relkind == "r":
-            found.append(row.oid)
+            relids.append(row.oid)
         elif row.relkind == "p":
             # partitions may stand in other schemas than their parent
-            found += [oid for oid in partition_option(session, row.oid, part) if oid not in found]
-    return found
+            relids += [oid for oid in partition_option(session, row.oid, part) if oid not in relids]
+    return relids
 
 
 def published_tables(session: Session, names: Sequence[str]) -> list[PublishedTable]:
@@ -182,10 +182,10 @@ def _published_relations(session: Session, publication: tables.pg_publication) -
     if publication.puballtables:
         return all_tables_relations(session, publication)
     part = PublicationPart.ROOT if publication.pubviaroot else PublicationPart.LEAF
-    found = publication_relations(session, publication.oid, part)
+    relids = publication_relations(session, publication.oid, part)
     for schema in publication_schemas(session, publication.oid):
-        found += [relid for relid in schema_relations(session, schema, part) if relid not in found]
-    return found
+        relids += [relid for relid in schema_relations(session, schema, part) if relid not in relids]
+    return relids
 
 
 def published_table(session: Session, name: str, relation: Relation) -> PublishedTable | None:
@@ -242,12 +242,12 @@ def whole_columns(table: Relation, generated: str) -> list[Attribute]:
 def topmost_ancestor(session: Session, pubid: int, ancestors: Sequence[int]) -> int | None:
     """The topmost of the ancestors (root last) that the publication names, itself or by its schema
     (GetTopMostAncestorInPublication)."""
-    found = None
+    topmost = None
     for ancestor in ancestors:
         relation = relation_or_none(session, ancestor)
         if relation is not None and is_named(session, pubid, relation):
-            found = ancestor
-    return found
+            topmost = ancestor
+    return topmost
 
 
 def _kind(session: Session, relid: int) -> str:
@@ -291,8 +291,8 @@ class PublicationFacts:
 def publication_facts(session: Session, name: str | None = None) -> list[PublicationFacts]:
     """The publications of the database, or the one of this name, by name."""
     named = {} if name is None else {"pubname": name}
-    found = rows(session, tables.pg_publication, datid=session.database_oid, **named)
-    return sorted((_publication(row) for row in found), key=lambda each: each.name)
+    stored = rows(session, tables.pg_publication, datid=session.database_oid, **named)
+    return sorted((_publication(row) for row in stored), key=lambda each: each.name)
 
 
 def _publication(row: tables.pg_publication) -> PublicationFacts:
@@ -302,7 +302,7 @@ def _publication(row: tables.pg_publication) -> PublicationFacts:
         row.pubowner,
         bool(row.puballtables),
         bool(row.puballsequences),
-        tuple(each for each in OPERATIONS if getattr(row, "pub" + each)),
+        tuple(operation for operation in OPERATIONS if getattr(row, "pub" + operation)),
         bool(row.pubviaroot),
         GENERATED[row.pubgencols],
     )
@@ -311,8 +311,8 @@ def _publication(row: tables.pg_publication) -> PublicationFacts:
 def member_tables(session: Session, publication: PublicationFacts) -> list[MemberTable]:
     """The tables that the publication names, in the order in which they were added; of one FOR ALL TABLES, those that
     it leaves out."""
-    found = rows(session, tables.pg_publication_rel, prpubid=publication.oid)
-    return [_member(relation(session, row.prrelid), row) for row in found]
+    members = rows(session, tables.pg_publication_rel, prpubid=publication.oid)
+    return [_member(relation(session, row.prrelid), row) for row in members]
 
 
 def _member(table: Relation, row: tables.pg_publication_rel) -> MemberTable:
@@ -322,14 +322,14 @@ def _member(table: Relation, row: tables.pg_publication_rel) -> MemberTable:
 
 def member_schemas(session: Session, publication: PublicationFacts) -> list[str]:
     """The schemas that the publication names, in the order in which they were added."""
-    found = rows(session, tables.pg_publication_namespace, pnpubid=publication.oid)
-    return [schema_name(session, row.pnnspid) for row in found]
+    members = rows(session, tables.pg_publication_namespace, pnpubid=publication.oid)
+    return [schema_name(session, row.pnnspid) for row in members]
 
 
 def published_names(session: Session, publication: PublicationFacts) -> list[str]:
     """The tables whose changes are sent, as pg_publication_tables lists them."""
-    found = published_tables(session, [publication.name])
-    return sorted(relation(session, each.relid).qualified_name for each in found)
+    published = published_tables(session, [publication.name])
+    return sorted(relation(session, table.relid).qualified_name for table in published)
 
 
 def publications_of_table(session: Session, table: Relation) -> list[tuple[str, MemberTable | None]]:
@@ -348,8 +348,8 @@ def publications_of_table(session: Session, table: Relation) -> list[tuple[str, 
 
 def publications_of_schema(session: Session, schema: int) -> list[str]:
     """The publications FOR TABLES IN SCHEMA of this schema."""
-    found = rows(session, tables.pg_publication_namespace, pnnspid=schema, datid=session.database_oid)
-    return [publication_name(session, row.pnpubid) for row in found]
+    members = rows(session, tables.pg_publication_namespace, pnnspid=schema, datid=session.database_oid)
+    return [publication_name(session, row.pnpubid) for row in members]
 
 
 def publication_name(session: Session, oid: int) -> str:

@@ -132,10 +132,10 @@ class Relation:
 
 
 def relation(session: CatalogSession, oid: int) -> Relation:
-    found = relation_or_none(session, oid)
-    if found is None:
+    rel = relation_or_none(session, oid)
+    if rel is None:
         raise PgError("XX000", f"could not open relation with OID {oid}")
-    return found
+    return rel
 
 
 def relations_named(
@@ -222,8 +222,8 @@ def _attribute(session: CatalogSession, row: tables.pg_attribute) -> Attribute:
 
 
 def _system(session: CatalogSession, oid: int) -> Relation | None:
-    found = session.system_relations().by_oid(oid)
-    return None if found is None else _from_system(found)
+    rel = session.system_relations().by_oid(oid)
+    return None if rel is None else _from_system(rel)
 
 
 _SYSTEM_ACL = (f"{BOOTSTRAP_SUPERUSER}=arwdDxtm/{BOOTSTRAP_SUPERUSER}", f"=r/{BOOTSTRAP_SUPERUSER}")
@@ -311,10 +311,10 @@ def find_relation(session: CatalogSession, name: RangeVar, missing_ok: bool = Fa
     oid = find_relation_oid(session, name, missing_ok)
     if oid is None:
         return None
-    found = relation(session, oid)
-    if found.persistence == "t":
+    rel = relation(session, oid)
+    if rel.persistence == "t":
         session.transaction.uses_temporary = True
-    return found
+    return rel
 
 
 def find_relation_oid(session: CatalogSession, name: RangeVar, missing_ok: bool = False) -> int | None:

@@ -27,9 +27,9 @@ class UserCollation(int):
     name: str
 
     def __new__(cls, oid: int, name: str) -> UserCollation:
-        made = super().__new__(cls, oid)
-        made.name = name
-        return made
+        collation = super().__new__(cls, oid)
+        collation.name = name
+        return collation
 
     def __reduce__(self) -> Any:
         return UserCollation, (int(self), self.name)
@@ -69,9 +69,9 @@ def collation_in_schema(session: CatalogSession, namespace: int, name: str) -> i
 def collation_in_path(session: CatalogSession, name: str) -> int:
     """The first collation of this name in search_path, the temporary schema left out; 0: there is none."""
     for namespace in search_path(session):
-        found = collation_in_schema(session, namespace, name) if namespace != session.temporary_schema else 0
-        if found:
-            return found
+        oid = collation_in_schema(session, namespace, name) if namespace != session.temporary_schema else 0
+        if oid:
+            return oid
     return 0
 
 
@@ -86,23 +86,23 @@ def name_and_schema(session: CatalogSession, oid: int) -> tuple[str, int] | None
 
 def is_collation_visible(session: CatalogSession, oid: int) -> bool | None:
     """Whether the bare name finds it (CollationIsVisible); None: there is no such collation."""
-    found = name_and_schema(session, oid)
-    return None if found is None else collation_in_path(session, found[0]) == oid
+    named = name_and_schema(session, oid)
+    return None if named is None else collation_in_path(session, named[0]) == oid
 
 
 def collation_text(session: CatalogSession, oid: int) -> str | None:
     """The quoted name, with the schema if the bare name does not find it (generate_collation_name)."""
-    found = name_and_schema(session, oid)
-    if found is None:
+    named = name_and_schema(session, oid)
+    if named is None:
         return None
-    return quote_identifier(found[0]) if is_collation_visible(session, oid) else qualified_collation(session, oid)
+    return quote_identifier(named[0]) if is_collation_visible(session, oid) else qualified_collation(session, oid)
 
 
 def qualified_collation(session: CatalogSession, oid: int) -> str:
     """The quoted name of a collation that exists, with its schema."""
-    found = name_and_schema(session, oid)
-    assert found is not None
-    return quote_qualified(schema_name(session, found[1]), found[0])
+    named = name_and_schema(session, oid)
+    assert named is not None
+    return quote_qualified(schema_name(session, named[1]), named[0])
 
 
 # --- operators --------------------------------------------------------------------------------------------------------
@@ -141,13 +141,13 @@ def operators_named(session: CatalogSession, name: str, namespace: int = 0) -> l
     own = _own(session).get(name)
     if own is None:
         return builtin.operators_by_name(name) if namespace in (0, CATALOG_NAMESPACE) else []
-    found: list[Operator] = []
-    for each in (namespace,) if namespace else search_path(session):
-        if each == CATALOG_NAMESPACE:
-            found += builtin.operators_by_name(name)
-        if each != session.temporary_schema or namespace:
-            found += own.get(each, ())
-    return found
+    operators: list[Operator] = []
+    for schema in (namespace,) if namespace else search_path(session):
+        if schema == CATALOG_NAMESPACE:
+            operators += builtin.operators_by_name(name)
+        if schema != session.temporary_schema or namespace:
+            operators += own.get(schema, ())
+    return operators
 
 
 def has_user_operators(session: CatalogSession, name: str) -> bool:
@@ -163,9 +163,9 @@ def is_operator_visible(session: CatalogSession, operator: Operator) -> bool:
 
 def operator_text(session: CatalogSession, oid: int) -> str:
     """The symbol of an operator that exists, with its schema."""
-    found = operator(session, oid)
-    assert found is not None
-    return f"{quote_identifier(schema_name(session, namespace_of(session, oid)))}.{found.name}"
+    row = operator(session, oid)
+    assert row is not None
+    return f"{quote_identifier(schema_name(session, namespace_of(session, oid)))}.{row.name}"
 
 
 def _own(session: CatalogSession) -> dict[str, dict[int, list[Operator]]]:
@@ -207,8 +207,8 @@ def routine_row(session: CatalogSession, oid: int) -> tables.pg_proc | None:
 
 def routine_rows(session: CatalogSession) -> list[tables.pg_proc]:
     """The users' routines of the database in OID order."""
-    found = rows(session, tables.pg_proc, datid=session.database_oid)
-    return [_with_types(session, row) for row in sorted(found, key=lambda row: int(row.oid))]
+    routines = rows(session, tables.pg_proc, datid=session.database_oid)
+    return [_with_types(session, row) for row in sorted(routines, key=lambda row: int(row.oid))]
 
 
 def written_routines(session: CatalogSession) -> list[tables.pg_proc]:
@@ -231,9 +231,9 @@ def _with_types(session: CatalogSession, row: tables.pg_proc) -> tables.pg_proc:
 
 def routine(session: CatalogSession, oid: int) -> Proc | None:
     """A routine by its OID."""
-    found = builtin.proc_by_oid(oid)
-    if found is not None or not is_user_routine(oid):
-        return found
+    proc = builtin.proc_by_oid(oid)
+    if proc is not None or not is_user_routine(oid):
+        return proc
     key = ("routine", oid)
     known: Proc | None = session.derived.get(key)
     if known is None:

@@ -50,12 +50,12 @@ def row_type(session: CatalogSession, typoid: int) -> RowType | None:
     key = ("row_type", typoid)
     known: RowType | None = session.derived.get(key)
     if known is None:
-        found = rowtype_relation(session, typoid)
-        if found is None:
+        rel = rowtype_relation(session, typoid)
+        if rel is None:
             return None
         known = session.derived[key] = RowType(
-            tuple([_field(session, place, a) for place, a in enumerate(found.attributes) if not a.dropped]),
-            len(found.attributes),
+            tuple([_field(session, place, a) for place, a in enumerate(rel.attributes) if not a.dropped]),
+            len(rel.attributes),
         )
     return known
 
@@ -108,9 +108,9 @@ def described(session: CatalogSession, oid: int) -> int:
     """The OID with the description of its type, if that is a user's type."""
     if oid < FIRST_USER_OID or isinstance(oid, (UserType, RowArray)):
         return oid
-    found = user_types(session).type_of(oid)
-    if isinstance(found, (UserType, RowArray)) or rowtype_row(session, oid + 1) is None:
-        return found
+    known = user_types(session).type_of(oid)
+    if isinstance(known, (UserType, RowArray)) or rowtype_row(session, oid + 1) is None:
+        return known
     return RowArray(oid)
 
 
@@ -185,20 +185,20 @@ def domain_constraints(session: CatalogSession, domain: int) -> list[tables.pg_c
 
 
 def _read(session: CatalogSession) -> UserTypes:
-    found = rows(session, tables.pg_type, datid=session.database_oid)
-    if not found:
+    types = rows(session, tables.pg_type, datid=session.database_oid)
+    if not types:
         return UserTypes(())
     labels: dict[int, list[tables.pg_enum]] = defaultdict(list)
-    if any(row.typtype == "e" for row in found):
+    if any(row.typtype == "e" for row in types):
         for label in rows(session, tables.pg_enum):
             labels[label.enumtypid].append(label)
     checks: dict[int, list[tables.pg_constraint]] = defaultdict(list)
-    if any(row.typtype == "d" for row in found):
+    if any(row.typtype == "d" for row in types):
         for check in rows(session, tables.pg_constraint, contypid=NOT_NULL, datid=session.database_oid):
             checks[check.contypid or 0].append(check)
-    by_oid = {row.oid: row for row in found}
+    by_oid = {row.oid: row for row in types}
     ranges: dict[int, tuple[int, ...]] = {}
-    if any(row.typtype == "r" for row in found):
+    if any(row.typtype == "r" for row in types):
         for each in rows(session, tables.pg_range, rngtypid=set(by_oid)):
             of_range = (
                 each.rngtypid, each.rngsubtype, each.rngmultitypid, each.rngcollation, each.rngsubopc,
@@ -206,7 +206,7 @@ def _read(session: CatalogSession) -> UserTypes:
             )  # fmt: skip
             ranges[each.rngtypid] = ranges[each.rngmultitypid] = of_range
     data = []
-    for row in found:
+    for row in types:
         of_enum = sorted(labels[row.oid], key=lambda label: label.enumsortorder)
         of_domain = sorted(checks[row.oid], key=lambda check: check.conname)
         fields, width = _fields(session, row.typrelid) if row.typrelid else ((), 0)
@@ -285,6 +285,6 @@ def _known(
     """The row of a type that another one is made of."""
     if oid in by_oid:
         return _pg_type(session, by_oid[oid], by_oid, ranges)
-    found = type_by_oid(oid)
-    assert found is not None
-    return found
+    row = type_by_oid(oid)
+    assert row is not None
+    return row

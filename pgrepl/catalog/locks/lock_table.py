@@ -177,8 +177,8 @@ class LockTable(LockFile):
         self.open().execute("UPDATE lock SET holder = ? WHERE holder = ? AND level = ?", (to, holder, SESSION_LEVEL))
 
     def holders(self) -> dict[int, Holder]:
-        found = self.open().execute("SELECT id, pid, backend, database, prepared FROM holder").fetchall()
-        return {row[0]: Holder(*row) for row in found}
+        holders = self.open().execute("SELECT id, pid, backend, database, prepared FROM holder").fetchall()
+        return {row[0]: Holder(*row) for row in holders}
 
     def has_others(self, holder: int | None) -> bool:
         """Does another transaction hold a lock? Each statement asks, so the answer costs next to nothing."""
@@ -234,17 +234,17 @@ class LockTable(LockFile):
         self, link: sqlite3.Connection, holder: int, wanted: Sequence[LockRequest], ticket: int | None
     ) -> int | None:
         contested: dict[tuple[LockKind, int], bool] = {}
-        for number, each in enumerate(wanted):
-            about = (each.kind, each.object)
+        for number, request in enumerate(wanted):
+            about = (request.kind, request.object)
             if about not in contested:
                 contested[about] = bool(
                     link.execute(
                         "SELECT 1 FROM lock WHERE kind = ? AND object = ? AND holder <> ? UNION ALL"
                         " SELECT 1 FROM waiting WHERE kind = ? AND object = ? AND holder <> ? LIMIT 1",
-                        (each.kind.value, each.object, holder) * 2,
+                        (request.kind.value, request.object, holder) * 2,
                     ).fetchone()
                 )
-            if contested[about] and self._is_blocked(link, holder, each, ticket):
+            if contested[about] and self._is_blocked(link, holder, request, ticket):
                 return number
         return None
 
@@ -263,43 +263,43 @@ class LockTable(LockFile):
         )
 
     def _held_modes(self, link: sqlite3.Connection, holder: int, wanted: LockRequest) -> list[int]:
-        found = link.execute(
+        modes = link.execute(
             "SELECT mode FROM lock WHERE kind = ? AND object = ? AND item = ? AND holder = ?",
             (wanted.kind.value, wanted.object, wanted.item, holder),
         )
-        return [row[0] for row in found]
+        return [row[0] for row in modes]
 
     def _conflicting_holders(self, link: sqlite3.Connection, holder: int, wanted: LockRequest) -> list[int]:
         """The holders of locks that conflict with this one."""
         modes = conflicts(wanted.kind, wanted.mode)
-        found = link.execute(
+        holders = link.execute(
             f"SELECT DISTINCT holder FROM lock WHERE kind = ? AND object = ? AND item = ? AND holder <> ?"
             f" AND mode IN ({', '.join(map(str, modes))}) ORDER BY holder",
             (wanted.kind.value, wanted.object, wanted.item, holder),
         )
-        return [row[0] for row in found]
+        return [row[0] for row in holders]
 
     def conflicting_holders(self, holder: int, wanted: LockRequest) -> list[int]:
         return self._conflicting_holders(self.open(), holder, wanted)
 
     def held(self) -> list[tuple[int, LockRequest]]:
         """All locks, with their holders."""
-        found = self.open().execute("SELECT holder, kind, object, item, mode FROM lock")
-        return [(row[0], LockRequest(LockKind(row[1]), *row[2:])) for row in found]
+        locks = self.open().execute("SELECT holder, kind, object, item, mode FROM lock")
+        return [(row[0], LockRequest(LockKind(row[1]), *row[2:])) for row in locks]
 
     def held_by(self, holder: int) -> list[LockRequest]:
         """The locks of a transaction, without those of its session."""
-        found = self.open().execute(
+        locks = self.open().execute(
             "SELECT kind, object, item, mode FROM lock WHERE holder = ? AND level <> ?", (holder, SESSION_LEVEL)
         )
-        return [LockRequest(LockKind(row[0]), *row[1:]) for row in found]
+        return [LockRequest(LockKind(row[0]), *row[1:]) for row in locks]
 
     def with_transaction(self) -> set[int]:
         """The holders whose transaction holds a lock or waits for one; others have locks of their session only."""
-        found = self.open().execute(
+        holders = self.open().execute(
             "SELECT holder FROM lock WHERE level <> ? UNION SELECT holder FROM waiting", (SESSION_LEVEL,)
         )
-        return {row[0] for row in found}
+        return {row[0] for row in holders}
 
     def set_level(self, holder: int, lock: LockRequest, level: int) -> None:
         """Make a lock that is held the session's, or the transaction's since a savepoint."""
@@ -321,19 +321,19 @@ class LockTable(LockFile):
     def is_held_by_others(
         self, holder: int | None, kind: LockKind, objects: Iterable[int], modes: Iterable[int]
     ) -> bool:
-        found = self.open().execute(
+        locks = self.open().execute(
             f"SELECT 1 FROM lock WHERE kind = ? AND object IN ({', '.join(map(str, objects))})"
             f" AND mode IN ({', '.join(map(str, map(int, modes)))}) AND holder IS NOT ? LIMIT 1",
             (kind.value, holder),
         )
-        return found.fetchone() is not None
+        return locks.fetchone() is not None
 
     def locked_by_others(self, holder: int | None, kind: LockKind, oid: int) -> set[int]:
         """The rows or keys of a table that other transactions have locked."""
-        found = self.open().execute(
+        locks = self.open().execute(
             "SELECT item FROM lock WHERE kind = ? AND object = ? AND holder IS NOT ?", (kind.value, oid, holder)
         )
-        return {row[0] for row in found}
+        return {row[0] for row in locks}
 
     # --- waiting ----------------------------------------------------------------------------------------------------
 
@@ -350,23 +350,23 @@ class LockTable(LockFile):
         self.open().execute("DELETE FROM waiting WHERE ticket = ?", (ticket,))
 
     def waiters(self) -> list[Waiter]:
-        found = self.open().execute("SELECT ticket, holder, kind, object, item, mode, since FROM waiting ORDER BY 1")
-        return [Waiter(row[0], row[1], LockRequest(LockKind(row[2]), *row[3:6]), row[6]) for row in found]
+        waiters = self.open().execute("SELECT ticket, holder, kind, object, item, mode, since FROM waiting ORDER BY 1")
+        return [Waiter(row[0], row[1], LockRequest(LockKind(row[2]), *row[3:6]), row[6]) for row in waiters]
 
     def _waiting_for(self, link: sqlite3.Connection, wanted: LockRequest) -> list[Waiter]:
-        found = link.execute(
+        waiters = link.execute(
             "SELECT ticket, holder, kind, object, item, mode, since FROM waiting"
             " WHERE kind = ? AND object = ? AND item = ? ORDER BY ticket",
             (wanted.kind.value, wanted.object, wanted.item),
         ).fetchall()
-        return [Waiter(row[0], row[1], LockRequest(LockKind(row[2]), *row[3:6]), row[6]) for row in found]
+        return [Waiter(row[0], row[1], LockRequest(LockKind(row[2]), *row[3:6]), row[6]) for row in waiters]
 
     def blockers(self, waiter: Waiter) -> list[tuple[int, bool]]:
         """The transactions that a waiter waits for: holders of the lock, and (True) those before it in the queue."""
         link = self.open()
         hard = self._conflicting_holders(link, waiter.holder, waiter.wanted)
         if self._held_modes(link, waiter.holder, waiter.wanted):  # it does not queue
-            return [(each, False) for each in hard]
+            return [(blocker, False) for blocker in hard]
         soft = [
             other.holder
             for other in self._waiting_for(link, waiter.wanted)
@@ -375,7 +375,7 @@ class LockTable(LockFile):
             and other.holder != waiter.holder
             and queue_conflict(waiter.wanted, other.wanted)
         ]
-        return [*((each, False) for each in hard), *((each, True) for each in dict.fromkeys(soft))]
+        return [*((blocker, False) for blocker in hard), *((blocker, True) for blocker in dict.fromkeys(soft))]
 
 
 def queue_conflict(one: LockRequest, other: LockRequest) -> bool:

@@ -141,7 +141,7 @@ class Locks:
     def first_key(self, oid: int, keys: Iterable[LockRequest]) -> LockRequest | None:
         """The first of a table's keys that another session holds."""
         held = self.table.locked_by_others(self._id, LockKind.KEY, oid)
-        return next((each for each in keys if each.item in held), None) if held else None
+        return next((key for key in keys if key.item in held), None) if held else None
 
     def take(
         self,
@@ -169,9 +169,9 @@ class Locks:
                 waited = True
                 self._wait(first, context)
             left = left[at + 1 :]
-        for each in wanted:
-            if each.kind is LockKind.RELATION:
-                self._relations.setdefault((each.object, each.mode), self._level)
+        for request in wanted:
+            if request.kind is LockKind.RELATION:
+                self._relations.setdefault((request.object, request.mode), self._level)
         return skipped, waited
 
     def wait_for(self, wanted: LockRequest) -> bool:
@@ -263,7 +263,7 @@ class Locks:
     @property
     def has_of_both(self) -> bool:
         """Are there advisory locks of the session and of the transaction with one key?"""
-        return not {each[:3] for each in self.of_session}.isdisjoint(each[:3] for each in self._advisory)
+        return not {request[:3] for request in self.of_session}.isdisjoint(request[:3] for request in self._advisory)
 
     def _end_of_session_lock(self, lock: LockRequest) -> None:
         del self.of_session[lock]

@@ -143,10 +143,10 @@ _lock = threading.Lock()
 
 def counters(catalog: Catalog) -> Counters:
     with _lock:
-        found = _of.get(catalog)
-        if found is None:
-            found = _of[catalog] = Counters(catalog)
-        return found
+        known = _of.get(catalog)
+        if known is None:
+            known = _of[catalog] = Counters(catalog)
+        return known
 
 
 def count(session: CatalogSession, kind: str, name: object, **changes: Any) -> None:
@@ -163,11 +163,11 @@ def count_scan(session: CatalogSession, oid: int, rows: int) -> None:
 def count_index_scans(session: CatalogSession, oid: int, attnums: Collection[int], keys: int) -> None:
     """Count look-ups of rows by columns. The lake has no indexes; they count for the index that PostgreSQL would use:
     the replica identity, the primary key, or another whose first column is among these."""
-    found = [row for row in rows(session, pg_index, indrelid=oid) if row.indkey and row.indpred is None]
-    found = [row for row in found if row.indkey[0] in attnums and 0 not in row.indkey]
-    found.sort(key=lambda row: (not row.indisreplident, not row.indisprimary, not row.indisunique, row.indexrelid))
-    if found and keys:
-        count(session, RELATION, found[0].indexrelid, scans=keys, last_idx_scan=now())
+    indexes = [row for row in rows(session, pg_index, indrelid=oid) if row.indkey and row.indpred is None]
+    indexes = [row for row in indexes if row.indkey[0] in attnums and 0 not in row.indkey]
+    indexes.sort(key=lambda row: (not row.indisreplident, not row.indisprimary, not row.indisunique, row.indexrelid))
+    if indexes and keys:
+        count(session, RELATION, indexes[0].indexrelid, scans=keys, last_idx_scan=now())
         count(session, RELATION, oid, idx_scan=keys, last_idx_scan=now())
 
 

@@ -91,11 +91,11 @@ _METADATA = {"version": VERSIONS, "encrypted": ("false",)}
 
 
 def _metadata(session: Session) -> Iterator[str]:
-    found = dict(session.link.execute(sql.OPTIONS_OF_LAKE))
+    options = dict(session.link.execute(sql.OPTIONS_OF_LAKE))
     for key, value in _METADATA.items():
-        if found.get(key) not in value:
-            yield f"ducklake_metadata says {found.get(key)!r} of {key} instead of {value[0]!r}"
-    if "data_path" not in found:
+        if options.get(key) not in value:
+            yield f"ducklake_metadata says {options.get(key)!r} of {key} instead of {value[0]!r}"
+    if "data_path" not in options:
         yield "ducklake_metadata does not say where the files are"
 
 
@@ -225,10 +225,10 @@ def _snapshots(session: Session) -> Iterator[str]:
             if wrong:
                 yield f"{table.name} has {wrong} rows of snapshots that never were"
     yield from _endings(session)
-    for number, when, made, extra in link.execute(sql.EVERY_CHANGE):
+    for number, when, changes, extra in link.execute(sql.EVERY_CHANGE):
         if extra is not None and not _is_json(extra):
             yield f"ducklake_snapshot_changes has no JSON in commit_extra_info of snapshot {number}"
-        for change in _CHANGE.findall(made or ""):
+        for change in _CHANGE.findall(changes or ""):
             if change not in _CHANGES:
                 yield f'ducklake_snapshot_changes has the unknown word "{change}" of snapshot {number}'
         if not _is_time(when):
@@ -248,13 +248,13 @@ def _endings(session: Session) -> Iterator[str]:
 def _counters(session: Session) -> Iterator[str]:
     link = session.link
     for question, given in _COUNTERS:
-        found = link.execute(question)
-        if not found or found[0][0] is None:
+        answer = link.execute(question)
+        if not answer or answer[0][0] is None:
             yield f"there is no answer to {question}"
             continue
         for table, column in given:
             highest = link.execute(f"SELECT max({column}) FROM {table}")[0][0]
-            if highest is not None and highest >= found[0][0]:
-                yield f"{table}.{column} is {highest}, but the next number to give out is {found[0][0]}"
+            if highest is not None and highest >= answer[0][0]:
+                yield f"{table}.{column} is {highest}, but the next number to give out is {answer[0][0]}"
     if link.execute("SELECT count(*) FROM pgrepl_instance")[0][0] != 1:
         yield "pgrepl_instance has not exactly one row"

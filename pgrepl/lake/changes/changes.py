@@ -65,12 +65,12 @@ def changes(
     table = lake_table(session, oid, upto)
     feed = Feed(session, table, after, upto, known)
     gone = {(event.snapshot, event.row_id): event.row for event in feed.deletions()}
-    found: list[RowChange] = []
+    changed: list[RowChange] = []
     for event in feed.insertions():
         old = gone.pop((event.snapshot, event.row_id), None)
-        found.append(RowChange(event.snapshot, event.row_id, old, event.row))
+        changed.append(RowChange(event.snapshot, event.row_id, old, event.row))
     left = [RowChange(snapshot, row_id, row, None) for (snapshot, row_id), row in gone.items()]
-    return sorted(left + found, key=lambda change: change.snapshot)
+    return sorted(left + changed, key=lambda change: change.snapshot)
 
 
 def changes_at(session: Session, oid: int, snapshot: int) -> Iterator[RowChange]:
@@ -89,8 +89,8 @@ def in_order(snapshot: Snapshot, changed: Mapping[int, Iterable[RowChange]]) -> 
     again, whichever way others move."""
     if not snapshot.order:
         left = []
-        for table, found in changed.items():
-            changes = iter(found)
+        for table, of_table in changed.items():
+            changes = iter(of_table)
             first = next(changes, None)
             while first is not None and first.new is None:
                 yield table, first
@@ -100,7 +100,7 @@ def in_order(snapshot: Snapshot, changed: Mapping[int, Iterable[RowChange]]) -> 
         for table, others in left:
             yield from ((table, change) for change in others)
         return
-    by_row = {table: {change.row_id: change for change in found} for table, found in changed.items()}
+    by_row = {table: {change.row_id: change for change in of_table} for table, of_table in changed.items()}
     for table, *listed in snapshot.order:
         known = by_row.get(table, {})
         yield from ((table, known[row_id]) for row_id in listed if row_id in known)
@@ -125,8 +125,8 @@ class Feed:
         self._files = files_between(session, table, after, upto)
         self._deletes: dict[int, list[DeleteFile]] = {}  # by data file
         self._inlined_deletes = inlined.deletes(session, table, upto) if self._files else {}
-        for each in delete_files_until(session, table, upto) if self._files else ():
-            self._deletes.setdefault(each.data_file_id, []).append(each)
+        for deletes in delete_files_until(session, table, upto) if self._files else ():
+            self._deletes.setdefault(deletes.data_file_id, []).append(deletes)
         self._deleted = _deleted_positions()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -146,12 +146,12 @@ class Feed:
 
     def _deleted_in(self, file_id: int) -> tuple[Any, Any] | None:
         """The deleted positions of a file, ascending, and the first snapshot of each; None: there are none."""
-        found = self._deleted.get(file_id)
-        if found is None:
-            found = self._read_deleted(file_id)
-            if found is not None:
-                self._deleted.put(file_id, found)
-        return found
+        deleted = self._deleted.get(file_id)
+        if deleted is None:
+            deleted = self._read_deleted(file_id)
+            if deleted is not None:
+                self._deleted.put(file_id, deleted)
+        return deleted
 
     def _read_deleted(self, file_id: int) -> tuple[Any, Any] | None:
 

@@ -82,9 +82,9 @@ def snapshots(session: Session, after: int, upto: int) -> list[Snapshot]:
         sql.HISTORY,
         (after, upto),
     )
-    parsed = [(number, when, _words(made), json.loads(extra or "{}")) for number, when, made, extra in rows]
+    parsed = [(number, when, _words(changes), json.loads(extra or "{}")) for number, when, changes, extra in rows]
     oids = _oids(session, {table for _, _, words, _ in parsed for word, table in words if word in ROW_CHANGES})
-    found = []
+    kept = []
     stretch, defined = 0, True
     for number, when, words, extra in parsed:
         data = list(dict.fromkeys([oids[table] for word, table in words if word in ROW_CHANGES and table in oids]))
@@ -94,8 +94,8 @@ def snapshots(session: Session, after: int, upto: int) -> list[Snapshot]:
             stretch = number
         defined = defines
         compacted = tuple([table for word, table in words if word in _COMPACTION])
-        found.append(_made(number, when, data, stretch, extra, compacted))
-    return found
+        kept.append(_made(number, when, data, stretch, extra, compacted))
+    return kept
 
 
 def _made(
@@ -129,12 +129,12 @@ def compactions(session: Session, table_id: int, after: int, upto: int) -> froze
         sql.CHANGES_BETWEEN,
         (after, upto),
     )
-    found = set()
-    for number, made, extra in rows:
+    numbers = set()
+    for number, changes, extra in rows:
         rewritten = extra is not None and "rewrite" in extra and json.loads(extra).get("rewrite")
-        if rewritten or any(word in _COMPACTION and table == table_id for word, table in _words(made)):
-            found.add(number)
-    return frozenset(found)
+        if rewritten or any(word in _COMPACTION and table == table_id for word, table in _words(changes)):
+            numbers.add(number)
+    return frozenset(numbers)
 
 
 def committed_since(session: Session, snapshot: int) -> datetime | None:
@@ -145,8 +145,8 @@ def committed_since(session: Session, snapshot: int) -> datetime | None:
 
 def changes_after(session: Session, snapshot: int) -> Iterator[tuple[str, int]]:
     """The words of `changes_made` of all snapshots behind this one, each with its DuckLake table, or 0."""
-    for (made,) in session.link.execute(sql.CHANGES_AFTER, (snapshot,)):
-        yield from _words(made)
+    for (changes,) in session.link.execute(sql.CHANGES_AFTER, (snapshot,)):
+        yield from _words(changes)
 
 
 def _words(made: str | None) -> list[tuple[str, int]]:
@@ -162,7 +162,7 @@ def _words(made: str | None) -> list[tuple[str, int]]:
 def _oids(session: Session, table_ids: set[int]) -> dict[int, int]:
     """The relations of DuckLake's tables, dropped ones included."""
     link = session.link
-    found: dict[int, int] = {}
+    oids: dict[int, int] = {}
     for table_id in table_ids:
         key = ("oid", table_id)
         if key not in session.derived:
@@ -170,8 +170,8 @@ def _oids(session: Session, table_ids: set[int]) -> dict[int, int]:
             if rows:
                 session.derived[key] = rows[0][0]
         if key in session.derived:
-            found[table_id] = session.derived[key]
-    return found
+            oids[table_id] = session.derived[key]
+    return oids
 
 
 def _microseconds(when: Any) -> int:

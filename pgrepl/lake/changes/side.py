@@ -132,17 +132,17 @@ class Side:
             running.result()
             missing = self._missing(columns)
         if missing:
-            found = by_threads(lambda part: self._of_part(part, missing), self.parts)
-            self._keep(missing, found)
+            loaded = by_threads(lambda part: self._of_part(part, missing), self.parts)
+            self._keep(missing, loaded)
 
     def _load(self, columns: Sequence[LakeColumn], most: int) -> bool:
-        found, size = [], 0
+        loaded, size = [], 0
         for part in self.parts:
-            found.append(self._of_part(part, columns))
-            size += sum(array.nbytes for array in found[-1])
+            loaded.append(self._of_part(part, columns))
+            size += sum(array.nbytes for array in loaded[-1])
             if size > most:
                 return False
-        self._keep(columns, found)
+        self._keep(columns, loaded)
         return True
 
     def _keep(self, columns: Sequence[LakeColumn], found: Sequence[Sequence[Any]]) -> None:
@@ -183,12 +183,12 @@ class Side:
         if pieces is None:
             numbers = pa.array(at)
             return [self._in_one_piece(column).take(numbers) for column in columns]
-        found = []
+        picked = []
         for column in columns:
             arrays = self._read[column.column_id]
             cut = [arrays[part].slice(first, count) for part, first, count in pieces]
-            found.append(pa.concat_arrays(cut) if cut else pa.array([], self._kind(column)))
-        return found
+            picked.append(pa.concat_arrays(cut) if cut else pa.array([], self._kind(column)))
+        return picked
 
     def _in_one_piece(self, column: LakeColumn) -> Any:
         if column.column_id not in self._whole:
@@ -198,10 +198,10 @@ class Side:
 
     def _kind(self, column: LakeColumn) -> pa.DataType:
         """The Arrow type of a column's arrays here."""
-        found = self._kinds.get(column.column_id)
-        if found is None:
-            found = self._kinds[column.column_id] = plain_array(column.form.to_array([])).type
-        return found
+        kind = self._kinds.get(column.column_id)
+        if kind is None:
+            kind = self._kinds[column.column_id] = plain_array(column.form.to_array([])).type
+        return kind
 
     def _kept(self, array: Any, column: LakeColumn) -> Any:
         array, kind = plain_array(with_fields(array, column)), self._kind(column)
@@ -218,15 +218,15 @@ def stretches(at: Numbers, starts: Sequence[int]) -> list[tuple[int, int, int]] 
         return None
     begins = at[np.concatenate([[0], breaks])].tolist()
     counts = np.diff(np.concatenate([[0], breaks, [len(at)]])).tolist()
-    found = []
+    pieces = []
     for begin, count in zip(begins, counts, strict=True):
         part = bisect_right(starts, begin) - 1
         while count:
             here = min(count, starts[part + 1] - begin)
             if here:
-                found.append((part, begin - starts[part], here))
+                pieces.append((part, begin - starts[part], here))
             begin, count, part = begin + here, count - here, part + 1
-    return found
+    return pieces
 
 
 # --- order and pairs --------------------------------------------------------------------------------------------------
@@ -268,15 +268,15 @@ def partners(inserted: Side, deleted: Side, by_deleted: Numbers) -> Numbers:
             mixed.append(np.arange(start, start + len(part.row_ids)))
         elif part.snapshot in edges:
             first, last = edges[part.snapshot]
-            found = _places(part.row_ids, row_ids[first:last])
-            partner[start : start + len(found)] = np.where(found == NONE, NONE, by_deleted[first + found])
+            places = _places(part.row_ids, row_ids[first:last])
+            partner[start : start + len(places)] = np.where(places == NONE, NONE, by_deleted[first + places])
     if mixed:
         rows = np.concatenate(mixed)
         span = int(max(inserted.row_ids.max(), row_ids.max())) + 1
         since = int(snapshots[0])
         ours = (inserted.snapshots[rows] - since) * span + inserted.row_ids[rows]
-        found = _places(ours, (snapshots - since) * span + row_ids)
-        partner[rows] = np.where(found == NONE, NONE, by_deleted[found])
+        places = _places(ours, (snapshots - since) * span + row_ids)
+        partner[rows] = np.where(places == NONE, NONE, by_deleted[places])
     return partner
 
 
@@ -286,6 +286,6 @@ def _places(ours: Numbers, theirs: Numbers) -> Numbers:
     if not bool((theirs[1:] > theirs[:-1]).all()):
         order = np.argsort(theirs, kind="stable")
         theirs = theirs[order]
-    found = np.searchsorted(theirs, ours, side="right") - 1
-    hit = (found >= 0) & (theirs[found] == ours)
-    return np.where(hit, found if order is None else order[found], NONE)
+    places = np.searchsorted(theirs, ours, side="right") - 1
+    hit = (places >= 0) & (theirs[places] == ours)
+    return np.where(hit, places if order is None else order[places], NONE)

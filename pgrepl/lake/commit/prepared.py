@@ -100,7 +100,7 @@ def _record(
     numbering = session.transaction.numbering
     xid = session.snapshot()
     now = (datetime.now(timezone.utc) - _EPOCH) // timedelta(microseconds=1)
-    statements = [] if changes is None else [_statement(each) for each in changes.statements]
+    statements = [] if changes is None else [_statement(statement) for statement in changes.statements]
     held = session.transaction.locks.table.held_by(holder)
     store.insert(
         session,
@@ -113,7 +113,7 @@ def _record(
         first_snapshot=xid - 1 if changes is None else changes.first_snapshot,
         serializable=session.settings.get("transaction_isolation") == "serializable",
         holder=holder,
-        locks=json.dumps([[each.kind.value, each.object, each.item, each.mode] for each in held]),
+        locks=json.dumps([[lock.kind.value, lock.object, lock.item, lock.mode] for lock in held]),
         statements=json.dumps(statements),
         origin_lsn=origin_lsn,
         origin_at=origin_at,
@@ -174,7 +174,7 @@ def finish(session: Session, prepared: Prepared, *, commit: bool) -> None:
 
 def load(session: Session, prepared: Prepared) -> RowChanges:
     changes = RowChanges(session, prepared.first_snapshot)
-    changes.statements = [_loaded(session, each) for each in json.loads(prepared.statements)]
+    changes.statements = [_loaded(session, stored) for stored in json.loads(prepared.statements)]
     return changes
 
 
@@ -192,8 +192,8 @@ def paths_of(changes: RowChanges) -> Iterator[str]:
 
 def tables_of_serializable(session: Session) -> set[int]:
     """OIDs of tables that prepared SERIALIZABLE transactions change."""
-    found = store.rows(session, tables.pgrepl_prepared, serializable=True)
-    statements = [statement for row in found for statement in json.loads(row.statements)]
+    transactions = store.rows(session, tables.pgrepl_prepared, serializable=True)
+    statements = [statement for row in transactions for statement in json.loads(row.statements)]
     return {int(write["table"]) for statement in statements for write in statement["writes"]}
 
 
@@ -211,20 +211,20 @@ def files(session: Session) -> Iterator[tuple[int, str]]:
 def _statement(statement: PendingStatement) -> dict[str, Any]:
     return {
         "snapshot": statement.snapshot,
-        "writes": [_write(each) for each in statement.writes],
+        "writes": [_write(write) for write in statement.writes],
         "extra": statement.extra,
         "first_ids": statement.first_ids,
     }
 
 
 def _loaded(session: Session, said: dict[str, Any]) -> PendingStatement:
-    writes = [_loaded_write(session, each) for each in said["writes"]]
+    writes = [_loaded_write(session, stored) for stored in said["writes"]]
     return PendingStatement(said["snapshot"], writes, said["extra"], [(row, file) for row, file in said["first_ids"]])
 
 
 def _write(write: Write) -> dict[str, Any]:
     table = write.table
-    deletes = {file: [int(each) for each in positions] for file, positions in write.all_deletes().items()}
+    deletes = {file: [int(position) for position in positions] for file, positions in write.all_deletes().items()}
     return {
         "table": table.oid,
         "truncates": write.truncates,
@@ -248,7 +248,7 @@ def _loaded_write(session: Session, said: dict[str, Any]) -> Write:
     write.rows = _read(write.table, columns, said["rows"])
     write.updates = dict(zip(said["updates"], _read(write.table, columns, said["versions"]), strict=True))
     write.order = dict(said["order"])
-    write.files = [_file(each) for each in said["files"]]
+    write.files = [_file(stored) for stored in said["files"]]
     write.deletes = dict(said["deletes"])
     write.inlined_deletes = dict.fromkeys(said["inlined_deletes"])
     write.changed_row_ids = said["changed_row_ids"]
@@ -266,7 +266,7 @@ def _fields(said: dict[str, Any], column: str) -> tuple[LakeField, ...]:
 
 def _file(said: dict[str, Any]) -> NewFile:
     known = {field.name: said[field.name] for field in fields(NewFile)}
-    known["statistics"] = {int(column): ColumnStatistics(**each) for column, each in said["statistics"].items()}
+    known["statistics"] = {int(column): ColumnStatistics(**values) for column, values in said["statistics"].items()}
     known["mapping"] = ()  # a file whose columns are found by name is never pending
     return NewFile(**known)
 

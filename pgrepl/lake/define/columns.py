@@ -90,15 +90,15 @@ def _first_leaf(session: Session, parent: int, but: int) -> int | None:
         row = None if child == but else store.one(session, tables.pg_class, oid=child)
         if row is None:
             continue
-        found = _first_leaf(session, child, but) if row.relkind == "p" else row.table_id
-        if found is not None:
-            return found
+        leaf = _first_leaf(session, child, but) if row.relkind == "p" else row.table_id
+        if leaf is not None:
+            return leaf
     return None
 
 
 def _columns(session: Session, table_id: int) -> dict[str, ducklake_column]:
-    found = store.rows(session, ducklake_column, table_id=table_id, end_snapshot=None)
-    return {row.column_name: row for row in found if row.parent_column is None}
+    columns = store.rows(session, ducklake_column, table_id=table_id, end_snapshot=None)
+    return {row.column_name: row for row in columns if row.parent_column is None}
 
 
 def _may_have(session: Session, table_id: int, column: ducklake_column) -> bool:
@@ -198,14 +198,14 @@ def _wanted(
         there = next((id_ for id_, row in now.items() if row.column_name == NO_COLUMNS), None)
         return [_Column(0, there, NO_COLUMNS, ColumnType("boolean"), False, None, True, NO_DEFAULT)]
     given = column_names(attributes, {id_: row.column_name for id_, row in now.items()})
-    found = []
+    columns = []
     replaced = False
     for attribute in attributes:
         replaced |= (attribute.column_id or 0) < 0
         column_id = None if replaced else attribute.column_id
         row = now.get(column_id) if column_id is not None else None
-        found.append(_column(session, attribute, column_id, given[attribute.attnum], row, constant, before))
-    return found
+        columns.append(_column(session, attribute, column_id, given[attribute.attnum], row, constant, before))
+    return columns
 
 
 def column_names(attributes: Sequence[tables.pg_attribute], now: Mapping[int, str]) -> dict[int, str]:
@@ -275,16 +275,16 @@ def _missing(session: Session, attribute: tables.pg_attribute, typmod: int) -> s
 
 
 def _difference(row: ducklake_column, column: _Column) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
     if row.column_name != column.name:
-        found["column_name"] = column.name
+        changes["column_name"] = column.name
     if column.type_changes:
-        found["column_type"] = column.type.name
+        changes["column_type"] = column.type.name
     if bool(row.nulls_allowed) != column.nulls_allowed:
-        found["nulls_allowed"] = column.nulls_allowed
+        changes["nulls_allowed"] = column.nulls_allowed
     if (row.default_value or (NO_DEFAULT if row.default_value is None else "")) != column.default:
-        found |= {"default_value": column.default, "default_value_type": "literal", "default_value_dialect": "duckdb"}
-    return found
+        changes |= {"default_value": column.default, "default_value_type": "literal", "default_value_dialect": "duckdb"}
+    return changes
 
 
 def _define_fields(
@@ -315,9 +315,9 @@ def _define_fields(
             changed = True
     for (name, wanted), place in zip(kind.fields, kind.places, strict=True):
         if place not in kept:
-            made: list[dict[str, Any]] = []
-            _collect(made, table_id, _next_id(session, table_id), row.column_id, name, wanted)
-            versions.begin_many(session, ducklake_column, made)
+            new_rows: list[dict[str, Any]] = []
+            _collect(new_rows, table_id, _next_id(session, table_id), row.column_id, name, wanted)
+            versions.begin_many(session, ducklake_column, new_rows)
             changed = True
             continue
         field, known = kept[place]
@@ -341,14 +341,14 @@ def _end(session: Session, table_id: int, column_id: int, rows: Sequence[ducklak
 def _add(session: Session, oid: int, table_id: int, column: _Column, siblings: Siblings, last: int) -> int:
     """Add a column; its id, which is greater than `last`."""
     column_id = siblings.new_id(column.name, column.type.name, last)
-    made: list[dict[str, Any]] = []
-    _collect(made, table_id, column_id, None, column.name, column.type)
-    made[0] |= {
+    new_rows: list[dict[str, Any]] = []
+    _collect(new_rows, table_id, column_id, None, column.name, column.type)
+    new_rows[0] |= {
         "nulls_allowed": column.nulls_allowed,
         "default_value": column.default,
         "initial_default": column.initial_default,
     }
-    versions.begin_many(session, ducklake_column, made)
+    versions.begin_many(session, ducklake_column, new_rows)
     if column.attnum:
         _number(session, oid, column.attnum, column_id)
     return column_id
@@ -392,5 +392,5 @@ def _collect(
 def _next_id(session: Session, table_id: int) -> int:
     """A column id that the table has never had."""
     link = session.link
-    found = link.execute(sql.HIGHEST_COLUMN_ID, (table_id,))
-    return int(found[0][0] or 0) + 1
+    highest = link.execute(sql.HIGHEST_COLUMN_ID, (table_id,))
+    return int(highest[0][0] or 0) + 1

@@ -107,16 +107,16 @@ class Limit:
         array = plain_array(array)
         if self.is_null:
             return pc.is_null(array)
-        found = pc.is_valid(array)
+        mask = pc.is_valid(array)
         try:
             if self.numbers is not None:
-                return pc.and_(found, pc.fill_null(_near(array, self.numbers), False))
+                return pc.and_(mask, pc.fill_null(_near(array, self.numbers), False))
             within = self._within(array)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OverflowError, PgError):
-            return found  # a bound that the column's type cannot hold: the condition itself decides
+            return mask  # a bound that the column's type cannot hold: the condition itself decides
         if within is None:
-            return found
-        return pc.and_(found, pc.fill_null(within, False)) if array.null_count else within
+            return mask
+        return pc.and_(mask, pc.fill_null(within, False)) if array.null_count else within
 
     def _within(self, array: Any) -> Any:
 
@@ -138,10 +138,10 @@ class Limit:
         if self.high is not None:
             compare = pc.less_equal if self.high_inclusive else pc.less
             tests.append(compare(array, pa.scalar(self.form.to_arrow(self.high), kind)))
-        found = None
+        mask = None
         for test in tests:
-            found = test if found is None else pc.and_(found, test)
-        return found
+            mask = test if mask is None else pc.and_(mask, test)
+        return mask
 
 
 _FEW = 4
@@ -154,18 +154,18 @@ def _equals_one(array: Any, values: Any) -> Any:
             array = pc.if_else(pc.equal(array, 0.0), pa.scalar(0.0, values.type), array)
             values = pc.if_else(pc.equal(values, 0.0), pa.scalar(0.0, values.type), values)
         return pc.is_in(array, value_set=values)
-    found = pc.equal(array, values[0])
+    mask = pc.equal(array, values[0])
     for i in range(1, len(values)):
-        found = pc.or_(found, pc.equal(array, values[i]))
-    return found
+        mask = pc.or_(mask, pc.equal(array, values[i]))
+    return mask
 
 
 def _near(texts: pa.Array, numbers: list[Any]) -> Any:
     """A mask of the texts of numbers that may equal one of the numbers: equal numbers have the same double."""
     doubles = texts.cast(pa.float64())
     wanted = [float(n) for n in numbers]
-    found = pc.is_in(doubles, value_set=pa.array([w for w in wanted if w == w], pa.float64()))
-    return pc.or_(found, pc.is_nan(doubles)) if any(w != w for w in wanted) else found
+    mask = pc.is_in(doubles, value_set=pa.array([w for w in wanted if w == w], pa.float64()))
+    return pc.or_(mask, pc.is_nan(doubles)) if any(w != w for w in wanted) else mask
 
 
 def is_nan(value: Any) -> bool:

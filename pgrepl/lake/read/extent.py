@@ -64,16 +64,16 @@ def row_counts(session: Session) -> dict[int, RowCounts]:
     in_files, dead = sums(sql.LIVING_ROWS_BY_TABLE), sums(sql.DEAD_ROWS_BY_TABLE)
     inlined = {int(number): 0 for (number,) in link.execute(sql.TABLES_WITH_INLINED_ROWS)}
     for number in inlined:
-        for each in inlined_tables(session, number):
-            inlined[number] += int(link.execute(sql.count_living_inlined_rows(each.name, each.prefix))[0][0])
-    found = {}
+        for version in inlined_tables(session, number):
+            inlined[number] += int(link.execute(sql.count_living_inlined_rows(version.name, version.prefix))[0][0])
+    counts = {}
     for number in in_files.keys() | inlined.keys():
         name = deletes_table(number)
         positions = int(link.execute(sql.count_inlined_deletes(name))[0][0]) if exists(link, name) else 0
         gone = dead.get(number, 0) + positions
         here = inlined.get(number, 0)
-        found[number] = RowCounts(in_files.get(number, 0) - gone + here, gone, here, positions)
-    return found
+        counts[number] = RowCounts(in_files.get(number, 0) - gone + here, gone, here, positions)
+    return counts
 
 
 @frozen
@@ -94,10 +94,10 @@ def present_files(session: Session) -> PresentFiles:
 
 def file_sizes(session: Session, below: int) -> dict[int, list[int]]:
     """The sizes of each table's data files that are smaller than `below` bytes."""
-    found: dict[int, list[int]] = {}
+    sizes: dict[int, list[int]] = {}
     for number, size in session.link.execute(sql.SMALL_FILES, (below,)):
-        found.setdefault(int(number), []).append(int(size))
-    return found
+        sizes.setdefault(int(number), []).append(int(size))
+    return sizes
 
 
 def volumes(session: Session, table_id: int | None = None) -> dict[int, Volume]:
@@ -110,11 +110,11 @@ def volumes(session: Session, table_id: int | None = None) -> dict[int, Volume]:
         return {int(number): (int(size), int(rows), int(files)) for number, size, rows, files in found}
 
     deleted = sums("ducklake_delete_file", "delete_count")
-    found = {}
+    by_table = {}
     for number, (size, rows, files) in sums("ducklake_data_file", "record_count").items():
         more, gone, deletes = deleted.get(number, (0, 0, 0))
-        found[number] = Volume(size + more, rows - gone, files, deletes)
-    return found
+        by_table[number] = Volume(size + more, rows - gone, files, deletes)
+    return by_table
 
 
 def table_bytes(session: Session, table_id: int) -> int:
@@ -160,10 +160,10 @@ def skipping(session: Session, table: LakeTable, bounds: Sequence[Bound]) -> Ski
         return Skipping(all_files, whole, all_files, whole, inlined)
     files = data_files(session, table, bounds=bounds)
     left = Extent(sum(file.record_count for file in files), sum(file.file_size_bytes for file in files))
-    found = Skipping(len(files), left, all_files, whole, inlined)
+    skipped = Skipping(len(files), left, all_files, whole, inlined)
     if 0 < len(files) <= FEW:
-        _look_into(found, table, files, bounds)
-    return found
+        _look_into(skipped, table, files, bounds)
+    return skipped
 
 
 def _look_into(found: Skipping, table: LakeTable, files: Sequence[DataFile], bounds: Sequence[Bound]) -> None:
@@ -218,8 +218,8 @@ def table_rows(
     """The places of rows within the bounds. Inlined rows get the values of `columns`."""
     files = tuple(data_files(session, table, snapshot, bounds))
     here = {file.data_file_id for file in files}
-    found = inlined.deletes(session, table, snapshot) if files else {}
-    deletes = {file_id: positions for file_id, positions in found.items() if file_id in here}
+    inlined_deletes = inlined.deletes(session, table, snapshot) if files else {}
+    deletes = {file_id: positions for file_id, positions in inlined_deletes.items() if file_id in here}
     in_catalog = tuple(inlined.rows(session, table, columns, snapshot, bounds))
     return TableRows(snapshot, files, deletes, in_catalog, tuple([column.attnum for column in columns]))
 
@@ -250,14 +250,14 @@ def rows_of(
     deletes = inlined.deletes(session, table, snapshot) if files else {}
     columns = [table.column(attnum) for attnum in attnums]
     in_catalog = inlined.rows(session, table, columns, snapshot)
-    found: list[tuple[PartRows, int, int]] = []
+    parts: list[tuple[PartRows, int, int]] = []
     for rows, file in inlined.among_files(files, in_catalog):
         if rows:
-            found.append((_catalog_rows(columns, rows), len(rows), 0))
+            parts.append((_catalog_rows(columns, rows), len(rows), 0))
         if file is not None:
             own = tuple(deletes.get(file.data_file_id, ()))
-            found += _divided(FileRows(table, snapshot, file, own, None, tuple(bounds)))
-    return found
+            parts += _divided(FileRows(table, snapshot, file, own, None, tuple(bounds)))
+    return parts
 
 
 def _catalog_rows(columns: Sequence[LakeColumn], rows: Sequence[inlined.InlinedRow]) -> CatalogRows:
@@ -274,12 +274,12 @@ def _divided(rows: FileRows) -> list[tuple[PartRows, int, int]]:
     if file.record_count <= _SMALL_FILE:
         return [(rows, file.record_count, file.file_size_bytes)]
     footer = footers.of(file)
-    found: list[tuple[PartRows, int, int]] = []
+    parts: list[tuple[PartRows, int, int]] = []
     for group in footer.row_groups:
         count = footer.starts[group + 1] - footer.starts[group]
         size = file.file_size_bytes * count // max(file.record_count, 1)
-        found.append((replace(rows, groups=(group,)), count, size))
-    return found
+        parts.append((replace(rows, groups=(group,)), count, size))
+    return parts
 
 
 def divide(found: Sequence[tuple[PartRows, int, int]], slots: int) -> list[list[PartRows]]:
@@ -303,13 +303,13 @@ def divide(found: Sequence[tuple[PartRows, int, int]], slots: int) -> list[list[
 
 def _merged(part: Sequence[PartRows]) -> list[PartRows]:
     """Neighbouring row groups of one file become one piece, so that the file is opened once."""
-    found: list[PartRows] = []
+    parts: list[PartRows] = []
     for rows in part:
-        last = found[-1] if found else None
+        last = parts[-1] if parts else None
         if isinstance(rows, FileRows) and isinstance(last, FileRows) and last.file is rows.file:
-            found[-1] = replace(last, groups=(*(last.groups or ()), *(rows.groups or ())))
+            parts[-1] = replace(last, groups=(*(last.groups or ()), *(rows.groups or ())))
         elif isinstance(rows, ForeignRows) and isinstance(last, ForeignRows) and last.path == rows.path:
-            found[-1] = replace(last, groups=last.groups + rows.groups)
+            parts[-1] = replace(last, groups=last.groups + rows.groups)
         else:
-            found.append(rows)
-    return found
+            parts.append(rows)
+    return parts

@@ -54,8 +54,8 @@ def _has_fields(kind: pa.DataType, fields: Sequence[LakeField]) -> bool:
 
 
 def _id(field: pa.Field) -> int | None:
-    found = (field.metadata or {}).get(_FIELD_ID)
-    return None if found is None else int(found)
+    number = (field.metadata or {}).get(_FIELD_ID)
+    return None if number is None else int(number)
 
 
 def _made(array: Any, fields: Sequence[LakeField], kind: pa.DataType) -> Any:
@@ -114,16 +114,16 @@ class Portion:
 
     def whole(self, columns: Sequence[LakeColumn]) -> list[Any]:
         """All columns as arrays of the table's Arrow types."""
-        found = []
+        arrays = []
         for column, array, constant in zip(columns, self.arrays, self.constants, strict=True):
             kind = storage_type(column.form.arrow())
             if array is None:
                 one = plain_array(column.form.to_array([constant]))
-                found.append(one.take(pa.repeat(pa.scalar(0), self.count)))
+                arrays.append(one.take(pa.repeat(pa.scalar(0), self.count)))
             else:
                 array = plain_array(array)
-                found.append(array if array.type == kind else array.cast(kind))
-        return found
+                arrays.append(array if array.type == kind else array.cast(kind))
+        return arrays
 
 
 def portions(
@@ -162,12 +162,12 @@ def _within(
     table: LakeTable, file: DataFile, footer: Footer, bounds: Sequence[Bound], groups: Sequence[int]
 ) -> tuple[list[Limit], list[int]]:
     """The bounds that rows are to be compared with, and those of the row groups that may have rows within them."""
-    found, limited = locate(file, footer), limits(table, bounds)
+    columns, limited = locate(file, footer), limits(table, bounds)
     for limit in limited:
-        if limit.column.column_id not in found and _misses_all(limit, constant(limit.column, file)):
+        if limit.column.column_id not in columns and _misses_all(limit, constant(limit.column, file)):
             return [], []
-    limited = [limit for limit in limited if limit.column.column_id in found]
-    left = [g for g in groups if not any(_misses(footer, g, limit, found) for limit in limited)]
+    limited = [limit for limit in limited if limit.column.column_id in columns]
+    left = [g for g in groups if not any(_misses(footer, g, limit, columns) for limit in limited)]
     return [limit for limit in limited if limit.says_something], left
 
 
@@ -242,10 +242,10 @@ class _Scan:
     @property
     def wanted(self) -> list[FileColumn]:
         """The columns that are read for the rows that are kept."""
-        found = [c for c in self.columns if c is not None]
+        columns = [c for c in self.columns if c is not None]
         if self.row_id_column is not None:
-            found.append(self.row_id_column)
-        return found
+            columns.append(self.row_id_column)
+        return columns
 
     def all_of(self, reader: footers.DataFileReader, groups: Sequence[int]) -> Iterator[Portion]:
         wanted = self.wanted
@@ -370,15 +370,15 @@ class _Positions:
         self._at = self._end = 0
 
     def next(self, count: int) -> Any:
-        found = []
+        positions = []
         while count:
             if self._at == self._end:
                 self._at, self._end = next(self._spans)
             upto = min(self._end, self._at + count)
-            found.append(np.arange(self._at, upto, dtype=np.int64))
+            positions.append(np.arange(self._at, upto, dtype=np.int64))
             count -= upto - self._at
             self._at = upto
-        return found[0] if len(found) == 1 else np.concatenate(found)
+        return positions[0] if len(positions) == 1 else np.concatenate(positions)
 
 
 def _taken(arrays: Sequence[Any], here: Any, kept: Any) -> list[Any]:

@@ -51,9 +51,9 @@ def _few_left(session: Session, table: LakeTable, snapshot: int, missed: set[int
     if len(left) > _FEW:
         return None
     check_entries(session, table.table_id)
-    found = [file for file_id in left for file in _files_at(session, table, snapshot, file_id)]
+    files = [file for file_id in left for file in _files_at(session, table, snapshot, file_id)]
     own = overlay(session, table, snapshot)
-    return found if own is None else [*found, *own.files]
+    return files if own is None else [*files, *own.files]
 
 
 def last_snapshot(session: Session) -> int:
@@ -66,8 +66,8 @@ def last_snapshot(session: Session) -> int:
 
 def data_file(session: Session, table: LakeTable, data_file_id: int, snapshot: int | None = None) -> DataFile | None:
     at = last_snapshot(session) if snapshot is None else snapshot
-    found = _files_at(session, table, at, data_file_id)
-    return found[0] if found else None
+    files = _files_at(session, table, at, data_file_id)
+    return files[0] if files else None
 
 
 def files_by_id(
@@ -76,10 +76,10 @@ def files_by_id(
     """Some of the table's files, each asked for by itself if they are few."""
     at = last_snapshot(session) if snapshot is None else snapshot
     if len(file_ids) > _FEW:
-        found = _files_at(session, table, at)
+        files = _files_at(session, table, at)
     else:
-        found = [file for file_id in file_ids for file in _files_at(session, table, at, file_id)]
-    return {file.data_file_id: file for file in found}
+        files = [file for file_id in file_ids for file in _files_at(session, table, at, file_id)]
+    return {file.data_file_id: file for file in files}
 
 
 def _files_at(session: Session, table: LakeTable, snapshot: int, only: int | None = None) -> list[DataFile]:
@@ -99,17 +99,17 @@ def _read_files(session: Session, table: LakeTable, snapshot: int, only: int | N
         rows = _checked(session, table.table_id, sql.FILES_THEN, sql.CHECKED_FILES_THEN, given)
     else:
         rows = _checked(session, table.table_id, sql.FILE_THEN, sql.CHECKED_FILE_THEN, (*given, only))
-    found: dict[int, DataFile] = {}
+    files: dict[int, DataFile] = {}
     for row in rows:
         file = _made(session, table, row)
-        known = found.get(file.data_file_id)
+        known = files.get(file.data_file_id)
         if known is not None:
             file = replace(known, delete_files=(*known.delete_files, *file.delete_files))
-        found[file.data_file_id] = file
+        files[file.data_file_id] = file
     own = overlay(session, table, snapshot)
     if own is not None:
-        found.update({file.data_file_id: file for file in own.files if only is None or file.data_file_id == only})
-    return list(found.values())
+        files.update({file.data_file_id: file for file in own.files if only is None or file.data_file_id == only})
+    return list(files.values())
 
 
 def _made(session: Session, table: LakeTable, row: tuple[Any, ...]) -> DataFile:
@@ -211,9 +211,9 @@ def _checked(
     link = session.link
     if ("files_checked", table_id) in session.derived:
         return link.execute(query, values)
-    found = link.execute(checking, (table_id, *values))
-    _check(session, table_id, [row for row in found if not row[0]])
-    return [row[1:] for row in found if row[0]]
+    rows = link.execute(checking, (table_id, *values))
+    _check(session, table_id, [row for row in rows if not row[0]])
+    return [row[1:] for row in rows if row[0]]
 
 
 def _check(session: Session, table_id: int, forgotten: list[tuple[Any, ...]]) -> None:
@@ -236,11 +236,11 @@ def source_names(session: Session, mapping_id: int) -> SourceNames:
     if known is not None:
         return known
     link = session.link
-    found = link.execute(
+    rows = link.execute(
         sql.SOURCE_NAMES,
         (mapping_id,),
     )
-    known = SourceNames({r[0]: r[1] for r in found if not r[2]}, {r[0]: r[1] for r in found if r[2]})
+    known = SourceNames({r[0]: r[1] for r in rows if not r[2]}, {r[0]: r[1] for r in rows if r[2]})
     session.derived[key] = known
     return known
 
@@ -286,13 +286,13 @@ EXACT = oids.INTEGERS | {oids.OID, oids.DATE, oids.TIMESTAMP, oids.TIMESTAMPTZ}
 def exact_ends(session: Session, table: LakeTable, columns: Sequence[LakeColumn]) -> dict[int, list[tuple[Any, Any]]]:
     """The least and the greatest value of each of the columns, which are of EXACT types, in files as a whole; files
     whose statistics do not have all of them are left out."""
-    found: dict[int, list[tuple[Any, Any]]] = {}
+    ends: dict[int, list[tuple[Any, Any]]] = {}
     for number, column in enumerate(columns):
         read = column.form.from_stat
         for file_id, low, high, _, nulls, count in session.link.execute(
             sql.FILE_BOUNDS, (table.table_id, column.column_id)
         ):
-            pairs = found.setdefault(file_id, [])
+            pairs = ends.setdefault(file_id, [])
             if len(pairs) != number:
                 continue
             if low is not None and high is not None:
@@ -302,7 +302,7 @@ def exact_ends(session: Session, table: LakeTable, columns: Sequence[LakeColumn]
                     continue  # a text of another writer
             elif count is not None and nulls >= count:
                 pairs.append((None, None))
-    return {file_id: pairs for file_id, pairs in found.items() if len(pairs) == len(columns)}
+    return {file_id: pairs for file_id, pairs in ends.items() if len(pairs) == len(columns)}
 
 
 def _test_of(limit: Limit) -> Callable[[str | None, str | None, bool | None], bool]:

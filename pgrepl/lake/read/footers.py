@@ -40,10 +40,10 @@ class Recent(Generic[Key, Value]):
 
     def get(self, key: Key) -> Value | None:
         with self._lock:
-            found = self._values.get(key)
-            if found is not None:
+            value = self._values.get(key)
+            if value is not None:
                 self._values.move_to_end(key)
-            return found
+            return value
 
     def put(self, key: Key, value: Value) -> None:
         with self._lock:
@@ -68,9 +68,9 @@ class Recent(Generic[Key, Value]):
             self._total = 0
 
     def _drop(self, key: Key) -> None:
-        found = self._values.pop(key, None)
-        if found is not None:
-            self._total -= self._size(found)
+        value = self._values.pop(key, None)
+        if value is not None:
+            self._total -= self._size(value)
 
 
 _all: WeakSet[Recent[Any, Any]] = WeakSet()
@@ -78,8 +78,8 @@ _all: WeakSet[Recent[Any, Any]] = WeakSet()
 
 def forget_all() -> None:
     """Forget all files, so that from now on they are read as they are on disk."""
-    for each in list(_all):
-        each.clear()
+    for recent in list(_all):
+        recent.clear()
 
 
 # --- footers ----------------------------------------------------------------------------------------------------------
@@ -135,15 +135,15 @@ _known: Recent[str, Footer] = Recent(_REMEMBERED)
 
 def of(file: DataFile | DeleteFile) -> Footer:
     """The footer of a file in the catalog; XX001 if it is not the file that the catalog means."""
-    found = footer(file.path)
-    compare_with(file, found.size, found.checksum)
-    if found.metadata.num_rows != file.rows:
-        damaged(file.path, f"It has {found.metadata.num_rows} rows instead of {file.rows}.")
-    if file.holds_deletes and POSITION not in found.by_id and "pos" not in found.by_name:
+    known = footer(file.path)
+    compare_with(file, known.size, known.checksum)
+    if known.metadata.num_rows != file.rows:
+        damaged(file.path, f"It has {known.metadata.num_rows} rows instead of {file.rows}.")
+    if file.holds_deletes and POSITION not in known.by_id and "pos" not in known.by_name:
         damaged(file.path, "It is not a delete file.")
-    if not file.holds_deletes and POSITION in found.by_id:
+    if not file.holds_deletes and POSITION in known.by_id:
         damaged(file.path, "It is a delete file.")
-    return found
+    return known
 
 
 _compared: Recent[tuple[str, int, int | None], bool] = Recent(_REMEMBERED)  # path, size and checksum in the catalog
@@ -188,11 +188,11 @@ def damaged(path: str, detail: str) -> NoReturn:
 
 def footer(path: str) -> Footer:
     """The footer of a file that the catalog does not have yet."""
-    found = _known.get(path)
-    if found is None:
-        found = _read(path)
-        _known.put(path, found)
-    return found
+    known = _known.get(path)
+    if known is None:
+        known = _read(path)
+        _known.put(path, known)
+    return known
 
 
 _Ranges = tuple[tuple[int, int], ...]
@@ -211,13 +211,13 @@ def whole_ranges(footer: Footer, column: FileColumn) -> _Ranges | None:
 
 
 def _read_ranges(footer: Footer, column: FileColumn) -> _Ranges | None:
-    found = []
+    pieces = []
     for group in footer.row_groups:
         statistics = footer.metadata.row_group(group).column(column.first_leaf).statistics
         if statistics is None or not statistics.has_min_max or not isinstance(statistics.min, int):
             return None
-        found.append((statistics.min, statistics.max))
-    return tuple(found)
+        pieces.append((statistics.min, statistics.max))
+    return tuple(pieces)
 
 
 def _read(path: str) -> Footer:
@@ -315,14 +315,14 @@ class DataFileReader:
         return self._remembered([group], columns)
 
     def _remembered(self, groups: Sequence[int], columns: Sequence[FileColumn]) -> list[Any]:
-        found = [_columns.get((self.footer.path, tuple(groups), c.position)) for c in columns]
-        missing = [c for c, array in zip(columns, found, strict=True) if array is None]
+        arrays = [_columns.get((self.footer.path, tuple(groups), c.position)) for c in columns]
+        missing = [c for c, array in zip(columns, arrays, strict=True) if array is None]
         if missing:
             fresh = iter([plain_array(array) for array in self.read(groups, missing)])
-            found = [next(fresh) if array is None else array for array in found]
-        for column, array in zip(columns, found, strict=True):
+            arrays = [next(fresh) if array is None else array for array in arrays]
+        for column, array in zip(columns, arrays, strict=True):
             _columns.put((self.footer.path, tuple(groups), column.position), array)
-        return found
+        return arrays
 
     def batches(self, groups: Sequence[int], columns: Sequence[FileColumn], size: int) -> Iterator[list[Any]]:
         """Columns of some row groups in portions of rows."""

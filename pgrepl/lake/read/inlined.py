@@ -42,9 +42,9 @@ def rows(
     """The inlined rows at the snapshot, in the order in which they were written, with Python values. Rows outside the
     bounds may be among them."""
     alive = "begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)"
-    found = _read(session, table, columns, alive, (snapshot, snapshot), limits(table, bounds))
+    living = _read(session, table, columns, alive, (snapshot, snapshot), limits(table, bounds))
     own = overlay(session, table, snapshot)
-    return found if own is None else _laid_over(found, own, table, columns, bounds)
+    return living if own is None else _laid_over(living, own, table, columns, bounds)
 
 
 def rows_between(session: Session, table: LakeTable, snapshot: int, first: int, last: int) -> list[InlinedRow]:
@@ -87,7 +87,7 @@ def _read(
     limited: Sequence[Limit] = (),
 ) -> list[InlinedRow]:
     link = session.link
-    found: list[InlinedRow] = []
+    rows_read: list[InlinedRow] = []
     for inlined in inlined_tables(session, table.table_id):
         picked, readers = _layout(inlined, columns, link.is_sqlite)
         conditions, given = [sql.of_inlined(condition, inlined.prefix)], list(values)
@@ -96,9 +96,9 @@ def _read(
             _add(conditions, given, inlined, limit)
         stored = link.execute(sql.inlined_rows(inlined.name, picked, conditions, order, inlined.prefix), tuple(given))
         for row in stored:
-            found.append(InlinedRow(row[0], row[1], tuple([read(row) for read in readers]), row[-1]))
-    found.sort(key=lambda row: row.begin_snapshot)
-    return found
+            rows_read.append(InlinedRow(row[0], row[1], tuple([read(row) for read in readers]), row[-1]))
+    rows_read.sort(key=lambda row: row.begin_snapshot)
+    return rows_read
 
 
 _MOST_VALUES = 500
@@ -110,7 +110,10 @@ _EQUAL_AS_STORED = (*_ORDERED_AS_STORED, "uuid", "date", "timestamp", "timestamp
 def _add(conditions: list[str], values: list[Any], inlined: InlinedTable, limit: Limit) -> None:
     """Add a bound as a condition on stored values, if their order or equality is the type's."""
     column = limit.column
-    stored = next((each.name for each in inlined.columns if each.column_id == column.column_id), None)
+    stored = next(
+        (version_column.name for version_column in inlined.columns if version_column.column_id == column.column_id),
+        None,
+    )
     if stored is None:
         return
     name = quoted(stored)
@@ -134,7 +137,7 @@ def _layout(
 ) -> tuple[list[str], list[Callable[[tuple[Any, ...]], Any]]]:
     """The names to select, and for each wanted column the function that reads it from a row (after row_id and
     begin_snapshot)."""
-    there = {each.column_id: each for each in inlined.columns}
+    there = {version_column.column_id: version_column for version_column in inlined.columns}
     picked: list[str] = []
     readers: list[Callable[[tuple[Any, ...]], Any]] = []
     for column in columns:
@@ -198,11 +201,11 @@ def rows_changed(
     with the snapshot, in its order."""
     within = "({0} > ? AND {0} <= ?)"
     condition = f"({within.format('begin_snapshot')} OR {within.format('end_snapshot')})"
-    found = _read(session, table, columns, condition, (after, upto, after, upto))
+    changed = _read(session, table, columns, condition, (after, upto, after, upto))
     gone = [
-        (row, row.end_snapshot) for row in found if row.end_snapshot is not None and after < row.end_snapshot <= upto
+        (row, row.end_snapshot) for row in changed if row.end_snapshot is not None and after < row.end_snapshot <= upto
     ]
-    return [row for row in found if after < row.begin_snapshot <= upto], sorted(gone, key=lambda each: each[1])
+    return [row for row in changed if after < row.begin_snapshot <= upto], sorted(gone, key=lambda each: each[1])
 
 
 def among_files(
@@ -258,18 +261,18 @@ def deletes(
 ) -> dict[int, list[tuple[int, int]]]:
     """The inlined deletes up to the snapshot, of all files or of one: positions and snapshots by file."""
     own = overlay(session, table, snapshot)
-    found: dict[int, list[tuple[int, int]]] = {}
+    by_file: dict[int, list[tuple[int, int]]] = {}
     link = session.link
     name = deletes_table(table.table_id)
     if exists(link, name):
         of_one = file_id is not None
         query = sql.inlined_deletes(name, of_one_file=of_one)
         for of, position, when in link.execute(query, (snapshot, file_id) if of_one else (snapshot,)):
-            found.setdefault(of, []).append((position, when))
+            by_file.setdefault(of, []).append((position, when))
     for of, positions in () if own is None else own.dead_positions.items():
         if file_id in (None, of):
-            found.setdefault(of, []).extend(positions.items())
-    return found
+            by_file.setdefault(of, []).extend(positions.items())
+    return by_file
 
 
 # --- damage -------------------------------------------------------------------------------------------------------

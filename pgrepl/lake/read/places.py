@@ -38,7 +38,7 @@ def locate(
     in_catalog = np.array([row.row_id for row in inlined.rows(session, table, (), at)], np.int64)
     found_inlined = np.intersect1d(wanted, in_catalog)
     deletes = inlined.deletes(session, table, at)
-    found: dict[int, Any] = {}
+    positions: dict[int, Any] = {}
     left = len(wanted) - len(found_inlined)
     for file in data_files(session, table, at):
         if left <= 0:
@@ -48,9 +48,9 @@ def locate(
             gone, _ = joined(file.delete_files, deletes.get(file.data_file_id, []), at)
             here = np.setdiff1d(here, gone)
         if len(here):
-            found[file.data_file_id] = here
+            positions[file.data_file_id] = here
             left -= len(here)
-    return Positions(found, found_inlined)
+    return Positions(positions, found_inlined)
 
 
 def _positions_in(file: DataFile, wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -71,8 +71,8 @@ def _positions_in(file: DataFile, wanted: npt.NDArray[np.int64]) -> npt.NDArray[
         ids = array.to_numpy()
     places = np.searchsorted(wanted, ids)
     places[places == len(wanted)] = 0
-    found: npt.NDArray[np.int64] = np.flatnonzero(wanted[places] == ids) if len(wanted) else np.empty(0, np.int64)
-    return found
+    positions: npt.NDArray[np.int64] = np.flatnonzero(wanted[places] == ids) if len(wanted) else np.empty(0, np.int64)
+    return positions
 
 
 # --- versions ---------------------------------------------------------------------------------------------------------
@@ -86,48 +86,48 @@ def standing(session: Session, table: LakeTable, places: Iterable[RowPlace]) -> 
     by_file: dict[int | None, list[RowPlace]] = {}
     for place in places:
         by_file.setdefault(place.file, []).append(place)
-    found: set[RowPlace] = set()
+    there: set[RowPlace] = set()
     for file_id, here in by_file.items():
         if file_id is None:
             alive = _inlined(session, table, [place.row for place in here])
-            found.update(place for place in here if place.row in alive)
+            there.update(place for place in here if place.row in alive)
             continue
         file = data_file(session, table, file_id)
         if file is not None:
             gone = set(deleted_positions(session, table, file).tolist())
-            found.update(place for place in here if place.pos not in gone)
-    return found
+            there.update(place for place in here if place.pos not in gone)
+    return there
 
 
 def _inlined(session: Session, table: LakeTable, row_ids: Sequence[int]) -> set[int]:
     """The ids of these rows that are inlined and not deleted."""
     link = session.link
-    found: set[int] = set()
-    for each in inlined_tables(session, table.table_id):
+    living: set[int] = set()
+    for version in inlined_tables(session, table.table_id):
         for start in range(0, len(row_ids), _AT_ONCE):
             some = row_ids[start : start + _AT_ONCE]
-            rows = link.execute(sql.living_inlined_rows(each.name, len(some), each.prefix), tuple(some))
-            found.update(row[0] for row in rows)
-    return found
+            rows = link.execute(sql.living_inlined_rows(version.name, len(some), version.prefix), tuple(some))
+            living.update(row[0] for row in rows)
+    return living
 
 
 def begun_after(session: Session, table: LakeTable, places: Sequence[RowPlace], snapshot: int) -> set[RowPlace]:
     """The places of inlined rows that have a newer version than the snapshot's."""
     link = session.link
     wanted = {place.row: place for place in places if place.file is None}
-    found: set[RowPlace] = set()
-    for each in inlined_tables(session, table.table_id) if wanted else ():
-        rows = link.execute(sql.inlined_rows_begun_after(each.name, each.prefix), (snapshot,))
-        found.update(wanted[row[0]] for row in rows if row[0] in wanted)
-    return found
+    begun: set[RowPlace] = set()
+    for version in inlined_tables(session, table.table_id) if wanted else ():
+        rows = link.execute(sql.inlined_rows_begun_after(version.name, version.prefix), (snapshot,))
+        begun.update(wanted[row[0]] for row in rows if row[0] in wanted)
+    return begun
 
 
 def updated_after(session: Session, table: LakeTable, row_id: int, snapshot: int) -> bool:
     """Did a deleted row have a newer version than the snapshot's?"""
     link = session.link
     return any(
-        link.execute(sql.is_inlined_row_begun_after(each.name, each.prefix), (row_id, snapshot))
-        for each in inlined_tables(session, table.table_id)
+        link.execute(sql.is_inlined_row_begun_after(version.name, version.prefix), (row_id, snapshot))
+        for version in inlined_tables(session, table.table_id)
     )
 
 

@@ -91,14 +91,14 @@ def _gone_from(
 
 def places(rows: Sequence[int], files: Sequence[NewFile], file_ids: Sequence[int]) -> list[tuple[int, int]]:
     """File id and position of rows, from their numbers over all files."""
-    found = []
+    pairs = []
     at = first = 0
     for row in rows:
         while row >= first + files[at].record_count:
             first += files[at].record_count
             at += 1
-        found.append((file_ids[at], row - first))
-    return found
+        pairs.append((file_ids[at], row - first))
+    return pairs
 
 
 # --- compact ----------------------------------------------------------------------------------------------------------
@@ -282,8 +282,8 @@ def stage_folded(session: Session, oid: int, *, rewrites: bool) -> StagedFolding
     if not chosen:
         return None
     inlined.check(session, table.table_id)
-    found = [each for each in (_stage(session, table, file_id, at) for file_id in sorted(chosen)) if each is not None]
-    return StagedFolding(table, at, tuple(found)) if found else None
+    staged = [each for each in (_stage(session, table, file_id, at) for file_id in sorted(chosen)) if each is not None]
+    return StagedFolding(table, at, tuple(staged)) if staged else None
 
 
 def _with_many_inlined(session: Session, table: LakeTable) -> set[int]:
@@ -304,15 +304,15 @@ def _stage(session: Session, table: LakeTable, file_id: int, at: int) -> StagedD
     positions, snapshots = positions[first], snapshots[first]
     if len(positions) >= file.record_count:
         return None  # a file without rows gets no delete file
-    begin = min(int(snapshots.min()), *(each.begin_snapshot for each in file.delete_files), at)
+    begin = min(int(snapshots.min()), *(deletes.begin_snapshot for deletes in file.delete_files), at)
     if bool((snapshots == begin).all()):
-        made = write_deletes(table, file, positions, None, begin)
+        staged = write_deletes(table, file, positions, None, begin)
     else:
-        made = write_deletes(table, file, positions, snapshots, begin, int(snapshots.max()))
-    path = table.location + made.name
+        staged = write_deletes(table, file, positions, snapshots, begin, int(snapshots.max()))
+    path = table.location + staged.name
     session.transaction.undo.append(lambda: storage.remove(path))
-    replaces = tuple(sorted(each.delete_file_id for each in file.delete_files))
-    return StagedDeletes(file_id, 0, made, replaces)
+    replaces = tuple(sorted(deletes.delete_file_id for deletes in file.delete_files))
+    return StagedDeletes(file_id, 0, staged, replaces)
 
 
 def commit_folded(session: Session, staged: StagedFolding) -> int:
@@ -320,14 +320,14 @@ def commit_folded(session: Session, staged: StagedFolding) -> int:
     used: a data file may have ended meanwhile, or have another delete file."""
     compaction = Compaction(session, staged.table)
     usable: Sequence[StagedDeletes] = [
-        each
-        for each in staged.deletes
-        if data_file(session, staged.table, each.data_file_id) is not None
-        and compaction.delete_files_of(each.data_file_id) == each.replaces
+        deletes
+        for deletes in staged.deletes
+        if data_file(session, staged.table, deletes.data_file_id) is not None
+        and compaction.delete_files_of(deletes.data_file_id) == deletes.replaces
     ]
-    for each in staged.deletes:
-        if each not in usable and each.file is not None:
-            storage.remove(staged.table.location + each.file.name)
+    for deletes in staged.deletes:
+        if deletes not in usable and deletes.file is not None:
+            storage.remove(staged.table.location + deletes.file.name)
     if usable:
         inlined.settle(session.link, staged.table.table_id)
         compaction.fold(usable, staged.snapshot)

@@ -72,14 +72,14 @@ def contents(session: Session, table: LakeTable) -> Contents:
 
 
 def _statistics(session: Session, table: LakeTable) -> dict[int, dict[int, ColumnStatistics]]:
-    found: dict[int, dict[int, ColumnStatistics]] = {}
+    by_file: dict[int, dict[int, ColumnStatistics]] = {}
     for file_id, column_id, values, nulls, low, high, has_nan in session.link.execute(
         sql.FILE_STATISTICS,
         (table.table_id,),
     ):
         nan = None if has_nan is None else bool(has_nan)
-        found.setdefault(file_id, {})[column_id] = ColumnStatistics(values or 0, nulls or 0, low, high, nan)
-    return found
+        by_file.setdefault(file_id, {})[column_id] = ColumnStatistics(values or 0, nulls or 0, low, high, nan)
+    return by_file
 
 
 # --- rows of the catalog ----------------------------------------------------------------------------------------------
@@ -94,10 +94,10 @@ def _rows(
 ) -> Iterator[str]:
     """Rows of the catalog about the table that contradict each other."""
     by_id = {file.data_file_id: file for file in files}
-    found = session.link.execute(sql.NEXT_ROW_ID, (table.table_id,))
-    if len(found) != 1 and files:
-        yield f"ducklake_table_stats has {len(found)} rows of the table"
-    next_row_id = found[0][0] if found else 0
+    next_ids = session.link.execute(sql.NEXT_ROW_ID, (table.table_id,))
+    if len(next_ids) != 1 and files:
+        yield f"ducklake_table_stats has {len(next_ids)} rows of the table"
+    next_row_id = next_ids[0][0] if next_ids else 0
     yield from _bounds(session, table)
     yield from _initial_defaults(table)
     behind = 0
@@ -183,7 +183,7 @@ def problems_of(file: DataFile | DeleteFile, known: Contents, *, quick: bool) ->
 
 def _of_deletes(file: DeleteFile, known: Contents) -> Iterator[str]:
     positions, snapshots = read_delete_file(file)
-    owner = next((each for each in known.files if each.data_file_id == file.data_file_id), None)
+    owner = next((data for data in known.files if data.data_file_id == file.data_file_id), None)
     if len(positions) and not bool((np.diff(positions) > 0).all()):
         yield "its positions do not ascend"
     if owner is not None and len(positions) and not 0 <= positions.min() <= positions.max() < owner.record_count:
@@ -201,9 +201,9 @@ def _of_deletes(file: DeleteFile, known: Contents) -> Iterator[str]:
 
 def _of_rows(file: DataFile, footer: footers.Footer, known: Contents) -> Iterator[str]:
     """Read all row groups, and compare the values of each column with its bounds."""
-    found = locate(file, footer)
+    columns = locate(file, footer)
     there = [
-        (column, leaf, found[column.column_id]) for column, leaf in leaves(known.table) if column.column_id in found
+        (column, leaf, columns[column.column_id]) for column, leaf in leaves(known.table) if column.column_id in columns
     ]
     looked_at = {in_file.position for _, _, in_file in there}
     others = [column for column in footer.by_name.values() if column.position not in looked_at]
@@ -367,15 +367,15 @@ class Verification:
             with reading(self._session):
                 session = self._session_of(oid)
                 table = lake_table(session, oid)
-                found = contents(session, table)
-                self.inlined_rows += count_rows(session, table, found.last_snapshot)
+                files = contents(session, table)
+                self.inlined_rows += count_rows(session, table, files.last_snapshot)
         except Exception as problem:
             if not isinstance(problem, PgError) or problem.sqlstate != UNSUPPORTED:
                 return Damage(name, None, _told(problem))
             self.unknown.append((name, said(problem)))
             return None
         self.tables += 1
-        return found
+        return files
 
     def _session_of(self, oid: int) -> Session:
         """A session of the table's database, whose types its columns may have."""

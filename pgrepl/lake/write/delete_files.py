@@ -115,7 +115,7 @@ def _write_positions(
 def has_usable_deletes(file: DataFile) -> bool:
     """Can Iceberg's readers use the delete files? They want its field ids, columns without NULLs, and the data file's
     path as it is now."""
-    return all(_is_usable(each, file.path) for each in file.delete_files)
+    return all(_is_usable(deletes, file.path) for deletes in file.delete_files)
 
 
 def _is_usable(file: DeleteFile, path: str) -> bool:
@@ -126,8 +126,8 @@ def _is_usable(file: DeleteFile, path: str) -> bool:
     if names is None or footer.is_former or any(footer.metadata.schema.column(i).max_definition_level for i in (0, 1)):
         return False
     for group in footer.row_groups:
-        found = footer.metadata.row_group(group).column(names.first_leaf).statistics
-        if found is None or not found.has_min_max or not found.min == found.max == path:
+        statistics = footer.metadata.row_group(group).column(names.first_leaf).statistics
+        if statistics is None or not statistics.has_min_max or not statistics.min == statistics.max == path:
             return False
     return True
 
@@ -240,21 +240,21 @@ def stage_deletes(
     """Stage deletes of distinct positions, ascending. `own`: the file's inlined deletes, position and snapshot. `at`:
     the snapshot that is read; `likely`: the one of these deletes. `folder`: an existing one in the table's."""
     old = file.delete_files
-    replaces = tuple(sorted(each.delete_file_id for each in old))
+    replaces = tuple(sorted(deletes.delete_file_id for deletes in old))
     gone, _ = joined(old, list(own), at)
     alive = np.ones(file.record_count, np.bool_)
     alive[gone] = alive[positions] = False
     if not alive.any():
         return StagedDeletes(file.data_file_id, len(positions), None, replaces)
     if not old:
-        made = write_deletes(table, file, positions, None, folder=folder)
-        return StagedDeletes(file.data_file_id, len(positions), made, replaces)
-    before = [read_delete_file(each) for each in old]
+        staged = write_deletes(table, file, positions, None, folder=folder)
+        return StagedDeletes(file.data_file_id, len(positions), staged, replaces)
+    before = [read_delete_file(deletes) for deletes in old]
     merged = np.concatenate([*(listed for listed, _ in before), positions])
     snapshots = np.concatenate([*(when for _, when in before), np.full(len(positions), likely, np.int64)])
     order = np.lexsort((snapshots, merged))  # of two deletions of a row the first counts
     merged, snapshots = merged[order], snapshots[order]
     first = np.concatenate([[True], merged[1:] != merged[:-1]])
-    begin = min(each.begin_snapshot for each in old)
-    made = write_deletes(table, file, merged[first], snapshots[first], begin, likely, folder=folder)
-    return StagedDeletes(file.data_file_id, len(positions), made, replaces)
+    begin = min(deletes.begin_snapshot for deletes in old)
+    staged = write_deletes(table, file, merged[first], snapshots[first], begin, likely, folder=folder)
+    return StagedDeletes(file.data_file_id, len(positions), staged, replaces)

@@ -67,12 +67,12 @@ def compare(file: DataFile | DeleteFile) -> None:
     """Raise XX001 if the file has another checksum than the catalog; without one it is not compared."""
     if file.checksum is None:
         return
-    found = of_file(file.path)
-    if found != file.checksum:
+    statistics = of_file(file.path)
+    if statistics != file.checksum:
         raise PgError(
             "XX001",
             f'could not read file "{file.path}"',
-            detail=f"It has checksum {found:08x} instead of {file.checksum:08x}.",
+            detail=f"It has checksum {statistics:08x} instead of {file.checksum:08x}.",
         )
 
 
@@ -81,12 +81,12 @@ def compare(file: DataFile | DeleteFile) -> None:
 
 def of_footer(footer: Footer, table: LakeTable) -> dict[int, ColumnStatistics]:
     """The statistics by column id; not of floats, as NaN is not in those of Parquet."""
-    found = {}
+    statistics = {}
     for column, leaf in leaves(table):
         in_file = footer.by_id.get(column.column_id)
         if in_file is not None and in_file.leaves == 1:
-            found[leaf.column_id] = _of_leaf(footer, in_file.first_leaf, leaf.form)
-    return found
+            statistics[leaf.column_id] = _of_leaf(footer, in_file.first_leaf, leaf.form)
+    return statistics
 
 
 def _of_leaf(footer: Footer, position: int, form: Form) -> ColumnStatistics:
@@ -270,9 +270,9 @@ class DataFileWriter:
             if leaf.column_id in self._by_footer:
                 continue
             array = arrays[position[column.column_id]]
-            found = of_array(leaf.form, array if column.form.element is None else array.flatten())
+            statistics = of_array(leaf.form, array if column.form.element is None else array.flatten())
             known = self._statistics.get(leaf.column_id)
-            self._statistics[leaf.column_id] = found if known is None else together(leaf.form, known, found)
+            self._statistics[leaf.column_id] = statistics if known is None else together(leaf.form, known, statistics)
 
     def close(self) -> NewFile:
         """Finish the file and sync it to the disk."""
@@ -340,18 +340,18 @@ def _finds_bounds(form: Form) -> bool:
 def with_statistics(table: LakeTable) -> list[str]:
     """The leaf columns with statistics in row groups. Not floats: Parquet's statistics leave out NaN, and a reader to
     whom NaN is the greatest value would not find it."""
-    found = [footers.ROW_ID_NAME]
+    names = [footers.ROW_ID_NAME]
     for column in table.columns:
         form = column.form
         if not (form.element or form).lake.startswith("float"):
-            found.append(column.name if form.element is None else f"{column.name}.list.element")
-    return found
+            names.append(column.name if form.element is None else f"{column.name}.list.element")
+    return names
 
 
 def _sizes(metadata: Any) -> dict[int, int]:
-    found: dict[int, int] = {}
+    sizes: dict[int, int] = {}
     for group in range(metadata.num_row_groups):
         row_group = metadata.row_group(group)
         for i in range(row_group.num_columns):
-            found[i] = found.get(i, 0) + row_group.column(i).total_compressed_size
-    return found
+            sizes[i] = sizes.get(i, 0) + row_group.column(i).total_compressed_size
+    return sizes
