@@ -209,8 +209,12 @@ def _sized(args: Sequence[tree.Expr]) -> Columnar:
     if value.type.scale <= scale:
         return Columnar(oids.NUMERIC, kind, lambda columns: pc.cast(run(columns), kind))
 
+    # a digit more: Arrow forgets that a rounded value is too large once the next one is not
+    digits = value.type.precision + 1
+    wider = (pa.decimal128 if digits <= 38 else pa.decimal256)(digits, value.type.scale)
+
     def rounded(columns: Columns) -> Any:
-        return pc.cast(pc.round(run(columns), ndigits=scale, round_mode="half_towards_infinity"), kind)
+        return pc.cast(pc.round(pc.cast(run(columns), wider), ndigits=scale, round_mode="half_towards_infinity"), kind)
 
     return Columnar(oids.NUMERIC, kind, rounded)
 

@@ -15,11 +15,13 @@ from pgrepl.ground.errors import PgError
 from pgrepl.types import oids
 from pgrepl.types.names import (
     INTERVAL_DAY,
+    INTERVAL_FIELDS,
     INTERVAL_FULL_PRECISION,
     INTERVAL_HOUR,
     INTERVAL_MINUTE,
     INTERVAL_SECOND,
     INTERVAL_YEAR,
+    MAX_FRACTION_DIGITS,
 )
 from pgrepl.types.style import TextStyle
 from pgrepl.types.times.dates import USECS_PER_HOUR, USECS_PER_MINUTE, USECS_PER_SEC
@@ -56,6 +58,8 @@ def fit_interval(value: Interval, typmod: int) -> Interval:
     if typmod < 0 or not is_finite(value):
         return value
     fields, precision = typmod >> 16 & 0x7FFF, typmod & 0xFFFF
+    if fields not in INTERVAL_FIELDS:
+        raise PgError("XX000", f"unrecognized interval typmod: {typmod}")
     months, days, usecs = value
     if fields == INTERVAL_YEAR:
         months = _cut(months, 12)
@@ -66,6 +70,8 @@ def fit_interval(value: Interval, typmod: int) -> Interval:
     elif not fields & INTERVAL_SECOND:
         usecs = _cut(usecs, USECS_PER_MINUTE if fields & INTERVAL_MINUTE else USECS_PER_HOUR)
     if precision != INTERVAL_FULL_PRECISION:
+        if precision > MAX_FRACTION_DIGITS:
+            raise PgError("22023", f"interval({precision}) precision must be between 0 and {MAX_FRACTION_DIGITS}")
         unit = 10 ** (6 - precision)
         rounded = _cut(abs(usecs) + unit // 2, unit)
         usecs = rounded if usecs >= 0 else -rounded

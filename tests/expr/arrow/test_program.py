@@ -260,6 +260,22 @@ def test_values_as_people_write_them(place: Place) -> None:
             assert repr(found) == repr([wanted[at] for at in numbers]), text
 
 
+def test_a_numeric_that_rounding_makes_too_large_is_an_error(place: Place) -> None:
+    """Arrow forgets that rounding failed when the next value can be rounded."""
+    from pyarrow import ArrowException
+
+    place.run("CREATE TABLE t (n numeric(10,2), m numeric(38,2))")
+    forms = {a.num: form(a.type, a.typmod) for a in place.relation("t").columns}
+    for attnum, text in ((1, "n::numeric(5,0)"), (1, "n::numeric(9,1)"), (2, "m::numeric(5,0)")):
+        ready = value_of(place.analyzed(text), Context(place.session))
+        assert ready is not None
+        largest = Decimal(10) ** (8 if attnum == 1 else 36) - Decimal("0.01")
+        for values in ((largest, Decimal("1.00")), (Decimal("1.00"), largest), (-largest, None, Decimal("1.00"))):
+            with pytest.raises((PgError, ArrowException)):
+                found = ready.values(forms)({attnum: forms[attnum].to_array(values)}, len(values))
+                pytest.fail(f"{text} of {values} is {found}")
+
+
 def test_a_condition_that_is_false_hides_the_error_behind_it(place: Place) -> None:
     place.run("CREATE TABLE t (a int, b int)")
     columns = {1: form(oids.INT4).to_array([0, 5, None]), 2: form(oids.INT4).to_array([1, 10, 1])}

@@ -156,7 +156,7 @@ def make_date(year: int, month: int, day: int) -> int:
 def _time(hour: int, minute: int, second: float) -> int:
     """A time from its parts, with the limits of float_time_overflows."""
     usecs = second * USECS_PER_SEC
-    if not math.isfinite(second) or not 0 <= hour <= 24 or not 0 <= minute < 60:
+    if not math.isfinite(usecs) or not 0 <= hour <= 24 or not 0 <= minute < 60:
         raise _time_field(hour, minute, second)
     if not 0 <= round(usecs) <= 60 * USECS_PER_SEC:
         raise _time_field(hour, minute, second)
