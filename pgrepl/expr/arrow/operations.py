@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.expr import tree
 from pgrepl.expr.arrow.comparisons import compared, sign_of
-from pgrepl.expr.arrow.compiler import Columnar, Columns, NotColumnar, Run, columnar
-from pgrepl.expr.arrow.values import made, of_operator
-from pgrepl.expr.functions.numbers.arithmetic import INTEGERS
+from pgrepl.expr.arrow.compiler import Columnar, Columns, NotColumnar, Run, argument, columnar, storage_of
+from pgrepl.expr.arrow.values import TEXTS, Make
+from pgrepl.expr.functions import columns_form
+from pgrepl.expr.functions.registry import in_columns, source_of
 from pgrepl.expr.walk import rewrite
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.ground.lazy import pa, pc
 from pgrepl.types import oids
-from pgrepl.types.builtin import base_type, operator_by_oid, proc_by_oid
+from pgrepl.types.builtin import Proc, base_type, operator_by_oid, proc_by_oid
 from pgrepl.types.lake.arrays import Form, storage_type
 from pgrepl.types.lake.column_casts import through_text
 from pgrepl.types.lake.forms import form, is_row_type
@@ -29,93 +30,73 @@ from pgrepl.types.style import TextStyle
 if TYPE_CHECKING:
     from pgrepl.expr.tree import Expr
 
-_TYPES = {16: oids.INT2, 32: oids.INT4, 64: oids.INT8}
-_CHECKED = {"pl": "add_checked", "mi": "subtract_checked", "mul": "multiply_checked", "div": "divide_checked"}
-_OF_ONE = {"um": "negate_checked", "abs": "abs_checked", "not": "bit_wise_not"}
-_OF_BITS = {"and": "bit_wise_and", "or": "bit_wise_or", "xor": "bit_wise_xor"}
-_CASTS = {"i2toi4", "i4toi2", "int48", "int84", "int28", "int82"}
-_TO_FLOAT = ("i2tod", "i4tod")
-_TO_NUMERIC = {"int2_numeric": 5, "int4_numeric": 10, "int8_numeric": 19}
-
 
 @columnar.register
 def _(node: tree.OpExpr) -> Columnar:
     operator = operator_by_oid(node.op)
     if operator is None or node.retset:
         raise NotColumnar("an operator")
-    found = _whole_numbers(operator.code, node.args)
-    proc = proc_by_oid(operator.code)
-    if found is None and proc is not None:
-        found = of_operator(proc.name, proc.src, node.args)
+    found = _called(proc_by_oid(operator.code), node.args)
     if found is not None:
         return found
-    left, right = _both(node.args)
+    if len(node.args) != 2:
+        raise NotColumnar("an operator")
+    left, right = node.args
     return compared(sign_of(node.op), columnar(left), columnar(right))
 
 
 @columnar.register
 def _(node: tree.FuncExpr) -> Columnar:
-    proc = proc_by_oid(node.func)
-    found = _whole_numbers(node.func, node.args)
-    if found is None and proc is not None:
-        found = made(proc.src, node.args)
-    if found is not None:
-        return found
-    if proc is None or len(node.args) != 1 or proc.src not in (*_CASTS, *_TO_FLOAT, *_TO_NUMERIC, "i8tod"):
+    found = _called(proc_by_oid(node.func), node.args)
+    if found is None:
         raise NotColumnar("a function")
-    value = columnar(node.args[0])
-    if proc.src in _TO_NUMERIC:
-        return Columnar(oids.NUMERIC, *_cast(value, pa.decimal128(_TO_NUMERIC[proc.src], 0)))
-    if proc.src == "i8tod":
-        return Columnar(oids.FLOAT8, *_cast(value, pa.float64(), safe=False))
-    if proc.src in _TO_FLOAT:
-        return Columnar(oids.FLOAT8, *_cast(value, pa.float64()))
-    return Columnar(node.type, *_cast(value, _integer(_BITS[node.type])))
+    return found
 
 
-_BITS = {typoid: bits for bits, typoid in _TYPES.items()}
+def _called(proc: Proc | None, args: Sequence[tree.Expr]) -> Columnar | None:
+    """A call of a function that has a form of columns."""
+    form = None if proc is None else columns_form(source_of(proc))
+    if form is None or proc is None:
+        return None
+    return _kernel(form, proc, args) if isinstance(form, str) else form(args)
 
 
-def _both(args: Sequence[tree.Expr]) -> tuple[tree.Expr, tree.Expr]:
-    if len(args) != 2:
-        raise NotColumnar("an operator")
-    return args[0], args[1]
+def _kernel(name: str, proc: Proc, args: Sequence[tree.Expr]) -> Columnar:
+    """A call that one of Arrow's kernels computes. Whole numbers are cast to the result's type before, if that is a
+    number; `cast` does nothing else."""
+    kind = storage_of(proc.rettype, -1)
+    runs = []
+    for arg, declared in zip(args, proc.argtypes, strict=True):
+        value = argument(arg, TEXTS if declared in TEXTS else (declared,))
+        is_cast = declared in oids.INTEGERS and pa.types.is_primitive(kind)
+        runs.append(_cast(value, kind, safe=not pa.types.is_floating(kind)) if is_cast else value.run)
+    if name == "cast":
+        return Columnar(proc.rettype, kind, runs[0])
+    compute = getattr(pc, name)
+    return Columnar(proc.rettype, kind, lambda columns: compute(*[run(columns) for run in runs]))
 
 
-def _integer(bits: int) -> Any:
-    return {16: pa.int16, 32: pa.int32, 64: pa.int64}[bits]()
-
-
-def _cast(value: Columnar, kind: Any, *, safe: bool = True) -> tuple[Any, Run]:
+def _cast(value: Columnar, kind: Any, *, safe: bool = True) -> Run:
     run = value.run
-    return kind, run if value.type == kind else lambda columns: pc.cast(run(columns), kind, safe=safe)
+    return run if value.type == kind else lambda columns: pc.cast(run(columns), kind, safe=safe)
 
 
-def _whole_numbers(func: int, args: Sequence[tree.Expr]) -> Columnar | None:
-    """A call of a function of whole-number arithmetic; None: the function is none."""
-    proc = proc_by_oid(func)
-    if proc is None:
-        return None
-    prefix = max((each for each in INTEGERS if proc.src.startswith(each)), key=len, default="")
-    word = proc.src.removeprefix(prefix)
-    if not prefix or word not in (*_CHECKED, *_OF_ONE, *_OF_BITS, "mod", "up"):
-        return None
-    bits = INTEGERS[prefix]
-    kind = _integer(bits)
-    values = [columnar(arg) for arg in args]
-    if any(value.typoid not in _BITS for value in values):
-        return None
-    runs = [_cast(value, kind)[1] for value in values]
-    if word == "up":
-        return Columnar(_TYPES[bits], kind, runs[0])
-    if word in _OF_ONE:
-        of_one, only = getattr(pc, _OF_ONE[word]), runs[0]
-        return Columnar(_TYPES[bits], kind, lambda columns: of_one(only(columns)))
-    one, other = runs
-    if word == "mod":
-        return Columnar(_TYPES[bits], kind, _modulo(one, other, args[1]))
-    of_two = getattr(pc, {**_CHECKED, **_OF_BITS}[word])
-    return Columnar(_TYPES[bits], kind, lambda columns: of_two(one(columns), other(columns)))
+def _to_numeric(digits: int) -> Make:
+    def make(args: Sequence[tree.Expr]) -> Columnar:
+        kind = pa.decimal128(digits, 0)
+        return Columnar(oids.NUMERIC, kind, _cast(argument(args[0], oids.INTEGERS), kind))
+
+    return make
+
+
+for _bytes, _digits in {2: 5, 4: 10, 8: 19}.items():
+    in_columns(f"int{_bytes}_numeric")(_to_numeric(_digits))
+
+
+@in_columns("int2mod", "int4mod", "int8mod")
+def _remainder(args: Sequence[tree.Expr]) -> Columnar:
+    one, other = [argument(arg, oids.INTEGERS) for arg in args]
+    return Columnar(one.typoid, one.type, _modulo(one.run, other.run, args[1]))
 
 
 def _modulo(dividend: Run, divisor: Run, by: tree.Expr) -> Run:

@@ -104,12 +104,7 @@ class Value:
         context = _context(self.style, self.keys)
         if own is None or not is_row_type(self.expr.type):
             own = form(self.expr.type, self.expr.typmod)
-        try:
-            found = columnar(with_casts(self.expr, context.style, own, forms))
-            _check_kept(found.type, storage_type(own.arrow()))
-        except NotColumnar:
-            return _values_by_rows(self.expr, own, forms, context)
-        return lambda columns, count: _in_form(found.run(columns), own, count)
+        return by_columns(self.expr, own, forms, context) or _values_by_rows(self.expr, own, forms, context)
 
     def exact(self) -> Compiled:
         return compile(self.expr, _context(self.style, self.keys))
@@ -255,6 +250,17 @@ def _by_rows(exprs: Sequence[Expr], forms: Mapping[int, Form], context: Context)
         return pa.array([test(row) is True for row in rows(columns, count)], pa.bool_())
 
     return run
+
+
+def by_columns(expr: Expr, own: Form, forms: Mapping[int, Form], context: Context) -> Test | None:
+    """The value computed by whole columns, in the form `own`. It raises Arrow's error if any row has an error. None:
+    Arrow cannot compute it."""
+    try:
+        found = columnar(with_casts(expr, context.style, own, forms))
+        _check_kept(found.type, storage_type(own.arrow()))
+    except NotColumnar:
+        return None
+    return lambda columns, count: _in_form(found.run(columns), own, count)
 
 
 def _values_by_rows(expr: Expr, own: Form, forms: Mapping[int, Form], context: Context) -> Test:

@@ -20,6 +20,7 @@ from pgrepl.expr.arrow.compiler import (
     condition,
     stored,
 )
+from pgrepl.expr.functions.registry import in_columns
 from pgrepl.expr.walk import functions_used
 from pgrepl.ground.lazy import np, pa, pc
 from pgrepl.types import oids
@@ -35,7 +36,8 @@ _MOST = 1 << 62  # of timestamps and of spans: their sum is a whole number of 64
 _FACTOR_FIRST = {"interval_mul": False, "mul_d_interval": True}
 
 
-def moved(args: Sequence[tree.Expr], sign: int) -> Columnar:
+@in_columns("timestamp_pl_interval")
+def _moved(args: Sequence[tree.Expr], sign: int = 1) -> Columnar:
     """A timestamp plus or minus an interval."""
     value, span = argument(args[0], (oids.TIMESTAMP,)), _microseconds(args[1])
     add = pc.add if sign > 0 else pc.subtract
@@ -45,6 +47,11 @@ def moved(args: Sequence[tree.Expr], sign: int) -> Columnar:
         return pc.cast(_within(found), value.type)
 
     return Columnar(oids.TIMESTAMP, value.type, run)
+
+
+@in_columns("timestamp_mi_interval")
+def _moved_back(args: Sequence[tree.Expr]) -> Columnar:
+    return _moved(args, -1)
 
 
 def _within(found: Any) -> Any:
@@ -80,17 +87,11 @@ def _length(node: tree.Expr) -> int:
     return span.usecs
 
 
-_TEXTS = (oids.TEXT, oids.VARCHAR)
+TEXTS = (oids.TEXT, oids.VARCHAR)
 _EXACT = 1 << 53  # whole numbers up to this are exact in double precision
 _EXACT_SCALE = 22  # powers of ten up to this exponent are exact in double precision
 
 Make = Callable[[Sequence[tree.Expr]], Columnar]
-
-
-def made(source: str, args: Sequence[tree.Expr]) -> Columnar | None:
-    """A call of the function with this prosrc; None: it is not among the functions here."""
-    make = _MADE.get(source)
-    return None if make is None else make(args)
 
 
 # --- texts ------------------------------------------------------------------------------------------------------------
@@ -99,7 +100,7 @@ def made(source: str, args: Sequence[tree.Expr]) -> Columnar | None:
 def _text(value: Columnar) -> Run:
     """The value as text, as a cast writes it."""
     run = value.run
-    if value.typoid in _TEXTS:
+    if value.typoid in TEXTS:
         return run
     plain = value.typoid in (*oids.INTEGERS, oids.BOOL) or (
         value.typoid == oids.NUMERIC and value.type.scale <= PLAIN_SCALE
@@ -109,6 +110,7 @@ def _text(value: Columnar) -> Run:
     return lambda columns: pc.cast(run(columns), pa.string())
 
 
+@in_columns("textcat", "anytextcat(anynonarray,text)", "textanycat(text,anynonarray)")
 def _concatenated(args: Sequence[tree.Expr]) -> Columnar:
     one, other = [_text(columnar(arg)) for arg in args]
     return Columnar(
@@ -120,29 +122,30 @@ def _concatenated(args: Sequence[tree.Expr]) -> Columnar:
 def _(node: tree.CoerceViaIO) -> Columnar:
     assert node.arg is not None
     arg = columnar(node.arg)
-    if node.type not in _TEXTS or arg.typoid == oids.BOOL:  # boolout writes t, a cast true
+    if node.type not in TEXTS or arg.typoid == oids.BOOL:  # boolout writes t, a cast true
         raise NotColumnar("a cast by text")
     return Columnar(node.type, pa.string(), _text(arg))
 
 
-def _values_length(args: Sequence[tree.Expr]) -> Columnar:
-    run = argument(args[0], _TEXTS).run
-    return Columnar(oids.INT4, pa.int32(), lambda columns: pc.utf8_length(run(columns)))
-
-
-def _like(args: Sequence[tree.Expr], *, negated: bool) -> Columnar:
+@in_columns("textlike")
+def _like(args: Sequence[tree.Expr]) -> Columnar:
     pattern = args[1].value if isinstance(args[1], tree.Const) else None
     if pattern is None or "\\" in pattern:
         raise NotColumnar("a pattern")
-    run = argument(args[0], _TEXTS).run
-    if negated:
-        return boolean(lambda columns: pc.invert(pc.match_like(run(columns), pattern)))
+    run = argument(args[0], TEXTS).run
     return boolean(lambda columns: pc.match_like(run(columns), pattern))
 
 
+@in_columns("textnlike")
+def _not_like(args: Sequence[tree.Expr]) -> Columnar:
+    run = _like(args).run
+    return boolean(lambda columns: pc.invert(run(columns)))
+
+
+@in_columns("varchar")
 def _limited(args: Sequence[tree.Expr]) -> Columnar:
     """A cast to varchar(n). Texts that are too long raise, so that rows are evaluated one by one."""
-    value = argument(args[0], _TEXTS)
+    value = argument(args[0], TEXTS)
     most = _constant(args[1]) - 4
     run = value.run
 
@@ -156,13 +159,14 @@ def _limited(args: Sequence[tree.Expr]) -> Columnar:
     return Columnar(oids.VARCHAR, value.type, limited)
 
 
-def _bits(args: Sequence[tree.Expr], *, varying: bool) -> Columnar:
+@in_columns("bit", "varbit")
+def _bits(args: Sequence[tree.Expr]) -> Columnar:
     """An implicit cast to bit(n) or bit varying(n). Strings of another length raise, so that rows are evaluated one by
     one."""
-    value, length = argument(args[0], (oids.VARBIT if varying else oids.BIT,)), _constant(args[1])
+    value, length = argument(args[0], (oids.BIT, oids.VARBIT)), _constant(args[1])
     if not isinstance(args[2], tree.Const) or args[2].value is not False:
         raise NotColumnar("an explicit cast, which cuts")
-    run, fits = value.run, pc.less_equal if varying else pc.equal
+    run, fits = value.run, pc.less_equal if value.typoid == oids.VARBIT else pc.equal
 
     def sized(columns: Columns) -> Any:
         found = run(columns)
@@ -199,6 +203,11 @@ def _numeric(function: str) -> Make:
     return make
 
 
+for _word, _function in {"add": "add", "sub": "subtract", "mul": "multiply"}.items():
+    in_columns(f"numeric_{_word}")(_numeric(_function))
+
+
+@in_columns("numeric")
 def _sized(args: Sequence[tree.Expr]) -> Columnar:
     """A cast to numeric(p, s), which rounds half away from zero."""
     precision, scale = numeric_precision_scale(_constant(args[1]))
@@ -219,6 +228,7 @@ def _sized(args: Sequence[tree.Expr]) -> Columnar:
     return Columnar(oids.NUMERIC, kind, rounded)
 
 
+@in_columns("numeric_float8")
 def _double(args: Sequence[tree.Expr]) -> Columnar:
     """A numeric as double precision: its digits divided by a power of ten. Where both are exact the result is rounded
     only once, and so correct."""
@@ -267,6 +277,10 @@ def _checked(function: str, a: Any, b: Any) -> Any:
     return found
 
 
+for _word, _function in {"pl": "add", "mi": "subtract", "mul": "multiply", "div": "divide"}.items():
+    in_columns(f"float8{_word}")(_doubles(_function))
+
+
 @columnar.register
 def _(node: tree.SubscriptingRef) -> Columnar:
     """An element of an array that is known; NULL outside of its bounds."""
@@ -308,31 +322,3 @@ def _(node: tree.CaseExpr) -> Columnar:
         return found
 
     return Columnar(first.typoid, first.type, run)
-
-
-_MADE: dict[str, Make] = {
-    "textcat": _concatenated,
-    "textlen": _values_length,
-    "textlike": lambda args: _like(args, negated=False),
-    "textnlike": lambda args: _like(args, negated=True),
-    "varchar": _limited,
-    "bit": lambda args: _bits(args, varying=False),
-    "varbit": lambda args: _bits(args, varying=True),
-    "numeric": _sized,
-    "numeric_add": _numeric("add"),
-    "numeric_sub": _numeric("subtract"),
-    "numeric_mul": _numeric("multiply"),
-    "numeric_float8": _double,
-    "float8pl": _doubles("add"),
-    "float8mi": _doubles("subtract"),
-    "float8mul": _doubles("multiply"),
-    "float8div": _doubles("divide"),
-    "timestamp_pl_interval": lambda args: moved(args, 1),
-    "timestamp_mi_interval": lambda args: moved(args, -1),
-}
-_CONCATENATIONS = ("textanycat", "anytextcat")
-
-
-def of_operator(name: str, source: str, args: Sequence[tree.Expr]) -> Columnar | None:
-    """An operator by its function: `name`, as the prosrc of some functions is SQL text, and prosrc (`source`)."""
-    return _concatenated(args) if name in _CONCATENATIONS else made(source, args)

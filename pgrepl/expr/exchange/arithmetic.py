@@ -1,11 +1,7 @@
-"""Functions and operators as Spark SQL, registered by pg_proc.prosrc like the evaluator's; arithmetic first.
+"""Functions and operators as Spark SQL (in_spark); arithmetic of floats first.
 
-    @native("textlen")
-    def textlen(call: SparkFunctionCall) -> Sql | None: …
-
-The SQL must have the evaluator's value, NULL and errors included; None leaves the call to the fall-back. Integers are
-computed in a wider type and cast back, as only a cast's error names the type (Spark 4.3). Floats are checked: Spark
-lets them become infinite.
+The SQL must have the evaluator's value, NULL and errors included; None leaves the call to the fall-back. Floats are
+checked: Spark lets them become infinite.
 """
 
 from __future__ import annotations
@@ -19,10 +15,11 @@ from pgrepl.expr.evaluate.compiler import arguments
 from pgrepl.expr.exchange.compiler import Compiler
 from pgrepl.expr.exchange.compiler import native as native_node
 from pgrepl.expr.exchange.sql import Sql, Unchecked, cast, form_type, let, null_of, raised
-from pgrepl.expr.functions.numbers.arithmetic import INTEGERS, float_overflow, float_underflow, integer_out_of_range
-from pgrepl.expr.functions.registry import source_of
+from pgrepl.expr.functions import spark_form
+from pgrepl.expr.functions.numbers.arithmetic import SPARK_TYPES, float_overflow, float_underflow, integer_out_of_range
+from pgrepl.expr.functions.registry import in_spark, source_of
 from pgrepl.ground.errors import PgError
-from pgrepl.types.builtin import operator_by_oid, proc_by_oid
+from pgrepl.types.builtin import proc_by_oid
 
 
 class SparkFunctionCall:
@@ -58,33 +55,18 @@ class SparkFunctionCall:
         return form_type(self.node.type, self.node.typmod)
 
 
-Native = Callable[[SparkFunctionCall], "Sql | None"]
-NATIVE: dict[str, Native] = {}
-
-
-def native(*sources: str) -> Callable[[Native], Native]:
-    def register(function: Native) -> Native:
-        for source in sources:
-            NATIVE[source] = function
-        return function
-
-    return register
-
-
-def template(source: str, result: str, write: Callable[..., str]) -> None:
-    """Register a function whose SQL is a template of its arguments' SQL."""
-    NATIVE[source] = lambda call: Sql(write(*[value.text for value in call.values()]), result)
-
-
 def called(oid: int, node: tree.Typed, args: tuple[tree.Expr, ...], compiler: Compiler) -> Sql | None:
     proc = proc_by_oid(oid)
-    make = None if proc is None else NATIVE.get(source_of(proc))
-    if make is None or proc is None:
+    form = None if proc is None else spark_form(source_of(proc))
+    if form is None or proc is None:
         return None
     call = SparkFunctionCall(node, args, compiler)
     if proc.strict and any(call.constant(position) is None for position in range(len(args))):
         return null_of(call.result)
-    return make(call)
+    if isinstance(form, str):
+        return Sql(form.format(*[value.text for value in call.values()]), call.result)
+    found: Sql | None = form(call)
+    return found
 
 
 @native_node.register
@@ -94,61 +76,8 @@ def _(node: tree.FuncExpr, compiler: Compiler) -> Sql | None:
     return called(node.func, node, tuple(arguments(node, compiler.statement.context)), compiler)
 
 
-@native_node.register
-def _(node: tree.OpExpr, compiler: Compiler) -> Sql | None:
-    operator = operator_by_oid(node.op)
-    return None if operator is None else called(operator.code, node, node.args, compiler)
-
-
 def widened(value: Sql, spark_type: str) -> str:
     return value.text if value.type == spark_type else cast(value.text, spark_type)
-
-
-# --- arithmetic -------------------------------------------------------------------------------------------------------
-
-
-_TYPES = {16: "SMALLINT", 32: "INT", 64: "BIGINT"}
-_WIDER = {"SMALLINT": "INT", "INT": "BIGINT"}
-_SIGNS = {"pl": "+", "mi": "-", "mul": "*"}
-
-
-def _operation(write: Callable[..., str], result: str, within: str) -> Callable[[SparkFunctionCall], Sql]:
-    """An operation done in the type `within`: what does not fit the result fails in the cast back."""
-
-    def make(call: SparkFunctionCall) -> Sql:
-        text = write(*[widened(value, within) for value in call.values()])
-        return Sql(text if within == result else cast(text, result), result)
-
-    return make
-
-
-def _infix(sign: str) -> Callable[[str, str], str]:
-    return lambda a, b: f"({a} {sign} {b})"
-
-
-for _prefix, _bits in INTEGERS.items():
-    _type = _TYPES[_bits]
-    for _word, _sign in _SIGNS.items():
-        native(_prefix + _word)(_operation(_infix(_sign), _type, _WIDER.get(_type, _type)))
-    native(_prefix + "div")(_operation(_infix("div"), _type, "BIGINT"))  # Spark's own type of a quotient
-
-for _prefix, _bits in {"int2": 16, "int4": 32, "int8": 64}.items():
-    _type = _TYPES[_bits]
-    for _word, _sign in {"mod": "%", "and": "&", "or": "|", "xor": "^"}.items():
-        native(_prefix + _word)(_operation(_infix(_sign), _type, _type))
-    native(f"{_prefix}um")(_operation(lambda a: f"(- {a})", _type, _WIDER.get(_type, _type)))
-    native(f"{_prefix}abs")(_operation(lambda a: f"abs({a})", _type, _WIDER.get(_type, _type)))
-    template(f"{_prefix}up", _type, lambda a: a)
-    template(f"{_prefix}not", _type, lambda a: f"(~ {a})")
-    if _bits > 16:
-        template(f"{_prefix}shl", _type, lambda a, n: f"shiftleft({a}, {n})")
-        template(f"{_prefix}shr", _type, lambda a, n: f"shiftright({a}, {n})")
-template(
-    "int2shl",
-    "SMALLINT",
-    lambda a, n: f"CAST(shiftright(shiftleft(shiftleft(CAST({a} AS INT), {n}), 16), 16) AS SMALLINT)",
-)
-template("int2shr", "SMALLINT", lambda a, n: f"CAST(shiftright(CAST({a} AS INT), {n}) AS SMALLINT)")
 
 
 # -------------------------------------------------------------------------------------------------------------- floats
@@ -206,26 +135,19 @@ def _float(sign: str, result: str) -> Callable[[SparkFunctionCall], Sql]:
     return make
 
 
-for _word, _sign in {**_SIGNS, "div": "/"}.items():
+for _word, _sign in {"pl": "+", "mi": "-", "mul": "*", "div": "/"}.items():
     for _prefix in ("float8", "float48", "float84"):
-        native(_prefix + _word)(_float(_sign, "DOUBLE"))
-    native("float4" + _word)(_float(_sign, "FLOAT"))
-
-for _prefix, _type in {"float4": "FLOAT", "float8": "DOUBLE"}.items():
-    template(f"{_prefix}um", _type, lambda a: f"(- {a})")
-    template(f"{_prefix}up", _type, lambda a: a)
-    template(f"{_prefix}abs", _type, lambda a: f"abs({a})")
-
-template("dround", "DOUBLE", lambda a: f"rint({a})")
+        in_spark(_prefix + _word)(_float(_sign, "DOUBLE"))
+    in_spark("float4" + _word)(_float(_sign, "FLOAT"))
 
 
-@native("dsqrt")
+@in_spark("dsqrt")
 def dsqrt(call: SparkFunctionCall) -> Sql:
     error = raised(PgError("2201F", "cannot take square root of a negative number"))
     return Sql(let([call.value(0)], lambda a: f"CASE WHEN {a} < 0D THEN {error} ELSE sqrt({a}) END"), "DOUBLE")
 
 
-@native("dsign")
+@in_spark("dsign")
 def dsign(call: SparkFunctionCall) -> Sql | None:
     def body(a: str) -> str:
         sign = f"CASE WHEN {a} > 0D THEN 1D WHEN {a} < 0D THEN -1D ELSE 0D END"
@@ -247,40 +169,15 @@ def _whole(function: str) -> Callable[[SparkFunctionCall], Sql]:
     return lambda call: Sql(let([call.value(0)], body), "DOUBLE")
 
 
-native("dceil")(_whole("ceil"))
-native("dfloor")(_whole("floor"))
-native("dtrunc")(_whole("trunc"))
+in_spark("dceil")(_whole("ceil"))
+in_spark("dfloor")(_whole("floor"))
+in_spark("dtrunc")(_whole("trunc"))
 
 
 # --------------------------------------------------------------------------------------------------- casts of numbers
 
 
-def _to(result: str) -> Callable[[SparkFunctionCall], Sql]:
-    """A cast to a type that holds every value, or whose overflow is Spark's error."""
-    return lambda call: Sql(widened(call.value(0), result), result)
-
-
-for _source, _type in {
-    "i2toi4": "INT",
-    "int28": "BIGINT",
-    "int48": "BIGINT",
-    "i4toi2": "SMALLINT",
-    "int82": "SMALLINT",
-    "int84": "INT",
-    "oidtoi8": "BIGINT",
-    "i2tod": "DOUBLE",
-    "i4tod": "DOUBLE",
-    "i8tod": "DOUBLE",
-    "ftod": "DOUBLE",
-}.items():
-    native(_source)(_to(_type))
-for _source in ("i2tof", "i4tof", "i8tof"):  # through double precision, as in the evaluator
-    template(_source, "FLOAT", lambda a: f"CAST(CAST({a} AS DOUBLE) AS FLOAT)")
-template("int4_bool", "BOOLEAN", lambda a: f"({a} <> 0)")
-template("bool_int4", "INT", lambda a: f"CAST({a} AS INT)")
-
-
-@native("i8tooid")
+@in_spark("i8tooid")
 def i8tooid(call: SparkFunctionCall) -> Sql:
     error = raised(PgError("22003", "OID out of range"))
     return Sql(
@@ -288,7 +185,7 @@ def i8tooid(call: SparkFunctionCall) -> Sql:
     )
 
 
-@native("dtof")
+@in_spark("dtof")
 def dtof(call: SparkFunctionCall) -> Sql:
     def body(a: str) -> str:
         single = cast(a, "FLOAT")
@@ -303,7 +200,7 @@ def dtof(call: SparkFunctionCall) -> Sql:
 def _rounded(bits: int) -> Callable[[SparkFunctionCall], Sql]:
     """A float rounded half to even and cast to an integer type. NaN and too large values fail; so must 2^63, which
     Spark would take for the largest bigint."""
-    result = _TYPES[bits]
+    result = SPARK_TYPES[bits]
 
     def make(call: SparkFunctionCall) -> Sql:
         value = Sql(widened(call.value(0), "DOUBLE"), "DOUBLE")
@@ -322,4 +219,4 @@ def _rounded(bits: int) -> Callable[[SparkFunctionCall], Sql]:
 
 
 for _bits, _number in {16: 2, 32: 4, 64: 8}.items():
-    native(f"dtoi{_number}", f"ftoi{_number}")(_rounded(_bits))
+    in_spark(f"dtoi{_number}", f"ftoi{_number}")(_rounded(_bits))

@@ -3,7 +3,7 @@ keys."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from pgrepl.expr import tree
 from pgrepl.expr.exchange.aggregates import (
@@ -15,7 +15,7 @@ from pgrepl.expr.exchange.aggregates import (
     sort_key_of,
     usual_numeric,
 )
-from pgrepl.expr.exchange.arithmetic import SparkFunctionCall, native
+from pgrepl.expr.exchange.arithmetic import called
 from pgrepl.expr.exchange.compiler import NOT_CONSTANT, Compiler
 from pgrepl.expr.exchange.compiler import native as native_node
 from pgrepl.expr.exchange.moments import length
@@ -24,7 +24,6 @@ from pgrepl.types import oids
 from pgrepl.types.builtin import base_type, element_type, operator_by_oid
 
 SIGNS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-_WORDS = {sign: word for word, sign in SIGNS.items()}
 _FLOATS = (oids.FLOAT4, oids.FLOAT8)
 _WIDTH = {"SMALLINT": 1, "INT": 2, "BIGINT": 3}
 Operands = tuple[str, str]
@@ -155,10 +154,10 @@ def equal_pair(op: int, args: Sequence[tree.Expr], compiler: Compiler) -> Operan
 def sign_of(op: int) -> str | None:
     """The comparison that an operator stands for; None for other operators (and for ~=, = of boxes)."""
     operator = operator_by_oid(op)
-    if operator is None or operator.name not in _WORDS or operator.left != operator.right:
-        known = operator is not None and (operator.left, operator.right) in _CROSS
-        return operator.name if known and operator is not None and operator.name in _WORDS else None
-    return operator.name if comparable_type(operator.left) else None
+    if operator is None or operator.name not in SIGNS.values():
+        return None
+    alike = operator.left == operator.right and (operator.left in NATURAL or operator.left in _KEYED)
+    return operator.name if alike or (operator.left, operator.right) in _CROSS else None
 
 
 _CROSS = {
@@ -170,40 +169,18 @@ _CROSS = {
 }
 _KEYED = frozenset(
     {
-        oids.NUMERIC,
-        oids.BPCHAR,
-        oids.INTERVAL,
-        oids.TIMETZ,
-        oids.JSONB,
-        oids.INET,
-        oids.PG_LSN,
-        oids.XID8,
-        oids.ANYARRAY,
+        oids.NUMERIC, oids.BPCHAR, oids.INTERVAL, oids.TIMETZ, oids.JSONB, oids.INET, oids.PG_LSN, oids.XID8,
+        oids.ANYARRAY, oids.ANYRANGE, oids.ANYMULTIRANGE,
     }
-)
+)  # fmt: skip
 
 
-def comparable_type(typoid: int) -> bool:
-    return typoid in NATURAL or typoid in _KEYED
-
-
-def _comparison(sign: str) -> Callable[[SparkFunctionCall], Sql | None]:
-    return lambda call: compared(sign, call.args[0], call.args[1], call.compiler)
-
-
-for _word, _sign in SIGNS.items():
-    native(
-        *(f"{name}{_word}" for name in ("int2", "int4", "int8", "int24", "int28", "int42", "int48", "int82", "int84")),
-        *(f"{name}{_word}" for name in ("oid", "bool", "char", "name", "bytea", "bit", "bpchar")),
-        *(f"{name}{_word}" for name in ("float4", "float8", "float48", "float84", "xid8")),
-        *(f"{name}_{_word}" for name in ("text", "date", "time", "timestamp", "timestamptz", "uuid", "macaddr")),
-        *(f"{name}_{_word}" for name in ("macaddr8", "numeric", "interval", "timetz", "jsonb", "network", "pg_lsn")),
-        *(f"{name}_{_word}" for name in ("array", "range", "multirange")),
-        f"name{_word}text",
-        f"text{_word}name",
-    )(_comparison(_sign))
-native("texteq")(_comparison("="))
-native("textne")(_comparison("<>"))
+@native_node.register
+def _(node: tree.OpExpr, compiler: Compiler) -> Sql | None:
+    operator, sign = operator_by_oid(node.op), sign_of(node.op)
+    if operator is None:
+        return None
+    return compared(sign, *node.args, compiler) if sign else called(operator.code, node, node.args, compiler)
 
 
 @native_node.register

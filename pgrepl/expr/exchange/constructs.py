@@ -8,11 +8,11 @@ from dataclasses import replace
 from pgrepl.expr import tree
 from pgrepl.expr.exchange.aggregates import NATURAL
 from pgrepl.expr.exchange.arithmetic import SparkFunctionCall
-from pgrepl.expr.exchange.arithmetic import native as native_function
 from pgrepl.expr.exchange.comparisons import equal_pair
 from pgrepl.expr.exchange.compiler import NOT_CONSTANT, Compiler, native
 from pgrepl.expr.exchange.compiler import native as native_node
 from pgrepl.expr.exchange.sql import Sql, calls_python, cast, decimal_size, decimal_type, form_type, let, numeric_text
+from pgrepl.expr.functions.registry import in_spark
 from pgrepl.expr.walk import map_children
 from pgrepl.sql.nodes import BoolOp, BoolTestType, NullTestType
 from pgrepl.types import oids
@@ -237,7 +237,7 @@ def _(node: tree.ArrayCoerceExpr, compiler: Compiler) -> Sql | None:
     return Sql(cast(f"transform({array.text}, x -> {inside})", result), result)
 
 
-@native_function("array_length")
+@in_spark("array_length")
 def array_length(call: SparkFunctionCall) -> Sql | None:
     """array_length; NULL for an empty array and for every dimension but the first."""
     dimension = call.constant(1)
@@ -248,10 +248,10 @@ def array_length(call: SparkFunctionCall) -> Sql | None:
     return Sql(f"nullif(size({call.text(0)}), 0)", "INT")
 
 
-native_function("array_upper")(array_length)
+in_spark("array_upper")(array_length)
 
 
-@native_function("array_cardinality")
+@in_spark("array_cardinality")
 def array_cardinality(call: SparkFunctionCall) -> Sql:
     return Sql(f"size({call.text(0)})", "INT")
 
@@ -261,7 +261,7 @@ def _elements(call: SparkFunctionCall) -> int | None:
     return element if element in _EQUAL and call.args[0].type == call.args[1].type else None
 
 
-@native_function("arrayoverlap")
+@in_spark("arrayoverlap")
 def arrayoverlap(call: SparkFunctionCall) -> Sql | None:
     """&&, in which NULL elements equal nothing."""
     if _elements(call) is None:
@@ -293,5 +293,5 @@ def _contains(whole: int, part: int) -> object:
     return make
 
 
-native_function("arraycontains")(_contains(0, 1))  # type: ignore[arg-type]
-native_function("arraycontained")(_contains(1, 0))  # type: ignore[arg-type]
+in_spark("arraycontains")(_contains(0, 1))  # type: ignore[arg-type]
+in_spark("arraycontained")(_contains(1, 0))  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pgrepl.expr.exchange.arithmetic import SparkFunctionCall, native
+from pgrepl.expr.exchange.arithmetic import SparkFunctionCall
 from pgrepl.expr.exchange.comparisons import SIGNS
 from pgrepl.expr.exchange.moments import (
     DATE_INFINITY,
@@ -24,6 +24,7 @@ from pgrepl.expr.exchange.moments import (
     zone_of,
 )
 from pgrepl.expr.exchange.sql import Sql, let, raised
+from pgrepl.expr.functions.registry import in_spark
 from pgrepl.expr.functions.times.date_arithmetic import date_as_timestamp, date_out_of_range, move_timestamp
 from pgrepl.expr.functions.times.date_fields import moment_unit, timestamp_trunc
 from pgrepl.ground.errors import PgError
@@ -57,11 +58,11 @@ def _plus(sign: str) -> Callable[[SparkFunctionCall], Sql]:
     return make
 
 
-native("date_pli", "integer_pl_date(integer,date)")(_plus("+"))
-native("date_mii")(_plus("-"))
+in_spark("date_pli", "integer_pl_date(integer,date)")(_plus("+"))
+in_spark("date_mii")(_plus("-"))
 
 
-@native("date_mi")
+@in_spark("date_mi")
 def date_mi(call: SparkFunctionCall) -> Sql:
     error = raised(PgError("22008", "cannot subtract infinite dates"))
 
@@ -73,12 +74,12 @@ def date_mi(call: SparkFunctionCall) -> Sql:
     return Sql(let(call.values(), body), "INT")
 
 
-@native("date_finite")
+@in_spark("date_finite")
 def date_finite(call: SparkFunctionCall) -> Sql:
     return Sql(f"(abs({days(call.text(0))}) <> {DATE_INFINITY})", "BOOLEAN")
 
 
-@native("timestamp_finite")
+@in_spark("timestamp_finite")
 def timestamp_finite(call: SparkFunctionCall) -> Sql:
     value = call.value(0)
     return Sql(f"(NOT {is_infinite(value.text, value.type)})", "BOOLEAN")
@@ -112,12 +113,12 @@ def _error_of_day(day: int) -> PgError:
     raise AssertionError(day)
 
 
-@native("date_timestamp")
+@in_spark("date_timestamp")
 def date_timestamp(call: SparkFunctionCall) -> Sql:
     return midnight(call.value(0), "TIMESTAMP_NTZ")
 
 
-@native("date_timestamptz")
+@in_spark("date_timestamptz")
 def date_timestamptz(call: SparkFunctionCall) -> Sql | None:
     return midnight(call.value(0), "TIMESTAMP") if is_utc(call.compiler) else None
 
@@ -133,12 +134,12 @@ def _day_of(moment: Sql, clock: Callable[[str], str]) -> Sql:
     return Sql(let([moment], body), "DATE")
 
 
-@native("timestamp_date")
+@in_spark("timestamp_date")
 def timestamp_date(call: SparkFunctionCall) -> Sql:
     return _day_of(call.value(0), lambda a: a)
 
 
-@native("timestamptz_date")
+@in_spark("timestamptz_date")
 def timestamptz_date(call: SparkFunctionCall) -> Sql | None:
     zone = zone_of(call.compiler)
     if local_clock("", zone) is None:
@@ -146,17 +147,17 @@ def timestamptz_date(call: SparkFunctionCall) -> Sql | None:
     return _day_of(call.value(0), lambda a: local_clock(a, zone) or a)
 
 
-@native("timestamp_timestamptz", "timestamp_at_local")
+@in_spark("timestamp_timestamptz", "timestamp_at_local")
 def timestamp_timestamptz(call: SparkFunctionCall) -> Sql | None:
     return Sql(f"CAST({call.text(0)} AS TIMESTAMP)", "TIMESTAMP") if is_utc(call.compiler) else None
 
 
-@native("timestamptz_timestamp", "timestamptz_at_local")
+@in_spark("timestamptz_timestamp", "timestamptz_at_local")
 def timestamptz_timestamp(call: SparkFunctionCall) -> Sql | None:
     return Sql(f"CAST({call.text(0)} AS TIMESTAMP_NTZ)", "TIMESTAMP_NTZ") if is_utc(call.compiler) else None
 
 
-@native("timestamp_scale", "timestamptz_scale")
+@in_spark("timestamp_scale", "timestamptz_scale")
 def timestamp_scale(call: SparkFunctionCall) -> Sql | None:
     """timestamp(p): rounded half away from 2000-01-01, PostgreSQL's epoch."""
     digits = call.constant(1)
@@ -215,7 +216,7 @@ for _word, _sign in SIGNS.items():
     for _one in ("date", "timestamp", "timestamptz"):
         for _other in ("date", "timestamp", "timestamptz"):
             if _one != _other:
-                native(f"{_one}_{_word}_{_other}")(_cross(_sign))
+                in_spark(f"{_one}_{_word}_{_other}")(_cross(_sign))
 
 
 # ---------------------------------------------------------------------------------------------------------- reckoning
@@ -251,14 +252,14 @@ def _reckoning(sign: int, *, zoned: bool = False, date: bool = False) -> Callabl
     return make
 
 
-native("timestamp_pl_interval", "interval_pl_timestamp(interval,timestamp without time zone)")(_reckoning(1))
-native("timestamp_mi_interval")(_reckoning(-1))
-native("timestamptz_pl_interval", "interval_pl_timestamptz(interval,timestamp with time zone)")(
+in_spark("timestamp_pl_interval", "interval_pl_timestamp(interval,timestamp without time zone)")(_reckoning(1))
+in_spark("timestamp_mi_interval")(_reckoning(-1))
+in_spark("timestamptz_pl_interval", "interval_pl_timestamptz(interval,timestamp with time zone)")(
     _reckoning(1, zoned=True)
 )
-native("timestamptz_mi_interval")(_reckoning(-1, zoned=True))
-native("date_pl_interval", "interval_pl_date(interval,date)")(_reckoning(1, date=True))
-native("date_mi_interval")(_reckoning(-1, date=True))
+in_spark("timestamptz_mi_interval")(_reckoning(-1, zoned=True))
+in_spark("date_pl_interval", "interval_pl_date(interval,date)")(_reckoning(1, date=True))
+in_spark("date_mi_interval")(_reckoning(-1, date=True))
 
 
 # --------------------------------------------------------------------------------------------------------- date_trunc
@@ -274,7 +275,7 @@ _UNITS = {
 }
 
 
-@native("timestamp_trunc", "timestamptz_trunc")
+@in_spark("timestamp_trunc", "timestamptz_trunc")
 def date_trunc(call: SparkFunctionCall) -> Sql | None:
     word = call.constant(0)
     value = call.value(1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pgrepl.expr.exchange.arithmetic import SparkFunctionCall, native
+from pgrepl.expr.exchange.arithmetic import SparkFunctionCall
 from pgrepl.expr.exchange.dates import midnight
 from pgrepl.expr.exchange.moments import (
     DATE_INFINITY,
@@ -21,6 +21,7 @@ from pgrepl.expr.exchange.moments import (
     zone_of,
 )
 from pgrepl.expr.exchange.sql import Sql, as_float, cast, decimal_type, let
+from pgrepl.expr.functions.registry import in_spark
 from pgrepl.expr.functions.times.date_fields import DATE_UNITS, MONOTONIC, TIME_UNITS, unit_of
 from pgrepl.ground.errors import PgError
 from pgrepl.types.times.dates import UNIX_EPOCH_JULIAN
@@ -108,8 +109,8 @@ def _of_moment(call: SparkFunctionCall, value: Sql) -> Sql | None:
     return Sql(let([value], body), result, special=let([value], special) if unit in MONOTONIC else None)
 
 
-native("extract_timestamp")(lambda call: _of_moment(call, call.value(1)))
-native("extract_timestamptz")(lambda call: _of_moment(call, call.value(1)))
+in_spark("extract_timestamp")(lambda call: _of_moment(call, call.value(1)))
+in_spark("extract_timestamptz")(lambda call: _of_moment(call, call.value(1)))
 
 
 _DAYS: dict[str, Field] = {
@@ -118,7 +119,7 @@ _DAYS: dict[str, Field] = {
 }
 
 
-@native("extract_date")
+@in_spark("extract_date")
 def extract_date(call: SparkFunctionCall) -> Sql | None:
     value = call.value(1)
     word = call.constant(0)
@@ -151,5 +152,5 @@ def _part(extract: Callable[[SparkFunctionCall], Sql | None]) -> Callable[[Spark
     return make
 
 
-native("timestamp_part", "timestamptz_part")(_part(lambda call: _of_moment(call, call.value(1))))
-native("date_part(text,date)")(_part(lambda call: _of_moment(call, midnight(call.value(1), "TIMESTAMP_NTZ"))))
+in_spark("timestamp_part", "timestamptz_part")(_part(lambda call: _of_moment(call, call.value(1))))
+in_spark("date_part(text,date)")(_part(lambda call: _of_moment(call, midnight(call.value(1), "TIMESTAMP_NTZ"))))

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pgrepl.expr import tree
-from pgrepl.expr.exchange.arithmetic import SparkFunctionCall, native
+from pgrepl.expr.exchange.arithmetic import SparkFunctionCall
 from pgrepl.expr.exchange.compiler import NOT_CONSTANT, Compiler
 from pgrepl.expr.exchange.compiler import native as compiler_native
 from pgrepl.expr.exchange.sql import Sql, as_float, form_type, let, numeric_text, quoted, raised
 from pgrepl.expr.exchange.statement import fall_back
+from pgrepl.expr.functions.registry import in_spark
 from pgrepl.expr.walk import functions_used
 from pgrepl.ground.errors import PgError
 from pgrepl.types import oids
@@ -168,7 +169,7 @@ def span(one: Sql, other: Sql, infinite: str, body: str) -> str:
     return let([one, other], write)
 
 
-@native("timestamp_mi")
+@in_spark("timestamp_mi")
 def timestamp_mi(call: SparkFunctionCall) -> Sql:
     """`1 day 02:03:04.5`, `-00:00:01`: days of 24 hours and the rest, both of one sign."""
     one, other = call.values()
@@ -211,7 +212,7 @@ def length(expr: tree.Expr, compiler: Compiler) -> str | None:
     return f"CAST({span(one, other, infinite, 'CAST({n} AS DECIMAL(38,0))')} AS DECIMAL(38,0))"
 
 
-@native("extract_interval")
+@in_spark("extract_interval")
 def extract_interval(call: SparkFunctionCall) -> Sql | None:
     """extract of a difference, for its seconds only."""
     found = difference(call.args[1])
@@ -223,7 +224,7 @@ def extract_interval(call: SparkFunctionCall) -> Sql | None:
     return Sql(f"CAST({seconds} AS DECIMAL(20,6))", "DECIMAL(20,6)", special=f"CAST({special} AS STRING)")
 
 
-@native("interval_part")
+@in_spark("interval_part")
 def interval_part(call: SparkFunctionCall) -> Sql | None:
     found = extract_interval(call)
     return None if found is None else as_float(found)

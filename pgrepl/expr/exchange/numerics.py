@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pgrepl.expr.exchange.arithmetic import SparkFunctionCall, native
+from pgrepl.expr.exchange.arithmetic import SparkFunctionCall
 from pgrepl.expr.exchange.compiler import NOT_CONSTANT
 from pgrepl.expr.exchange.sql import Sql, as_float, cast, decimal_size, decimal_type, let, raised
 from pgrepl.expr.functions.numbers.arithmetic import integer_out_of_range
+from pgrepl.expr.functions.registry import in_spark
 from pgrepl.ground.errors import PgError
 from pgrepl.types import oids
 from pgrepl.types.lake.forms import form
@@ -48,11 +49,11 @@ def _sum(sign: str) -> Callable[[SparkFunctionCall], Sql | None]:
     return make
 
 
-native("numeric_add")(_sum("+"))
-native("numeric_sub")(_sum("-"))
+in_spark("numeric_add")(_sum("+"))
+in_spark("numeric_sub")(_sum("-"))
 
 
-@native("numeric_mul")
+@in_spark("numeric_mul")
 def numeric_mul(call: SparkFunctionCall) -> Sql | None:
     operands = _decimals(call)
     if operands is None:
@@ -61,7 +62,7 @@ def numeric_mul(call: SparkFunctionCall) -> Sql | None:
     return _made(f"({a.text} * {b.text})", p1 + p2 + 1, s1 + s2)
 
 
-@native("numeric_mod")
+@in_spark("numeric_mod")
 def numeric_mod(call: SparkFunctionCall) -> Sql | None:
     operands = _decimals(call)
     if operands is None:
@@ -86,12 +87,12 @@ def _unary(write: Callable[[str], str]) -> Callable[[SparkFunctionCall], Sql | N
     return make
 
 
-native("numeric_uminus")(_unary(lambda a: f"(- {a})"))
-native("numeric_abs")(_unary(lambda a: f"abs({a})"))
-native("numeric_uplus")(lambda call: call.value(0))
+in_spark("numeric_uminus")(_unary(lambda a: f"(- {a})"))
+in_spark("numeric_abs")(_unary(lambda a: f"abs({a})"))
+in_spark("numeric_uplus")(lambda call: call.value(0))
 
 
-@native("numeric_sign")
+@in_spark("numeric_sign")
 def numeric_sign(call: SparkFunctionCall) -> Sql | None:
     value = call.value(0)
     if decimal_size(value.type) is None:
@@ -115,8 +116,8 @@ def _to_whole(function: str) -> Callable[[SparkFunctionCall], Sql | None]:
     return make
 
 
-native("numeric_ceil")(_to_whole("ceil"))
-native("numeric_floor")(_to_whole("floor"))
+in_spark("numeric_ceil")(_to_whole("ceil"))
+in_spark("numeric_floor")(_to_whole("floor"))
 
 
 def rounded(value: Sql, scale: int, *, cut: bool = False) -> Sql | None:
@@ -148,19 +149,19 @@ def _rounding(*, cut: bool) -> Callable[[SparkFunctionCall], Sql | None]:
     return make
 
 
-native("numeric_round", "round(numeric)")(_rounding(cut=False))
-native("numeric_trunc", "trunc(numeric)")(_rounding(cut=True))
+in_spark("numeric_round", "round(numeric)")(_rounding(cut=False))
+in_spark("numeric_trunc", "trunc(numeric)")(_rounding(cut=True))
 
 
 # --------------------------------------------------------------------------------------------------------------- casts
 
 for _source, _digits in {"int2_numeric": 5, "int4_numeric": 10, "int8_numeric": 19}.items():
-    native(_source)(
+    in_spark(_source)(
         lambda call, digits=_digits: Sql(cast(call.text(0), decimal_type(digits, 0)), decimal_type(digits, 0))  # type: ignore[misc]
     )
 
 
-@native("numeric")
+@in_spark("numeric")
 def numeric_length(call: SparkFunctionCall) -> Sql | None:
     """numeric(p,s) of a numeric: rounded, or refused when it does not fit."""
     typmod = call.constant(1)
@@ -245,18 +246,18 @@ def _to_integer(bits: int, result: str) -> Callable[[SparkFunctionCall], Sql]:
     return make
 
 
-native("numeric_int2")(_to_integer(16, "SMALLINT"))
-native("numeric_int4")(_to_integer(32, "INT"))
-native("numeric_int8")(_to_integer(64, "BIGINT"))
+in_spark("numeric_int2")(_to_integer(16, "SMALLINT"))
+in_spark("numeric_int4")(_to_integer(32, "INT"))
+in_spark("numeric_int8")(_to_integer(64, "BIGINT"))
 
 
-@native("numeric_float8")
+@in_spark("numeric_float8")
 def numeric_float8(call: SparkFunctionCall) -> Sql | None:
     value = call.number(0)
     return None if decimal_size(value.type) is None else as_float(value)
 
 
-@native("numeric_float4")
+@in_spark("numeric_float4")
 def numeric_float4(call: SparkFunctionCall) -> Sql | None:
     value = call.value(0)
     if decimal_size(value.type) is None:

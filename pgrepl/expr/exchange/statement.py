@@ -216,36 +216,37 @@ class Columns(Protocol):
 def fall_back(expr: tree.Expr, compiler: Columns, key: bool = False, unless: str = "") -> Sql:
     """The SQL of a subtree that Python computes from its columns. `key`: compute the bytes that sort its values
     (order_bytes) instead. `unless`: a condition in SQL; rows that meet it are skipped."""
-    columns: list[tuple[tree.Expr, Sql]] = []
+    columns: dict[tree.Expr, tree.Var] = {}
+    texts: list[str] = []
 
     def replaced(node: tree.Expr) -> tree.Expr | None:
         found = compiler.named(node)
         if found is None:
             return _folded(node, compiler)
-        for number, (other, _) in enumerate(columns, 1):
-            if other == node:
-                return tree.Var(node.type, typmod=node.typmod, attnum=number)
-        columns.append((node, found))
-        return tree.Var(node.type, typmod=node.typmod, collation=node.collation, attnum=len(columns))
+        if node not in columns:
+            (typoid, typmod), text = argument_form(node, found)
+            columns[node] = tree.Var(typoid, typmod=typmod, collation=node.collation, attnum=len(columns) + 1)
+            texts.append(text)
+        return columns[node]
 
     body = rewrite(expr, replaced)
     check_without_session(body, compiler.statement.context)
-    arguments = [argument_form(node, sql) for node, sql in columns]
     volatile = is_volatile(body)
     program: dict[str, Any] = {
         "expr": to_json(body),
-        **carried_types(expr, *[node for node, _ in columns], body),
-        "arguments": [form for form, _ in arguments],
+        **carried_types(expr, *columns, body),
+        "arguments": [[column.type, column.typmod] for column in columns.values()],
         "result": [expr.type, expr.typmod],
         "style": style_fields(compiler.statement.context.style),
     }
     keys = hash_keys(body, compiler.statement.context)
     if keys:
         program["hash_keys"] = keys
-    texts = [text for _, text in arguments] or ["1"]
+    if volatile:
+        program["volatile"] = True
     if unless:
-        program["sparse"] = True
         texts = [f"CASE WHEN {unless} THEN NULL ELSE {text} END" for text in texts]
+    texts = texts or ["1"]
     if key:
         return call(compiler, {**program, "key": True}, texts, "BINARY", volatile)
     return call(compiler, program, texts, form_type(expr.type, expr.typmod), volatile)

@@ -11,43 +11,19 @@ from collections.abc import Callable
 from functools import cache
 
 from pgrepl.expr import tree
-from pgrepl.expr.exchange.arithmetic import SparkFunctionCall, native, template
+from pgrepl.expr.exchange.arithmetic import SparkFunctionCall
 from pgrepl.expr.exchange.compiler import NOT_CONSTANT
 from pgrepl.expr.exchange.moments import output_text
 from pgrepl.expr.exchange.sql import Sql, let, raised
 from pgrepl.expr.exchange.statement import fall_back
 from pgrepl.expr.functions import strings as evaluator
+from pgrepl.expr.functions.registry import in_spark
 from pgrepl.ground.errors import PgError
 from pgrepl.types import oids
 from pgrepl.types.regex.matching import compile_regex
 from pgrepl.types.regex.native import ANY_LENGTH
 
 _LONGEST = 1_000_000  # characters; a longer result may be too large for PostgreSQL
-
-template("textcat", "STRING", lambda a, b: f"concat({a}, {b})")
-template("textlen", "INT", lambda a: f"char_length({a})")
-template("bpcharlen", "INT", lambda a: f"char_length(rtrim({a}))")
-template("textoctetlen", "INT", lambda a: f"octet_length({a})")
-template("bpcharoctetlen", "INT", lambda a: f"octet_length({a})")
-template("byteaoctetlen", "INT", lambda a: f"octet_length({a})")
-template("bit_length(text)", "INT", lambda a: f"bit_length({a})")
-template("ltrim", "STRING", lambda a, chars: f"ltrim({chars}, {a})")
-template("rtrim", "STRING", lambda a, chars: f"rtrim({chars}, {a})")
-template("btrim", "STRING", lambda a, chars: f"btrim({a}, {chars})")
-template("ltrim1", "STRING", lambda a: f"ltrim({a})")
-template("rtrim1", "STRING", lambda a: f"rtrim({a})")  # also the cast of char(n) to text
-template("btrim1", "STRING", lambda a: f"trim({a})")
-template("textpos", "INT", lambda a, part: f"instr({a}, {part})")
-template("replace_text", "STRING", lambda a, old, new: f"replace({a}, {old}, {new})")
-template("translate", "STRING", lambda a, old, new: f"translate({a}, {old}, {new})")
-template("ascii", "INT", lambda a: f"ascii({a})")
-template("text_reverse", "STRING", lambda a: f"reverse({a})")
-template("text_starts_with", "BOOLEAN", lambda a, start: f"startswith({a}, {start})")
-template("md5_text", "STRING", lambda a: f"md5(CAST({a} AS BINARY))")
-template("md5_bytea", "STRING", lambda a: f"md5({a})")
-template("name_text", "STRING", lambda a: a)
-template("name_bpchar", "STRING", lambda a: a)
-template("booltext", "STRING", lambda a: f"CAST({a} AS STRING)")
 
 
 # ---------------------------------------------------------------------------------------------------------------- case
@@ -83,14 +59,14 @@ def _case(function: str) -> Callable[[SparkFunctionCall], Sql]:
     return make
 
 
-native("lower")(_case("lower"))
-native("upper")(_case("upper"))
+in_spark("lower")(_case("lower"))
+in_spark("upper")(_case("upper"))
 
 
 # ------------------------------------------------------------------------------------------------------------- cutting
 
 
-@native("text_substr_no_len")
+@in_spark("text_substr_no_len")
 def text_substr_no_len(call: SparkFunctionCall) -> Sql | None:
     start = call.constant(1)
     if start is NOT_CONSTANT:
@@ -99,7 +75,7 @@ def text_substr_no_len(call: SparkFunctionCall) -> Sql | None:
     return Sql(f"substring({call.text(0)}, {max(start, 1)})", "STRING")
 
 
-@native("text_substr")
+@in_spark("text_substr")
 def text_substr(call: SparkFunctionCall) -> Sql | None:
     start, length = call.constant(1), call.constant(2)
     if start is not NOT_CONSTANT and length is not NOT_CONSTANT:
@@ -119,7 +95,7 @@ def text_substr(call: SparkFunctionCall) -> Sql | None:
     return Sql(let(call.values(), body), "STRING")
 
 
-@native("text_left")
+@in_spark("text_left")
 def text_left(call: SparkFunctionCall) -> Sql | None:
     count = call.constant(1)
     if count is NOT_CONSTANT:
@@ -129,7 +105,7 @@ def text_left(call: SparkFunctionCall) -> Sql | None:
     return Sql(let([call.value(0)], lambda a: f"substring({a}, 1, greatest(char_length({a}) - {-count}, 0))"), "STRING")
 
 
-@native("text_right")
+@in_spark("text_right")
 def text_right(call: SparkFunctionCall) -> Sql | None:
     count = call.constant(1)
     if count is NOT_CONSTANT:
@@ -141,7 +117,7 @@ def text_right(call: SparkFunctionCall) -> Sql | None:
     return Sql(f"right({call.text(0)}, {count})", "STRING")
 
 
-@native("split_part", "split_text")
+@in_spark("split_part", "split_text")
 def split_part(call: SparkFunctionCall) -> Sql | None:
     separator, number = call.constant(1), call.constant(2)
     if not isinstance(separator, str) or not separator or number is NOT_CONSTANT or number == 0:
@@ -162,11 +138,11 @@ def _padding(function: str) -> Callable[[SparkFunctionCall], Sql | None]:
     return make
 
 
-native("lpad", "lpad(text,integer)")(_padding("lpad"))
-native("rpad", "rpad(text,integer)")(_padding("rpad"))
+in_spark("lpad", "lpad(text,integer)")(_padding("lpad"))
+in_spark("rpad", "rpad(text,integer)")(_padding("rpad"))
 
 
-@native("repeat")
+@in_spark("repeat")
 def repeat(call: SparkFunctionCall) -> Sql | None:
     count = call.constant(1)
     if count is NOT_CONSTANT or count > 1000:
@@ -177,12 +153,12 @@ def repeat(call: SparkFunctionCall) -> Sql | None:
 # ------------------------------------------------------------------------------------------------------------- joining
 
 
-@native("anytextcat(anynonarray,text)")
+@in_spark("anytextcat(anynonarray,text)")
 def anytextcat(call: SparkFunctionCall) -> Sql | None:
     return _joined(call, 0)
 
 
-@native("textanycat(text,anynonarray)")
+@in_spark("textanycat(text,anynonarray)")
 def textanycat(call: SparkFunctionCall) -> Sql | None:
     return _joined(call, 1)
 
@@ -197,12 +173,12 @@ def _joined(call: SparkFunctionCall, other: int) -> Sql | None:
     return Sql(f"concat({', '.join(parts)})", "STRING")
 
 
-@native("text_concat")
+@in_spark("text_concat")
 def text_concat(call: SparkFunctionCall) -> Sql | None:
     return _concatenated(call, "''", 0)
 
 
-@native("text_concat_ws")
+@in_spark("text_concat_ws")
 def text_concat_ws(call: SparkFunctionCall) -> Sql | None:
     return _concatenated(call, call.text(0), 1)
 
@@ -243,11 +219,11 @@ def _fitted(typename: str, padded: bool) -> Callable[[SparkFunctionCall], Sql | 
     return make
 
 
-native("varchar")(_fitted("character varying", padded=False))
-native("bpchar")(_fitted("character", padded=True))
+in_spark("varchar")(_fitted("character varying", padded=False))
+in_spark("bpchar")(_fitted("character", padded=True))
 
 
-@native("to_hex32", "to_hex64")
+@in_spark("to_hex32", "to_hex64")
 def to_hex(call: SparkFunctionCall) -> Sql:
     value = call.value(0)
     if call.args[0].type == oids.INT4:
@@ -331,10 +307,10 @@ def _in_pieces(parts: list[Token]) -> str:
 
 
 for _prefix in ("text", "name"):
-    native(f"{_prefix}like")(_like(negated=False, ignore_case=False))
-    native(f"{_prefix}nlike")(_like(negated=True, ignore_case=False))
-    native(f"{_prefix}iclike")(_like(negated=False, ignore_case=True))
-    native(f"{_prefix}icnlike")(_like(negated=True, ignore_case=True))
+    in_spark(f"{_prefix}like")(_like(negated=False, ignore_case=False))
+    in_spark(f"{_prefix}nlike")(_like(negated=True, ignore_case=False))
+    in_spark(f"{_prefix}iclike")(_like(negated=False, ignore_case=True))
+    in_spark(f"{_prefix}icnlike")(_like(negated=True, ignore_case=True))
 
 
 # ------------------------------------------------------------------------------------------------- regular expressions
@@ -399,5 +375,5 @@ def _regex(negated: bool) -> Callable[[SparkFunctionCall], Sql | None]:
 
 
 for _prefix in ("text", "name"):
-    native(f"{_prefix}regexeq")(_regex(negated=False))
-    native(f"{_prefix}regexne")(_regex(negated=True))
+    in_spark(f"{_prefix}regexeq")(_regex(negated=False))
+    in_spark(f"{_prefix}regexne")(_regex(negated=True))

@@ -13,18 +13,20 @@ from functools import cmp_to_key, lru_cache
 from typing import Any
 
 from pgrepl.expr import tree
+from pgrepl.expr.arrow.program import Test, by_columns
 from pgrepl.expr.arrow.without_session import WorkerContext
-from pgrepl.expr.evaluate.evaluate import accumulator, ordered_set
+from pgrepl.expr.evaluate.evaluate import accumulator, compile, ordered_set
 from pgrepl.expr.exchange.sql import order_bytes
 from pgrepl.expr.functions.numbers.numeric import numeric_div, unchecked_sum
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.functions.statistics import numeric_stddev
 from pgrepl.expr.stored import from_json
 from pgrepl.ground.errors import PgError, marked
-from pgrepl.ground.lazy import pa, pc
+from pgrepl.ground.frozen import frozen
+from pgrepl.ground.lazy import pa
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray
-from pgrepl.types.lake.arrays import Form, storage_type
+from pgrepl.types.lake.arrays import Form, plain_array, storage_type
 from pgrepl.types.lake.forms import form
 from pgrepl.types.numeric import checked, rescale
 from pgrepl.types.style import TextStyle
@@ -162,23 +164,39 @@ def argument_types(program: str) -> Callable[[], Sequence[pa.DataType | None]]:
     """The Arrow types of the function's arguments; None for an array of gathered rows."""
 
     def types() -> Sequence[pa.DataType | None]:
-        _, forms, _, members = _loaded(program)
-        return [*([None] if members is not None else []), *(storage_type(each.arrow()) for each in forms)]
+        ready = loaded(program)
+        gathered = [] if ready.members is None else [None]
+        return [*gathered, *(storage_type(each.arrow()) for each in ready.forms)]
 
     return types
 
 
 def run_program(program: str, arrays: Sequence[Any]) -> pa.Array:
-    run, forms, result, members = _loaded(program)
-    if '"sparse": true' in program:
-        return _few(run, forms[0], arrays[0], result)
+    """The values and errors: by whole columns if Arrow can compute them and no row has an error, else row by row, but
+    for equal arguments once."""
+    ready = loaded(program)
+    if ready.by_columns is not None:
+        count = len(arrays[0])
+        try:
+            return _paired(ready.by_columns(dict(enumerate(arrays, 1)), count), pa.nulls(count, pa.string()))
+        except pa.ArrowException:
+            pass
     columns = []
-    if members is not None:
-        columns.append(rows_of(arrays[0], members))
+    if ready.members is not None:
+        columns.append(rows_of(arrays[0], ready.members))
         arrays = arrays[1:]
-    columns += [of.from_array(array) for of, array in zip(forms, arrays, strict=False)]
+    elif len(ready.forms) == 1 and ready.is_stable and _can_be_told_apart(arrays[0].type):
+        found = plain_array(arrays[0]).dictionary_encode(null_encoding="encode")
+        rows = zip(ready.forms[0].from_array(found.dictionary), strict=True)
+        return answers(ready.run, rows, ready.result).take(found.indices)
+    columns += [of.from_array(array) for of, array in zip(ready.forms, arrays, strict=False)]
     rows = zip(*columns, strict=True) if columns else [()] * len(arrays[0])
-    return answers(run, rows, result)
+    return answers(ready.run, rows, ready.result)
+
+
+def _can_be_told_apart(kind: pa.DataType) -> bool:
+    """Whether values that Arrow takes for equal have equal texts: 0 and -0 have not."""
+    return not pa.types.is_nested(kind) and not pa.types.is_floating(kind)
 
 
 def answers(run: Callable[[Any], Any], rows: Any, result: Form) -> pa.Array:
@@ -194,31 +212,32 @@ def answers(run: Callable[[Any], Any], rows: Any, result: Form) -> pa.Array:
         except PgError as error:
             values.append(None)
             errors.append(marked(error))
-    return pa.StructArray.from_arrays(
-        [pa.array(values, storage_type(result.arrow())), pa.array(errors, pa.string())], names=["v", "e"]
-    )
+    return _paired(pa.array(values, storage_type(result.arrow())), pa.array(errors, pa.string()))
 
 
-def _few(run: Callable[[Any], Any], of: Form, array: Any, result: Form) -> pa.Array:
-    """The results where an argument is NULL for nearly all rows, and the result is NULL there."""
-    asked = pc.is_valid(array)
-    found = answers(run, zip(of.from_array(array.filter(asked)), strict=True), result)
-    places = pc.if_else(asked, pc.subtract(pc.cumulative_sum(asked.cast(pa.int64())), 1), None)
-    return found.take(places)
+def _paired(values: pa.Array, errors: pa.Array) -> pa.Array:
+    return pa.StructArray.from_arrays([plain_array(values), errors], names=["v", "e"])
 
 
 def form_of(typoid: int, typmod: int) -> Form:
     return form(oids.TEXT) if typoid in (oids.UNKNOWN, oids.CSTRING, oids.VOID) else form(typoid, typmod)
 
 
-Loaded = tuple[Callable[[Any], Any], Sequence[Form], Form, "Sequence[Form] | None"]
+@frozen
+class Loaded:
+    """A compiled program: the function of a row, and the forms of its arguments, its result and the members of gathered
+    rows. `by_columns`: the same of whole columns."""
+
+    run: Callable[[Any], Any]
+    forms: Sequence[Form]
+    result: Form
+    members: Sequence[Form] | None = None
+    is_stable: bool = False
+    by_columns: Test | None = None
 
 
 @lru_cache(maxsize=256)
-def _loaded(program: str) -> Loaded:
-    """The function to run over a row, and the forms of its arguments, its result and the members of gathered rows."""
-    from pgrepl.expr.evaluate.evaluate import compile
-
+def loaded(program: str) -> Loaded:
     parts = json.loads(program)
     types = UserTypes.from_json(parts.get("types", []))
     keys = {parent: tuple((opclass, type_) for opclass, type_ in key) for parent, key in parts.get("hash_keys", ())}
@@ -228,14 +247,16 @@ def _loaded(program: str) -> Loaded:
     result = form_of(types.type_of(typoid), typmod)
     if "finish" in parts:
         finish = FINISHES[parts["finish"]]
-        return lambda row: finish(*row), forms, result, None
+        return Loaded(lambda row: finish(*row), forms, result)
     if "aggregate" in parts:
         members = [form_of(types.type_of(typoid), typmod) for typoid, typmod in parts["members"]]
-        return accumulate(from_json(parts["aggregate"], types), context), forms, result, members
-    run = compile(from_json(parts["expr"], types), context)
+        return Loaded(accumulate(from_json(parts["aggregate"], types), context), forms, result, members)
+    expr = from_json(parts["expr"], types)
+    run, is_stable = compile(expr, context), not parts.get("volatile")
     if parts.get("key"):
-        return _keyed(run, types.type_of(parts["result"][0])), forms, form(oids.BYTEA), None
-    return run, forms, result, None
+        return Loaded(_keyed(run, types.type_of(typoid)), forms, form(oids.BYTEA), is_stable=is_stable)
+    columns = by_columns(expr, result, dict(enumerate(forms, 1)), context) if is_stable and forms else None
+    return Loaded(run, forms, result, None, is_stable, columns)
 
 
 def _keyed(run: Callable[[Any], Any], typoid: int) -> Callable[[Any], Any]:

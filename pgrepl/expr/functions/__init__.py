@@ -1,16 +1,31 @@
-"""PostgreSQL's built-in functions in Python, by pg_proc.prosrc. Each module has one family of functions, registered as
-registry.py describes.
+"""PostgreSQL's built-in functions, by pg_proc.prosrc. Each module has one family of functions, registered as
+registry.py describes. Families are imported in order until one of them has the function. Functions that need the
+catalog are in other packages; the session knows them (context.Context.catalog_function).
 
-Families are imported in order until one of them has the function. Functions that need the catalog are in other
-packages; the session knows them (context.Context.catalog_function).
+How to add a SQL function to all engines:
+
+1.  Ask how PostgreSQL declares it: `procs_by_name("in_range")` of types/builtin.py gives its prosrc, types, and whether
+    it is strict.
+2.  Write its form of rows in the module of its family, under `@implements(prosrc)`: a Python function of one row's
+    values, which raises PgError with PostgreSQL's SQLSTATE and message. That is all that must be. Every engine now has
+    the function: this process, the kernels over Arrow, and Spark, whose executors call it for each row of a batch, but
+    for equal arguments once.
+3.  Where one of Arrow's kernels gives the same for whole columns, name it: `columns="utf8_length"`. Where it takes
+    more, write a function under `@in_columns(prosrc)` in expr/arrow/values.py. Both kernels and Spark's executors use
+    it. It may raise Arrow's error for a batch, whose rows are then computed one by one.
+4.  Where Spark's own SQL gives the same, and a query of millions of rows shows that it is faster, write it:
+    `spark="char_length({})"`, or a function under `@in_spark(prosrc)` in expr/exchange.
+5.  Write examples into tests/expr/expressions.txt, and ask PostgreSQL for the answers (tests/expr/make_expressions.py).
+    tests/expr/test_function_forms.py and tests/expr/spark compare all forms over random values by themselves.
 """
 
 from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
+from typing import Any
 
-from pgrepl.expr.functions.registry import Context, Implementation, missing, source_of
+from pgrepl.expr.functions.registry import COLUMNS, SPARK, Context, Implementation, missing, source_of
 from pgrepl.types.builtin import Proc
 
 FAMILIES = (
@@ -60,6 +75,18 @@ def own(source: str) -> Implementation | None:
         if found is not None:
             return found
     return None
+
+
+def columns_form(source: str) -> Any:
+    """The form of columns: a function, or the name of Arrow's kernel. None: there is none."""
+    row = own(source)
+    return COLUMNS.get(source) or (None if row is None else row.columns or None)
+
+
+def spark_form(source: str) -> Any:
+    """The form in Spark's SQL: a function, or the SQL. None: there is none."""
+    row = own(source)
+    return SPARK.get(source) or (None if row is None else row.spark or None)
 
 
 def find(proc: Proc, context: Context) -> Implementation | None:

@@ -34,7 +34,7 @@ def byteacat(one: bytes, two: bytes) -> bytes:
     return one + two
 
 
-@implements("byteaoctetlen")
+@implements("byteaoctetlen", columns="binary_length", spark="octet_length({})")
 def byteaoctetlen(value: bytes) -> int:
     return len(value)
 
@@ -261,12 +261,12 @@ def length_in_encoding(value: bytes, source: str) -> int:
 # ------------------------------------------------------------------------------------------------------------- digests
 
 
-@implements("md5_text")
+@implements("md5_text", spark="md5(CAST({} AS BINARY))")
 def md5_text(text: str) -> str:
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
-@implements("md5_bytea")
+@implements("md5_bytea", spark="md5({})")
 def md5_bytea(value: bytes) -> str:
     return hashlib.md5(value, usedforsecurity=False).hexdigest()
 

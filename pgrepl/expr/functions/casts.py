@@ -10,6 +10,7 @@ from pgrepl.expr.functions.numbers.arithmetic import fit_integer, integer_out_of
 from pgrepl.expr.functions.registry import Call, Family
 from pgrepl.ground.errors import PgError
 from pgrepl.types import oids
+from pgrepl.types.lake.arrays import same
 from pgrepl.types.numbers import to_float4
 from pgrepl.types.numeric import INFINITY, NAN, NEGATIVE_INFINITY, fit, read_numeric
 from pgrepl.types.plain import fit_bits, read_char, truncate_name, write_char
@@ -22,27 +23,13 @@ implements = Family()
 # ------------------------------------------------------------------------------------------------------------- numbers
 
 
-@implements("i2toi4", "int28", "int48", "ftod", "oidtoi8")
-def _widened(value: Any) -> Any:
-    return value
-
-
-implements("i2tod", "i4tod", "i8tod")(float)
-
-
-@implements("i4toi2")
-def i4toi2(value: int) -> int:
-    return fit_integer(value, 16)
-
-
-@implements("int82")
-def int82(value: int) -> int:
-    return fit_integer(value, 16)
-
-
-@implements("int84")
-def int84(value: int) -> int:
-    return fit_integer(value, 32)
+for _sources, _type in (("i2toi4", "INT"), ("int28", "BIGINT"), ("int48", "BIGINT")):
+    implements(_sources, columns="cast", spark=f"CAST({{}} AS {_type})")(same)
+implements("ftod", spark="CAST({} AS DOUBLE)")(same)
+implements("oidtoi8", spark="{}")(same)
+implements("i2tod", "i4tod", "i8tod", columns="cast", spark="CAST({} AS DOUBLE)")(float)
+implements("i4toi2", "int82", columns="cast", spark="CAST({} AS SMALLINT)")(lambda value: fit_integer(value, 16))
+implements("int84", columns="cast", spark="CAST({} AS INT)")(lambda value: fit_integer(value, 32))
 
 
 @implements("i8tooid")
@@ -52,7 +39,7 @@ def i8tooid(value: int) -> int:
     return value
 
 
-@implements("i2tof", "i4tof", "i8tof")
+@implements("i2tof", "i4tof", "i8tof", spark="CAST(CAST({} AS DOUBLE) AS FLOAT)")
 def _to_real(value: int) -> float:
     return to_float4(value)
 
@@ -145,12 +132,12 @@ def _float_range(value: Decimal, typename: str) -> PgError:
     return PgError("22003", f'"{value:f}" is out of range for type {typename}')
 
 
-@implements("int4_bool")
+@implements("int4_bool", spark="({} <> 0)")
 def int4_bool(value: int) -> bool:
     return value != 0
 
 
-@implements("bool_int4")
+@implements("bool_int4", spark="CAST({} AS INT)")
 def bool_int4(value: bool) -> int:
     return int(value)
 
@@ -163,7 +150,7 @@ def numeric_length(value: Decimal, typmod: int) -> Decimal:
 # ------------------------------------------------------------------------------------------------------------- strings
 
 
-@implements("booltext")
+@implements("booltext", spark="CAST({} AS STRING)")
 def booltext(value: bool) -> str:
     return "true" if value else "false"
 
@@ -200,17 +187,10 @@ def bpchar_name(value: str) -> str:
     return truncate_name(value).rstrip(" ")
 
 
-@implements("name_text")
-def name_text(value: str) -> str:
-    return value
+implements("name_text", "name_bpchar", spark="{}")(same)
 
 
-@implements("name_bpchar")
-def name_bpchar(value: str) -> str:
-    return value
-
-
-@implements("rtrim1")
+@implements("rtrim1", spark="rtrim({})")
 def bpchar_text(value: str) -> str:
     return value.rstrip(" ")
 

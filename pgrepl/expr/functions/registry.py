@@ -1,13 +1,20 @@
-"""The register of functions: a module's `Family` maps pg_proc.prosrc to implementations.
+"""The register of functions: by pg_proc.prosrc, the forms in which a function is computed.
 
     implements = Family()
 
-    @implements("int4pl", "int24pl", "int42pl")
-    def int4pl(a: int, b: int) -> int: …
+    @implements("textlen", columns="utf8_length", spark="char_length({})")
+    def textlen(text: str) -> int: …
 
-A strict one is never called with NULL (None). With `context=True` it gets the `Call` first: session, style, types of
-the arguments. A set-returning one returns an iterable, of tuples if a row has several columns. Functions that
-PostgreSQL writes in SQL are keyed by their signature, `lpad(text,integer)`.
+    @in_columns("textlike")
+    def textlike(call: ColumnCall) -> Columnar: …
+
+    @in_spark("text_substr")
+    def text_substr(call: SparkCall) -> Sql | None: …
+
+The first form is of one row's values, and the one that every function has. A strict one is never called with NULL
+(None). With `context=True` it gets the `Call` first: session, style, types of the arguments. A set-returning one
+returns an iterable, of tuples if a row has several columns. Functions that PostgreSQL writes in SQL are keyed by their
+signature, `lpad(text,integer)`.
 """
 
 from __future__ import annotations
@@ -124,8 +131,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Implementation(NamedTuple):
+    """The form of rows, and the other forms where a text says all: the name of Arrow's kernel (compiler.kernel), and
+    Spark's SQL with a place for each argument."""
+
     function: Callable[..., Any]
     wants_call: bool
+    columns: str = ""
+    spark: str = ""
 
 
 class Family:
@@ -135,16 +147,38 @@ class Family:
         self._known: dict[str, Implementation] = {}
         self.get = self._known.get
 
-    def __call__(self, *sources: str, context: bool = False) -> Callable[[F], F]:
+    def __call__(self, *sources: str, context: bool = False, columns: str = "", spark: str = "") -> Callable[[F], F]:
         def register(function: F) -> F:
             for source in sources:
-                self._known[source] = Implementation(function, context)
+                self._known[source] = Implementation(function, context, columns, spark)
             return function
 
         return register
 
     def __iter__(self) -> Iterator[tuple[str, Implementation]]:
         return iter(self._known.items())
+
+
+COLUMNS: dict[str, Any] = {}
+SPARK: dict[str, Any] = {}
+
+
+def in_columns(*sources: str) -> Callable[[F], F]:
+    """Register the function that compiles calls to kernels over whole columns (expr/arrow)."""
+    return _registering(COLUMNS, sources)
+
+
+def in_spark(*sources: str) -> Callable[[F], F]:
+    """Register the function that writes calls in Spark's SQL (expr/exchange)."""
+    return _registering(SPARK, sources)
+
+
+def _registering(known: dict[str, Any], sources: tuple[str, ...]) -> Callable[[F], F]:
+    def register(function: F) -> F:
+        known.update(dict.fromkeys(sources, function))
+        return function
+
+    return register
 
 
 def source_of(proc: Proc) -> str:

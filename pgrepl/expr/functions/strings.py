@@ -26,7 +26,7 @@ def as_text(call: Call, value: Any, typoid: int) -> str:
     return write_text(value, typoid, call.style)
 
 
-@implements("textcat")
+@implements("textcat", spark="concat({}, {})")
 def textcat(one: str, two: str) -> str:
     if len(one) + len(two) > _LARGE:
         input_checks.check_request(input_checks.size_of(one) + input_checks.size_of(two) + input_checks.HEADER)
@@ -80,27 +80,27 @@ def joined(texts: list[str], separator: str = "") -> str:
     return separator.join(texts)
 
 
-@implements("textlen")
+@implements("textlen", columns="utf8_length", spark="char_length({})")
 def textlen(text: str) -> int:
     return len(text)
 
 
-@implements("bpcharlen")
+@implements("bpcharlen", spark="char_length(rtrim({}))")
 def bpcharlen(text: str) -> int:
     return len(text.rstrip(" "))
 
 
-@implements("textoctetlen")
+@implements("textoctetlen", columns="binary_length", spark="octet_length({})")
 def textoctetlen(text: str) -> int:
     return len(text.encode())
 
 
-@implements("bpcharoctetlen")
+@implements("bpcharoctetlen", spark="octet_length({})")
 def bpcharoctetlen(text: str) -> int:
     return len(text.encode())
 
 
-@implements("bit_length(text)")
+@implements("bit_length(text)", spark="bit_length({})")
 def bit_length(text: str) -> int:
     size = 8 * len(text.encode())
     with in_sql_function("bit_length"):
@@ -175,27 +175,27 @@ def in_sql_function(name: str) -> Iterator[None]:
         raise error.with_context(f'SQL function "{name}" statement 1') from None
 
 
-@implements("ltrim")
+@implements("ltrim", spark="ltrim({1}, {0})")
 def ltrim(text: AnyStr, characters: AnyStr) -> AnyStr:
     return text.lstrip(characters) if characters else text
 
 
-@implements("rtrim")
+@implements("rtrim", spark="rtrim({1}, {0})")
 def rtrim(text: AnyStr, characters: AnyStr) -> AnyStr:
     return text.rstrip(characters) if characters else text
 
 
-@implements("btrim")
+@implements("btrim", spark="btrim({}, {})")
 def btrim(text: AnyStr, characters: AnyStr) -> AnyStr:
     return text.strip(characters) if characters else text
 
 
-@implements("ltrim1")
+@implements("ltrim1", spark="ltrim({})")
 def ltrim1(text: str) -> str:
     return text.lstrip(" ")
 
 
-@implements("btrim1")
+@implements("btrim1", spark="trim({})")
 def btrim1(text: str) -> str:
     return text.strip(" ")
 
@@ -226,12 +226,12 @@ def textoverlay_no_len(text: str, new: str, start: int) -> str:
     return textoverlay(text, new, start, len(new))
 
 
-@implements("textpos")
+@implements("textpos", spark="instr({}, {})")
 def textpos(text: str, part: str) -> int:
     return text.find(part) + 1
 
 
-@implements("translate")
+@implements("translate", spark="translate({}, {}, {})")
 def translate(text: str, old: str, new: str) -> str:
     if len(text) > _LARGE // input_checks.CHAR_BYTES:
         input_checks.check_length(input_checks.size_of(text) * input_checks.CHAR_BYTES)
@@ -241,7 +241,7 @@ def translate(text: str, old: str, new: str) -> str:
     return text.translate(table)
 
 
-@implements("replace_text")
+@implements("replace_text", spark="replace({}, {}, {})")
 def replace_text(text: str, old: str, new: str) -> str:
     if len(text) * (len(new) + 1) > _LARGE and old:
         count = text.count(old)
@@ -251,7 +251,7 @@ def replace_text(text: str, old: str, new: str) -> str:
     return text.replace(old, new) if old else text
 
 
-@implements("ascii")
+@implements("ascii", spark="ascii({})")
 def ascii_(text: str) -> int:
     return ord(text[0]) if text else 0
 
@@ -288,12 +288,12 @@ def text_right(text: str, count: int) -> str:
     return text[max(len(text) - count, 0) :] if count >= 0 else text[-count:]
 
 
-@implements("text_reverse")
+@implements("text_reverse", columns="utf8_reverse", spark="reverse({})")
 def text_reverse(text: str) -> str:
     return text[::-1]
 
 
-@implements("text_starts_with")
+@implements("text_starts_with", spark="startswith({}, {})")
 def text_starts_with(text: str, start: str) -> bool:
     return text.startswith(start)
 

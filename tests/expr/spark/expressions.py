@@ -13,8 +13,8 @@ from uuid import UUID
 from pgrepl.expr import tree
 from pgrepl.expr.evaluate.evaluate import compile
 from pgrepl.expr.exchange import Sql, Statement, to_sql
-from pgrepl.expr.exchange.arithmetic import NATIVE
-from pgrepl.expr.functions import own
+from pgrepl.expr.exchange.comparisons import sign_of
+from pgrepl.expr.functions import own, spark_form
 from pgrepl.expr.functions.registry import Context, source_of
 from pgrepl.ground.errors import PgError
 from pgrepl.sql.nodes import BoolOp, BoolTestType, NullTestType
@@ -156,7 +156,7 @@ def _operators() -> dict[int, tuple[list[Operator], list[Operator]]]:
         proc = proc_by_oid(each.code)
         if _usable(proc) and proc is not None and own(source_of(proc)) is not None:
             found[each.result][1].append(each)
-            if source_of(proc) in NATIVE:
+            if sign_of(each.oid) or spark_form(source_of(proc)):
                 found[each.result][0].append(each)
     return found
 
@@ -167,7 +167,7 @@ def _functions() -> dict[int, tuple[list[Proc], list[Proc]]]:
     for each in procs:
         if _usable(each) and own(source_of(each)) is not None:
             found[each.rettype][1].append(each)
-            if source_of(each) in NATIVE:
+            if spark_form(source_of(each)):
                 found[each.rettype][0].append(each)
     return found
 
@@ -390,22 +390,27 @@ def batch(exprs: list[tree.Expr], answers: list[list[Any]], statement: Statement
 
 
 def every_native(random: Random, variants: int) -> Iterator[tuple[str, tree.Expr]]:
-    """Calls of each operator and function that has native SQL, by the name it is registered by: over columns first,
-    then with constants behind the first argument; one variant is either."""
+    """As `every_call`, of what has native SQL."""
+    return every_call(random, variants, 0)
+
+
+def every_call(random: Random, variants: int, which: int = 1) -> Iterator[tuple[str, tree.Expr]]:
+    """Calls of each operator and function, by the name it is registered by: over columns first, then with constants
+    behind the first argument; one variant is either."""
     maker = Maker(random)
 
     def wanted() -> Iterable[int]:
         return range(variants) if variants > 1 else (random.randrange(2),)
 
-    for typoid, (native, _) in _operators().items():
-        for each in native:
+    for typoid, pools in _operators().items():
+        for each in pools[which]:
             operands = (each.left, each.right) if each.left else (each.right,)
             source = source_of(_proc(each.code))
             for variant in wanted():
                 args = tuple(_argument(maker, o, variant, place) for place, o in enumerate(operands))
                 yield source, tree.OpExpr(typoid, op=each.oid, args=args)
-    for typoid, (functions, _) in _functions().items():
-        for proc in functions:
+    for typoid, chosen in _functions().items():
+        for proc in chosen[which]:
             units = range(variants * 5) if proc.name in WITH_UNIT else wanted()
             for variant in units:
                 given = [_argument(maker, o, variant, place) for place, o in enumerate(proc.argtypes)]

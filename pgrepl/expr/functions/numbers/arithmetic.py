@@ -44,11 +44,11 @@ def _remainder(a: int, b: int) -> int:
     return abs(a) % abs(b) if a >= 0 else -(abs(a) % abs(b))
 
 
-_BINARY: dict[str, Callable[[int, int], int]] = {
-    "pl": operator.add,
-    "mi": operator.sub,
-    "mul": operator.mul,
-    "div": _quotient,
+_BINARY: dict[str, tuple[Callable[[int, int], int], str, str]] = {
+    "pl": (operator.add, "add_checked", "+"),
+    "mi": (operator.sub, "subtract_checked", "-"),
+    "mul": (operator.mul, "multiply_checked", "*"),
+    "div": (_quotient, "divide_checked", "div"),
 }
 
 
@@ -66,6 +66,17 @@ INTEGERS = {
 }
 
 
+SPARK_TYPES = {16: "SMALLINT", 32: "INT", 64: "BIGINT"}
+
+
+def _in_spark(template: str, bits: int, within: int) -> str:
+    """An operation done in a wider type. What does not fit fails in the cast back: only a cast's error names the
+    type."""
+    wide = SPARK_TYPES[min(within, 64)]
+    text = template.format(*[f"CAST({{{place}}} AS {wide})" for place in range(2)])
+    return text if within == bits else f"CAST({text} AS {SPARK_TYPES[bits]})"
+
+
 def _integers(prefix: str, bits: int) -> None:
     def make(function: Callable[[int, int], int]) -> Callable[[int, int], int]:
         low, high = -(1 << bits - 1), (1 << bits - 1) - 1
@@ -78,8 +89,9 @@ def _integers(prefix: str, bits: int) -> None:
 
         return compute
 
-    for word, function in _BINARY.items():
-        implements(prefix + word)(make(function))
+    for word, (function, kernel, sign) in _BINARY.items():
+        spark = _in_spark(f"({{0}} {sign} {{1}})", bits, 64 if sign == "div" else 2 * bits)
+        implements(prefix + word, columns=kernel, spark=spark)(make(function))
 
 
 for _prefix, _bits in INTEGERS.items():
@@ -93,17 +105,23 @@ def _to_signed(value: int, bits: int) -> int:
 
 def _one_size(prefix: str, bits: int) -> None:
     """Register the functions whose operands have one integer type."""
-    implements(f"{prefix}mod")(_remainder)
-    implements(f"{prefix}um")(lambda a: fit_integer(-a, bits))
-    implements(f"{prefix}up")(lambda a: a)
-    implements(f"{prefix}abs")(lambda a: fit_integer(abs(a), bits))
-    implements(f"{prefix}and")(operator.and_)
-    implements(f"{prefix}or")(operator.or_)
-    implements(f"{prefix}xor")(operator.xor)
-    implements(f"{prefix}not")(operator.invert)
+    wide = 2 * bits
+    implements(f"{prefix}mod", spark="({} % {})")(_remainder)
+    negated, absolute = _in_spark("(- {0})", bits, wide), _in_spark("abs({0})", bits, wide)
+    implements(f"{prefix}um", columns="negate_checked", spark=negated)(lambda a: fit_integer(-a, bits))
+    implements(f"{prefix}up", columns="cast", spark="{}")(lambda a: a)
+    implements(f"{prefix}abs", columns="abs_checked", spark=absolute)(lambda a: fit_integer(abs(a), bits))
+    implements(f"{prefix}and", columns="bit_wise_and", spark="({} & {})")(operator.and_)
+    implements(f"{prefix}or", columns="bit_wise_or", spark="({} | {})")(operator.or_)
+    implements(f"{prefix}xor", columns="bit_wise_xor", spark="({} ^ {})")(operator.xor)
+    implements(f"{prefix}not", columns="bit_wise_not", spark="(~ {})")(operator.invert)
     shift = bits - 1 if bits == 64 else 31  # as C shifts: the count is taken modulo the register
-    implements(f"{prefix}shl")(lambda a, n: _to_signed(a << (n & shift), bits))
-    implements(f"{prefix}shr")(lambda a, n: a >> (n & shift))
+    left, right = "shiftleft({}, {})", "shiftright({}, {})"
+    if bits == 16:
+        left = "CAST(shiftright(shiftleft(shiftleft(CAST({} AS INT), {}), 16), 16) AS SMALLINT)"
+        right = "CAST(shiftright(CAST({} AS INT), {}) AS SMALLINT)"
+    implements(f"{prefix}shl", spark=left)(lambda a, n: _to_signed(a << (n & shift), bits))
+    implements(f"{prefix}shr", spark=right)(lambda a, n: a >> (n & shift))
 
 
 for _prefix, _bits in {"int2": 16, "int4": 32, "int8": 64}.items():
@@ -202,9 +220,9 @@ for _word, _function in _FLOATS.items():
         implements(_prefix + _word)(_function)
     implements("float4" + _word)(_single(_function, _word in ("mul", "div")))
 
-implements("float4um", "float8um")(operator.neg)
-implements("float4up", "float8up")(operator.pos)
-implements("float4abs", "float8abs")(abs)
+implements("float4um", "float8um", spark="(- {})")(operator.neg)
+implements("float4up", "float8up", spark="{}")(operator.pos)
+implements("float4abs", "float8abs", spark="abs({})")(abs)
 
 
 # ---------------------------------------------------------------------------------------------------------------- LSNs

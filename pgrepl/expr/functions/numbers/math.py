@@ -15,7 +15,7 @@ from pgrepl.types.values import comparer
 implements = Family()
 
 
-@implements("dround")
+@implements("dround", spark="rint({})")
 def dround(value: float) -> float:
     return math.copysign(round(value), value) if math.isfinite(value) else value
 
