@@ -46,6 +46,7 @@ FAMILIES = (
     "numbers.numeric_powers",
     "misc",
     "uuids",
+    "in_range",
     "documents.json",
     "documents.json_changing",
     "documents.json_making",
