@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -244,12 +244,12 @@ def _in_turn(lead: Sequence[Columnar], others: Test, columns: Columns, count: in
 
 def _by_rows(exprs: Sequence[Expr], forms: Mapping[int, Form], context: Context) -> Test:
     """The test by the evaluator, row by row."""
-    test, rows = _dense(_joined(BoolOp.AND, list(exprs)), forms, context)
+    expr = _joined(BoolOp.AND, list(exprs))
+    return _evaluated(expr, forms, context, lambda found: pa.array([each is True for each in found], pa.bool_()))
 
-    def run(columns: Columns, count: int) -> Any:
-        return pa.array([test(row) is True for row in rows(columns, count)], pa.bool_())
 
-    return run
+def _values_by_rows(expr: Expr, own: Form, forms: Mapping[int, Form], context: Context) -> Test:
+    return _evaluated(expr, forms, context, lambda found: plain_array(own.to_array(found)))
 
 
 def by_columns(expr: Expr, own: Form, forms: Mapping[int, Form], context: Context) -> Test | None:
@@ -263,15 +263,10 @@ def by_columns(expr: Expr, own: Form, forms: Mapping[int, Form], context: Contex
     return lambda columns, count: _in_form(found.run(columns), own, count)
 
 
-def _values_by_rows(expr: Expr, own: Form, forms: Mapping[int, Form], context: Context) -> Test:
-    value, rows = _dense(expr, forms, context)
-    return lambda columns, count: plain_array(own.to_array([value(row) for row in rows(columns, count)]))
-
-
-def _dense(
-    expr: Expr, forms: Mapping[int, Form], context: Context
-) -> tuple[Compiled, Callable[[Columns, int], Iterable[tuple[Any, ...]]]]:
-    """The expression compiled over rows of only the columns that it uses, and the function that makes these rows."""
+def _evaluated(
+    expr: Expr, forms: Mapping[int, Form], context: Context, array_of: Callable[[list[Any]], pa.Array]
+) -> Test:
+    """The expression evaluated for each row of the columns that it uses; of a single column, for each value once."""
     numbers = sorted(var_attnums(expr))
     place = {attnum: n for n, attnum in enumerate(numbers, 1)}
 
@@ -280,11 +275,33 @@ def _dense(
             return Var(node.type, typmod=node.typmod, collation=node.collation, attnum=place[node.attnum])
         return None
 
-    def rows(columns: Columns, count: int) -> Iterable[tuple[Any, ...]]:
-        values = [forms[attnum].from_array(columns[attnum]) for attnum in numbers]
-        return zip(*values, strict=True) if values else [()] * count
+    value = compile(rewrite(expr, dense), context)
 
-    return compile(rewrite(expr, dense), context), rows
+    def run(columns: Columns, count: int) -> Any:
+        arrays, places = [columns[attnum] for attnum in numbers], None
+        if len(arrays) == 1:
+            arrays[0], places = once(arrays[0])
+        values = [forms[attnum].from_array(array) for attnum, array in zip(numbers, arrays, strict=True)]
+        found = array_of([value(row) for row in (zip(*values, strict=True) if values else [()] * count)])
+        return found if places is None else found.take(places)
+
+    return run
+
+
+def once(array: Any) -> tuple[pa.Array, pa.Array | None]:
+    """The different values of a column, and for each row the place of its value. None: there is a value for each row,
+    as few are equal, or as values differ that Arrow takes for equal (0 and -0)."""
+    array = plain_array(array)
+    if types.is_nested(array.type) or types.is_floating(array.type):
+        return array, None
+    first = array.slice(0, _SAMPLE)
+    if len(first.unique()) > 0.98 * len(first):
+        return array, None
+    found = array.dictionary_encode(null_encoding="encode")
+    return found.dictionary, found.indices
+
+
+_SAMPLE = 1000  # rows that tell whether values repeat
 
 
 def _check_kept(found: Any, kind: Any) -> None:

@@ -13,7 +13,7 @@ from functools import cmp_to_key, lru_cache
 from typing import Any
 
 from pgrepl.expr import tree
-from pgrepl.expr.arrow.program import Test, by_columns
+from pgrepl.expr.arrow.program import Test, by_columns, once
 from pgrepl.expr.arrow.without_session import WorkerContext
 from pgrepl.expr.evaluate.evaluate import accumulator, compile, ordered_set
 from pgrepl.expr.exchange.sql import order_bytes
@@ -185,18 +185,13 @@ def run_program(program: str, arrays: Sequence[Any]) -> pa.Array:
     if ready.members is not None:
         columns.append(rows_of(arrays[0], ready.members))
         arrays = arrays[1:]
-    elif len(ready.forms) == 1 and ready.is_stable and _can_be_told_apart(arrays[0].type):
-        found = plain_array(arrays[0]).dictionary_encode(null_encoding="encode")
-        rows = zip(ready.forms[0].from_array(found.dictionary), strict=True)
-        return answers(ready.run, rows, ready.result).take(found.indices)
+    elif len(ready.forms) == 1 and ready.is_stable:
+        array, places = once(arrays[0])
+        found = answers(ready.run, zip(ready.forms[0].from_array(array), strict=True), ready.result)
+        return found if places is None else found.take(places)
     columns += [of.from_array(array) for of, array in zip(ready.forms, arrays, strict=False)]
     rows = zip(*columns, strict=True) if columns else [()] * len(arrays[0])
     return answers(ready.run, rows, ready.result)
-
-
-def _can_be_told_apart(kind: pa.DataType) -> bool:
-    """Whether values that Arrow takes for equal have equal texts: 0 and -0 have not."""
-    return not pa.types.is_nested(kind) and not pa.types.is_floating(kind)
 
 
 def answers(run: Callable[[Any], Any], rows: Any, result: Form) -> pa.Array:
