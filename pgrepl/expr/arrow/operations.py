@@ -178,12 +178,18 @@ def _by_text(node: tree.CoerceViaIO, style: TextStyle, own: Form | None, forms: 
 
 @columnar.register
 def _(node: CastByText) -> Columnar:
+    found = cast_by_text(node)
+    if found.typoid == oids.NUMERIC and not pa.types.is_decimal(found.type):
+        raise NotColumnar("a numeric that is kept as text")
+    return found
+
+
+def cast_by_text(node: CastByText) -> Columnar:
+    """The cast, also to a numeric that is kept as text, with which Arrow computes no further."""
     given = form(node.arg.type, node.arg.typmod) if node.given is None else node.given
     source, target = (base_type(node.arg.type), node.arg.typmod), base_type(node.type)
     kind = storage_type(node.kind.arrow())
     argument = _argument(node)
-    if target == oids.NUMERIC and not pa.types.is_decimal(kind):
-        raise NotColumnar("a numeric that is kept as text")
 
     def run(columns: Columns) -> Any:
         value = argument(columns)

@@ -12,7 +12,7 @@ from pgrepl.expr import tree
 from pgrepl.expr.arrow import documents  # noqa: F401 – they register nodes
 from pgrepl.expr.arrow.compiler import Columnar, Columns, NotColumnar, with_rows
 from pgrepl.expr.arrow.documents import hint
-from pgrepl.expr.arrow.operations import columnar, with_casts
+from pgrepl.expr.arrow.operations import CastByText, cast_by_text, columnar, with_casts
 from pgrepl.expr.arrow.without_session import (
     HashKeys,
     WorkerContext,
@@ -256,7 +256,8 @@ def by_columns(expr: Expr, own: Form, forms: Mapping[int, Form], context: Contex
     """The value computed by whole columns, in the form `own`. It raises Arrow's error if any row has an error. None:
     Arrow cannot compute it."""
     try:
-        found = columnar(with_casts(expr, context.style, own, forms))
+        expr = with_casts(expr, context.style, own, forms)
+        found = cast_by_text(expr) if isinstance(expr, CastByText) else columnar(expr)
         _check_kept(found.type, storage_type(own.arrow()))
     except NotColumnar:
         return None

@@ -27,6 +27,7 @@ from pgrepl.ground.lazy import pa
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray
 from pgrepl.types.lake.arrays import Form, plain_array, storage_type
+from pgrepl.types.lake.column_values import by_spelling
 from pgrepl.types.lake.forms import form
 from pgrepl.types.numeric import checked, rescale
 from pgrepl.types.style import TextStyle
@@ -172,15 +173,31 @@ def argument_types(program: str) -> Callable[[], Sequence[pa.DataType | None]]:
 
 
 def run_program(program: str, arrays: Sequence[Any]) -> pa.Array:
-    """The values and errors: by whole columns if Arrow can compute them and no row has an error, else row by row, but
-    for equal arguments once."""
+    """The values and errors: by whole columns if Arrow can compute them and no row has an error, else row by row; in a
+    cast from text only those of unusual spelling."""
     ready = loaded(program)
-    if ready.by_columns is not None:
-        count = len(arrays[0])
-        try:
-            return _paired(ready.by_columns(dict(enumerate(arrays, 1)), count), pa.nulls(count, pa.string()))
-        except pa.ArrowException:
-            pass
+    found = _by_columns(ready, arrays)
+    if found is None and ready.spelled:
+        found = by_spelling(
+            plain_array(arrays[0]),
+            ready.spelled,
+            lambda some: _by_columns(ready, [some]),
+            lambda some: _by_rows(ready, [some]),
+        )
+    return _by_rows(ready, arrays) if found is None else found
+
+
+def _by_columns(ready: Loaded, arrays: Sequence[Any]) -> pa.Array | None:
+    if ready.by_columns is None:
+        return None
+    count = len(arrays[0])
+    try:
+        return _paired(ready.by_columns(dict(enumerate(arrays, 1)), count), pa.nulls(count, pa.string()))
+    except pa.ArrowException:
+        return None
+
+
+def _by_rows(ready: Loaded, arrays: Sequence[Any]) -> pa.Array:
     columns = []
     if ready.members is not None:
         columns.append(rows_of(arrays[0], ready.members))
@@ -221,7 +238,7 @@ def form_of(typoid: int, typmod: int) -> Form:
 @frozen
 class Loaded:
     """A compiled program: the function of a row, and the forms of its arguments, its result and the members of gathered
-    rows. `by_columns`: the same of whole columns."""
+    rows. `by_columns`: the same of whole columns; `spelled`: the type that a column of texts is cast to."""
 
     run: Callable[[Any], Any]
     forms: Sequence[Form]
@@ -229,6 +246,7 @@ class Loaded:
     members: Sequence[Form] | None = None
     is_stable: bool = False
     by_columns: Test | None = None
+    spelled: int = 0
 
 
 @lru_cache(maxsize=256)
@@ -251,7 +269,11 @@ def loaded(program: str) -> Loaded:
     if parts.get("key"):
         return Loaded(_keyed(run, types.type_of(typoid)), forms, form(oids.BYTEA), is_stable=is_stable)
     columns = by_columns(expr, result, dict(enumerate(forms, 1)), context) if is_stable and forms else None
-    return Loaded(run, forms, result, None, is_stable, columns)
+    is_cast = isinstance(expr, tree.CoerceViaIO) and isinstance(expr.arg, tree.Var) and expr.arg.type in _TEXTS
+    return Loaded(run, forms, result, None, is_stable, columns, expr.type if is_cast else 0)
+
+
+_TEXTS = (oids.TEXT, oids.VARCHAR, oids.UNKNOWN)
 
 
 def _keyed(run: Callable[[Any], Any], typoid: int) -> Callable[[Any], Any]:

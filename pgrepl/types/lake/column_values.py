@@ -69,11 +69,37 @@ def _cast(array: pa.Array, typoid: int, typmod: int, style: TextStyle) -> pa.Arr
 
 
 def _partly(array: pa.Array, typoid: int, typmod: int, kind: Form, style: TextStyle) -> pa.Array:
-    """Texts that are written as they are kept stay what they are; the input function reads the others."""
+    """Texts that are written as they are kept stay what they are, and those in the usual spelling are cast; the input
+    function reads the others."""
     known = written(typoid)
-    if known is None:
-        return plain_array(_one_by_one(array, kind, typoid, typmod, style))
-    return _with_others(array, array, known(array, typmod, style), kind, typoid, typmod, style)
+    if known is not None:
+        return _with_others(array, array, known(array, typmod, style), kind, typoid, typmod, style)
+
+    def read(some: pa.Array) -> pa.Array:
+        return plain_array(_one_by_one(some, kind, typoid, typmod, style))
+
+    found = by_spelling(array, typoid, lambda some: _cast(some, typoid, typmod, style), read)
+    return read(array) if found is None else found
+
+
+def by_spelling(
+    array: pa.Array,
+    typoid: int,
+    cast: Callable[[pa.Array], pa.Array | None],
+    read: Callable[[pa.Array], pa.Array],
+) -> pa.Array | None:
+    """The values of texts: `cast` makes those of the usual spelling, `read` the others. None: the type has no usual
+    spelling, or `cast` has made nothing, as of an impossible value."""
+    usual = _USUAL.get(typoid)
+    if usual is None:
+        return None
+    right = pc.match_substring_regex(array, usual).fill_null(False)
+    made, left = cast(array.filter(right)), pc.invert(right)
+    if made is None:
+        return None
+    before, behind = [pc.cumulative_sum(each.cast(pa.int64())) for each in (right, left)]
+    places = pc.if_else(right, pc.subtract(before, 1), pc.add(behind, len(made) - 1))
+    return pa.concat_arrays([made, read(array.filter(left)).cast(made.type)]).take(places)
 
 
 def _with_others(
@@ -237,18 +263,21 @@ def _bool(array: pa.Array, typmod: int, style: TextStyle) -> pa.Array | None:
     return pc.if_else(pc.is_valid(array), pc.is_in(array, value_set=pa.array(true)), None)
 
 
+_NUMERIC = r"^(-?[1-9][0-9]*(\.[0-9]+)?|0(\.[0-9]+)?|-0\.[0-9]*[1-9][0-9]*)$"
+
+
 def _numeric(array: pa.Array, typmod: int, style: TextStyle) -> pa.Array | None:
     kind = form(oids.NUMERIC, typmod).arrow()
     if pa.types.is_decimal(kind):
         return array.cast(kind)
     # a numeric stored as text has PostgreSQL's spelling
-    if typmod < 0 and _match(array, r"^(-?[1-9][0-9]*(\.[0-9]+)?|0(\.[0-9]+)?|-0\.[0-9]*[1-9][0-9]*)$"):
-        return array
-    return None
+    return array if typmod < 0 and _match(array, _NUMERIC) else None
 
 
 _DAY = r"^([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])-[0-9]{2}-[0-9]{2}"  # Arrow accepts the year 0
 _TIME = r"[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?"
+
+_ZONED = _DAY + _TIME + r"[+-](0[0-9]|1[0-4])(:?[0-5][0-9])?$"
 
 
 def _date(array: pa.Array, typmod: int, style: TextStyle) -> pa.Array | None:
@@ -265,16 +294,19 @@ def _timestamptz(array: pa.Array, typmod: int, style: TextStyle) -> pa.Array | N
     kind = form(oids.TIMESTAMPTZ, typmod).arrow()
     if typmod not in (-1, 6):
         return None
-    if _match(array, _DAY + _TIME + r"[+-](0[0-9]|1[0-4])(:?[0-5][0-9])?$"):
+    if _match(array, _ZONED):
         return array.cast(pa.timestamp("us", "UTC")).cast(kind)
     if style.timezone.upper() in ("GMT", "UTC", "ETC/UTC") and _match(array, _DAY + _TIME + "$"):
         return array.cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC")).cast(kind)
     return None
 
 
+_HEX = "[0-9a-fA-F]"
+_UUID = f"^{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}$"
+
+
 def _uuid(array: pa.Array, typmod: int, style: TextStyle) -> pa.Array | None:
-    digit = "[0-9a-fA-F]"
-    if not _match(array, f"^{digit}{{8}}-{digit}{{4}}-{digit}{{4}}-{digit}{{4}}-{digit}{{12}}$"):
+    if not _match(array, _UUID):
         return None
     raw = bytes.fromhex("".join(pc.replace_substring(array.drop_null(), "-", "").to_pylist()))
     made = pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(raw) // 16, [None, pa.py_buffer(raw)])
@@ -329,4 +361,15 @@ _CASTS: dict[int, Cast] = {
     oids.UUID: _uuid,
     oids.TIME: _time,
     oids.BYTEA: _bytea,
+}
+_USUAL = {  # spellings of which Arrow casts all but impossible values
+    oids.INT2: "^-?[0-9]{1,4}$",
+    oids.INT4: "^-?[0-9]{1,9}$",
+    oids.INT8: "^-?[0-9]{1,18}$",
+    oids.FLOAT8: r"^-?[0-9]{1,15}(\.[0-9]{1,15})?$",
+    oids.NUMERIC: _NUMERIC,
+    oids.DATE: _DAY + "$",
+    oids.TIMESTAMP: _DAY + _TIME + "$",
+    oids.TIMESTAMPTZ: _ZONED,
+    oids.UUID: _UUID,
 }
