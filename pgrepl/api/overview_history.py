@@ -24,8 +24,8 @@ from zlib import crc32
 if TYPE_CHECKING:
     from pgrepl.api.overview import Overview, TableFacts
 
-HOUR, DAY = 3600.0, 86400.0
-MINUTE, TEN_MINUTES = 60.0, 600.0  # between two points of an hour's curve, and of a day's
+_HOUR, _DAY = 3600.0, 86400.0
+MINUTE, _TEN_MINUTES = 60.0, 600.0  # between two points of an hour's curve, and of a day's
 _RECORD = struct.Struct("<IIQddddd")
 _FORM = 1  # begins each checksum: records of another form are not taken for ours
 _EARLY = 5.0  # seconds by which a point may come too early
@@ -82,8 +82,8 @@ class History:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._rings = [
-            _Ring(MINUTE, HOUR, 0, _SLOTS),
-            _Ring(TEN_MINUTES, DAY, _SLOTS, 2 * _SLOTS),
+            _Ring(MINUTE, _HOUR, 0, _SLOTS),
+            _Ring(_TEN_MINUTES, _DAY, _SLOTS, 2 * _SLOTS),
         ]
         content = b""
         if path is not None:
@@ -93,16 +93,12 @@ class History:
             _load(ring, content)
 
     def hour(self, database: str, name: str, now: float) -> list[Point]:
-        return self._rings[0].of(_series(database, name), now - HOUR)
+        return self.spans(now, database, name)[0][0]
 
-    def day(self, database: str, name: str, now: float) -> list[Point]:
-        return self._rings[1].of(_series(database, name), now - DAY)
-
-    def table_hour(self, database: str, name: str, now: float) -> list[TablePoint]:
-        return [TablePoint(*point[:3]) for point in self._rings[0].of(_series(database, name, "table"), now - HOUR)]
-
-    def table_day(self, database: str, name: str, now: float) -> list[TablePoint]:
-        return [TablePoint(*point[:3]) for point in self._rings[1].of(_series(database, name, "table"), now - DAY)]
+    def spans(self, now: float, *names: str) -> list[tuple[list[Point], float, float]]:
+        """The points of the last hour and of the last day, their beginning, and the seconds between two points. Those
+        of a table, whose names end with "table", are TablePoints in all but name."""
+        return [(ring.of(_series(*names), now - ring.span), now - ring.span, ring.every) for ring in self._rings]
 
     def rate(self, database: str, name: str, now: float) -> float | None:
         """Rows applied in a second, of the last minutes; None: not known."""

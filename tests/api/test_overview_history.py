@@ -25,7 +25,7 @@ def test_an_hour_and_a_day(tmp_path: Path) -> None:
     history = History(path)
     now = fill(history, 3000)
     for found in (history, History(path)):  # and one that reads what the other has written
-        hour, day = found.hour(*NAMES, now), found.day(*NAMES, now)
+        hour, day = (points for points, _, _ in found.spans(now, *NAMES))
         assert [point.seconds for point in hour] == list(range(2939, 3000))
         assert len(day) in (144, 145) and day[-1].at > now - 600
         assert day[0].at <= now - 86400 + 600
@@ -38,7 +38,7 @@ def test_a_days_point_is_the_worst_of_its_minutes() -> None:
     history = History(None)
     for minute in range(21):
         history.add({NAMES: Point(BEGIN + 60 * minute, 99.0 if minute == 15 else 0.0, 0.0, 0.0, 0.0)})
-    assert [point.seconds for point in history.day(*NAMES, BEGIN + 1200)] == [0.0, 0.0, 99.0]
+    assert [point.seconds for point in history.spans(BEGIN + 1200, *NAMES)[1][0]] == [0.0, 0.0, 99.0]
 
 
 def test_points_that_come_often_are_not_kept(tmp_path: Path) -> None:

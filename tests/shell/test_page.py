@@ -108,7 +108,7 @@ def test_how_tables_have_grown(tmp_path: Path) -> None:
         (database,) = found.databases
         tables = tuple(replace(each, rows=rows) for each in database.tables)
         kept.note(replace(found, at=NOW - 60 * minutes, databases=(replace(database, tables=tables),)))
-    assert [each.rows for each in kept.table_hour("shop", f"public.{HOSTILE}", NOW)] == [5, 900, 1000]
+    assert [each[1] for each in kept.spans(NOW, "shop", f"public.{HOSTILE}", "table")[0][0]] == [5, 900, 1000]
     shown = page(found, History(tmp_path / "ring"), is_served=False)
     assert Reader(shown).count("figure") == 4  # rows and size, of the hour and of the day
     assert "rows, the last hour: 1,000 at last, 1,000 at most." in shown and HOSTILE not in shown

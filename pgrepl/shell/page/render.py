@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgrepl import __version__
-from pgrepl.api.overview_history import DAY, HOUR, MINUTE, TEN_MINUTES
 from pgrepl.catalog.facts.subscription import DATASYNC, INIT, READY
 from pgrepl.shell.commands.standing import applied_text, behind_text, copy_text, has_left, problems, wal_text
 from pgrepl.shell.commands.subcommand import many
@@ -20,7 +19,7 @@ from pgrepl.shell.page.words import STATES, amount, escaped, moment, named, size
 
 if TYPE_CHECKING:
     from pgrepl.api.overview import DatabaseFacts, Overview, SlotFacts, SubscriptionFacts, TableFacts
-    from pgrepl.api.overview_history import History
+    from pgrepl.api.overview_history import History, Point
     from pgrepl.engine.spark_jobs import SparkFacts, SparkJob
     from pgrepl.replication.subscriber.status import Status, TableStatus
     from pgrepl.shell.commands.standing import Line
@@ -243,18 +242,23 @@ def _copies(status: Status, number: int) -> str:
 
 
 def _curves(status: Status, history: History, now: float) -> str:
-    hour = history.hour(status.database, status.name, now)
-    day = history.day(status.database, status.name, now)
-    if not hour and not day:
+    spans = history.spans(now, status.database, status.name)
+    if not any(points for points, _, _ in spans):
         return ""
     is_lake = status.retained is not None and status.retained.snapshots is not None
     kept = f"{'Files' if is_lake else 'WAL'} kept"
-    drawn = []
-    for points, since, every in ((hour, now - HOUR, MINUTE), (day, now - DAY, TEN_MINUTES)):
-        for title, name, unit in (("Lag", "seconds", time_text), ("Lag", "behind", size), (kept, "retained", size)):
-            values = [(each.at, getattr(each, name)) for each in points]
-            drawn.append(curve(title, values, since, now, every, unit))
-    return "".join(drawn)
+    return _drawn(spans, now, ("Lag", time_text), ("Lag", size), (kept, size))
+
+
+def _drawn(
+    spans: Iterable[tuple[list[Point], float, float]], now: float, *numbers: tuple[str, Callable[[float], str]]
+) -> str:
+    """The curves of the first numbers of the points, each with its title and its unit."""
+    return "".join(
+        curve(title, [(point.at, point[place]) for point in points], since, now, every, unit)
+        for points, since, every in spans
+        for place, (title, unit) in enumerate(numbers, 1)
+    )
 
 
 # --- slots, tables ----------------------------------------------------------------------------------------------------
@@ -298,8 +302,8 @@ def _spark(found: SparkFacts) -> str:
     return _table("spark-jobs", "Running jobs of Spark", heads, map(line, found.jobs), (3, 4, 5)) + more
 
 
-def _or_none(value: float | None, unit: object) -> str:
-    return "" if value is None else escaped(unit(value))  # type: ignore[operator]
+def _or_none(value: float | None, unit: Callable[[float], str]) -> str:
+    return "" if value is None else escaped(unit(value))
 
 
 def _databases(found: Overview, history: History) -> str:
@@ -343,18 +347,13 @@ def _database(found: DatabaseFacts, whole: Overview, history: History, number: i
 
 def _growth(found: DatabaseFacts, history: History, now: float, number: int) -> str:
     """The curves of the largest tables, folded up."""
-    drawn = []
+    drawn = ""
     for table in found.tables:
-        hour = history.table_hour(found.name, table.name, now), now - HOUR, MINUTE
-        day = history.table_day(found.name, table.name, now), now - DAY, TEN_MINUTES
-        for points, since, every in (hour, day):
-            if points:
-                rows, sizes = [(each.at, each.rows) for each in points], [(each.at, each.size) for each in points]
-                drawn.append(curve(f"{table.name}: rows", rows, since, now, every, amount))
-                drawn.append(curve(f"{table.name}: size", sizes, since, now, every, size))
+        spans = [span for span in history.spans(now, found.name, table.name, "table") if span[0]]
+        drawn += _drawn(spans, now, (f"{table.name}: rows", amount), (f"{table.name}: size", size))
     if not drawn:
         return ""
     return (
         f'<details id="growth-{number}"><summary id="unfold-growth-{number}">Rows and size over the last hour and day'
-        f'</summary><div class="curves">{"".join(drawn)}</div></details>'
+        f'</summary><div class="curves">{drawn}</div></details>'
     )
