@@ -26,7 +26,6 @@ from pgrepl.statements.index.store import index_constraint
 from pgrepl.statements.sequence import create_column_sequence, own_sequence
 from pgrepl.statements.table.alter.not_null import (
     MUST_BE_ADDED_BELOW,
-    names_not_nulls,
     prepare_primary_key,
     prepare_set_not_null,
     schedule_not_null,
@@ -220,7 +219,7 @@ def schedule(work: WorkQueue, altered: AlteredTable, clauses: Clauses, *, recurs
                 column.identity_sequence = sequence.oid
         altered.after.append(partial(lambda plan: own_sequence(session, plan, work.relation(altered)), sequence))
     for name in clauses.set_not_null:
-        if names_not_nulls(session):
+        if session.settings.release >= 18:
             prepare_primary_key(work, work.relation(altered), name, recurse=recurse)
         else:
             prepare_set_not_null(work, work.relation(altered), name, recurse=recurse, recursing=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from pgrepl.catalog.facts.relation import Relation, relation
-from pgrepl.catalog.facts.relation_parts import constraint_named, constraint_row, inheritors
+from pgrepl.catalog.facts.relation_parts import constraint_named, constraint_row
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store import store
 from pgrepl.catalog.store.tables import pg_constraint
@@ -14,7 +14,7 @@ from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.rows.requirements import CheckHolds, KeysExist
 from pgrepl.sql.location import refuse_newer
 from pgrepl.sql.nodes import AlterTableCmd, Constraint
-from pgrepl.statements.table.alter.not_null import change_inheritance, validate
+from pgrepl.statements.table.alter.not_null import change_inheritance, to_validate, validate
 from pgrepl.statements.table.alter.work import FOREIGN, TABLE, AlteredTable, Pass, WorkQueue, check_target
 from pgrepl.statements.table.constraints import does_not_exist, update_constraint
 
@@ -107,16 +107,31 @@ def _set_deferrability(session: Session, row: pg_constraint, wanted: Constraint)
 
 def prepare_validate(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
     check_target(work.session, "VALIDATE CONSTRAINT", rel, TABLE + FOREIGN)
-    work.entry(rel).add(Pass.MISC, partial(_validate_command, name=cmd.name or "", recurse=recurse))
+    work.entry(rel).add(Pass.MISC, partial(_validate, name=cmd.name or "", recurse=recurse))
 
 
-def _validate_command(work: WorkQueue, altered: AlteredTable, *, name: str, recurse: bool) -> None:
-    _validate(work, work.relation(altered), name, recurse=recurse)
-
-
-def _validate(work: WorkQueue, rel: Relation, name: str, *, recurse: bool, recursing: bool = False) -> None:
+def _validate(work: WorkQueue, altered: AlteredTable, *, name: str, recurse: bool) -> None:
     """As ATExecValidateConstraint does: children first."""
-    session = work.session
+    rel = work.relation(altered)
+    row = _to_validate(work.session, rel, name)
+    if row.convalidated:
+        return
+    if row.contype == "n":
+        validate(work, rel, row, recurse=recurse)
+        return
+    for table in to_validate(work.session, rel, row, recurse=recurse) if row.contype == "c" else [rel]:
+        row = _to_validate(work.session, table, name)
+        if row.convalidated:
+            continue
+        if row.contype == "f":
+            work.entry(table).pending.append(KeysExist(table.oid, row.oid))
+        else:
+            condition = stored.from_json(row.conbin, work.session)
+            work.entry(table).pending.append(CheckHolds(table.oid, name, condition))
+        update_constraint(work.session, row.oid, convalidated=True)
+
+
+def _to_validate(session: Session, rel: Relation, name: str) -> pg_constraint:
     row = _found(session, rel, name)
     if not row.conenforced:
         raise PgError("42809", "cannot validate NOT ENFORCED constraint")
@@ -129,18 +144,4 @@ def _validate(work: WorkQueue, rel: Relation, name: str, *, recurse: bool, recur
                 detail="This operation is not supported for this type of constraint.",
             )
         raise PgError("42809", f'constraint "{name}" of relation "{rel.name}" is not a foreign key or check constraint')
-    if row.convalidated:
-        return
-    if row.contype == "n":
-        validate(work, rel, row, recurse=recurse)
-        return
-    if row.contype == "f":
-        work.entry(rel).pending.append(KeysExist(rel.oid, row.oid))
-    else:
-        below = inheritors(session, rel.oid)[1:] if not recursing and not row.connoinherit else []
-        for oid in below:
-            if not recurse:
-                raise PgError("42P16", "constraint must be validated on child tables too")
-            _validate(work, relation(session, oid), name, recurse=False, recursing=True)
-        work.entry(rel).pending.append(CheckHolds(rel.oid, name, stored.from_json(row.conbin, session)))
-    update_constraint(session, row.oid, convalidated=True)
+    return row

@@ -34,11 +34,6 @@ from pgrepl.statements.table.not_null import add_not_null, lose_parent, no_inher
 MUST_BE_ADDED_BELOW = "constraint must be added to child tables too"
 
 
-def names_not_nulls(session: Session) -> bool:
-    """Does the session speak a release in which NOT NULL has names?"""
-    return session.settings.release >= 18
-
-
 def schedule_not_null(altered: AlteredTable, wanted: Constraint, *, recurse: bool) -> None:
     altered.add(Pass.COLUMN_ATTRIBUTES, partial(_add, wanted=wanted, recurse=recurse))
 
@@ -140,20 +135,22 @@ def _fits_primary_key(session: Session, rel: Relation, attribute: Attribute) -> 
     return True
 
 
-def validate(work: WorkQueue, rel: Relation, row: pg_constraint, *, recurse: bool, recursing: bool = False) -> None:
+def validate(work: WorkQueue, rel: Relation, row: pg_constraint, *, recurse: bool) -> None:
     """VALIDATE CONSTRAINT (QueueNNConstraintValidation)."""
-    session = work.session
-    below = inheritors(session, rel.oid)[1:] if not recursing and not row.connoinherit else []
     column = rel.attributes[row.conkey[0] - 1].name
-    for oid in below:
-        if not recurse:
-            raise PgError("42P16", "constraint must be validated on child tables too")
-        child = relation(session, oid)
-        own = not_null_of(session, child, column)
+    for table in to_validate(work.session, rel, row, recurse=recurse):
+        own = not_null_of(work.session, table, column)
         if own is not None and not own.convalidated:
-            validate(work, child, own, recurse=False, recursing=True)
-    work.entry(rel).verify_not_null = True
-    update_constraint(session, row.oid, convalidated=True)
+            work.entry(table).verify_not_null = True
+            update_constraint(work.session, own.oid, convalidated=True)
+
+
+def to_validate(session: Session, rel: Relation, row: pg_constraint, *, recurse: bool) -> list[Relation]:
+    """The tables that inherit a constraint, and last its own."""
+    below = [] if row.connoinherit else inheritors(session, rel.oid)[1:]
+    if below and not recurse:
+        raise PgError("42P16", "constraint must be validated on child tables too")
+    return [*(relation(session, oid) for oid in below), rel]
 
 
 def change_inheritance(work: WorkQueue, rel: Relation, row: pg_constraint, *, no_inherit: bool) -> None:
@@ -178,7 +175,7 @@ def change_inheritance(work: WorkQueue, rel: Relation, row: pg_constraint, *, no
 
 def prepare_drop_not_null(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
     check_target(work.session, "ALTER COLUMN ... DROP NOT NULL", rel, TABLE + FOREIGN)
-    if names_not_nulls(work.session):
+    if work.session.settings.release >= 18:
         work.entry(rel).add(Pass.DROP, partial(_drop_not_null, name=cmd.name or "", recurse=recurse))
         return
     if rel.kind == "p" and not recurse and not recursing and children(work.session, rel.oid):
@@ -192,7 +189,7 @@ def _drop_not_null(work: WorkQueue, altered: AlteredTable, *, name: str, recurse
     """ALTER COLUMN … DROP NOT NULL (ATExecDropNotNull)."""
     session, rel = work.session, work.relation(altered)
     attribute = column_of(rel, name)
-    named = names_not_nulls(session)
+    named = session.settings.release >= 18
     if named and not attribute.notnull:
         return
     refuse_identity(rel, attribute)
@@ -214,7 +211,7 @@ def prepare_set_not_null_command(
     work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool
 ) -> None:
     check_target(work.session, "ALTER COLUMN ... SET NOT NULL", rel, TABLE + FOREIGN)
-    if names_not_nulls(work.session):
+    if work.session.settings.release >= 18:
         schedule_set_not_null(work, rel, cmd.name or "", recurse=recurse)
         return
     prepare_set_not_null(work, rel, cmd.name or "", recurse=recurse, recursing=recursing)
