@@ -179,7 +179,7 @@ def test_the_parameter_is_shown_where_it_is_used(pair: Pair) -> None:
 def dumped(pair: Pair) -> str:
     from pgrepl.catalog.facts.subscription_facts import subscription_facts
     from pgrepl.catalog.session.transaction import reading
-    from pgrepl.statements.dump.shared import _options  # type: ignore[attr-defined]
+    from pgrepl.statements.definitions.replication import _options  # type: ignore[attr-defined]
 
     with reading(pair.sub.session):
         (facts,) = subscription_facts(pair.sub.session)

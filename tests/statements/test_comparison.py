@@ -28,10 +28,11 @@ WAYS: dict[str, list[str]] = {
     "mood": ["CREATE TYPE mood AS ENUM ('low', 'high')", "CREATE TYPE mood AS ENUM ('low', 'high', 'top')",
              "CREATE TYPE mood AS ENUM ('none', 'low', 'mid', 'high', 'top'); COMMENT ON TYPE mood IS 'm'"],
     "small": ["CREATE DOMAIN s.small AS int CHECK (VALUE < 10)",
-              "CREATE DOMAIN s.small AS int DEFAULT 3 NOT NULL CHECK (VALUE < 9) CONSTRAINT c CHECK (VALUE > 0)",
+              "CREATE DOMAIN s.small AS int DEFAULT 3 NOT NULL CHECK (VALUE < 9) CONSTRAINT c CHECK (VALUE > 0);"
+              " COMMENT ON CONSTRAINT c ON DOMAIN s.small IS 'c'",
               "CREATE DOMAIN s.small AS int DEFAULT 4; COMMENT ON DOMAIN s.small IS 's'"],
     "pair": ["CREATE TYPE s.pair AS (a int, m mood)",
-             "CREATE TYPE s.pair AS (a bigint, m mood, \"C\" text COLLATE \"C\")",
+             "CREATE TYPE s.pair AS (a bigint, m mood, \"C\" text COLLATE \"C\"); COMMENT ON TYPE s.pair IS 'C'",
              "CREATE TYPE s.pair AS (m mood[], b s.small); ALTER TYPE s.pair OWNER TO ann"],
     "span": ["CREATE TYPE s.span AS RANGE (subtype = s.small)", "CREATE TYPE s.span AS RANGE (subtype = mood)",
              "CREATE TYPE s.span AS RANGE (subtype = text, collation = \"C\", multirange_type_name = spans);"
@@ -57,10 +58,11 @@ WAYS: dict[str, list[str]] = {
         " CREATE TRIGGER g BEFORE INSERT ON s.t FOR EACH ROW EXECUTE FUNCTION g();"
         " ALTER TABLE s.t DISABLE TRIGGER g",
         "CREATE TABLE s.t (id int PRIMARY KEY, a text, m mood DEFAULT 'high', n s.small);"
-        " CREATE TRIGGER g AFTER INSERT OR DELETE ON s.t FOR EACH ROW WHEN (true) EXECUTE FUNCTION g()",
+        " CREATE TRIGGER g AFTER INSERT OR DELETE ON s.t FOR EACH ROW WHEN (true) EXECUTE FUNCTION g();"
+        " COMMENT ON TRIGGER g ON s.t IS 'g'; COMMENT ON CONSTRAINT t_pkey ON s.t IS 'key'",
         "CREATE TABLE s.t (id int PRIMARY KEY, a text, b int DEFAULT 3)",
         "CREATE TABLE s.t (id bigint PRIMARY KEY, a text NOT NULL DEFAULT 'x', c numeric(10,2) CHECK (c > 0));"
-        " CREATE INDEX i ON s.t (a)",
+        " CREATE INDEX i ON s.t (a); COMMENT ON INDEX s.i IS 'i'; COMMENT ON CONSTRAINT t_c_check ON s.t IS 'c'",
         "CREATE TABLE s.t (id bigint GENERATED ALWAYS AS IDENTITY, a varchar(20), CONSTRAINT k UNIQUE (a, id));"
         " CREATE UNIQUE INDEX i ON s.t (id) WHERE id > 0; ALTER TABLE s.t REPLICA IDENTITY FULL;"
         " COMMENT ON COLUMN s.t.a IS 'an a'; GRANT SELECT (a), UPDATE ON s.t TO bob",
@@ -152,6 +154,38 @@ def test_without_drop_what_is_not_declared_stays(here: Path, capsys: pytest.Capt
     assert plan("CREATE PUBLICATION p FOR TABLE other;", capsys, "--drop")[0] == (
         "ALTER PUBLICATION p SET TABLE ONLY public.other;\nDROP PUBLICATION undeclared;\n"
     )
+
+
+def test_a_comment_goes_with_what_it_is_about(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trigger = "CREATE FUNCTION g() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';\n"
+    with Database(here) as there:
+        there(
+            f"{trigger} CREATE TABLE t (a int CONSTRAINT c CHECK (a > 0), b int CONSTRAINT d CHECK (b > 0))",
+            "COMMENT ON CONSTRAINT c ON t IS 'c'; COMMENT ON CONSTRAINT d ON t IS 'd'; COMMENT ON COLUMN t.b IS 'b'",
+            "CREATE INDEX i ON t (a); COMMENT ON INDEX i IS 'i'",
+            "CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION g(); COMMENT ON TRIGGER g ON t IS 'g'",
+            "CREATE DOMAIN n AS int CONSTRAINT n CHECK (VALUE > 0); COMMENT ON CONSTRAINT n ON DOMAIN n IS 'n'",
+            "CREATE TYPE p AS (x int, y int); COMMENT ON COLUMN p.y IS 'y'",
+        )
+    declared = (
+        f"{trigger} CREATE TABLE t (a int CONSTRAINT c CHECK (a > 1), b int GENERATED ALWAYS AS (a + 1) STORED);\n"
+        "COMMENT ON CONSTRAINT c ON t IS 'c'; COMMENT ON COLUMN t.b IS 'b';\n"
+        "CREATE DOMAIN n AS int; CREATE TYPE p AS (x int);\n"
+    )
+    printed, said, code = plan(declared, capsys)  # what is not dropped keeps its comment
+    assert (printed, code) == ("", 1) and "With --drop the column is dropped and made again." in said
+    printed, _, _ = plan(declared.replace("GENERATED ALWAYS AS (a + 1) STORED", ""), capsys)
+    assert printed == (
+        "ALTER TABLE public.t DROP CONSTRAINT c;\n"
+        "ALTER TABLE public.t ADD CONSTRAINT c CHECK ((a > 1));\nCOMMENT ON CONSTRAINT c ON public.t IS 'c';\n"
+    )
+    printed, _, _ = plan(declared, capsys, "--drop")
+    assert sorted(line for line in printed.splitlines() if line.startswith("COMMENT")) == [
+        "COMMENT ON COLUMN public.t.b IS 'b';",
+        "COMMENT ON CONSTRAINT c ON public.t IS 'c';",
+    ]
+    assert plan(declared, capsys, "--drop", "--apply")[2] == 0
+    assert plan(declared, capsys, "--drop") == ("", "", 0)
 
 
 def test_default_privileges(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from pgrepl.catalog.session.transaction import reading
 from pgrepl.catalog.store.opening import open_catalog
 from pgrepl.ground.errors import PgError
 from pgrepl.sql.keywords import quote_identifier, quote_literal
-from pgrepl.statements.dump import dump_shared
+from pgrepl.statements.definitions.shared import dump_shared
 from pgrepl.statements.run import run
 from tests.harness.dose import dose
 from tests.harness.forked import pgrepl

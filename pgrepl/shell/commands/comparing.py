@@ -33,14 +33,14 @@ from pgrepl.shell.connection import (
     is_conninfo,
 )
 from pgrepl.sql.keywords import quote_qualified
-from pgrepl.statements.comparison.changes import KINDS, changes, definitions
-from pgrepl.statements.comparison.declared import Declaring, Naming, in_some_order, seed
-from pgrepl.statements.comparison.replicated import what_matters
+from pgrepl.statements.definitions.changes import KINDS, changes, definitions
+from pgrepl.statements.definitions.declared import Declaring, Naming, in_some_order, seed
+from pgrepl.statements.definitions.replicated import what_matters
 from pgrepl.statements.run import run as run_statements
 
 if TYPE_CHECKING:
     from pgrepl.shell.connection import Connection
-    from pgrepl.statements.comparison.changes import Changes, Definitions
+    from pgrepl.statements.definitions.changes import Changes, Definitions
 
 _DIFFERENT, _NOT_COMPARED = 1, BAD_CONNECTION
 

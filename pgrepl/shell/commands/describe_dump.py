@@ -257,7 +257,7 @@ def dump_command(
     pgrepl dump --all > everything.sql
     pgrepl --catalog new.db -f everything.sql
     """
-    from pgrepl.statements.dump import dump_shared
+    from pgrepl.statements.definitions.shared import dump_shared
 
     wanted = {"schema": schema, "publications": publications, "subscriptions": subscriptions}
     if (shared or everything) and (any(wanted.values()) or sequence_data or (shared and everything)):
@@ -300,7 +300,7 @@ def _connect_argument(name: str) -> str:
 
 def _print_database(session: Session, wanted: dict[str, bool], first: str | None = None) -> None:
     """`first` is a line before the statements, if there are any."""
-    from pgrepl.statements.dump import dump
+    from pgrepl.statements.definitions.dump import dump
 
     with reading(session):
         statements = list(dump(session, **wanted))

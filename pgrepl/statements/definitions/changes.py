@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -10,9 +11,16 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog.facts.namespace import QUALIFIED
 from pgrepl.ground.errors import PgError
 from pgrepl.sql.keywords import quote_identifier
-from pgrepl.statements.comparison.definition import Definition, Fact, Key, Phase, anew, changed_columns, gone_columns
-from pgrepl.statements.comparison.relations import placed_parts, relation_definitions, schema_definitions
-from pgrepl.statements.comparison.routines import (
+from pgrepl.statements.definitions.definition import Definition, Fact, Key, Phase, anew, changed_columns, gone_columns
+from pgrepl.statements.definitions.order import placed_parts
+from pgrepl.statements.definitions.relations import relation_definitions, relation_facts, schema_definitions
+from pgrepl.statements.definitions.replication import (
+    SPEAK_18,
+    publication_definitions,
+    server_definitions,
+    subscription_definitions,
+)
+from pgrepl.statements.definitions.routines import (
     can_be_added,
     changed_attributes,
     collation_definitions,
@@ -22,15 +30,8 @@ from pgrepl.statements.comparison.routines import (
     routine_definitions,
     type_definitions,
 )
-from pgrepl.statements.comparison.shared import KIND as DEFAULT_PRIVILEGES
-from pgrepl.statements.comparison.shared import (
-    default_privilege_definitions,
-    publication_definitions,
-    role_definitions,
-    server_definitions,
-    subscription_definitions,
-)
-from pgrepl.statements.dump.shared import NEWER, SPEAK_18
+from pgrepl.statements.definitions.shared import KIND as DEFAULT_PRIVILEGES
+from pgrepl.statements.definitions.shared import default_privilege_definitions, role_definitions
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
@@ -45,6 +46,11 @@ _DROP_ORDER = (
     ("subscription",), ("user mapping",), ("server",), ("publication",), VIEWS, ("table",), ("operator",), ("routine",),
     ("sequence",), ("type",), ("collation",), ("schema",), ("role",),
 )  # fmt: skip
+# constraints that PostgreSQL 17 does not know, in statements that this room has written
+_NEWER = re.compile(
+    r"CONSTRAINT \S+ NOT NULL| NOT NULL NO INHERIT|CONSTRAINT \S+ (NO )?INHERIT;"
+    r"| NOT ENFORCED| WITHOUT OVERLAPS\)|, PERIOD "
+)
 _ROUTINES = ("CREATE FUNCTION", "CREATE PROCEDURE", "CREATE OR REPLACE FUNCTION", "CREATE OR REPLACE PROCEDURE")
 
 Definitions = dict[Key, Definition]
@@ -58,16 +64,20 @@ def definitions(
     with session.settings.during(QUALIFIED):
         if "role" in kinds:
             found.append(role_definitions(session))
-        placed = list(placed_parts(session))
+        facts = relation_facts(session)
+        placed = list(placed_parts(session, facts))
         found += [
             schema_definitions(session),
             collation_definitions(session),
             type_definitions(session),
             operator_definitions(session, placed),
+            relation_definitions(session, facts, placed),
+            routine_definitions(session, placed),
+            publication_definitions(session),
+            server_definitions(session),
+            subscription_definitions(session, typed or {}),
+            default_privilege_definitions(session),
         ]
-        found += [relation_definitions(session), routine_definitions(session, placed), publication_definitions(session)]
-        found += [server_definitions(session)]
-        found += [subscription_definitions(session, typed or {}), default_privilege_definitions(session)]
         return {each.key: each for listed in found for each in listed if each.kind in kinds}
 
 
@@ -138,7 +148,7 @@ def changes(
     first = list(_drop_statements([*at_once, *work.let_go]))
     if any(text.startswith(_ROUTINES) for _, text in work.steps):
         work.steps.insert(0, (0, "SET check_function_bodies = false;"))
-    if any(NEWER.search(text) for _, text in work.steps):
+    if any(_NEWER.search(text) for _, text in work.steps):
         work.steps.insert(0, (0, SPEAK_18))
     last = list(_drop_statements([each for each in work.dropped if each not in at_once]))
     steps = sorted(work.steps, key=lambda step: step[0])
@@ -236,7 +246,7 @@ def _is_fixed(work: _Work, before: Definition, after: Definition) -> bool:
 def _columns(work: _Work, before: Definition, after: Definition) -> None:
     if before.columns is None or after.columns is None:
         return
-    for name in anew(after.name, before.columns, after.columns):
+    for name in anew(before.columns, after.columns):
         if not work.drops:
             raise PgError(
                 "0A000",
@@ -264,28 +274,28 @@ def _quoted(name: str) -> str:
 
 
 def _facts(work: _Work, before: Definition, after: Definition, without: Collection[str]) -> None:
-    replaced, revoked = set(), tuple(_revoked(before, after))
+    revoked = tuple(_revoked(before, after))
+    replaced = {f"column {_quoted(name)}" for name in anew(before.columns or {}, after.columns or {})}
     for name, fact in after.facts.items():
         known = before.facts.get(name)
-        same = known is not None and known.meaning == fact.meaning and name.removesuffix(" enabled") not in replaced
+        same = known is not None and known.meaning == fact.meaning and fact.of not in replaced
         same = same and not (name.startswith(revoked) and name not in revoked)
         if name.startswith(tuple(without)) or same:
             continue
-        replaced.add(name)  # a trigger that is replaced is enabled as it was at first
+        replaced.add(name)  # what goes with it is as it was at first
         if known is not None and name == "password":
             continue
         if known is not None and known.anew:
             _undo(work, known)
         work.steps += [(fact.phase, text) for text in fact.made]
+    gone = before.facts.keys() - after.facts.keys()
+    gone |= {f"column {_quoted(name)}" for name in _parts(before) - _parts(after)}
     for name, fact in before.facts.items():
-        if name in after.facts or name.startswith(tuple(without)):
-            continue
-        trigger = name.removesuffix(" enabled")
-        if trigger != name and trigger not in after.facts:
+        if name in after.facts or name.startswith(tuple(without)) or fact.of in gone:
             continue
         if fact.is_object and not work.drops:
             work.left += 1
-        elif not _goes_with_column(name, before, after):
+        else:
             _undo(work, fact)
 
 
@@ -301,12 +311,9 @@ def _undo(work: _Work, fact: Fact) -> None:
     work.steps += [(fact.undone_in or fact.phase, text) for text in fact.undone]
 
 
-def _goes_with_column(name: str, before: Definition, after: Definition) -> bool:
-    """Is it a fact of a column that is not wanted either?"""
-    gone = [column for column in before.columns or () if column not in (after.columns or ())]
-    words = [f"COLUMN {before.name}.{_quoted(column)}" for column in gone]
-    words += [f"{_quoted(column)}" for column in gone if name.startswith("privileges")]
-    return any(name.endswith(word) or f"{word} " in name for word in words)
+def _parts(relation: Definition) -> set[str]:
+    """The names of the columns, or the attributes."""
+    return {*(relation.columns or ()), *(relation.attributes or ())}
 
 
 def _drop_statements(found: list[Definition]) -> Iterator[str]:

@@ -34,9 +34,9 @@ from pgrepl.sql.nodes import (
     ViewStmt,
 )
 from pgrepl.sql.statements import command_tag
-from pgrepl.statements.comparison.changes import Definitions
-from pgrepl.statements.comparison.definition import Key
-from pgrepl.statements.comparison.shared import KIND, named, role_of
+from pgrepl.statements.definitions.changes import Definitions
+from pgrepl.statements.definitions.definition import Key
+from pgrepl.statements.definitions.shared import KIND, named, role_of
 from pgrepl.statements.rehearse import Rehearsal
 from pgrepl.statements.run import run
 

@@ -1,22 +1,15 @@
-"""An object, as far as it is compared: facts, each with the statements that make it and take it back; columns,
-comments, privileges.
-"""
+"""An object: facts, each with the statements that make it and take it back; columns."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from enum import Enum, IntEnum
+from typing import TypeAlias
 
-from pgrepl.catalog.facts.acl import ObjectKind, default_acl, parse_acl
 from pgrepl.ground.frozen import frozen
-from pgrepl.sql.keywords import quote_identifier, quote_literal
-from pgrepl.statements.dump import naming
-
-if TYPE_CHECKING:
-    from pgrepl.catalog.session.session import Session
+from pgrepl.sql.keywords import quote_identifier
 
 Key: TypeAlias = "tuple[str, str]"  # the kind and the name of an object
 
@@ -41,18 +34,36 @@ class Phase(IntEnum):
     DROPS = 15
 
 
+class Stage(Enum):
+    """Where the facts of relations are in a dump, one stage for all of them behind the other."""
+
+    CREATE = 1
+    OWNED = 2  # sequences, by columns
+    PARTITIONS = 3
+    CHECKS = 4  # that are not valid
+    INDEXES = 5
+    FOREIGN_KEYS = 6
+    ROWS = 7
+    ATTRIBUTES = 8
+    TRIGGERS = 9
+    NOWHERE = 10  # CREATE says it, or it is usual
+
+
 @frozen
 class Fact:
     """`undone` takes the fact back. A changed fact is made by `made` alone, unless it has to be undone first
     (`anew`). Facts that are objects themselves (constraints, indexes, memberships) go only where drops are wanted."""
 
     phase: float  # a phase, or a place within it
-    made: tuple[str, ...]
+    made: tuple[str, ...]  # empty: not compared
     undone: tuple[str, ...] = ()
     anew: bool = False
     is_object: bool = False
     undone_in: float | None = None
     compared: tuple[str, ...] = ()  # what makes it another, where that is not `made`
+    of: str = ""  # the fact or the column that it goes with
+    stage: Stage = Stage.ATTRIBUTES
+    dumped: tuple[str, ...] = ()  # what a dump has, where that is not `made`
 
     @property
     def meaning(self) -> tuple[str, ...]:
@@ -98,6 +109,20 @@ class Definition:
         return self.kind, self.name
 
 
+def statements(facts: Mapping[str, Fact]) -> list[tuple[float, str]]:
+    """Those that make facts that CREATE does not."""
+    return [
+        (fact.phase, text)
+        for fact in facts.values()
+        if fact.stage is not Stage.NOWHERE
+        for text in fact.dumped or fact.made
+    ]
+
+
+def texts(facts: Mapping[str, Fact]) -> Iterator[str]:
+    return (text for _, text in statements(facts))
+
+
 # --- columns ----------------------------------------------------------------------------------------------------------
 
 
@@ -124,7 +149,7 @@ def gone_columns(table: str, have: Columns, wanted: Columns) -> Steps:
             yield Phase.DROPS, f"ALTER TABLE {table} DROP COLUMN {quote_identifier(name)};"
 
 
-def anew(table: str, have: Columns, wanted: Columns) -> list[str]:
+def anew(have: Columns, wanted: Columns) -> list[str]:
     """Columns that only dropping and adding them can change: a plain column does not become a generated one, and a
     virtual one no other."""
     return [
@@ -186,41 +211,3 @@ def _changed_not_null(alter: str, column: str, before: ColumnFacts, after: Colum
         yield Phase.COLUMNS, f"{table} ADD {constraint};"
     elif before.notnull != after.notnull:
         yield Phase.COLUMNS, f"{alter} {'SET' if after.notnull else 'DROP'} NOT NULL;"
-
-
-# --- facts ------------------------------------------------------------------------------------------------------------
-
-
-def comment_fact(words: str, text: str | None, phase: float = Phase.ATTRIBUTES) -> dict[str, Fact]:
-    if text is None:
-        return {}
-    made, undone = f"COMMENT ON {words} IS {quote_literal(text)};", f"COMMENT ON {words} IS NULL;"
-    return {f"comment on {words}": Fact(phase, (made,), (undone,))}
-
-
-def privilege_facts(
-    session: Session,
-    words: str,
-    kind: ObjectKind,
-    owner: int,
-    stored: Any,
-    column: str | None = None,
-    *,
-    phase: float = Phase.ATTRIBUTES,
-) -> dict[str, Fact]:
-    """All privileges are one fact: those that there are go, before others are granted."""
-    made = tuple(naming.privileges(session, words, kind, owner, stored, column))
-    if not made:
-        return {}
-    usual = {item.grantee for item in default_acl(kind, owner)}
-    of_column = "" if column is None else f" ({column})"
-    items = parse_acl(stored) or ()
-    given = [item.grantee for item in items if item.grantee not in usual]
-    more = {item.grantee for item in items if item.grantee in usual and item.options}
-    undone = [f"REVOKE ALL{of_column} ON {words} FROM {naming.role(session, each)};" for each in dict.fromkeys(given)]
-    undone += [
-        f"REVOKE GRANT OPTION FOR ALL{of_column} ON {words} FROM {naming.role(session, each)};" for each in sorted(more)
-    ]
-    undone += [f"GRANT ALL{of_column} ON {words} TO {naming.role(session, each)};" for each in sorted(usual)]
-    fact = Fact(phase, made, tuple(undone), anew=True, undone_in=phase - 0.5)  # before the owner changes
-    return {f"privileges {words} {column or ''}": fact}

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pgrepl.statements.comparison.changes import Definitions
-    from pgrepl.statements.comparison.definition import ColumnFacts, Definition, Fact
+    from pgrepl.statements.definitions.changes import Definitions
+    from pgrepl.statements.definitions.definition import ColumnFacts, Definition, Fact
 
 Published = Mapping[str, Collection[str]]  # the columns of each table, by its qualified name
 

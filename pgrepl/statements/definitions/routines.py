@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts.acl import ObjectKind
-from pgrepl.catalog.facts.objects import comment_on
 from pgrepl.catalog.facts.relation import relation
 from pgrepl.catalog.facts.routines import (
     as_proc,
@@ -20,10 +19,10 @@ from pgrepl.catalog.facts.routines import (
     routine_row,
     written_routines,
 )
-from pgrepl.catalog.facts.user_types import labels_of
+from pgrepl.catalog.facts.user_types import labels_of, type_rows
 from pgrepl.catalog.store.store import rows
 from pgrepl.catalog.store.system import PG_CLASS, PG_COLLATION, PG_CONSTRAINT, PG_OPERATOR, PG_PROC, PG_TYPE
-from pgrepl.catalog.store.tables import pg_depend, pg_proc, pg_rewrite, pg_type
+from pgrepl.catalog.store.tables import pg_collation, pg_depend, pg_proc, pg_rewrite, pg_type
 from pgrepl.expr.analyse.lookup import type_text
 from pgrepl.expr.print.definitions import (
     add_check,
@@ -34,6 +33,7 @@ from pgrepl.expr.print.definitions import (
     create_type,
     default_of_domain,
     type_definition_name,
+    types_in_order,
 )
 from pgrepl.expr.print.routine_text import (
     arguments_text,
@@ -44,38 +44,36 @@ from pgrepl.expr.print.routine_text import (
     signature_text,
 )
 from pgrepl.sql.keywords import quote_identifier, quote_literal, quote_qualified
-from pgrepl.statements.comparison.definition import Definition, Fact, Phase, comment_fact, privilege_facts
-from pgrepl.statements.dump import naming
-from pgrepl.statements.dump.naming import create_collation, own_types
+from pgrepl.statements.definitions import naming
+from pgrepl.statements.definitions.definition import Definition, Fact, Phase, Stage, statements
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
 
 
-def routine_definitions(session: Session, placed: Iterable[tuple[int, float, str]]) -> Iterator[Definition]:
-    """`placed`: see placed_parts."""
+def routine_definitions(session: Session, placed: Iterable[tuple[int, float, str]] = ()) -> Iterator[Definition]:
+    """`placed`: see placed_parts; without it they are made without the routine itself."""
     made: dict[int, list[tuple[float, str]]] = defaultdict(list)
     for oid, phase, text in placed:
         made[oid].append((phase, text))
     for row in written_routines(session):
         proc = as_proc(session, row)
         words = f"{'PROCEDURE' if row.prokind == 'p' else 'FUNCTION'} {signature_text(session, proc)}"
-        about = {
-            "owner": Fact(Phase.ATTRIBUTES, (naming.owner(session, words, row.proowner),)),
-            **comment_fact(words, comment_on(session, PG_PROC, row.oid)),
-            **privilege_facts(session, words, ObjectKind.FUNCTION, row.proowner, row.proacl),
-        }
-        steps = made[row.oid] + [(Phase.ATTRIBUTES, text) for fact in about.values() for text in fact.made]
         text = (definition(session, row.oid) or "").rstrip("\n") + ";"
-        facts = {"definition": Fact(Phase.RELATIONS, (text,)), **about}
-        described = Definition("routine", routine_name(session, row), steps, words, facts)
-        described.fixed = {
+        facts = {
+            "definition": Fact(Phase.RELATIONS, (text,), stage=Stage.NOWHERE),
+            "owner": Fact(Phase.ATTRIBUTES, (naming.owner(session, words, row.proowner),)),
+            **naming.comment(session, words, PG_PROC, row.oid),
+            **naming.privileges(session, words, ObjectKind.FUNCTION, row.proowner, row.proacl),
+        }
+        fixed = {
             "kind": row.prokind,
             "result": result_text(session, proc) or "",
             "parameters": arguments_text(session, proc),
             "defaults": str(len(row.proargdefaults or ())),
         }
-        yield described
+        steps = made[row.oid] + statements(facts)
+        yield Definition("routine", routine_name(session, row), steps, words, facts, fixed=fixed)
 
 
 def routine_name(session: Session, row: pg_proc) -> str:
@@ -96,8 +94,8 @@ def called_by_view(session: Session, relid: int) -> Iterator[str]:
 # --- operators --------------------------------------------------------------------------------------------------------
 
 
-def operator_definitions(session: Session, placed: Iterable[tuple[int, float, str]]) -> Iterator[Definition]:
-    """`placed`: see placed_parts."""
+def operator_definitions(session: Session, placed: Iterable[tuple[int, float, str]] = ()) -> Iterator[Definition]:
+    """`placed`: see routine_definitions."""
     made: dict[int, list[tuple[float, str]]] = defaultdict(list)
     for oid, phase, text in placed:
         made[oid].append((phase, text))
@@ -107,9 +105,9 @@ def operator_definitions(session: Session, placed: Iterable[tuple[int, float, st
         words = f"OPERATOR {signature(session, row)}"
         facts = {
             "owner": Fact(Phase.ATTRIBUTES, (naming.owner(session, words, row.oprowner),)),
-            **comment_fact(words, comment_on(session, PG_OPERATOR, row.oid)),
+            **naming.comment(session, words, PG_OPERATOR, row.oid),
         }
-        steps = made[row.oid] + [(Phase.ATTRIBUTES, text) for fact in facts.values() for text in fact.made]
+        steps = made[row.oid] + statements(facts)
         described = Definition("operator", signature(session, row), steps, words, facts)
         described.fixed = {"definition": create_operator(session, row)}
         function = routine_row(session, row.oprcode)
@@ -121,17 +119,25 @@ def operator_definitions(session: Session, placed: Iterable[tuple[int, float, st
 
 def collation_definitions(session: Session) -> Iterator[Definition]:
     for row in collation_rows(session):
-        name, made = qualified_collation(session, row.oid), create_collation(session, row)
-        words = f"COLLATION {name}"
+        name = qualified_collation(session, row.oid)
+        made, words = f"CREATE COLLATION {name} ({_collation_options(row)});", f"COLLATION {name}"
         facts = {
             "owner": Fact(Phase.TYPES + 0.9, (naming.owner(session, words, row.collowner),)),
-            **comment_fact(words, comment_on(session, PG_COLLATION, row.oid), Phase.TYPES + 0.9),
+            **naming.comment(session, words, PG_COLLATION, row.oid, phase=Phase.TYPES + 0.9),
         }
-        steps = [(float(Phase.TYPES), made)]
-        steps += [(fact.phase, text) for fact in facts.values() for text in fact.made]
-        described = Definition("collation", name, steps, words, facts)
-        described.fixed = {"definition": made}
-        yield described
+        steps = [(float(Phase.TYPES), made), *statements(facts)]
+        yield Definition("collation", name, steps, words, facts, fixed={"definition": made})
+
+
+def _collation_options(row: pg_collation) -> str:
+    """As pg_dump words them."""
+    parts = [f"provider = {_PROVIDERS[row.collprovider]}"]
+    if row.colllocale is not None or row.collcollate == row.collctype:
+        parts.append(f"locale = {quote_literal(row.colllocale or row.collcollate or '')}")
+    else:
+        parts.append(f"lc_collate = {quote_literal(row.collcollate or '')}")
+        parts.append(f"lc_ctype = {quote_literal(row.collctype or '')}")
+    return ", ".join(parts)
 
 
 def used_by_view(session: Session, relid: int) -> Iterator[str]:
@@ -146,20 +152,21 @@ def used_by_view(session: Session, relid: int) -> Iterator[str]:
 # --- types ------------------------------------------------------------------------------------------------------------
 
 
+_PROVIDERS = {"b": "builtin", "c": "libc"}
 _ALTERED = Phase.TYPES + 0.4
-_CHECKED = Phase.TYPES + 0.8  # when the functions of constraints are there
+_CHECKED = Phase.TYPES + 0.8
+LATE = Phase.TYPES + 0.85  # the functions of constraints are there
 _ABOUT = Phase.TYPES + 0.9
 
 
 def type_definitions(session: Session) -> Iterator[Definition]:
-    found = own_types(session)
+    found = types_in_order(session, sorted(row.oid for row in type_rows(session)))
     for place, row in enumerate(found):
         name = type_definition_name(session, row)
         words = f"{'DOMAIN' if row.typtype == 'd' else 'TYPE'} {name}"
-        described = Definition("type", name, [], words)
-        about = dict(_about(session, row, words))
-        steps: list[tuple[float, str]] = [(Phase.TYPES + place / len(found) / 4, create_type(session, row))]
-        described.fixed = {"kind": row.typtype}
+        facts = dict(_facts_of_type(session, row, words))
+        made = [(Phase.TYPES + place / len(found) / 4, create_type(session, row)), *statements(facts)]
+        described = Definition("type", name, made, words, facts, fixed={"kind": row.typtype})
         if row.typtype == "e":
             described.labels = tuple([label.enumlabel for label in labels_of(session, row.oid)])
         elif row.typtype == "r":
@@ -169,48 +176,43 @@ def type_definitions(session: Session) -> Iterator[Definition]:
             described.attributes = {each: text.strip() for each, text in parts.items()}
         else:
             described.fixed = {"kind": "d", "base type": base_of_domain(session, row)}
-            described.facts = dict(_domain_facts(session, row))
-            for check in checks_of(session, row):
-                if not check.convalidated or calls_routines(session, check):
-                    steps.append((_CHECKED, add_check(session, name, check)))
-        described.facts |= about
-        steps += [(_ABOUT, text) for fact in about.values() for text in fact.made]
-        described.made = steps
         yield described
 
 
-def _domain_facts(session: Session, row: pg_type) -> Iterator[tuple[str, Fact]]:
+def _facts_of_type(session: Session, row: pg_type, words: str) -> Iterator[tuple[str, Fact]]:
+    if row.typtype == "d":
+        yield from _facts_of_domain(session, row, words)
+    yield "owner", Fact(_ABOUT, (naming.owner(session, words, row.typowner),))
+    yield from naming.comment(session, words, PG_TYPE, row.oid, phase=_ABOUT).items()
     name = type_definition_name(session, row)
+    for column in relation(session, row.typrelid).columns if row.typrelid else ():
+        short = quote_identifier(column.name)
+        shown, of = f"COLUMN {name}.{short}", f"column {short}"
+        yield from naming.comment(session, shown, PG_CLASS, row.typrelid, column.num, phase=_ABOUT, of=of).items()
+    granted = f"TYPE {name}"
+    yield from naming.privileges(session, granted, ObjectKind.TYPE, row.typowner, row.typacl, phase=_ABOUT).items()
+
+
+def _facts_of_domain(session: Session, row: pg_type, words: str) -> Iterator[tuple[str, Fact]]:
     default = default_of_domain(session, row)
     if default is not None:
-        undone = (f"ALTER DOMAIN {name} DROP DEFAULT;",)
-        yield "default", Fact(_ALTERED, (f"ALTER DOMAIN {name} SET DEFAULT {default};",), undone)
+        made, undone = f"ALTER {words} SET DEFAULT {default};", f"ALTER {words} DROP DEFAULT;"
+        yield "default", Fact(_ALTERED, (made,), (undone,), stage=Stage.NOWHERE)
     if row.typnotnull:
-        undone = (f"ALTER DOMAIN {name} DROP NOT NULL;",)
-        yield "not null", Fact(_ALTERED, (f"ALTER DOMAIN {name} SET NOT NULL;",), undone)
+        made, undone = (f"ALTER {words} {word} NOT NULL;" for word in ("SET", "DROP"))
+        yield "not null", Fact(_ALTERED, (made,), (undone,), stage=Stage.NOWHERE)
     for check in checks_of(session, row):
-        shown = quote_identifier(check.conname)
-        undone = (f"ALTER DOMAIN {name} DROP CONSTRAINT {shown};",)
-        made = (add_check(session, name, check),)
-        fact = Fact(_CHECKED, made, undone, anew=True, is_object=True, undone_in=_ALTERED)
-        yield f"constraint {shown}", fact
-
-
-def _about(session: Session, row: pg_type, words: str) -> Iterator[tuple[str, Fact]]:
-    name = type_definition_name(session, row)
-    yield "owner", Fact(_ABOUT, (naming.owner(session, words, row.typowner),))
-    yield from comment_fact(words, comment_on(session, PG_TYPE, row.oid), _ABOUT).items()
-    if row.typtype == "d":
-        for check in checks_of(session, row):
-            shown = f"CONSTRAINT {quote_identifier(check.conname)} ON DOMAIN {name}"
-            yield from comment_fact(shown, comment_on(session, PG_CONSTRAINT, check.oid), _ABOUT).items()
-    if row.typrelid:
-        for column in relation(session, row.typrelid).columns:
-            shown = f"COLUMN {name}.{quote_identifier(column.name)}"
-            text = comment_on(session, PG_CLASS, row.typrelid, column.num)
-            yield from comment_fact(shown, text, _ABOUT).items()
-    granted = f"TYPE {name}"
-    yield from privilege_facts(session, granted, ObjectKind.TYPE, row.typowner, row.typacl, phase=_ABOUT).items()
+        short = quote_identifier(check.conname)
+        phase = LATE if calls_routines(session, check) else _CHECKED
+        stage = Stage.NOWHERE if phase == _CHECKED and check.convalidated else Stage.ATTRIBUTES
+        made = add_check(session, type_definition_name(session, row), check)
+        undone, of, on = (
+            f"ALTER {words} DROP CONSTRAINT {short};",
+            f"constraint {short}",
+            f"CONSTRAINT {short} ON {words}",
+        )
+        yield of, Fact(phase, (made,), (undone,), anew=True, is_object=True, undone_in=_ALTERED, stage=stage)
+        yield from naming.comment(session, on, PG_CONSTRAINT, check.oid, phase=phase, of=of).items()
 
 
 # --- altering ---------------------------------------------------------------------------------------------------------
