@@ -374,6 +374,3 @@ def _give_up_all() -> None:
     """End what the program leaves open, while modules can still be imported: its temporary tables go."""
     for connection in list(_open):
         connection.give_up()
-
-
-__all__ = ["Connection", "connect"]

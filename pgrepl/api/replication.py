@@ -311,6 +311,3 @@ class _Told(Observer):
         self._changes[subscription] = 0 if streamed.finished else count
         if count:
             self._tell(Progress(subscription, None, count, count if streamed.finished else None, streamed.finished))
-
-
-__all__ = ["Progress", "SubscriptionRound", "apply", "publications", "status", "sync"]

@@ -26,7 +26,7 @@ from pgrepl.expr.catalog_trees import (
     bound_from_json,
     partition_key,
 )
-from pgrepl.expr.evaluate.evaluate import operator_function
+from pgrepl.expr.evaluate.compiler import operator_function
 from pgrepl.expr.print.deparse import expression_text
 from pgrepl.expr.tree import (
     ArrayExpr,

@@ -18,7 +18,8 @@ from pgrepl.lake import sql
 from pgrepl.lake.define.options import DEFAULT_COMPRESSION, compression, inlined_prefix, vectors
 from pgrepl.types.builtin import base_type, element_type
 from pgrepl.types.lake.forms import form, is_row_type, row_type_in
-from pgrepl.types.text import TextStyle, read_text
+from pgrepl.types.style import TextStyle
+from pgrepl.types.text import read_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

@@ -10,7 +10,7 @@ from typing import Any
 
 from pgrepl.expr.analyse.kinds import Conflict
 from pgrepl.ground.errors import PgError, unsupported
-from pgrepl.plpgsql.compilation import Lookup, Word, current, is_word
+from pgrepl.plpgsql.compilation import Word, current, is_word
 from pgrepl.plpgsql.datums import (
     DataType,
     Datum,
@@ -455,6 +455,3 @@ def get_diagnostics(
             raise PgError("42601", message, location=location)
     line = line_of(location)
     return GetStackedDiagnostics(line, items) if stacked else GetDiagnostics(line, items)
-
-
-__all__ = ["Lookup", "check_assignable", "line_of", "read_expression", "unknown_variable"]

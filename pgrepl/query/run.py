@@ -24,7 +24,8 @@ from pgrepl.query.rowset import LocalRows, PassingRows, SparkRows, passing_rows
 from pgrepl.query.shape import is_user_table, levels, locks_rows
 from pgrepl.sql.nodes import SelectStmt
 from pgrepl.types.builtin import Proc, proc_by_oid
-from pgrepl.types.text import TextStyle, writer
+from pgrepl.types.style import TextStyle
+from pgrepl.types.text import writer
 
 # PUBLIC can read pg_subscription, but not the connection string, which may hold a password
 _HIDDEN_COLUMNS = {("pg_catalog", "pg_subscription"): "subconninfo"}

@@ -482,6 +482,3 @@ def prepare(
     """`modified` are the columns the statement gives values to: error messages show a role without SELECT only
     these."""
     return RowChecks(session, relation, kind, modified)
-
-
-__all__ = ["ConflictAction", "ModifiedRow", "ModifyKind", "Row", "RowChecks", "prepare"]

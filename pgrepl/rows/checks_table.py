@@ -19,8 +19,9 @@ from pgrepl.catalog.store.tables import pg_attribute
 from pgrepl.expr import stored
 from pgrepl.expr.analyse.lookup import TABLEOID
 from pgrepl.expr.analyse.sorting import EQUAL, opclass_operator
-from pgrepl.expr.catalog_trees import MINVALUE, PartitionBound, PartitionKey, RangeDatum, default_of
-from pgrepl.expr.evaluate.evaluate import Compiled, compile, operator_function
+from pgrepl.expr.catalog_trees import MINVALUE, PartitionKey, RangeDatum, default_of
+from pgrepl.expr.evaluate.compiler import Compiled, operator_function
+from pgrepl.expr.evaluate.evaluate import compile
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.partition_constraint import PartitionDesc, comparisons, partition_constraint, partition_desc
 from pgrepl.expr.partition_hash import hash_function, row_hash
@@ -218,9 +219,6 @@ def _below(compare: Sequence[Callable[[Any, Any], int]], values: Sequence[Any], 
         if result:
             return result < 0
     return False
-
-
-__all__ = ["PartitionBound", "Router", "chooser", "column_places", "converter", "key_values"]
 
 
 # --- checks table -----------------------------------------------------------------------------------------------------

@@ -37,9 +37,6 @@ def change_lock(table: int, row_id: int) -> LockRequest:
     return LockRequest(LockKind.CHANGE, table, row_id, EXCLUSIVE)
 
 
-__all__ = ["change_lock", "key_lock"]
-
-
 # --- locking ----------------------------------------------------------------------------------------------------------
 
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.facts.relation import Relation
 from pgrepl.catalog.facts.relation_parts import partition_ancestors
 from pgrepl.expr.catalog_trees import IndexInfo, index_infos
-from pgrepl.expr.evaluate.evaluate import Compiled, compile
+from pgrepl.expr.evaluate.compiler import Compiled
+from pgrepl.expr.evaluate.evaluate import compile
 from pgrepl.expr.functions.containers import overlaps
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Expr, Var
@@ -436,13 +437,3 @@ class UniqueChecks:
             if found is not None:
                 return found
         return None
-
-
-__all__ = [
-    "Holders",
-    "UniqueChecks",
-    "UniqueIndex",
-    "all_unique_indexes",
-    "unique_index",
-    "unique_indexes",
-]

@@ -165,6 +165,3 @@ class SparkIndex:
                 if bound is not None:
                     bounds.append(bound)
         return bounds
-
-
-__all__ = ["SparkIndex", "check_unique"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from pgrepl.lake.table import lake_table
 from pgrepl.rows.changes import ModifiedRow, Row
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pgrepl.lake.write.statement import Write
 
 
-def write_changes(session: Session, changes: Sequence[ModifiedRow], extra: Mapping[str, Any] | None = None) -> None:
+def write_changes(session: Session, changes: Sequence[ModifiedRow]) -> None:
     """Write what `RowChecks.local` returned, at the running statement's snapshot; the session holds the write lock."""
     from pgrepl.lake.commit import commit
 
@@ -22,7 +22,7 @@ def write_changes(session: Session, changes: Sequence[ModifiedRow], extra: Mappi
         return
     for write in writes.values():
         write.keeps_places |= bool(session.unsettled)
-    commit.apply(session, list(writes.values()), extra)
+    commit.apply(session, list(writes.values()))
     if session.unsettled:
         for table, write in writes.items():
             for place in write.inserted:

@@ -373,7 +373,7 @@ def _is_over(until: object) -> bool:
     return bool(value < (datetime.now(timezone.utc) - epoch).total_seconds() * 1_000_000)
 
 
-def client_of(connection: socket.socket, database: str, user: str, *, replication: bool) -> hba.Client:
+def client_of(connection: socket.socket, database: str, user: str) -> hba.Client:
     """The client of a connection, for the rules of pg_hba.conf."""
     local = connection.family == socket.AF_UNIX
     address: IPv4Address | IPv6Address | None = None
@@ -384,4 +384,4 @@ def client_of(connection: socket.socket, database: str, user: str, *, replicatio
             raise ConnectionLost from None
         if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
             address = address.ipv4_mapped
-    return hba.Client(database, user, local, isinstance(connection, ssl.SSLSocket), replication, address)
+    return hba.Client(database, user, local, isinstance(connection, ssl.SSLSocket), False, address)

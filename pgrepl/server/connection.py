@@ -218,7 +218,7 @@ class Server:
         self._serve(backend, process)
 
     def _enter(self, channel: Channel, packet: StartupPacket, incoming: Incoming, catalog: Catalog) -> Session:
-        client = authentication.client_of(channel.connection, packet.database, packet.user, replication=False)
+        client = authentication.client_of(channel.connection, packet.database, packet.user)
         outside = Session(HOOKS, catalog, SessionIdentity(database=_ANY_DATABASE))
         says = self._logs_connections(outside)
         if says:

@@ -12,7 +12,8 @@ from pgrepl.server import source
 from pgrepl.server.channel import Body
 from pgrepl.server.source import Source
 from pgrepl.types import oids
-from pgrepl.types.binary import BinaryMessage, receives, sends
+from pgrepl.types.binary import receives, sends
+from pgrepl.types.binary_scalars import BinaryMessage
 from pgrepl.types.builtin import type_by_oid
 from pgrepl.types.input_checks import zero_byte
 from pgrepl.types.names import format_type

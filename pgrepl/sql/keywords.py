@@ -363,6 +363,3 @@ def truncate(name: str, on_notice: OnNotice | None = None) -> str:
     if on_notice is not None:
         on_notice(Report("NOTICE", "42622", f'identifier "{name}" will be truncated to "{cut}"'))
     return cut
-
-
-__all__ = ["OnNotice", "fold", "truncate"]

@@ -124,10 +124,10 @@ def parse_type_name(text: str, on_notice: OnNotice | None = None) -> TypeName:
     return cast(TypeName, _parser().parse("parse_type_name", text, on_notice))
 
 
-def parse_fragment(text: str, *, assignment: bool, on_notice: OnNotice | None = None) -> SelectStmt | PlAssign:
+def parse_fragment(text: str, *, assignment: bool) -> SelectStmt | PlAssign:
     """The raw tree of an expression or an assignment of PL/pgSQL."""
     start = "parse_plpgsql_assignment" if assignment else "parse_plpgsql_expression"
-    return cast("SelectStmt | PlAssign", _parser().parse(start, text, on_notice))
+    return cast("SelectStmt | PlAssign", _parser().parse(start, text, None))
 
 
 class _Unexpected(Exception):
@@ -246,6 +246,3 @@ def _builder(alias: str) -> Builder:
 @cache
 def _parser() -> Parser:
     return Parser(load())
-
-
-__all__ = ["RawStmt", "parse", "parse_expression", "parse_type_name"]

@@ -65,15 +65,10 @@ def run(session: Session, text: str, execute: Execute = execute) -> Iterator[Res
 
 
 def run_extended(
-    session: Session,
-    text: str,
-    parameters: Sequence[Parameter],
-    execute: Execute = execute,
-    *,
-    implicit: bool = False,
+    session: Session, text: str, parameters: Sequence[Parameter], execute: Execute = execute
 ) -> Result | None:
     """Run the one statement of a string with values for its parameters $1, $2, …, as the extended-query protocol does;
-    None: the string is empty. `implicit`: it is not the last of its transaction."""
+    None: the string is empty."""
     _begin(session, text)
     with _timed(session):
         statements = _parsed(session, text)
@@ -84,7 +79,7 @@ def run_extended(
             return None
         session.parameters = parameters if _takes_parameters(statements) else None
         try:
-            return _run_one(session, statements[0].stmt, execute, implicit=implicit, last=not implicit)
+            return _run_one(session, statements[0].stmt, execute, implicit=False, last=True)
         finally:
             session.parameters = None
 

@@ -23,11 +23,9 @@ from pgrepl.types.builtin import element_type, range_by_oid, range_of_multirange
 from pgrepl.types.input_checks import UTF8, check_items
 from pgrepl.types.names import format_type
 from pgrepl.types.ranges import PgMultirange, PgRange, make_multirange, make_range
-from pgrepl.types.style import DEFAULT_STYLE, Record, TextStyle, guessed_type
+from pgrepl.types.style import Record, TextStyle, guessed_type
 from pgrepl.types.text import read_null, reader
 from pgrepl.types.user_types import composite_type
-
-__all__ = ["DEFAULT_STYLE", "BinaryMessage", "Receive", "Send", "receives", "sends"]
 
 _NULL = struct.pack("!i", -1)
 _INT4 = struct.Struct("!i")

@@ -364,8 +364,8 @@ def type_by_name(name: str, schema: str = "pg_catalog") -> PgType | None:
     return next((t for t in types.named(name) if t.schema == schema), None)
 
 
-def procs_by_name(name: str, schema: str = "pg_catalog") -> list[Proc]:
-    return [p for p in procs.named(name) if p.schema == schema]
+def procs_by_name(name: str) -> list[Proc]:
+    return [p for p in procs.named(name) if p.schema == "pg_catalog"]
 
 
 operators_by_name = operators.named

@@ -29,7 +29,7 @@ from pgrepl.types.arrays import read_array, write_array
 from pgrepl.types.builtin import base_type_and_typmod, element_type, range_by_oid, range_of_multirange, type_by_oid
 from pgrepl.types.names import format_type
 from pgrepl.types.ranges import read_multirange, read_range, write_multirange, write_range
-from pgrepl.types.style import DEFAULT_STYLE, Lookup, Record, TextStyle, split_record, write_record
+from pgrepl.types.style import DEFAULT_STYLE, Record, TextStyle, split_record, write_record
 from pgrepl.types.user_types import (
     composite_type,
     described,
@@ -41,8 +41,6 @@ from pgrepl.types.user_types import (
 
 if TYPE_CHECKING:
     from pgrepl.types.arrays import PgArray
-
-__all__ = ["DEFAULT_STYLE", "Lookup", "TextStyle", "read_text", "reader", "write_text", "writer"]
 
 Reader = Callable[[str, int, TextStyle], Any]  # text, typmod, style
 Writer = Callable[[Any, TextStyle], str]

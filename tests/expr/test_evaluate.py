@@ -9,12 +9,14 @@ import pytest
 
 from pgrepl.expr import tree
 from pgrepl.expr.evaluate import evaluate
+from pgrepl.expr.evaluate.compiler import operator_function
 from pgrepl.expr.functions.numbers.numeric import generate_series_numeric
 from pgrepl.ground.errors import PgError
 from pgrepl.sql.nodes import BoolOp
 from pgrepl.types import builtin, oids
 from pgrepl.types.arrays import array_of
 from pgrepl.types.numeric import EXACT
+from pgrepl.types.values import hashable
 
 
 def const(value: Any, typoid: int = oids.INT4) -> tree.Const:
@@ -87,7 +89,7 @@ def test_an_int4_under_an_oid_s_name_is_unsigned() -> None:
 def test_an_operator_can_be_called_with_values() -> None:
     less = builtin.operator("<", oids.TEXT, oids.TEXT)
     assert less is not None
-    before = evaluate.operator_function(less.oid)
+    before = operator_function(less.oid)
     assert [before("a", "b"), before("b", "a"), before("a", None)] == [True, False, None]
 
 
@@ -111,8 +113,8 @@ def test_a_set_has_no_place_where_one_value_is_wanted() -> None:
     [(1.5, 1.5), (float("nan"), float("nan")), ((1, None), (1, None)), (array_of(23, [1, 2]), array_of(23, [1, 2]))],
 )
 def test_equal_values_are_one_key(one: Any, two: Any) -> None:
-    assert evaluate.hashable(one) == evaluate.hashable(two)
-    assert hash(evaluate.hashable(one)) == hash(evaluate.hashable(two))
+    assert hashable(one) == hashable(two)
+    assert hash(hashable(one)) == hash(hashable(two))
 
 
 def test_trailing_blanks_do_not_count_in_a_long_list() -> None:

@@ -12,11 +12,13 @@ from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store.opening import open_catalog
 from pgrepl.expr.analyse.analyze import analyze_query
 from pgrepl.expr.evaluate import evaluate
+from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.walk import returns_set
 from pgrepl.ground.errors import PgError
 from pgrepl.sql.nodes import SelectStmt
 from pgrepl.sql.parser import parse
-from pgrepl.types.text import DEFAULT_STYLE, write_text
+from pgrepl.types.style import DEFAULT_STYLE
+from pgrepl.types.text import write_text
 from tests.expr.make_expressions import ANSWERS
 from tests.types.asked import Answer, error_of, load
 
@@ -36,7 +38,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 
 def answer_to(session: Session, expression: str) -> Answer:
-    context = evaluate.Context(session, DEFAULT_STYLE)
+    context = Context(session, DEFAULT_STYLE)
     try:
         (raw,) = parse(f"SELECT {expression}")
         assert isinstance(raw.stmt, SelectStmt)

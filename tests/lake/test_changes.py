@@ -10,7 +10,8 @@ import pytest
 
 from pgrepl.catalog.facts.relation import find_relation, range_var
 from pgrepl.ground.errors import PgError
-from pgrepl.lake.changes.changes import changes, snapshots
+from pgrepl.lake.changes.changes import changes
+from pgrepl.lake.changes.history import snapshots
 from pgrepl.lake.read import local
 from pgrepl.lake.table import lake_table
 from tests.harness.dose import dose

@@ -14,7 +14,8 @@ from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray, array_of
 from pgrepl.types.json import Jsonb, jsonb_tree, to_jsonb
 from pgrepl.types.ranges import PgRange, make_range
-from pgrepl.types.text import TextStyle, read_text, write_text
+from pgrepl.types.style import TextStyle
+from pgrepl.types.text import read_text, write_text
 from pgrepl.types.times.dates import END_TIMESTAMP, EPOCH_JULIAN, INFINITY, MIN_TIMESTAMP, USECS_PER_DAY
 from pgrepl.types.times.datetime import TimeTz
 from pgrepl.types.times.interval import Interval

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from pgrepl.ground.errors import PgError
-from pgrepl.types.text import TextStyle, read_text, write_text
+from pgrepl.types.style import TextStyle
+from pgrepl.types.text import read_text, write_text
 from tests.types.asked import Answer, error_of, load
 from tests.types.make_literals import ANSWERS, type_of
 

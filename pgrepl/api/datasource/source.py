@@ -140,8 +140,6 @@ class _Nothing:
 
 EMPTY: Any = _Nothing()
 
-__all__ = ["FilteringReader", "PartToRead", "TableReader", "schema_of", "struct"]
-
 
 # --- stream reader ----------------------------------------------------------------------------------------------------
 

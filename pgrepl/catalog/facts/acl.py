@@ -340,11 +340,9 @@ def has_column_privilege(
 # --- refusals -----------------------------------------------------------------------------------------------------
 
 
-def check_privilege(
-    session: CatalogSession, kind: ObjectKind, row: Owned, privilege: str, name: str, *, location: int | None = None
-) -> None:
+def check_privilege(session: CatalogSession, kind: ObjectKind, row: Owned, privilege: str, name: str) -> None:
     if not has_privilege(session, kind, row, privilege):
-        raise PgError("42501", f"permission denied for {kind.value} {name}", location=location)
+        raise PgError("42501", f"permission denied for {kind.value} {name}")
 
 
 def check_table_privilege(session: CatalogSession, relation: AclRelation, privilege: str) -> None:

@@ -29,11 +29,11 @@ def schema_or_none(session: CatalogSession, name: str) -> tables.pg_namespace | 
     return one(session, tables.pg_namespace, datid=session.database_oid, nspname=name)
 
 
-def schema_by_name(session: CatalogSession, name: str, location: int | None = None) -> tables.pg_namespace:
+def schema_by_name(session: CatalogSession, name: str) -> tables.pg_namespace:
     """The schema, whatever privileges the role has (get_namespace_oid)."""
     row = schema_or_none(session, name)
     if row is None:
-        raise PgError("3F000", f'schema "{name}" does not exist', location=location)
+        raise PgError("3F000", f'schema "{name}" does not exist')
     return row
 
 

@@ -19,14 +19,12 @@ from pgrepl.catalog.locks.lock_table import (
     EXCLUSIVE,
     MODE_NAMES,
     SESSION_LEVEL,
-    TUPLE_MODES,
     Holder,
     LockKind,
     LockRequest,
     LockTable,
     RelationMode,
     Waiter,
-    conflicts,
 )
 from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.ground.interrupts import check_for_interrupts, hold_interrupts, met_while
@@ -437,6 +435,3 @@ def find_deadlock(table: LockTable, holder: int) -> list[tuple[Waiter, int]]:
         return []
 
     return follow(holder, [], {holder})
-
-
-__all__ = ["TUPLE_MODES", "AdvisoryKey", "LockNotAvailable", "Locks", "Wait", "conflicts", "find_deadlock", "shown"]

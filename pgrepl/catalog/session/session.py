@@ -27,7 +27,7 @@ from pgrepl.ground.errors import PgError, Report
 from pgrepl.ground.frozen import frozen
 from pgrepl.types.input_checks import of_client
 from pgrepl.types.oids import FIRST_USER_OID
-from pgrepl.types.text import TextStyle
+from pgrepl.types.style import TextStyle
 
 if TYPE_CHECKING:
     from pgrepl.catalog.facts.relation import Relation, TransitionTable
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.store.declarative import SystemRow
     from pgrepl.catalog.store.system import SystemRelation, SystemRelations
     from pgrepl.ground.memory import Instruments
-    from pgrepl.types.text import TextStyle
+    from pgrepl.types.style import TextStyle
 
 _Row = TypeVar("_Row")
 Parameter: TypeAlias = "tuple[int, str | None]"  # the OID of its type, or of unknown, and its text; None: NULL
@@ -582,6 +582,3 @@ class Beside:
         if self._session is not None:
             self._session.close()
             self._session = None
-
-
-__all__ = ["DatabaseName", "Session"]

@@ -617,16 +617,3 @@ def reading(session: Transacting) -> Iterator[None]:
 
 def aborted() -> PgError:
     return PgError("25P02", "current transaction is aborted, commands ignored until end of transaction block")
-
-
-__all__ = [
-    "DimensionsNeeded",
-    "Savepoint",
-    "SqlTransaction",
-    "Transaction",
-    "aborted",
-    "reading",
-    "require_no_block",
-    "require_writable",
-    "statement",
-]

@@ -168,10 +168,10 @@ def _contents(data_path: str) -> list[tuple[type[SystemRow], list[dict[str, Any]
     ]  # fmt: skip
 
 
-def schemas_of_database(database: int, snapshot: int = 0) -> list[dict[str, Any]]:
+def schemas_of_database(database: int) -> list[dict[str, Any]]:
     return [
         {"datid": database, "oid": oid, "nspname": name, "nspowner": owner, "nspacl": acl,
-         "begin_snapshot": snapshot, "end_snapshot": None,
+         "begin_snapshot": 0, "end_snapshot": None,
          "schema_id": _POSTGRES_SCHEMA if (database, oid) == (5, PUBLIC_NAMESPACE) else None}
         for oid, (name, owner, acl, _comment) in SCHEMAS.items()
     ]  # fmt: skip

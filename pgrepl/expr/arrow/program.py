@@ -21,7 +21,8 @@ from pgrepl.expr.arrow.without_session import (
     hash_keys,
     style_fields,
 )
-from pgrepl.expr.evaluate.evaluate import Compiled, compile, evaluate
+from pgrepl.expr.evaluate.compiler import Compiled
+from pgrepl.expr.evaluate.evaluate import compile, evaluate
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Expr, Var
 from pgrepl.expr.walk import contains_mutable_functions, is_volatile, rewrite, var_attnums, walk

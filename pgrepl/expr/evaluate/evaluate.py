@@ -31,7 +31,7 @@ from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.sql.nodes import BoolOp, BoolTestType, NullTestType
 from pgrepl.types import oids
 from pgrepl.types.builtin import base_type, element_type, operator_by_oid
-from pgrepl.types.values import as_it_is, hash_form, hashable, sorted_values
+from pgrepl.types.values import as_it_is, hash_form
 
 if TYPE_CHECKING:
     from pgrepl.expr.functions.aggregates import Accumulator
@@ -244,22 +244,6 @@ def _(node: tree.BooleanTest, compiler: Compiler) -> Compiled:
 
 
 # --- evaluate ---------------------------------------------------------------------------------------------------------
-
-
-__all__ = [
-    "Compiled",
-    "Context",
-    "Special",
-    "accumulator",
-    "compile",
-    "compile_rows",
-    "compile_set",
-    "evaluate",
-    "hashable",
-    "operator_function",
-    "ordered_set",
-    "sorted_values",
-]
 
 NODES = (compiler, composites)  # importing them registers every node
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.ground.frozen import frozen
 from pgrepl.ground.lazy import np
-from pgrepl.lake.changes.history import Snapshot, compactions, snapshots
+from pgrepl.lake.changes.history import Snapshot, compactions
 from pgrepl.lake.read import footers, inlined
 from pgrepl.lake.read.data_file import DataFile, DeleteFile
 from pgrepl.lake.read.files import delete_files_until, files_between
@@ -256,5 +256,3 @@ class Feed:
 
 
 _BIRTH = LakeColumn(0, footers.SNAPSHOT_ID_NAME, footers.SNAPSHOT_ID, oids.INT8, -1, "int64")
-
-__all__ = ["RowChange", "Snapshot", "changes", "changes_at", "in_order", "snapshots"]

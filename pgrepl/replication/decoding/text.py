@@ -10,8 +10,8 @@ from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.catalog.session.parameter_lists import split_identifiers
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.lake.changes.changes import RowChange, Snapshot, in_order
-from pgrepl.lake.changes.history import COMMIT, PREPARE, ROLLBACK, LogicalMessage, TwoPhase
+from pgrepl.lake.changes.changes import RowChange, in_order
+from pgrepl.lake.changes.history import COMMIT, PREPARE, ROLLBACK, LogicalMessage, Snapshot, TwoPhase
 from pgrepl.replication.publisher.lake.transactions import (
     Changed,
     LakeTransaction,

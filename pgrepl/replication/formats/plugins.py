@@ -36,7 +36,8 @@ from pgrepl.replication.wire.pgoutput import (
 from pgrepl.replication.wire.pgoutput_read import read_relation, read_truncated, read_tuple, tuple_end
 from pgrepl.replication.wire.text import WIRE_STYLE
 from pgrepl.types import oids
-from pgrepl.types.binary import BinaryMessage, receives
+from pgrepl.types.binary import receives
+from pgrepl.types.binary_scalars import BinaryMessage
 from pgrepl.types.names import format_type
 from pgrepl.types.plain import parse_lsn
 from pgrepl.types.text import read_text, write_text

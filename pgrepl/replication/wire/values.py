@@ -11,7 +11,8 @@ from typing import Any
 from pgrepl.ground.errors import Declined
 from pgrepl.replication.wire.text import WIRE_STYLE
 from pgrepl.types import oids
-from pgrepl.types.binary import BinaryMessage, receives
+from pgrepl.types.binary import receives
+from pgrepl.types.binary_scalars import BinaryMessage
 from pgrepl.types.text import write_text
 
 TEXTS = frozenset((oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.JSON))

@@ -237,7 +237,7 @@ class Visitor:
         return authentication.rule_for(outside, self._client(database), self.config)
 
     def _client(self, database: str) -> hba.Client:
-        return authentication.client_of(self.request.connection, database, self.user, replication=False)
+        return authentication.client_of(self.request.connection, database, self.user)
 
     @property
     def is_overheard(self) -> bool:

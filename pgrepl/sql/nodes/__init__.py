@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from pgrepl.sql.nodes.expr import *  # noqa: F403
     from pgrepl.sql.nodes.json import *  # noqa: F403
     from pgrepl.sql.nodes.kinds import *  # noqa: F403
-    from pgrepl.sql.nodes.publication import *  # noqa: F403  # noqa: F403  # noqa: F403
-    from pgrepl.sql.nodes.routine import *  # noqa: F403  # noqa: F403  # noqa: F403
-    from pgrepl.sql.nodes.select import *  # noqa: F403  # noqa: F403
-    from pgrepl.sql.nodes.table import *  # noqa: F403  # noqa: F403
-    from pgrepl.sql.nodes.utility import *  # noqa: F403  # noqa: F403
+    from pgrepl.sql.nodes.publication import *  # noqa: F403
+    from pgrepl.sql.nodes.routine import *  # noqa: F403
+    from pgrepl.sql.nodes.select import *  # noqa: F403
+    from pgrepl.sql.nodes.table import *  # noqa: F403
+    from pgrepl.sql.nodes.utility import *  # noqa: F403
 
 _FAMILIES = (
     "kinds",

@@ -189,10 +189,3 @@ class JsonTable(Node):
     alias: Alias | None = None
     lateral: bool = False
     location: int = -1
-
-
-__all__ = [
-    "JsonAggregate", "JsonArgument", "JsonArrayExpr", "JsonArrayQuery", "JsonBehavior", "JsonFormat", "JsonFuncExpr",
-    "JsonIsPredicate", "JsonObjectExpr", "JsonOutput", "JsonPair", "JsonParseExpr", "JsonScalarExpr",
-    "JsonSerializeExpr", "JsonTable", "JsonTableColumn", "JsonTablePath", "JsonValue",
-]  # fmt: skip

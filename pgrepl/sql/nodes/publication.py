@@ -233,33 +233,3 @@ class ReassignOwnedStmt(Statement):
 class DropOwnedStmt(Statement):
     roles: tuple[RoleSpec, ...]
     cascade: bool = False
-
-
-__all__ = [
-    "AccessPriv",
-    "AlterDefaultPrivilegesStmt",
-    "AlterForeignServerStmt",
-    "AlterPublicationAction",
-    "AlterPublicationStmt",
-    "AlterRoleSetStmt",
-    "AlterRoleStmt",
-    "AlterSubscriptionKind",
-    "AlterSubscriptionStmt",
-    "AlterUserMappingStmt",
-    "CreateForeignServerStmt",
-    "CreatePublicationStmt",
-    "CreateRoleStmt",
-    "CreateSubscriptionStmt",
-    "CreateUserMappingStmt",
-    "DropOwnedStmt",
-    "DropRoleStmt",
-    "DropSubscriptionStmt",
-    "DropUserMappingStmt",
-    "ForeignOption",
-    "GrantRoleStmt",
-    "GrantStmt",
-    "PublicationObj",
-    "PublicationObjKind",
-    "PublicationTable",
-    "ReassignOwnedStmt",
-]

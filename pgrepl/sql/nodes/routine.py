@@ -224,30 +224,3 @@ class ClosePortalStmt(Statement):
     """`name` None: ALL."""
 
     name: str | None
-
-
-__all__ = [
-    "AlterFunctionStmt",
-    "AnalyzedStmt",
-    "CallStmt",
-    "ClosePortalStmt",
-    "CreateFunctionStmt",
-    "CreateTrigStmt",
-    "DeallocateStmt",
-    "DeclareCursorStmt",
-    "DoStmt",
-    "DropFunctionStmt",
-    "ExecuteStmt",
-    "FetchStmt",
-    "FunctionParameter",
-    "ListenStmt",
-    "LockStmt",
-    "NotifyStmt",
-    "PrepareStmt",
-    "ReindexStmt",
-    "ReturnStmt",
-    "RoutineName",
-    "TriggerEventSpec",
-    "TriggerTransition",
-    "UnlistenStmt",
-]

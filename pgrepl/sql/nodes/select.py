@@ -308,37 +308,3 @@ class CopyStmt(Statement):
 class ExplainStmt(Statement):
     query: Statement
     options: tuple[DefElem, ...] = ()
-
-
-__all__ = [
-    "CTECycleClause",
-    "CTESearchClause",
-    "ColumnDefinition",
-    "CommonTableExpr",
-    "CopyStmt",
-    "DeleteStmt",
-    "ExplainStmt",
-    "FromItem",
-    "GroupingKind",
-    "GroupingSet",
-    "InsertStmt",
-    "JoinExpr",
-    "JoinType",
-    "LockingClause",
-    "MergeStmt",
-    "MergeWhen",
-    "MultiAssign",
-    "OnConflictClause",
-    "PlAssign",
-    "RangeFunction",
-    "RangeSubselect",
-    "RangeTableSample",
-    "ResTarget",
-    "SelectStmt",
-    "SetOp",
-    "SubLink",
-    "TruncateStmt",
-    "UnsupportedFromItem",
-    "UpdateStmt",
-    "WithClause",
-]

@@ -368,33 +368,3 @@ class DropTypeStmt(Statement):
     types: tuple[TypeName, ...]
     missing_ok: bool = False
     cascade: bool = False
-
-
-__all__ = [
-    "AlterDomainKind",
-    "AlterDomainStmt",
-    "AlterEnumStmt",
-    "AlterSeqStmt",
-    "AlterTableCmd",
-    "AlterTableKind",
-    "AlterTableStmt",
-    "ColumnDef",
-    "CompositeTypeStmt",
-    "ConstrType",
-    "Constraint",
-    "CreateDomainStmt",
-    "CreateEnumStmt",
-    "CreateRangeStmt",
-    "CreateSeqStmt",
-    "CreateStmt",
-    "CreateTableAsStmt",
-    "DropTypeStmt",
-    "IndexElem",
-    "IndexStmt",
-    "PartitionBoundSpec",
-    "PartitionElem",
-    "PartitionSpec",
-    "RefreshMatViewStmt",
-    "TableLikeClause",
-    "ViewStmt",
-]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from pgrepl.ground.frozen import frozen
-from pgrepl.sql.nodes.expr import Expr, Node, RangeVar, Statement, TypeName
+from pgrepl.sql.nodes.expr import Node, RangeVar, Statement, TypeName
 
 
 @frozen
@@ -292,38 +292,3 @@ class AlterCollationStmt(Statement):
     """ALTER COLLATION … REFRESH VERSION."""
 
     name: tuple[str, ...]
-
-
-__all__ = [
-    "AlterCollationStmt",
-    "AlterDatabaseStmt",
-    "AlterObjectSchemaStmt",
-    "AlterOperatorStmt",
-    "AlterOwnerStmt",
-    "AlterSystemStmt",
-    "CheckPointStmt",
-    "CommentStmt",
-    "ConstraintsSetStmt",
-    "CreateDatabaseStmt",
-    "CreateSchemaStmt",
-    "DefElem",
-    "DefineStmt",
-    "DiscardStmt",
-    "DropDatabaseStmt",
-    "DropOperatorStmt",
-    "DropStmt",
-    "Expr",
-    "FloatText",
-    "ObjectType",
-    "OperatorName",
-    "RenameStmt",
-    "RoleSpec",
-    "TransactionKind",
-    "TransactionStmt",
-    "TypeName",
-    "UnsupportedStmt",
-    "VacuumStmt",
-    "VariableSetKind",
-    "VariableSetStmt",
-    "VariableShowStmt",
-]

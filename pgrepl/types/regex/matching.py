@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from pgrepl.types.regex.automata import Alphabet, Dfa, Facts
 from pgrepl.types.regex.charsets import Node, reverse
-from pgrepl.types.regex.dissect import NOWHERE, Dissection, Span
+from pgrepl.types.regex.dissect import Dissection, Span
 from pgrepl.types.regex.native import native
 from pgrepl.types.regex.parser import SubRegex, parse
 from pgrepl.types.regex.scanner import TOO_COMPLEX, invalid
@@ -259,6 +259,3 @@ def compile_regex(pattern: str, flags: str = "") -> Regex:
         return Regex(pattern, flags)
     except RecursionError:
         raise invalid(TOO_COMPLEX) from None
-
-
-__all__ = ["NOWHERE", "Found", "Match", "Regex", "compile_regex"]

@@ -418,6 +418,3 @@ def _other_cases(low: str, high: str) -> set[str]:
             if not low <= char <= high:
                 found.add(char)
     return found
-
-
-__all__ = ["CAPTURES", "REFERS", "Pattern", "SubRegex", "parse"]

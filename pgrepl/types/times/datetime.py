@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from pgrepl.ground.errors import PgError
 from pgrepl.types import oids
-from pgrepl.types.style import DEFAULT_STYLE, TextStyle
+from pgrepl.types.style import TextStyle
 from pgrepl.types.times.dates import (
     DAYS,
     EPOCH_JULIAN,
@@ -39,8 +39,6 @@ from pgrepl.types.times.dates import (
 from pgrepl.types.times.datetime_decoding import session_zone
 from pgrepl.types.times.datetime_input import decode_datetime, decode_time
 from pgrepl.types.times.datetime_tokens import InputError, plain_date, plain_timestamp, report
-
-__all__ = ["DEFAULT_STYLE", "INFINITY", "TimeTz"]
 
 _DATE_ROOM = 128  # bytes of the buffers that the fields of a literal must fit in
 _TIMESTAMP_ROOM = 128 + 24

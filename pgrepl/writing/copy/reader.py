@@ -16,8 +16,8 @@ from typing import Any
 
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.types.binary import BinaryMessage, check_function, receiver, sender
-from pgrepl.types.binary_scalars import INVALID
+from pgrepl.types.binary import check_function, receiver, sender
+from pgrepl.types.binary_scalars import INVALID, BinaryMessage
 from pgrepl.types.style import DEFAULT_STYLE, TextStyle
 from pgrepl.types.text import read_null
 from pgrepl.types.text import reader as input_function

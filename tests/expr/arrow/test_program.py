@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pgrepl.expr import tree
-from pgrepl.expr.arrow.compiler import NotColumnar
-from pgrepl.expr.arrow.operations import columnar
+from pgrepl.expr.arrow.compiler import NotColumnar, columnar
 from pgrepl.expr.arrow.program import Program, any_is_true, divided, none_is_false, program_of, value_of
 from pgrepl.expr.evaluate.evaluate import compile
 from pgrepl.expr.functions.registry import Context

@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.ground.errors import PgError
-from pgrepl.lake.changes.changes import RowChange, Snapshot, in_order
-from pgrepl.lake.changes.history import PREPARE
+from pgrepl.lake.changes.changes import RowChange, in_order
+from pgrepl.lake.changes.history import PREPARE, Snapshot
 from pgrepl.replication.publisher.lake.definitions import message as definition_message
 from pgrepl.replication.publisher.lake.definitions import redefined
 from pgrepl.replication.publisher.lake.large_changes import changes_in_order

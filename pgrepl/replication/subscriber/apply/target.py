@@ -15,7 +15,8 @@ from pgrepl.catalog.facts.relation_parts import identity_or_primary_key
 from pgrepl.catalog.facts.subscription import check_subscription_relkind
 from pgrepl.expr.analyse.casts import length_function
 from pgrepl.expr.catalog_trees import column_default
-from pgrepl.expr.evaluate.evaluate import Compiled, compile
+from pgrepl.expr.evaluate.compiler import Compiled
+from pgrepl.expr.evaluate.evaluate import compile
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import CoerceToDomain, CoerceViaIO, Const, Expr, FuncExpr, Var
 from pgrepl.expr.walk import contains_mutable_functions
@@ -28,7 +29,8 @@ from pgrepl.replication.wire.values import TEXTS, BinaryValue
 from pgrepl.sql.nodes import CoercionForm
 from pgrepl.sql.nodes.expr import RangeVar
 from pgrepl.types import oids
-from pgrepl.types.binary import BinaryMessage, Receive, Send, receiver, receives, sends
+from pgrepl.types.binary import receiver, receives, sends
+from pgrepl.types.binary_scalars import BinaryMessage, Receive, Send
 from pgrepl.types.builtin import base_type_and_typmod, proc_by_oid
 from pgrepl.types.input_checks import UTF8, text_to_bytes
 from pgrepl.types.lake.forms import is_row_type

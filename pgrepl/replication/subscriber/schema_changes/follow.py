@@ -480,6 +480,3 @@ def _first(batch: WireBatch, before: Callable[[int], int]) -> int:
         else:
             low = middle + 1
     return low
-
-
-__all__ = ["Following", "NewRelations"]
