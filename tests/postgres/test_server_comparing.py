@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from pgrepl.replication.comparison import sides
 from pgrepl.replication.subscriber.worker import Worker
 from tests.harness.comparing import compare, differences, is_equal, repair
 from tests.harness.database import Database
+from tests.harness.programs import PATIENCE, eventually, started
 from tests.harness.tasks import played_here
 from tests.postgres.served import PublishingServer, Served
 
@@ -310,3 +312,22 @@ def test_a_task_that_fails_leaves_no_query_at_the_server(served: Served, monkeyp
         compare(served.sub.session, connections=2)
     assert [each.name for each in threading.enumerate() if each.name.startswith("pgrepl-compare")] == []
     assert served.pub("SELECT count(*) FROM pg_replication_slots WHERE slot_name LIKE 'pgrepl%'") == [("0",)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+def test_it_ends_at_once_while_the_server_hashes(served: Served, number: signal.Signals) -> None:
+    """The server's queries end with it."""
+    served.both("CREATE TABLE t (a int PRIMARY KEY, v text)")
+    served.pub(
+        "INSERT INTO t SELECT i, 'v' FROM generate_series(1, 100000) i; ANALYZE; CREATE PUBLICATION p FOR TABLE t"
+    )
+    served.subscribe()
+    served.pub("ALTER PUBLICATION p SET TABLE t WHERE (length(repeat(md5(v), 2000000)) > 0)")  # for minutes
+    asks = "SELECT FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'SELECT pg_catalog.count(*)%'"
+    slots = "SELECT FROM pg_replication_slots WHERE slot_name LIKE 'pgrepl_compare%'"
+    with started("compare", "s", "-d", "sub", cwd=served.folder) as comparing:
+        eventually(lambda: len(served.pub(asks)) == 2)
+        comparing.send_signal(number)
+        _, said = comparing.communicate(timeout=PATIENCE)
+    assert (comparing.returncode, "Traceback" in said) == (128 + number, False)
+    assert served.pub(asks) + served.pub(slots) == []

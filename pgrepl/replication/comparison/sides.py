@@ -48,6 +48,10 @@ class Side(Protocol):
         """The rows of some pieces."""
         ...
 
+    def stop(self) -> None:
+        """Nobody waits for the digests any more."""
+        ...
+
 
 def side_of(table: TableAtLsn, local: LocalTable, seed: int) -> Side:
     if table.server is not None and len(local.attributes):
@@ -73,6 +77,7 @@ class _HashingSide:
         self._ranges = _key_pieces(table, server, local)
         self._bits = HashPieces(bits_for(table.estimate))
         self.pieces: Pieces = self._ranges or self._bits
+        self.stop = server.stop
 
     def digests(self, wanted: Collection[int], digests: Digests, count: Count) -> Generator[int, None, None]:
         if self._ranges is None:
@@ -154,6 +159,9 @@ class _ReadSide:
             chosen = np.flatnonzero(np.isin(self.pieces.numbers((), hashes), wanted))
             if len(chosen):
                 yield from zip(hashes[chosen].tolist(), texts(chosen), strict=True)
+
+    def stop(self) -> None:
+        """Digests are computed where they are asked for."""
 
     def _hashes(self, made: Portion) -> Any:
         return row_hashes(self.columns, made.arrays, made.forms, self._seed, made.count, self._local.style)

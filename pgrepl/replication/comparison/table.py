@@ -201,6 +201,10 @@ def _ahead(side: Side, numbers: Generator[int, None, None]) -> Iterator[Iterator
     thread.start()
     try:
         yield taken()
+    except BaseException as problem:
+        if not isinstance(problem, Exception) or (isinstance(problem, PgError) and problem.sqlstate == "57014"):
+            side.stop()  # other errors are of this table alone
+        raise
     finally:
         over.set()
         thread.join()

@@ -49,6 +49,10 @@ class HashingServer(Protocol):
         self, hash: str, mask: int, wanted: Sequence[int]
     ) -> Iterator[tuple[int, tuple[str | None, ...]]]: ...
 
+    def stop(self) -> None:
+        """End what the server computes, for good; called from another thread."""
+        ...
+
 
 class TableAtLsn(Protocol):
     """The published rows of a table at one LSN, each as texts of the relation's columns. One of `server` and `lake` is
@@ -105,6 +109,11 @@ class Pace:
         self._rate = rows_per_second
         self._free = time.monotonic()  # when the next rows may be read
         self._lock = threading.Lock()
+        self._over = threading.Event()
+
+    def stop(self) -> None:
+        """Nobody waits any more."""
+        self._over.set()
 
     def read(self, rows: int) -> None:
         """Wait until as many rows may be read as have been."""
@@ -114,4 +123,4 @@ class Pace:
             now = time.monotonic()
             self._free = max(self._free, now) + rows / self._rate
             wait = self._free - now
-        time.sleep(max(wait, 0))
+        self._over.wait(wait)

@@ -90,6 +90,11 @@ class ServerTables(TablesAtLsn):
     def table(self, schema: str, name: str, publications: Sequence[str]) -> ServerTable:
         return ServerTable(self, schema, name, publications)
 
+    def stop(self) -> None:
+        self.pace.stop()
+        for link in self.links:
+            link.interrupt()
+
     def close(self) -> None:
         for link in self.links[1:]:
             link.close()
@@ -125,6 +130,9 @@ class ServerTable(TableAtLsn):
                 self._of.pace.read(_PACED)
 
     # --- hashes -------------------------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        self._of.stop()
 
     def identifier(self, name: str) -> str:
         return self._link.identifier(name)
