@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.harness.forked import pgrepl
-from tests.harness.programs import environment, eventually, started
+from tests.harness.programs import PATIENCE, environment, eventually, started
 from tests.postgres.served import PublishingServer, Served
 from tests.postgres.server import wheel_binaries
 
@@ -117,6 +117,7 @@ def test_a_comparison_under_pgbench_finds_what_was_planted_and_nothing_else(
     planter = Planter(served, random.Random(seconds))
     log = tmp_path / "log"
     follow = ["apply", "-d", "sub", "s", "--follow", "--interval", "0.1", "--log-file", str(log)]
+    named = ["-d", "sub", "s", "--timeout", str(PATIENCE)]
     compared = repaired = 0
     with (
         started(*follow, cwd=tmp_path, env=environment()) as follower,
@@ -125,11 +126,11 @@ def test_a_comparison_under_pgbench_finds_what_was_planted_and_nothing_else(
         while running.poll() is None:
             planter.plant()
             for _ in range(2):
-                done = pgrepl("compare", "-d", "sub", "s", "--json", cwd=tmp_path)
+                done = pgrepl("compare", *named, "--json", cwd=tmp_path)
                 assert done.returncode == 1, done.stderr
                 assert _found(json.loads(done.stdout)) == planter.planted
                 compared += 1
-            done = pgrepl("repair", "-d", "sub", "s", "--yes", "--json", cwd=tmp_path)
+            done = pgrepl("repair", *named, "--yes", "--json", cwd=tmp_path)
             assert done.returncode == 0, done.stderr
             answer = json.loads(done.stdout)
             kinds = Counter(kind for _, kind, _ in planter.planted.elements())
@@ -137,7 +138,7 @@ def test_a_comparison_under_pgbench_finds_what_was_planted_and_nothing_else(
             assert [answer["repaired"][n] for n in ("inserted", "deleted", "updated")] == [
                 kinds["missing"], kinds["extra"], kinds["different"]
             ]  # fmt: skip
-            done = pgrepl("compare", "-d", "sub", "s", cwd=tmp_path)
+            done = pgrepl("compare", *named, cwd=tmp_path)
             assert done.returncode == 0, done.stdout + done.stderr
             repaired += 1
             compared += 1
