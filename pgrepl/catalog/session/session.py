@@ -88,7 +88,7 @@ class Hooks:
     adopt_from_lake: Callable[[Session], None]
     system_relations: Callable[[int], SystemRelations]
     system_rows: Callable[[Session, SystemRelation, frozenset[int] | None], Iterable[tuple[Any, ...]]]  # of these keys
-    catalog_function: Callable[[str], tuple[Callable[..., Any], bool] | None]  # by pg_proc.prosrc; the call, too?
+    catalog_function: Callable[[str], Any]  # by pg_proc.prosrc: an Implementation, or None
     routine: Callable[[Session, Any, Any], Callable[..., Any]]  # a user's routine for a call: (Proc, expr.context.Call)
     execute: Callable[[Session, Any], Any]  # carries out a statement of a routine's body: a raw tree to a Result
     procedure: Callable[[Session, Any], Any]  # prepares CALL in a routine's body (statements/routine/call.py)

@@ -180,7 +180,10 @@ def _(node: tree.OpExpr, compiler: Compiler) -> Sql | None:
     operator, sign = operator_by_oid(node.op), sign_of(node.op)
     if operator is None:
         return None
-    return compared(sign, *node.args, compiler) if sign else called(operator.code, node, node.args, compiler)
+    if sign is None:
+        return called(operator.code, node, node.args, compiler)
+    left, right = node.args
+    return compared(sign, left, right, compiler)
 
 
 @native_node.register

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from pgrepl.expr import tree
@@ -276,7 +276,7 @@ def _common(a: str, b: str) -> str:
     return f"coalesce(arrays_overlap({a}, {b}), false)"
 
 
-def _contains(whole: int, part: int) -> object:
+def _contains(whole: int, part: int) -> Callable[[SparkFunctionCall], Sql | None]:
     def make(call: SparkFunctionCall) -> Sql | None:
         if _elements(call) is None:
             return None
@@ -293,5 +293,5 @@ def _contains(whole: int, part: int) -> object:
     return make
 
 
-in_spark("arraycontains")(_contains(0, 1))  # type: ignore[arg-type]
-in_spark("arraycontained")(_contains(1, 0))  # type: ignore[arg-type]
+in_spark("arraycontains")(_contains(0, 1))
+in_spark("arraycontained")(_contains(1, 0))

@@ -155,10 +155,14 @@ in_spark("numeric_trunc", "trunc(numeric)")(_rounding(cut=True))
 
 # --------------------------------------------------------------------------------------------------------------- casts
 
+
+def _of_whole(digits: int) -> Callable[[SparkFunctionCall], Sql]:
+    result = decimal_type(digits, 0)
+    return lambda call: Sql(cast(call.text(0), result), result)
+
+
 for _source, _digits in {"int2_numeric": 5, "int4_numeric": 10, "int8_numeric": 19}.items():
-    in_spark(_source)(
-        lambda call, digits=_digits: Sql(cast(call.text(0), decimal_type(digits, 0)), decimal_type(digits, 0))  # type: ignore[misc]
-    )
+    in_spark(_source)(_of_whole(_digits))
 
 
 @in_spark("numeric")

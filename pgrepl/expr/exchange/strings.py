@@ -117,7 +117,7 @@ def text_right(call: SparkFunctionCall) -> Sql | None:
     return Sql(f"right({call.text(0)}, {count})", "STRING")
 
 
-@in_spark("split_part", "split_text")
+@in_spark("split_part")
 def split_part(call: SparkFunctionCall) -> Sql | None:
     separator, number = call.constant(1), call.constant(2)
     if not isinstance(separator, str) or not separator or number is NOT_CONSTANT or number == 0:

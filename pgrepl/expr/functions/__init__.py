@@ -93,13 +93,8 @@ def spark_form(source: str) -> Any:
 def find(proc: Proc, context: Context) -> Implementation | None:
     source = source_of(proc)
     if source.startswith(_CATALOG_NAMES):
-        return _of_catalog(source, context) or own(source)
-    return own(source) or _of_catalog(source, context)
-
-
-def _of_catalog(source: str, context: Context) -> Implementation | None:
-    found = context.catalog_function(source)
-    return None if found is None else Implementation(*found)
+        return context.catalog_function(source) or own(source)
+    return own(source) or context.catalog_function(source)
 
 
 def implementation(proc: Proc, context: Context) -> Implementation:

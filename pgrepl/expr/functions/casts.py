@@ -177,7 +177,7 @@ def bpchar(value: str, typmod: int, explicit: bool) -> str:
     return value.ljust(length)
 
 
-@implements("text_name", "varchar_name")
+@implements("text_name")
 def text_name(value: str) -> str:
     return truncate_name(value)
 

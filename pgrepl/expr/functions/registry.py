@@ -61,9 +61,10 @@ class Context:
     def has_session(self) -> bool:
         return self._session is not None
 
-    def catalog_function(self, source: str) -> tuple[Callable[..., Any], bool] | None:
-        """The implementation of a function that only the catalog can answer, and whether it takes the `Call`."""
-        return None if self._session is None else self._session.hooks.catalog_function(source)
+    def catalog_function(self, source: str) -> Implementation | None:
+        """The implementation of a function that only the catalog can answer."""
+        known: Implementation | None = None if self._session is None else self._session.hooks.catalog_function(source)
+        return known
 
     def proc(self, oid: int) -> Proc | None:
         """A function by its OID; without a session only built-in ones are known."""

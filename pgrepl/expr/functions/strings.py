@@ -298,7 +298,7 @@ def text_starts_with(text: str, start: str) -> bool:
     return text.startswith(start)
 
 
-@implements("split_part", "split_text")
+@implements("split_part")
 def split_part(text: str, separator: str, number: int) -> str:
     if number == 0:
         raise PgError("22023", "field position must not be zero")

@@ -220,9 +220,9 @@ for _word, _function in _FLOATS.items():
         implements(_prefix + _word)(_function)
     implements("float4" + _word)(_single(_function, _word in ("mul", "div")))
 
-implements("float4um", "float8um", spark="(- {})")(operator.neg)
-implements("float4up", "float8up", spark="{}")(operator.pos)
-implements("float4abs", "float8abs", spark="abs({})")(abs)
+implements("float4um", "float8um", columns="negate", spark="(- {})")(operator.neg)
+implements("float4up", "float8up", columns="cast", spark="{}")(operator.pos)
+implements("float4abs", "float8abs", columns="abs", spark="abs({})")(abs)
 
 
 # ---------------------------------------------------------------------------------------------------------------- LSNs

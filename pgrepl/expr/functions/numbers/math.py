@@ -15,7 +15,7 @@ from pgrepl.types.values import comparer
 implements = Family()
 
 
-@implements("dround", spark="rint({})")
+@implements("dround", columns="round", spark="rint({})")
 def dround(value: float) -> float:
     return math.copysign(round(value), value) if math.isfinite(value) else value
 
@@ -24,9 +24,9 @@ def _whole(function: Callable[[float], int]) -> Callable[[float], float]:
     return lambda value: math.copysign(float(function(value)), value) if math.isfinite(value) else value
 
 
-implements("dceil")(_whole(math.ceil))
-implements("dfloor")(_whole(math.floor))
-implements("dtrunc")(_whole(math.trunc))
+implements("dceil", columns="ceil")(_whole(math.ceil))
+implements("dfloor", columns="floor")(_whole(math.floor))
+implements("dtrunc", columns="trunc")(_whole(math.trunc))
 
 
 @implements("dsign")
@@ -34,7 +34,7 @@ def dsign(value: float) -> float:
     return 1.0 if value > 0 else -1.0 if value < 0 else 0.0
 
 
-@implements("dsqrt")
+@implements("dsqrt", columns="sqrt_checked")
 def dsqrt(value: float) -> float:
     if value < 0:
         raise PgError("2201F", "cannot take square root of a negative number")
