@@ -123,7 +123,7 @@ class _Maker:
             raise PgError("22001", "value too long")
         return array
 
-    def _cast(self, array: Any) -> Any:
+    def _cast(self, array: pa.Array) -> Any:
         """The column in the target's storage type. A numeric that is kept as text has PostgreSQL's text."""
         if pa.types.is_decimal(array.type) and array.type.scale > PLAIN_SCALE and pa.types.is_string(self._kind):
             return plain_array(self._form.to_array(array.to_pylist()))
@@ -274,7 +274,7 @@ class _Key:
         self.last: int | None = None
         self.ascends = True
 
-    def more(self, array: Any) -> None:
+    def more(self, array: pa.Array) -> None:
         if not self.ascends:
             return
         numbers = None if array.null_count else array.to_numpy(zero_copy_only=False)

@@ -313,7 +313,7 @@ def _some(arrays: Arrays, rows: Any) -> Arrays:
     return {number: array.take(rows) for number, array in arrays.items()}
 
 
-def _stored(array: Any, kind: Any) -> Any:
+def _stored(array: pa.Array, kind: Any) -> Any:
     array = plain_array(array)
     return array if array.type == kind else array.cast(kind)
 

@@ -203,7 +203,7 @@ class Side:
             kind = self._kinds[column.column_id] = plain_array(column.form.to_array([])).type
         return kind
 
-    def _kept(self, array: Any, column: LakeColumn) -> Any:
+    def _kept(self, array: pa.Array, column: LakeColumn) -> pa.Array:
         array, kind = plain_array(with_fields(array, column)), self._kind(column)
         return array if array.type == kind else array.cast(kind)
 

@@ -101,7 +101,7 @@ class Limit:
                 return True
         return False
 
-    def mask(self, array: Any) -> Any:
+    def mask(self, array: pa.Array) -> pa.Array:
         """A boolean array without NULLs: which of a column's values may be within the bound."""
 
         array = plain_array(array)
@@ -118,7 +118,7 @@ class Limit:
             return mask
         return pc.and_(mask, pc.fill_null(within, False)) if array.null_count else within
 
-    def _within(self, array: Any) -> Any:
+    def _within(self, array: pa.Array) -> pa.Array:
 
         kind = storage_type(self.form.arrow())
         if array.type != kind:
@@ -147,7 +147,7 @@ class Limit:
 _FEW = 4
 
 
-def _equals_one(array: Any, values: Any) -> Any:
+def _equals_one(array: pa.Array, values: Any) -> pa.Array:
     """A mask of the elements that are one of the values; a few values are compared one by one, which is much faster."""
     if not 0 < len(values) <= _FEW:
         if pa.types.is_floating(values.type):  # the two zeros are equal, but not alike

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _FIELD_ID = b"PARQUET:field_id"
 
 
-def with_fields(array: Any, column: LakeColumn) -> Any:
+def with_fields(array: pa.Array, column: LakeColumn) -> pa.Array:
     """A column of a file with the fields of the table's column."""
     if _has_fields(array.type, column.fields):
         return array
@@ -58,7 +58,7 @@ def _id(field: pa.Field) -> int | None:
     return None if number is None else int(number)
 
 
-def _made(array: Any, fields: Sequence[LakeField], kind: pa.DataType) -> Any:
+def _made(array: pa.Array, fields: Sequence[LakeField], kind: pa.DataType) -> pa.Array:
     """`kind`: the storage type of the table's column."""
     if not fields or _has_fields(array.type, fields):
         return array
@@ -388,7 +388,7 @@ def _taken(arrays: Sequence[Any], here: Any, kept: Any) -> list[Any]:
     return [_take(array, indexes) for array in arrays]
 
 
-def _take(array: Any, indexes: Any) -> Any:
+def _take(array: pa.Array, indexes: Any) -> pa.Array:
     # pa.array would load numpy.ma, which takes a tenth of a small question's time
     numbers = pa.Array.from_buffers(pa.int64(), len(indexes), [None, pa.py_buffer(indexes)])
     return plain_array(array).take(numbers)

@@ -198,7 +198,7 @@ def repeated(one: Any, count: int) -> Any:
     return plain_array(one).take(pa.array(np.zeros(count, np.int32)))
 
 
-def in_form(array: Any, column: LakeColumn) -> Any:
+def in_form(array: pa.Array, column: LakeColumn) -> pa.Array:
     """A column of a file in the storage type of its form; an older file may have a narrower type."""
     array, kind = plain_array(array), storage_type(column.form.arrow())
     if array.type == kind:

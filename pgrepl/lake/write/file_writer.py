@@ -187,7 +187,7 @@ def _encodings(table: LakeTable, arrays: Sequence[Any], *, row_ids: bool) -> dic
     }
 
 
-def _ascends(array: Any) -> bool:
+def _ascends(array: pa.Array) -> bool:
     kind = array.type
     if array.null_count or not (pa.types.is_integer(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
         return False

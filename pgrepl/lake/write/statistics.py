@@ -124,7 +124,7 @@ def cut_high(text: str) -> str | None:
     return None
 
 
-def of_array(form: Form, array: Any) -> ColumnStatistics:
+def of_array(form: Form, array: pa.Array) -> ColumnStatistics:
     """The statistics of an array of `form.to_array`; the caller has flattened lists."""
     array = plain_array(array)
     nulls = array.null_count

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 PLAIN_SCALE = 6  # at larger scales Arrow writes small numbers with an exponent
 
 
-def plain_array(array: Any) -> Any:
+def plain_array(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     """An Arrow array as a single chunk of its storage type."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
@@ -30,7 +30,7 @@ def plain_array(array: Any) -> Any:
     return array
 
 
-def content(array: Any) -> memoryview:
+def content(array: pa.Array) -> memoryview:
     """The bytes of all values of an array of large strings or binaries without NULLs, one behind the other."""
     _, offsets, data = array.buffers()
     if not len(array) or data is None:
@@ -39,7 +39,7 @@ def content(array: Any) -> memoryview:
     return memoryview(data)[int(ends[0]) : int(ends[-1])]
 
 
-def arrow_type(name: str) -> Any:
+def arrow_type(name: str) -> pa.DataType:
     return getattr(pa, name)()
 
 
@@ -52,7 +52,7 @@ def same_raw(value: Any, scale: int) -> Any:
     return value
 
 
-def storage_type(kind: Any) -> Any:
+def storage_type(kind: pa.DataType) -> pa.DataType:
     """The Arrow type with extension types (uuid) replaced by their storage types, also inside nested types."""
     if isinstance(kind, pa.BaseExtensionType):
         return kind.storage_type
@@ -65,11 +65,11 @@ def storage_type(kind: Any) -> Any:
     return kind
 
 
-def _stored(field: Any) -> Any:
+def _stored(field: pa.Field) -> pa.Field:
     return field.with_type(storage_type(field.type))
 
 
-def annotated(array: Any, kind: Any) -> Any:
+def annotated(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """An array of the storage type, cast to the logical type."""
     if array.type == kind:
         return array

@@ -6,7 +6,7 @@ what record_out and array_out have written; values that both types keep alike st
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgrepl.ground.lazy import np, pa, pc
 from pgrepl.types import oids
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Type = tuple[int, int]  # with its typmod
 
 
-def through_text(array: Any, source: Type, given: Form, target: Type, kind: Form, style: TextStyle) -> Any:
+def through_text(array: pa.Array, source: Type, given: Form, target: Type, kind: Form, style: TextStyle) -> pa.Array:
     """The column as values of the type `target`, in the storage type of the form `kind`. `given`: the form of the
     source. Errors are those of the input function, without the place of the value."""
     array = plain_array(array)
@@ -33,7 +33,7 @@ def through_text(array: Any, source: Type, given: Form, target: Type, kind: Form
     return found if target[0] in (base[0], source[0]) else in_domain(found, target[0], style)
 
 
-def _alike(array: Any, source: Type, given: Form, target: Type, kind: Form, style: TextStyle) -> Any:
+def _alike(array: pa.Array, source: Type, given: Form, target: Type, kind: Form, style: TextStyle) -> pa.Array:
     """The column made without texts; None: it needs them."""
     if (style.date_format, style.intervalstyle) != ("ISO", "postgres") or style.extra_float_digits < 1:
         return None  # some texts mean less than the values that they are of
@@ -49,7 +49,7 @@ def _alike(array: Any, source: Type, given: Form, target: Type, kind: Form, styl
     return array if same and array.type == storage_type(kind.arrow()) else None
 
 
-def _lists(array: Any, source: Type, given: Form, target: Type, kind: Form, style: TextStyle) -> Any:
+def _lists(array: pa.Array, source: Type, given: Form, target: Type, kind: Form, style: TextStyle) -> pa.Array:
     assert kind.element is not None
     inside, to = element_type(source[0]), element_type(target[0])
     ours, theirs = type_by_oid(inside), type_by_oid(to)
@@ -65,7 +65,7 @@ def _lists(array: Any, source: Type, given: Form, target: Type, kind: Form, styl
     )
 
 
-def _structs(array: Any, given: Form, kind: Form, style: TextStyle) -> Any:
+def _structs(array: pa.Array, given: Form, kind: Form, style: TextStyle) -> pa.Array:
     """The structs, as far as there are any: no attribute of a row that is NULL is looked at."""
     if [field.name for field in array.type] != [name for name, _ in given.children]:
         return None

@@ -144,7 +144,7 @@ _COLUMN_TEXT_DAY = 86_400_000_000
 _SECOND = 1_000_000
 
 
-def column_text(array: Any, typoid: int, form: Form, style: TextStyle) -> Any:
+def column_text(array: pa.Array, typoid: int, form: Form, style: TextStyle) -> pa.Array:
     """The texts as an array of large strings, NULLs as they are. `form` is that of the column in the lake."""
     array, typoid = plain_array(array), base_type(typoid)
     found = _at_once(array, typoid, style)
@@ -158,7 +158,7 @@ def column_text(array: Any, typoid: int, form: Form, style: TextStyle) -> Any:
     return found if found.type == pa.large_string() else found.cast(pa.large_string())
 
 
-def _one_by_one(array: Any, typoid: int, form: Form, style: TextStyle) -> Any:
+def _one_by_one(array: pa.Array, typoid: int, form: Form, style: TextStyle) -> pa.Array:
     """The texts of the output function, which is asked once for each text of the lake."""
     write = writer(typoid)
     known = array.dictionary_encode() if pa.types.is_string(array.type) else None
@@ -167,7 +167,7 @@ def _one_by_one(array: Any, typoid: int, form: Form, style: TextStyle) -> Any:
     return found if known is None else found.take(known.indices)
 
 
-def _at_once(array: Any, typoid: int, style: TextStyle) -> Any:
+def _at_once(array: pa.Array, typoid: int, style: TextStyle) -> pa.Array:
     """The texts, if Arrow writes them as PostgreSQL does."""
     kind = array.type
     if typoid in oids.INTEGERS or typoid == oids.OID:
@@ -201,7 +201,7 @@ _AS_WRITTEN = frozenset((oids.BIT, oids.VARBIT, oids.MACADDR, oids.MACADDR8, oid
 _IN_POSTGRES_STYLE = frozenset((oids.INTERVAL,))
 
 
-def _as_written(array: Any, typoid: int) -> Any:
+def _as_written(array: pa.Array, typoid: int) -> pa.Array:
     """Texts that are kept as they are written; another DuckLake writer may have kept others."""
     test = written(typoid)
     if test is None or not pa.types.is_string(array.type):
@@ -216,7 +216,7 @@ def _as_written(array: Any, typoid: int) -> Any:
 _IN_ARRAY, _IN_ROW = '{}",\\ \t\n\v\f\r', '()",\\ \t\n\v\f\r'
 
 
-def _arrays(array: Any, typoid: int, element: Form, style: TextStyle) -> Any:
+def _arrays(array: pa.Array, typoid: int, element: Form, style: TextStyle) -> pa.Array:
     """Lists as the texts of arrays, whose words are quoted where array_out does so; None: of elements with another
     delimiter."""
     row = type_by_oid(element_type(typoid))
@@ -235,7 +235,7 @@ def _arrays(array: Any, typoid: int, element: Form, style: TextStyle) -> Any:
     return pc.binary_join_element_wise("{", pc.binary_join(lists, ","), "}", "").cast(pa.large_string())
 
 
-def _rows(array: Any, form: Form, style: TextStyle) -> Any:
+def _rows(array: pa.Array, form: Form, style: TextStyle) -> pa.Array:
     """Structs as the texts of records, whose fields are quoted where record_out does so; None: the struct has other
     fields."""
     if [field.name for field in array.type] != [name for name, _ in form.children]:
@@ -276,7 +276,7 @@ def _within(units: Any, in_a_day: int) -> bool:
     return low is None or (low >= _FIRST_DAY * in_a_day and high < (_LAST_DAY + 1) * in_a_day)
 
 
-def _timestamps(array: Any, zone: str) -> Any:
+def _timestamps(array: pa.Array, zone: str) -> pa.Array:
     if array.type.unit != "us":
         return None
     usecs = array.cast(pa.int64())
@@ -293,7 +293,7 @@ def _timestamps(array: Any, zone: str) -> Any:
     return _joined(texts, zone)
 
 
-def _hexadecimal(array: Any) -> Any:
+def _hexadecimal(array: pa.Array) -> pa.Array:
     known = array.fill_null(b"").cast(pa.large_binary())
     _, edges = bytes_of(known)
     digits = pa.py_buffer(binascii.hexlify(content(known)))
@@ -305,7 +305,7 @@ _HYPHENS = (8, 13, 18, 23)
 _TEXT_OF_UUID = 36
 
 
-def _uuids(array: Any) -> Any:
+def _uuids(array: pa.Array) -> pa.Array:
     count = len(array)
     raw = np.frombuffer(array.buffers()[1], np.uint8, count * 16, array.offset * 16).reshape(count, 16)
     digits = np.frombuffer(b"0123456789abcdef", np.uint8)

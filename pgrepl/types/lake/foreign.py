@@ -104,7 +104,7 @@ def _huge(lake: str, low: int, high: int, digits: int) -> Callable[[], Form]:
     def to_arrow(value: Decimal) -> int | float:
         return check(value) if lake == "uint64" else float(check(value))
 
-    def from_array(array: Any) -> list[Any]:
+    def from_array(array: pa.Array) -> list[Any]:
         return [None if v is None else Decimal(int(v)) for v in plain_array(array).to_pylist()]
 
     def make() -> Form:
@@ -168,7 +168,7 @@ def _coarse(lake: str, unit: str, per_second: int) -> Callable[[], Form]:
 def _timetz() -> Form:
     """The form of timetz; files contain the time in UTC only."""
 
-    def from_array(array: Any) -> list[Any]:
+    def from_array(array: pa.Array) -> list[Any]:
         return [None if v is None else TimeTz(v, 0) for v in times(array)]
 
     def from_inlined(text: str) -> TimeTz:
@@ -197,7 +197,7 @@ def _timetz() -> Form:
 
 
 def _interval() -> Form:
-    def from_array(array: Any) -> list[Any]:
+    def from_array(array: pa.Array) -> list[Any]:
         return [None if v is None else read_parquet_interval(v) for v in plain_array(array).to_pylist()]
 
     def arrow() -> Any:

@@ -30,7 +30,7 @@ def list_form(typoid: int, typmod: int, element: Form) -> Form:
     def from_arrow(items: list[Any]) -> PgArray:
         return array_of(elemtype, [None if v is None else element.from_arrow(v) for v in items])
 
-    def from_array(array: Any) -> list[Any]:
+    def from_array(array: pa.Array) -> list[Any]:
         array = plain_array(array)
         if not len(array):
             return []
@@ -128,7 +128,7 @@ def date_from_lake(days: int) -> int:
     return days + UNIX_EPOCH_DAYS
 
 
-def _dates(array: Any) -> list[Any]:
+def _dates(array: pa.Array) -> list[Any]:
     array = plain_array(array)
     if pa.types.is_timestamp(array.type):
         array = array.cast(pa.date32())
@@ -185,7 +185,7 @@ def timestamp_from_lake(usecs: int) -> int:
     return usecs + UNIX_EPOCH_USECS
 
 
-def _timestamps(array: Any) -> list[Any]:
+def _timestamps(array: pa.Array) -> list[Any]:
     array = plain_array(array)
     if pa.types.is_date(array.type):
         array = array.cast(pa.timestamp("us"))
@@ -199,7 +199,7 @@ def _timestamps(array: Any) -> list[Any]:
     return _shifted(pc, usecs, UNIX_EPOCH_USECS, lake_text.TIMESTAMP_INFINITY)
 
 
-def _floor_divide(pc: Any, array: Any, by: int) -> Any:
+def _floor_divide(pc: Any, array: pa.Array, by: int) -> Any:
     cut = pc.divide(array, by)
     return pc.if_else(pc.less(array, pc.multiply(cut, by)), pc.subtract(cut, 1), cut)
 
@@ -215,7 +215,7 @@ def time_form(typoid: int, typmod: int) -> Form:
     )  # fmt: skip
 
 
-def times(array: Any) -> list[Any]:
+def times(array: pa.Array) -> list[Any]:
     array = plain_array(array)
     unit = array.type.unit
     found: list[Any] = array.cast(pa.int32() if pa.types.is_time32(array.type) else pa.int64()).to_pylist()

@@ -50,7 +50,7 @@ def document_form(lake: str, fields: tuple[Nested, ...]) -> Form:
             return pa.map_(kinds[0][1], kinds[1][1])
         return pa.struct([pa.field(name, kind) for name, kind in kinds])
 
-    def from_array(array: Any) -> list[Any]:
+    def from_array(array: pa.Array) -> list[Any]:
         found = _plain_values(plain_array(array), itself)
         return [None if v is None else _jsonb(v) for v in found]
 
@@ -169,7 +169,7 @@ def _json(value: Any) -> str:
     return str(value) if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)
 
 
-def _plain_values(array: Any, field: Nested) -> list[Any]:
+def _plain_values(array: pa.Array, field: Nested) -> list[Any]:
     """The values of an Arrow column in JSON's types; scalars without a JSON equivalent become their text."""
     if field.type not in _NESTED:
         child = foreign_form(field.type)
@@ -203,7 +203,7 @@ def _plain_values(array: Any, field: Nested) -> list[Any]:
     return found
 
 
-def _map_lengths(array: Any) -> list[int | None]:
+def _map_lengths(array: pa.Array) -> list[int | None]:
     offsets = array.offsets.to_pylist()
     valid = array.is_valid().to_pylist()
     return [offsets[i + 1] - offsets[i] if valid[i] else None for i in range(len(array))]

@@ -46,7 +46,7 @@ class Words:
     is_plain: Numbers
 
 
-def words_of(array: Any, opening: str, closing: str, *, doubled: bool = False) -> Words:
+def words_of(array: pa.Array, opening: str, closing: str, *, doubled: bool = False) -> Words:
     """The words of large strings that are not NULL. An unquoted text between two commas may be empty; a text of nothing
     but brackets has no word. `doubled`: two quotes in a quoted word are one."""
     signs = _Signs(array, opening, closing, doubled=doubled)
@@ -58,7 +58,7 @@ def words_of(array: Any, opening: str, closing: str, *, doubled: bool = False) -
     return Words(*signs.words(), plain)
 
 
-def having(array: Any, letters: str) -> Numbers:
+def having(array: pa.Array, letters: str) -> Numbers:
     """Which of the large strings have one of these letters, all ASCII; NULL has none."""
     found = np.zeros(len(array), np.bool_)
     data, ends = bytes_of(array.fill_null("") if array.null_count else array)
@@ -66,7 +66,7 @@ def having(array: Any, letters: str) -> Numbers:
     return found
 
 
-def bytes_of(array: Any) -> tuple[Numbers, Numbers]:
+def bytes_of(array: pa.Array) -> tuple[Numbers, Numbers]:
     """The bytes of all texts, one behind the other, and where each begins; at last where they end."""
     data = np.frombuffer(content(array), np.uint8)
     if not len(array):
@@ -85,7 +85,7 @@ def _places(data: Numbers, letters: str) -> Numbers:
 class _Signs:
     """The brackets, commas, quotes and backslashes that mean something in a column of texts."""
 
-    def __init__(self, array: Any, opening: str, closing: str, *, doubled: bool) -> None:
+    def __init__(self, array: pa.Array, opening: str, closing: str, *, doubled: bool) -> None:
         self._opening, self._closing = ord(opening), ord(closing)
         self._data, self._ends = bytes_of(array)
         at = _places(self._data, f'{opening}{closing},"\\')
@@ -198,7 +198,7 @@ def _is_list(kind: pa.DataType) -> bool:
     return bool(kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind))
 
 
-def _lists(array: Any, element: int, row_types: RowTypes, scalars: Scalars) -> Texts:
+def _lists(array: pa.Array, element: int, row_types: RowTypes, scalars: Scalars) -> Texts:
     if not len(array):
         return []
     if pa.types.is_fixed_size_list(array.type):
@@ -213,7 +213,7 @@ def _lists(array: Any, element: int, row_types: RowTypes, scalars: Scalars) -> T
     ]
 
 
-def _structs(array: Any, typoid: int, row: RowType, row_types: RowTypes, scalars: Scalars) -> Texts:
+def _structs(array: pa.Array, typoid: int, row: RowType, row_types: RowTypes, scalars: Scalars) -> Texts:
     array = plain_array(array)
     fields = {array.type.field(n).name: each for n, each in enumerate(array.flatten())}  # NULL where the struct is
     unknown = next((name for name in fields if name not in (row.names or (NO_COLUMNS,))), None)

@@ -31,7 +31,7 @@ def scalar_form(typoid: int, typmod: int) -> Form:
     return make(typoid, typmod) if make is not None else text_form(typoid, typmod)
 
 
-def _values(array: Any) -> list[Any]:
+def _values(array: pa.Array) -> list[Any]:
     found: list[Any] = plain_array(array).to_pylist()
     return found
 
@@ -50,7 +50,7 @@ def _whole(lake: str, spark: str, arrow: str) -> Callable[[int, int], Form]:
     return make
 
 
-def _whole_values(array: Any) -> list[Any]:
+def _whole_values(array: pa.Array) -> list[Any]:
     array = plain_array(array)
     if pa.types.is_decimal(array.type):
         return [None if v is None else int(v) for v in array.to_pylist()]
@@ -146,7 +146,7 @@ def decimal_form(precision: int, scale: int, typoid: int = oids.NUMERIC, typmod:
 def _decimals(scale: int) -> Callable[[Any], list[Any]]:
     unit = Decimal(1).scaleb(-scale)
 
-    def read(array: Any) -> list[Any]:
+    def read(array: pa.Array) -> list[Any]:
         array = plain_array(array)
         if not pa.types.is_decimal(array.type):  # an older file, of whole numbers
             return [None if v is None else Decimal(v).quantize(unit, context=EXACT) for v in array.to_pylist()]
@@ -173,7 +173,7 @@ def text_form(typoid: int, typmod: int) -> Form:
     def from_text(text: str) -> Any:
         return Decimal(text) if typoid == oids.NUMERIC else reader(typoid)(text, -1, STORED_STYLE)
 
-    def from_array(array: Any) -> list[Any]:
+    def from_array(array: pa.Array) -> list[Any]:
         return [None if v is None else from_text(v) for v in _values(array)]
 
     return _kept_as_text(typoid, typmod, "varchar", to_text, from_text, from_array, "none")
@@ -200,7 +200,7 @@ def row_form(typoid: int, row: RowType) -> Form:
         ]
         return Record(values, row.types, row.names)
 
-    def from_array(array: Any) -> list[Any]:
+    def from_array(array: pa.Array) -> list[Any]:
         return [None if v is None else from_text(v) for v in _values(array)]
 
     return _kept_as_text(typoid, -1, "varchar", to_text, from_text, from_array, "none")
@@ -218,7 +218,7 @@ def row_array_form(typoid: int, of: Form) -> Form:
         items = [None if word is None else of.from_inlined(word) for word in found.items]
         return PgArray(of.typoid, found.dims, found.lbounds, tuple(items))
 
-    def from_array(array: Any) -> list[Any]:
+    def from_array(array: pa.Array) -> list[Any]:
         return [None if v is None else from_text(v) for v in _values(array)]
 
     return _kept_as_text(typoid, -1, "varchar", to_text, from_text, from_array, "none")
@@ -243,7 +243,7 @@ def enum_form(typoid: int) -> Form:
     if not stored:
         return _kept_as_text(typoid, -1, "varchar", same, same, _values, "equal")
 
-    def from_array(array: Any) -> list[Any]:
+    def from_array(array: pa.Array) -> list[Any]:
         return [None if v is None else names.get(v, v) for v in _values(array)]
 
     return _kept_as_text(typoid, -1, "varchar", stored.__getitem__, lambda v: names.get(v, v), from_array, "equal")
@@ -263,7 +263,7 @@ def _json_form(typoid: int, typmod: int) -> Form:
 
 
 def _jsonb_form(typoid: int, typmod: int) -> Form:
-    def from_array(array: Any) -> list[Any]:
+    def from_array(array: pa.Array) -> list[Any]:
         return [None if v is None else Jsonb(v) for v in _values(array)]
 
     return _kept_as_text(typoid, typmod, "json", str, Jsonb, from_array, "none")
@@ -313,7 +313,7 @@ def _read_uuid(value: Any) -> UUID:
     return UUID(bytes=bytes(value)) if isinstance(value, (bytes, bytearray)) else UUID(str(value))
 
 
-def _uuids(array: Any) -> list[Any]:
+def _uuids(array: pa.Array) -> list[Any]:
     return [None if v is None else _read_uuid(v) for v in _values(array)]
 
 

@@ -162,7 +162,7 @@ def _struct_form(typoid: int, row: RowType, parts: _Parts) -> Form:
         given = [(n, child, found.get(name)) for name, child, n in parts if n >= 0]
         return record({n: None if item is None else child.from_arrow(item) for n, child, item in given})
 
-    def from_array(array: Any) -> list[Any]:
+    def from_array(array: pa.Array) -> list[Any]:
         array = plain_array(array)
         if [field.name for field in array.type] != names:
             raise PgError("XX001", f"a struct of type {int(typoid)} has other fields in a file than in the catalog")
