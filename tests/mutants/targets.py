@@ -25,6 +25,112 @@ TARGETS = [
         (_R + "test_state.py",),
     ),
     Target(
+        "pgrepl.replication.publisher.plan",
+        (
+            "ReplicaIdentity.of",
+            "ReplicaIdentity.covers",
+            "ReplicaIdentity.image",
+            "ReplicaIdentity._is_changed",
+            "ReplicaIdentity.have_image",
+            "differing",
+            "send_plan",
+            "check_sendable",
+            "_publication_at_change",
+            "published_operations",
+            "_published_as",
+            "_filters",
+            "published_columns",
+            "_whole",
+            "_member_value",
+        ),
+        (_R + "test_plan.py", _R + "test_row_filter_sent.py"),
+    ),
+    Target(
+        "pgrepl.catalog.facts.publication",
+        (
+            "excepting_publications",
+            "publishes_as_one_of_all",
+            "partition_option",
+            "is_publishable",
+            "all_tables_relations",
+            "schema_relations",
+            "published_tables",
+            "_published_relations",
+            "_lists",
+            "is_named",
+            "_has_ancestor_in",
+            "_published",
+            "whole_columns",
+            "topmost_ancestor",
+        ),
+        (_R + "test_plan.py", "tests/catalog/test_publication.py"),
+    ),
+    Target(
+        "pgrepl.replication.subscriber.apply.columns.fold",
+        ("fold_sorted", "_alone", "_joined", "fold", "_together"),
+        (_R + "test_fold.py",),
+    ),
+    Target(
+        "pgrepl.catalog.facts.roles",
+        (
+            "is_superuser",
+            "has_attribute",
+            "_walk",
+            "_reachable",
+            "inherited_in_order",
+            "has_privs_of_role",
+            "member_can_set_role",
+            "check_can_set_role",
+            "is_member_of_role",
+            "is_member_of_role_nosuper",
+            "is_admin_of_role",
+            "has_admin_privs_of_role",
+            "select_best_admin",
+        ),
+        ("tests/catalog/test_privileges.py",),
+    ),
+    Target(
+        "pgrepl.catalog.facts.acl",
+        (
+            "parse_acl",
+            "default_acl",
+            "aclmask",
+            "has_privilege",
+            "object_mask",
+            "check_execute",
+            "_default_or_empty",
+            "relation_acl",
+            "relation_mask",
+            "has_table_privilege",
+            "has_column_privilege",
+            "check_privilege",
+            "check_table_privilege",
+            "is_owner",
+            "check_owner",
+            "check_relation_owner",
+        ),
+        ("tests/catalog/test_privileges.py",),
+    ),
+    Target(
+        "pgrepl.lake.commit.commit",
+        (
+            "RowChanges.back_to",
+            "_Ids.add",
+            "_Ids.row",
+            "_Ids.file",
+            "_final",
+            "_may_have_moved",
+            "_find_again",
+            "check_unchanged",
+            "check_only_rows_changed",
+            "_check_definitions",
+            "apply",
+            "_respect_locks",
+            "_needs_catalog",
+        ),
+        ("tests/lake/test_commit_decides.py",),
+    ),
+    Target(
         "pgrepl.server.hba",
         ("matching", "_fits", "_fits_address", "_fits_database", "_fits_user", "_matches", "maps_to", "_maps"),
         ("tests/server/test_hba.py",),
@@ -32,7 +138,9 @@ TARGETS = [
 ]
 
 _F, _H = "pgrepl.replication.publisher.row_filter:", "pgrepl.server.hba:"
-_S = "pgrepl.replication.subscriber.state:"
+_S, _P = "pgrepl.replication.subscriber.state:", "pgrepl.replication.publisher.plan:"
+_K = "pgrepl.replication.subscriber.apply.columns.fold:"
+_LONG_WAY = "a key that is not known to have one step takes the longer way, to the same result"
 EQUIVALENT: dict[str, str] = {
     _F + "sent_of: 256 -> 257": "a code is a byte",
     _F + "sent_of: 1 -> 2 (2)": "numpy takes any negative number for the one that it finds itself",
@@ -49,5 +157,32 @@ EQUIVALENT: dict[str, str] = {
         "`in` compares the versions itself"
     ),
     _S + "applies_from: 0 -> 1": "a table without a state has no LSN that is looked at",
+    _P + "ReplicaIdentity.have_image: deleted | has_changed(updated) if updated.any() else deleted"
+    " -> deleted | has_changed(updated)": "of no updated rows none has changed",
+    _P + "differing: True -> False": "the old and the new keys have the same columns",
+    _P + "differing: old.null_count and new.null_count -> old.null_count": "without NULLs on one side no two are NULL",
+    _P + "differing: old.null_count and new.null_count -> new.null_count": "without NULLs on one side no two are NULL",
+    _P
+    + "send_plan: partition_ancestors(past, relid) if table.is_partition else [] -> partition_ancestors(past, relid)": (
+        "a table that is no partition has no such ancestors"
+    ),
+    _P + "_published_as: topmost_ancestor(past, publication.oid, ancestors) if ancestors else None"
+    " -> topmost_ancestor(past, publication.oid, ancestors)": "of no ancestors none is named",
+    _P + "_whole: True -> False": "there is a list, or None, for each publication",
+    _P + "_whole: min(generated, default='n') -> max(generated, default='n')": (
+        "several values are an error, or the table has no generated columns"
+    ),
+    _P + "_member_value: publication.puballtables or member_schema(past, publication.oid, table.namespace) is not None"
+    " -> member_schema(past, publication.oid, table.namespace) is not None": (
+        "a publication FOR ALL TABLES names only tables that it does not send"
+    ),
+    _K + "fold_sorted: step > TAKE -> step >= TAKE": _LONG_WAY,
+    _K + "fold_sorted: True -> False": _LONG_WAY,
+    _K + "fold_sorted: step <= TAKE -> step < TAKE": _LONG_WAY,
+    _K + "fold: 1 -> 2 (7)": "any number before the first step of a key says that there was none",
+    _K + "fold: 1 -> 2 (9)": "any number before the first step of a key says that there was none",
+    _K + "fold: 1 -> 2 (11)": "an array that is one longer",
+    _K + "fold: 1 -> 2 (13)": "an array that is one longer",
+    _K + "fold: 1 -> 2 (14)": "each message that enters a key has left one",
     _H + "_maps: False -> True": "an expression that cannot be read has made its line a BadLine",
 }

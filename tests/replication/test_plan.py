@@ -12,7 +12,7 @@ import pytest
 from pgrepl.catalog.facts.relation import find_relation, range_var
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.ground.errors import PgError
-from pgrepl.replication.publisher.plan import SendPlan, check_sendable, differing, send_plan
+from pgrepl.replication.publisher.plan import ReplicaIdentity, SendPlan, check_sendable, differing, send_plan
 from pgrepl.replication.wire.messages import DELETE, INSERT, TRUNCATE, UPDATE
 from tests.harness.database import Database
 from tests.harness.pair import Pair
@@ -22,6 +22,7 @@ TABLES = """
     CREATE SCHEMA s;
     CREATE TABLE plain (id int PRIMARY KEY, v int, w int);
     CREATE UNLOGGED TABLE unlogged (id int PRIMARY KEY);
+    CREATE TABLE kid (PRIMARY KEY (id)) INHERITS (plain);
     CREATE VIEW seen AS SELECT 1 AS one;
     CREATE TABLE s.root (id int PRIMARY KEY, v int, w int) PARTITION BY RANGE (id);
     CREATE TABLE middle (w int, gone int, v int, id int PRIMARY KEY) PARTITION BY RANGE (id);
@@ -95,6 +96,16 @@ VIA_ROOT = "WITH (publish_via_partition_root)"
             ("plain", EVERY, {UPDATE: 1, DELETE: 1}, COLUMNS),
         ),
         ("plain", ["FOR TABLE plain WHERE (id > 1), TABLES IN SCHEMA public"], ("plain", EVERY, {}, COLUMNS)),
+        (
+            "plain",
+            ["FOR TABLE plain WHERE (id > 1)", "FOR ALL TABLES WITH (publish = 'insert')"],
+            ("plain", EVERY, {UPDATE: 1, DELETE: 1}, COLUMNS),
+        ),
+        (
+            "plain",
+            ["FOR ALL TABLES WITH (publish = 'insert')", "FOR TABLE plain WHERE (id > 1)"],
+            ("plain", EVERY, {UPDATE: 1, DELETE: 1}, COLUMNS),
+        ),
         ("unlogged", ["FOR ALL TABLES"], None),
         ("seen", ["FOR ALL TABLES"], None),
         ("s.root", ["FOR TABLE s.root"], None),
@@ -111,6 +122,8 @@ VIA_ROOT = "WITH (publish_via_partition_root)"
         ("leaf", [f"FOR ALL TABLES EXCEPT (TABLE s.root) {VIA_ROOT}"], None),
         ("leaf", [f"FOR TABLE middle {VIA_ROOT}", f"FOR TABLE s.root {VIA_ROOT}"], ROOT),
         ("leaf", [f"FOR TABLE s.root {VIA_ROOT}", f"FOR TABLE middle {VIA_ROOT}"], ROOT),
+        ("leaf", [f"FOR TABLE middle {VIA_ROOT}", f"FOR ALL TABLES {VIA_ROOT}"], ROOT),
+        ("kid", [f"FOR TABLE ONLY plain {VIA_ROOT}"], None),
         # the filter and the list of the leaf's publication count for nothing, its operations do
         (
             "leaf",
@@ -142,6 +155,19 @@ def test_columns_are_found_by_name_and_each_table_has_its_identity(pub: Database
     assert itself is not None and itself.identity is itself.sent_identity
     assert [itself.identity.covers(number) for number in (1, 2)] == [True, False]
     assert [plan.identity.covers(number) for number in (1, 2)] == [True, True]
+
+
+def test_of_a_table_that_is_gone_nothing_is_sent(pub: Database) -> None:
+    pub("CREATE PUBLICATION p FOR ALL TABLES")
+    with reading(pub.session):
+        assert send_plan(pub.session, ["p"], 4711) is None
+
+
+def test_a_key_has_changed_if_one_of_its_columns_has() -> None:
+    identity = ReplicaIdentity(False, frozenset({1, 2}))
+    old = (1, "a", None)
+    assert identity.image(old, (1, "b", 5)) == (1, "a", None)
+    assert identity.image(old, (1, "a", 5)) is None
 
 
 @pytest.mark.parametrize("lists", [["(id, v)", "(id, w)"], ["(id, v)", ""], ["", "(id, v)"], ["", "", "(id)"]])
