@@ -140,6 +140,7 @@ TARGETS = [
 _F, _H = "pgrepl.replication.publisher.row_filter:", "pgrepl.server.hba:"
 _S, _P = "pgrepl.replication.subscriber.state:", "pgrepl.replication.publisher.plan:"
 _K = "pgrepl.replication.subscriber.apply.columns.fold:"
+_U = "pgrepl.catalog.facts.publication:"
 _LONG_WAY = "a key that is not known to have one step takes the longer way, to the same result"
 EQUIVALENT: dict[str, str] = {
     _F + "sent_of: 256 -> 257": "a code is a byte",
@@ -162,10 +163,6 @@ EQUIVALENT: dict[str, str] = {
     _P + "differing: True -> False": "the old and the new keys have the same columns",
     _P + "differing: old.null_count and new.null_count -> old.null_count": "without NULLs on one side no two are NULL",
     _P + "differing: old.null_count and new.null_count -> new.null_count": "without NULLs on one side no two are NULL",
-    _P
-    + "send_plan: partition_ancestors(past, relid) if table.is_partition else [] -> partition_ancestors(past, relid)": (
-        "a table that is no partition has no such ancestors"
-    ),
     _P + "_published_as: topmost_ancestor(past, publication.oid, ancestors) if ancestors else None"
     " -> topmost_ancestor(past, publication.oid, ancestors)": "of no ancestors none is named",
     _P + "_whole: True -> False": "there is a list, or None, for each publication",
@@ -176,6 +173,27 @@ EQUIVALENT: dict[str, str] = {
     " -> member_schema(past, publication.oid, table.namespace) is not None": (
         "a publication FOR ALL TABLES names only tables that it does not send"
     ),
+    _U + "excepting_publications: for row in rows(session, tables.pg_publication_rel, prrelid=relid) if row.prexcept"
+    " -> for row in rows(session, tables.pg_publication_rel, prrelid=relid)": (
+        "a publication FOR ALL TABLES, which is asked for, has no members but exceptions"
+    ),
+    _U + "publishes_as_one_of_all: bool(publication.puballtables) and"
+    " publication.oid not in excepting_publications(session, relation)"
+    " -> publication.oid not in excepting_publications(session, relation)": "only those FOR ALL TABLES are asked for",
+    _U + "partition_option: relation is None or relation.kind != 'p' or part is PublicationPart.ROOT"
+    " -> relation.kind != 'p' or part is PublicationPart.ROOT": "a member of a publication is there",
+    _U + "all_tables_relations: row.relpersistence != 'p' or (row.relispartition and via_root) or row.oid in excepted"
+    " -> row.relpersistence != 'p' or row.oid in excepted": "published_tables leaves out partitions of listed tables",
+    _U + "_has_ancestor_in: relation is None or not relation.is_partition -> not relation.is_partition": (
+        "a table that is listed is there"
+    ),
+    _U + "_published: not publication.puballtables and"
+    " member_schema(session, publication.oid, relation.namespace) is None"
+    " -> member_schema(session, publication.oid, relation.namespace) is None": (
+        "a publication FOR ALL TABLES names only tables that it does not send"
+    ),
+    _U + "topmost_ancestor: relation is not None and is_named(session, pubid, relation)"
+    " -> is_named(session, pubid, relation)": "an ancestor is there",
     _K + "fold_sorted: step > TAKE -> step >= TAKE": _LONG_WAY,
     _K + "fold_sorted: True -> False": _LONG_WAY,
     _K + "fold_sorted: step <= TAKE -> step < TAKE": _LONG_WAY,

@@ -55,7 +55,7 @@ def mappings(session: Session, server: int) -> list[tables.pg_user_mapping]:
 
 
 def mapped_name(session: Session, user: int) -> str:
-    """The user of a mapping, as messages name him (MappingUserName)."""
+    """The user of a mapping, in the words of messages (MappingUserName)."""
     return "public" if user == PUBLIC else role_name(session, user)
 
 
