@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import signal
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from types import FrameType
 from typing import TYPE_CHECKING, TypeAlias
 
 from pgrepl.api import overview_spark
@@ -187,17 +185,7 @@ def monitoring_process(
             state, lambda: metrics.of_processes(state, started, settings.max_connections), collectors, desk.respond
         )
         server = HttpServer(listening, answers.respond, tls=tls)
-
-        def stop(_signal: int, _frame: FrameType | None) -> None:
-            server.stop()
-
-        def renew(_signal: int, _frame: FrameType | None) -> None:
-            desk.renew()
-
-        signal.signal(signal.SIGTERM, stop)
-        signal.signal(signal.SIGHUP, renew)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        desk.on_done = server.wake
+        desk.serve(server)
         for each in collectors:
             each.on_done = server.wake
             each.start()

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakKeyDictionary
 
@@ -64,8 +63,14 @@ class Desk:
         self._asked: WeakKeyDictionary[Request, Future[Answer]] = WeakKeyDictionary()
         self._generation = 0  # of settings
 
+    def serve(self, server: HttpServer) -> None:
+        """Answer what a server is asked. SIGTERM ends it; SIGHUP has sessions begin anew with new settings."""
+        self.on_done = server.wake
+        signal.signal(signal.SIGTERM, lambda *_: server.stop())
+        signal.signal(signal.SIGHUP, lambda *_: self.renew())
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
     def renew(self) -> None:
-        """Have sessions begin anew, with what settings are now."""
         self._generation += 1
 
     def respond(self, request: Request) -> Answer | None:
@@ -136,17 +141,7 @@ def iceberg_process(
     def run(place: int) -> None:
         desk = Desk(routes, lambda: open_outside(catalog, settings), log)
         server = HttpServer(listening, desk.respond, _LIMITS, complain=complaint, tls=tls)
-        desk.on_done = server.wake
-
-        def stop(_signal: int, _frame: FrameType | None) -> None:
-            server.stop()
-
-        def renew(_signal: int, _frame: FrameType | None) -> None:
-            desk.renew()
-
-        signal.signal(signal.SIGTERM, stop)
-        signal.signal(signal.SIGHUP, renew)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        desk.serve(server)
         os.nice(_NICENESS)
         activity.show_process(place, "pgrepl iceberg")
         server.run()

@@ -117,18 +117,17 @@ def _move_days(fields: Fields, days: int) -> None:
     fields.year, fields.month, fields.day = from_julian(day)
 
 
-def move_timestamp(value: int, span: Interval, sign: int) -> int:
-    """timestamp ± interval: months first, then days, then the rest."""
+def move_timestamp(value: int, span: Interval, sign: int, zone: Zone | None = None) -> int:
+    """timestamp ± interval: months first, then days, then the rest. To a timestamptz months and days are added in local
+    time of a time zone."""
     if abs(value) == INFINITY or not is_finite(span):
         return _to_infinity(value, span, sign)
-    if span.months:
-        fields = fields_of_timestamp(value)
-        _move_months(fields, sign * span.months)
-        value = checked_timestamp(timestamp_of(fields))
-    if span.days:
-        fields = fields_of_timestamp(value)
-        _move_days(fields, sign * span.days)
-        value = checked_timestamp(timestamp_of(fields))
+    for by, move in ((span.months, _move_months), (span.days, _move_days)):
+        if by:
+            fields = fields_of_timestamp(value) if zone is None else zoned_fields(value, zone)
+            move(fields, sign * by)
+            west = 0 if zone is None else zone.of_local(fields)
+            value = checked_timestamp(timestamp_of(fields) + west * USECS_PER_SEC)
     return checked_timestamp(value + sign * span.usecs)
 
 
@@ -137,26 +136,6 @@ def zoned_fields(value: int, zone: Zone) -> Fields:
     fields = fields_of_timestamp(value + offset.seconds * USECS_PER_SEC)
     fields.zone = -offset.seconds
     return fields
-
-
-def _back(fields: Fields, zone: Zone) -> int:
-    west = zone.of_local(fields)
-    return checked_timestamp(timestamp_of(fields) + west * USECS_PER_SEC)
-
-
-def move_timestamptz(value: int, span: Interval, sign: int, zone: Zone) -> int:
-    """timestamptz ± interval: months and days are added in local time of a time zone."""
-    if abs(value) == INFINITY or not is_finite(span):
-        return _to_infinity(value, span, sign)
-    if span.months:
-        fields = zoned_fields(value, zone)
-        _move_months(fields, sign * span.months)
-        value = _back(fields, zone)
-    if span.days:
-        fields = zoned_fields(value, zone)
-        _move_days(fields, sign * span.days)
-        value = _back(fields, zone)
-    return checked_timestamp(value + sign * span.usecs)
 
 
 @implements("timestamp_pl_interval")
@@ -171,12 +150,12 @@ def timestamp_mi_interval(value: int, span: Interval) -> int:
 
 @implements("timestamptz_pl_interval", context=True)
 def timestamptz_pl_interval(call: Call, value: int, span: Interval) -> int:
-    return move_timestamptz(value, span, 1, session_zone(call.style))
+    return move_timestamp(value, span, 1, session_zone(call.style))
 
 
 @implements("timestamptz_mi_interval", context=True)
 def timestamptz_mi_interval(call: Call, value: int, span: Interval) -> int:
-    return move_timestamptz(value, span, -1, session_zone(call.style))
+    return move_timestamp(value, span, -1, session_zone(call.style))
 
 
 implements("interval_pl_timestamp(interval,timestamp without time zone)")(

@@ -12,7 +12,6 @@ from pgrepl.expr.functions.times.date_arithmetic import (
     checked_timestamp,
     date_as_timestamp,
     move_timestamp,
-    move_timestamptz,
 )
 from pgrepl.ground.errors import PgError
 from pgrepl.types.style import TextStyle
@@ -245,4 +244,4 @@ def generate_series_timestamp(start: int, stop: int, step: Interval) -> Iterator
 @implements("generate_series_timestamptz", context=True)
 def generate_series_timestamptz(call: Call, start: int, stop: int, step: Interval) -> Iterator[int]:
     zone = session_zone(call.style)
-    return series(start, stop, step, lambda value: move_timestamptz(value, step, 1, zone))
+    return series(start, stop, step, lambda value: move_timestamp(value, step, 1, zone))

@@ -8,7 +8,7 @@ from typing import Any
 
 from pgrepl.expr.functions.numbers.arithmetic import float_overflow
 from pgrepl.expr.functions.registry import Call, Family
-from pgrepl.expr.functions.times.date_arithmetic import checked_timestamp, move_timestamptz
+from pgrepl.expr.functions.times.date_arithmetic import checked_timestamp, move_timestamp
 from pgrepl.expr.functions.times.datetime import (
     local_to_utc,
     series,
@@ -236,7 +236,7 @@ def make_interval(years: int, months: int, weeks: int, days: int, hours: int, mi
 @implements("generate_series_timestamptz_at_zone")
 def generate_series_timestamptz_at_zone(start: int, stop: int, step: Interval, name: str) -> Iterator[int]:
     zone = _plain_zone(name)
-    return series(start, stop, step, lambda value: move_timestamptz(value, step, 1, zone))
+    return series(start, stop, step, lambda value: move_timestamp(value, step, 1, zone))
 
 
 def _plain_zone(name: str) -> Zone:
@@ -248,9 +248,9 @@ def _plain_zone(name: str) -> Zone:
 
 @implements("timestamptz_pl_interval_at_zone")
 def timestamptz_pl_interval_at_zone(value: int, span: Interval, name: str) -> int:
-    return move_timestamptz(value, span, 1, _plain_zone(name))
+    return move_timestamp(value, span, 1, _plain_zone(name))
 
 
 @implements("timestamptz_mi_interval_at_zone")
 def timestamptz_mi_interval_at_zone(value: int, span: Interval, name: str) -> int:
-    return move_timestamptz(value, span, -1, _plain_zone(name))
+    return move_timestamp(value, span, -1, _plain_zone(name))

@@ -221,14 +221,10 @@ class ServerCatalog(PublisherCatalog):
             if link.version >= published.COLUMN_LISTS
             else "pg_catalog.pg_get_publication_tables(p.pubname::text) t(relid)"
         )
-        left_out = "".join(
-            f" AND NOT (n.nspname = {link.literal(schema)} AND c.relname = {link.literal(name)})"
-            for schema, name in sorted(known)
-        )
         listed = link.rows(
             f"SELECT DISTINCT p.pubname FROM pg_catalog.pg_publication p, LATERAL {tables} "
             "JOIN pg_catalog.pg_class c ON c.oid = t.relid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
-            f"WHERE p.pubname IN ({link.texts(names)}){left_out} AND EXISTS (SELECT 1 FROM "
+            f"WHERE p.pubname IN ({link.texts(names)}){published.besides(link, known)} AND EXISTS (SELECT 1 FROM "
             "pg_catalog.pg_subscription_rel r WHERE r.srrelid = t.relid "
             "OR t.relid IN (SELECT relid FROM pg_catalog.pg_partition_ancestors(r.srrelid)) "
             "OR t.relid IN (SELECT relid FROM pg_catalog.pg_partition_tree(r.srrelid))) ORDER BY 1"

@@ -104,18 +104,22 @@ def published_sequences(link: Link, names: Sequence[str]) -> list[tuple[str, str
 def sequences_with_other_origins(link: Link, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:
     if not link.has_sequences:
         return []
-    left_out = "".join(
-        f" AND NOT (n.nspname = {link.literal(schema)} AND c.relname = {link.literal(name)})"
-        for schema, name in sorted(known)
-    )
     listed = link.rows(
         "SELECT DISTINCT p.pubname FROM pg_catalog.pg_publication p, "
         "LATERAL pg_catalog.pg_get_publication_sequences(p.pubname::text) s(relid) "
         "JOIN pg_catalog.pg_subscription_rel r ON r.srrelid = s.relid JOIN pg_catalog.pg_class c ON c.oid = s.relid "
         "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
-        f"WHERE p.pubname IN ({link.texts(names)}){left_out} ORDER BY 1"
+        f"WHERE p.pubname IN ({link.texts(names)}){besides(link, known)} ORDER BY 1"
     )
     return [row[0] or "" for row in listed]
+
+
+def besides(link: Link, known: Collection[tuple[str, str]]) -> str:
+    """The condition that a relation is none of these."""
+    return "".join(
+        f" AND NOT (n.nspname = {link.literal(schema)} AND c.relname = {link.literal(name)})"
+        for schema, name in sorted(known)
+    )
 
 
 _NOW = (

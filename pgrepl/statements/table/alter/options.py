@@ -5,6 +5,7 @@ Partitions share the identity of the partitioned table; ordinary children have n
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from pgrepl.catalog.facts import history as history_facts
@@ -354,19 +355,17 @@ def prepare_storage(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse:
     check_target(work.session, cmd.kind.value, rel, TABLE + MATVIEW + FOREIGN)
     if recurse:
         for_children(work.session, rel, lambda child: prepare_storage(work, child, cmd, False, True))
-    work.entry(rel).add(Pass.MISC, partial(_set_storage, cmd=cmd))
+    work.entry(rel).add(Pass.MISC, partial(_set_storage, cmd=cmd, field="attstorage", read=storage_of))
 
 
-def _set_storage(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd) -> None:
+def _set_storage(
+    work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd, field: str, read: Callable[[Session, int, str], str]
+) -> None:
+    """Sets a column's storage or compression, in the indexes that have it, too (SetIndexStorageProperties)."""
     session, rel = work.session, work.relation(altered)
     attribute = column_of(rel, cmd.name or "")
-    value = storage_of(session, attribute.type, str(cmd.value))
-    set_attribute(session, rel.oid, attribute.num, attstorage=value)
-    _also_in_indexes(session, rel, attribute, attstorage=value)
-
-
-def _also_in_indexes(session: Session, rel: Relation, attribute: Attribute, **values: object) -> None:
-    """Sets a column's storage in the indexes that have it (SetIndexStorageProperties)."""
+    values = {field: read(session, attribute.type, str(cmd.value))}
+    set_attribute(session, rel.oid, attribute.num, **values)
     for row in indexes(session, rel.oid):
         if attribute.num in row.indkey:
             set_attribute(session, row.indexrelid, list(row.indkey).index(attribute.num) + 1, **values)
@@ -374,12 +373,4 @@ def _also_in_indexes(session: Session, rel: Relation, attribute: Attribute, **va
 
 def prepare_compression(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
     check_target(work.session, cmd.kind.value, rel, TABLE + MATVIEW)
-    work.entry(rel).add(Pass.MISC, partial(_set_compression, cmd=cmd))
-
-
-def _set_compression(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd) -> None:
-    session, rel = work.session, work.relation(altered)
-    attribute = column_of(rel, cmd.name or "")
-    value = compression_of(session, attribute.type, str(cmd.value))
-    set_attribute(session, rel.oid, attribute.num, attcompression=value)
-    _also_in_indexes(session, rel, attribute, attcompression=value)
+    work.entry(rel).add(Pass.MISC, partial(_set_storage, cmd=cmd, field="attcompression", read=compression_of))
