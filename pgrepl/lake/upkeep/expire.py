@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts.retention import retained
+from pgrepl.catalog.facts.subscription import retained
 from pgrepl.catalog.store import store, tables
 from pgrepl.catalog.store.declarative import every
 from pgrepl.catalog.store.sql import SNAPSHOT_AT

@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any
 
 from pgrepl.catalog.facts import foreign, objects, triggers
-from pgrepl.catalog.facts.retention import is_retained
 from pgrepl.catalog.facts.routines import routine_row, routine_rows
+from pgrepl.catalog.facts.subscription import is_retained
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store import store, system, tables
 from pgrepl.catalog.store.bootstrap import SCHEMAS

@@ -2,7 +2,7 @@
 them, without anything that is kept besides.
 
 What matters are deletions since the subscription had all changes of its publisher for the last time: an UPDATE that
-comes now was made after that. VACUUM keeps the snapshots since then (catalog/facts/retention.py).
+comes now was made after that. VACUUM keeps the snapshots since then (catalog/facts/subscription.py).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.facts import subscription as catalog
 from pgrepl.catalog.facts.relation import Relation
 from pgrepl.catalog.facts.relation_parts import identity_or_primary_key
-from pgrepl.catalog.facts.retention import retained_from
+from pgrepl.catalog.facts.subscription import retained_from
 from pgrepl.lake.changes.changes import changes_at
 from pgrepl.lake.changes.history import Snapshot, snapshots
 from pgrepl.lake.table import lake_table

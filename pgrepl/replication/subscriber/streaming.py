@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts import subscription as catalog
-from pgrepl.catalog.facts.retention import is_long_ago
+from pgrepl.catalog.facts.subscription import is_long_ago
 from pgrepl.catalog.session import statistics
 from pgrepl.catalog.store import tables
 from pgrepl.lake.storage import crash_point
