@@ -39,7 +39,6 @@ class Pieces(Protocol):
 
     def numbers(self, keys: Sequence[Any], hashes: Hashes) -> Numbers:
         """The number of the piece of each row, by the columns of the key."""
-        ...
 
 
 class HashPieces:

@@ -42,11 +42,9 @@ class Side(Protocol):
 
     def digests(self, wanted: Collection[int], digests: Digests, count: Count) -> Generator[int, None, None]:
         """Fill in the digests of some pieces; the numbers of those that are complete, as they come."""
-        ...
 
     def rows(self, wanted: Sequence[int]) -> Iterator[Row]:
         """The rows of some pieces."""
-        ...
 
     def stop(self) -> None:
         """Nobody waits for the digests any more."""

@@ -140,15 +140,12 @@ class Reader(Protocol):
 
     def blocks(self, file: BinaryIO, name: str) -> Blocks:
         """The events by columns, as far as that is possible; faster for large files."""
-        ...
 
     def is_divisible(self, start: bytes) -> bool:
         """Whether a file that begins so has records that are lines, so that it may be read in parts."""
-        ...
 
     def some_lines(self, file: BinaryIO, name: str) -> Blocks:
         """The events of some lines of a divisible file, numbered from 1."""
-        ...
 
 
 # --- blocks -----------------------------------------------------------------------------------------------------------

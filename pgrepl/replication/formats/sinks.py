@@ -57,23 +57,18 @@ class Sink(Protocol):
     def resume(self, start: int, owner: SinkOwner, *, is_new: bool) -> None:
         """Remove what this slot has written of commits at this LSN or behind it. It is an error if another one has
         written some there; a new slot has written nothing yet."""
-        ...
 
     def write(self, transaction: WireTransaction) -> int:
         """Write a transaction; returns about how many bytes it takes."""
-        ...
 
     def flush(self) -> None:
         """All that was written is safe, when this returns."""
-        ...
 
     def abandon(self) -> None:
         """Remove what was written since the last flush, if possible."""
-        ...
 
     def close(self) -> None:
         """Let others write there."""
-        ...
 
 
 def _of_another_slot(name: str, lsn: int, start: int, wrote: SinkOwner | None, *, is_new: bool) -> PgError:

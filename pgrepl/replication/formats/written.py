@@ -39,11 +39,9 @@ class SourceFacts:
 class LineWriter(Protocol):
     def lines(self, transaction: WireTransaction) -> Iterator[bytes]:
         """The lines of a transaction, each with its line feed."""
-        ...
 
     def position(self, line: bytes) -> int | None:
         """The LSN of the commit that a line of this format belongs to; None: it is no such line."""
-        ...
 
 
 def check_phase(transaction: WireTransaction) -> None:

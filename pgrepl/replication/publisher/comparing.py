@@ -31,19 +31,15 @@ class HashingServer(Protocol):
 
     def divide(self, key: Sequence[str], size: int) -> list[KeyRange] | None:
         """Ranges of a key with about so many rows each; None: its index does not give them quickly."""
-        ...
 
     def digests_of_ranges(self, hash: str, wanted: Sequence[tuple[int, KeyRange]]) -> Iterator[HashedPiece]:
         """Those of some ranges, with their numbers, in any order: one query each."""
-        ...
 
     def digests_by_bits(self, hash: str, mask: int) -> Iterator[HashedPiece]:
         """Those of all rows, by some bits of their hashes: one query."""
-        ...
 
     def rows_of_ranges(self, hash: str, wanted: Sequence[KeyRange]) -> Iterator[tuple[int, tuple[str | None, ...]]]:
         """The hashes and the texts of the rows of some ranges."""
-        ...
 
     def rows_by_bits(
         self, hash: str, mask: int, wanted: Sequence[int]
@@ -66,11 +62,9 @@ class TableAtLsn(Protocol):
 
     def sources(self) -> list[KernelSource]:
         """The rows for kernels, if they are in a lake; Declined."""
-        ...
 
     def texts(self) -> Iterator[tuple[str | None, ...]]:
         """All rows."""
-        ...
 
 
 class TablesAtLsn(Protocol):
@@ -99,7 +93,6 @@ class Comparing(Protocol):
 
     def begin(self, lsn: int, limits: Limits, slot: str = "") -> TablesAtLsn:
         """The tables as of `lsn`, or as of now. `slot`: one that is made there, and stays."""
-        ...
 
 
 class Pace:

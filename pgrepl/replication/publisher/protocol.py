@@ -191,49 +191,39 @@ class PublisherCatalog(Protocol):
 
     def existing_publications(self, names: Sequence[str]) -> set[str]:
         """The publications, among these, that exist."""
-        ...
 
     def published_tables(self, names: Sequence[str]) -> list[RemoteTable]:
         """The tables of those publications, a table once for each different column list."""
-        ...
 
     @property
     def has_sequences(self) -> bool:
         """Can publications have sequences?"""
-        ...
 
     def published_sequences(self, names: Sequence[str]) -> list[tuple[str, str]]:
         """The sequences of those publications, as (schema, name)."""
-        ...
 
     def sequences(self, names: Sequence[tuple[str, str]]) -> list[RemoteSequence]:
         """These sequences as they are now, as far as they are there, published or not."""
-        ...
 
     def sequences_with_other_origins(self, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:
         """The publications with sequences that subscriptions of the publisher synchronize; those in `known` do not
         count."""
-        ...
 
     def published_as(self, schema: str, name: str, publications: Sequence[str]) -> Published | None:
         """The columns, the filter and the operations that the publications publish of a table; None: they do not
         publish it."""
-        ...
 
     def attributes(self, relid: int, lsn: int) -> tuple[RemoteAttribute, ...]:
         """All columns of a table, dropped ones included, by their numbers: as of an LSN, or as they are now if the
         publisher does not know its past. Empty: there is no such table."""
-        ...
 
     def older_value(self, relid: int, attnum: int, lsn: int) -> str | None:
         """The value of a column in rows that are older than it, if its attribute does not tell (`missing`), because
         rows have been rewritten since. None: NULL, or not known."""
-        ...
 
     def definitions(self, schema: str, name: str, publications: Sequence[str]) -> list[RemoteDefinition]:
         """The tables that a subscriber needs for a published one: itself, after it its partitions if they are needed;
         none: it is not published."""
-        ...
 
     def told_table(self, relid: int, lsn: int | None, publications: Sequence[str]) -> ToldTable | None:
         """A table as the stream would tell it (publisher/definitions.py): as of an LSN, or as it is now if there is
@@ -247,7 +237,6 @@ class PublisherCatalog(Protocol):
     def publications_with_other_origins(self, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:
         """The publications with tables that subscriptions of the publisher write to; (schema, table) pairs in `known`
         do not count."""
-        ...
 
 
 class Slots(Protocol):
@@ -255,29 +244,23 @@ class Slots(Protocol):
 
     def create(self, name: str, *, two_phase: bool, failover: bool) -> int:
         """Create a slot; returns its consistent point."""
-        ...
 
     def alter(self, name: str, *, failover: bool | None, two_phase: bool | None) -> None:
         """None: it stays."""
-        ...
 
     def drop(self, name: str) -> None: ...
 
     def occupy(self, slot: str, sender: WalSender, within: Session | None = None) -> None:
         """Reserve the slot for this worker, whose stream it is from now on; an error if another reads from it."""
-        ...
 
     def leave(self, slot: str, token: str, within: Session | None = None) -> None:
         """Release the slot of the worker with this token."""
-        ...
 
     def retained(self, slot: str) -> Retained | None:
         """What the publisher keeps for the slot; None: there is no such slot."""
-        ...
 
     def probe(self, slot: str) -> SlotProbe | None:
         """For a follower that looks now and then at what is retained; None: that needs no looking after."""
-        ...
 
 
 class ChangesWithin(Protocol):
@@ -285,16 +268,13 @@ class ChangesWithin(Protocol):
 
     def is_usual(self, slot: tables.pg_replication_slot) -> bool:
         """Is the slot a logical one of this database, without options or states that need further checks?"""
-        ...
 
     def few(self, within: Session, wanted: StreamRequest) -> list[WireTransaction] | None:
         """All of these transactions; None: there are many changes, one cannot be sent, or the log shows empty
         transactions."""
-        ...
 
     def has_sent(self, slot: str, transactions: Iterable[WireTransaction]) -> None:
         """Count the transactions of `few`, which have been applied."""
-        ...
 
 
 class ChangeFiles(Protocol):
@@ -302,15 +282,12 @@ class ChangeFiles(Protocol):
 
     def check(self) -> None:
         """Raise unless the location and the format can be read."""
-        ...
 
     def sources(self, start: int) -> Sequence[str]:
         """The names of the files that have transactions from an LSN on."""
-        ...
 
     def reader_of_sources(self, start: int) -> Choice:
         """The engine that reads these files, by columns."""
-        ...
 
 
 class ChangeStream(Protocol):
@@ -322,31 +299,25 @@ class ChangeStream(Protocol):
 
     def current_lsn(self) -> int:
         """The end of the publisher's WAL."""
-        ...
 
     def lag(self, slot: str, *, tell: bool = False) -> SlotLag | None:
         """The lag of the slot; None: there is no such slot. `tell`: log, once, what it waits for."""
-        ...
 
     def start(self, slot: str, lsn: int, *, two_phase: bool = False) -> int:
         """The LSN from which the slot sends when asked for what comes after `lsn`; an error if it does not exist or is
         in use. `two_phase`: prepared transactions are sent at PREPARE."""
-        ...
 
     def confirm(self, slot: str, lsn: int, within: Session | None = None) -> None:
         """The subscriber has flushed everything before `lsn`."""
-        ...
 
     def transactions(self, wanted: StreamRequest, limit: int | None = None) -> Generator[WireTransaction, None, None]:
         """These transactions, with their messages. `limit`: about how many changes the caller will take. ColumnsFollow
         may end them before."""
-        ...
 
     def batch(self, wanted: StreamRequest, least: int) -> tuple[WireBatch, int] | None:
         """The first of these transactions as columns, and the LSN before which they end. None: there are fewer than
         about `least` changes, or they have to be sent message by message. Declined: their messages do not become
         columns."""
-        ...
 
     def delivered(self, end: int) -> int:
         """The LSN up to which everything has been sent, when all transactions before `end` were asked for and taken. A
@@ -374,23 +345,19 @@ class KeyRanges(Protocol):
     @property
     def readers(self) -> int:
         """How many ranges of a table's key are read at a time."""
-        ...
 
     def divide(
         self, schema: str, name: str, publications: Sequence[str], size: int
     ) -> tuple[tuple[tuple[str, int], ...], list[KeyRange]] | Undivided | None:
         """The names and types of a table's key, and ranges of it that have about so many bytes each. None: the table is
         smaller."""
-        ...
 
     def copy(self, schema: str, name: str, publications: Sequence[str], wanted: WantedRanges) -> TableCopy:
         """The published rows in some ranges; see TableCopies."""
-        ...
 
     def settled(self, lsn: int) -> int:
         """An LSN that the stream will reach, behind all transactions that a snapshot has seen; `lsn` is the end of the
         log when it was taken."""
-        ...
 
 
 class TableCopies(Protocol):
@@ -403,11 +370,9 @@ class TableCopies(Protocol):
         """The published rows of a table as of now. They are read as they are taken; until then the publisher must not
         be asked for anything else. A missing table, or unequal column lists, is a PgError, not a PublisherError: it is
         the subscriber that refuses them."""
-        ...
 
     def count(self, schema: str, name: str, publications: Sequence[str]) -> int:
         """The number of rows that such a copy would have; the same errors."""
-        ...
 
     def rows_in(self, names: Iterable[tuple[str, str]]) -> int | None:
         """An upper bound for the rows of these tables, as (schema, table). None: the publisher is a process of its own,
@@ -426,17 +391,14 @@ class Publisher(Protocol):
     @property
     def is_open(self) -> bool:
         """Whether the connection is open, as far as that is known without a round trip."""
-        ...
 
     @property
     def used_password(self) -> bool:
         """Whether the publisher asked for the password."""
-        ...
 
     @property
     def system_identifier(self) -> str:
         """The identifier of the server, or of the instance; another one in its place has another identifier."""
-        ...
 
     @property
     def shares_catalog(self) -> bool:
@@ -455,7 +417,6 @@ class Publisher(Protocol):
 
     def interrupt(self) -> None:
         """End the connection's running or waiting command with an error; called from another thread."""
-        ...
 
     def give_up(self) -> None:
         """From now on wait for no lock for long: the connection is about to be closed."""

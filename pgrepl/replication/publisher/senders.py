@@ -83,11 +83,9 @@ class SlotProbe(Protocol):
 
     def look(self) -> Retained | None:
         """None: there is no such slot."""
-        ...
 
     def interrupt(self) -> None:
         """End a look with an error; called from another thread."""
-        ...
 
     def close(self) -> None: ...
 

@@ -263,7 +263,6 @@ class DirectRows(Protocol):
     ) -> StagedRows:
         """The staged rows. Declined: they have to be converted or checked. `begins` is called by each attempt; `check`
         raises the error that ends the work."""
-        ...
 
 
 class LakeSources(Protocol):
@@ -272,11 +271,9 @@ class LakeSources(Protocol):
     @property
     def estimate(self) -> int:
         """About how many rows have to be read."""
-        ...
 
     def sources(self) -> list[KernelSource]:
         """The tables with the rows, in order; Declined where the filter needs the publisher's session."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

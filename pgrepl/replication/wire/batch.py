@@ -157,7 +157,6 @@ class RelationMessages(Protocol):
 
     def until(self, seq: int) -> RelationMessages:
         """The messages before a sequence number."""
-        ...
 
     def whole(self) -> RelationChanges: ...
 
@@ -174,41 +173,33 @@ class RelationChanges(Protocol):
     @property
     def seq(self) -> npt.NDArray[np.int64]:
         """The sequence numbers, ascending."""
-        ...
 
     @property
     def op(self) -> npt.NDArray[np.uint8]:
         """INSERT, UPDATE or DELETE."""
-        ...
 
     @property
     def has_old(self) -> npt.NDArray[np.bool_]:
         """Whether an old key or row was sent: always with a DELETE; with an UPDATE if it changes the key, or if whole
         old rows are sent."""
-        ...
 
     @property
     def unchanged(self) -> Mapping[int, npt.NDArray[np.bool_]]:
         """Masks, by place, of the messages that were sent without the value because it did not change
         (messages.UNCHANGED); a place where there are none is left out. The messages are UPDATEs, and have NULL
         there."""
-        ...
 
     def with_kept(self, kept: Mapping[int, Kept]) -> RelationChanges:
         """These changes with the given values at those places."""
-        ...
 
     def pick(self, places: Sequence[int], messages: npt.NDArray[np.int64], *, old: bool = False) -> list[pa.Array]:
         """Columns of the new or of the old rows of some messages, each of which has such a row."""
-        ...
 
     def prepare(self, places: Sequence[int], most: int) -> None:
         """Announce that these columns of new rows will be picked. They may be read ahead, up to `most` bytes."""
-        ...
 
     def fits(self, places: Sequence[int], most: int) -> bool:
         """Whether the columns that were prepared take at most so many bytes of memory."""
-        ...
 
 
 @frozen
@@ -249,8 +240,6 @@ class SparkCopyRows(Protocol):
     @property
     def estimate(self) -> int:
         """About how many rows have to be read."""
-        ...
 
     def frame(self) -> DataFrame:
         """s0 … sn by the columns of the relation, in the Spark form of their types."""
-        ...

@@ -105,7 +105,6 @@ class Messages(Protocol):
     @property
     def size(self) -> int:
         """About how many messages there are."""
-        ...
 
     def __iter__(self) -> Iterator[Message | TruncateMessage]: ...
 

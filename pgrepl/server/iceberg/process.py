@@ -49,7 +49,6 @@ class Answering(Protocol):
 
     def has_password(self, request: Request) -> bool:
         """Has the request a password, which may be a guess?"""
-        ...
 
 
 class Desk:

@@ -43,13 +43,11 @@ class Follow(Protocol):
 
     def new_in(self, message: Message | TruncateMessage, transaction: WireTransaction) -> list[SentRelation]:
         """The relations that are to be followed before the message is applied."""
-        ...
 
     def follow(self, sent: SentRelation, xid: int, finish_lsn: int) -> None: ...
 
     def told(self, transaction: WireTransaction) -> list[tuple[int, Told]]:
         """What it tells of definitions, each with the number of changes before it."""
-        ...
 
     def follow_told(self, told: Told, xid: int, finish_lsn: int) -> None: ...
 
