@@ -91,7 +91,7 @@ class _ParquetClient:
 @contextmanager
 def _parquet(connection: WritingConnection, data: Any) -> Iterator[tuple[str, pa.Schema]]:
     """The data as a Parquet file, or a folder of Spark's, which is removed at the end; and their columns."""
-    if _is_of_spark(data):
+    if type(data).__module__.startswith("pyspark.sql."):
         with dbapi_errors(), result_spark.result_folder(connection.session.catalog.data_path) as folder:
             path = folder.rstrip("/") + "/rows"
             data.write.parquet(spark_path(path))
@@ -179,10 +179,6 @@ def _is_list(kind: Any) -> bool:
 
 def _is_view(kind: Any) -> bool:
     return bool(kinds.is_list_view(kind) or kinds.is_large_list_view(kind))
-
-
-def _is_of_spark(data: Any) -> bool:
-    return type(data).__module__.startswith("pyspark.sql.")
 
 
 def _schema_of(folder: str) -> pa.Schema:

@@ -210,11 +210,6 @@ def length_of(start: int, stop: int, step: int) -> int:
 # --- the shape of the query -----------------------------------------------------------------------------------------
 
 
-def _only_source(query: Query) -> Rte | None:
-    """The one entry of FROM whose rows the query returns unchanged; None: it changes, filters or orders them."""
-    return None if _changes_rows(query) else only_entry(query)
-
-
 def _changes_rows(query: Query) -> bool:
     """Whether the query filters, orders or groups the rows of FROM, or computes something large for each."""
     return bool(
@@ -229,7 +224,7 @@ def _changes_rows(query: Query) -> bool:
 
 def _only_gives_rows(query: Query) -> bool:
     """Whether the query returns the rows of one table in their order, all of them up to a LIMIT."""
-    entry = _only_source(query)
+    entry = None if _changes_rows(query) else only_entry(query)
     if entry is None or query.ctes:
         return False
     if entry.kind is RteKind.SUBQUERY:

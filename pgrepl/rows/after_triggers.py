@@ -238,7 +238,7 @@ class Queue:
             before = key_values(old, key.referenced_columns)
             if None in before or not self._acts(key, kind):
                 continue
-            if new is not None and _same_image(before, key_values(new, key.referenced_columns)):
+            if new is not None and all(map(same_image, before, key_values(new, key.referenced_columns))):
                 continue
             self.events.append(Event(key, kind, table, old, new))
 
@@ -404,7 +404,3 @@ class Queue:
 def _group(event: Fired) -> tuple[int, EventKind | None]:
     assert not isinstance(event, TriggerCall)
     return (event.index.info.oid, None) if isinstance(event, Recheck) else (event.key.oid, event.kind)
-
-
-def _same_image(one: Sequence[Any], other: Sequence[Any]) -> bool:
-    return all(map(same_image, one, other))

@@ -142,7 +142,7 @@ def keys_differ(
     """Whether no two rows have the same key; None: that cannot be decided here."""
     only = _only_column(info)
     bounds = _bounds(staged, info)
-    old = _old_rows(session, staged, bounds)
+    old = estimate(session, staged.table, bounds, staged.snapshot)
     if only is not None and not old and _ascend(spans.get(only, [None])):
         return True
     if not _is_known(staged, info):
@@ -189,10 +189,6 @@ def _bounds(staged: StagedRows, info: IndexInfo) -> list[Bound]:
     """The bounds within which the table can have equal keys."""
     attnums = [] if info.nulls_not_distinct else [attnum for attnum in info.columns[: info.key_count] if attnum]
     return [bound for attnum in attnums if (bound := staged.range_of(attnum)) is not None]
-
-
-def _old_rows(session: Session, staged: StagedRows, bounds: Sequence[Bound]) -> int:
-    return estimate(session, staged.table, bounds, staged.snapshot)
 
 
 def _portions(

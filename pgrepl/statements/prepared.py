@@ -185,11 +185,6 @@ def _variables(session: Session, types: Sequence[int], values: Sequence[Any] | N
 # --- before each execution --------------------------------------------------------------------------------------------
 
 
-def _changed_result() -> PgError:
-    """asyncpg and JDBC prepare such a statement anew."""
-    return PgError("0A000", "cached plan must not change result type")
-
-
 def is_unchanged(session: Session, prepared: PreparedStatement) -> bool:
     """Whether nothing has changed since the statement was valid. False: it has to be looked at (`revalidate`)."""
     known = prepared.valid
@@ -216,7 +211,8 @@ def revalidate(session: Session, prepared: PreparedStatement) -> None:
         analyze(session, prepared, InferredParameters(types, len(types)))
     if _shape(prepared.columns) != _shape(before):
         prepared.columns, prepared.valid = before, None
-        raise _changed_result()
+        # asyncpg and JDBC prepare such a statement anew
+        raise PgError("0A000", "cached plan must not change result type")
     if by_tree:
         _note_valid(session, prepared, by_tree=True)
 

@@ -234,7 +234,7 @@ def _settle2(two: _Family2, *, checking: bool) -> None:
             _require_ranges(two)
         return
     two.type = common_type_of(two.actual)
-    if not _all_coercible(two.actual, two.type):
+    if not all(castable(t, two.type, Context.IMPLICIT) for t in two.actual):
         raise _Disagree("arguments of anycompatible family cannot be cast to a common type")
     if two.nonarray and checking and lookup.is_array_domain(two.type):
         raise _Disagree("")
@@ -294,10 +294,6 @@ def common_type_of(types: Sequence[int]) -> int:
         ):
             best = other
     return oids.TEXT if best == oids.UNKNOWN else best
-
-
-def _all_coercible(types: Sequence[int], target: int) -> bool:
-    return all(castable(t, target, Context.IMPLICIT) for t in types)
 
 
 def _parameter(one: _Family1, two: _Family2, given: int, parameter: int) -> int:

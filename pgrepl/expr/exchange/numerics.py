@@ -191,7 +191,7 @@ def numeric_length(call: SparkFunctionCall) -> Sql | None:
 
 def _from_text(text: str, result: str, typmod: int) -> str:
     whens = [f"WHEN {text} = 'NaN' THEN {raised(_not_kept(typmod))}"]
-    whens += [f"WHEN {text} = '{word}' THEN {raised(_infinite(word, typmod))}" for word in ("Infinity", "-Infinity")]
+    whens += [f"WHEN {text} = '{word}' THEN {raised(_error_of(word, typmod))}" for word in ("Infinity", "-Infinity")]
     otherwise = (
         f"coalesce(try_cast({text} AS {result}), CASE WHEN {text} IS NOT NULL THEN {raised(_too_large(typmod))} END)"
     )
@@ -216,10 +216,6 @@ def _error_of(text: str, typmod: int) -> PgError:
 
 def _too_large(typmod: int) -> PgError:
     return _error_of("1" + "0" * 40, typmod)
-
-
-def _infinite(word: str, typmod: int) -> PgError:
-    return _error_of(word, typmod)
 
 
 def _to_integer(bits: int, result: str) -> Callable[[SparkFunctionCall], Sql]:

@@ -186,7 +186,7 @@ class _Candidates:
         alone = self._fuzzily or not names
         for candidate in candidates:
             if candidate == "<keyword>":
-                yield from self._keywords(_all_keywords())
+                yield from self._keywords(word.upper() for word in KEYWORDS)
             elif candidate == "<operand>":
                 yield from self._keywords(OPERANDS) if alone else ()
             elif candidate in ("<expression>", "<set function>"):
@@ -256,10 +256,6 @@ def _variables(shell: Shell, current: str) -> list[str]:
     begun = current[1 + len(quote) :]
     names = sorted(name for name, _ in shell.variables if name.startswith(begun))
     return [f":{quote}{name}{quote}" for name in names]
-
-
-def _all_keywords() -> Iterable[str]:
-    return (word.upper() for word in KEYWORDS)
 
 
 def _files(begun: str) -> list[str]:

@@ -27,7 +27,6 @@ from pgrepl.rows.requirements import Indexed, Unique
 from pgrepl.statements.index.attributes import (
     ABILITIES,
     IndexColumns,
-    IndexKey,
     IndexSpec,
     cloned_spec,
     index_access_method,
@@ -83,7 +82,7 @@ def define_index(
     origin = IndexOrigin(alter_table, check_rights, parent_index, parent_constraint, unique)
     partitioned = rel.kind == "p"
     _refuse_table(session, rel, spec, origin)
-    names = choose_column_names([_wanted_name(key) for key in (*spec.keys, *spec.including)])
+    names = choose_column_names([key.column_name or key.name or "expr" for key in (*spec.keys, *spec.including)])
     name = spec.name or _choose_name(session, rel, spec, names)
     method = _method(session, spec)
     if spec.typed_where is not None and not is_immutable(session, spec.typed_where):
@@ -134,10 +133,6 @@ def _refuse_table(session: Session, rel: Relation, spec: IndexSpec, origin: Inde
         assert row is not None
         check_privilege(session, ObjectKind.SCHEMA, row, "CREATE", rel.schema)
     check_tablespace(spec.tablespace, partitioned=rel.kind == "p")
-
-
-def _wanted_name(key: IndexKey) -> str:
-    return key.column_name or key.name or "expr"
 
 
 def _choose_name(session: Session, rel: Relation, spec: IndexSpec, names: Sequence[str]) -> str:

@@ -45,16 +45,12 @@ def stored_form(lake: str, fields: tuple[Nested, ...], typoid: int, typmod: int)
     own = form(typoid, typmod)
     if own.element is not None and lake == "varchar":
         return text_form(typoid, typmod)
-    if own.lake == lake and (own.element is None or _same_element(own.element, fields)):
+    if own.lake == lake and (own.element is None or (len(fields) == 1 and fields[0].type == own.element.lake)):
         return own
     found = read_form(lake, fields)
     if found.typoid != typoid:
         raise PgError("XX001", f"a column of lake type {lake} cannot be of type {typoid}")
     return replace(found, typmod=typmod)
-
-
-def _same_element(element: Form, fields: tuple[Nested, ...]) -> bool:
-    return len(fields) == 1 and fields[0].type == element.lake
 
 
 # --- lake structs -----------------------------------------------------------------------------------------------------
