@@ -22,7 +22,6 @@ from pgrepl.query.result import Result
 from pgrepl.sql.nodes import AlterTableCmd, DropStmt, RenameStmt
 from pgrepl.sql.nodes import AlterTableKind as K
 from pgrepl.statements.deletion import drop_objects
-from pgrepl.statements.table.alter.work import FOREIGN, TABLE, Pass, check_target
 from pgrepl.statements.table.create_trigger import copy_to
 
 if TYPE_CHECKING:
@@ -151,22 +150,17 @@ def _is_required(session: Session, trigger: Trigger, rel: Relation) -> PgError:
 
 # --- ENABLE, DISABLE --------------------------------------------------------------------------------------------------
 
-_ENABLED = {
+ENABLED = {
     K.ENABLE_TRIGGER: "O", K.ENABLE_ALWAYS_TRIGGER: "A", K.ENABLE_REPLICA_TRIGGER: "R", K.ENABLE_TRIGGER_ALL: "O",
     K.ENABLE_TRIGGER_USER: "O", K.DISABLE_TRIGGER: "D", K.DISABLE_TRIGGER_ALL: "D", K.DISABLE_TRIGGER_USER: "D",
 }  # fmt: skip
 _USER = (K.ENABLE_TRIGGER_USER, K.DISABLE_TRIGGER_USER)
 
 
-def prepare_enable(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
+def enable_named(work: WorkQueue, altered: AlteredTable, cmd: AlterTableCmd, recurse: bool) -> None:
     """ENABLE or DISABLE TRIGGER."""
-    check_target(work.session, cmd.kind.value, rel, TABLE + FOREIGN)
-
-    def step(work: WorkQueue, altered: AlteredTable) -> None:
-        now = work.relation(altered)
-        enable(work.session, now, cmd.name, _ENABLED[cmd.kind], skip_system=cmd.kind in _USER, recurse=recurse)
-
-    work.entry(rel).add(Pass.MISC, step)
+    rel, enabled = work.relation(altered), ENABLED[cmd.kind]
+    enable(work.session, rel, cmd.name, enabled, skip_system=cmd.kind in _USER, recurse=recurse)
 
 
 def enable(

@@ -31,7 +31,6 @@ from pgrepl.statements.table.alter.not_null import (
     schedule_not_null,
 )
 from pgrepl.statements.table.alter.work import (
-    COMPOSITE,
     FOREIGN,
     TABLE,
     VIEW,
@@ -66,12 +65,7 @@ def _clauses(session: Session, rel: Relation) -> Clauses:
 # --- ADD COLUMN ---------------------------------------------------------------------------------------------------
 
 
-def prepare_add_column(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
-    check_target(work.session, "ADD COLUMN", rel, TABLE + FOREIGN + COMPOSITE)
-    work.entry(rel).add(Pass.ADD_COLUMN, partial(_add_column, cmd=cmd, recurse=recurse))
-
-
-def _add_column(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd, recurse: bool) -> None:
+def add_new_column(work: WorkQueue, altered: AlteredTable, cmd: AlterTableCmd, recurse: bool) -> None:
     """ADD COLUMN to the table that the statement names (ATExecAddColumn)."""
     session, rel = work.session, work.relation(altered)
     assert cmd.column is not None
@@ -180,12 +174,7 @@ def add_view_column(work: WorkQueue, rel: Relation, column: NewColumn) -> None:
 # --- ADD CONSTRAINT -----------------------------------------------------------------------------------------------
 
 
-def prepare_add_constraint(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
-    check_target(work.session, "ADD CONSTRAINT", rel, TABLE + FOREIGN)
-    work.entry(rel).add(Pass.ADD_CONSTRAINT, partial(_add_constraint, cmd=cmd, recurse=recurse))
-
-
-def _add_constraint(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd, recurse: bool) -> None:
+def add_new_constraint(work: WorkQueue, altered: AlteredTable, cmd: AlterTableCmd, recurse: bool) -> None:
     clauses = _clauses(work.session, work.relation(altered))
     assert cmd.constraint is not None
     add_constraint(clauses, cmd.constraint)

@@ -157,17 +157,10 @@ def _change_default(work: WorkQueue, altered: AlteredTable, *, name: str, defaul
 # --- GENERATED ALWAYS AS ------------------------------------------------------------------------------------------
 
 
-def prepare_set_expression(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
-    check_target(work.session, "ALTER COLUMN ... SET EXPRESSION", rel, TABLE + FOREIGN)
-    if recurse:
-        for_children(work.session, rel, lambda child: prepare_set_expression(work, child, cmd, False, True))
-    assert cmd.expr is not None
-    work.entry(rel).add(Pass.SET_EXPRESSION, partial(_set_expression, name=cmd.name or "", raw=cmd.expr))
-
-
-def _set_expression(work: WorkQueue, altered: AlteredTable, *, name: str, raw: Expr) -> None:
+def set_expression(work: WorkQueue, altered: AlteredTable, cmd: AlterTableCmd, recurse: bool) -> None:
     """ALTER COLUMN … SET EXPRESSION (ATExecSetExpression)."""
-    session, rel = work.session, work.relation(altered)
+    session, rel, name, raw = work.session, work.relation(altered), cmd.name or "", cmd.expr
+    assert raw is not None
     attribute = column_of(rel, name)
     if not attribute.generated:
         raise PgError("55000", f'column "{name}" of relation "{rel.name}" is not a generated column')

@@ -15,7 +15,7 @@ from pgrepl.rows.requirements import CheckHolds, KeysExist
 from pgrepl.sql.location import refuse_newer
 from pgrepl.sql.nodes import AlterTableCmd, Constraint
 from pgrepl.statements.table.alter.not_null import change_inheritance, to_validate, validate
-from pgrepl.statements.table.alter.work import FOREIGN, TABLE, AlteredTable, Pass, WorkQueue, check_target
+from pgrepl.statements.table.alter.work import TABLE, AlteredTable, Pass, WorkQueue, check_target
 from pgrepl.statements.table.constraints import does_not_exist, update_constraint
 
 _INHERITANCE = frozenset({"INHERIT", "NO INHERIT"})
@@ -105,14 +105,9 @@ def _set_deferrability(session: Session, row: pg_constraint, wanted: Constraint)
 # --- VALIDATE CONSTRAINT ------------------------------------------------------------------------------------------
 
 
-def prepare_validate(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
-    check_target(work.session, "VALIDATE CONSTRAINT", rel, TABLE + FOREIGN)
-    work.entry(rel).add(Pass.MISC, partial(_validate, name=cmd.name or "", recurse=recurse))
-
-
-def _validate(work: WorkQueue, altered: AlteredTable, *, name: str, recurse: bool) -> None:
+def validate_constraint(work: WorkQueue, altered: AlteredTable, cmd: AlterTableCmd, recurse: bool) -> None:
     """As ATExecValidateConstraint does: children first."""
-    rel = work.relation(altered)
+    rel, name = work.relation(altered), cmd.name or ""
     row = _to_validate(work.session, rel, name)
     if row.convalidated:
         return

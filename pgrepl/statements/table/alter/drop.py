@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from pgrepl.catalog.facts.relation import Attribute, Relation, relation
 from pgrepl.catalog.facts.relation_parts import children, constraint_named, indexes, not_null_of
 from pgrepl.catalog.session.session import Session
@@ -13,11 +11,9 @@ from pgrepl.ground.errors import PgError
 from pgrepl.sql.nodes import AlterTableCmd
 from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.table.alter.work import (
-    COMPOSITE,
     FOREIGN,
     TABLE,
     AlteredTable,
-    Pass,
     WorkQueue,
     check_target,
     column_of,
@@ -30,12 +26,7 @@ from pgrepl.statements.table.partition import key_columns
 # --- DROP COLUMN --------------------------------------------------------------------------------------------------
 
 
-def prepare_drop_column(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
-    check_target(work.session, "DROP COLUMN", rel, TABLE + FOREIGN + COMPOSITE)
-    work.entry(rel).add(Pass.DROP, partial(_drop_column, cmd=cmd, recurse=recurse))
-
-
-def _drop_column(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd, recurse: bool) -> None:
+def drop_column(work: WorkQueue, altered: AlteredTable, cmd: AlterTableCmd, recurse: bool) -> None:
     session, rel, name = work.session, work.relation(altered), cmd.name or ""
     if cmd.missing_ok and rel.attribute(name) is None:
         if name not in SYSTEM_COLUMNS:
@@ -80,30 +71,13 @@ def _collect(
 # --- DROP CONSTRAINT ----------------------------------------------------------------------------------------------
 
 
-def prepare_drop_constraint(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
-    check_target(work.session, "DROP CONSTRAINT", rel, TABLE + FOREIGN)
-    work.entry(rel).add(Pass.DROP, partial(_drop_constraint, cmd=cmd, recurse=recurse))
-
-
-def _drop_constraint(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd, recurse: bool) -> None:
-    drop_constraint(
-        work,
-        work.relation(altered),
-        cmd.name or "",
-        cascade=cmd.cascade,
-        recurse=recurse,
-        missing_ok=cmd.missing_ok,
-    )
-
-
-def drop_constraint(
-    work: WorkQueue, rel: Relation, name: str, *, cascade: bool, recurse: bool, missing_ok: bool = False
-) -> None:
+def drop_constraint(work: WorkQueue, altered: AlteredTable, cmd: AlterTableCmd, recurse: bool) -> None:
     """DROP CONSTRAINT (ATExecDropConstraint)."""
+    rel, name = work.relation(altered), cmd.name or ""
     row = constraint_named(work.session, rel.oid, name)
     if row is not None:
-        drop_found(work, rel, row, cascade=cascade, recurse=recurse)
-    elif not missing_ok:
+        drop_found(work, rel, row, cascade=cmd.cascade, recurse=recurse)
+    elif not cmd.missing_ok:
         raise does_not_exist(name, rel.name)
     else:
         work.session.notice("NOTICE", f'constraint "{name}" of relation "{rel.name}" does not exist, skipping')

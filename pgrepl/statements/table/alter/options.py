@@ -5,9 +5,6 @@ Partitions share the identity of the partitioned table; ordinary children have n
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-
 from pgrepl.catalog.facts import history as history_facts
 from pgrepl.catalog.facts.depend import Dependency, forget_dependencies
 from pgrepl.catalog.facts.relation import Attribute, Relation, relation
@@ -29,18 +26,9 @@ from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.sequence import change_sequence, create_column_sequence, own_sequence
 from pgrepl.statements.table import storage
 from pgrepl.statements.table.alter.work import (
-    FOREIGN,
-    INDEX,
-    MATVIEW,
-    PARTITIONED_INDEX,
-    TABLE,
-    VIEW,
     AlteredTable,
-    Pass,
     WorkQueue,
-    check_target,
     column_of,
-    for_children,
     missing_column,
 )
 from pgrepl.statements.table.columns import SYSTEM_COLUMNS, column_of_type, compression_of, set_attribute, storage_of
@@ -49,17 +37,6 @@ from pgrepl.statements.table.not_null import not_valid
 from pgrepl.statements.table.relations import change_relation_owner
 from pgrepl.statements.table.storage import refuse_partitioned_options
 from pgrepl.types.builtin import access_methods, type_by_oid
-
-
-def prepare_identity(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
-    """The three commands differ in their action and in the pass they run in."""
-    check_target(work.session, cmd.kind.value, rel, TABLE + VIEW + FOREIGN)
-    step, when = {
-        "ADD_IDENTITY": (_add_identity, Pass.ADD_OTHER),
-        "SET_IDENTITY": (_set_identity, Pass.MISC),
-        "DROP_IDENTITY": (_drop_identity, Pass.DROP),
-    }[cmd.kind.name]
-    work.entry(rel).add(when, partial(step, cmd=cmd, recurse=recurse))
 
 
 def _refuse_place(rel: Relation, verb: str, recurse: bool, recursing: bool, what: str) -> None:
@@ -82,7 +59,7 @@ def _partitions(session: Session, rel: Relation, recurse: bool) -> list[Relation
 # --- ADD ----------------------------------------------------------------------------------------------------------
 
 
-def _add_identity(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd, recurse: bool) -> None:
+def add_identity(work: WorkQueue, altered: AlteredTable, cmd: AlterTableCmd, recurse: bool) -> None:
     session, rel = work.session, work.relation(altered)
     name = cmd.name or ""
     assert cmd.constraint is not None
@@ -123,7 +100,7 @@ def _mark_identity(
 # --- SET ----------------------------------------------------------------------------------------------------------
 
 
-def _set_identity(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd, recurse: bool) -> None:
+def set_identity(work: WorkQueue, altered: AlteredTable, cmd: AlterTableCmd, recurse: bool) -> None:
     session, rel = work.session, work.relation(altered)
     name = cmd.name or ""
     generated = [option for option in cmd.options if option.name == "generated"]
@@ -160,7 +137,7 @@ def _change_identity(
 # --- DROP ---------------------------------------------------------------------------------------------------------
 
 
-def _drop_identity(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd, recurse: bool) -> None:
+def drop_own_identity(work: WorkQueue, altered: AlteredTable, cmd: AlterTableCmd, recurse: bool) -> None:
     drop_identity(work.session, work.relation(altered), cmd.name or "", missing_ok=cmd.missing_ok, recurse=recurse)
 
 
@@ -198,11 +175,7 @@ _MOST_STATISTICS = 10000
 # --- the relation -------------------------------------------------------------------------------------------------
 
 
-def prepare_owner(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
-    work.entry(rel).add(Pass.MISC, partial(_change_owner, cmd=cmd))
-
-
-def _change_owner(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd) -> None:
+def change_owner(work: WorkQueue, altered: AlteredTable, cmd: AlterTableCmd, recurse: bool) -> None:
     assert cmd.new_owner is not None
     new_owner = resolve_role(work.session, cmd.new_owner)
     change_relation_owner(work.session, work.relation(altered), new_owner)
@@ -216,34 +189,13 @@ _SECURITY: dict[str, dict[str, object]] = {
 }
 
 
-def prepare_row_security(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
-    check_target(work.session, cmd.kind.value, rel, TABLE)
-    values = _SECURITY[cmd.kind.name]
-    work.entry(rel).add(
-        Pass.MISC,
-        lambda work, altered: _update_class(work.session, altered.oid, values),
-    )
+def set_row_security(work: WorkQueue, altered: AlteredTable, cmd: AlterTableCmd, recurse: bool) -> None:
+    store.update(work.session, pg_class, {"oid": altered.oid}, **_SECURITY[cmd.kind.name])
 
 
-def _update_class(session: Session, oid: int, values: dict[str, object]) -> None:
-    store.update(session, pg_class, {"oid": oid}, **values)
-
-
-def prepare_nothing(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
-    """SET WITHOUT OIDS: no table has any."""
-    check_target(work.session, cmd.kind.value, rel, TABLE + FOREIGN)
-
-
-def prepare_storage_parameters(
-    work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool
-) -> None:
-    check_target(work.session, cmd.kind.value, rel, TABLE + VIEW + MATVIEW + INDEX)
+def set_parameters(work: WorkQueue, altered: AlteredTable, cmd: AlterTableCmd, recurse: bool) -> None:
     reset = cmd.kind.name == "RESET_RELOPTIONS"
-    work.entry(rel).add(Pass.MISC, partial(_set_parameters, options=cmd.options, reset=reset))
-
-
-def _set_parameters(work: WorkQueue, altered: AlteredTable, *, options: tuple[DefElem, ...], reset: bool) -> None:
-    set_storage_parameters(work.session, work.relation(altered), options, reset=reset)
+    set_storage_parameters(work.session, work.relation(altered), cmd.options, reset=reset)
 
 
 def set_storage_parameters(
@@ -267,7 +219,7 @@ def set_storage_parameters(
         storage.validate(texts, method.name if method is not None else "")
     else:
         raise PgError("42809", f'cannot set options for relation "{rel.name}"', detail=not_supported(rel.kind))
-    _update_class(session, rel.oid, {"reloptions": texts or None})
+    store.update(session, pg_class, {"oid": rel.oid}, reloptions=texts or None)
     if any(text.startswith(history_facts.OPTION) for text in {*texts} ^ {*(rel.options or ())}):
         history.follow_parameter(session, rel)
 
@@ -283,15 +235,7 @@ def _require_updatable(session: Session, view: int) -> None:
 # --- a column -----------------------------------------------------------------------------------------------------
 
 
-def prepare_statistics(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
-    kinds = TABLE + MATVIEW + INDEX + PARTITIONED_INDEX + FOREIGN
-    check_target(work.session, cmd.kind.value, rel, kinds)
-    if recurse:
-        for_children(work.session, rel, lambda child: prepare_statistics(work, child, cmd, False, True))
-    work.entry(rel).add(Pass.MISC, partial(_set_statistics, cmd=cmd))
-
-
-def _set_statistics(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd) -> None:
+def set_statistics(work: WorkQueue, altered: AlteredTable, cmd: AlterTableCmd, recurse: bool) -> None:
     """ALTER COLUMN … SET STATISTICS (ATExecSetStatistics)."""
     session, rel = work.session, work.relation(altered)
     if cmd.name is None and rel.kind not in ("i", "I"):
@@ -336,13 +280,7 @@ def _refuse_index_statistics(session: Session, rel: Relation, attribute: Attribu
         )
 
 
-def prepare_column_options(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
-    action = "ALTER COLUMN ... RESET" if cmd.kind.name == "RESET_OPTIONS" else "ALTER COLUMN ... SET"
-    check_target(work.session, action, rel, TABLE + MATVIEW + FOREIGN)
-    work.entry(rel).add(Pass.MISC, partial(_set_column_options, cmd=cmd))
-
-
-def _set_column_options(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd) -> None:
+def set_column_options(work: WorkQueue, altered: AlteredTable, cmd: AlterTableCmd, recurse: bool) -> None:
     rel = work.relation(altered)
     attribute = column_of(rel, cmd.name or "")
     reset = cmd.kind.name == "RESET_OPTIONS"
@@ -351,26 +289,15 @@ def _set_column_options(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTab
     set_attribute(work.session, rel.oid, attribute.num, attoptions=texts or None)
 
 
-def prepare_storage(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
-    check_target(work.session, cmd.kind.value, rel, TABLE + MATVIEW + FOREIGN)
-    if recurse:
-        for_children(work.session, rel, lambda child: prepare_storage(work, child, cmd, False, True))
-    work.entry(rel).add(Pass.MISC, partial(_set_storage, cmd=cmd, field="attstorage", read=storage_of))
-
-
-def _set_storage(
-    work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd, field: str, read: Callable[[Session, int, str], str]
-) -> None:
+def set_storage(work: WorkQueue, altered: AlteredTable, cmd: AlterTableCmd, recurse: bool) -> None:
     """Sets a column's storage or compression, in the indexes that have it, too (SetIndexStorageProperties)."""
     session, rel = work.session, work.relation(altered)
-    attribute = column_of(rel, cmd.name or "")
-    values = {field: read(session, attribute.type, str(cmd.value))}
+    attribute, word = column_of(rel, cmd.name or ""), str(cmd.value)
+    if cmd.kind.name == "SET_STORAGE":
+        values = {"attstorage": storage_of(session, attribute.type, word)}
+    else:
+        values = {"attcompression": compression_of(session, attribute.type, word)}
     set_attribute(session, rel.oid, attribute.num, **values)
     for row in indexes(session, rel.oid):
         if attribute.num in row.indkey:
             set_attribute(session, row.indexrelid, list(row.indkey).index(attribute.num) + 1, **values)
-
-
-def prepare_compression(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
-    check_target(work.session, cmd.kind.value, rel, TABLE + MATVIEW)
-    work.entry(rel).add(Pass.MISC, partial(_set_storage, cmd=cmd, field="attcompression", read=compression_of))

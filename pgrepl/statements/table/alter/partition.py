@@ -40,7 +40,6 @@ from pgrepl.statements.table.alter.add import add_check_and_recurse
 from pgrepl.statements.table.alter.options import drop_identity
 from pgrepl.statements.table.alter.work import (
     FOREIGN,
-    PARTITIONED_INDEX,
     TABLE,
     AlteredTable,
     Pass,
@@ -194,17 +193,12 @@ def _text(session: Session, row: pg_constraint, rel: Relation) -> str:
 # --- NO INHERIT ---------------------------------------------------------------------------------------------------
 
 
-def prepare_no_inherit(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
-    check_target(work.session, "NO INHERIT", rel, TABLE + FOREIGN)
-    assert cmd.relation is not None
-    work.entry(rel).add(Pass.MISC, partial(_no_inherit, name=cmd.relation))
-
-
-def _no_inherit(work: WorkQueue, altered: AlteredTable, *, name: RangeVar) -> None:
+def inherit_no_more(work: WorkQueue, altered: AlteredTable, cmd: AlterTableCmd, recurse: bool) -> None:
     session, child = work.session, work.relation(altered)
     if child.is_partition:
         raise PgError("42809", "cannot change inheritance of a partition")
-    parent = open_table(session, unplaced_name(name))
+    assert cmd.relation is not None
+    parent = open_table(session, unplaced_name(cmd.relation))
     remove_inheritance(session, child, parent)
 
 
@@ -261,12 +255,7 @@ def _forget_parent(session: Session, child: Relation, parent: Relation, *, is_pa
 # --- ATTACH -------------------------------------------------------------------------------------------------------
 
 
-def prepare_attach(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
-    check_target(work.session, "ATTACH PARTITION", rel, TABLE + PARTITIONED_INDEX)
-    work.entry(rel).add(Pass.MISC, partial(_attach, cmd=cmd))
-
-
-def _attach(work: WorkQueue, altered: AlteredTable, *, cmd: AlterTableCmd) -> None:
+def attach(work: WorkQueue, altered: AlteredTable, cmd: AlterTableCmd, recurse: bool) -> None:
     session, rel = work.session, work.relation(altered)
     assert cmd.relation is not None
     bound = _bound(session, rel, cmd.bound)
@@ -405,22 +394,16 @@ def _refuse_index(session: Session, index: IndexInfo, whole: IndexInfo) -> None:
 # --- DETACH -------------------------------------------------------------------------------------------------------
 
 
-def prepare_detach(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
-    check_target(work.session, cmd.kind.value, rel, TABLE)
-    assert cmd.relation is not None
-    step = partial(_detach, name=cmd.relation, concurrently=cmd.concurrently)
-    work.entry(rel).add(Pass.MISC, step)
-
-
-def _detach(work: WorkQueue, altered: AlteredTable, *, name: RangeVar, concurrently: bool) -> None:
+def detach_partition(work: WorkQueue, altered: AlteredTable, cmd: AlterTableCmd, recurse: bool) -> None:
     """DETACH PARTITION (ATExecDetachPartition)."""
     session, rel = work.session, work.relation(altered)
     _bound(session, rel, None)
     default = partition_desc(session, rel.oid).default
-    if default and concurrently:
+    if default and cmd.concurrently:
         raise PgError("55000", "cannot detach partitions concurrently when a default partition exists")
-    child = open_table(session, unplaced_name(name))
-    if concurrently and parents(session, child.oid) == [rel.oid] and child.bound is not None:
+    assert cmd.relation is not None
+    child = open_table(session, unplaced_name(cmd.relation))
+    if cmd.concurrently and parents(session, child.oid) == [rel.oid] and child.bound is not None:
         _keep_bound_as_check(work, rel, child)
     remove_inheritance(session, relation(session, child.oid), rel)
     check_not_referenced(session, child)
@@ -470,16 +453,11 @@ def _finish(session: Session, rel: Relation, child: Relation, default: int) -> N
         store.update(session, pg_partitioned_table, {"partrelid": rel.oid}, partdefid=0)
 
 
-def prepare_detach_finalize(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
-    check_target(work.session, cmd.kind.value, rel, TABLE)
-    assert cmd.relation is not None
-    work.entry(rel).add(Pass.MISC, partial(_detach_finalize, name=cmd.relation))
-
-
-def _detach_finalize(work: WorkQueue, altered: AlteredTable, *, name: RangeVar) -> None:
+def finish_detaching(work: WorkQueue, altered: AlteredTable, cmd: AlterTableCmd, recurse: bool) -> None:
     """No detach is ever left half done, so there is none to finish."""
     session, rel = work.session, work.relation(altered)
-    child = open_table(session, unplaced_name(name))
+    assert cmd.relation is not None
+    child = open_table(session, unplaced_name(cmd.relation))
     if store.one(session, pg_inherits, inhrelid=child.oid, inhparent=rel.oid) is None:
         if rel.kind == "p":
             raise PgError("42P01", f'relation "{child.name}" is not a partition of relation "{rel.name}"')

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
 
 from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.catalog.session.session import Session
@@ -13,76 +15,93 @@ from pgrepl.rows.in_use import check_not_in_use
 from pgrepl.rows.requirements import KeysExist, NotNull
 from pgrepl.sql.nodes import AlterTableCmd, AlterTableKind, AlterTableStmt, Constraint
 from pgrepl.sql.statements import command_tag
+from pgrepl.statements.table import alter_trigger as trigger
 from pgrepl.statements.table.alter import add, attributes, constraint, drop, not_null, options, partition
-from pgrepl.statements.table.alter import partition as partitions
-from pgrepl.statements.table.alter import work as access
-from pgrepl.statements.table.alter import work as cluster
-from pgrepl.statements.table.alter import work as persistence
-from pgrepl.statements.table.alter import work as replica
 from pgrepl.statements.table.alter.rebuild import schedule_rebuilding
 from pgrepl.statements.table.alter.type import prepare_type, refuse_used_row_type
-from pgrepl.statements.table.alter.work import Pass, WorkQueue
-from pgrepl.statements.table.alter_trigger import prepare_enable
+from pgrepl.statements.table.alter.work import (
+    COMPOSITE,
+    FOREIGN,
+    INDEX,
+    MATVIEW,
+    PARTITIONED_INDEX,
+    TABLE,
+    VIEW,
+    AlteredTable,
+    Pass,
+    WorkQueue,
+    check_target,
+    cluster,
+    for_children,
+    identify,
+    prepare_access_method,
+    prepare_persistence,
+    prepare_tablespace,
+)
 from pgrepl.statements.table.relations import check_alterable, named_relation, named_relation_or_none
 from pgrepl.writing.phase3 import require, rewrite
 
 Prepare = Callable[[WorkQueue, Relation, AlterTableCmd, bool, bool], None]
 
+
+class Action(NamedTuple):
+    """A command of one step. It is checked that it may be done to the relation; with `below` the relations that inherit
+    from it do the step, too (ATSimpleRecursion)."""
+
+    kinds: str  # of relations; empty: the step checks them itself
+    when: Pass
+    step: Callable[[WorkQueue, AlteredTable, AlterTableCmd, bool], None]
+    below: bool = False
+
+
 K = AlterTableKind
+_LIKE_TABLES = TABLE + FOREIGN
+_ACTIONS: dict[AlterTableKind, Action] = {
+    K.ADD_COLUMN: Action(_LIKE_TABLES + COMPOSITE, Pass.ADD_COLUMN, add.add_new_column),
+    K.DROP_COLUMN: Action(_LIKE_TABLES + COMPOSITE, Pass.DROP, drop.drop_column),
+    K.SET_EXPRESSION: Action(_LIKE_TABLES, Pass.SET_EXPRESSION, attributes.set_expression, below=True),
+    K.ADD_IDENTITY: Action(_LIKE_TABLES + VIEW, Pass.ADD_OTHER, options.add_identity),
+    K.SET_IDENTITY: Action(_LIKE_TABLES + VIEW, Pass.MISC, options.set_identity),
+    K.DROP_IDENTITY: Action(_LIKE_TABLES + VIEW, Pass.DROP, options.drop_own_identity),
+    K.SET_STATISTICS: Action(
+        _LIKE_TABLES + MATVIEW + INDEX + PARTITIONED_INDEX, Pass.MISC, options.set_statistics, below=True
+    ),
+    K.SET_STORAGE: Action(_LIKE_TABLES + MATVIEW, Pass.MISC, options.set_storage, below=True),
+    K.SET_COMPRESSION: Action(TABLE + MATVIEW, Pass.MISC, options.set_storage),
+    K.SET_OPTIONS: Action(_LIKE_TABLES + MATVIEW, Pass.MISC, options.set_column_options),
+    K.RESET_OPTIONS: Action(_LIKE_TABLES + MATVIEW, Pass.MISC, options.set_column_options),
+    K.ADD_CONSTRAINT: Action(_LIKE_TABLES, Pass.ADD_CONSTRAINT, add.add_new_constraint),
+    K.VALIDATE_CONSTRAINT: Action(_LIKE_TABLES, Pass.MISC, constraint.validate_constraint),
+    K.DROP_CONSTRAINT: Action(_LIKE_TABLES, Pass.DROP, drop.drop_constraint),
+    K.REPLICA_IDENTITY: Action(TABLE + MATVIEW, Pass.MISC, identify),
+    K.ATTACH_PARTITION: Action(TABLE + PARTITIONED_INDEX, Pass.MISC, partition.attach),
+    K.DETACH_PARTITION: Action(TABLE, Pass.MISC, partition.detach_partition),
+    K.DETACH_FINALIZE: Action(TABLE, Pass.MISC, partition.finish_detaching),
+    K.NO_INHERIT: Action(_LIKE_TABLES, Pass.MISC, partition.inherit_no_more),
+    K.OWNER: Action("", Pass.MISC, options.change_owner),
+    **dict.fromkeys(
+        (K.ENABLE_RLS, K.DISABLE_RLS, K.FORCE_RLS, K.NO_FORCE_RLS), Action(TABLE, Pass.MISC, options.set_row_security)
+    ),
+    **dict.fromkeys(
+        (K.SET_RELOPTIONS, K.RESET_RELOPTIONS),
+        Action(TABLE + VIEW + MATVIEW + INDEX, Pass.MISC, options.set_parameters),
+    ),
+    **dict.fromkeys((K.CLUSTER_ON, K.DROP_CLUSTER), Action(TABLE + MATVIEW, Pass.MISC, cluster)),
+    **dict.fromkeys(trigger.ENABLED, Action(_LIKE_TABLES, Pass.MISC, trigger.enable_named)),
+    K.DROP_OIDS: Action(_LIKE_TABLES, Pass.MISC, lambda work, altered, cmd, recurse: None),  # no table has any
+}
 _PREPARE: dict[AlterTableKind, Prepare] = {
-    K.ADD_COLUMN: add.prepare_add_column,
-    K.DROP_COLUMN: drop.prepare_drop_column,
     K.ALTER_TYPE: prepare_type,
     K.SET_DEFAULT: attributes.prepare_default,
     K.SET_NOT_NULL: not_null.prepare_set_not_null_command,
     K.DROP_NOT_NULL: not_null.prepare_drop_not_null,
-    K.SET_EXPRESSION: attributes.prepare_set_expression,
     K.DROP_EXPRESSION: attributes.prepare_drop_expression,
-    K.ADD_IDENTITY: options.prepare_identity,
-    K.SET_IDENTITY: options.prepare_identity,
-    K.DROP_IDENTITY: options.prepare_identity,
-    K.SET_STATISTICS: options.prepare_statistics,
-    K.SET_STORAGE: options.prepare_storage,
-    K.SET_COMPRESSION: options.prepare_compression,
-    K.SET_OPTIONS: options.prepare_column_options,
-    K.RESET_OPTIONS: options.prepare_column_options,
-    K.ADD_CONSTRAINT: add.prepare_add_constraint,
     K.ALTER_CONSTRAINT: constraint.prepare_alter_constraint,
-    K.VALIDATE_CONSTRAINT: constraint.prepare_validate,
-    K.DROP_CONSTRAINT: drop.prepare_drop_constraint,
-    K.REPLICA_IDENTITY: replica.prepare_replica_identity,
-    K.ATTACH_PARTITION: partitions.prepare_attach,
-    K.DETACH_PARTITION: partitions.prepare_detach,
-    K.DETACH_FINALIZE: partitions.prepare_detach_finalize,
     K.INHERIT: partition.prepare_inherit,
-    K.NO_INHERIT: partition.prepare_no_inherit,
-    K.OWNER: options.prepare_owner,
-    K.ENABLE_RLS: options.prepare_row_security,
-    K.DISABLE_RLS: options.prepare_row_security,
-    K.FORCE_RLS: options.prepare_row_security,
-    K.NO_FORCE_RLS: options.prepare_row_security,
-    K.SET_RELOPTIONS: options.prepare_storage_parameters,
-    K.RESET_RELOPTIONS: options.prepare_storage_parameters,
-    K.CLUSTER_ON: cluster.prepare_cluster,
-    K.DROP_CLUSTER: cluster.prepare_cluster,
-    K.SET_LOGGED: persistence.prepare_persistence,
-    K.SET_UNLOGGED: persistence.prepare_persistence,
-    K.SET_TABLESPACE: access.prepare_tablespace,
-    K.SET_ACCESS_METHOD: access.prepare_access_method,
-    **dict.fromkeys(
-        (
-            K.ENABLE_TRIGGER,
-            K.ENABLE_ALWAYS_TRIGGER,
-            K.ENABLE_REPLICA_TRIGGER,
-            K.ENABLE_TRIGGER_ALL,
-            K.ENABLE_TRIGGER_USER,
-            K.DISABLE_TRIGGER,
-            K.DISABLE_TRIGGER_ALL,
-            K.DISABLE_TRIGGER_USER,
-        ),
-        prepare_enable,
-    ),
-    K.DROP_OIDS: options.prepare_nothing,
+    K.SET_LOGGED: prepare_persistence,
+    K.SET_UNLOGGED: prepare_persistence,
+    K.SET_TABLESPACE: prepare_tablespace,
+    K.SET_ACCESS_METHOD: prepare_access_method,
 }
 
 
@@ -106,11 +125,22 @@ def alter(session: Session, rel: Relation, commands: Sequence[AlterTableCmd], *,
     work = WorkQueue(session)
     work.entry(rel)  # comes before its children
     for cmd in commands:
-        prepare = _PREPARE.get(cmd.kind)
-        if prepare is None:
+        if cmd.kind in _ACTIONS:
+            _prepare(work, rel, cmd, recurse)
+        elif cmd.kind in _PREPARE:
+            _PREPARE[cmd.kind](work, rel, cmd, recurse, False)
+        else:
             raise unsupported(cmd.name or cmd.kind.value)
-        prepare(work, rel, cmd, recurse, False)
     finish(work)
+
+
+def _prepare(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool) -> None:
+    action = _ACTIONS[cmd.kind]
+    if action.kinds:
+        check_target(work.session, cmd.kind.value.removesuffix(" OPTIONS"), rel, action.kinds)
+    if action.below and recurse:
+        for_children(work.session, rel, lambda child: _prepare(work, child, cmd, False))
+    work.entry(rel).add(action.when, partial(action.step, cmd=cmd, recurse=recurse))
 
 
 def finish(work: WorkQueue) -> None:

@@ -191,13 +191,8 @@ def _change(work: WorkQueue, altered: AlteredTable, *, method: int) -> None:
 _CLUSTERABLE = (403, 783)  # btree, gist
 
 
-def prepare_cluster(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool) -> None:
-    check_target(work.session, cmd.kind.value, rel, TABLE + MATVIEW)
-    work.entry(rel).add(Pass.MISC, partial(_cluster_change, index=cmd.name))
-
-
-def _cluster_change(work: WorkQueue, altered: AlteredTable, *, index: str | None) -> None:
-    mark_clustered(work.session, work.relation(altered), index)
+def cluster(work: WorkQueue, altered: AlteredTable, cmd: AlterTableCmd, recurse: bool) -> None:
+    mark_clustered(work.session, work.relation(altered), cmd.name)
 
 
 def mark_clustered(session: Session, rel: Relation, index: str | None) -> None:
@@ -277,15 +272,8 @@ def _persistence_change(session: Session, rel: Relation, persistence: str) -> No
 # --- replica ----------------------------------------------------------------------------------------------------------
 
 
-def prepare_replica_identity(
-    work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool, recursing: bool
-) -> None:
-    check_target(work.session, "REPLICA IDENTITY", rel, TABLE + MATVIEW)
-    work.entry(rel).add(Pass.MISC, partial(_replica_change, identity=cmd.identity or "d", index=cmd.name))
-
-
-def _replica_change(work: WorkQueue, altered: AlteredTable, *, identity: str, index: str | None) -> None:
-    mark_replica_identity(work.session, work.relation(altered), identity, index)
+def identify(work: WorkQueue, altered: AlteredTable, cmd: AlterTableCmd, recurse: bool) -> None:
+    mark_replica_identity(work.session, work.relation(altered), cmd.identity or "d", cmd.name)
 
 
 def mark_replica_identity(session: Session, rel: Relation, identity: str, index: str | None) -> None:
