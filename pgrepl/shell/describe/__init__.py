@@ -42,10 +42,15 @@ def run(shell: Shell, command: str, args: Sequence[str | None]) -> bool | None:
         return False
     if not _echo(shell, command, args[0] if args else None):
         return True
+    from pgrepl.shell.describe.listing import BadPattern
+
     try:
         connection.check_open()
         with reading(connection.session):
             return describe(shell, args)
+    except BadPattern as problem:
+        shell.error(str(problem))
+        return False
     except PgError as error:
         shell.report(error.report, None)
         check_connection(shell, error)

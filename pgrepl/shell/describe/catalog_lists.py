@@ -420,8 +420,6 @@ def list_objects(shell: Shell, kind: str, args: Sequence[str | None], verbose: b
     text = args[0] if args else None
     schemas = kind not in _LISTS or _LISTS[kind][1]
     pattern = read_pattern(shell, _escaped(text) if kind == "o" else text, qualified=schemas)
-    if isinstance(pattern, bool):
-        return False
     if kind == "x" and verbose:
         return _describe_extensions(shell, text, pattern)
     if kind in _LISTS:
@@ -429,12 +427,7 @@ def list_objects(shell: Shell, kind: str, args: Sequence[str | None], verbose: b
         return _print(shell, title, query(pattern, verbose, system))
     if kind != "o":
         return _print(shell, *_partitioned(kind[1:], pattern, verbose))
-    types: list[NamePattern | None] = []
-    for word in args[1:3]:
-        wanted = None if word == "-" else read_type_pattern(shell, word)
-        if isinstance(wanted, bool):
-            return False
-        types.append(wanted)
+    types = [None if word == "-" else read_type_pattern(shell, word) for word in args[1:3]]
     newer = session_of(shell).settings.release >= 18
     return _print(shell, "List of operators", _operators(pattern, types, verbose, system, leakproof=newer))
 

@@ -2,7 +2,7 @@ r"""`\df`, `\dT` and `\dD`: functions, data types and domains."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from pgrepl.catalog.facts.namespace import search_path
@@ -40,15 +40,10 @@ def list_functions(shell: Shell, kinds: str, patterns: Sequence[str | None], ver
     r"""`kinds`: the letters behind \df, n for functions that are nothing else."""
     text = patterns[0] if patterns else None
     pattern = read_pattern(shell, text, qualified=True)
-    if isinstance(pattern, bool):
-        return False
     session = session_of(shell)
     wanted = [proc for proc in _matching(session, pattern, text is not None or system) if _is_of(proc, kinds)]
     for number, argument in enumerate(patterns[1:]):
-        matches = _argument_matcher(shell, argument)
-        if matches is None:
-            return False
-        wanted = [proc for proc in wanted if matches(session, proc, number)]
+        wanted = list(filter(_argument_matcher(shell, argument, number), wanted))
     listed = [_row(session, proc, verbose) for proc in wanted]
     more: tuple[str, ...] = _MORE if verbose else ()
     if verbose and session.settings.release >= 18:  # psql 18 shows one more
@@ -83,15 +78,14 @@ def _is_of(proc: Proc, kinds: str) -> bool:
     return kind in kinds
 
 
-def _argument_matcher(shell: Shell, text: str | None):  # type: ignore[no-untyped-def]
+def _argument_matcher(shell: Shell, text: str | None, number: int) -> Callable[[Proc], bool]:
     """Whether the type of an input parameter matches; `-` stands for none."""
     if text == "-":
-        return lambda session, proc, number: proc.nargs <= number
-    pattern = read_type_pattern(shell, text or "")
-    if isinstance(pattern, bool) or pattern is None:
-        return None
+        return lambda proc: proc.nargs <= number
+    pattern, session = read_type_pattern(shell, text or ""), session_of(shell)
+    assert pattern is not None
 
-    def matches(session: Session, proc: Proc, number: int) -> bool:
+    def matches(proc: Proc) -> bool:
         if proc.nargs <= number:
             return False
         typoid = proc.argtypes[number]
@@ -142,8 +136,6 @@ class _Listed(NamedTuple):
 def list_types(shell: Shell, text: str | None, verbose: bool, system: bool) -> bool:
     r"""`\dT`: all types but arrays and the row types of tables."""
     pattern = read_type_pattern(shell, text)
-    if isinstance(pattern, bool):
-        return False
     session = session_of(shell)
     headers = ["Schema", "Name"]
     if verbose:
@@ -172,8 +164,6 @@ def _cells(session: Session, each: _Listed, verbose: bool) -> list[str | None]:
 def list_domains(shell: Shell, text: str | None, verbose: bool, system: bool) -> bool:
     r"""`\dD`."""
     pattern = read_pattern(shell, text, qualified=True)
-    if isinstance(pattern, bool):
-        return False
     session = session_of(shell)
     headers = ["Schema", "Name", "Type", "Collation", "Nullable", "Default", "Check"]
     if verbose:

@@ -181,16 +181,9 @@ def session_of(shell: Shell) -> Session:
     return shell.connection.session
 
 
-def read_pattern(
-    shell: Shell, text: str | None, *, qualified: bool = False, dots: int = 0
-) -> NamePattern | bool | None:
-    """The pattern; None: there is none; False, after a message: it is not valid."""
-    try:
-        database = session_of(shell).database.name
-        return parse_pattern(text, qualified=qualified, dots=dots, database=database)
-    except BadPattern as problem:
-        shell.error(str(problem))
-        return False
+def read_pattern(shell: Shell, text: str | None, *, qualified: bool = False, dots: int = 0) -> NamePattern | None:
+    """See parse_pattern."""
+    return parse_pattern(text, qualified=qualified, dots=dots, database=session_of(shell).database.name)
 
 
 _SHORT_TYPES = {"decimal": "numeric", "float": "double precision", "int": "integer"}
@@ -213,7 +206,7 @@ _TYPE_NAMES = {
 }
 
 
-def read_type_pattern(shell: Shell, text: str | None) -> NamePattern | bool | None:
+def read_type_pattern(shell: Shell, text: str | None) -> NamePattern | None:
     """As `read_pattern`, of a type's name."""
     known = text if text is None else _TYPE_NAMES.get(text.lower(), text)
     return read_pattern(shell, known, qualified=True)

@@ -56,8 +56,6 @@ def matching_publications(session: Session, pattern: NamePattern | None) -> list
 
 def list_publications(shell: Shell, text: str | None) -> bool:
     pattern = read_pattern(shell, text)
-    if isinstance(pattern, bool):
-        return False
     session = session_of(shell)
     found = matching_publications(session, pattern)
     columns = flags(session, found)
@@ -67,8 +65,6 @@ def list_publications(shell: Shell, text: str | None) -> bool:
 
 def describe_publications(shell: Shell, text: str | None) -> bool:
     pattern = read_pattern(shell, text)
-    if isinstance(pattern, bool):
-        return False
     session = session_of(shell)
     found = matching_publications(session, pattern)
     if not found:

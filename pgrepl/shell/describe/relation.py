@@ -61,8 +61,6 @@ PERSISTENCE = {"p": "permanent", "t": "temporary", "u": "unlogged"}
 
 def list_relations(shell: Shell, letters: str, text: str | None, verbose: bool, system: bool) -> bool:
     pattern = read_pattern(shell, text, qualified=True)
-    if isinstance(pattern, bool):
-        return False
     session = session_of(shell)
     kinds = "".join(OF_LETTER[letter] for letter in letters)
     found = matching_relations(session, pattern, kinds)
@@ -356,8 +354,6 @@ COMPRESSION = {"": "", "p": "pglz", "l": "lz4"}
 
 def describe_relations(shell: Shell, text: str, verbose: bool, system: bool) -> bool:
     pattern = read_pattern(shell, text, qualified=True)
-    if isinstance(pattern, bool):
-        return False
     session = session_of(shell)
     found = matching_relations(session, pattern, EVERY_KIND)
     if not found:

@@ -44,8 +44,6 @@ def shown_acl(session: Session, stored: Sequence[str] | None) -> str | None:
 
 def list_privileges(shell: Shell, text: str | None, system: bool) -> bool:
     pattern = read_pattern(shell, text, qualified=True)
-    if isinstance(pattern, bool):
-        return False
     session = session_of(shell)
     hidden = () if system or pattern is not None else ("pg_catalog", "information_schema")
     listed = [
@@ -63,8 +61,6 @@ _DEFAULTS = {"r": "table", "S": "sequence", "f": "function", "T": "type", "n": "
 def list_default_privileges(shell: Shell, text: str | None) -> bool:
     """The pattern is that of a schema or an owner (listDefaultACLs)."""
     pattern = read_pattern(shell, text, dots=2)
-    if isinstance(pattern, bool):
-        return False
     session = session_of(shell)
     listed: list[list[str | None]] = []
     for entry in default_entries(session):
@@ -94,8 +90,6 @@ PROVIDERS = {"b": "builtin", "c": "libc", "i": "icu"}
 
 def list_databases(shell: Shell, text: str | None, verbose: bool) -> bool:
     pattern = read_pattern(shell, text)
-    if isinstance(pattern, bool):
-        return False
     session = session_of(shell)
     listed = []
     for row in databases(session):
@@ -122,8 +116,6 @@ def list_databases(shell: Shell, text: str | None, verbose: bool) -> bool:
 
 def list_schemas(shell: Shell, text: str | None, verbose: bool, system: bool) -> bool:
     pattern = read_pattern(shell, text, dots=1)
-    if isinstance(pattern, bool):
-        return False
     session = session_of(shell)
     listed = []
     for row in schemas(session):
@@ -154,8 +146,6 @@ def _publications(session: Session, schema: str) -> list[str] | None:
 
 def list_roles(shell: Shell, text: str | None, verbose: bool, system: bool) -> bool:
     pattern = read_pattern(shell, text)
-    if isinstance(pattern, bool):
-        return False
     session = session_of(shell)
     listed = []
     for row in roles(session):
@@ -190,8 +180,6 @@ def attributes(row: Role, style: TextStyle) -> str:
 
 def list_role_grants(shell: Shell, text: str | None, system: bool) -> bool:
     pattern = read_pattern(shell, text)
-    if isinstance(pattern, bool):
-        return False
     session = session_of(shell)
     listed = []
     for row in memberships(session):
@@ -206,8 +194,6 @@ def list_role_grants(shell: Shell, text: str | None, system: bool) -> bool:
 
 def list_settings(shell: Shell, role_text: str | None, database_text: str | None) -> bool:
     role, database = read_pattern(shell, role_text), read_pattern(shell, database_text)
-    if isinstance(role, bool) or isinstance(database, bool):
-        return False
     session = session_of(shell)
     listed: list[list[str | None]] = []
     for row in settings_of_roles(session):
@@ -236,8 +222,6 @@ def _no_settings(role: str | None, database: str | None) -> str:
 def list_parameters(shell: Shell, text: str | None, verbose: bool) -> bool:
     """List the parameters; without a pattern those that do not have their default."""
     pattern = read_pattern(shell, text)
-    if isinstance(pattern, bool):
-        return False
     settings = session_of(shell).settings
     listed = []
     for parameter in sorted(parameters.all_parameters(), key=lambda p: p.name):

@@ -58,8 +58,6 @@ HISTORY: tuple[Shown, ...] = (("History", "subhistory", lambda _, s: s.history),
 
 def list_subscriptions(shell: Shell, text: str | None, verbose: bool) -> bool:
     pattern = read_pattern(shell, text)
-    if isinstance(pattern, bool):
-        return False
     session = session_of(shell)
     if verbose and not is_superuser(session):
         raise PgError("42501", "permission denied for table pg_subscription")
