@@ -89,7 +89,7 @@ def read(arguments: Sequence[str]) -> tuple[list[Given], list[str]]:
 def _long(word: str, left: Iterator[str]) -> Given:
     """One option by its name, or by a prefix that no other has."""
     typed, equals, value = word[2:].partition("=")
-    names = [typed] if typed in OPTIONS else [name for name in OPTIONS if name.startswith(typed)]
+    names = _meant(typed)
     if not names:
         raise BadOption(f"unrecognized option '{word}'")
     if len(names) > 1:
@@ -104,6 +104,10 @@ def _long(word: str, left: Iterator[str]) -> Given:
     for value in left:
         return _SAME.get(name, name), value
     raise BadOption(f"option '--{name}' requires an argument")
+
+
+def _meant(typed: str) -> list[str]:
+    return [typed] if typed in OPTIONS else [name for name in OPTIONS if name.startswith(typed)]
 
 
 def _short(letters: str, left: Iterator[str]) -> Iterator[Given]:
@@ -163,7 +167,7 @@ def _path(arguments: Sequence[str], environment: Mapping[str, str]) -> Path | No
     catalog = environment.get("PGREPL_CATALOG") or ""
     for number, word in enumerate(arguments):
         option, equals, value = word.partition("=")
-        if option == "--catalog":
+        if option.startswith("--") and _meant(option[2:]) == ["catalog"]:
             catalog = value if equals else "".join(arguments[number + 1 : number + 2])
     if "://" in catalog:
         return None

@@ -40,6 +40,15 @@ def test_what_it_says_stands_for_variables(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("option", ["--catalog", "--cat", "--ca"])
+def test_the_catalog_may_be_named_by_a_prefix_of_the_option(tmp_path: Path, option: str) -> None:
+    (tmp_path / "pgrepl.toml").write_text('dbname = "shop"')
+    for words in ([option, f"{tmp_path / 'catalog.db'}"], [f"{option}={tmp_path / 'catalog.db'}"]):
+        environment: dict[str, str] = {}
+        apply(words, environment)
+        assert environment == {"PGDATABASE": "shop"}
+
+
 def test_a_remote_that_is_set_leaves_no_place_for_a_master(tmp_path: Path) -> None:
     (tmp_path / "other.toml").write_text(WHOLE)
     environment = {"PGREPL_CONFIG": str(tmp_path / "other.toml"), "PGREPL_REMOTE": "sc://host"}
