@@ -24,8 +24,7 @@ from pgrepl.replication.comparison.repair import Repairer
 if TYPE_CHECKING:
     from pgrepl.api.opened import OpenedSession
     from pgrepl.catalog.session.session import Session
-    from pgrepl.replication.comparison.compare import Comparer, Comparison, Options
-    from pgrepl.replication.comparison.found import Progress
+    from pgrepl.replication.comparison.compare import Comparison
     from pgrepl.replication.comparison.repair import Repaired
 
     Kind = TypeVar("Kind", bound=Comparer)

@@ -25,7 +25,6 @@ from pgrepl.internals import pyspark as internals
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pgrepl.engine.spark_jobs import SparkFacts
     from pgrepl.engine.spark_shared import HostChannel
     from pgrepl.engine.spark_start_plain import Driver
 

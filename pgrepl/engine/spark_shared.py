@@ -31,7 +31,6 @@ from pgrepl.internals.py4j import Gateway
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pgrepl.internals.py4j import Gateway
 
 OUT_OF_MEMORY = b"M"  # what the host says before it closes the connections to a JVM whose heap was full
 _JOIN, _LOOK = b"+", b"?"  # what a process asks for: a way into the JVM, or what Spark does there

@@ -33,7 +33,7 @@ from pgrepl.types.lake.forms import form, is_row_type
 if TYPE_CHECKING:
     from pgrepl.catalog.facts.relation import Attribute
     from pgrepl.catalog.session.session import Session
-    from pgrepl.engine.copy_rows import KernelColumn, KeySpan
+    from pgrepl.engine.copy_rows import KeySpan
     from pgrepl.expr.arrow.program import Program
     from pgrepl.lake.read.bounds import Bound
     from pgrepl.lake.table import LakeColumn

@@ -43,14 +43,10 @@ from pgrepl.statements.describe import prepare
 from pgrepl.statements.run import run as run_statements
 
 if TYPE_CHECKING:
-    import ssl
-
     from pgrepl.engine.spark_shared import HostChannel
     from pgrepl.replication.subscriber.attach import Round
     from pgrepl.replication.subscriber.launcher import SubscriptionToServe
     from pgrepl.replication.subscriber.worker import Worker
-    from pgrepl.server.iceberg.access import Access
-    from pgrepl.server.postmaster import AuxiliaryProcess
 
 _STATEMENTS = (
     "CREATE TABLE t (a int PRIMARY KEY, b text, c numeric(9,2) DEFAULT 1, d timestamptz DEFAULT now())",

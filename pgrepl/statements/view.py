@@ -53,7 +53,7 @@ from pgrepl.writing.phase3 import require
 from pgrepl.writing.tables import append, empty, merge_rows, replace_rows
 
 if TYPE_CHECKING:
-    from pgrepl.query.rowset import LocalRows, SparkRows
+    from pgrepl.query.rowset import SparkRows
 
 
 def columns_of(session: Session, query: Query, names: tuple[str, ...]) -> list[NewColumn]:

@@ -58,6 +58,7 @@ class Module(NamedTuple):
     ways_around: list[tuple[int, str]]
     fillings: list[str]
     heavy: list[str]
+    twice: set[str]
 
 
 @cache
@@ -75,6 +76,7 @@ def modules() -> list[Module]:
                 list(ways_around(nodes)),
                 list(fillings(path, tree)),
                 [name for name in names_at_top(tree) if name.split(".")[0] in HEAVY],
+                imported(tree.body) & imported_for_types(tree),
             )
         )
     return found
@@ -111,6 +113,21 @@ def upwards(path: Path, nodes: list[ast.AST]) -> Iterator[str]:
 
 def test_imports_go_downwards_only() -> None:
     assert [each for module in modules() for each in module.upwards] == []
+
+
+def imported(body: list[ast.stmt]) -> set[str]:
+    """The names that statements import, in full."""
+    found = {f"{node.module}.{alias.name}" for node in body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    return found | {alias.name for node in body if isinstance(node, ast.Import) for alias in node.names}
+
+
+def imported_for_types(tree: ast.Module) -> set[str]:
+    blocks = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    return {name for block in blocks for name in imported(block.body)}
+
+
+def test_nothing_is_imported_again_for_types() -> None:
+    assert {module.name: module.twice for module in modules() if module.twice} == {}
 
 
 def test_every_room_says_what_it_is_for() -> None:

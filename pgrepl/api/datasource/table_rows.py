@@ -44,7 +44,6 @@ from pgrepl.types import oids
 if TYPE_CHECKING:
     from pgrepl.catalog.facts.relation import Attribute, Relation
     from pgrepl.catalog.session.session import Session
-    from pgrepl.engine.run_kernels import KernelSource
     from pgrepl.expr.arrow.program import Program
     from pgrepl.expr.tree import Expr
     from pgrepl.lake.read.bounds import Bound

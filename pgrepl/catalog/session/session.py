@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from pgrepl.catalog.store.declarative import SystemRow
     from pgrepl.catalog.store.system import SystemRelation, SystemRelations
     from pgrepl.ground.memory import Instruments
-    from pgrepl.types.style import TextStyle
 
 _Row = TypeVar("_Row")
 Parameter: TypeAlias = "tuple[int, str | None]"  # the OID of its type, or of unknown, and its text; None: NULL

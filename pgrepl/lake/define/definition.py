@@ -33,7 +33,6 @@ from pgrepl.lake.define.schemas import define_schemas, define_view, require_sche
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
-    from pgrepl.catalog.store.ducklake import ducklake_schema, ducklake_table
 
 
 def define(session: Session, constant: Constant) -> None:

@@ -31,7 +31,7 @@ from pgrepl.types import oids
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
-    from pgrepl.rows.locking import Newer, Standing
+    from pgrepl.rows.locking import Newer
 
 Row = tuple[Any, ...]
 _AT_ONCE = 1000  # rows locked together, unless a LIMIT needs fewer

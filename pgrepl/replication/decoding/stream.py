@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
     from pgrepl.expr.functions.registry import Call
     from pgrepl.replication.wire.batch import WireBatch
-    from pgrepl.replication.wire.pgoutput_write import Encoder, MessageColumn
+    from pgrepl.replication.wire.pgoutput_write import MessageColumn
     from pgrepl.types.style import TextStyle
 
 Line = tuple[int, int, bytes]  # lsn, xid, data

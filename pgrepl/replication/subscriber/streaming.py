@@ -30,7 +30,7 @@ from pgrepl.replication.subscriber.schema_changes.follow import Following
 from pgrepl.replication.wire.batch import WireBatch
 
 if TYPE_CHECKING:
-    from pgrepl.replication.subscriber.schema_changes.follow import Following, NewRelations
+    from pgrepl.replication.subscriber.schema_changes.follow import NewRelations
 
 
 def stream_batch(context: WorkerContext, upto: int | None, limit: int | None) -> Streamed:

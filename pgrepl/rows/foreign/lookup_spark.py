@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session.session import Session
-    from pgrepl.expr.exchange import Statement
     from pgrepl.lake.read.bounds import Bound
 
 Row = tuple[Any, ...]

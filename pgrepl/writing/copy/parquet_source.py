@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session.session import Session
-    from pgrepl.engine.run_kernels import ForeignSource
     from pgrepl.lake.read.part import PartRows
     from pgrepl.lake.table import LakeTable
     from pgrepl.types.lake.foreign import Nested

@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session.session import Session
-    from pgrepl.engine.run_kernels import KernelSource
 
 
 class Uncopyable(Exception):

@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
     from pgrepl.expr.arrow.program import Program
     from pgrepl.lake.read.data_file import NewFile
-    from pgrepl.rows.staged import StagedRows
 
     BeginWorkers = Callable[[Callable[[], int]], Workers | None]  # ServerConnection.workers
     MakeParts = Callable[[int, str], list[PagesPart]]  # so many at least, for this folder

@@ -28,7 +28,7 @@ from pgrepl.rows.unique_spark import SparkIndex
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
     from pgrepl.engine.copy_rows import KernelColumn
-    from pgrepl.engine.run_kernels import KernelSource, KernelTarget
+    from pgrepl.engine.run_kernels import KernelSource
     from pgrepl.lake.table import LakeColumn
 
 

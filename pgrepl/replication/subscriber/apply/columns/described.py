@@ -17,7 +17,7 @@ from pgrepl.types.lake.arrays import plain_array
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from pgrepl.engine.copy_rows import KernelColumn, KernelCondition, RowMaker
+    from pgrepl.engine.copy_rows import KernelColumn, KernelCondition
     from pgrepl.lake.table import LakeColumn, LakeTable
     from pgrepl.replication.wire.messages import SentColumn
 
