@@ -1,11 +1,14 @@
 """The engine of a piece of work: the choice, kernels over Arrow and where they run, and the one Spark session.
 
     choice.py                                   the choice; begin here
-    copy_rows.py, change_rows.py, changes_rows.py   kernels
+    copy_rows.py, modify_rows.py                kernels: of copies and batches; of INSERT ... SELECT, UPDATE and DELETE
     run_kernels.py, job.py, task.py, on_spark.py    where they run
+    changed_positions.py, changes_frame.py      what differs between two snapshots: positions; whole columns
     spark.py, spark_start.py, spark_….py        the session
-    scan_spark.py, changes_spark.py             tables as Spark's DataFrames
+    scan_spark.py                               tables as Spark's DataFrames
     frame_rows.py                               rows of DataFrames, written by kernels
+    result_spark.py                             rows of DataFrames, read by this process
+    object_store_cache.py                       copies of objects in stores that Spark has no file system for
 
 Rule of the room: Spark schedules, Arrow computes: a kernel asks no catalog and no session. Nothing imports pyspark,
 pyarrow or numpy until rows are read or written.

@@ -6,10 +6,16 @@
 | columns | in this process, by whole columns |
 | spark | by Spark jobs |
 
-`pgrepl.engine` names one for everything; `auto` decides by the rows that are left once files are skipped: `choose`
-and `choose_to_change` (a statement), `choose_to_load` (COPY FROM), `choose_copy`, `choose_batch`. Other questions are
-`choose_parts` and `choose_files` (threads or tasks for what is larger than memory), `choose_job` (a job of Spark SQL)
-and `is_worth_a_look`.
+`pgrepl.engine` names one for everything; `auto` decides by the rows that are left once files are skipped:
+
+| work | chosen by |
+| --- | --- |
+| a statement | `choose`, `choose_to_write` (rows of a query), `choose_to_change`; `is_worth_a_look` counts first |
+| COPY | `choose_to_load`, `choose_copy_to` |
+| an initial copy | `choose_copy`: `choose_kernels` from a lake, `choose_direct` from a server |
+| a batch of changes | `choose_batch`, `choose_of_batch` (one table of it), `choose_parts` (larger than memory) |
+| changes that are sent, files of changes that are read | `choose_sent`, `choose_files` |
+| hashes of `pgrepl compare`, a job of Spark SQL | `choose_hashes`, `choose_job` |
 
 A batch goes by columns from `LEAST_CHANGES` on: by rows a change costs 45 microseconds, by columns one, and 5
 milliseconds for each table. An engine that cannot do the work as PostgreSQL does raises `Declined`, and it is done
@@ -98,7 +104,7 @@ def require_spark(session: Session, work: str) -> None:
         raise Declined(work)
 
 
-def choose_as(worker: Session, there: Session) -> None:
+def inherit_engine(worker: Session, there: Session) -> None:
     """Have the session of a publisher's database choose as the worker does whose process reads it, unless the
     connection string has set something else."""
     for name in _NAMES:

@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pgrepl.engine import job, spark
-from pgrepl.engine.change_rows import BrokenRule, Change, ChangedPart, ChangePart
 from pgrepl.engine.copy_rows import CopyPart, KernelColumn, KernelCondition
+from pgrepl.engine.modify_rows import BrokenRule, Change, ChangedPart, ChangePart
 from pgrepl.engine.on_spark import package_check, ship
 from pgrepl.engine.run_kernels import ChangedTable
 from pgrepl.engine.task import NoWatch

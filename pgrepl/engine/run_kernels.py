@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog.session.statistics import count_scan
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.engine import job
-from pgrepl.engine.change_rows import ChangedPart, ChangePart, change_rows
 from pgrepl.engine.copy_rows import CopiedPart, CopyPart, KernelColumn, copy_rows
+from pgrepl.engine.modify_rows import ChangedPart, ChangePart, modify_rows
 from pgrepl.ground.errors import Declined
 from pgrepl.ground.frozen import frozen
 from pgrepl.lake import storage
@@ -188,7 +188,7 @@ def change(
                 parts.append(ChangePart(replace(whole, rows=tuple(rows)), each.leaves, each.few))
                 of_table.append(number)
         target = changes[0].target
-        answers = job.play(session, parts, change_rows, target, made[0], on_spark=on_spark, check=check)
+        answers = job.play(session, parts, modify_rows, target, made[0], on_spark=on_spark, check=check)
         for number, answer in zip(of_table, answers, strict=True):
             if answer.declined:
                 raise Declined(answer.declined)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session.session import Session
-    from pgrepl.engine.change_rows import ChangedPart
+    from pgrepl.engine.modify_rows import ChangedPart
     from pgrepl.engine.run_kernels import ChangedTable
     from pgrepl.lake.table import LakeTable
     from pgrepl.rows.changes import Row

@@ -29,8 +29,8 @@ from pgrepl.types.lake.forms import is_row_type
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
-    from pgrepl.engine.change_rows import ChangedPart
     from pgrepl.engine.copy_rows import KeySpan
+    from pgrepl.engine.modify_rows import ChangedPart
     from pgrepl.engine.run_kernels import ChangedTable, TableChange
     from pgrepl.expr.arrow.program import Program
     from pgrepl.lake.read.bounds import Bound

@@ -411,7 +411,7 @@ class Publisher(Protocol):
         """The rows of tables at one LSN; None: there are none."""
         return None
 
-    def choose_as(self, worker: Session) -> None:
+    def inherit_engine(self, worker: Session) -> None:
         """Read with the engine that the worker's settings name, as far as its process does the reading."""
         return
 

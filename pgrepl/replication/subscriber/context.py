@@ -97,7 +97,7 @@ class KeptConnection:
     def publisher(self, subscription: tables.pg_subscription) -> Publisher:
         """The publisher of the subscription, connected if it is not yet."""
         found = self.opened_for(subscription, self._session) or self._connect(subscription)
-        found.choose_as(self._session)
+        found.inherit_engine(self._session)
         return found
 
     def opened_for(self, subscription: tables.pg_subscription, session: Session) -> Publisher | None:

@@ -76,8 +76,8 @@ class FilesPublisher(Publisher):
         """True: the files that were read are noted in the commit that moves the origin."""
         return True
 
-    def choose_as(self, worker: Session) -> None:
-        self._declaring.choose_as(worker)
+    def inherit_engine(self, worker: Session) -> None:
+        self._declaring.inherit_engine(worker)
 
     def interrupt(self) -> None:
         self.stream.interrupt()

@@ -320,8 +320,8 @@ class LakePublisher(Publisher):
     def shares_catalog(self) -> bool:
         return self.connection.own_instance
 
-    def choose_as(self, worker: Session) -> None:
-        choice.choose_as(worker, self.connection.session)
+    def inherit_engine(self, worker: Session) -> None:
+        choice.inherit_engine(worker, self.connection.session)
 
     def interrupt(self) -> None:
         """Stop waiting for the catalog's write lock; from another thread."""

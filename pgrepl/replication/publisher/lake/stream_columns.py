@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from pgrepl.catalog.session.session import Session
-    from pgrepl.engine.changes_rows import RowIds
+    from pgrepl.engine.changed_positions import RowIds
     from pgrepl.replication.wire.message_files import Decoded
 
     Numbers = npt.NDArray[Any]

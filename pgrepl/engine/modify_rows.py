@@ -59,7 +59,7 @@ class BrokenRule(Exception):
         self.row = row
 
 
-def change_rows(part: ChangePart, watch: PartWatch) -> ChangedPart:
+def modify_rows(part: ChangePart, watch: PartWatch) -> ChangedPart:
     change = Change(part, watch)
     try:
         change.run()

@@ -13,7 +13,7 @@ from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.engine import spark
-from pgrepl.engine.changes_rows import ALL, ChangedRows, RowIds, nothing
+from pgrepl.engine.changed_positions import ALL, ChangedRows, RowIds, nothing
 from pgrepl.engine.scan_spark import PLACE, arrow_frame, storage_array
 from pgrepl.ground.lazy import F, np, pa
 from pgrepl.lake.changes.side import NONE, RowsOfFile, in_order, merged, partners
