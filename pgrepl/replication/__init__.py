@@ -12,6 +12,6 @@ Read in this order:
     standby/      a second folder that follows a first one; backup.py a copy of a moment
 
 Rule of the room: publisher and subscriber meet on the wire only. A subscription knows its publisher by the protocols
-of publisher/protocol.py; whether a lake, a server or files stand behind it is decided once, in
-subscriber/connection.py.
+of publisher/protocol.py; subscriber/connection.py decides whether a lake, a server or files stand behind it. Who does
+not connect asks the connection string whether it names files (CONTRIBUTING.md, "Add a publisher", says where).
 """

@@ -53,3 +53,13 @@ def test_so_many_of_the_scripts_are_played(file: str) -> None:
         len(scripts) // every,
         -(-len(scripts) // every),
     )
+
+
+def test_the_modules_that_ask_whether_a_string_names_files_are_listed() -> None:
+    """A new kind of publisher has to look at each of them."""
+    asking = re.compile(r"^\s*from pgrepl\.replication\.conninfo import .*\b(FILES|names_files)\b", re.M)
+    modules = {path for path in (ROOT / "pgrepl").rglob("*.py") if asking.search(path.read_text("utf-8"))}
+    own = ("replication/subscriber/connection.py", "replication/publisher/files/listing.py")
+    found = {str(path.relative_to(ROOT / "pgrepl")) for path in modules} - set(own)
+    section = TEXT.split("## Add a publisher\n")[1].split("\n## ")[0]
+    assert set(re.findall(r"`([\w/]+\.py)`", section.split("| --- | --- |")[1])) == found

@@ -156,7 +156,7 @@ class _Batch:
         """The transactions, if a worker could begin now (see attach) and they are few."""
         session, subid, seen = self._session, self._context.subid, self.seen
         asks = seen.subscription.subschemachanges in catalog.WITH_TABLES  # there may be new tables without changes
-        if asks or seen.at.end <= seen.at.start or not connection.is_known(session, subid):
+        if asks or seen.at.end <= seen.at.start or not connection.has_identity(session, subid):
             raise _OutOfTheOrdinary
         own, workers, reading, senders, errors, kept = session.link.execute(
             _OTHERS, (subid, subid, seen.slot.slot_name, subid, seen.at.start - 1)

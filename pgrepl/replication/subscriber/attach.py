@@ -55,7 +55,7 @@ def attach(context: WorkerContext) -> tuple[HeldLease, Publisher]:
                 lease.take(session, context.subid, token)
             except PgError as error:
                 raise WorkerFailed(error, began=False) from None
-            if publisher.shares_catalog and connection.is_unknown(session, context.subid):
+            if publisher.shares_catalog and connection.predates_identity(session, context.subid):
                 _catch_up_with_slot(context, publisher.stream, subscription)
             with asking():
                 connection.remember(session, context.subid, publisher)

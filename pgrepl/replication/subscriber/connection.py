@@ -3,9 +3,10 @@
 The system identifier is stored with the subscription and compared when a worker connects; a standby has its
 primary's. Setting slot_name anew accepts a new server.
 
-`localhost` or no host, no port, and a database that exists here: this instance. A folder with a `catalog.db`: another
-instance. Anything else is a server. In an instance the role must be one that could start a walsender; a password is
-checked if the string and the role have one.
+The option `files`: files of changes, whose tables a database of this instance declares. `localhost` or no host, no
+port, and a database that exists here: this instance. A folder with a `catalog.db`: another instance. Anything else is a
+server. In an instance the role must be one that could start a walsender; a password is checked if the string and the
+role have one.
 """
 
 from __future__ import annotations
@@ -57,13 +58,13 @@ def remember(session: Session, subid: int, publisher: Publisher) -> None:
         update(session, tables.pgrepl_publisher, {"subid": subid}, system_identifier=publisher.system_identifier)
 
 
-def is_known(session: Session, subid: int) -> bool:
+def has_identity(session: Session, subid: int) -> bool:
     """Has a worker stored the publisher's identifier?"""
     known = one(session, tables.pgrepl_publisher, subid=subid)
     return known is not None and known.system_identifier != UNKNOWN
 
 
-def is_unknown(session: Session, subid: int) -> bool:
+def predates_identity(session: Session, subid: int) -> bool:
     """Was the subscription made before format 5, and has no worker connected since?"""
     return one(session, tables.pgrepl_publisher, subid=subid, system_identifier=UNKNOWN) is not None
 

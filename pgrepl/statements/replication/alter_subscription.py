@@ -20,7 +20,7 @@ from pgrepl.catalog.store.store import delete, rows, update
 from pgrepl.catalog.store.system import PG_FOREIGN_SERVER, PG_SUBSCRIPTION, ObjectAddress
 from pgrepl.ground.errors import PgError
 from pgrepl.query.result import Result
-from pgrepl.replication.conninfo import check_conninfo, names_files
+from pgrepl.replication.conninfo import check_conninfo
 from pgrepl.replication.origins import origin_progress
 from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.replication.subscriber import connection, history
@@ -168,7 +168,7 @@ def _note_columns(session: Session, subscription: tables.pg_subscription) -> Non
 
 def _list_sequences(session: Session, subscription: tables.pg_subscription) -> None:
     """List the sequences that follow from now on, or do not any more."""
-    if subscription.subsequences and names_files(subscription.subconninfo):
+    if subscription.subsequences:
         check_files_options(session, subscription.subconninfo, two_phase=False, failover=False, sequences=True)
     if subscription.subslotname is not None:
         with connected(session, subscription) as publisher:
