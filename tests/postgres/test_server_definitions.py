@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from random import Random
 
 import pytest
 
 from pgrepl.replication.publisher.postgres.ddl_trigger import SCRIPT
 from pgrepl.replication.wire import messages
-from tests.harness.database import Database, by_message
+from tests.harness.database import by_message
 from tests.harness.definition_workload import TABLE, DefinitionWorkload, differs
 from tests.harness.dose import dose
-from tests.harness.serving import serving
 from tests.postgres.served import Served
 from tests.postgres.test_server_faults import apply
 
@@ -113,27 +111,6 @@ def test_a_server_without_triggers(served: Served) -> None:
     served.same("SELECT * FROM u ORDER BY id")
     served.same("SELECT relreplident FROM pg_class WHERE relname = 'u'")
     served.same("SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'u'::regclass AND contype = 'p'")
-
-
-@pytest.mark.slow
-def test_a_served_lake(tmp_path: Path) -> None:
-    """It tells what a server without triggers tells."""
-    with serving(tmp_path / "lake") as lake, Database(tmp_path / "sub", "sub", new=True) as sub:
-        lake.ask("CREATE DATABASE pub")
-        with lake.connect(dbname="pub") as pub:
-            for play in (pub.execute, sub):
-                play("CREATE TYPE mood AS ENUM ('low'); CREATE TABLE t (id int PRIMARY KEY, a int, m mood)")
-            pub.execute("INSERT INTO t VALUES (1, 1, 'low'); CREATE PUBLICATION p FOR TABLE t")
-            sub.subscribe(
-                "p", f"host=127.0.0.1 port={lake.port} dbname=pub user=postgres", "WITH (schema_changes = all)"
-            )
-            assert sub.catch_up() == []
-            pub.execute("ALTER TABLE t RENAME TO u; ALTER TABLE u ADD COLUMN b text DEFAULT 'x', REPLICA IDENTITY FULL")
-            pub.execute("ALTER TYPE mood ADD VALUE 'high'")
-            pub.execute("INSERT INTO u VALUES (2, 2, 'high')")
-            assert sub.catch_up() == []
-            assert sub("SELECT * FROM u ORDER BY id") == [("1", "1", "low", "x"), ("2", "2", "high", "x")]
-            sub("DROP SUBSCRIPTION s")
 
 
 def test_only_published_tables_are_told_by_anybody(served: Served) -> None:

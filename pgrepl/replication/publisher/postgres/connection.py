@@ -212,7 +212,8 @@ class ServerCatalog(PublisherCatalog):
         return ddl_trigger.told_table(link, relid) if link.version >= ddl_trigger.SINCE else None
 
     def enum_labels(self, names: Sequence[tuple[str, str]]) -> list[ToldEnum]:
-        return ddl_trigger.told_enums(self._connection.reading, names)
+        link = self._connection.reading
+        return [] if link.is_lake else ddl_trigger.told_enums(link, names)
 
     def publications_with_other_origins(self, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:
         link = self._connection.reading
