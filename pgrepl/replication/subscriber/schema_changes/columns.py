@@ -211,9 +211,9 @@ def _aligned(
 def _passed(attribute: RemoteAttribute, known: Mapping[int, KnownColumn], *, is_behind: bool) -> int:
     """For an attribute that is not described. One that is there now was there already, if one behind it was: unless a
     column list leaves it out. `is_behind`: none behind it is described."""
-    if attribute.dropped:
-        return 0
     before = known.get(attribute.num)
+    if attribute.dropped or _is_never_sent(attribute, before):
+        return 0
     return _LEFT_OUT if not is_behind or (before is not None and before.is_sent) else 0
 
 
@@ -221,12 +221,19 @@ def _agreement(column: SentColumn, attribute: RemoteAttribute, known: Mapping[in
     before = known.get(attribute.num)
     if before is None and attribute.dropped:
         return _ADDED  # and dropped since
+    if _is_never_sent(attribute, before) and attribute.name != column.name:
+        return _LEFT_OUT
     score = 0
     if not attribute.dropped:
         score += 1 + _NAMED * (attribute.name == column.name) + (attribute.type == column.sent_as)
     if before is not None:
         score += 1 + _NAMED * (before.name == column.name) + _KNOWN * (before.type == column.sent_as)
     return score
+
+
+def _is_never_sent(attribute: RemoteAttribute, before: KnownColumn | None) -> bool:
+    """A generated column is sent only if it is published, and then it mostly has been before."""
+    return attribute.generated and (before is None or not before.is_sent)
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------
