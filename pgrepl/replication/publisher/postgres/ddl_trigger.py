@@ -110,7 +110,7 @@ DECLARE
     enums json;
     dropped json;
 BEGIN
-    IF current_setting('wal_level') <> 'logical' THEN
+    IF coalesce(current_setting('effective_wal_level', true), current_setting('wal_level')) <> 'logical' THEN
         RETURN;
     END IF;
     IF tg_event = 'sql_drop' THEN
