@@ -5,12 +5,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
+from pgrepl.replication.conninfo import parse_conninfo
+from pgrepl.replication.publisher.postgres.connecting import link_to
+from pgrepl.replication.publisher.postgres.slots import retained
 from tests.harness.database import Database, Errors, HeardLog, Rows
 from tests.harness.dose import dose
 from tests.harness.serving import Serving, serving
@@ -88,6 +92,16 @@ PLAYS: dict[str, Play] = {
 @pytest.mark.parametrize("play", dose(PLAYS, len(PLAYS)))
 def test_definitions_arrive(pair: ServedPair, play: str) -> None:
     PLAYS[play](pair)
+
+
+def test_a_look_at_what_its_slot_retains_is_no_error_there(pair: Any, lake: Serving) -> None:
+    within.following(pair)
+    before = len(lake.log)
+    with closing(link_to(parse_conninfo(pair.conninfo))) as link:
+        found = retained(link, "s")
+    assert found is not None
+    assert found.seconds is None
+    assert "ERROR" not in lake.log[before:]
 
 
 def test_a_subscriber_that_does_not_ask_is_told_none(pair: Any) -> None:
