@@ -27,6 +27,10 @@ OPTIONS = frozenset(
         "target_session_attrs", "load_balance_hosts",
     ]
 )  # fmt: skip
+USER_OPTIONS = ("user", "password", "sslcert", "sslkey", "sslpassword")  # of a user mapping
+SERVER_OPTIONS = OPTIONS.difference(
+    USER_OPTIONS, ("client_encoding", "fallback_application_name", "passfile", "replication", "service")
+)  # of a foreign server
 FILES = "files"  # of pgrepl: the changes come from files; then other options of pgrepl and of formats are allowed, too
 URI_PREFIXES = (b"postgresql://", b"postgres://")
 _BLANKS = b" \t\n\v\f\r"

@@ -337,11 +337,13 @@ def _subscription_statistics(session: Session) -> Iterator[Values]:
     for row in rows(session, pg_subscription):
         counted = one(session, pg_stat_subscription_stats, subid=row.oid)
         known: dict[str, Any] = counted._asdict() if counted is not None else {}
-        conflicts = found.get((row.subdbid, str(row.oid)), {})
+        more = found.get((row.subdbid, str(row.oid)), {})
+        errors, of_sequences = known.get("sync_error_count") or 0, more.get("sync_seq_error_count", 0)
         yield {
             "subid": row.oid, "subname": row.subname, "apply_error_count": known.get("apply_error_count") or 0,
-            "sync_error_count": known.get("sync_error_count") or 0, "stats_reset": known.get("stats_reset"),
-            **{name: conflicts.get(name, 0) for name in (f"confl_{kind}" for kind in CONFLICTS)},
+            "sync_error_count": errors, "sync_seq_error_count": of_sequences,
+            "sync_table_error_count": max(errors - of_sequences, 0), "stats_reset": known.get("stats_reset"),
+            **{name: more.get(name, 0) for name in (f"confl_{kind}" for kind in CONFLICTS)},
         }  # fmt: skip
 
 

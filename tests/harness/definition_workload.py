@@ -26,10 +26,12 @@ TABLE = "CREATE TYPE mood AS ENUM ('low', 'high'); CREATE TABLE t (id int PRIMAR
 class DefinitionWorkload(SchemaWorkload):
     """Changes the table `t` of TABLE. A server lets no transaction use the labels that it adds."""
 
-    def __init__(self, play: Callable[[str], object], random: Random) -> None:
+    def __init__(self, play: Callable[[str], object], random: Random, *, renames_labels: bool = True) -> None:
         super().__init__(play, random)
+        self._renames_labels = renames_labels
         self._labels = ["low", "high"]
         self._generated = False
+        self._identity = "DEFAULT"
 
     def work(self, transactions: int) -> None:
         for _ in range(transactions):
@@ -44,7 +46,7 @@ class DefinitionWorkload(SchemaWorkload):
         self._number += 1
         place, label = self._random.randrange(len(self._labels)), f"m{self._number}"
         at = self._labels[place]
-        if self._random.random() < 0.3:
+        if self._renames_labels and self._random.random() < 0.3:
             self._labels[place] = label
             return f"ALTER TYPE mood RENAME VALUE '{at}' TO '{label}'"
         where = self._random.choice(("BEFORE", "AFTER"))
@@ -69,10 +71,13 @@ class DefinitionWorkload(SchemaWorkload):
             )
             return f"ALTER COLUMN {name} SET DEFAULT {value}; {filled}"
         if kind == "identity":
-            return "REPLICA IDENTITY " + random.choice(("FULL", "DEFAULT", "USING INDEX t_pkey"))
+            whole = () if self._generated else ("FULL",)  # 18 lets no generated column into an identity
+            self._identity = random.choice((*whole, "DEFAULT", "USING INDEX t_pkey"))
+            return f"REPLICA IDENTITY {self._identity}"
         if kind == "key":
+            self._identity = "DEFAULT"
             return "DROP CONSTRAINT t_pkey, ADD CONSTRAINT t_pkey PRIMARY KEY (id), REPLICA IDENTITY DEFAULT"
-        if kind == "generated":
+        if kind == "generated" and self._identity != "FULL":
             self._generated = not self._generated
             return "ADD COLUMN g int GENERATED ALWAYS AS (id * 2) STORED" if self._generated else "DROP COLUMN g"
         return "RENAME TO u; ALTER TABLE u RENAME TO t"

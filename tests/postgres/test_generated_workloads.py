@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from tests.postgres.both_replicas import Both, without_conflict_details
+from tests.postgres.both_replicas import Both
 from tests.postgres.test_generated_columns import both, lake18
 
 __all__ = ["both", "lake18"]  # fixtures
@@ -96,17 +96,16 @@ class Workload:
                 return
 
 
-def play(both: Both, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    without_conflict_details(both, monkeypatch)
+def play(both: Both, seed: int) -> None:
     Workload(both, seed).play()
 
 
 @pytest.mark.parametrize("seed", [2])
-def test_generated_columns_end_the_same(both: Both, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    play(both, seed, monkeypatch)
+def test_generated_columns_end_the_same(both: Both, seed: int) -> None:
+    play(both, seed)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 200))
-def test_many_generated_columns_end_the_same(both: Both, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    play(both, seed, monkeypatch)
+def test_many_generated_columns_end_the_same(both: Both, seed: int) -> None:
+    play(both, seed)

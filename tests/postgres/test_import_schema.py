@@ -239,3 +239,32 @@ def test_views_routines_and_triggers_come_along(served: Served, capsys: pytest.C
     served.same("SELECT conname FROM pg_constraint WHERE contypid = 'checked'::regtype")
     served.same("SELECT tgname, tgenabled FROM pg_trigger WHERE tgrelid = 't'::regclass")
     assert served.sub("CALL p(ROW(1), 2)") == [("3",)]
+
+
+def test_foreign_servers_come_along(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    role = f"mapped_{served.database}"
+    served.pub(f"CREATE FOREIGN DATA WRAPPER postgres_fdw; CREATE FOREIGN DATA WRAPPER other; CREATE ROLE {role}")
+    served.pub(
+        "CREATE SERVER far TYPE 't' FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host 'h', dbname 'it''s', fetch_size '9'"
+        "); CREATE SERVER odd FOREIGN DATA WRAPPER other; CREATE USER MAPPING FOR PUBLIC SERVER odd;"
+        " CREATE USER MAPPING FOR PUBLIC SERVER far OPTIONS (\"user\" 'u', password 'p', password_required 'false');"
+        f" CREATE USER MAPPING FOR {role} SERVER far; CREATE TABLE t (a int); CREATE PUBLICATION p FOR TABLE t"
+    )
+    options = ["import-schema", served.conninfo, "--servers"]
+    assert run(options) == 0
+    assert capsys.readouterr().out.partition(");\n")[2] == (
+        "-- option fetch_size of server far is not here\n"
+        "CREATE SERVER far TYPE 't' FOREIGN DATA WRAPPER postgresql OPTIONS (host 'h', dbname 'it''s');\n"
+        "-- server odd is not imported: its foreign-data wrapper is other\n"
+        "-- option password_required of user mapping FOR PUBLIC SERVER far is not here\n"
+        "CREATE USER MAPPING FOR PUBLIC SERVER far OPTIONS (\"user\" 'u', password 'p');\n"
+        f"CREATE USER MAPPING FOR {role} SERVER far;\n"
+    )
+    assert run([*options, "--apply", "--catalog", str(served.folder / "catalog.db"), "-d", "sub"]) == 0
+    assert capsys.readouterr().err.splitlines()[3:] == [
+        f'pgrepl: warning: user mapping FOR {role} SERVER far is not imported: role "{role}" does not exist'
+    ]
+    served.sub("CREATE SUBSCRIPTION s SERVER far PUBLICATION p WITH (connect = false, slot_name = NONE)")
+    assert served.sub("SELECT usename, umoptions FROM pg_user_mappings") == [("public", "{user=u,password=p}")]
+    served.sub("DROP SUBSCRIPTION s")
+    served.pub(f"DROP SERVER far CASCADE; DROP ROLE {role}")

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.harness.dose import dose
 from tests.harness.programs import eventually
-from tests.postgres.both_replicas import Both, without_conflict_details
+from tests.postgres.both_replicas import Both
 from tests.postgres.replicas import RealReplicas
 from tests.postgres.replicas_ours import OurReplicas
 from tests.postgres.test_server_workloads import PlayServed, ServedReplicas
@@ -94,8 +95,7 @@ def test_a_publication_that_is_missing_is_passed_over(ready: Both) -> None:
     assert ready.catch_up() == []
 
 
-def test_conflicts_are_counted(ready: Both, monkeypatch: pytest.MonkeyPatch) -> None:
-    without_conflict_details(ready, monkeypatch)
+def test_conflicts_are_counted(ready: Both) -> None:
     ready.sub("INSERT INTO t VALUES (6, 6, 6), (7, 7, 7), (8, 8, 8)")
     ready.pub("DELETE FROM t", "INSERT INTO t VALUES (6, 7, 8)")
     (failure,) = ready.catch_up()
@@ -124,3 +124,73 @@ def test_as_many_origins_as_the_setting_allows(both: Both) -> None:
     refused = both.refused("sub", "SELECT pg_replication_origin_advance('o11', '0/1')")
     assert refused.startswith("could not find free replication state slot for replication origin with ID ")
     both.sub("SELECT pg_replication_origin_drop('o1')", "SELECT pg_replication_origin_advance('o11', '0/1')")
+
+
+TEMPORAL = (
+    "CREATE TABLE t (id int4range, valid daterange, a text{})",
+    "INSERT INTO t SELECT int4range(n, n + 1), daterange('2000-01-01', '2010-01-01'), 'a' FROM generate_series(1, 4) n",
+)
+KEY = ", PRIMARY KEY (id, valid WITHOUT OVERLAPS)"
+UNIQUE = ", UNIQUE (id, valid WITHOUT OVERLAPS)"
+USING = "ALTER TABLE t ALTER id SET NOT NULL, ALTER valid SET NOT NULL, REPLICA IDENTITY USING INDEX t_id_valid_key"
+
+
+@pytest.mark.parametrize(
+    ("key", "identity", "is_refused"),
+    dose(
+        [
+            (KEY, "ALTER TABLE t REPLICA IDENTITY USING INDEX t_pkey", False),
+            (UNIQUE, USING, False),
+            (UNIQUE, "ALTER TABLE t REPLICA IDENTITY FULL", False),
+            ("", "ALTER TABLE t REPLICA IDENTITY FULL", False),
+            (KEY, "ALTER TABLE t REPLICA IDENTITY DEFAULT", False),
+            (KEY, "ALTER TABLE t REPLICA IDENTITY FULL", False),
+            (UNIQUE, "ALTER TABLE t REPLICA IDENTITY DEFAULT", True),
+            (KEY, "ALTER TABLE t REPLICA IDENTITY NOTHING", True),
+        ],
+        4,
+        1,
+    ),
+)
+def test_temporal_keys_identify_rows(both: Both, key: str, identity: str, is_refused: bool) -> None:
+    table, rows = TEMPORAL
+    both.each(table.format(key), identity)
+    both.pub(rows, "CREATE PUBLICATION p FOR ALL TABLES")
+    assert both.subscribe() == []
+    changes = ("UPDATE t SET a = 'b' WHERE id = '[2,3)'", "DELETE FROM t WHERE id = '[3,4)'")
+    if is_refused:
+        assert [both.refused("pub", text)[:6] for text in changes] == ["cannot"] * 2
+    else:
+        both.pub(*changes, "UPDATE t SET valid = daterange('2011-01-01', '2012-01-01') WHERE id = '[4,5)'")
+    both.pub("INSERT INTO t VALUES ('[1,2)', '[2020-01-01,2021-01-01)', 'c')")
+    assert both.catch_up() == []
+    assert len(both.rows("SELECT id, valid, a FROM t")) == (5 if is_refused else 4)
+
+
+def test_a_publication_changes_within_a_transaction(both: Both) -> None:
+    """Each change belongs to the publications of its time, or to none if they are rolled back."""
+    both.each("CREATE TABLE t (a int PRIMARY KEY)", "CREATE TABLE u (a int PRIMARY KEY)")
+    both.pub("CREATE PUBLICATION p FOR TABLE t, u")
+    assert both.subscribe() == []
+    both.pub("BEGIN", "INSERT INTO u VALUES (1)", "ALTER PUBLICATION p DROP TABLE u", "INSERT INTO u VALUES (2)")
+    both.pub("ALTER PUBLICATION p ADD TABLE u", "INSERT INTO u VALUES (3)", "COMMIT", "INSERT INTO u VALUES (4)")
+    both.pub("BEGIN", "ALTER PUBLICATION p DROP TABLE t", "INSERT INTO t VALUES (5)", "ROLLBACK")
+    both.pub("INSERT INTO t VALUES (6)")
+    assert both.catch_up() == []
+    assert both.rows("SELECT a FROM u") == [("1",), ("3",), ("4",)]
+
+
+def test_conflicts_are_counted_anew(ready: Both) -> None:
+    ready.sub("INSERT INTO t VALUES (6)")
+    ready.pub("INSERT INTO t VALUES (6)")
+    assert len(ready.catch_up()) == 1
+    ready.sub("SELECT pg_stat_reset_subscription_stats(oid) FROM pg_subscription", "TRUNCATE t")
+    assert ready.catch_up() == []
+    ready.pub("UPDATE t SET b = 1 WHERE a = 1")
+    assert ready.catch_up() == []
+    counted = (
+        "SELECT apply_error_count, confl_insert_exists, confl_update_missing, stats_reset IS NOT NULL"
+        " FROM pg_stat_subscription_stats"
+    )
+    eventually(lambda: ready.real.rows("sub", counted) == [("0", "0", "1", "t")])
+    ready.rows(counted)

@@ -84,6 +84,16 @@ def test_columns_of_binary_values_are_those_of_texts(served: Served) -> None:
     assert sent[0] == sent[1]
 
 
+def test_a_text_takes_the_bytes_of_a_copy(served: Served) -> None:
+    served.pub("CREATE TABLE t (a int PRIMARY KEY, b bool); INSERT INTO t VALUES (1, true)")
+    served.sub("CREATE TABLE t (a int PRIMARY KEY, b text)")
+    served.pub("CREATE PUBLICATION p FOR TABLE t")
+    served.subscribe(options="binary = true")
+    served.pub("INSERT INTO t VALUES (2, true)")
+    assert served.catch_up() == []
+    assert served.sub("SELECT * FROM t ORDER BY a") == [("1", "\x01"), ("2", "\x01")]
+
+
 def test_a_follower_asks_for_binary_form(served: Served) -> None:
     """And receives what only the server has a type for by the column's own receive function."""
     mood, row = "CREATE TYPE mood AS ENUM ('sad', 'happy')", "CREATE TYPE pair AS (a int, m mood)"

@@ -50,6 +50,17 @@ def test_columns_are_renamed_converted_and_dropped(served: Served) -> None:
     same(served)
 
 
+def test_a_generated_column_is_none_of_the_described(served: Served) -> None:
+    """The server tells those of `c` under its new name, beside a generated column that is not published."""
+    following(served)
+    served.pub("ALTER TABLE t ADD g text GENERATED ALWAYS AS (b || '!') STORED, ADD c text")
+    served.pub("INSERT INTO t (id, c) VALUES (3, 'x')")
+    served.pub("ALTER TABLE t RENAME c TO d; ALTER TABLE t ADD e text; INSERT INTO t (id, d, e) VALUES (4, 'y', 'z')")
+    assert served.catch_up() == []
+    served.same("SELECT id, a, b, d, e FROM t ORDER BY id")
+    assert served.sub("SELECT count(*) FROM pg_attribute WHERE attrelid = 't'::regclass AND attnum > 0") == [("5",)]
+
+
 def test_the_stream_is_behind_the_server(served: Served) -> None:
     """What was renamed twice, exchanged, dropped or added in between is told by the columns' numbers."""
     following(served, table="CREATE TABLE t (id int PRIMARY KEY, a int, b int, c text)")

@@ -208,6 +208,18 @@ def test_a_server_without_any_traffic_is_kept_moving_if_that_is_asked_for(served
         eventually(lambda: served.pub(moved) == [("t",)])
 
 
+def test_transactions_before_an_error_are_applied(served: Served) -> None:
+    served.both(T)
+    served.pub("CREATE PUBLICATION p FOR TABLE t WHERE (10 / a > 0)")
+    served.subscribe()
+    for number in (1, 0, 2):
+        served.pub(f"INSERT INTO t VALUES ({number})")
+    for _ in range(2):
+        ((message, _, _),) = served.catch_up()
+        assert message.startswith("could not receive data from WAL stream: ERROR:  division by zero")
+        assert served.sub("SELECT a FROM t") == [("1",)]
+
+
 @pytest.mark.parametrize("publishing", [16], indirect=True)
 def test_an_error_that_comes_together_with_the_start_is_told_at_once(served: Served) -> None:
     """The publication is younger than the change. Servers before 18 say so, and are silent then."""

@@ -123,3 +123,20 @@ def test_a_prepared_transaction_may_have_new_columns_but_not_bring_them(ready: S
     ready.pub("INSERT INTO t VALUES (6, 'six', 6)")
     assert ready.catch_up() == []
     ready.same(ROWS)
+
+
+@pytest.mark.parametrize("publishing", [18], indirect=True)
+def test_an_empty_one_comes_without_its_beginning(ready: Served) -> None:
+    """As servers send it that do not leave it out."""
+    ready.subscribe(options="two_phase = on")
+    gid = f"x_{ready.database}"
+    for end in ("COMMIT", "ROLLBACK"):
+        ready.pub(f"BEGIN; SELECT a FROM t WHERE a = 1 FOR SHARE; PREPARE TRANSACTION '{gid}'")
+        ready.pub("INSERT INTO t SELECT max(a) + 1 FROM t")
+        if end == "COMMIT":
+            assert ready.catch_up() == []
+        ready.pub(f"{end} PREPARED '{gid}'")
+        ready.pub("INSERT INTO t SELECT max(a) + 1 FROM t")
+    assert ready.catch_up() == []
+    assert ready.sub(HERE) == [("0",)]
+    assert len(ready.same(ROWS)) == 6

@@ -43,7 +43,7 @@ class ServedReplicas(OurReplicas):
         self._real = real
 
     def conninfo(self, where: str) -> str:
-        return self._real.conninfo(where)
+        return self._real.conninfo(where) if where == "pub" else super().conninfo(where)
 
     def run(self, where: str, text: str) -> Answer:
         return ("done", "") if where == "pub" else super().run(where, text)
@@ -67,6 +67,8 @@ class PlayServed(Play):
         return self.real.run(where, text)
 
     def create(self, name: str, publications: str, options: str = "", source: str = "pub", at: str = "sub") -> Answer:
+        if source != "pub":
+            return super().create(name, publications, options, source, at)
         self.real.run("pub", f"SELECT pg_create_logical_replication_slot('{OURS}{name}', 'pgoutput')")
         answer = super().create(name, publications, options, source, at)
         if answer[0] == "done":

@@ -118,6 +118,7 @@ class Chain:
         self.stays = chance.random() < 0.4  # whether nothing is defined later
         self.sequences = ["q1", "q2"]
         self.played: list[str] = []
+        self.added = 0  # columns
 
     @property
     def source(self) -> Node:
@@ -314,7 +315,8 @@ class Chain:
         kind = chance.choice(["table", "column", "except", "except"])
         if kind == "column":
             table = chance.choice(self.tables)
-            name = f"z{len(table.columns)}"
+            self.added += 1  # a column that a list leaves out is in no table's columns
+            name = f"z{self.added}"
             default = chance.choice([7, "NULL"])
             for node in reversed(self.nodes):
                 self.say(node, f"ALTER TABLE {table.name} ADD {name} int DEFAULT {default}")

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from pgrepl.replication.wire import messages
 from tests.harness.database import by_message
 from tests.harness.definition_workload import TABLE, DefinitionWorkload, differs
 from tests.harness.dose import dose
@@ -83,3 +84,13 @@ def test_what_is_new_since_it_was_set_is_followed(pair: Pair) -> None:
     assert pair.catch_up() == []
     defaults = "SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = 't'::regclass ORDER BY adnum"
     assert pair.sub(defaults) == [("9",), ("'low'::mood",)]
+
+
+def test_within_a_large_transaction(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(messages, "PORTION", 1000)
+    following(pair)
+    pair.pub(
+        "BEGIN; INSERT INTO t (id) SELECT g FROM generate_series(10, 2500) g; ALTER TABLE t ALTER b SET DEFAULT 'y';"
+        " ALTER TABLE t RENAME a TO n; INSERT INTO t (id) VALUES (5); ALTER TABLE t ALTER n SET DEFAULT 3; COMMIT"
+    )
+    same(pair)

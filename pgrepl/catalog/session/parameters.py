@@ -30,8 +30,11 @@ LIST_INPUT = frozenset(
 )  # fmt: skip
 LIST_QUOTE = frozenset({"temp_tablespaces", "session_preload_libraries", "local_preload_libraries", "search_path"})
 NO_SHOW_ALL = frozenset(
-    {"is_superuser", "role", "session_authorization", "seed", "default_with_oids", "ssl_renegotiation_limit"}
-)
+    {
+        "is_superuser", "role", "session_authorization", "seed", "default_with_oids", "ssl_renegotiation_limit",
+        "effective_wal_level",  # of 19
+    }
+)  # fmt: skip
 NO_RESET = frozenset({"transaction_isolation", "transaction_read_only", "transaction_deferrable", "seed"})
 NO_RESET_ALL = NO_RESET | {"is_superuser", "role", "session_authorization"}
 SUPERUSER_ONLY = frozenset(

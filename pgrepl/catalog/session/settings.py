@@ -80,6 +80,8 @@ class Settings:
             return "on" if in_recovery(self._session) else "off"
         if key == "seed":
             return "unavailable"
+        if key == "effective_wal_level":
+            return self.get("wal_level")
         value = setting.value if setting is not None else parameter.default
         return value if isinstance(value, str) else parameters.show(parameter, value)
 

@@ -28,7 +28,8 @@ _MOMENTS = ("last_seq_scan", "last_idx_scan", "last_vacuum", "last_autovacuum", 
 _BLOCKS = "heap_blks_read heap_blks_hit".split()
 _INDEX_BLOCKS = "idx_blks_read idx_blks_hit".split()
 _SLOT_COUNTERS = (
-    "spill_txns spill_count spill_bytes stream_txns stream_count stream_bytes total_txns total_bytes".split()
+    "spill_txns spill_count spill_bytes stream_txns stream_count stream_bytes total_txns total_bytes"
+    " mem_exceeded_count slotsync_skip_count".split()
 )
 _DATABASE_COUNTERS = (
     "xact_commit xact_rollback blks_read blks_hit conflicts temp_files temp_bytes deadlocks blk_read_time"

@@ -19,6 +19,7 @@ from pgrepl.ground.errors import PgError
 from pgrepl.replication.decoding.text import Given, decoded, protocol_options, text_options
 from pgrepl.replication.decoding.text import lines as text_lines
 from pgrepl.replication.publisher import slots
+from pgrepl.replication.publisher.lake.definitions import redefined
 from pgrepl.replication.publisher.lake.stream import ChangeError, MessageStream
 from pgrepl.replication.publisher.lake.stream_columns import lake_batches
 from pgrepl.replication.publisher.lake.transactions import changed_rows
@@ -94,6 +95,8 @@ class SlotDecoder:
         options = self.protocol
         if options.binary or options.messages or not self._is_worth(changed_rows(session, start, end)):
             return
+        if options.definitions:
+            end = min([end, *(at for at, _, _ in redefined(session, start, end))])
         batches = lake_batches(
             session,
             options.publications,
@@ -131,6 +134,7 @@ class SlotDecoder:
             local_only=options.local_only,
             with_emitted=options.messages,
             two_phase_at=two_phase_at,
+            tells=options.definitions,
         )
         try:
             for transaction in stream.transactions(start, end):

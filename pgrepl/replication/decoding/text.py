@@ -77,17 +77,18 @@ class ProtocolOptions:
     messages: bool
     two_phase: bool
     binary: bool  # values in their types' binary format
+    definitions: bool  # the definitions of tables, too, as schema_changes = all follows them; PostgreSQL has no such
 
 
 def protocol_options(given: Given) -> ProtocolOptions:
     """Read and check the options of pgoutput (parse_output_parameters, pgoutput_startup). `streaming` allows large
     transactions to be sent before their end; the protocol leaves it to the publisher, and here none is."""
     seen: dict[str, str] = {}
-    flags = dict.fromkeys(("binary", "messages", "two_phase"), False)
+    flags = dict.fromkeys(("two_phase", "messages", "binary", "definitions"), False)
     publications: list[str] | None = None
     streaming = "f"
     for name, value in given:
-        if name not in ("proto_version", "publication_names", "binary", "messages", "streaming", "two_phase", "origin"):
+        if name not in ("proto_version", "publication_names", "streaming", "origin", *flags):
             raise PgError("XX000", f"unrecognized pgoutput option: {name}")
         if name in seen:
             raise PgError("42601", "conflicting or redundant options")
@@ -117,9 +118,7 @@ def protocol_options(given: Given) -> ProtocolOptions:
             f"requested proto_version={version} does not support two-phase commit, need {_WITH_TWO_PHASE} or higher",
         )
     local_only = seen.get("origin", "any").lower() == "none"
-    return ProtocolOptions(
-        tuple(publications or ()), local_only, flags["messages"], flags["two_phase"], flags["binary"]
-    )
+    return ProtocolOptions(tuple(publications or ()), local_only, **flags)
 
 
 def _check_number(value: str) -> None:

@@ -72,6 +72,16 @@ class Told:
         return json.dumps({**listed, "dropped": self.dropped}).encode()
 
 
+@frozen
+class PresentTables:
+    """Tables as the catalog has them of a publisher that tells no definitions. `lsn`: all before it is in them.
+    `dropped`: those that are gone, by the publisher's numbers."""
+
+    lsn: int
+    tables: tuple[ToldTable, ...]
+    dropped: tuple[int, ...]
+
+
 def told(emitted: Iterable[Emitted]) -> list[tuple[int, Told]]:
     """What these messages tell, each with the number of changes before it."""
     found = [e for e in emitted if e.message.transactional and e.message.prefix == PREFIX and e.message.content]

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.store import tables
     from pgrepl.engine.choice import Choice
     from pgrepl.replication.publisher.comparing import Comparing
-    from pgrepl.replication.publisher.definitions import ToldEnum, ToldTable
+    from pgrepl.replication.publisher.definitions import PresentTables, ToldEnum, ToldTable
 
 
 class PublisherError(Exception):
@@ -229,6 +229,16 @@ class PublisherCatalog(Protocol):
         """A table as the stream would tell it (publisher/definitions.py): as of an LSN, or as it is now if there is
         none, or the publisher does not know its past. None: it tells nothing."""
         return None
+
+    def table_versions(self, oids: Sequence[int]) -> dict[int, str] | None:
+        """What changes with the definitions of these tables, of those that are there, if the stream does not tell of
+        them; None: it does."""
+        return None
+
+    def present_tables(self, known: Sequence[tuple[int, str, str]], names: Sequence[str]) -> PresentTables:
+        """These tables, (OID, schema, name), as they are now, where there are versions of them. One is gone only if
+        there is none of its name, either."""
+        raise NotImplementedError
 
     def enum_labels(self, names: Sequence[tuple[str, str]]) -> list[ToldEnum]:
         """These enums as they are now, as far as they are there, if the stream does not tell of them."""

@@ -113,9 +113,9 @@ class StreamOptions:
     streaming: str | None = None  # on, parallel
     two_phase: bool = False
     binary: bool = False
-    messages: bool = False  # logical messages, too
+    tells: bool = False  # definitions, too (publisher/definitions.py)
 
-    def statement(self, slot: str, lsn: int, version: int = 170000) -> str:
+    def statement(self, slot: str, lsn: int, version: int = 170000, *, is_lake: bool = False) -> str:
         """START_REPLICATION with what a server of this version knows (libpqrcv_startstreaming)."""
         protocol = next(number for since, number in _PROTOCOLS if version >= since)
         streaming = self.streaming if protocol >= _PARALLEL or self.streaming is None else "on"
@@ -126,7 +126,7 @@ class StreamOptions:
             "origin": self.origin if version >= _ORIGINS else None,
             "publication_names": ",".join([quoted(name, '"') for name in self.publications]),
             "binary": "true" if self.binary and protocol >= _STREAMING else None,
-            "messages": "true" if self.messages and protocol >= _STREAMING else None,
+            "definitions" if is_lake else "messages": "true" if self.tells and protocol >= _STREAMING else None,
         }
         listed = ", ".join([f"{name} {quoted(value, QUOTE)}" for name, value in given.items() if value])
         return f'START_REPLICATION SLOT "{slot}" LOGICAL {lsn_text(lsn)} ({listed})'

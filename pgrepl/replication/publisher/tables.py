@@ -58,6 +58,7 @@ class RemoteAttribute:
     dropped: bool = False
     missing: str | None = None  # the value of rows that are older than the column
     types: tuple[RemoteType, ...] = ()  # those that `here` needs, in the order in which they are made
+    generated: bool = False
 
 
 @frozen

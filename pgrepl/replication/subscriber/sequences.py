@@ -20,6 +20,7 @@ from pgrepl.catalog.facts.acl import has_table_privilege
 from pgrepl.catalog.facts.publication import permanent_sequences
 from pgrepl.catalog.facts.relation import Relation, relation, relation_or_none
 from pgrepl.catalog.facts.sequences import definition_of
+from pgrepl.catalog.session import statistics
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import one, update
 from pgrepl.ground.errors import PgError, Report
@@ -216,6 +217,7 @@ class SequenceSync:
             local = self._local(subscription) if faults is None else faults.all
             if local:
                 reports = state.remember(session, subscription, local[0].relation.oid, error, counts=True)
+                statistics.count(session, statistics.SUBSCRIPTION, subscription.oid, sync_seq_error_count=1)
         for report in reports:
             self._context.log.report(report)
         return error

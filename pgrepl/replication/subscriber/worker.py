@@ -52,6 +52,7 @@ from pgrepl.replication.subscriber.lease import (
 )
 from pgrepl.replication.subscriber.row_locks import despite_locks
 from pgrepl.replication.subscriber.schema_changes import follow
+from pgrepl.replication.subscriber.schema_changes.present import PresentDefinitions
 from pgrepl.replication.subscriber.sequences import SequenceSync
 from pgrepl.replication.subscriber.streaming import enable_two_phase, missing_before, note_caught_up, stream_batch
 from pgrepl.replication.subscriber.table_workers import copy_together, shared_out
@@ -88,6 +89,7 @@ class Worker:
             self._watch = PublisherWatch(self.context.session, self.context.log)
         self.session = self.context.session
         self._sequences = SequenceSync(self.context)
+        self._definitions = PresentDefinitions(self.context)
         self._subid = subid
         self._version = -1  # of the catalog, at the end of the last wait
         self._asked_at = -1  # the publisher's end when it was asked for newly published tables
@@ -118,7 +120,7 @@ class Worker:
         if self.context.lease is None:
             over.wait(seconds)
             return True
-        if self._sequences.is_due:
+        if self._sequences.is_due or self._definitions.is_owed:
             return True
         if self.context.connection.wait(lsn, seconds, over):
             return True
@@ -157,6 +159,7 @@ class Worker:
                 self._apply_copied(done)
             if is_whole:
                 self._synchronize_sequences(done)
+                self._follow_present(done)
 
         return self._run(work, wait=wait, whole=is_whole)
 
@@ -339,6 +342,16 @@ class Worker:
         if not self.keeps_lease:
             done.error = done.error or error
 
+    def _follow_present(self, done: Round) -> None:
+        """Follow what the publisher's catalog has told, behind the changes before it."""
+
+        def catch_up() -> bool:
+            self._apply(done, None, None)
+            return done.error is None and not done.stands
+
+        if done.error is None and not done.stands:
+            despite_locks(self.context, partial(self._definitions.follow, catch_up, at_once=not self.keeps_lease))
+
     # --- tables -------------------------------------------------------------------------------------------------------
 
     def _copy(self, done: Round, relids: Collection[int] | None = None) -> bool:
@@ -487,17 +500,19 @@ class Worker:
             if end == self._asked_at:
                 return
             subscribed = state.table_states(self.session, self._subid)
+            follows_all = subscription.subschemachanges == catalog.ALL
+            loosens = put_off = False
             with asking(), working():
                 found = follow.missing(self.session, subscription, publisher.catalog, subscribed)
-                enums = (
-                    follow.missing_labels(self.session, publisher.catalog, subscribed)
-                    if subscription.subschemachanges == catalog.ALL
-                    else []
-                )
-            if found or enums:
+                enums = follow.differing_enums(self.session, publisher.catalog, subscribed) if follows_all else []
+                if follows_all and not (put_off := self._definitions.puts_off(at_once=not self.keeps_lease)):
+                    loosens = self._definitions.ask(subscription, publisher, enums)
+            enums = [each for each in enums if follow.has_more_labels(self.session, each)]
+            if found or enums or loosens:
                 self.context.lock(subscription, state.position(self.session, self._subid))
                 with self.session.acting_as(subscription.subowner), working():
+                    self._definitions.loosen(subscription, publisher)
                     follow.add_labels(self.session, subscription, enums, self.log)
                     follow.add(self.session, subscription, publisher.copies, found, self.log)
-        self._asked_at = end
+        self._asked_at = -1 if put_off else end
         crash_point("schema.added")

@@ -162,7 +162,7 @@ def diff_command(one: str, other: str, everything: bool, catalog: str, dbname: s
 
     A and B are each a database of the catalog, a catalog file or its folder (then the database is that of -d), or a
     connection string: 'host=/folder dbname=shop', or a PostgreSQL server. Of two catalogs roles are compared, too; of
-    a server neither owners nor privileges, comments or subscriptions. Nothing is changed.
+    a server neither owners nor privileges, comments, foreign servers or subscriptions. Nothing is changed.
 
     If A has a subscription to the server B, only what matters to it is compared, unless --all is given: the published
     tables and columns with their types, a key, and that every row can be taken.

@@ -38,6 +38,7 @@ _THERE = frozenset(("42P06", "42P07", "42710", "42723"))  # a schema, a relation
 @click.option("--views", is_flag=True, help="also views and materialized views that read published tables")
 @click.option("--routines", is_flag=True, help="also functions and procedures")
 @click.option("--triggers", is_flag=True, help="also triggers of published tables, and what they call")
+@click.option("--servers", is_flag=True, help="also foreign servers of postgres_fdw, and their user mappings")
 @click.option("--apply", "applied", is_flag=True, help="run the statements instead of printing them")
 @click.option("--ddl-trigger", is_flag=True, help="instead: event triggers for the server, for schema_changes = all")
 @connecting
@@ -47,6 +48,7 @@ def import_schema_command(
     views: bool,
     routines: bool,
     triggers: bool,
+    servers: bool,
     applied: bool,
     ddl_trigger: bool,
     catalog: str,
@@ -57,7 +59,9 @@ def import_schema_command(
 
     Of each table: the published columns, NOT NULL, the primary key, the replica identity, its partitions; of its
     columns the enums, domains and composite types. A type that cannot be made here becomes text. Materialized views
-    are made without rows: REFRESH MATERIALIZED VIEW when the tables have theirs. What is not imported is named, in a
+    are made without rows: REFRESH MATERIALIZED VIEW when the tables have theirs. Foreign servers come with the
+    wrapper postgresql, for CREATE SUBSCRIPTION … SERVER, and with the passwords of user mappings that your role at the
+    server may see. What is not imported is named, in a
     comment or with --apply on standard error. --apply makes what is missing here, columns as well, and leaves what is
     there as it is. --ddl-trigger prints a script that a superuser runs at the server: its event triggers tell
     subscriptions with schema_changes = all of each ALTER and DROP of a published table, in its transaction.
@@ -68,12 +72,13 @@ def import_schema_command(
     pgrepl import-schema 'host=db.example.com dbname=shop' --ddl-trigger | psql -h db.example.com -d shop
     """
     if ddl_trigger:
-        if views or routines or triggers or applied or publications:
+        if views or routines or triggers or servers or applied or publications:
             raise click.UsageError("--ddl-trigger stands alone: its script is for the server, for all its publications")
         sys.stdout.write(_ddl_trigger(conninfo))
         return OK
     asked = {"view": views, "routine": routines or triggers, "trigger": triggers}
-    found = _statements(conninfo, publications, [kind for kind, is_asked in asked.items() if is_asked])
+    kinds = [kind for kind, is_asked in asked.items() if is_asked]
+    found = _asked(conninfo, lambda link: list(create_statements(link, publications, kinds, with_servers=servers)))
     if not applied:
         sys.stdout.write("".join(map(_printed, found)))
         return OK
@@ -137,10 +142,6 @@ def _run(session: Session, text: str) -> list[str | None]:
 
 def _warn(text: str) -> None:
     sys.stderr.write(f"pgrepl: warning: {text}\n")
-
-
-def _statements(conninfo: str, publications: Sequence[str], kinds: Sequence[str]) -> list[Imported]:
-    return _asked(conninfo, lambda link: list(create_statements(link, publications, kinds)))
 
 
 def _ddl_trigger(conninfo: str) -> str:

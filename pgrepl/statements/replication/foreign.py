@@ -23,7 +23,7 @@ from pgrepl.catalog.store.store import insert, new_oid, update
 from pgrepl.catalog.store.system import PG_FOREIGN_SERVER, PG_USER_MAPPING, ObjectAddress
 from pgrepl.ground.errors import PgError
 from pgrepl.query.result import Result
-from pgrepl.replication.conninfo import OPTIONS
+from pgrepl.replication.conninfo import SERVER_OPTIONS, USER_OPTIONS
 from pgrepl.sql.nodes import (
     AlterForeignServerStmt,
     AlterOwnerStmt,
@@ -41,12 +41,8 @@ from pgrepl.statements.deletion import drop_objects
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
 
-_OF_USERS = {"postgresql": ("user", "password", "sslcert", "sslkey", "sslpassword"), "lake": ("user", "password")}
-_NOT_OF_SERVERS = {"client_encoding", "fallback_application_name", "passfile", "replication", "service"}
-_OF_SERVERS = {
-    "postgresql": sorted(OPTIONS.difference(_NOT_OF_SERVERS, _OF_USERS["postgresql"])),
-    "lake": ["dbname", "host"],
-}
+_OF_USERS = {"postgresql": USER_OPTIONS, "lake": ("user", "password")}
+_OF_SERVERS = {"postgresql": sorted(SERVER_OPTIONS), "lake": ["dbname", "host"]}
 
 
 def create_server(stmt: CreateForeignServerStmt, session: Session) -> Result:

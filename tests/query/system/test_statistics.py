@@ -107,6 +107,19 @@ def test_statistics_of_slots(session: Session) -> None:
     assert fails(session, "SELECT pg_stat_reset_replication_slot('s')").message == 'replication slot "s" does not exist'
 
 
+def test_what_19_has_is_found_by_its_name(session: Session) -> None:
+    ask(session, "SELECT pg_create_logical_replication_slot('s', 'pgoutput')")
+    counted = "SELECT mem_exceeded_count, slotsync_skip_count, slotsync_last_skip FROM pg_stat_replication_slots"
+    assert ask(session, counted) == [("0", "0", None)]
+    assert ask(session, "SELECT slotsync_skip_reason FROM pg_replication_slots") == [(None,)]
+    assert len(ask(session, "SELECT * FROM pg_stat_replication_slots")[0]) == 10
+    assert ask(session, "SHOW effective_wal_level") == [("logical",)]
+    assert ask(session, "SELECT name FROM pg_settings WHERE name ~ 'wal_level'") == [("wal_level",)]
+    assert fails(session, "SET effective_wal_level = 'replica'").sqlstate == "55P02"
+    ask(session, "ALTER SYSTEM SET wal_level = 'minimal'")
+    assert ask(other(session), "SELECT current_setting('effective_wal_level')") == [("minimal",)]
+
+
 def test_a_damaged_file_of_statistics_is_begun_anew(session: Session) -> None:
     ask(session, "CREATE TABLE t (a int); INSERT INTO t VALUES (1)")
     assert ask(session, "SELECT n_tup_ins FROM pg_stat_user_tables") == [("1",)]

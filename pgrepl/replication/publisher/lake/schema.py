@@ -132,7 +132,15 @@ def attributes(session: Session, relid: int) -> tuple[RemoteAttribute, ...]:
 def _attribute(session: Session, column: Attribute) -> RemoteAttribute:
     here, _, types = ("", None, ()) if column.dropped else _taken(session, column)
     return RemoteAttribute(
-        column.num, column.name, column.type, column.typmod, here, column.dropped, column.missing, types
+        column.num,
+        column.name,
+        column.type,
+        column.typmod,
+        here,
+        column.dropped,
+        column.missing,
+        types,
+        bool(column.generated),
     )
 
 

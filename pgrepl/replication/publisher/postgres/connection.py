@@ -23,7 +23,7 @@ from pgrepl.replication.publisher.protocol import (
 from pgrepl.replication.publisher.tables import RemoteAttribute, RemoteDefinition
 
 if TYPE_CHECKING:
-    from pgrepl.replication.publisher.definitions import ToldEnum, ToldTable
+    from pgrepl.replication.publisher.definitions import PresentTables, ToldEnum, ToldTable
     from pgrepl.replication.publisher.postgres.copy_columns import ServerRows
     from pgrepl.replication.publisher.postgres.stream import Stream
 
@@ -211,8 +211,18 @@ class ServerCatalog(PublisherCatalog):
         link = self._connection.reading
         return ddl_trigger.told_table(link, relid) if link.version >= ddl_trigger.SINCE else None
 
+    def table_versions(self, oids: Sequence[int]) -> dict[int, str] | None:
+        link = self._connection.reading
+        if not oids or link.version < ddl_trigger.SINCE or link.is_lake:
+            return None
+        return ddl_trigger.table_versions(link, oids)
+
+    def present_tables(self, known: Sequence[tuple[int, str, str]], names: Sequence[str]) -> PresentTables:
+        return ddl_trigger.present_tables(self._connection.reading, known, names)
+
     def enum_labels(self, names: Sequence[tuple[str, str]]) -> list[ToldEnum]:
-        return ddl_trigger.told_enums(self._connection.reading, names)
+        link = self._connection.reading
+        return [] if link.is_lake else ddl_trigger.told_enums(link, names)
 
     def publications_with_other_origins(self, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:
         link = self._connection.reading

@@ -227,18 +227,19 @@ def changes_of(
     local_only: bool,
     two_phase: bool = False,
     binary: bool = False,
-    messages: bool = False,
+    tells: bool = False,
     consume: bool = False,
 ) -> str:
-    """The COPY that sends the messages of everything committed before an LSN; `consume`: the slot moves behind them."""
+    """The COPY that sends the messages of everything committed before an LSN. `tells`: with definitions; `consume`: the
+    slot moves behind them."""
     names = link.literal(link.identifiers(publications))
     options = ["'proto_version'", "'3'" if two_phase else "'1'", "'publication_names'", names]
     if two_phase:
         options += ["'two_phase'", "'on'"]
     if binary:
         options += ["'binary'", "'true'"]
-    if messages and link.version >= _MESSAGES:
-        options += ["'messages'", "'true'"]
+    if tells and link.version >= _MESSAGES:
+        options += ["'definitions'" if link.is_lake else "'messages'", "'true'"]
     if link.version >= _ORIGINS:
         options += ["'origin'", "'none'" if local_only else "'any'"]
     verb = "get" if consume else "peek"

@@ -179,10 +179,14 @@ class Link:
         return int(self._conn.server_version)
 
     @cached_property
+    def is_lake(self) -> bool:
+        """Is it a lake that `pgrepl serve` serves?"""
+        return self.value("SELECT pg_catalog.current_setting('pgrepl.postgres_version', true) IS NOT NULL") == "t"
+
+    @property
     def has_sequences(self) -> bool:
-        """Whether it publishes sequences, and all tables with exceptions: 19 does, and so does a served lake."""
-        there = "SELECT pg_catalog.to_regclass('pg_catalog.pg_publication_sequences') IS NOT NULL"
-        return self.version >= 190000 or self.value(there) == "t"
+        """Whether it publishes sequences, and all tables with exceptions: 19 does, and so does a lake."""
+        return self.version >= 190000 or self.is_lake
 
     @property
     def database(self) -> str:

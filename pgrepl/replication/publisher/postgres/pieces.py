@@ -18,7 +18,7 @@ from pgrepl.ground.lazy import np, pa
 from pgrepl.ground.threads import ThreadPool
 from pgrepl.replication.publisher.postgres.copy_rows import portions
 from pgrepl.replication.publisher.postgres.link import Link
-from pgrepl.replication.publisher.postgres.spool import MessagePortion, Spool
+from pgrepl.replication.publisher.postgres.spool import MessagePortion, Prepares, Spool
 from pgrepl.replication.wire import pgoutput_read
 from pgrepl.replication.wire.batch import WireBatch
 from pgrepl.replication.wire.file_changes import MessageFiles
@@ -238,8 +238,13 @@ class Taking:
         self._decoder: Decoder | None = None
         self._bound: int | None = None
         self._running: Future[None] | None = None
+        self._prepares = Prepares()
 
     def take(self, data: bytes, at: Numbers) -> None:
+        for portion in self._prepares.complete(data, at):
+            self._take(*portion)
+
+    def _take(self, data: bytes, at: Numbers) -> None:
         portion = self.spool.take(data, at)
         self._settle()
         if self._data_path is None or self._decoding is None or self.spool.count < _LARGE:

@@ -58,7 +58,7 @@ class ReadRequest:
         """The COPY of about so many messages, from this slot or a copy of it."""
         return changes_of(
             link, slot, self.publications, self.end, limit, local_only=self.local_only, two_phase=self.two_phase,
-            binary=self.binary, messages=self.tells, consume=consume,
+            binary=self.binary, tells=self.tells, consume=consume,
         )  # fmt: skip
 
 

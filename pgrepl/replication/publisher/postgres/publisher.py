@@ -172,7 +172,9 @@ class ServerChangeStream(ChangeStream):
     def batch(self, wanted: StreamRequest, least: int) -> tuple[WireBatch, int] | None:
         start, end = wanted.start, wanted.end
         if self._connection.stream is None and end - start < least * _LOG_OF_CHANGE:
-            return None  # what is streamed in progress has its log before that
+            # what is streamed in progress has its log before that; a lake counts transactions
+            if not self._connection.link.is_lake:
+                return None
         piece = self._piece(self._request(wanted), start, as_columns=True)
         return None if piece is None else piece.batch(start, end, least, self._connection.data_path)
 
@@ -219,7 +221,7 @@ class ServerChangeStream(ChangeStream):
         options = replace(self._options, two_phase=self._two_phase)
         feedback = Feedback(start, self._interval, link.patience, time.monotonic())
         connection.target = max(connection.target, target)
-        command = options.statement(slot, start, link.version)
+        command = options.statement(slot, start, link.version, is_lake=options.tells and link.is_lake)
         connection.stream = Stream(link, command, start, connection.data_path, feedback, connection.target)
 
 

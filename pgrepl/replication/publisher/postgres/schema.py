@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.replication.publisher.postgres import published
+from pgrepl.replication.publisher.postgres.foreign_servers import mappings, servers
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.published import (
     GENERATED,
@@ -43,8 +44,10 @@ class Imported:
     table: RemoteDefinition | None = None
 
 
-def create_statements(link: Link, publications: Sequence[str], kinds: Collection[str]) -> Iterator[Imported]:
-    """`kinds`: those of `programs` that come with the tables."""
+def create_statements(
+    link: Link, publications: Sequence[str], kinds: Collection[str], *, with_servers: bool = False
+) -> Iterator[Imported]:
+    """`kinds`: those of `programs` that come with the tables. `with_servers`: and foreign servers."""
     names = list(publications) or [row[0] or "" for row in link.rows("SELECT pubname FROM pg_catalog.pg_publication")]
     if not names:
         raise PgError("42704", f'there are no publications in database "{link.database}"')
@@ -68,6 +71,8 @@ def create_statements(link: Link, publications: Sequence[str], kinds: Collection
         yield Imported(first, definition.left, definition.notes, table=definition)
         yield from (Imported(each, table=definition) for each in others)
     yield from _programs(found, known, kinds)
+    for foreign in (*servers(link), *mappings(link)) if with_servers else ():
+        yield Imported(foreign.statement, foreign.left, name=foreign.what)
 
 
 def _programs(found: Sequence[Program], types: ServerTypes, kinds: Collection[str]) -> Iterator[Imported]:
@@ -200,15 +205,18 @@ def _columns(
 def attributes(link: Link, relid: int) -> tuple[RemoteAttribute, ...]:
     """All columns of a table, dropped ones included; empty: there is no such table."""
     listed = link.rows(
-        f"SELECT a.attnum, a.attname, a.attisdropped, a.attmissingval::text, {_TYPE} FROM pg_catalog.pg_attribute a "
-        f"WHERE a.attrelid = {relid} AND a.attnum > 0 ORDER BY a.attnum"
+        f"SELECT a.attnum, a.attname, a.attisdropped, a.attmissingval::text, a.attgenerated, {_TYPE} "
+        f"FROM pg_catalog.pg_attribute a WHERE a.attrelid = {relid} AND a.attnum > 0 ORDER BY a.attnum"
     )
     types = ServerTypes(link)
     found = []
-    for num, name, dropped, missing, *described in listed:
+    for num, name, dropped, missing, generated, *described in listed:
         typoid, typmod, here, _, needed = _type(described, types)
         older = None if missing is None else read_text(missing, TEXT_ARRAY).items[0]
-        found.append(RemoteAttribute(int(num or 0), name or "", typoid, typmod, here, dropped == "t", older, needed))
+        is_dropped, is_generated = dropped == "t", bool(generated)
+        found.append(
+            RemoteAttribute(int(num or 0), name or "", typoid, typmod, here, is_dropped, older, needed, is_generated)
+        )
     return tuple(found)
 
 

@@ -252,6 +252,7 @@ def retained(link: Link, slot: str) -> Retained | None:
         return None
     status, end, restart, confirmed, left, limit, reason, idle, idle_limit, spills, spilled = listed[0][:11]
     sees_all, sees_files = (value == "t" for value in listed[0][11:13])
+    sees_files = sees_files and not link.is_lake  # which has no WAL
     at = parse_lsn(end or "0/0")
     size = at - parse_lsn(restart) if restart else 0
     return Retained(

@@ -418,6 +418,29 @@ class InProgress:
         yield _alone(last)
 
 
+class Prepares:
+    """The prepared transactions among whole ones. Of an empty one some servers of release 18 send PREPARE alone: it
+    gets its BEGIN PREPARE."""
+
+    def __init__(self) -> None:
+        self._is_begun = False
+
+    def complete(self, data: bytes, at: Numbers) -> Iterator[Portion]:
+        kind = np.frombuffer(data, np.uint8)[at]
+        begin = 0
+        for mark in np.flatnonzero((kind == BEGIN_PREPARE_TYPE) | (kind == PREPARE_TYPE)).tolist():
+            is_end = kind[mark] == PREPARE_TYPE
+            if is_end and not self._is_begun:
+                if mark > begin:
+                    yield data, at[begin:mark]
+                message = data[int(at[mark]) :][: _length(data, int(at[mark]))]
+                _, *numbers = pgoutput.PREPARE.unpack(message)
+                yield _alone(pgoutput.BEGIN_PREPARE.pack(*numbers) + message[pgoutput.PREPARE.size :])
+                begin = mark
+            self._is_begun = not is_end
+        yield data, at[begin:]
+
+
 def _length(data: bytes, at: int) -> int:
     return int.from_bytes(data[at - _AT : at], "big")
 

@@ -197,17 +197,28 @@ class Stream:
 
     def _run(self) -> None:
         try:
-            self._receive()  # libpq may have read on beyond the start: of that the socket tells nothing
-            while not self._stops and self._failed is None:
-                self._speak()
-                self._listen()
-                self._hand_out()
-            self._say_goodbye()
+            try:
+                self._receive()  # libpq may have read on beyond the start: of that the socket tells nothing
+                while not self._stops and self._failed is None:
+                    self._speak()
+                    self._listen()
+                    self._hand_out()
+                self._say_goodbye()
+            except PublisherError:
+                self._hand_out_last()
+                raise
         except BaseException as problem:
             self._fail(problem)
         finally:
             self._taking.give_up()
             self._in_progress.close()
+
+    def _hand_out_last(self) -> None:
+        """Hand out the transactions that have come before the end of the stream."""
+        if self._whole:
+            self._take(self._whole)
+        if not self._open and self._taking.spool.count:
+            self._finish_piece()
 
     def _fail(self, problem: BaseException) -> None:
         with self._changed:

@@ -161,8 +161,6 @@ class TargetTable:
 
     def _text_converter(self, place: int, local: Attribute, binary: bool) -> Convert | None:
         sent = self.sent.columns[place]
-        if (sent.type, sent.typmod) == (local.type, local.typmod):
-            return None
         style = self._session.text_style
         if binary and sent.sent_as != local.type:
             send, receive = sends(sent.sent_as), receives(local.type)
@@ -170,6 +168,8 @@ class TargetTable:
                 if sent.text_of:
                     send = partial(_send_text, send, reader(sent.text_of))
                 return partial(_received, send, receive, local.typmod, place, style)
+        if (sent.type, sent.typmod) == (local.type, local.typmod):
+            return None
         write, read, typmod = writer(sent.type), reader(local.type), local.typmod
 
         def convert(value: Any) -> Any:

@@ -211,9 +211,9 @@ def _aligned(
 def _passed(attribute: RemoteAttribute, known: Mapping[int, KnownColumn], *, is_behind: bool) -> int:
     """For an attribute that is not described. One that is there now was there already, if one behind it was: unless a
     column list leaves it out. `is_behind`: none behind it is described."""
-    if attribute.dropped:
-        return 0
     before = known.get(attribute.num)
+    if attribute.dropped or _is_never_sent(attribute, before):
+        return 0
     return _LEFT_OUT if not is_behind or (before is not None and before.is_sent) else 0
 
 
@@ -221,12 +221,19 @@ def _agreement(column: SentColumn, attribute: RemoteAttribute, known: Mapping[in
     before = known.get(attribute.num)
     if before is None and attribute.dropped:
         return _ADDED  # and dropped since
+    if _is_never_sent(attribute, before) and attribute.name != column.name:
+        return _LEFT_OUT
     score = 0
     if not attribute.dropped:
         score += 1 + _NAMED * (attribute.name == column.name) + (attribute.type == column.sent_as)
     if before is not None:
         score += 1 + _NAMED * (before.name == column.name) + _KNOWN * (before.type == column.sent_as)
     return score
+
+
+def _is_never_sent(attribute: RemoteAttribute, before: KnownColumn | None) -> bool:
+    """A generated column is sent only if it is published, and then it mostly has been before."""
+    return attribute.generated and (before is None or not before.is_sent)
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------
@@ -273,6 +280,33 @@ def told_columns(
     return (*left, *[_told(each, by_num[each.num], key, identity, whole) for each in made if each.num in rest])
 
 
+def present_columns(known: Sequence[KnownColumn], told: ToldTable, here: Mapping[int, str]) -> tuple[KnownColumn, ...]:
+    """The columns as they are told now, without dropped ones that are not sent. `here`: see told_columns."""
+    there = {each.num for each in told.columns}
+    return told_columns([each for each in known if each.is_sent or each.num in there], told, here)
+
+
+def loosened(columns: Sequence[KnownColumn], told: ToldTable) -> tuple[KnownColumn, ...]:
+    """The columns, but where the publisher's present ones let more rows in: without NOT NULL, and without a primary key
+    that finds no rows, as whole rows are sent."""
+    by_num = {each.num: each for each in told.columns}
+    key = [each.name for each in sorted(columns, key=lambda each: each.key) if each.key]
+    is_free = told.replident == "f" and told.key != key and all(each.identity == FULL for each in columns)
+    found = []
+    for each in columns:
+        there = by_num.get(each.num)
+        if there is not None and each.notnull and not there.notnull and (is_free or not each.key):
+            each = replace(each, notnull=False)
+        found.append(replace(each, key=0) if is_free else each)
+    return tuple(found)
+
+
+def has_columns(known: KnownTable, told: ToldTable, publications: Sequence[str]) -> bool:
+    """Does the publisher's table have the columns that the stream has described?"""
+    there = {(each.num, each.name, each.type, each.typmod) for each in told.published_columns(publications)}
+    return there == {(each.num, each.name, each.type, each.typmod) for each in known.columns if each.is_sent}
+
+
 def kept_told(columns: Sequence[KnownColumn], before: Sequence[KnownColumn]) -> tuple[KnownColumn, ...]:
     """Columns as the stream describes them, with what it has told of them before."""
     was = {each.num: each for each in before}
@@ -280,7 +314,12 @@ def kept_told(columns: Sequence[KnownColumn], before: Sequence[KnownColumn]) -> 
         each
         if (old := was.get(each.num)) is None
         else replace(
-            each, notnull=old.notnull, default=old.default, generated=old.generated, key=old.key, identity=old.identity
+            each,
+            notnull=old.notnull,
+            default=old.default,
+            generated="" if each.is_sent else old.generated,
+            key=old.key,
+            identity=old.identity,
         )
         for each in columns
     ]

@@ -96,14 +96,17 @@ def _known_here(
     return relation_or_none(session, found) if found else None
 
 
-def missing_labels(session: Session, catalog_there: PublisherCatalog, subscribed: Collection[int]) -> list[ToldEnum]:
-    """The enums of subscribed tables that have more labels at a publisher whose stream may not tell of them."""
+def differing_enums(session: Session, catalog_there: PublisherCatalog, subscribed: Collection[int]) -> list[ToldEnum]:
+    """The enums of subscribed tables that have other labels at a publisher whose stream may not tell of them."""
     found = [table for relid in subscribed if (table := relation_or_none(session, relid)) is not None]
     names = dict.fromkeys(each for table in found for each in definitions.enums_of(table))
     told = catalog_there.enum_labels(list(names)) if names else []
-    return [
-        each for each in told if set(definitions.labels_here(session, each.schema, each.name) or ()) < set(each.labels)
-    ]
+    return [each for each in told if next(definitions.labels(session, each), None) is not None]
+
+
+def has_more_labels(session: Session, told: ToldEnum) -> bool:
+    """Has the publisher's enum all labels of the one here, and more?"""
+    return set(definitions.labels_here(session, told.schema, told.name) or ()) < set(told.labels)
 
 
 def add_labels(
@@ -376,11 +379,13 @@ class Following:
             table = find_relation(session, RangeVar(sent.name, sent.schema))
             known = known_table(session, subid, table.oid)
             found = self._followed(sent)
+            now, before = found.known, known if known is not None and known.is_told else None
+            if before is not None:
+                now = replace(now, columns=heard(columns.kept_told(now.columns, before.columns), sent))
+                self._before_columns(table, before, now)
             self._carry_out(table, found)
-            now = found.known
-            if known is not None and known.is_told:
-                now = replace(now, columns=heard(columns.kept_told(now.columns, known.columns), sent))
-                self._besides(table, known, now, None)
+            if before is not None:
+                self._besides(table, before, now, None)
             remember(session, subid, table.oid, now)
         self._is_new.clear()
 
@@ -396,6 +401,12 @@ class Following:
         with acting_for(session, self._subscription, partition_root(session, table)):
             define(session, self._subscription, missing_types(session, found.types), self._log)
             define(session, self._subscription, found.statements, self._log)
+
+    def _before_columns(self, table: Relation, before: KnownTable, now: KnownTable) -> None:
+        altered = partition_root(self._session, table)
+        with acting_for(self._session, self._subscription, altered):
+            groups = definitions.before_columns(table, altered.qualified_name, before.columns, now.columns)
+            attempt(self._session, self._subscription, groups, self._log)
 
     def _besides(self, table: Relation, before: KnownTable, now: KnownTable, told: ToldTable | None) -> None:
         session = self._session
@@ -441,12 +452,61 @@ class Following:
             found = columns.followed(table, altered, sent, known, present)
             here = {each.num: each.here for each in present}
             now = replace(found.known, columns=columns.told_columns(found.known.columns, told, here))
-            with acting_for(session, self._subscription, altered):
-                groups = definitions.before_columns(table, altered.qualified_name, known.columns, now.columns)
-                attempt(session, self._subscription, groups, self._log)
+            self._before_columns(table, known, now)
             self._carry_out(table, found)
             self._besides(table, known, now, told)
             remember(session, subid, table.oid, now)
+
+    # --- what the publisher's catalog tells now (present.py) ----------------------------------------------------------
+
+    def differs_now(self, told: ToldTable, *, has_columns: bool) -> bool:
+        """Has a table that is followed other definitions now? `has_columns`: and the columns that are known."""
+        known = self._known(told)
+        if known is None or not known.is_told:
+            return False
+        if not columns.has_columns(known, told, self._subscription.subpublications):
+            return not has_columns
+        here = {each.num: each.here for each in known.columns}
+        return columns.present_columns(known.columns, told, here) != known.columns
+
+    def loosens(self, told: ToldTable) -> bool:
+        """Does it let more rows in now?"""
+        known = self._known(told)
+        return known is not None and columns.loosened(known.columns, told) != known.columns
+
+    def loosen(self, told: ToldTable) -> None:
+        """Let more rows in; holding the write lock, as the subscription's owner."""
+        known = self._known(told)
+        if known is not None:
+            self._follow_now(told, known, columns.loosened(known.columns, told))
+
+    def ask_present(self, found: Iterable[ToldTable], lsn: int) -> None:
+        """Ask the publisher for what is needed to follow these; without the write lock."""
+        for told in found:
+            self._present[told.oid] = self._publisher.catalog.attributes(told.oid, lsn)
+
+    def follow_present(self, told: ToldTable, lsn: int) -> None:
+        """Follow the present definitions of a table whose columns are known; holding the write lock, as the
+        subscription's owner."""
+        known = self._known(told)
+        assert known is not None
+        present = definitions.attributes(told, self._present.get(told.oid, ()), {})
+        here = {each.num: each.here for each in present}
+        with self._explained(None, 0, lsn):
+            self._follow_now(told, known, columns.present_columns(known.columns, told, here))
+
+    def _known(self, told: ToldTable) -> KnownTable | None:
+        table = self._known_here(told.oid)
+        known = None if table is None else known_table(self._session, self._subscription.oid, table.oid)
+        return known if known is not None and known.is_settled else None
+
+    def _follow_now(self, told: ToldTable, known: KnownTable, found: tuple[columns.KnownColumn, ...]) -> None:
+        table, now = self._known_here(told.oid), replace(known, columns=found)
+        if table is None or now == known:
+            return
+        self._before_columns(table, known, now)
+        self._besides(table, known, now, told)
+        remember(self._session, self._subscription.oid, table.oid, now)
 
     @contextmanager
     def _explained(self, sent: SentRelation | None, xid: int, finish_lsn: int) -> Iterator[None]:
