@@ -72,6 +72,25 @@ def test_an_error_of_a_trigger_during_a_copy_tells_where_it_happened(both: Both)
     assert failure.context == ('PL/pgSQL function public.fails() line 1 at RAISE\nCOPY t, line 2: "13\ty"')
 
 
+def test_foreign_keys_whose_triggers_are_for_replicas(both: Both) -> None:
+    both.each("CREATE TABLE k (id int PRIMARY KEY)", "CREATE TABLE t (a int PRIMARY KEY, b int REFERENCES k)")
+    enabled = (
+        "DO $$ declare x record; begin for x in select tgrelid::regclass, tgname from pg_trigger loop"
+        " execute format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', x.tgrelid, x.tgname); end loop; end $$"
+    )
+    both.sub(enabled)
+    both.pub("CREATE PUBLICATION p FOR TABLE k, t", "INSERT INTO k VALUES (1), (2)")
+    assert both.subscribe() == []
+    both.pub("INSERT INTO t VALUES (1, 1)", "UPDATE t SET b = 2")
+    assert both.catch_up() == []
+    both.pub("ALTER TABLE t DROP CONSTRAINT t_b_fkey", "DELETE FROM k WHERE id = 2")
+    (failure,) = both.catch_up()
+    assert (failure.message, failure.detail) == (
+        'update or delete on table "k" violates foreign key constraint "t_b_fkey" on table "t"',
+        'Key (id)=(2) is still referenced from table "t".',
+    )
+
+
 @pytest.mark.parametrize("seed", dose(range(1, 30), 30))
 def test_random_workloads_with_triggers_at_both_ends(seed: int, both: Both) -> None:
     random = Random(seed)

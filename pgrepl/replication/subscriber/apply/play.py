@@ -17,7 +17,12 @@ from pgrepl.replication.subscriber.apply.conflicts_met import ConflictsMet
 from pgrepl.replication.subscriber.apply.overlay import Overlay
 from pgrepl.replication.subscriber.apply.progress import Emptied, Journal, LiveRow, Progress
 from pgrepl.replication.subscriber.apply.target import SearchKey, TargetTable, identity_of, target_or_none
-from pgrepl.replication.subscriber.apply.triggers import acting_for, check_target_privilege, emptied_by
+from pgrepl.replication.subscriber.apply.triggers import (
+    acting_for,
+    applied_triggers,
+    check_target_privilege,
+    emptied_by,
+)
 from pgrepl.replication.subscriber.conflicts import Decisions
 from pgrepl.replication.subscriber.copying.ranges import CopyRanges
 from pgrepl.replication.subscriber.history import Logs
@@ -36,7 +41,7 @@ from pgrepl.rows.after_triggers import fire_of_row, truncate_tables
 from pgrepl.rows.changes import ModifiedRow
 from pgrepl.rows.checks import modified_by_trigger
 from pgrepl.rows.checks_table import Router, column_places, converter
-from pgrepl.rows.triggers import TriggerEvent, relation_triggers
+from pgrepl.rows.triggers import TriggerEvent
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
@@ -339,7 +344,7 @@ class _Leaf:
 
     def __init__(self, player: Player, target: TargetTable, table: Relation) -> None:
         self.table = table
-        self.triggers = relation_triggers(player.session, table)
+        self.triggers = applied_triggers(player.session, table)
         self._player = player
         self._session = player.session
         self.target = target

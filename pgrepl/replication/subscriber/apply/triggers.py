@@ -24,7 +24,7 @@ from pgrepl.ground.errors import PgError
 from pgrepl.replication.subscriber.apply.target import target_or_none
 from pgrepl.replication.wire.messages import SentRelation, TruncateMessage, WireTransaction
 from pgrepl.rows.in_use import refuse_referenced
-from pgrepl.rows.triggers import enabled_triggers
+from pgrepl.rows.triggers import RelationTriggers, enabled_triggers, relation_triggers
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Unsettled
@@ -131,7 +131,21 @@ def has_triggers(session: Session, relid: int) -> bool:
     """Whether a table, or one below it, has triggers that fire here."""
     table = relation(session, relid)
     has_others = table.kind == "p" or table.has_subclass
-    return any(enabled_triggers(session, oid) for oid in (inheritors(session, relid) if has_others else [relid]))
+    tables = inheritors(session, relid) if has_others else [relid]
+    return any(enabled_triggers(session, oid) or _checks_keys(session, oid) for oid in tables)
+
+
+def applied_triggers(session: Session, table: Relation) -> RelationTriggers | None:
+    """The triggers that fire for replicated rows of a table. None: there are none, also of foreign keys."""
+    found = relation_triggers(session, table)
+    if found is None and _checks_keys(session, table.oid):
+        found = RelationTriggers(session, table, ())
+    return found
+
+
+def _checks_keys(session: Session, relid: int) -> bool:
+    """Whether triggers of a table's constraints are enabled for replicas."""
+    return any(is_enabled(trigger, "replica") for trigger in constraint_triggers(session, relid))
 
 
 def fire_in_pieces(session: Session, relid: int) -> bool:
