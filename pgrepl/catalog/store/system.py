@@ -83,6 +83,7 @@ class SystemRelation:
     acl: tuple[str, ...] | None = None
     key: int = 0  # the column of OIDs by which a part of the rows can be read; 0: there is none
     rank: int = 0  # among the relations with a key; the higher, the more rows
+    release: int = 17  # of PostgreSQL, whose columns these are
 
 
 class SystemRelations:

@@ -51,7 +51,7 @@ def _relations(release: int) -> Iterator[SystemRelation]:
         if name in _KEYS:
             key = 1 + [column.name for column in made].index(_KEYS[name])
             rank = 1 + list(_KEYS).index(name)
-        yield SystemRelation(int(oid), name, schema, kind, tuple(made), acl, key, rank)
+        yield SystemRelation(int(oid), name, schema, kind, tuple(made), acl, key, rank, release)
 
 
 def rows(
