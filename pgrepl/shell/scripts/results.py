@@ -76,6 +76,7 @@ def print_portions(shell: Shell, result: Result, options: PrintOptions, target: 
     stream: Stream = pager or target
     ok, begin = True, 0
     try:
+        options = shell.spoken(options)
         for rows in chain(_portions(result, size), [()]):
             portion = replace(options, start_table=begin == 0, stop_table=not rows, prior_records=begin)
             table = table_of(replace(result, rows=rows), portion)
