@@ -410,11 +410,12 @@ class Queue:
         if session.transaction.locks_rows:  # the keys are locked: transactions that reference them have committed
             session.beside.wait_for_writers()
             session.transaction.refresh()
-        used = (periods if key.period else lookup).is_referenced(session, key, values, restrict=restrict)
-        if not used:
-            return None
-        event = events[min(used)]
-        return event, still_referenced(session, key, event.row, restrict=restrict)
+        while used := (periods if key.period else lookup).references(session, key, values, restrict=restrict):
+            first = min(used)
+            if session.transaction.locks_rows and lookup.lock_referencing(session, key, used[first]):
+                continue
+            return events[first], still_referenced(session, key, events[first].row, restrict=restrict)
+        return None
 
 
 def _group(event: Fired) -> tuple[int, EventKind | None]:

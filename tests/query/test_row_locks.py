@@ -222,6 +222,20 @@ def test_a_kept_snapshot_does_not_hide_what_references_a_key(three: list[Session
     assert raised.value.sqlstate == sqlstate
 
 
+@pytest.mark.parametrize(("level", "sqlstate"), [("READ COMMITTED", ""), ("REPEATABLE READ", "40001")])
+def test_removing_a_key_waits_for_who_removes_its_reference(three: list[Session], level: str, sqlstate: str) -> None:
+    one, two, _ = three
+    list(run(one, "INSERT INTO d VALUES (1, 1)"))
+    list(run(two, "BEGIN; DELETE FROM d"))
+    list(run(one, f"BEGIN ISOLATION LEVEL {level}; SELECT * FROM d"))
+    waiting = Waiting(one, "DELETE FROM p WHERE id = 1")
+    list(run(two, "COMMIT"))
+    assert waiting.ended() == sqlstate
+    if waiting.problem is not None:
+        statement = 'SELECT 1 FROM ONLY "public"."d" x WHERE $1 OPERATOR(pg_catalog.=) "p" FOR KEY SHARE OF x'
+        assert waiting.problem.report.context == f'SQL statement "{statement}"'
+
+
 def test_cascades_reach_rows_that_others_have_changed_meanwhile(three: list[Session]) -> None:
     one, two, _ = three
     list(run(one, "INSERT INTO c VALUES (1, 1), (2, 1), (3, 2)"))

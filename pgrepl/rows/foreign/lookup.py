@@ -4,22 +4,17 @@ differ.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from itertools import product
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pgrepl.catalog.facts.relation import Relation, relation
-from pgrepl.catalog.facts.relation_parts import constraint_row
 from pgrepl.catalog.locks.lock_table import RelationMode, RowMode
 from pgrepl.expr.analyse import lookup
 from pgrepl.expr.analyse.casts import Context as CastContext
 from pgrepl.expr.analyse.coerce import coerce_to_target
 from pgrepl.expr.analyse.scope import Scope
-from pgrepl.expr.analyse.sorting import EQUAL, family_member
-from pgrepl.expr.catalog_trees import index_info
 from pgrepl.expr.evaluate.evaluate import compile
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.functions.times.date_arithmetic import date_as_timestamp
@@ -32,11 +27,10 @@ from pgrepl.lake.read.data_file import PROVISIONAL, own_rows
 from pgrepl.lake.table import lake_table
 from pgrepl.rows.changes import Member, members
 from pgrepl.rows.foreign.key import ForeignKey
-from pgrepl.rows.locking import Standing, lock_rows, lock_tables, refuse_changed
-from pgrepl.sql.keywords import quote_always
+from pgrepl.rows.foreign.statements import check_statement, in_statement, restrict_statement
+from pgrepl.rows.locking import Standing, as_found, lock_rows, lock_tables, refuse_changed
 from pgrepl.sql.nodes import CoercionForm
 from pgrepl.types import oids
-from pgrepl.types.builtin import opclass_by_oid, type_by_oid
 from pgrepl.types.lake.lists import timestamp_to_lake
 from pgrepl.types.times.dates import INFINITY, UNIX_EPOCH_USECS, USECS_PER_DAY, USECS_PER_SEC
 from pgrepl.types.times.datetime_decoding import session_zone
@@ -163,7 +157,7 @@ def present(session: Session, key: ForeignKey, values: Sequence[Key], *, own: bo
     convert = converters(session, key, to_referenced=True) if not own else None
     wanted, numbers = converted(values, convert)
     look = newest_rows if own or rel.kind == "p" else rows_at_snapshot
-    return _numbers_in(session, rel.oid, key.referenced_columns, wanted, numbers, look)
+    return set(_rows_with(session, rel.oid, key.referenced_columns, wanted, numbers, look))
 
 
 Found = list[tuple[int, Row]]
@@ -200,56 +194,31 @@ def lock_referenced(session: Session, key: ForeignKey, values: Sequence[Key]) ->
         attnums = [member.numbers[number] for number in key.referenced_columns]
         found = rows_at_snapshot(session, member.relation.oid, attnums, wanted)
         rows += [Standing(member.relation.oid, read[-1]) for _, read in found]
-    lock_key_share(session, key, rows)
+    lock_key_share(session, key, rows, check_statement)
 
 
-def lock_key_share(session: Session, key: ForeignKey, rows: Sequence[Standing]) -> None:
-    """Lock referenced rows, so that no other transaction deletes them or changes their keys (FOR KEY SHARE)."""
+def lock_referencing(session: Session, key: ForeignKey, rows: Sequence[Standing]) -> bool:
+    """Lock rows that reference a removed key. True: a transaction that was waited for has deleted one. Rows that a kept
+    snapshot does not have are committed."""
+    if session.transaction.keeps_snapshot:
+        rows = [each for each in rows if as_found(session, each) is not None]
+    return lock_key_share(session, key, rows, restrict_statement)
+
+
+def lock_key_share(
+    session: Session, key: ForeignKey, rows: Sequence[Standing], statement: Callable[[Session, ForeignKey], str]
+) -> bool:
+    """Lock rows, so that no other transaction deletes them or changes their keys (FOR KEY SHARE). True: another has
+    done so meanwhile."""
     if not rows:
-        return
+        return False
     tables = dict.fromkeys([key.referenced, *(row.table for row in rows)])
     lock_tables(session, tables, RelationMode.ROW_SHARE)
-    with _in_check(session, key):
+    with in_statement(statement, session, key):
         _, changed = lock_rows(session, rows, [RowMode.KEY_SHARE] * len(rows), verb="locking")
         refuse_changed(session, changed, locking=True)
     session.transaction.refresh()
-
-
-@contextmanager
-def _in_check(session: Session, key: ForeignKey) -> Iterator[None]:
-    """Add the CONTEXT of the query that PostgreSQL's trigger runs to an error (RI_FKey_check)."""
-    try:
-        yield
-    except PgError as error:
-        text = f'SQL statement "{_check_statement(session, key)}"'
-        context = error.report.context
-        error.report = replace(error.report, context=text if context is None else f"{context}\n{text}")
-        raise
-
-
-def _check_statement(session: Session, key: ForeignKey) -> str:
-    rel = relation(session, key.referenced)
-    columns = [rel.attributes[number - 1] for number in key.referenced_columns]
-    names, casts = [quote_always(a.name) for a in columns], [_cast_of_ranges(a.type) for a in columns]
-    signs = ["="] * len(columns)
-    if key.period:
-        signs[-1] = "&&"
-    where = " AND ".join(
-        f"{name}{cast} OPERATOR(pg_catalog.{sign}) ${n}{cast}"
-        for n, (name, cast, sign) in enumerate(zip(names, casts, signs, strict=True), 1)
-    )
-    table = f"{'' if rel.kind == 'p' else 'ONLY '}{quote_always(rel.schema)}.{quote_always(rel.name)}"
-    rows = f"FROM {table} x WHERE {where} FOR KEY SHARE OF x"
-    if not key.period:
-        return f"SELECT 1 {rows}"
-    within = f"${len(columns)}{casts[-1]} OPERATOR(pg_catalog.<@) pg_catalog.range_agg(x1.r)"
-    return f"SELECT 1 FROM (SELECT {names[-1]} AS r {rows}) x1 HAVING   {within}"
-
-
-def _cast_of_ranges(typoid: int) -> str:
-    kind = type_by_oid(lookup.base(typoid))
-    names = {"r": "::pg_catalog.anyrange", "m": "::pg_catalog.anymultirange"}
-    return "" if kind is None else names.get(kind.typtype, "")
+    return bool(changed)
 
 
 def referencing(session: Session, key: ForeignKey, values: Sequence[Key]) -> list[Referencing]:
@@ -275,33 +244,38 @@ def referencing(session: Session, key: ForeignKey, values: Sequence[Key]) -> lis
     return sorted(found, key=lambda each: each.number)
 
 
-def is_referenced(session: Session, key: ForeignKey, values: Sequence[Key], *, restrict: bool) -> set[int]:
-    """The numbers of the keys of the referenced table that are referenced. Without `restrict`, a key that another row
-    has now does not count."""
+RowsOfKeys = dict[int, list[Standing]]
+"""Rows by the numbers of the keys that they have or reference."""
+
+
+def references(session: Session, key: ForeignKey, values: Sequence[Key], *, restrict: bool) -> RowsOfKeys:
+    """The rows that reference keys of the referenced table. Without `restrict`, a key that another row has now does not
+    count."""
     wanted, numbers = converted(values, converters(session, key, to_referenced=False))
-    used = _numbers_in(session, key.referencing, key.columns, wanted, numbers, newest_rows)
+    used = _rows_with(session, key.referencing, key.columns, wanted, numbers, newest_rows)
     if used and not restrict:
         asked = sorted(used)
-        there = present(session, key, [values[number] for number in asked], own=True)
-        used -= {asked[number] for number in there}
+        for number in present(session, key, [values[number] for number in asked], own=True):
+            del used[asked[number]]
     return used
 
 
 def has_rows(session: Session, key: ForeignKey, values: Sequence[Key]) -> set[int]:
     """The numbers of the values that the referencing columns have."""
     numbers = range(len(values))
-    return _numbers_in(session, key.referencing, key.columns, values, numbers, rows_at_snapshot)
+    return set(_rows_with(session, key.referencing, key.columns, values, numbers, rows_at_snapshot))
 
 
-def _numbers_in(
+def _rows_with(
     session: Session, table: int, columns: Sequence[int], wanted: Sequence[Key], numbers: Sequence[int], look: Look
-) -> set[int]:
-    found: set[int] = set()
+) -> RowsOfKeys:
+    found: RowsOfKeys = {}
     for member in tables_of(session, table):
         if not wanted:
             break
         attnums = [member.numbers[number] for number in columns]
-        found.update(numbers[n] for n, _ in look(session, member.relation.oid, attnums, wanted, ()))
+        for n, read in look(session, member.relation.oid, attnums, wanted, ()):
+            found.setdefault(numbers[n], []).append(Standing(member.relation.oid, read[-1]))
     return found
 
 
@@ -352,18 +326,3 @@ def assigned(session: Session, source: int, target: int, typmod: int) -> Callabl
     assert expr is not None  # the foreign key could not have been made otherwise
     value_of = compile(expr, Context(session))
     return lambda value: value_of((value,))
-
-
-def equality_operators(session: Session, key: ForeignKey) -> list[int]:
-    """The = between the referenced and the referencing columns, as ATAddForeignKeyConstraint chooses them."""
-    row = constraint_row(session, key.oid)
-    info = index_info(session, row.conindid)
-    classes = dict(zip(info.columns, info.opclasses, strict=False))
-    own, _ = column_types(session, key)
-    found = []
-    for number, typoid in zip(key.referenced_columns, own, strict=True):
-        opclass = opclass_by_oid(classes[number])
-        assert opclass is not None
-        operator = family_member(opclass.family, opclass.intype, lookup.base(typoid), EQUAL)
-        found.append(operator or family_member(opclass.family, opclass.intype, opclass.intype, EQUAL))
-    return found

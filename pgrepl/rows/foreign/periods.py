@@ -11,7 +11,8 @@ from pgrepl.catalog.facts.relation import relation
 from pgrepl.expr.functions.containers import in_common, overlaps
 from pgrepl.rows.foreign import lookup
 from pgrepl.rows.foreign.key import ForeignKey
-from pgrepl.rows.foreign.lookup import EqualValues, Key, Look, newest_rows, rows_at_snapshot
+from pgrepl.rows.foreign.lookup import EqualValues, Key, Look, RowsOfKeys, newest_rows, rows_at_snapshot
+from pgrepl.rows.foreign.statements import check_statement
 from pgrepl.rows.locking import Standing
 from pgrepl.rows.periods import Cover, Period
 
@@ -27,20 +28,20 @@ def present(session: Session, key: ForeignKey, values: Sequence[Key]) -> set[int
     return {number for number, (*others, period) in enumerate(values) if covers[tuple(others)].covers(period)}
 
 
-def is_referenced(session: Session, key: ForeignKey, values: Sequence[Key], *, restrict: bool) -> set[int]:
-    """The numbers of the keys of the referenced table that are referenced for a time that no row covers now
-    (ri_restrict)."""
+def references(session: Session, key: ForeignKey, values: Sequence[Key], *, restrict: bool) -> RowsOfKeys:
+    """The rows that reference keys of the referenced table for a time that no row covers now (ri_restrict)."""
     keys = _others(values)
     covers = _covers(_periods(session, key.referenced, key.referenced_columns, keys, None, newest_rows))
     convert = lookup.converters(session, key, to_referenced=False)[:-1]
     used = _periods(session, key.referencing, key.columns, keys, convert, newest_rows)
-    bare = {each: [one for one, _ in found if not covers[each].covers(one)] for each, found in used.items()}
-
-    def is_bare(others: Key, period: Period) -> bool:
-        found = (in_common(one, period) for one in bare[others] if overlaps(one, period))
-        return any(not covers[others].covers(part) for part in found)
-
-    return {number for number, (*others, period) in enumerate(values) if is_bare(tuple(others), period)}
+    bare = {each: [found for found in rows if not covers[each].covers(found[0])] for each, rows in used.items()}
+    found: RowsOfKeys = {}
+    for number, (*others, period) in enumerate(values):
+        cover = covers[tuple(others)]
+        for one, row in bare[tuple(others)]:
+            if overlaps(one, period) and not cover.covers(in_common(one, period)):
+                found.setdefault(number, []).append(row)
+    return found
 
 
 def lock_referenced(session: Session, key: ForeignKey, values: Sequence[Key]) -> None:
@@ -53,7 +54,7 @@ def lock_referenced(session: Session, key: ForeignKey, values: Sequence[Key]) ->
     for each, periods in wanted.items():
         asked = Cover(periods)
         rows += [row for period, row in there[each] if asked.meets(period)]
-    lookup.lock_key_share(session, key, rows)
+    lookup.lock_key_share(session, key, rows, check_statement)
 
 
 def _referenced(session: Session, key: ForeignKey, values: Sequence[Key], look: Look | None = None) -> PeriodsOfKeys:
