@@ -520,6 +520,7 @@ class Rte:
     in_from: bool = True
     version: str = ""  # old or new: the target's row before and after, in RETURNING
     pinned: Sequence[PinnedRow] | None = field(default=None, compare=False)  # the only rows to scan
+    release: int = 17  # of PostgreSQL, whose columns a system catalog had when the query was analysed
 
 
 @frozen

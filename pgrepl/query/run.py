@@ -99,7 +99,7 @@ def check_named(session: Session, query: Query, role: int) -> None:
     for varno, entry in enumerate(query.rtable, 1):
         if entry.kind is not RteKind.RELATION:
             continue
-        found = relation(session, entry.relid)
+        found = relation(session, entry.relid, entry.release)
         hidden = _HIDDEN_COLUMNS.get((found.schema, found.name))
         if hidden is not None:
             secret = next(i for i, c in enumerate(entry.columns, 1) if c.name == hidden)

@@ -23,10 +23,13 @@ from pgrepl.catalog.facts.relation_parts import constraint_of_index, partition_a
 from pgrepl.catalog.facts.triggers import DELETE, INSERT, UPDATE, fires_key_action, fires_key_check
 from pgrepl.catalog.store import store
 from pgrepl.catalog.store.tables import pg_constraint, pg_index, pg_trigger
+from pgrepl.expr.functions.containers import contains
 from pgrepl.ground.errors import PgError
+from pgrepl.lake.read.data_file import was_own_version
+from pgrepl.lake.table import lake_table
 from pgrepl.rows.changes import ModifiedRow, Row
 from pgrepl.rows.checks_table import converter
-from pgrepl.rows.foreign import lookup
+from pgrepl.rows.foreign import lookup, periods
 from pgrepl.rows.foreign.actions import act, is_deferred, modes, note_fired
 from pgrepl.rows.foreign.key import (
     RESTRICT,
@@ -180,6 +183,12 @@ class Queue:
     def calls(self) -> TriggerEvents:
         return TriggerEvents(self.session)
 
+    @cached_property
+    def _unchecked(self) -> set[tuple[int, Row]]:
+        """Foreign keys, by OID, and values whose checks wait for the commit."""
+        waiting = [event for event in _waiting(self.session) if isinstance(event, Event)]
+        return {(e.key.oid, key_values(e.row, e.key.columns)) for e in waiting if e.kind is EventKind.CHECK}
+
     # --- what is to be fired ------------------------------------------------------------------------------------------
 
     def add(self, part: WrittenChanges, late: Mapping[int, Sequence[Recheck]]) -> None:
@@ -270,16 +279,28 @@ class Queue:
     def _add_new_row(self, change: ModifiedRow, new: Row) -> None:
         for key in self._of(change.to):
             values = key_values(new, key.columns)
-            missing = values.count(None)
-            if missing == len(values) or (missing and not key.match_full):
+            if not key.concerns(values):
                 continue
             stays = change.old is not None and change.to == change.table
             if not fires_key_check(self.session, key.oid, UPDATE if stays else INSERT):
                 continue
-            if stays and change.old is not None:
-                if not missing and values == key_values(change.old, key.columns):
-                    continue
+            if stays and None not in values and self._still_references(key, change, values):
+                continue
             self.events.append(Event(key, EventKind.CHECK, change.to, new))
+
+    def _still_references(self, key: ForeignKey, change: ModifiedRow, values: Row) -> bool:
+        """Whether an updated row needs no check, as it references what its old version did
+        (RI_FKey_fk_upd_check_required). A period may have shrunk, if the old version has been checked and is not of
+        this transaction."""
+        assert change.old is not None
+        before = key_values(change.old, key.columns)
+        if values == before or not key.period:
+            return values == before
+        if values[:-1] != before[:-1] or before[-1] is None or not contains(before[-1], values[-1]):
+            return False
+        table = lake_table(self.session, change.table).table_id
+        is_new = change.place is None or was_own_version(self.session, table, change.place)
+        return not is_new and (key.oid, before) not in self._unchecked
 
     # --- firing -------------------------------------------------------------------------------------------------------
 
@@ -363,9 +384,10 @@ class Queue:
         session, key = self.session, events[0].key
         values = [key_values(event.row, key.columns) for event in events]
         whole = [each for each in dict.fromkeys(values) if None not in each]
+        sides = periods if key.period else lookup
         if session.transaction.locks_rows:
-            lookup.lock_referenced(session, key, whole)
-        there = lookup.present(session, key, whole)
+            sides.lock_referenced(session, key, whole)
+        there = sides.present(session, key, whole)
         found = {each for number, each in enumerate(whole) if number in there}
         gone: set[Any] | None = None
         for event, each in zip(events, values, strict=True):
@@ -388,17 +410,12 @@ class Queue:
         if session.transaction.locks_rows:  # the keys are locked: transactions that reference them have committed
             session.beside.wait_for_writers()
             session.transaction.refresh()
-        used = lookup.is_referenced(session, key, values)
-        if not used:
-            return None
-        if not restrict:  # another row may have the key now
-            wanted = sorted(used)
-            there = lookup.present(session, key, [values[number] for number in wanted], own=True)
-            used -= {wanted[number] for number in there}
-        if not used:
-            return None
-        event = events[min(used)]
-        return event, still_referenced(session, key, event.row, restrict=restrict)
+        while used := (periods if key.period else lookup).references(session, key, values, restrict=restrict):
+            first = min(used)
+            if session.transaction.locks_rows and lookup.lock_referencing(session, key, used[first]):
+                continue
+            return events[first], still_referenced(session, key, events[first].row, restrict=restrict)
+        return None
 
 
 def _group(event: Fired) -> tuple[int, EventKind | None]:

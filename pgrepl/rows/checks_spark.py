@@ -63,18 +63,9 @@ def check_fits(
     for member in members(session, named.oid, True):
         check_arrays(lake_table(session, member.relation.oid))
     names = {a.name for a in named.columns if a.num in modified}
+    _refuse_keys(session, named.oid, kind)
     for member in members(session, named.oid, True):
         rel = member.relation
-        for key in [*keys_of(session, rel.oid), *keys_to(session, rel.oid)]:
-            if key.deferrable:
-                raise Declined("a foreign key that may be checked later")
-        if any(not info.immediate for info in unique_indexes(session, rel)):  # which declines others, too
-            raise Declined("a key that may be checked later")
-        if kind is ModifyKind.DELETE:
-            for key in keys_to(session, rel.oid):
-                if key.on_delete not in (NO_ACTION, RESTRICT):
-                    action = TriggerEvent.DELETE if key.on_delete == CASCADE else TriggerEvent.UPDATE
-                    refuse_triggers(session, key.referencing, action)
         if kind is ModifyKind.MERGE and keys_to(session, rel.oid) and set(events) != {TriggerEvent.INSERT}:
             raise Declined("a MERGE of keys that others reference")
         if kind is not ModifyKind.UPDATE:
@@ -83,6 +74,26 @@ def check_fits(
             touched = any(rel.attributes[number - 1].name in names for number in key.referenced_columns)
             if touched and key.on_update not in (NO_ACTION, RESTRICT):
                 raise Declined("a key whose changes are passed on")
+
+
+def _refuse_keys(session: Session, table: int, kind: ModifyKind, known: frozenset[int] = frozenset()) -> None:
+    """Decline keys of a table that joins do not check, also of tables whose rows ON DELETE changes; those have no
+    triggers."""
+    for member in members(session, table, True):
+        rel = member.relation
+        to = keys_to(session, rel.oid)
+        for key in [*keys_of(session, rel.oid), *to]:
+            if key.deferrable:
+                raise Declined("a foreign key that may be checked later")
+            if key.period:
+                raise Declined("a foreign key with PERIOD")
+        if any(not info.immediate for info in unique_indexes(session, rel)):  # which declines others, too
+            raise Declined("a key that may be checked later")
+        for key in to if kind is ModifyKind.DELETE else ():
+            if key.on_delete not in (NO_ACTION, RESTRICT) and key.oid not in known:
+                change = ModifyKind.DELETE if key.on_delete == CASCADE else ModifyKind.UPDATE
+                refuse_triggers(session, key.referencing, TriggerEvent(change.value))
+                _refuse_keys(session, key.referencing, change, known | {key.oid})
 
 
 class FoundTwice(Exception):

@@ -1,21 +1,21 @@
-"""The periods of rows that agree in the other columns of a key WITHOUT OVERLAPS."""
+"""The periods of rows that agree in the other columns of a key WITHOUT OVERLAPS, or of a FOREIGN KEY with PERIOD."""
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Sequence
 from functools import cmp_to_key
 from itertools import combinations, pairwise
 from typing import Any
 
-from pgrepl.expr.functions.containers import overlaps
-from pgrepl.types.ranges import PgMultirange, PgRange, compare_ranges, lower_key
+from pgrepl.expr.functions.containers import contains, overlaps, parts
+from pgrepl.types.ranges import PgMultirange, PgRange, compare_ranges, lower_key, make_multirange
 
 Period = PgRange | PgMultirange
 
 
 def is_empty(value: Period) -> bool:
-    return not value.ranges if isinstance(value, PgMultirange) else value.empty
+    return not parts(value)
 
 
 def first_clash(found: Sequence[tuple[Any, ...]]) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
@@ -63,3 +63,25 @@ class Periods:
 
     def _overlaps(self, at: int, period: Period) -> bool:
         return overlaps(self._periods[self._order[at][2]], period)
+
+
+class Cover:
+    """The union of periods (range_agg), and whether others lie in it or meet it."""
+
+    def __init__(self, periods: Iterable[Period]) -> None:
+        ranges = [part for period in periods for part in parts(period)]
+        self._ranges = make_multirange(ranges[0].subtype, ranges).ranges if ranges else ()
+        self._lowest = [lower_key(one) for one in self._ranges]
+
+    def covers(self, period: Period) -> bool:
+        """Whether a period lies in the union; an empty one does not."""
+        found = parts(period)
+        return bool(found) and all(any(contains(one, part) for one in self._near(part)) for part in found)
+
+    def meets(self, period: Period) -> bool:
+        return any(overlaps(one, part) for part in parts(period) for one in self._near(part))
+
+    def _near(self, part: PgRange) -> tuple[PgRange, ...]:
+        """The last range that does not begin behind this one, and the next: if this one meets any, it meets these."""
+        after = bisect_right(self._lowest, lower_key(part))
+        return self._ranges[max(after - 1, 0) : after + 1]

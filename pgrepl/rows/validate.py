@@ -3,7 +3,7 @@ detached."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts.relation import Relation, relation
@@ -20,8 +20,9 @@ from pgrepl.expr.tree import Expr
 from pgrepl.expr.walk import map_attnums
 from pgrepl.ground.errors import PgError
 from pgrepl.lake.table import lake_table
+from pgrepl.rows.after_triggers import Queue
 from pgrepl.rows.checks_table import own
-from pgrepl.rows.foreign.key import ForeignKey, foreign_key, index_key, mixed_nulls, not_present
+from pgrepl.rows.foreign.key import ForeignKey, foreign_key, index_key, key_values, mixed_nulls, not_present
 from pgrepl.rows.requirements import (
     Asking,
     CheckHolds,
@@ -42,6 +43,7 @@ from pgrepl.rows.requirements import (
     is_null,
     some,
 )
+from pgrepl.rows.unwritten import Event, EventKind
 from pgrepl.rows.write import define_now
 from pgrepl.sql.keywords import quote_always
 from pgrepl.sql.nodes import SelectStmt
@@ -159,19 +161,14 @@ def _unique(asking: Asking, rel: Relation, requirement: Unique) -> None:
 def _without_overlaps(session: Session, rel: Relation, info: IndexInfo) -> None:
     """Rows that agree in the other columns, in the order of their periods: each is compared with those that begin
     before it ends."""
-    from pgrepl.lake.read import local
     from pgrepl.rows.periods import first_clash
     from pgrepl.rows.unique import TemporalIndex
 
     index = TemporalIndex(session, rel, info)
-    width, columns = len(rel.attributes), sorted(index.attnums)
     periods: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
-    for read in local.rows(session, lake_table(session, rel.oid), columns, places=True):
-        row: list[Any] = [None] * width
-        for number, value in zip(columns, read, strict=False):
-            row[number - 1] = value
-        index.refuse(tuple(row))
-        values = index.values(tuple(row))
+    for row in _rows(session, rel, sorted(index.attnums)):
+        index.refuse(row)
+        values = index.values(row)
         if values is not None:
             periods.setdefault(index.key(values), []).append(values)
     for found in periods.values():
@@ -188,6 +185,17 @@ def _without_overlaps(session: Session, rel: Relation, info: IndexInfo) -> None:
                 table=rel.name,
                 constraint=info.name,
             )
+
+
+def _rows(session: Session, rel: Relation, columns: Sequence[int]) -> Iterator[tuple[Any, ...]]:
+    """The rows of a table, with NULL for all other columns."""
+    from pgrepl.lake.read import local
+
+    for read in local.rows(session, lake_table(session, rel.oid), columns, places=True):
+        row: list[Any] = [None] * len(rel.attributes)
+        for number, value in zip(columns, read, strict=False):
+            row[number - 1] = value
+        yield tuple(row)
 
 
 def _indexed(asking: Asking, rel: Relation, requirement: Indexed) -> None:
@@ -239,6 +247,9 @@ def _keys_exist(asking: Asking, rel: Relation, requirement: KeysExist) -> None:
     """Raises for a row whose key is not referenced anywhere (RI_Initial_Check)."""
     session = asking.session
     key = foreign_key(session, requirement.constraint)
+    if key.period:
+        _periods_exist(session, rel, key)
+        return
     other = relation(session, key.referenced)
     own_names, other_names = _names(rel, key.columns), _names(other, key.referenced_columns)
     pairs = " AND ".join(f"pk.{theirs} = fk.{ours}" for ours, theirs in zip(own_names, other_names, strict=True))
@@ -258,6 +269,15 @@ def _keys_exist(asking: Asking, rel: Relation, requirement: KeysExist) -> None:
     raise not_present(session, key, rel, tuple(row))
 
 
+def _periods_exist(session: Session, rel: Relation, key: ForeignKey) -> None:
+    """Check row by row, as validateForeignKeyConstraint does."""
+    queue = Queue(session, at_commit=True)
+    for row in _rows(session, rel, key.columns):
+        if key.concerns(key_values(row, key.columns)):
+            queue.events.append(Event(key, EventKind.CHECK, rel.oid, row))
+    queue.run()
+
+
 def _not_referenced(asking: Asking, rel: Relation, requirement: NotReferenced) -> None:
     """Raises for a key that is still referenced (RI_PartitionRemove_Check)."""
     session = asking.session
@@ -266,7 +286,10 @@ def _not_referenced(asking: Asking, rel: Relation, requirement: NotReferenced) -
     numbers = attnum_map(rel, relation(session, key.referenced))
     theirs = _names(other, key.columns)
     ours = _names(rel, [numbers[number] for number in key.referenced_columns])
-    pairs = " AND ".join(f"pk.{one} = fk.{two}" for one, two in zip(ours, theirs, strict=True))
+    signs = ["="] * len(ours)
+    if key.period:
+        signs[-1] = "&&"
+    pairs = " AND ".join(f"pk.{one} {sign} fk.{two}" for one, sign, two in zip(ours, signs, theirs, strict=True))
     referenced = _answer(
         asking,
         f"SELECT {', '.join(f'fk.{name}' for name in theirs)} FROM {_from(other)} fk JOIN {_from(rel)} pk ON {pairs}"

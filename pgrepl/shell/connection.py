@@ -291,9 +291,14 @@ class Connection(OpenedSession):
         return os.path.dirname(path) if os.path.basename(path) == CATALOG_FILE else path
 
     @property
+    def place(self) -> str:
+        """The catalog, without a password."""
+        return without_password(self.target.catalog)
+
+    @property
     def described(self) -> str:
-        """The catalog's quoted name for messages, without a password."""
-        return f'"{without_password(self.target.catalog)}"'
+        """The catalog's quoted name for messages."""
+        return f'"{self.place}"'
 
     @property
     def status(self) -> Status:

@@ -168,12 +168,18 @@ class Shell:
 
     # --- printing ----------------------------------------------------------------------------------------------------
 
+    def spoken(self, options: PrintOptions) -> PrintOptions:
+        """The options for psql of the release that the connection speaks."""
+        return (
+            options if self.connection is None else replace(options, release=self.connection.session.settings.release)
+        )
+
     def print_table(
         self, table: TableContent, options: PrintOptions | None = None, stream: Stream | None = None
     ) -> bool:
         r"""Print a table on the query output. False, after a message: that failed."""
         stream = stream or self.query_out
-        streams.print_table(table, options or self.options, stream, log=self.log_file)
+        streams.print_table(table, self.spoken(options or self.options), stream, log=self.log_file)
         stream.flush()
         if stream.error is not None:
             self.error(f"could not print result table: {stream.error.strerror}")

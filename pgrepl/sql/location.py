@@ -4,11 +4,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import NoReturn
 
 from pgrepl.ground.errors import PgError
+from pgrepl.sql.keywords import near
 from pgrepl.sql.nodes import (
     AExpr,
     AIndirection,
@@ -29,6 +29,7 @@ from pgrepl.sql.nodes import (
     TypeCast,
     TypeName,
 )
+from pgrepl.sql.scanner import scan
 from pgrepl.types.numbers import read_oid
 
 
@@ -118,8 +119,8 @@ def _with_attribute(constraint: Constraint, attribute: Constraint, seen: set[Con
 def refuse_newer(query: str, place: int) -> None:
     """Refuse what only PostgreSQL 18 has, where 17 finds the first word that it does not expect."""
     if place >= 0:
-        word = re.match(r"\w+", query[place:])
-        raise PgError("42601", f'syntax error at or near "{word[0] if word else ""}"', location=place)
+        _, _, start, end = next(scan(query[place:]))
+        raise near("syntax error", query, place + start, place + end)
 
 
 # --- def elem ---------------------------------------------------------------------------------------------------------

@@ -220,7 +220,7 @@ class _Parted:
             return map_level(expr, other)
 
         exprs: list[Expr] = [Var(oids.TID, varno=TARGET, attnum=PLACE), Var(oids.OID, varno=TARGET, attnum=TABLEOID)]
-        exprs += [self._own(a.num) for a in target.columns]
+        exprs += [self._own(a.num) for a in target.kept]
         exprs += [renumbered(a.expr) for a in conflict.assigned]
         conditions = self._same(self._own, lambda number: self._proposed(number, _PROPOSED))
         if conflict.where is not None:

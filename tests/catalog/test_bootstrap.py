@@ -44,6 +44,7 @@ def test_roles_and_their_memberships(session: Session) -> None:
         6182: "pg_write_all_data",
         6304: "pg_create_subscription",
         6337: "pg_maintain",
+        6392: "pg_signal_autovacuum_worker",
     }
     assert sorted(members) == [
         ("pg_monitor", "pg_read_all_settings", "postgres"),

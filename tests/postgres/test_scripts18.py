@@ -16,10 +16,7 @@ SCRIPTS = sorted((HERE / "scripts18").glob("*.sql"))
 OF_18 = sorted((HERE / "scripts_of_18").glob("*.sql"))
 LOCATION = re.compile(r"^LOCATION: .*\n", re.M)
 # what pgrepl does not say as 18 does (docs/differences.md), or that is the wheel's: its collations have no versions
-APART = frozenset(
-    """alter_table catalog_queries collations copy_from copy_options copy_psql copy_to describe psql_meta
-    subscription_connections table""".split()
-)
+APART = frozenset("""collations copy_options copy_psql copy_to describe psql_meta subscription_connections""".split())
 OF_17 = [path for path in sorted((HERE / "scripts").glob("*.sql")) if path.stem not in APART]
 
 

@@ -222,6 +222,20 @@ def test_a_kept_snapshot_does_not_hide_what_references_a_key(three: list[Session
     assert raised.value.sqlstate == sqlstate
 
 
+@pytest.mark.parametrize(("level", "sqlstate"), [("READ COMMITTED", ""), ("REPEATABLE READ", "40001")])
+def test_removing_a_key_waits_for_who_removes_its_reference(three: list[Session], level: str, sqlstate: str) -> None:
+    one, two, _ = three
+    list(run(one, "INSERT INTO d VALUES (1, 1)"))
+    list(run(two, "BEGIN; DELETE FROM d"))
+    list(run(one, f"BEGIN ISOLATION LEVEL {level}; SELECT * FROM d"))
+    waiting = Waiting(one, "DELETE FROM p WHERE id = 1")
+    list(run(two, "COMMIT"))
+    assert waiting.ended() == sqlstate
+    if waiting.problem is not None:
+        statement = 'SELECT 1 FROM ONLY "public"."d" x WHERE $1 OPERATOR(pg_catalog.=) "p" FOR KEY SHARE OF x'
+        assert waiting.problem.report.context == f'SQL statement "{statement}"'
+
+
 def test_cascades_reach_rows_that_others_have_changed_meanwhile(three: list[Session]) -> None:
     one, two, _ = three
     list(run(one, "INSERT INTO c VALUES (1, 1), (2, 1), (3, 2)"))
@@ -274,3 +288,29 @@ def test_a_partition_whose_rows_are_being_referenced_is_not_detached(three: list
     waiting = Waiting(two, "ALTER TABLE h DETACH PARTITION h1")
     list(run(one, "COMMIT"))
     assert waiting.ended() == "23503"
+
+
+def test_a_period_is_locked_with_all_rows_that_cover_it(three: list[Session]) -> None:
+    one, two, other = three
+    for session in three:
+        list(run(session, "SET pgrepl.postgres_version = 18"))
+    list(run(one, "CREATE TABLE k (id int4range, v daterange, PRIMARY KEY (id, v WITHOUT OVERLAPS))"))
+    list(run(one, "CREATE TABLE r (id int4range, v daterange, FOREIGN KEY (id, PERIOD v) REFERENCES k)"))
+    for month in (1, 2, 3):
+        period = f"[2020-0{month}-01,2020-0{month + 1}-01)"
+        list(run(one, f"INSERT INTO k VALUES ('[1,2)', '{period}')"))
+    list(run(one, "BEGIN; INSERT INTO r VALUES ('[1,2)', '[2020-01-10,2020-02-10)')"))
+    list(run(two, "DELETE FROM k WHERE v = '[2020-03-01,2020-04-01)'"))
+    waiting = Waiting(two, "DELETE FROM k WHERE v = '[2020-02-01,2020-03-01)'")
+    list(run(other, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT * FROM k"))
+    list(run(one, "COMMIT"))
+    assert waiting.ended() == "23503"
+    list(run(two, "DELETE FROM r; DELETE FROM k WHERE v = '[2020-01-01,2020-02-01)'"))
+    with pytest.raises(PgError, match="could not serialize access due to concurrent update") as raised:
+        list(run(other, "INSERT INTO r VALUES ('[1,2)', '[2020-01-10,2020-02-10)')"))
+    assert raised.value.report.context == (
+        'SQL statement "SELECT 1 FROM (SELECT "v" AS r FROM ONLY "public"."k" x'
+        ' WHERE "id"::pg_catalog.anyrange OPERATOR(pg_catalog.=) $1::pg_catalog.anyrange'
+        ' AND "v"::pg_catalog.anyrange OPERATOR(pg_catalog.&&) $2::pg_catalog.anyrange FOR KEY SHARE OF x) x1'
+        ' HAVING   $2::pg_catalog.anyrange OPERATOR(pg_catalog.<@) pg_catalog.range_agg(x1.r)"'
+    )

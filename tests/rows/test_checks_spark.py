@@ -95,3 +95,23 @@ def test_what_cascades_to_many_rows_is_spark_s_again(spark: SparkSession, tmp_pa
     ]
     assert instance.play("pub", "DELETE FROM c", "SELECT count(*) FROM d") == ["DELETE 40", "0"]
     instance.catalog.close()
+
+
+@pytest.mark.usefixtures("spark")
+def test_what_cascades_to_a_key_that_may_be_checked_later_is_done_row_by_row(tmp_path: Path) -> None:
+    instance = Instance(tmp_path / "here")
+    instance.play(
+        "pub",
+        "CREATE TABLE m (id int PRIMARY KEY)",
+        "CREATE TABLE c (id int PRIMARY KEY, m int REFERENCES m ON DELETE CASCADE)",
+        "CREATE TABLE d (c int REFERENCES c DEFERRABLE INITIALLY DEFERRED)",
+        "INSERT INTO m VALUES (1), (2)",
+        "INSERT INTO c SELECT i, i % 2 + 1 FROM generate_series(1, 9) i",
+        "INSERT INTO d SELECT * FROM generate_series(1, 9) i",
+        "SET pgrepl.engine = spark",
+        "SET pgrepl.local_rows = 2",
+    )
+    said = instance.play("pub", "BEGIN", "DELETE FROM m WHERE id = 2", "DELETE FROM d WHERE c % 2 = 1", "COMMIT")
+    assert said == ["BEGIN", "DELETE 1", "DELETE 5", "COMMIT"]
+    assert instance.play("pub", "SELECT count(*) FROM c", "SELECT count(*) FROM d") == ["4", "4"]
+    instance.catalog.close()

@@ -315,6 +315,14 @@ def test_a_folder_as_host_may_be_a_relative_one(pgrepl: Run, tmp_path: Path) -> 
     assert shown(pgrepl, "-h", "nosuch", *asked) == (refused.format("nosuch") + far, 2)
 
 
+def test_conninfo_of_18_is_a_table(pgrepl: Run) -> None:
+    script = "\\pset tuples_only\nSET pgrepl.postgres_version = 18;\n\\conninfo\n"
+    lines = shown(pgrepl, "-q", "-A", script=script)[0].splitlines()
+    assert [line for line in lines if "PID" not in line] == [
+        "Database|postgres", "Client User|postgres", "Catalog|catalog.db", "Superuser|on", "Hot Standby|off",
+    ]  # fmt: skip
+
+
 def test_connecting_after_cd_finds_the_same_catalog(pgrepl: Run, tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     script = "\\cd sub\n\\c template1\n\\conninfo\n\\echo :HOST\n"

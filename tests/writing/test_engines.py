@@ -38,6 +38,8 @@ TABLES = (
     "CREATE TABLE child (extra int) INHERITS (parent)",
     "INSERT INTO parent VALUES (1, 'p')",
     "INSERT INTO child VALUES (2, 'c', 20)",
+    "CREATE TABLE virtual (a int PRIMARY KEY, v int GENERATED ALWAYS AS (b * 2) VIRTUAL CHECK (v < 90), b int)",
+    "INSERT INTO virtual (a, b) VALUES (1, 10), (2, 20), (3, 30)",
 )
 
 
@@ -57,6 +59,15 @@ def tables(request: pytest.FixtureRequest, instance: Instance) -> Instance:
     [
         ("INSERT INTO t (a, b, c) SELECT k + 10, v, w FROM src WHERE k < 3", ["INSERT 0 2"],
          "SELECT * FROM t WHERE a > 10 ORDER BY a", ["11|v1|1.5|22", "12|v2|3.0|24"]),
+        ("UPDATE virtual SET b = v + 1 WHERE v < 50", ["UPDATE 2"],
+         "SELECT * FROM virtual ORDER BY a", ["1|42|21", "2|82|41", "3|60|30"]),
+        ("INSERT INTO virtual (a, b) SELECT k, 1 FROM src WHERE k IN (3, 4)"
+         " ON CONFLICT (a) DO UPDATE SET b = virtual.v + excluded.v - 40", ["INSERT 0 2"],
+         "SELECT * FROM virtual WHERE a > 2 ORDER BY a", ["3|44|22", "4|2|1"]),
+        ("UPDATE virtual SET b = b + k * 10 FROM src WHERE k = a", [
+            "DETAIL:  Failing row contains (3, virtual, 60).",
+            'ERROR:  new row for relation "virtual" violates check constraint "virtual_v_check"'],
+         "SELECT sum(v) FROM virtual", ["120"]),
         ("INSERT INTO s (v) SELECT v FROM src ORDER BY k LIMIT 3", ["INSERT 0 3"],
          "SELECT * FROM s ORDER BY id", ["1|10|v1", "2|20|v2", "3|30|v3"]),
         ("INSERT INTO hashed (v) SELECT v FROM src WHERE k = 1", ["INSERT 0 1"],

@@ -131,8 +131,8 @@ class Relation:
 # --- by OID -------------------------------------------------------------------------------------------------------
 
 
-def relation(session: CatalogSession, oid: int) -> Relation:
-    rel = relation_or_none(session, oid)
+def relation(session: CatalogSession, oid: int, release: int | None = None) -> Relation:
+    rel = relation_or_none(session, oid, release)
     if rel is None:
         raise PgError("XX000", f"could not open relation with OID {oid}")
     return rel
@@ -150,15 +150,18 @@ def relations_named(
     return rows(session, tables.pg_class, **wanted)
 
 
-def relation_or_none(session: CatalogSession, oid: int) -> Relation | None:
-    """The relation; None if there is no such relation in this database."""
+def relation_or_none(session: CatalogSession, oid: int, release: int | None = None) -> Relation | None:
+    """The relation; None if there is no such relation in this database. `release`: a system catalog's columns are those
+    of that one, not of the session's."""
     session.transaction.require_read()
-    key = ("relation", oid, session.settings.release) if oid < FIRST_NORMAL_OID else ("relation", oid)
+    release = release or session.settings.release
+    key = ("relation", oid, release) if oid < FIRST_NORMAL_OID else ("relation", oid)
     known = session.derived.get(key)
     if known is not None:
         return known  # type: ignore[no-any-return]
     if oid < FIRST_NORMAL_OID:
-        found = _system(session, oid)
+        known = session.system_relations(release).by_oid(oid)
+        found = None if known is None else _from_system(known)
     else:
         row = one(session, tables.pg_class, oid=oid)
         if row is None or row.datid != session.database_oid:
@@ -219,11 +222,6 @@ def _attribute(session: CatalogSession, row: tables.pg_attribute) -> Attribute:
         options=row.attoptions,
         missing=row.attmissingval,
     )
-
-
-def _system(session: CatalogSession, oid: int) -> Relation | None:
-    rel = session.system_relations().by_oid(oid)
-    return None if rel is None else _from_system(rel)
 
 
 _SYSTEM_ACL = (f"{BOOTSTRAP_SUPERUSER}=arwdDxtm/{BOOTSTRAP_SUPERUSER}", f"=r/{BOOTSTRAP_SUPERUSER}")

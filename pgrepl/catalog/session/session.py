@@ -428,9 +428,9 @@ class Session:
         """Bring the system tables in line with what other programs have defined in the lake."""
         self.hooks.adopt_from_lake(self)
 
-    def system_relations(self) -> SystemRelations:
-        """The relations of pg_catalog and information_schema."""
-        return self.hooks.system_relations(self.settings.release)
+    def system_relations(self, release: int | None = None) -> SystemRelations:
+        """The relations of pg_catalog and information_schema; `release`: with the columns of that one."""
+        return self.hooks.system_relations(release or self.settings.release)
 
     def define(self, statements: Sequence[str]) -> None:
         """Carry out statements that define, within the running statement of pgrepl's own."""

@@ -25,6 +25,7 @@ from pgrepl.catalog.store.system import (
     PG_NAMESPACE,
     PUBLIC_NAMESPACE,
     ROLE_DATABASE_OWNER,
+    ROLE_SIGNAL_AUTOVACUUM,
     TOAST_NAMESPACE,
 )
 from pgrepl.ground.errors import PgError
@@ -50,6 +51,7 @@ _PREDEFINED_ROLES = {
     6337: "pg_maintain",
     4550: "pg_use_reserved_connections",
     6304: "pg_create_subscription",
+    ROLE_SIGNAL_AUTOVACUUM: "pg_signal_autovacuum_worker",
 }
 _MONITOR_MEMBERSHIPS = {10226: 3374, 10227: 3375, 10228: 3377}  # pg_auth_members OID: what pg_monitor is a member of
 _DATABASES = {
@@ -83,9 +85,13 @@ def _empty_file() -> sqlite3.Connection:
 
 def _fill(link: CatalogConnection, data_path: str) -> None:
     for row_class, values in _contents(data_path):
-        for names, rows in groupby(values, tuple):
-            statement = Statement("insert", row_class.__table__, names, (), is_sqlite=link.is_sqlite)
-            link.execute_many(statement.sql, [statement.bind(row) for row in rows])
+        _insert(link, row_class, values)
+
+
+def _insert(link: CatalogConnection, row_class: type[SystemRow], values: Sequence[dict[str, Any]]) -> None:
+    for names, rows in groupby(values, tuple):
+        statement = Statement("insert", row_class.__table__, names, (), is_sqlite=link.is_sqlite)
+        link.execute_many(statement.sql, [statement.bind(row) for row in rows])
 
 
 def create_on_server(link: CatalogConnection, data_path: str | None) -> bool:
@@ -250,7 +256,7 @@ def migrate(link: CatalogConnection, data_path: str, keep: Callable[[int], None]
         if version < 9:
             _populate(link)
             _have_user_types(link)
-        _have_constraints_of_18(link)
+        _have_what_18_has(link)
         if link.is_sqlite and not link.execute("SELECT 1 FROM pgrepl_sum"):
             declarative.sum_up(link, declarative.every)
             link.execute("INSERT INTO pgrepl_adopted (snapshot_id) VALUES (0)")  # nobody has remembered it
@@ -302,8 +308,12 @@ def _add_columns(link: CatalogConnection, table: type[SystemRow], columns: Seque
         link.execute(f"ALTER TABLE {name} ADD COLUMN {column} {kind}")
         if value is not None:
             link.execute(f"UPDATE {name} SET {column} = ?", (value,))
+    _sum_again(link, table)
+
+
+def _sum_again(link: CatalogConnection, table: type[SystemRow]) -> None:
     if link.is_sqlite and link.execute("SELECT 1 FROM pgrepl_sum"):
-        link.execute("DELETE FROM pgrepl_sum WHERE table_name = ?", (name,))
+        link.execute("DELETE FROM pgrepl_sum WHERE table_name = ?", (table.__name__,))
         declarative.sum_up(link, [table.__table__])
 
 
@@ -317,8 +327,10 @@ def _have_user_types(link: CatalogConnection) -> None:
     _add_columns(link, tables.pg_constraint, [("contypid", "BIGINT", None)])
 
 
-def _have_constraints_of_18(link: CatalogConnection) -> None:
-    """Format 16 has constraints that are NOT ENFORCED, WITHOUT OVERLAPS and PERIOD."""
+def _have_what_18_has(link: CatalogConnection) -> None:
+    """Format 16 has a role, and constraints that are NOT ENFORCED, WITHOUT OVERLAPS and PERIOD."""
+    _insert(link, tables.pg_authid, [role for role in _roles() if role["oid"] == ROLE_SIGNAL_AUTOVACUUM])
+    _sum_again(link, tables.pg_authid)
     _add_columns(link, tables.pg_constraint, [("conenforced", "BOOLEAN", True), ("conperiod", "BOOLEAN", False)])
 
 

@@ -38,6 +38,7 @@ INFORMATION_SCHEMA = 13134
 
 BOOTSTRAP_SUPERUSER = 10
 ROLE_DATABASE_OWNER = 6171
+ROLE_SIGNAL_AUTOVACUUM = 6392  # pg_signal_autovacuum_worker, of 18
 ROLE_READ_ALL_DATA = 6181
 ROLE_WRITE_ALL_DATA = 6182
 ROLE_READ_ALL_SETTINGS = 3374
@@ -83,6 +84,7 @@ class SystemRelation:
     acl: tuple[str, ...] | None = None
     key: int = 0  # the column of OIDs by which a part of the rows can be read; 0: there is none
     rank: int = 0  # among the relations with a key; the higher, the more rows
+    release: int = 17  # of PostgreSQL, whose columns these are
 
 
 class SystemRelations:

@@ -300,6 +300,7 @@ def relation_rte(
         relid=relation.oid,
         relkind=relation.kind,
         inh=inh,
+        release=17 if relation.system is None else relation.system.release,
     )
 
 

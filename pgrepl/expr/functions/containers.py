@@ -67,7 +67,7 @@ _asked(("range_upper_inf", "multirange_upper_inf"), lambda r: r.upper is None, F
 _asked(("range_empty", "multirange_empty"), lambda r: False, True)
 
 
-def _parts(value: PgRange | PgMultirange) -> tuple[PgRange, ...]:
+def parts(value: PgRange | PgMultirange) -> tuple[PgRange, ...]:
     if isinstance(value, PgMultirange):
         return value.ranges
     return () if value.empty else (value,)
@@ -88,7 +88,7 @@ def _holds(part: PgRange, element: Any) -> bool:
 
 @implements("range_contains_elem", "multirange_contains_elem")
 def contains_element(value: PgRange | PgMultirange, element: Any) -> bool:
-    return any(_holds(part, element) for part in _parts(value))
+    return any(_holds(part, element) for part in parts(value))
 
 
 @implements("elem_contained_by_range", "elem_contained_by_multirange")
@@ -101,7 +101,7 @@ def _within(inner: PgRange, outer: PgRange) -> bool:
 
 
 def contains(one: PgRange | PgMultirange, two: PgRange | PgMultirange) -> bool:
-    return all(any(_within(inner, outer) for outer in _parts(one)) for inner in _parts(two))
+    return all(any(_within(inner, outer) for outer in parts(one)) for inner in parts(two))
 
 
 def _overlap(a: PgRange, b: PgRange) -> bool:
@@ -117,7 +117,7 @@ def _before(a: PgRange, b: PgRange) -> bool:
 
 
 def overlaps(one: PgRange | PgMultirange, two: PgRange | PgMultirange) -> bool:
-    return any(_overlap(a, b) for a in _parts(one) for b in _parts(two))
+    return any(_overlap(a, b) for a in parts(one) for b in parts(two))
 
 
 def _of_ends(question: Callable[[PgRange, PgRange], bool]) -> Callable[[Any, Any], bool]:
@@ -243,7 +243,7 @@ def multirange_unnest(value: PgMultirange) -> tuple[PgRange, ...]:
 
 def joined(known: PgMultirange | None, value: PgRange | PgMultirange) -> PgMultirange:
     """The state of range_agg after one more range."""
-    return make_multirange(value.subtype, [*(known.ranges if known is not None else ()), *_parts(value)])
+    return make_multirange(value.subtype, [*(known.ranges if known is not None else ()), *parts(value)])
 
 
 def in_common(one: PgRange | PgMultirange, two: PgRange | PgMultirange) -> PgRange | PgMultirange:

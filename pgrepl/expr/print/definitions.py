@@ -182,15 +182,17 @@ def _domain_constraint(session: Session, row: pg_constraint, pretty: bool) -> st
     return text if row.convalidated else f"{text} NOT VALID"
 
 
-def _columns(table: Relation, numbers: Sequence[int] | None) -> str:
-    return ", ".join(quote_identifier(table.attributes[number - 1].name) for number in numbers or ())
+def _columns(table: Relation, numbers: Sequence[int] | None, *, period: bool = False) -> str:
+    names = [quote_identifier(table.attributes[number - 1].name) for number in numbers or ()]
+    if period:
+        names[-1] = f"PERIOD {names[-1]}"
+    return ", ".join(names)
 
 
 def _foreign_key(session: Session, row: pg_constraint, table: Relation) -> str:
     referenced = relation(session, row.confrelid)
-    own, other = _columns(table, row.conkey), _columns(referenced, row.confkey)
-    if row.conperiod:
-        own, other = (", PERIOD ".join(each.rsplit(", ", 1)) for each in (own, other))
+    period = bool(row.conperiod)
+    own, other = _columns(table, row.conkey, period=period), _columns(referenced, row.confkey, period=period)
     text = f"FOREIGN KEY ({own}) REFERENCES {display_name(session, referenced)}({other})"
     if row.confmatchtype == "f":
         text += " MATCH FULL"

@@ -128,7 +128,7 @@ class _Chooser:
     def real_names(self, rte: Rte) -> list[str | None]:
         """The present column names; a table's columns may have been renamed since the query was stored."""
         if rte.kind is RteKind.RELATION:
-            found = relation(self.session, rte.relid)
+            found = relation(self.session, rte.relid, rte.release)
             return [None if a.dropped else a.name for a in found.attributes]
         return [c.name or None for c in rte.columns]
 

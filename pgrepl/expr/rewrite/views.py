@@ -111,7 +111,7 @@ def expand_views(session: Session, query: Query, role: int | None = None) -> Que
                 inner = expand_views(session, inner_query, who)
                 return replace(rte, kind=RteKind.SUBQUERY, subquery=inner, functions=(), function_columns=())
         elif rte.kind is RteKind.RELATION and rte.alias_columns:
-            return replace(rte, columns=relation_rte(relation(session, rte.relid)).columns)
+            return replace(rte, columns=relation_rte(relation(session, rte.relid, rte.release)).columns)
         return rte
 
     query = map_parts(query, expression, lambda nested: expand_views(session, nested, who))

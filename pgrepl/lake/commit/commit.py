@@ -97,7 +97,9 @@ class RowChanges(Overlays):
         for file_id, positions in write.deletes.items():
             table.dead_positions.setdefault(file_id, {}).update(dict.fromkeys(positions, snapshot))
         for row_id in write.inlined_deletes:
-            if not table.remove(row_id):
+            if table.remove(row_id):
+                table.replaced.add(row_id)
+            else:
                 table.dead_rows.add(row_id)
         table.row_ids.update(write.changed_row_ids)
         for file in write.files:

@@ -237,13 +237,13 @@ class TableOverlay:
     dead_positions: dict[int, dict[int, int]] = field(default_factory=dict)  # file: position: snapshot
     files: list[DataFile] = field(default_factory=list)
     row_ids: set[int] = field(default_factory=set)  # of the catalog's rows that have been changed or deleted
+    replaced: set[int] = field(default_factory=set)  # rows that have been changed again or deleted since
     _with_value: dict[int, dict[Any, dict[int, None]]] = field(default_factory=dict)  # row ids by column and value
 
     def copied(self) -> TableOverlay:
         dead = {file: dict(positions) for file, positions in self.dead_positions.items()}
-        return TableOverlay(
-            dict(self.rows), dict(self.snapshots), set(self.dead_rows), dead, list(self.files), set(self.row_ids)
-        )
+        files, row_ids, replaced = list(self.files), set(self.row_ids), set(self.replaced)
+        return TableOverlay(dict(self.rows), dict(self.snapshots), set(self.dead_rows), dead, files, row_ids, replaced)
 
     def put(self, row_id: int, row: Sequence[Any], snapshot: int) -> None:
         self.remove(row_id)
@@ -316,3 +316,11 @@ def own_rows(session: Session, table_id: int) -> set[int]:
     pending = session.transaction.pending
     found = pending.overlay(table_id) if isinstance(pending, Overlays) else None
     return found.row_ids if found is not None else set()
+
+
+def was_own_version(session: Session, table_id: int, place: RowPlace) -> bool:
+    """Whether a row that a pending statement has changed was this transaction's at the place where the statement found
+    it."""
+    pending = session.transaction.pending
+    found = pending.overlay(table_id) if isinstance(pending, Overlays) else None
+    return found is not None and (place.row >= PROVISIONAL or place.row in found.replaced)

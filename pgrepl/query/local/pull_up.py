@@ -53,7 +53,7 @@ def _with_view(session: Session, entry: Rte) -> Rte:
     """A system view as the subquery that it stands for."""
     if entry.kind is not RteKind.RELATION or entry.relid >= oids.FIRST_USER_OID:
         return entry
-    known = session.system_relations().by_oid(entry.relid)
+    known = session.system_relations(entry.release).by_oid(entry.relid)
     if known is None or views.definition(known.schema, known.name) is None:
         return entry
     return replace(entry, kind=RteKind.SUBQUERY, subquery=_view(session, known.schema, known.name))

@@ -145,8 +145,8 @@ def _table(varno: int, evaluator: Evaluator) -> Run:
 def _relation(varno: int, evaluator: Evaluator) -> Run:
     """A system catalog or view, or the state of a sequence."""
     session, entry = evaluator.context.session, evaluator.query.rtable[varno - 1]
-    found = relation(session, entry.relid)
-    known = session.system_relations().by_oid(entry.relid)
+    found = relation(session, entry.relid, entry.release)
+    known = found.system
     if found.kind == "S":
         return lambda env: _state(session, found.oid)
     if known is None:
@@ -164,7 +164,7 @@ def _relation(varno: int, evaluator: Evaluator) -> Run:
 def _catalog(evaluator: Evaluator, relation: SystemRelation, oids: frozenset[int] | None) -> list[Row]:
     """Rows of a system catalog, read once for all of a statement: it does not change while the statement runs."""
     session, kept = evaluator.context.session, evaluator.catalog_rows
-    place = relation.oid, oids
+    place = relation.oid, relation.release, oids
     if place not in kept:
         kept[place] = list(session.hooks.system_rows(session, relation, oids))
     return kept[place]

@@ -286,7 +286,7 @@ PROVIDERS: dict[str, Provider] = {
             "pg_stat_progress_analyze", "pg_stat_progress_vacuum", "pg_stat_progress_cluster",
             "pg_stat_progress_create_index", "pg_stat_progress_basebackup", "pg_stat_wal_receiver",
             "pg_stat_ssl", "pg_stat_gssapi", "pg_available_extensions", "pg_available_extension_versions",
-            "pg_hba_file_rules", "pg_ident_file_mappings", "pg_stat_user_functions",
+            "pg_hba_file_rules", "pg_ident_file_mappings", "pg_stat_user_functions", "pg_aios",
         ),
         _nothing,
     ),

@@ -25,6 +25,7 @@ from pgrepl.catalog.store.system import (
     PLPGSQL_EXTENSION,
     PLPGSQL_FUNCTIONS,
     PLPGSQL_LANGUAGE,
+    ROLE_SIGNAL_AUTOVACUUM,
     namespace_oid,
 )
 from pgrepl.expr import stored as stored_trees
@@ -75,6 +76,7 @@ def _among(column: str, only: Only) -> dict[str, tuple[int, ...]]:
 
 _CLASS: dict[str, Any] = {
     "reloftype": 0, "relfilenode": 0, "reltablespace": 0, "relpages": 0, "reltuples": -1.0, "relallvisible": 0,
+    "relallfrozen": 0,
     "reltoastrelid": 0, "relisshared": False, "relhasrules": False, "relhastriggers": False, "relispopulated": True,
     "relrewrite": 0, "relfrozenxid": 0, "relminmxid": 0,
 }  # fmt: skip
@@ -248,6 +250,12 @@ def _user_types(session: Session, only: Only) -> Iterator[Values]:
 def _constraints(session: Session) -> Iterator[Values]:
     for values in stored(tables.pg_constraint)(session):
         yield {**values, "contypid": values["contypid"] or 0}
+
+
+def _roles(session: Session) -> Iterator[Values]:
+    for row in store.rows(session, tables.pg_authid):
+        if row.oid != ROLE_SIGNAL_AUTOVACUUM or session.settings.release >= 18:
+            yield row._asdict()
 
 
 def _enums(session: Session) -> Iterator[Values]:
@@ -493,7 +501,7 @@ PROVIDERS: dict[str, Provider] = {
     "pg_namespace": stored(tables.pg_namespace),
     "pg_default_acl": stored(tables.pg_default_acl),
     "pg_database": stored(tables.pg_database, dathasloginevt=False, dattablespace=1663, **_NO_XID),
-    "pg_authid": stored(tables.pg_authid),
+    "pg_authid": _roles,
     "pg_auth_members": stored(tables.pg_auth_members),
     "pg_db_role_setting": stored(tables.pg_db_role_setting),
     "pg_publication": stored(tables.pg_publication),

@@ -57,7 +57,7 @@ class KeptRows:
         self._count += len(rows)
 
 
-_own: dict[tuple[str, int], KeptRows] = {}  # by catalog and release
+_own: dict[tuple[str, int, int], KeptRows] = {}  # by catalog, the release of its rows and that of its columns
 
 
 def keyed_rows(session: Session, relation: SystemRelation, only: frozenset[int] | None) -> Iterable[Row]:
@@ -70,7 +70,7 @@ def keyed_rows(session: Session, relation: SystemRelation, only: frozenset[int] 
     def read_own(_: Only) -> Iterable[Row]:
         return as_rows(session, relation, OWN[name](session))
 
-    kept = _own.setdefault((name, session.settings.release), KeptRows(relation))
+    kept = _own.setdefault((name, session.settings.release, relation.release), KeptRows(relation))
     own: Iterable[Row] = kept.all(read_own)
     if only is not None:
         own = kept.of(only, read_own)
@@ -94,7 +94,7 @@ def _kept(session: Session, relation: SystemRelation) -> KeptRows:
     """What the session keeps of a catalog whose rows change with definitions only. Defaults of types are printed by the
     search path."""
     printed_by = session.settings.found(("search_path", "pgrepl.postgres_version"))
-    key = ("catalog rows", relation.oid, session.database_oid, printed_by)
+    key = ("catalog rows", relation.oid, relation.release, session.database_oid, printed_by)
     known: KeptRows | None = session.derived.get(key)
     if known is None:
         known = session.derived[key] = KeptRows(relation)

@@ -24,6 +24,7 @@ _TABLE_COUNTERS = (
     " autovacuum_count analyze_count"
 ).split()
 _NEVER = ("n_tup_hot_upd", "n_tup_newpage_upd", "autoanalyze_count")
+_TIMED = ("vacuum", "autovacuum", "analyze", "autoanalyze")  # in 18; the last two take no time here
 _MOMENTS = ("last_seq_scan", "last_idx_scan", "last_vacuum", "last_autovacuum", "last_analyze")
 _BLOCKS = "heap_blks_read heap_blks_hit".split()
 _INDEX_BLOCKS = "idx_blks_read idx_blks_hit".split()
@@ -34,7 +35,7 @@ _SLOT_COUNTERS = (
 _DATABASE_COUNTERS = (
     "xact_commit xact_rollback blks_read blks_hit conflicts temp_files temp_bytes deadlocks blk_read_time"
     " blk_write_time session_time active_time idle_in_transaction_time sessions sessions_abandoned"
-    " sessions_fatal sessions_killed"
+    " sessions_fatal sessions_killed parallel_workers_to_launch parallel_workers_launched"
 ).split()
 _CONFLICTS = "tablespace lock snapshot bufferpin deadlock active_logicalslot".split()
 
@@ -100,6 +101,7 @@ def _of_tables(wanted: Wanted, session: Session) -> Iterator[Values]:
             "relid": table.oid, "schemaname": table.schema, "relname": table.name,
             **{name: known.get(name, 0) for name in _TABLE_COUNTERS}, **dict.fromkeys(_NEVER, 0),
             **{name: known.get(name) for name in _MOMENTS},
+            **{f"total_{work}_time": known.get(f"{work}_usecs", 0) / 1000 for work in _TIMED},
             "idx_scan": known.get("idx_scan", 0) if has_index else None,
             "idx_tup_fetch": known.get("idx_scan", 0) if has_index else None,
             "n_live_tup": there.live, "n_dead_tup": there.dead,

@@ -14,24 +14,21 @@ from pgrepl.catalog.facts.acl import has_table_privilege, permission_denied
 from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.catalog.facts.relation_parts import constraint_row
 from pgrepl.catalog.session.context import LOCAL_USERID_CHANGE
-from pgrepl.expr.analyse import lookup as typefacts
 from pgrepl.expr.catalog_trees import default_of
 from pgrepl.expr.evaluate.evaluate import compile
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.rowfilter import check_replica_identity
-from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.rows.changes import ModifiedRow, ModifyKind, Row
 from pgrepl.rows.checks import RowChecks, prepare
 from pgrepl.rows.foreign import lookup
 from pgrepl.rows.foreign.key import CASCADE, SET_NULL, ForeignKey, key_values
+from pgrepl.rows.foreign.statements import action_statement, in_statement
 from pgrepl.rows.locking import Standing, lock_rows, mode_of, refuse_changed
 from pgrepl.rows.trigger_events import TriggerEvents
 from pgrepl.rows.triggers import TriggerEvent
 from pgrepl.rows.unwritten import Event, EventKind
 from pgrepl.rows.write import next_snapshot, write_changes
-from pgrepl.sql.keywords import quote_always, quote_identifier
-from pgrepl.types.builtin import operator_by_oid, type_by_oid
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
@@ -108,7 +105,7 @@ def act(session: Session, events: Sequence[Event], calls: TriggerEvents) -> tupl
     checks = prepare(session, rel, kind, frozenset(columns))
     with (
         as_owner(session, rel),
-        in_statement(session, key, rel, action, delete, columns),
+        in_statement(action_statement, session, key, rel, action, delete, columns),
         in_trigger(session),
     ):
         may_change(session, rel, kind)
@@ -231,56 +228,3 @@ def in_trigger(session: Session) -> Iterator[None]:
 
 def as_owner(session: Session, rel: Relation) -> AbstractContextManager[None]:
     return session.acting_as(rel.owner, LOCAL_USERID_CHANGE)
-
-
-# --- CONTEXT ----------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def in_statement(
-    session: Session, key: ForeignKey, rel: Relation, action: str, delete: bool, columns: Sequence[int]
-) -> Iterator[None]:
-    """Add the CONTEXT of the statement that PostgreSQL's trigger runs to an error."""
-    try:
-        yield
-    except PgError as error:
-        text = f'SQL statement "{_statement(session, key, rel, action, delete, columns)}"'
-        context = error.report.context
-        error.report = replace(error.report, context=text if context is None else f"{context}\n{text}")
-        raise
-
-
-def _statement(
-    session: Session, key: ForeignKey, rel: Relation, action: str, delete: bool, columns: Sequence[int]
-) -> str:
-    only = "" if rel.kind == "p" else "ONLY "
-    table = f"{only}{quote_always(rel.schema)}.{quote_always(rel.name)}"
-    if delete and action == CASCADE:
-        return f"DELETE FROM {table} WHERE {_conditions(session, key, rel, 1)}"
-    names = [quote_always(rel.attributes[number - 1].name) for number in columns]
-    if action == CASCADE:
-        sets = [f"{name} = ${number}" for number, name in enumerate(names, 1)]
-        return f"UPDATE {table} SET {', '.join(sets)} WHERE {_conditions(session, key, rel, len(names) + 1)}"
-    word = "NULL" if action == SET_NULL else "DEFAULT"
-    sets = [f"{name} = {word}" for name in names]
-    return f"UPDATE {table} SET {', '.join(sets)} WHERE {_conditions(session, key, rel, 1)}"
-
-
-def _conditions(session: Session, key: ForeignKey, rel: Relation, first: int) -> str:
-    """The conditions on the key, as ri_GenerateQual writes them."""
-    own, other = lookup.column_types(session, key)
-    parts = []
-    for number, operator_oid in enumerate(lookup.equality_operators(session, key)):
-        operator = operator_by_oid(operator_oid)
-        assert operator is not None
-        left = f"${first + number}" + _cast(other[number], operator.left)
-        right = quote_always(rel.attributes[key.columns[number] - 1].name) + _cast(own[number], operator.right)
-        parts.append(f"{left} OPERATOR(pg_catalog.{operator.name}) {right}")
-    return " AND ".join(parts)
-
-
-def _cast(source: int, target: int) -> str:
-    kind = type_by_oid(target)
-    if source == target or kind is None or typefacts.base(source) == target or kind.typtype == "p":
-        return ""
-    return f"::pg_catalog.{quote_identifier(kind.name)}"

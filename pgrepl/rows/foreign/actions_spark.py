@@ -21,7 +21,7 @@ from pgrepl.lake.table import lake_table
 from pgrepl.rows.after_triggers import Queue
 from pgrepl.rows.changes import Member, ModifyKind
 from pgrepl.rows.checks_spark import SparkChanges, raise_first
-from pgrepl.rows.foreign.actions import as_owner, in_statement, may_change, set_columns
+from pgrepl.rows.foreign.actions import as_owner, may_change, set_columns
 from pgrepl.rows.foreign.key import CASCADE, NO_ACTION, SET_DEFAULT, SET_NULL, ForeignKey
 from pgrepl.rows.foreign.lookup_spark import (
     Failure,
@@ -33,6 +33,7 @@ from pgrepl.rows.foreign.lookup_spark import (
     removed_keys,
     side,
 )
+from pgrepl.rows.foreign.statements import action_statement, in_statement
 from pgrepl.rows.staged import StagedRows
 from pgrepl.rows.unwritten import Event, EventKind
 from pgrepl.rows.write import next_snapshot
@@ -96,7 +97,8 @@ def _act_by_spark(now: TablesAfter, key: SparkKey, removed: DataFrame, deleted: 
     columns = set_columns(foreign, foreign.on_delete, True)
     kind = ModifyKind.DELETE if remove else ModifyKind.UPDATE
     failure: Failure | None = None
-    with as_owner(session, rel), in_statement(session, foreign, rel, foreign.on_delete, True, columns):
+    statement = action_statement, session, foreign, rel, foreign.on_delete, True, columns
+    with as_owner(session, rel), in_statement(*statement):
         may_change(session, rel, kind)
         changes = SparkChanges(session, rel, kind, frozenset(() if remove else columns), now.snapshot)
         for member in side(session, rel.oid):
@@ -110,7 +112,7 @@ def _act_by_spark(now: TablesAfter, key: SparkKey, removed: DataFrame, deleted: 
             failure = first_referenced(after, deleted, foreign, restrict=False)
     if failure is not None:
         raise failure[1]
-    with as_owner(session, rel), in_statement(session, foreign, rel, foreign.on_delete, True, columns):
+    with as_owner(session, rel), in_statement(*statement):
         changes.check()
         apply(changes)
 

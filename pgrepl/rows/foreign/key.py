@@ -148,6 +148,12 @@ class ForeignKey:
     delete_set: tuple[int, ...]
     deferrable: bool
     derived: bool  # the key of or to a partition, from that of or to the partitioned table
+    period: bool  # the last columns are a PERIOD
+
+    def concerns(self, values: Sequence[Any]) -> bool:
+        """Whether a row with these values in its columns must reference another row."""
+        missing = values.count(None)
+        return missing < len(values) and (not missing or self.match_full)
 
 
 def _made(row: pg_constraint) -> ForeignKey:
@@ -164,6 +170,7 @@ def _made(row: pg_constraint) -> ForeignKey:
         delete_set=tuple(row.confdelsetcols or ()),
         deferrable=bool(row.condeferrable),
         derived=bool(row.conparentid),
+        period=bool(row.conperiod),
     )
 
 

@@ -4,22 +4,17 @@ differ.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pgrepl.catalog.facts.relation import Relation, relation
-from pgrepl.catalog.facts.relation_parts import constraint_row
 from pgrepl.catalog.locks.lock_table import RelationMode, RowMode
 from pgrepl.expr.analyse import lookup
 from pgrepl.expr.analyse.casts import Context as CastContext
 from pgrepl.expr.analyse.coerce import coerce_to_target
 from pgrepl.expr.analyse.scope import Scope
-from pgrepl.expr.analyse.sorting import EQUAL, family_member
-from pgrepl.expr.catalog_trees import index_info
 from pgrepl.expr.evaluate.evaluate import compile
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.functions.times.date_arithmetic import date_as_timestamp
@@ -32,11 +27,10 @@ from pgrepl.lake.read.data_file import PROVISIONAL, own_rows
 from pgrepl.lake.table import lake_table
 from pgrepl.rows.changes import Member, members
 from pgrepl.rows.foreign.key import ForeignKey
-from pgrepl.rows.locking import Standing, lock_rows, lock_tables, refuse_changed
-from pgrepl.sql.keywords import quote_always
+from pgrepl.rows.foreign.statements import check_statement, in_statement, restrict_statement
+from pgrepl.rows.locking import Standing, as_found, lock_rows, lock_tables, refuse_changed
 from pgrepl.sql.nodes import CoercionForm
 from pgrepl.types import oids
-from pgrepl.types.builtin import opclass_by_oid
 from pgrepl.types.lake.lists import timestamp_to_lake
 from pgrepl.types.times.dates import INFINITY, UNIX_EPOCH_USECS, USECS_PER_DAY, USECS_PER_SEC
 from pgrepl.types.times.datetime_decoding import session_zone
@@ -160,22 +154,17 @@ def present(session: Session, key: ForeignKey, values: Sequence[Key], *, own: bo
     """The numbers of the keys that exist in the referenced table. They have the types of the referencing columns, or
     with `own` of the referenced ones."""
     rel = relation(session, key.referenced)
-    convert = _converters(session, key, to_referenced=True) if not own else None
-    wanted, numbers = _converted(values, convert)
-    look = newest_rows if own or rel.kind == "p" else _rows_at_snapshot
-    found: set[int] = set()
-    for member in tables_of(session, rel.oid):
-        if not wanted:
-            break
-        attnums = [member.numbers[number] for number in key.referenced_columns]
-        found.update(numbers[n] for n, _ in look(session, member.relation.oid, attnums, wanted))
-    return found
+    convert = converters(session, key, to_referenced=True) if not own else None
+    wanted, numbers = converted(values, convert)
+    look = newest_rows if own or rel.kind == "p" else rows_at_snapshot
+    return set(_rows_with(session, rel.oid, key.referenced_columns, wanted, numbers, look))
 
 
 Found = list[tuple[int, Row]]
+Look: TypeAlias = "Callable[[Session, int, Sequence[int], Sequence[Key], Sequence[int]], Found]"
 
 
-def _rows_at_snapshot(
+def rows_at_snapshot(
     session: Session, oid: int, attnums: Sequence[int], wanted: Sequence[Key], want: Sequence[int] = ()
 ) -> Found:
     return local.lookup(session, lake_table(session, oid), attnums, wanted, want)
@@ -186,57 +175,56 @@ def newest_rows(
 ) -> Found:
     """The rows of a table that have these keys in its newest state, also for a transaction that keeps its snapshot
     (ri_PerformCheck, detectNewRows)."""
-    found = _rows_at_snapshot(session, oid, attnums, wanted, want)
+    found = rows_at_snapshot(session, oid, attnums, wanted, want)
     transaction = session.transaction
     if transaction.is_writing or not (transaction.keeps_snapshot and transaction.locks_rows):
         return found
     mine = own_rows(session, lake_table(session, oid).table_id)
     own = [each for each in found if each[1][-1].row in mine or each[1][-1].row >= PROVISIONAL]
     with session.beside.newest() as now:
-        others = [each for each in _rows_at_snapshot(now, oid, attnums, wanted, want) if each[1][-1].row not in mine]
+        others = [each for each in rows_at_snapshot(now, oid, attnums, wanted, want) if each[1][-1].row not in mine]
     return own + others
 
 
 def lock_referenced(session: Session, key: ForeignKey, values: Sequence[Key]) -> None:
-    """Lock the rows that have the keys, so that no other transaction deletes them or changes their keys (FOR KEY
-    SHARE)."""
-    rel = relation(session, key.referenced)
-    wanted, _ = _converted(values, _converters(session, key, to_referenced=True))
+    """Lock the rows that have the keys."""
+    wanted, _ = converted(values, converters(session, key, to_referenced=True))
     rows = []
-    for member in tables_of(session, rel.oid):
+    for member in tables_of(session, key.referenced):
         attnums = [member.numbers[number] for number in key.referenced_columns]
-        table = lake_table(session, member.relation.oid)
-        rows += [Standing(member.relation.oid, read[-1]) for _, read in local.lookup(session, table, attnums, wanted)]
+        found = rows_at_snapshot(session, member.relation.oid, attnums, wanted)
+        rows += [Standing(member.relation.oid, read[-1]) for _, read in found]
+    lock_key_share(session, key, rows, check_statement)
+
+
+def lock_referencing(session: Session, key: ForeignKey, rows: Sequence[Standing]) -> bool:
+    """Lock rows that reference a removed key. True: a transaction that was waited for has deleted one. Rows that a kept
+    snapshot does not have are committed."""
+    if session.transaction.keeps_snapshot:
+        rows = [each for each in rows if as_found(session, each) is not None]
+    return lock_key_share(session, key, rows, restrict_statement)
+
+
+def lock_key_share(
+    session: Session, key: ForeignKey, rows: Sequence[Standing], statement: Callable[[Session, ForeignKey], str]
+) -> bool:
+    """Lock rows, so that no other transaction deletes them or changes their keys (FOR KEY SHARE). True: another has
+    done so meanwhile."""
     if not rows:
-        return
-    lock_tables(session, dict.fromkeys([rel.oid, *(row.table for row in rows)]), RelationMode.ROW_SHARE)
-    with _in_check(session, key):
+        return False
+    tables = dict.fromkeys([key.referenced, *(row.table for row in rows)])
+    lock_tables(session, tables, RelationMode.ROW_SHARE)
+    with in_statement(statement, session, key):
         _, changed = lock_rows(session, rows, [RowMode.KEY_SHARE] * len(rows), verb="locking")
         refuse_changed(session, changed, locking=True)
     session.transaction.refresh()
-
-
-@contextmanager
-def _in_check(session: Session, key: ForeignKey) -> Iterator[None]:
-    """Add the CONTEXT of the query that PostgreSQL's trigger runs to an error (RI_FKey_check)."""
-    try:
-        yield
-    except PgError as error:
-        rel = relation(session, key.referenced)
-        only = "" if rel.kind == "p" else "ONLY "
-        columns = [rel.attributes[number - 1].name for number in key.referenced_columns]
-        where = " AND ".join(f"{quote_always(name)} OPERATOR(pg_catalog.=) ${n}" for n, name in enumerate(columns, 1))
-        table = f"{quote_always(rel.schema)}.{quote_always(rel.name)}"
-        text = f'SQL statement "SELECT 1 FROM {only}{table} x WHERE {where} FOR KEY SHARE OF x"'
-        context = error.report.context
-        error.report = replace(error.report, context=text if context is None else f"{context}\n{text}")
-        raise
+    return bool(changed)
 
 
 def referencing(session: Session, key: ForeignKey, values: Sequence[Key]) -> list[Referencing]:
     """The rows that reference any of these keys of the referenced table, in the order of the keys. A transaction that
     keeps its snapshot cannot change a row that was inserted since."""
-    wanted, numbers = _converted(values, _converters(session, key, to_referenced=False))
+    wanted, numbers = converted(values, converters(session, key, to_referenced=False))
     found = []
     for member in tables_of(session, key.referencing):
         if not wanted:
@@ -247,7 +235,7 @@ def referencing(session: Session, key: ForeignKey, values: Sequence[Key]) -> lis
         want = [column.attnum for column in table.columns]
         there = newest_rows(session, table.oid, attnums, wanted, want)
         if session.transaction.keeps_snapshot:
-            known = {read[-1].row for _, read in _rows_at_snapshot(session, table.oid, attnums, wanted)}
+            known = {read[-1].row for _, read in rows_at_snapshot(session, table.oid, attnums, wanted)}
             if any(read[-1].row not in known for _, read in there):
                 raise PgError("40001", "could not serialize access due to concurrent update")
         for n, read in there:
@@ -256,33 +244,45 @@ def referencing(session: Session, key: ForeignKey, values: Sequence[Key]) -> lis
     return sorted(found, key=lambda each: each.number)
 
 
-def is_referenced(session: Session, key: ForeignKey, values: Sequence[Key]) -> set[int]:
-    """The numbers of the keys of the referenced table that are referenced."""
-    wanted, numbers = _converted(values, _converters(session, key, to_referenced=False))
-    return _numbers_in(session, key, wanted, numbers, newest_rows)
+RowsOfKeys = dict[int, list[Standing]]
+"""Rows by the numbers of the keys that they have or reference."""
+
+
+def references(session: Session, key: ForeignKey, values: Sequence[Key], *, restrict: bool) -> RowsOfKeys:
+    """The rows that reference keys of the referenced table. Without `restrict`, a key that another row has now does not
+    count."""
+    wanted, numbers = converted(values, converters(session, key, to_referenced=False))
+    used = _rows_with(session, key.referencing, key.columns, wanted, numbers, newest_rows)
+    if used and not restrict:
+        asked = sorted(used)
+        for number in present(session, key, [values[number] for number in asked], own=True):
+            del used[asked[number]]
+    return used
 
 
 def has_rows(session: Session, key: ForeignKey, values: Sequence[Key]) -> set[int]:
     """The numbers of the values that the referencing columns have."""
-    return _numbers_in(session, key, values, list(range(len(values))), _rows_at_snapshot)
+    numbers = range(len(values))
+    return set(_rows_with(session, key.referencing, key.columns, values, numbers, rows_at_snapshot))
 
 
-def _numbers_in(
-    session: Session, key: ForeignKey, wanted: Sequence[Key], numbers: Sequence[int], look: Callable[..., Found]
-) -> set[int]:
-    found: set[int] = set()
-    for member in tables_of(session, key.referencing):
+def _rows_with(
+    session: Session, table: int, columns: Sequence[int], wanted: Sequence[Key], numbers: Sequence[int], look: Look
+) -> RowsOfKeys:
+    found: RowsOfKeys = {}
+    for member in tables_of(session, table):
         if not wanted:
             break
-        attnums = [member.numbers[number] for number in key.columns]
-        found.update(numbers[n] for n, _ in look(session, member.relation.oid, attnums, wanted))
+        attnums = [member.numbers[number] for number in columns]
+        for n, read in look(session, member.relation.oid, attnums, wanted, ()):
+            found.setdefault(numbers[n], []).append(Standing(member.relation.oid, read[-1]))
     return found
 
 
 # --- conversion between the types of the two sides ----------------------------------------------------------------
 
 
-def _converters(session: Session, key: ForeignKey, *, to_referenced: bool) -> list[EqualValues]:
+def converters(session: Session, key: ForeignKey, *, to_referenced: bool) -> list[EqualValues]:
     own, other = column_types(session, key)
     pairs = zip(own, other, strict=True) if to_referenced else zip(other, own, strict=True)
     return [equal_values(session, source, target) for source, target in pairs]
@@ -297,7 +297,7 @@ def column_types(session: Session, key: ForeignKey) -> tuple[list[int], list[int
     )
 
 
-def _converted(values: Sequence[Key], convert: Sequence[EqualValues] | None) -> tuple[list[Key], list[int]]:
+def converted(values: Sequence[Key], convert: Sequence[EqualValues] | None) -> tuple[list[Key], list[int]]:
     """The keys in the other side's types, and their numbers: none, one or several for each key."""
     if convert is None:
         return list(values), list(range(len(values)))
@@ -326,18 +326,3 @@ def assigned(session: Session, source: int, target: int, typmod: int) -> Callabl
     assert expr is not None  # the foreign key could not have been made otherwise
     value_of = compile(expr, Context(session))
     return lambda value: value_of((value,))
-
-
-def equality_operators(session: Session, key: ForeignKey) -> list[int]:
-    """The = between the referenced and the referencing columns, as ATAddForeignKeyConstraint chooses them."""
-    row = constraint_row(session, key.oid)
-    info = index_info(session, row.conindid)
-    classes = dict(zip(info.columns, info.opclasses, strict=False))
-    own, _ = column_types(session, key)
-    found = []
-    for number, typoid in zip(key.referenced_columns, own, strict=True):
-        opclass = opclass_by_oid(classes[number])
-        assert opclass is not None
-        operator = family_member(opclass.family, opclass.intype, lookup.base(typoid), EQUAL)
-        found.append(operator or family_member(opclass.family, opclass.intype, opclass.intype, EQUAL))
-    return found

@@ -16,6 +16,7 @@ from pgrepl.replication.subscriber.launcher import Launcher
 from pgrepl.shell import shell as interrupt
 from pgrepl.shell.backslash.command import BackslashCommand, command
 from pgrepl.shell.connection import ConnectFailure, Connection, ConnectTarget, at_host, from_conninfo, is_conninfo
+from pgrepl.shell.formats.table import TableContent
 from pgrepl.shell.progress import ProgressLines
 from pgrepl.shell.scripts.execute import NOT_CONNECTED, run_hidden, run_secret
 from pgrepl.shell.scripts.results import remember_error
@@ -116,6 +117,17 @@ def connection_information(c: BackslashCommand) -> bool:
     connection = c.shell.connection
     if connection is None:
         c.shell.say("You are currently not connected to a database.")
+    elif connection.session.settings.release >= 18:
+        setting = connection.setting
+        rows = [
+            ("Database", connection.database),
+            ("Client User", connection.user),
+            ("Catalog", connection.place),
+            ("Backend PID", str(connection.session.pid)),
+            ("Superuser", setting("is_superuser")),
+            ("Hot Standby", setting("in_hot_standby")),
+        ]
+        return c.shell.print_table(TableContent(("Parameter", "Value"), rows, "ll", title="Connection Information"))
     else:
         c.shell.say(
             f'You are connected to database "{connection.database}" as user "{connection.user}"'

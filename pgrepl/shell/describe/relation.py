@@ -121,8 +121,8 @@ def footers_of(session: Session, found: Relation, *, verbose: bool, with_method:
         footers += _index(session, found)
     if found.kind in "rmfpI":
         footers += _indexes(session, found) + _checks(session, found) + _foreign_keys(session, found)
-        footers += _policies(found) + (_not_nulls(session, found) if verbose else [])
-        footers += _publications(session, found)
+        footers += _policies(found) + _publications(session, found)
+        footers += _not_nulls(session, found) if verbose else []
     if found.kind in "vm" and verbose and found.system is None:
         footers += ["View definition:", view_definition(session, found.oid, True) or ""]
     footers += _triggers(session, found)

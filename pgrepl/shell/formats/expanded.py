@@ -65,7 +65,7 @@ def _data_width(
     if marked and border < 2 and not old:
         spacing += 1
     record_width = 0
-    if not options.tuples_only:
+    if not options.tuples_only and (options.release < 18 or options.format == "wrapped"):
         record_width = (1 + int(math.log10(len(rows))) if rows else 0) + (9, 12, 15)[border]
     while True:
         width = max(header_width + spacing + widest, record_width)

@@ -272,7 +272,7 @@ RIGHT_ALIGNED = frozenset({20, 21, 23, 26, 28, 29, 700, 701, 790, 1700, 5069})
 
 @frozen
 class PrintOptions:
-    r"""A field for each `\pset` name, and three for printing a result in portions."""
+    r"""A field for each `\pset` name, three for printing a result in portions, and the release that is spoken."""
 
     border: int = 1
     columns: int = 0
@@ -299,6 +299,7 @@ class PrintOptions:
     start_table: bool = True
     stop_table: bool = True
     prior_records: int = 0
+    release: int = 17
 
     @property
     def field_separator(self) -> str:

@@ -76,6 +76,7 @@ def print_portions(shell: Shell, result: Result, options: PrintOptions, target: 
     stream: Stream = pager or target
     ok, begin = True, 0
     try:
+        options = shell.spoken(options)
         for rows in chain(_portions(result, size), [()]):
             portion = replace(options, start_table=begin == 0, stop_table=not rows, prior_records=begin)
             table = table_of(replace(result, rows=rows), portion)
@@ -183,9 +184,9 @@ def _ask(shell: Shell) -> None:
 
 
 def _lines(shell: Shell, source: CopySource, *, prompt: bool) -> Iterator[bytes]:
-    r"""Pieces of whole lines, the last one `\.` if there is one; the rest stays unread. The rest of a line after a NUL
-    is lost, as C's fgets loses it."""
-    file = source.file
+    r"""Pieces of whole lines, the last one `\.` if there is one; the rest stays unread. psql 18 does not send the `\.`,
+    which ends only data in the script. The rest of a line after a NUL is lost, as C's fgets loses it."""
+    file, newer = source.file, shell.spoken(shell.options).release >= 18
     buffered: Callable[[int], bytes] | None = None if prompt else getattr(file, "peek", None)
     buffer = bytearray()
     at_line_begin = True
@@ -211,7 +212,9 @@ def _lines(shell: Shell, source: CopySource, *, prompt: bool) -> Iterator[bytes]
             line = line.partition(b"\0")[0]
             buffer += line
             if buffer.endswith(b"\n"):
-                done = at_line_begin and line in _MARKERS
+                done = at_line_begin and line in _MARKERS and (source.own or not newer)
+                if done and newer:
+                    del buffer[-len(line) :]
                 if source.own:
                     shell.line_number += 1
                 at_line_begin = True

@@ -36,10 +36,12 @@ def column_collation(location: int, names: Names) -> ColumnCollate:
 
 
 @build
-def column_generated(locations: tuple[int, int], when: str, expr: Expr, kind: str) -> Constraint:
+def column_generated(locations: tuple[int, int, int], when: str, expr: Expr, kind: str) -> Constraint:
+    """17 expects STORED behind the last parenthesis."""
     if when != "a":
         raise PgError("42601", "for a generated column, GENERATED ALWAYS must be specified", location=locations[1])
-    return Constraint(ConstrType.GENERATED, expr=expr, generated_kind=kind, location=locations[0])
+    newer = -1 if kind else locations[2] + 1
+    return Constraint(ConstrType.GENERATED, expr=expr, generated_kind=kind or "v", location=locations[0], newer=newer)
 
 
 @build

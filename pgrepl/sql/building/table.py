@@ -7,7 +7,7 @@ from typing import Any
 
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.sql.building import build
+from pgrepl.sql.building import build, release
 from pgrepl.sql.building.constraint import ColumnCollate
 from pgrepl.sql.building.names import Names
 from pgrepl.sql.building.select import warn_of_global
@@ -215,10 +215,11 @@ def excluding(location: int, options: frozenset[str], option: str) -> frozenset[
 
 
 @build
-def partition_by(location: int, strategy: str, keys: list[PartitionElem]) -> PartitionSpec:
+def partition_by(locations: tuple[int, int], strategy: str, keys: list[PartitionElem]) -> PartitionSpec:
     if strategy.lower() not in ("list", "range", "hash"):
-        raise PgError("22023", f'unrecognized partitioning strategy "{strategy}"')
-    return PartitionSpec(strategy.lower(), tuple(keys), location)
+        place = locations[1] if release.get() >= 18 else -1
+        raise PgError("22023", f'unrecognized partitioning strategy "{strategy}"', location=place)
+    return PartitionSpec(strategy.lower(), tuple(keys), locations[0])
 
 
 @build

@@ -283,7 +283,7 @@ class _ColumnConstraints:
         elif constraint.kind is ConstrType.GENERATED:
             if self.generated:
                 raise self._conflict("multiple generation clauses specified", constraint)
-            column.generated = constraint.generated_kind or self._usual_kind(constraint)
+            column.generated = constraint.generated_kind
             column.raw_default = constraint.expr
             self.generated = True
         elif constraint.kind is ConstrType.CHECK:
@@ -293,12 +293,6 @@ class _ColumnConstraints:
             clauses.index_constraints.append(replace(constraint, keys=keys))
         elif constraint.kind is ConstrType.FOREIGN:
             clauses.foreign_keys.append(replace(constraint, fk_columns=(column.name,)))
-
-    def _usual_kind(self, constraint: Constraint) -> str:
-        """Where neither STORED nor VIRTUAL is said: 17 has the former only, and wants it said."""
-        if self.clauses.session.settings.release < 18:
-            raise PgError("42601", "syntax error: a generated column is STORED", location=constraint.location)
-        return "v"
 
     def _add_identity(self, constraint: Constraint) -> None:
         column, clauses = self.column, self.clauses

@@ -22,7 +22,7 @@ from pgrepl.expr.analyse.coerce import can_coerce
 from pgrepl.expr.analyse.sorting import EQUAL, family_member
 from pgrepl.expr.catalog_trees import GIST, IndexInfo, attnum_map, index_info, index_infos
 from pgrepl.expr.partition_constraint import partition_desc
-from pgrepl.ground.errors import PgError, unsupported
+from pgrepl.ground.errors import PgError
 from pgrepl.rows.requirements import KeysExist, Requirement
 from pgrepl.sql.nodes import Constraint
 from pgrepl.statements.deletion import check_at_commit, drop_objects
@@ -201,7 +201,7 @@ def _same_key(row: pg_constraint, whole: pg_constraint, columns: KeyColumns) -> 
         and tuple(row.confkey or ()) == columns.referenced
         and not row.conparentid
         and bool(row.convalidated)
-        and bool(row.conenforced) == bool(whole.conenforced)
+        and (bool(row.conenforced), bool(row.conperiod)) == (bool(whole.conenforced), bool(whole.conperiod))
         and (row.condeferrable, row.condeferred, row.confupdtype, row.confdeltype, row.confmatchtype)
         == (whole.condeferrable, whole.condeferred, whole.confupdtype, whole.confdeltype, whole.confmatchtype)
     )
@@ -273,8 +273,7 @@ def add_foreign_key(
 
 
 def _check_period(session: Session, constraint: Constraint, index: int) -> None:
-    """Both sides have a PERIOD, or neither. What the table of periods must cover is not checked here, so that only a
-    key that is NOT ENFORCED has one."""
+    """Both sides have a PERIOD, or neither."""
     temporal, period = index_info(session, index).is_temporal, constraint.fk_period
     there = constraint.pk_period if constraint.pk_columns else temporal
     if period and not there:
@@ -287,8 +286,6 @@ def _check_period(session: Session, constraint: Constraint, index: int) -> None:
     for action, what in ((constraint.on_update, "ON UPDATE"), (constraint.on_delete, "ON DELETE")):
         if period and action != "a":
             raise PgError("0A000", f"unsupported {what} action for foreign key constraint using PERIOD")
-    if period and constraint.enforced:
-        raise unsupported("a FOREIGN KEY with PERIOD that is enforced")
 
 
 def _name(session: Session, rel: Relation, constraint: Constraint) -> str:
@@ -376,7 +373,9 @@ def _unique_index(
         raise PgError("42830", "foreign key referenced-columns list must not contain duplicates")
     deferrable = False
     for info in index_infos(session, pk_rel.oid):
-        if not _makes_unique(info, numbers) or (temporal and not info.is_temporal):
+        if not _makes_unique(info, numbers):
+            continue
+        if temporal and not (info.is_temporal and info.columns[info.key_count - 1] == numbers[-1]):
             continue
         if info.immediate:
             places = {number: place for place, number in enumerate(info.columns[: info.key_count])}
@@ -439,9 +438,12 @@ def _check_comparable(
             continue
         if can_coerce((pk.type, fk.type), (found.intype, found.intype), Context.IMPLICIT):
             continue
+        names = f'"{fk.name}" and "{pk.name}"'
+        if session.settings.release >= 18:
+            names = f'"{fk.name}" of the referencing table and "{pk.name}" of the referenced table'
         raise PgError(
             "42804",
             f'foreign key constraint "{name}" cannot be implemented',
-            detail=f'Key columns "{fk.name}" and "{pk.name}" are of incompatible types: '
+            detail=f"Key columns {names} are of incompatible types: "
             f"{lookup.type_text(session, fk.type)} and {lookup.type_text(session, pk.type)}.",
         )

@@ -181,9 +181,9 @@ class Autovacuum(Background):
                 return
             raise error.with_context(f'automatic vacuum of table "{named}"') from None
         staged = None if done is None else done.staged
-        if staged is not None or folded or (done is not None and need.grown):
-            count(session, oid, "autovacuum", "n_ins_since_vacuum")
         elapsed = time.monotonic() - began
+        if staged is not None or folded or (done is not None and need.grown):
+            count(session, oid, "autovacuum", "n_ins_since_vacuum", elapsed)
         if (staged is not None or folded) and 0 <= thresholds.log_after <= elapsed * 1000:
             self._log.log(_told(named, staged, folded, time.thread_time() - used, elapsed))
 

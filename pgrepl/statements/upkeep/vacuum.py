@@ -7,6 +7,7 @@ counts itself in pg_stat_all_tables.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -70,26 +71,23 @@ def vacuum(stmt: VacuumStmt, session: Session) -> Result:
     found = list(_tables(session, stmt, options))
     if session.catalog.is_rehearsal:
         return Result(tag)
-    if stmt.is_vacuum and options.has("process_main"):
-        _rearrange(session, found, options)
+    elapsed = _rearrange(session, found, options) if stmt.is_vacuum and options.has("process_main") else {}
     for table in found:
-        _count(session, table, vacuumed=stmt.is_vacuum, analyzed=options.has("analyze"))
+        if stmt.is_vacuum:
+            count(session, table.oid, "vacuum", "n_ins_since_vacuum", elapsed.get(table.oid, 0.0))
+        if options.has("analyze"):
+            count(session, table.oid, "analyze", "n_mod_since_analyze")
     return Result(tag)
 
 
-def _count(session: Session, table: Relation, *, vacuumed: bool, analyzed: bool) -> None:
-    if vacuumed:
-        count(session, table.oid, "vacuum", "n_ins_since_vacuum")
-    if analyzed:
-        count(session, table.oid, "analyze", "n_mod_since_analyze")
-
-
-def count(session: Session, oid: int, done: str, since: str) -> None:
-    """Count a vacuum or analyze of a table in pg_stat_all_tables, and set the count of rows `since` then to 0."""
+def count(session: Session, oid: int, done: str, since: str, elapsed: float = 0.0) -> None:
+    """Count a vacuum or analyze of a table in pg_stat_all_tables with the seconds it took, and set the count of rows
+    `since` then to 0."""
     database = session.database_oid
     counters = statistics.counters(session.catalog)
     known = counters.read(statistics.RELATION).get((database, str(oid)), {})
     changes = {f"{done}_count": 1, f"last_{done}": statistics.now(), since: -known.get(since, 0)}
+    changes[f"{done}_usecs"] = int(elapsed * 1_000_000)
     counters.add(statistics.RELATION, database, str(oid), changes)
 
 
@@ -207,15 +205,18 @@ def _may(session: Session, found: Relation) -> bool:
 # --- the work ---------------------------------------------------------------------------------------------------------
 
 
-def _rearrange(session: Session, tables: Sequence[Relation], options: _Options) -> None:
+def _rearrange(session: Session, tables: Sequence[Relation], options: _Options) -> dict[int, float]:
     """Compact each table in transactions of its own, so that the write lock is held for commits only; then expire
-    snapshots and remove files."""
+    snapshots and remove files. Returns the seconds for each table."""
     transaction = session.transaction
+    elapsed = {}
     for table in tables:
+        began = time.monotonic()
         for work in (_trim, _compact, _fold_deletes):
             work(session, table, options)
             transaction.end_statement()
             transaction.begin_statement()
+        elapsed[table.oid] = time.monotonic() - began
     transaction.require_write()
     keep = timedelta(seconds=int(session.settings.value("pgrepl.keep_snapshots")))
     invalidate_idle(session)
@@ -230,6 +231,7 @@ def _rearrange(session: Session, tables: Sequence[Relation], options: _Options) 
         remove_dropped(session)
     if options.has("verbose"):
         session.notice("INFO", f"expired {gone.snapshots} snapshots, removed {removed} files")
+    return elapsed
 
 
 def is_locked(session: Session, oid: int, mode: RelationMode) -> bool:

@@ -191,7 +191,7 @@ def _prepared(session: Session, stmt: CopyStmt) -> tuple[CopyTarget, CopyOptions
     target = find_target(session, stmt)
     if target.relation.persistence != "t":
         require_writable(session, "COPY FROM")
-    options = copy_options(stmt.options, is_from=True)
+    options = replace(copy_options(stmt.options, is_from=True), release=session.settings.release)
     target = with_options(target, options)
     codec(options.encoding or session.settings.get("client_encoding"))
     return target, options

@@ -54,6 +54,7 @@ class CopyOptions:
     ignore_errors: bool = False  # ON_ERROR ignore
     verbosity: str = "default"  # LOG_VERBOSITY: silent, default or verbose
     reject_limit: int = 0  # rows that ON_ERROR ignore may pass over; 0: all
+    release: int = 17  # of PostgreSQL, which decides what `\.` means
 
     @property
     def csv(self) -> bool:

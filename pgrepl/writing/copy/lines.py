@@ -1,8 +1,8 @@
 r"""The lines of a COPY file, as CopyReadLine cuts them.
 
 The first line end decides for the whole file what a line end is; another kind outside of quotes is an error. A
-backslash takes the next character with it, also a line end, in text format; `\.` ends the data. In CSV format a line
-goes on while a quote is open.
+backslash takes the next character with it, also a line end, in text format; `\.` ends the data: in 18 only alone on its
+line, and not in CSV format. In CSV format a line goes on while a quote is open.
 
 Most stretches of most files have no such characters and are simply split; the others are searched for one special
 character after the other.
@@ -29,6 +29,7 @@ class CopyLines:
         self._pieces = pieces
         self._from_client = from_client
         self._csv = options.csv
+        self._newer = options.release >= 18
         self._quote = options.quote
         # An escape that is the quote itself needs no care: the quote is just seen twice.
         self._escape = "" if options.escape == options.quote else options.escape
@@ -102,7 +103,7 @@ class CopyLines:
         if self._csv:
             if self._quote in stretch and (self._escape or self._quote == "\\"):
                 return False
-            return not stretch.startswith("\\.") and "\n\\." not in stretch
+            return self._newer or (not stretch.startswith("\\.") and "\n\\." not in stretch)
         return "\\" not in stretch or not ("\\\n" in stretch or "\\\r" in stretch or "\\." in stretch)
 
     def _joined(self, lines: list[str]) -> Iterator[str]:
@@ -152,14 +153,17 @@ class CopyLines:
                 return offset, offset + self._line_end(found[0], offset), False
             following = self._peek(offset + 1)
             if following == ".":
-                return offset, offset + self._marker(offset), True
+                marked = self._marker(offset)
+                if offset and self._newer:
+                    raise self._corrupt()
+                return offset, offset + marked, True
             offset += 2 if following else 1
 
     def _walk_csv(self) -> tuple[int, int, bool]:
         offset = 0
         quoted = escaped = False
         quote, escape = self._quote, self._escape
-        if self._peek(0) == "\\":
+        if self._peek(0) == "\\" and not self._newer:
             marked = self._marker(0)
             if marked:
                 return 0, marked, True
@@ -226,20 +230,19 @@ class CopyLines:
             if char != "\r":
                 if self._csv:
                     return 0
-                raise _style_differs() if char == "\n" else _corrupt()
+                raise _style_differs() if char == "\n" else self._corrupt()
             at += 1
             char = self._peek(at)
         if char not in ("\r", "\n"):
             if self._csv:
                 return 0
-            raise _corrupt()
+            raise self._corrupt()
         if self.line_end and char != self.line_end[-1]:
             raise _style_differs()
         return at + 1 - offset
 
-
-def _corrupt() -> PgError:
-    return PgError("22P04", "end-of-copy marker corrupt")
+    def _corrupt(self) -> PgError:
+        return PgError("22P04", f"end-of-copy marker {'is not alone on its line' if self._newer else 'corrupt'}")
 
 
 def _style_differs() -> PgError:

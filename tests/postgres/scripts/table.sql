@@ -88,3 +88,9 @@ DROP TABLE c1 CASCADE;
 DROP SEQUENCE c3_id_seq;
 DROP TABLE c3, l3;
 \d
+-- a generated column must be STORED
+CREATE TABLE g1 (a int, b int GENERATED ALWAYS AS (a * 2));
+CREATE TABLE g2 (a int, b int GENERATED ALWAYS AS (a * 2) /* not */ NOT NULL);
+CREATE TABLE g3 (a int);
+ALTER TABLE g3 ADD b int GENERATED ALWAYS AS (a * 2)
+;

@@ -10,7 +10,7 @@ from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store import store
 from pgrepl.catalog.store.tables import pg_constraint
 from pgrepl.expr import stored
-from pgrepl.ground.errors import PgError, unsupported
+from pgrepl.ground.errors import PgError
 from pgrepl.rows.requirements import CheckHolds, KeysExist
 from pgrepl.sql.location import refuse_newer
 from pgrepl.sql.nodes import AlterTableCmd, Constraint
@@ -87,8 +87,6 @@ def _set_enforceability(work: WorkQueue, row: pg_constraint, wanted: Constraint)
     rel = relation(work.session, row.conrelid)
     update_constraint(work.session, row.oid, conenforced=wanted.enforced, convalidated=wanted.enforced)
     parent = constraint_row(work.session, row.conparentid) if row.conparentid else None
-    if wanted.enforced and row.conperiod:
-        raise unsupported("a FOREIGN KEY with PERIOD that is enforced")
     if wanted.enforced and rel.kind == "r" and (parent is None or parent.conrelid != row.conrelid):
         work.entry(rel).pending.append(KeysExist(rel.oid, row.oid))
     for part in store.rows(work.session, pg_constraint, conparentid=row.oid):

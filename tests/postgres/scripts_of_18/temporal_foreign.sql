@@ -1,0 +1,211 @@
+-- FOREIGN KEY with PERIOD that is enforced
+CREATE TABLE t (id int4range, v daterange, n int, CONSTRAINT tp PRIMARY KEY (id, v WITHOUT OVERLAPS));
+CREATE TABLE f (pid int4range, v daterange, n int, CONSTRAINT fk FOREIGN KEY (pid, PERIOD v) REFERENCES t (id, PERIOD v));
+\d f
+\d t
+SELECT conname, contype, conperiod, conenforced, convalidated, confupdtype, confdeltype, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'f'::regclass ORDER BY 1;
+SELECT tgrelid::regclass, tgtype, tgfoid::regproc, tgdeferrable FROM pg_trigger WHERE tgconstraint = (SELECT oid FROM pg_constraint WHERE conname = 'fk') ORDER BY 1, 2;
+INSERT INTO t VALUES ('[1,2)', '[2020-01-01,2020-02-01)'), ('[1,2)', '[2020-02-01,2020-03-01)'), ('[1,2)', '[2020-04-01,)'), ('[2,3)', '(,)');
+-- covered by one, by two, not by all
+INSERT INTO f VALUES ('[1,2)', '[2020-01-05,2020-01-10)', 1);
+INSERT INTO f VALUES ('[1,2)', '[2020-01-01,2020-03-01)', 2);
+INSERT INTO f VALUES ('[1,2)', '[2020-02-20,2020-04-10)', 3);
+INSERT INTO f VALUES ('[1,2)', '[2020-03-02,2020-03-10)', 3);
+INSERT INTO f VALUES ('[9,10)', '[2020-01-05,2020-01-10)', 3);
+INSERT INTO f VALUES ('[1,2)', 'empty', 3);
+INSERT INTO f VALUES ('[2,3)', '(,)', 4), ('[1,2)', '[2030-01-01,)', 5);
+INSERT INTO f VALUES ('[1,2)', '(,2020-01-10)', 6);
+INSERT INTO f VALUES (NULL, '(,2020-01-10)', 7), ('[9,10)', NULL, 8), (NULL, NULL, 9), (NULL, 'empty', 10);
+INSERT INTO f VALUES ('[1,2)', '[2020-01-05,2020-01-10)', 11), ('[1,2)', '[2019-01-05,2020-01-10)', 12), ('[1,2)', '[2018-01-05,2020-01-10)', 13);
+SELECT * FROM f ORDER BY n;
+-- an UPDATE of the referencing row
+UPDATE f SET v = '[2020-01-05,2020-01-06)' WHERE n = 1;
+UPDATE f SET v = '[2020-01-05,2020-03-06)' WHERE n = 1;
+UPDATE f SET v = 'empty' WHERE n = 1;
+UPDATE f SET v = '[2020-01-05,2020-01-06)' WHERE n = 1;
+UPDATE f SET pid = '[3,4)' WHERE n = 1;
+UPDATE f SET pid = '[2,3)' WHERE n = 1;
+UPDATE f SET v = 'empty', pid = '[1,2)' WHERE n = 1;
+UPDATE f SET n = n + 100;
+UPDATE f SET n = n - 100;
+BEGIN;
+INSERT INTO f VALUES ('[1,2)', '[2020-01-05,2020-01-10)', 20);
+UPDATE f SET v = '[2020-01-05,2020-01-08)' WHERE n = 20;
+UPDATE f SET v = 'empty' WHERE n = 20;
+ROLLBACK;
+-- the referenced rows
+DELETE FROM t WHERE v = '[2020-01-01,2020-02-01)';
+DELETE FROM t WHERE id = '[2,3)';
+UPDATE t SET v = '[2020-01-01,2020-01-20)' WHERE v = '[2020-01-01,2020-02-01)';
+UPDATE t SET v = '[2019-01-01,2020-02-01)' WHERE v = '[2020-01-01,2020-02-01)';
+UPDATE t SET v = '[2020-05-01,)' WHERE v = '[2020-04-01,)';
+UPDATE t SET v = '[2031-05-01,)' WHERE v = '[2020-05-01,)';
+UPDATE t SET id = '[5,6)' WHERE v = '[2020-05-01,)';
+UPDATE t SET id = '[5,6)' WHERE v = '[2020-02-01,2020-03-01)';
+DELETE FROM f WHERE n = 2;
+UPDATE t SET id = '[5,6)' WHERE v = '[2020-02-01,2020-03-01)';
+UPDATE t SET n = 1;
+DELETE FROM t;
+DELETE FROM f WHERE n IN (4, 5);
+DELETE FROM t WHERE id <> '[2,3)';
+SELECT * FROM t ORDER BY id, v;
+SELECT * FROM f ORDER BY n;
+TRUNCATE t;
+DELETE FROM f;
+DELETE FROM t;
+-- one row takes the place of another within the statement or the transaction
+INSERT INTO t VALUES ('[1,2)', '[2020-01-01,2020-02-01)'), ('[1,2)', '[2020-02-01,2020-03-01)');
+INSERT INTO f VALUES ('[1,2)', '[2020-01-05,2020-02-10)', 1);
+UPDATE t SET v = CASE WHEN lower(v) = '2020-01-01' THEN daterange('2020-01-01', '2020-01-20') ELSE daterange('2020-01-20', '2020-03-01') END;
+WITH d AS (DELETE FROM t RETURNING *) INSERT INTO t SELECT id, daterange(min(lower(v)), max(upper(v))) FROM d GROUP BY id;
+SELECT * FROM t;
+BEGIN;
+DELETE FROM t;
+ROLLBACK;
+-- deferred
+ALTER TABLE f DROP CONSTRAINT fk;
+ALTER TABLE f ADD CONSTRAINT fk FOREIGN KEY (pid, PERIOD v) REFERENCES t (id, PERIOD v) DEFERRABLE;
+\d f
+BEGIN;
+SET CONSTRAINTS fk DEFERRED;
+DELETE FROM t;
+INSERT INTO f VALUES ('[1,2)', '[2020-01-05,2020-02-11)', 2);
+INSERT INTO t VALUES ('[1,2)', '[2020-01-05,2020-01-15)');
+INSERT INTO t VALUES ('[1,2)', '[2020-01-15,2020-02-15)');
+SET CONSTRAINTS fk IMMEDIATE;
+COMMIT;
+BEGIN;
+SET CONSTRAINTS fk DEFERRED;
+UPDATE t SET v = '[2020-01-15,2020-02-01)' WHERE lower(v) = '2020-01-15';
+SET CONSTRAINTS fk IMMEDIATE;
+ROLLBACK;
+BEGIN;
+SET CONSTRAINTS fk DEFERRED;
+INSERT INTO f VALUES ('[1,2)', '[2020-01-05,2021-02-11)', 3);
+UPDATE f SET v = '[2020-01-05,2020-06-11)' WHERE n = 3;
+COMMIT;
+BEGIN;
+SET CONSTRAINTS fk DEFERRED;
+INSERT INTO f VALUES ('[1,2)', '[2020-01-05,2021-02-11)', 3);
+UPDATE f SET v = '[2020-01-05,2020-01-11)' WHERE n = 3;
+COMMIT;
+BEGIN;
+SET CONSTRAINTS fk DEFERRED;
+UPDATE f SET v = '[2019-01-05,2020-01-11)' WHERE n = 3;
+DELETE FROM f WHERE n = 3;
+COMMIT;
+-- on existing rows
+ALTER TABLE f DROP CONSTRAINT fk;
+INSERT INTO f VALUES ('[7,8)', '[2020-01-05,2020-02-11)', 30), ('[1,2)', '[2020-01-05,2020-02-12)', 31);
+ALTER TABLE f ADD CONSTRAINT fk FOREIGN KEY (pid, PERIOD v) REFERENCES t (id, PERIOD v);
+ALTER TABLE f ADD CONSTRAINT fk FOREIGN KEY (pid, PERIOD v) REFERENCES t (id, PERIOD v) NOT VALID;
+\d f
+ALTER TABLE f VALIDATE CONSTRAINT fk;
+DELETE FROM f WHERE n = 30;
+ALTER TABLE f VALIDATE CONSTRAINT fk;
+DELETE FROM t;
+UPDATE f SET v = '[2020-01-06,2020-01-11)' WHERE n = 31;
+ALTER TABLE f VALIDATE CONSTRAINT fk;
+ALTER TABLE f ALTER CONSTRAINT fk NOT ENFORCED;
+\d f
+INSERT INTO f VALUES ('[7,8)', '[2020-01-05,2020-02-11)', 40);
+ALTER TABLE f ALTER CONSTRAINT fk ENFORCED;
+DELETE FROM f WHERE n = 40;
+ALTER TABLE f ALTER CONSTRAINT fk ENFORCED;
+DELETE FROM t;
+\d f
+COPY f FROM stdin;
+[1,2)	[2020-01-06,2020-01-11)	50
+[1,2)	[2020-01-06,2022-01-11)	51
+\.
+COPY f FROM stdin;
+[1,2)	[2020-01-06,2020-01-11)	50
+\.
+MERGE INTO t USING (VALUES (1)) s (x) ON true WHEN MATCHED AND lower(v) < '2020-01-10' THEN DELETE;
+MERGE INTO f USING (VALUES (1)) s (x) ON n = 50 WHEN MATCHED THEN UPDATE SET v = '[2020-01-06,2025-01-11)';
+-- of itself
+CREATE TABLE s (id int4range, v daterange, boss int4range, PRIMARY KEY (id, v WITHOUT OVERLAPS), FOREIGN KEY (boss, PERIOD v) REFERENCES s);
+\d s
+INSERT INTO s VALUES ('[1,2)', '[2020-01-01,2021-01-01)', '[1,2)'), ('[2,3)', '[2020-01-01,2020-06-01)', '[1,2)');
+INSERT INTO s VALUES ('[3,4)', '[2020-01-01,2020-07-01)', '[2,3)');
+UPDATE s SET v = '[2020-02-01,2021-01-01)' WHERE id = '[1,2)';
+UPDATE s SET v = '[2020-02-01,2020-05-01)';
+DELETE FROM s WHERE id = '[1,2)';
+DELETE FROM s;
+-- MATCH FULL, multiranges, types
+CREATE TABLE ff (pid int4range, v daterange, FOREIGN KEY (pid, PERIOD v) REFERENCES t MATCH FULL);
+INSERT INTO ff VALUES (NULL, '[2020-01-06,2020-01-11)');
+INSERT INTO ff VALUES (NULL, NULL), ('[1,2)', '[2020-01-06,2020-01-11)');
+INSERT INTO ff VALUES ('[1,2)', NULL);
+DROP TABLE ff;
+CREATE TABLE ff (pid int4range, v int4range, FOREIGN KEY (pid, PERIOD v) REFERENCES t);
+CREATE TABLE ff (pid int4range, v datemultirange, FOREIGN KEY (pid, PERIOD v) REFERENCES t);
+CREATE TABLE ff (pid daterange, v daterange, FOREIGN KEY (pid, PERIOD v) REFERENCES t);
+CREATE TABLE ff (pid int4range, v date, FOREIGN KEY (pid, PERIOD v) REFERENCES t);
+CREATE TABLE ff (v int4range, pid int4range, w daterange, FOREIGN KEY (w, PERIOD pid) REFERENCES t (v, PERIOD id));
+CREATE TABLE ff (v int4range, pid int4range, w daterange, FOREIGN KEY (PERIOD w) REFERENCES t (PERIOD v));
+CREATE TABLE ff (w daterange, pid int4range, FOREIGN KEY (pid, PERIOD w) REFERENCES t ON DELETE RESTRICT);
+CREATE TABLE ff (w daterange, pid int4range, FOREIGN KEY (pid, PERIOD w) REFERENCES t ON UPDATE SET DEFAULT);
+CREATE TABLE m (id int4range, v datemultirange, CONSTRAINT mp PRIMARY KEY (id, v WITHOUT OVERLAPS));
+CREATE TABLE mf (pid int4range, v datemultirange, CONSTRAINT mk FOREIGN KEY (pid, PERIOD v) REFERENCES m);
+INSERT INTO m VALUES ('[1,2)', '{[2020-01-01,2020-02-01),[2020-04-01,2020-05-01)}'), ('[1,2)', '{[2020-02-01,2020-03-01),[2020-06-01,2020-07-01)}');
+INSERT INTO mf VALUES ('[1,2)', '{[2020-01-05,2020-02-20),[2020-04-01,2020-04-20),[2020-06-10,2020-06-15)}');
+INSERT INTO mf VALUES ('[1,2)', '{[2020-01-05,2020-02-20),[2020-03-01,2020-04-20)}');
+INSERT INTO mf VALUES ('[1,2)', '{}');
+DELETE FROM m WHERE v @> date '2020-06-05';
+UPDATE m SET v = '{[2020-02-01,2020-03-01),[2020-06-10,2020-07-01)}' WHERE v @> date '2020-06-05';
+UPDATE m SET v = '{[2020-02-01,2020-03-01)}' WHERE v @> date '2020-06-15';
+UPDATE mf SET v = v - '{[2020-02-01,2020-03-01)}';
+SELECT * FROM mf;
+DELETE FROM m WHERE v @> date '2020-01-15';
+DELETE FROM m WHERE v @> date '2020-02-15';
+-- partitions
+CREATE TABLE pt (id int4range, v daterange, CONSTRAINT ptp PRIMARY KEY (id, v WITHOUT OVERLAPS)) PARTITION BY LIST (id);
+CREATE TABLE pt1 PARTITION OF pt FOR VALUES IN ('[1,2)');
+CREATE TABLE pt2 PARTITION OF pt FOR VALUES IN ('[2,3)');
+CREATE TABLE pf (pid int4range, v daterange, n int, CONSTRAINT pfk FOREIGN KEY (pid, PERIOD v) REFERENCES pt) PARTITION BY LIST (n);
+CREATE TABLE pf1 PARTITION OF pf FOR VALUES IN (1);
+CREATE TABLE pf2 PARTITION OF pf FOR VALUES IN (2);
+\d pf1
+\d pt1
+INSERT INTO pt VALUES ('[1,2)', '[2020-01-01,2020-02-01)'), ('[1,2)', '[2020-02-01,2020-03-01)'), ('[2,3)', '[2020-02-01,2020-03-01)');
+INSERT INTO pf VALUES ('[1,2)', '[2020-01-05,2020-02-05)', 1), ('[2,3)', '[2020-02-05,2020-02-06)', 2);
+INSERT INTO pf VALUES ('[1,2)', '[2020-01-05,2020-12-05)', 1);
+UPDATE pf SET n = 2, v = '[2020-01-05,2020-12-05)' WHERE n = 1;
+UPDATE pf SET n = 2 WHERE n = 1;
+UPDATE pt SET id = '[2,3)', v = '[2020-04-05,2020-12-05)' WHERE lower(v) = '2020-01-01';
+UPDATE pt SET v = '[2020-01-05,2020-02-01)' WHERE lower(v) = '2020-01-01';
+DELETE FROM pt WHERE id = '[2,3)';
+DELETE FROM pt1;
+ALTER TABLE pt DETACH PARTITION pt2;
+UPDATE pf SET v = '[2020-02-05,2020-02-07)' WHERE pid = '[2,3)';
+DELETE FROM pf WHERE pid = '[2,3)';
+ALTER TABLE pt DETACH PARTITION pt2;
+DROP TABLE pt2;
+CREATE TABLE pf3 (pid int4range, v daterange, n int);
+INSERT INTO pf3 VALUES ('[1,2)', '[2020-03-05,2020-12-06)', 3);
+ALTER TABLE pf ATTACH PARTITION pf3 FOR VALUES IN (3);
+UPDATE pf3 SET v = '[2020-02-05,2020-02-06)';
+ALTER TABLE pf ATTACH PARTITION pf3 FOR VALUES IN (3);
+DELETE FROM pt;
+ALTER TABLE pf DETACH PARTITION pf3;
+\d pf3
+DELETE FROM pf;
+DELETE FROM pt;
+-- triggers that are enabled
+ALTER TABLE f DISABLE TRIGGER ALL;
+INSERT INTO f VALUES ('[1,2)', '[2018-01-06,2020-01-11)', 70);
+ALTER TABLE f ENABLE TRIGGER ALL;
+UPDATE f SET n = n + 1 WHERE n = 70;
+UPDATE f SET v = '[2018-01-06,2019-01-11)' WHERE n = 71;
+UPDATE f SET v = '[2018-01-05,2019-01-11)' WHERE n = 71;
+SET session_replication_role = replica;
+DELETE FROM t;
+RESET session_replication_role;
+ALTER TABLE f ALTER v TYPE daterange USING daterange('2020-01-01', '2020-02-02');
+DELETE FROM f;
+ALTER TABLE f ALTER v TYPE int4range USING int4range(1, 2);
+ALTER TABLE f ALTER v TYPE daterange USING daterange('2020-01-01', '2020-02-02');
+\d f
+DROP TABLE t;
+DROP TABLE t CASCADE;
