@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from functools import cache, cmp_to_key
 from typing import Any, TypeVar
@@ -273,17 +273,3 @@ def hashable(value: Any) -> Any:
 
 
 order_keys.append(order_key)
-
-
-def sorted_values(rows: Sequence[Any], types: Sequence[int]) -> list[Any]:
-    """Sort items by their first member, a row of values of the given types; NULLs last."""
-    compares = [comparer(typoid) for typoid in types]
-
-    def order(a: Any, b: Any) -> int:
-        for compare, x, y in zip(compares, a[0], b[0], strict=False):
-            found = compare_nullable(compare, x, y)
-            if found:
-                return found
-        return 0
-
-    return sorted(rows, key=cmp_to_key(order))

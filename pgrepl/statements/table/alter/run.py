@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import NamedTuple
 
 from pgrepl.catalog.facts.relation import Relation, relation
@@ -140,7 +139,7 @@ def _prepare(work: WorkQueue, rel: Relation, cmd: AlterTableCmd, recurse: bool) 
         check_target(work.session, cmd.kind.value.removesuffix(" OPTIONS"), rel, action.kinds)
     if action.below and recurse:
         for_children(work.session, rel, lambda child: _prepare(work, child, cmd, False))
-    work.entry(rel).add(action.when, partial(action.step, cmd=cmd, recurse=recurse))
+    work.entry(rel).add(action.when, lambda work, altered: action.step(work, altered, cmd, recurse))
 
 
 def finish(work: WorkQueue) -> None:
