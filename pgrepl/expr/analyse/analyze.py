@@ -44,7 +44,7 @@ from pgrepl.expr.analyse.scope import (
     find_item,
     whole_row_type,
 )
-from pgrepl.expr.analyse.transform import analyze_where, missing_column, missing_relation, transform, transform_expr
+from pgrepl.expr.analyse.transform import analyze_where, missing_column, named_item, transform, transform_expr
 from pgrepl.expr.dml_tree import modify_with_values, with_values
 from pgrepl.expr.tree import (
     MERGE_ACTION,
@@ -284,20 +284,11 @@ def _(node: nodes.ColumnRef, scope: Scope) -> Expr:
 def _column(node: nodes.ColumnRef, scope: Scope) -> Expr:
     location = node.location
     dotted = ".".join("*" if isinstance(f, AStar) else f for f in node.fields)
-    if len(node.fields) > 4:
-        message = f"improper qualified name (too many dotted names): {dotted}"
-        raise PgError("42601", message, location=location)
     if len(node.fields) == 1:
         return _unqualified(scope, node.fields[0], location)
     *qualifiers, column = node.fields
     names = [str(q) for q in qualifiers]
-    if len(names) == 3 and names[0] != scope.session.database.name:
-        raise PgError("0A000", f"cross-database references are not implemented: {dotted}", location=location)
-    schema = names[-2] if len(names) > 1 else None
-    found = find_item(scope, schema, names[-1], location)
-    if found is None:
-        raise missing_relation(scope, schema, names[-1], location)
-    item, levels = found
+    item, levels = named_item(scope, names, dotted, location)
     if isinstance(column, AStar):
         return whole_row(scope, item, levels, location)
     var = column_of_item(scope, item, levels, column, location)

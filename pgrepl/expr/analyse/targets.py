@@ -12,9 +12,9 @@ from pgrepl.catalog.facts.routines import routine, routine_row
 from pgrepl.expr.analyse import lookup
 from pgrepl.expr.analyse.kinds import ExprKind, chosen
 from pgrepl.expr.analyse.polymorphic import resolve
-from pgrepl.expr.analyse.scope import NsItem, Scope, WithItem, find_item, item_vars
+from pgrepl.expr.analyse.scope import NsItem, Scope, WithItem, item_vars
 from pgrepl.expr.analyse.sorting import known_type
-from pgrepl.expr.analyse.transform import missing_relation, transform
+from pgrepl.expr.analyse.transform import named_item, transform
 from pgrepl.expr.stored import from_json
 from pgrepl.expr.tree import (
     MERGE_ACTION,
@@ -227,17 +227,7 @@ def _expand_relations(scope: Scope, node: ColumnRef) -> list[tuple[str, Expr]]:
 
 
 def _expand_relation(scope: Scope, names: list[str], location: int) -> list[tuple[str, Expr]]:
-    dotted = ".".join([*names, "*"])
-    if len(names) > 3:
-        message = f"improper qualified name (too many dotted names): {dotted}"
-        raise PgError("42601", message, location=location)
-    if len(names) == 3 and names[0] != scope.session.database.name:
-        raise PgError("0A000", f"cross-database references are not implemented: {dotted}", location=location)
-    schema = names[-2] if len(names) > 1 else None
-    found = find_item(scope, schema, names[-1], location)
-    if found is None:
-        raise missing_relation(scope, schema, names[-1], location)
-    return _item_columns(found[0], found[1], location)
+    return _item_columns(*named_item(scope, names, ".".join([*names, "*"]), location), location)
 
 
 def _item_columns(item: NsItem, levels: int, location: int) -> list[tuple[str, Expr]]:

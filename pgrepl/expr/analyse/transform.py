@@ -4,6 +4,7 @@ missing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import singledispatch
 from typing import Any
@@ -138,6 +139,20 @@ def missing_column(scope: Scope, relation: str | None, name: str, location: int)
 def _column(place: tuple[Rte, int]) -> str:
     rte, attnum = place
     return f"{rte.name}.{rte.columns[attnum - 1].name}"
+
+
+def named_item(scope: Scope, names: Sequence[str], dotted: str, location: int) -> tuple[NsItem, int]:
+    """The namespace item of a qualified name, and how many levels up it is. `dotted`: the whole reference."""
+    if len(names) > 3:
+        message = f"improper qualified name (too many dotted names): {dotted}"
+        raise PgError("42601", message, location=location)
+    if len(names) == 3 and names[0] != scope.session.database.name:
+        raise PgError("0A000", f"cross-database references are not implemented: {dotted}", location=location)
+    schema = names[-2] if len(names) > 1 else None
+    found = find_item(scope, schema, names[-1], location)
+    if found is None:
+        raise missing_relation(scope, schema, names[-1], location)
+    return found
 
 
 def missing_relation(scope: Scope, schema: str | None, name: str, location: int) -> PgError:

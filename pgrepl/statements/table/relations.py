@@ -147,11 +147,13 @@ def _rename_row(session: Session, oid: int, name: str) -> None:
 # --- columns ------------------------------------------------------------------------------------------------------
 
 
-def rename_column_of(stmt: RenameStmt, session: Session) -> Result:
+def rename_part(stmt: RenameStmt, session: Session) -> Result:
+    """A column or a constraint."""
     rel = _named(session, stmt.relation, missing_ok=stmt.missing_ok)
     if rel is not None and stmt.relation is not None:
         _check_renameable(session, rel)
-        _rename_column(session, rel, stmt.name or "", stmt.new_name, recurse=stmt.relation.inh)
+        rename = _rename_constraint if stmt.kind is ObjectType.TABCONSTRAINT else _rename_column
+        rename(session, rel, stmt.name or "", stmt.new_name, recurse=stmt.relation.inh)
     return Result(command_tag(stmt))
 
 
@@ -187,14 +189,6 @@ def _rename_column(
 
 
 # --- constraints --------------------------------------------------------------------------------------------------
-
-
-def rename_constraint_of(stmt: RenameStmt, session: Session) -> Result:
-    rel = _named(session, stmt.relation, missing_ok=stmt.missing_ok)
-    if rel is not None and stmt.relation is not None:
-        _check_renameable(session, rel)
-        _rename_constraint(session, rel, stmt.name or "", stmt.new_name, recurse=stmt.relation.inh)
-    return Result(command_tag(stmt))
 
 
 def _rename_constraint(
