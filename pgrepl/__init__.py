@@ -2,6 +2,8 @@
 
 `connect()` and the other names of DB-API 2.0 (PEP 249), `sync()`, `apply()`, `status()`, `publications()`, `compare()`
 and `repair()` are found in pgrepl.api when they are first asked for, so that `import pgrepl` costs nothing.
+
+For who changes it: docs/architecture.md names the rooms, and a table there, "Where do I change …?", their modules.
 """
 
 from __future__ import annotations

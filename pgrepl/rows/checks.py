@@ -29,7 +29,7 @@ from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.catalog.facts.relation_parts import constraint_of_index, inheritors
 from pgrepl.catalog.facts.triggers import BEFORE, ROW, fires_recheck
 from pgrepl.catalog.session.session import Session
-from pgrepl.expr.rowfilter import check_replica_identity
+from pgrepl.expr.row_filter_checks import check_replica_identity
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.interrupts import check_for_interrupts
 from pgrepl.ground.memory import OUT_OF_MEMORY

@@ -26,7 +26,7 @@ from pgrepl.expr.rewrite.dml_queries import (
     target_rows_query,
 )
 from pgrepl.expr.rewrite.views import expand_views
-from pgrepl.expr.rowfilter import check_replica_identity
+from pgrepl.expr.row_filter_checks import check_replica_identity
 from pgrepl.expr.tree import PinnedRow, Query, Var
 from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.query.local.env import Env

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgrepl.expr.rowfilter import check_replica_identity
+from pgrepl.expr.row_filter_checks import check_replica_identity
 from pgrepl.ground.errors import PgError
 from tests.expr.conftest import Place
 

@@ -29,7 +29,7 @@ from pgrepl.catalog.facts.relation_parts import identity_key_columns, partition_
 from pgrepl.catalog.session.settings import USUAL_RELEASE
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import one
-from pgrepl.expr.rowfilter import check_replica_identity
+from pgrepl.expr.row_filter_checks import check_replica_identity
 from pgrepl.expr.stored import from_json
 from pgrepl.expr.tree import Expr
 from pgrepl.ground.errors import PgError

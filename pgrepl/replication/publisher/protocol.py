@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pgrepl.ground.errors import PgError
 from pgrepl.replication.publisher.senders import Retained, SlotProbe, WalSender
+from pgrepl.replication.publisher.definitions import PresentTables
 from pgrepl.replication.publisher.tables import (
     KeyRange,
     RemoteAttribute,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.store import tables
     from pgrepl.engine.choice import Choice
     from pgrepl.replication.publisher.comparing import Comparing
-    from pgrepl.replication.publisher.definitions import PresentTables, ToldEnum, ToldTable
+    from pgrepl.replication.publisher.definitions import ToldEnum, ToldTable
 
 
 class PublisherError(Exception):
@@ -238,7 +239,7 @@ class PublisherCatalog(Protocol):
     def present_tables(self, known: Sequence[tuple[int, str, str]], names: Sequence[str]) -> PresentTables:
         """These tables, (OID, schema, name), as they are now, where there are versions of them. One is gone only if
         there is none of its name, either."""
-        raise NotImplementedError
+        return PresentTables(0, (), ())
 
     def enum_labels(self, names: Sequence[tuple[str, str]]) -> list[ToldEnum]:
         """These enums as they are now, as far as they are there, if the stream does not tell of them."""

@@ -1,7 +1,8 @@
 """The message that a change becomes (pgoutput_change, pgoutput_truncate), and row filters as one test.
 
 A change is sent if its operation is published. Row filters may turn an UPDATE into an INSERT or a DELETE, or filter
-any change out; SENT says which, for single rows and for whole columns alike.
+any change out; SENT says which, for single rows and for whole columns alike. A subscriber that copies a table by ranges
+of its key turns an UPDATE that moves a row between ranges into one of them, too (subscriber/copying/ranges.py).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from pgrepl.catalog.session.context import LOCAL_USERID_CHANGE
 from pgrepl.expr.catalog_trees import default_of
 from pgrepl.expr.evaluate.evaluate import compile
 from pgrepl.expr.functions.registry import Context
-from pgrepl.expr.rowfilter import check_replica_identity
+from pgrepl.expr.row_filter_checks import check_replica_identity
 from pgrepl.ground.frozen import frozen
 from pgrepl.rows.changes import ModifiedRow, ModifyKind, Row
 from pgrepl.rows.checks import RowChecks, prepare

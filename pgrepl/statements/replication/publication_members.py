@@ -29,7 +29,7 @@ from pgrepl.catalog.store.system import (
     TOAST_NAMESPACE,
     ObjectAddress,
 )
-from pgrepl.expr.rowfilter import check_row_filter
+from pgrepl.expr.row_filter_checks import check_row_filter
 from pgrepl.expr.stored import to_json
 from pgrepl.expr.walk import var_attnums
 from pgrepl.ground.errors import PgError

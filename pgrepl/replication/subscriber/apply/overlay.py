@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.facts.relation import Relation
 from pgrepl.catalog.session.statistics import count_index_scans
 from pgrepl.expr.analyse.sorting import sort_operators
-from pgrepl.expr.rowfilter import check_replica_identity
+from pgrepl.expr.row_filter_checks import check_replica_identity
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.lake.read import local

@@ -12,7 +12,7 @@ from pgrepl.catalog.facts.relation_parts import inheritors
 from pgrepl.catalog.session.statistics import count_index_scans
 from pgrepl.engine.copy_rows import KernelColumn
 from pgrepl.expr.catalog_trees import column_default
-from pgrepl.expr.rowfilter import check_replica_identity
+from pgrepl.expr.row_filter_checks import check_replica_identity
 from pgrepl.ground.errors import Declined
 from pgrepl.lake.read.extent import rows_within
 from pgrepl.lake.table import LakeTable, lake_table
