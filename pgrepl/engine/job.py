@@ -146,7 +146,7 @@ def written(table: LakeTable, folder: str) -> list[tuple[str, int]]:
     )
 
 
-def play(
+def run_parts(
     session: Session,
     parts: Sequence[Any],
     kernel: Kernel,
@@ -162,22 +162,22 @@ def play(
     if not parts:
         return []
     if not on_spark:
-        return play_apart(session, parts, kernel, on_spark=False, check=check)
+        return run_parts_apart(session, parts, kernel, on_spark=False, check=check)
     with watch_folder(session, lambda: written(table, folder)):
-        return play_apart(session, parts, kernel, on_spark=True, check=check)
+        return run_parts_apart(session, parts, kernel, on_spark=True, check=check)
 
 
-def play_apart(
+def run_parts_apart(
     session: Session, parts: Sequence[Any], kernel: Kernel, *, on_spark: bool, check: Callable[[], None]
 ) -> list[Any]:
     """Run the kernel on each part, without watching the folder: the answers, in the order of the parts."""
     if on_spark:
-        return cluster.play(parts, kernel)
-    return threads.play(session, parts, kernel, check)
+        return cluster.run_parts(parts, kernel)
+    return threads.run_parts(session, parts, kernel, check)
 
 
-def slots(*, on_spark: bool) -> int:
+def parallelism(*, on_spark: bool) -> int:
     """The number of parts that can run at a time."""
     if on_spark:
-        return cluster.slots()
-    return threads.slots()
+        return cluster.parallelism()
+    return threads.parallelism()

@@ -81,13 +81,13 @@ def _compiled(file: Path) -> bytes | None:
 _OF_A_SERVER = 8  # tasks at a time; a Spark Connect server does not tell how many it can run
 
 
-def slots() -> int:
+def parallelism() -> int:
     made = spark.session()
     with spark.pg_errors():
         return _OF_A_SERVER if spark.is_remote() else max(int(made.sparkContext.defaultParallelism), 1)
 
 
-def play(parts: Sequence[Any], kernel: Kernel) -> list[Any]:
+def run_parts(parts: Sequence[Any], kernel: Kernel) -> list[Any]:
     """The answers, in the order of the parts."""
     made = spark.session()
     tasks, shared = packed(kernel, parts)

@@ -101,14 +101,14 @@ def copy(
         columns = target.columns_from(source)
         read = CopyPart((), source.table, source.filter, target.table, columns, None, (), "").read
         found.append((source, columns, source.rows(read)))
-    slots = job.slots(on_spark=on_spark)
+    parallelism = job.parallelism(on_spark=on_spark)
     with job.job_folder(target.table) as folder:
         parts = [
             CopyPart(tuple(rows), source.table, source.filter, target.table, columns, target.check, target.keys, folder)
             for source, columns, of_source in found
-            for rows in divide(of_source, slots)
+            for rows in divide(of_source, parallelism)
         ]
-        answers = job.play(session, parts, copy_rows, target.table, folder, on_spark=on_spark, check=check)
+        answers = job.run_parts(session, parts, copy_rows, target.table, folder, on_spark=on_spark, check=check)
         _judge(answers)
         files = job.take(target.table, folder, [file for answer in answers for file in answer.files])
     spans = {key: [answer.spans[n] for answer in answers] for n, key in enumerate(target.keys)}
@@ -174,7 +174,7 @@ def change(
 ) -> list[ChangedTable]:
     """Run the changes. `judge` raises the error that a part of the change with this number has met. The catalog does
     not refer to the files yet."""
-    slots = job.slots(on_spark=on_spark)
+    parallelism = job.parallelism(on_spark=on_spark)
     with ExitStack() as folders:
         parts: list[ChangePart] = []
         of_table: list[int] = []
@@ -184,11 +184,11 @@ def change(
             made.append(folder)
             source = each.source
             whole = CopyPart((), source.table, source.filter, each.target, each.columns, each.check, each.keys, folder)
-            for rows in divide(source.rows(whole.read), slots):
+            for rows in divide(source.rows(whole.read), parallelism):
                 parts.append(ChangePart(replace(whole, rows=tuple(rows)), each.leaves, each.few))
                 of_table.append(number)
         target = changes[0].target
-        answers = job.play(session, parts, modify_rows, target, made[0], on_spark=on_spark, check=check)
+        answers = job.run_parts(session, parts, modify_rows, target, made[0], on_spark=on_spark, check=check)
         for number, answer in zip(of_table, answers, strict=True):
             if answer.declined:
                 raise Declined(answer.declined)

@@ -36,14 +36,14 @@ class _Watch:
             self._count_rows(rows, size)
 
 
-def slots() -> int:
+def parallelism() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def play(session: Session, parts: Sequence[Any], kernel: Kernel, check: Callable[[], None]) -> list[Any]:
+def run_parts(session: Session, parts: Sequence[Any], kernel: Kernel, check: Callable[[], None]) -> list[Any]:
     """The answers, in the order of the parts; the first error ends them all. `check` raises what ends the work."""
     watch = _Watch(session.rows_written)
-    with ThreadPool(slots(), "pgrepl-kernel") as threads:
+    with ThreadPool(parallelism(), "pgrepl-kernel") as threads:
         tasks = [threads.submit(kernel, part, watch) for part in parts]
         try:
             waiting: set[Any] = set(tasks)

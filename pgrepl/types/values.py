@@ -95,7 +95,7 @@ _KEYS: dict[int, Key] = {
     oids.INET: _network_key,
     oids.CIDR: _network_key,
 }
-_NATURAL = frozenset(
+_SORT_AS_THEY_ARE = frozenset(
     {
         oids.BOOL, oids.INT2, oids.INT4, oids.INT8, oids.OID, oids.NAME, oids.TEXT, oids.VARCHAR, oids.CHAR, oids.BYTEA,
         oids.DATE, oids.TIME, oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.UUID, oids.PG_LSN, oids.XID, oids.XID8, oids.CID,
@@ -110,7 +110,7 @@ _KIND_OF_ANY = {oids.ANYRANGE: "r", oids.ANYMULTIRANGE: "m"}  # the pg_type.typt
 def order_key(typoid: int) -> Key | None:
     """The sort key function of a type. None: the values sort as they are."""
     key = _KEYS.get(typoid)
-    if key is not None or typoid in _NATURAL:
+    if key is not None or typoid in _SORT_AS_THEY_ARE:
         return key
     if is_enum(typoid):
         return enum_key(typoid)
@@ -124,7 +124,7 @@ def comparer(typoid: int) -> Compare:
     key = _KEYS.get(typoid)
     if key is not None:
         return lambda a, b: _order(key(a), key(b))
-    if typoid in _NATURAL:
+    if typoid in _SORT_AS_THEY_ARE:
         return _order
     if element_type(typoid) or typoid in (oids.ANYARRAY, oids.RECORD_ARRAY):
         return compare_arrays
@@ -215,10 +215,10 @@ def hash_form(typoid: int) -> Key:
     """As `hashable`, for values of one type: trailing blanks of character(n) do not count."""
     if typoid == oids.BPCHAR:
         return lambda value: None if value is None else bpchar_key(value)
-    return as_it_is if typoid in _PLAIN else hashable
+    return as_it_is if typoid in _HASH_AS_THEY_ARE else hashable
 
 
-_PLAIN = frozenset((oids.BOOL, oids.CHAR, oids.NAME, oids.INT2, oids.INT4, oids.INT8, oids.OID))
+_HASH_AS_THEY_ARE = frozenset((oids.BOOL, oids.CHAR, oids.NAME, oids.INT2, oids.INT4, oids.INT8, oids.OID))
 
 
 def as_it_is(value: Any) -> Any:
@@ -240,13 +240,13 @@ def first_of_each(items: Iterable[Item], key: Callable[[Item], Any]) -> list[Ite
     return list(seen.values())
 
 
-_AS_THEY_ARE = frozenset({int, str, bool, bytes})
+_HASHABLE_CLASSES = frozenset({int, str, bool, bytes})
 
 
 def hashable(value: Any) -> Any:
     """A Python object that is equal exactly when the values are equal. It does not know character(n), except in arrays
     and records, which know the types of their items."""
-    if type(value) in _AS_THEY_ARE:
+    if type(value) in _HASHABLE_CLASSES:
         return value
     if isinstance(value, float):
         return "NaN" if value != value else value

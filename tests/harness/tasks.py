@@ -25,8 +25,8 @@ def played_here(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         tasks, shared = packed(kernel, parts)
         return [pickle.loads(done(task, shared))[1] for task in tasks]
 
-    monkeypatch.setattr(on_spark, "play", play)
-    monkeypatch.setattr(on_spark, "slots", lambda: 2)
+    monkeypatch.setattr(on_spark, "run_parts", play)
+    monkeypatch.setattr(on_spark, "parallelism", lambda: 2)
     monkeypatch.setattr(stream_columns, "is_warm", lambda: True)
     return seen
 

@@ -307,7 +307,7 @@ def test_a_task_that_fails_leaves_no_query_at_the_server(served: Served, monkeyp
         raise PgError("XX000", "the task has failed")
 
     played_here(monkeypatch)
-    monkeypatch.setattr(on_spark, "play", fail)
+    monkeypatch.setattr(on_spark, "run_parts", fail)
     with pytest.raises(PgError, match="the task has failed"):
         compare(served.sub.session, connections=2)
     assert [each.name for each in threading.enumerate() if each.name.startswith("pgrepl-compare")] == []

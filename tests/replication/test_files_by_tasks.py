@@ -287,7 +287,7 @@ def test_files_that_executors_do_not_see_are_read_here(
     options = CASES[debezium][0]
     here = applied(tmp_path / "here", files, options)
     tasks = files_by_tasks(monkeypatch, 300)
-    play = on_spark.play
+    play = on_spark.run_parts
 
     def elsewhere(parts: Sequence[Any], kernel: Any) -> list[Any]:
         names = [file.name for file in files.iterdir()]
@@ -301,7 +301,7 @@ def test_files_that_executors_do_not_see_are_read_here(
             shutil.rmtree(files)
             aside.rename(files)
 
-    monkeypatch.setattr(on_spark, "play", elsewhere)
+    monkeypatch.setattr(on_spark, "run_parts", elsewhere)
     monkeypatch.setattr(f"{FILES}.batch_spark.TRIED", 10)  # the first records are tried by the driver
     assert applied(tmp_path / "tasks", files, options) == here
     assert any(isinstance(task, file_part.PartsToRead) for task in tasks)

@@ -206,7 +206,7 @@ def by_tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         monkeypatch.setattr(user, "choose_parts", lambda session, rows: Choice(Engine.SPARK, "the test", rows))
     monkeypatch.setattr(choice, "has_cluster", lambda: True)  # on one machine threads number the keys
     texts, steps = [""], []
-    play, described = on_spark.play, lake_spark.described
+    play, described = on_spark.run_parts, lake_spark.described
 
     def noted(text: str) -> Any:
         texts.append(text)
@@ -217,7 +217,7 @@ def by_tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return play(parts, kernel)
 
     monkeypatch.setattr(lake_spark, "described", noted)
-    monkeypatch.setattr(on_spark, "play", played)
+    monkeypatch.setattr(on_spark, "run_parts", played)
     return steps
 
 
@@ -331,7 +331,7 @@ def test_a_spark_that_fails_is_told(trio: Trio, tasks: list[str], monkeypatch: p
         raise PgError("XX000", "Spark failed: no executors")
 
     with monkeypatch.context() as patched:
-        patched.setattr(on_spark, "play", lost)
+        patched.setattr(on_spark, "run_parts", lost)
         trio.sub("SET pgrepl.local_rows = 0")
         ((message, _, _),) = trio.sub.catch_up()
     assert message.endswith("Spark failed: no executors")
@@ -350,7 +350,7 @@ def test_a_file_that_is_gone_is_met_behind_the_changes_before_it(
     def lost(parts: Any, kernel: Any) -> list[Any]:
         raise PgError("58P01", 'could not open file "f": No such file or directory')
 
-    monkeypatch.setattr(on_spark, "play", lost)
+    monkeypatch.setattr(on_spark, "run_parts", lost)
     trio.sub("SET pgrepl.local_rows = 0")
     assert trio.sub.catch_up() == []
     assert trio.sub("SELECT count(*) FROM t WHERE a >= 1000") == [("101",)]
@@ -499,8 +499,8 @@ def test_what_is_done_twice_leaves_no_row_twice_and_no_file(
         done.append(kernel.__name__)
         return [pair[n % 2] for n, pair in enumerate(zip(*answers, strict=True))]
 
-    monkeypatch.setattr("pgrepl.engine.job.play_apart", twice)
-    monkeypatch.setattr("pgrepl.replication.publisher.lake.stream_columns.play_apart", twice)
+    monkeypatch.setattr("pgrepl.engine.job.run_parts_apart", twice)
+    monkeypatch.setattr("pgrepl.replication.publisher.lake.stream_columns.run_parts_apart", twice)
     workload(trio, case, random.Random(2), 3)
     trio.pub("UPDATE t SET b = 'last'; DELETE FROM t WHERE n % 3 = 0")
     assert trio.compare_ways("t") == []

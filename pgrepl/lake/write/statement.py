@@ -247,7 +247,7 @@ class Write:
             if len(given) == 1:
                 stage_one(next(iter(given)))
             else:
-                threads.play(session, list(given), stage_one, lambda: None)
+                threads.run_parts(session, list(given), stage_one, lambda: None)
         finally:
             self.insert_deletes(made[file_id] for file_id in given if file_id in made)
 

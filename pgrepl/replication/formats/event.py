@@ -17,7 +17,7 @@ from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.ground.lazy import np, pa
 from pgrepl.ground.threads import ThreadPool
-from pgrepl.lake.threads import slots
+from pgrepl.lake.threads import parallelism
 from pgrepl.replication.wire import batch
 from pgrepl.replication.wire.messages import DELETE, INSERT, UPDATE
 
@@ -213,7 +213,7 @@ def first_then_ahead(function: Callable[[Item], Made], items: Iterator[Item]) ->
         break
     ahead: deque[Future[Made]] = deque()
     problem: Exception | None = None
-    with ThreadPool(slots(), "pgrepl-decode") as threads:
+    with ThreadPool(parallelism(), "pgrepl-decode") as threads:
         try:
             while True:
                 try:
@@ -223,7 +223,7 @@ def first_then_ahead(function: Callable[[Item], Made], items: Iterator[Item]) ->
                 except Exception as error:
                     problem = error
                     break
-                if len(ahead) > slots():
+                if len(ahead) > parallelism():
                     yield ahead.popleft().result()
             while ahead:
                 yield ahead.popleft().result()

@@ -124,7 +124,7 @@ def test_a_part_that_nobody_waits_for_ends(lake: Lake) -> None:
             raise PgError("57P01", "terminating")
 
     with pytest.raises(PgError, match="terminating"):
-        threads.play(lake.session, [1, 2, 3], kernel, check)
+        threads.run_parts(lake.session, [1, 2, 3], kernel, check)
 
 
 @pytest.mark.slow

@@ -109,7 +109,7 @@ class SparkReading:
             return
         waiting = chain([first], parts)
         size = MOST * tasks.tried(first)
-        room = job.slots(on_spark=True) * SIZE
+        room = job.parallelism(on_spark=True) * SIZE
         while taken := list(_up_to(waiting, max(size, room))):
             for part, found in zip(taken, tasks.read(taken), strict=True):
                 following.follow(part, found)
@@ -169,7 +169,7 @@ class _Tasks:
 
     def read(self, parts: Sequence[FilePart]) -> list[ReadPart]:
         return self._played(
-            parts, partial(job.play_apart, self._session, kernel=read_parts, on_spark=True, check=lambda: None)
+            parts, partial(job.run_parts_apart, self._session, kernel=read_parts, on_spark=True, check=lambda: None)
         )
 
     def _played(

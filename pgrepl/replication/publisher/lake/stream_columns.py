@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.engine import spark
 from pgrepl.engine.choice import choose_parts, has_cluster, is_warm
-from pgrepl.engine.job import play_apart
+from pgrepl.engine.job import run_parts_apart
 from pgrepl.engine.task import NoWatch
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
@@ -248,7 +248,7 @@ class _Found:
         tasks = [RangeToRead(source, ids, f"{path}.{n}", self._last_seqs) for n, ids in enumerate(ranges)]
         if on_spark or source.is_columnar:
             with spark.described(f"changes of {relation.qualified_name}: read"):
-                found = play_apart(self._session, tasks, read_range, on_spark=on_spark, check=lambda: None)
+                found = run_parts_apart(self._session, tasks, read_range, on_spark=on_spark, check=lambda: None)
         else:
             found = [read_range(task, NoWatch()) for task in tasks]
         for each in found:

@@ -218,9 +218,9 @@ class ServerRows:
 
     def _by_tasks(self, session: Session, table: LakeTable, parts: MakeParts, count_rows: CountRows) -> list[NewFile]:
         """The files, written by Spark's executors."""
-        count = min(job.slots(on_spark=True), self._connections_left()) if self._rows.kind == "r" else 1
+        count = min(job.parallelism(on_spark=True), self._connections_left()) if self._rows.kind == "r" else 1
         with job.job_folder(table) as folder, counting_writes(session, count_rows):
-            answers = job.play(
+            answers = job.run_parts(
                 session, parts(count, folder), copy_pages, table, folder, on_spark=True, check=lambda: None
             )
             return job.take(table, folder, files_of(answers))

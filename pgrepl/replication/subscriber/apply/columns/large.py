@@ -315,6 +315,6 @@ def player(session: Session, what: str, *, on_spark: bool, check: Callable[[], N
 
     def play(step: str, pieces: Sequence[Any], kernel: Kernel) -> list[Any]:
         with spark.described(f"{what}: {step}"):
-            return job.play_apart(session, pieces, kernel, on_spark=on_spark, check=check)
+            return job.run_parts_apart(session, pieces, kernel, on_spark=on_spark, check=check)
 
     return play
