@@ -18,8 +18,8 @@ from threading import Event
 from typing import TYPE_CHECKING, Protocol
 
 from pgrepl.ground.errors import PgError
-from pgrepl.replication.publisher.senders import Retained, SlotProbe, WalSender
 from pgrepl.replication.publisher.definitions import PresentTables
+from pgrepl.replication.publisher.senders import Retained, SlotProbe, WalSender
 from pgrepl.replication.publisher.tables import (
     KeyRange,
     RemoteAttribute,
