@@ -384,10 +384,9 @@ class Queue:
         session, key = self.session, events[0].key
         values = [key_values(event.row, key.columns) for event in events]
         whole = [each for each in dict.fromkeys(values) if None not in each]
-        sides = periods if key.period else lookup
         if session.transaction.locks_rows:
-            sides.lock_referenced(session, key, whole)
-        there = sides.present(session, key, whole)
+            (periods.lock_referenced if key.period else lookup.lock_referenced)(session, key, whole)
+        there = (periods.present if key.period else lookup.present)(session, key, whole)
         found = {each for number, each in enumerate(whole) if number in there}
         gone: set[Any] | None = None
         for event, each in zip(events, values, strict=True):
@@ -410,7 +409,8 @@ class Queue:
         if session.transaction.locks_rows:  # the keys are locked: transactions that reference them have committed
             session.beside.wait_for_writers()
             session.transaction.refresh()
-        while used := (periods if key.period else lookup).references(session, key, values, restrict=restrict):
+        references = periods.references if key.period else lookup.references
+        while used := references(session, key, values, restrict=restrict):
             first = min(used)
             if session.transaction.locks_rows and lookup.lock_referencing(session, key, used[first]):
                 continue
