@@ -13,8 +13,8 @@ from pgrepl.catalog.facts.relation import find_relation, range_var
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.catalog.store.store import rows
-from pgrepl.catalog.store.system import ROLE_DATABASE_OWNER
-from pgrepl.catalog.store.tables import pg_database, pg_namespace, pg_proc
+from pgrepl.catalog.store.system import FIRST_NORMAL_OID, ROLE_DATABASE_OWNER
+from pgrepl.catalog.store.tables import pg_database, pg_namespace, pg_proc, pg_type
 from pgrepl.ground.errors import PgError
 from pgrepl.statements.run import run
 
@@ -68,17 +68,23 @@ def test_each_option_of_a_membership_decides_for_itself(known: Session) -> None:
 
 
 def test_the_first_of_those_with_admin_option_grants(known: Session) -> None:
-    """A nearer one goes first, of those as near the one with the smaller OID (roles_is_member_of)."""
+    """A nearer one goes first, of those as near the one with the smaller OID (roles_is_member_of); each comes once."""
     list(
         run(
             known,
-            "CREATE ROLE far; CREATE ROLE near; CREATE ROLE chief; GRANT near TO chief; GRANT far TO near;"
-            "GRANT team TO far WITH ADMIN TRUE; GRANT team TO near WITH ADMIN TRUE",
+            "CREATE ROLE one; CREATE ROLE two; CREATE ROLE far; CREATE ROLE near; CREATE ROLE chief;"
+            "GRANT near TO chief; GRANT far TO near; GRANT far TO chief WITH INHERIT FALSE;"
+            "GRANT two TO near; GRANT one TO near; GRANT far TO one;"
+            "GRANT team TO far WITH ADMIN TRUE; GRANT team TO two WITH ADMIN TRUE; GRANT team TO one WITH ADMIN TRUE",
         )
     )
     with reading(known):
-        near, chief, team = (roles.role_by_name(known, name).oid for name in ("near", "chief", "team"))
-        assert roles.select_best_admin(known, chief, team) == near
+        one, two, far, near, chief, team = (
+            roles.role_by_name(known, name).oid for name in ("one", "two", "far", "near", "chief", "team")
+        )
+        assert roles.inherited_in_order(known, chief) == [chief, near, one, two, far, team]
+        assert roles.select_best_admin(known, chief, team) == one
+        assert roles.select_best_admin(known, two, team) == two
 
 
 def test_the_owner_of_the_database_is_pg_database_owner(known: Session) -> None:
@@ -174,7 +180,8 @@ def test_privileges_on_a_table(known: Session) -> None:
             known,
             "CREATE TABLE t (a int, b int); ALTER TABLE t OWNER TO owner; GRANT SELECT ON t TO team;"
             "GRANT UPDATE (b) ON t TO nobody; CREATE TABLE plain (a int); ALTER TABLE plain OWNER TO owner;"
-            "CREATE SEQUENCE numbers OWNED BY NONE; ALTER SEQUENCE numbers OWNER TO owner",
+            "CREATE SEQUENCE numbers OWNED BY NONE; ALTER SEQUENCE numbers OWNER TO owner;"
+            "CREATE TABLE part (a int); GRANT INSERT ON part TO writer",
         )
     )
     with reading(known):
@@ -195,7 +202,12 @@ def test_privileges_on_a_table(known: Session) -> None:
         every = SELECT | INSERT | UPDATE
         assert acl.relation_mask(known, relation, reader, every) == SELECT
         assert acl.relation_mask(known, relation, writer, every) == INSERT | UPDATE
-        assert acl.has_table_privilege(known, relation, "SELECT")  # the session's own role
+        assert acl.relation_mask(known, relation, reader, INSERT) == 0
+        # who has a change of rows granted does not get the others by pg_write_all_data (pg_class_aclmask_ext)
+        part = find_relation(known, range_var(["part"]))
+        assert acl.relation_mask(known, part, writer, INSERT | UPDATE) == INSERT
+        first = replace(relation, oid=FIRST_NORMAL_OID)
+        assert acl.relation_mask(known, first, roles.role_by_name(known, "owner").oid, INSERT) == INSERT
 
 
 def test_nobody_but_a_superuser_writes_system_tables(known: Session) -> None:
@@ -229,7 +241,9 @@ def test_privileges_on_schemas_databases_and_functions(known: Session) -> None:
         run(
             known,
             "CREATE SCHEMA s AUTHORIZATION owner; GRANT CREATE ON SCHEMA s TO team;"
-            "CREATE SCHEMA bare AUTHORIZATION owner;"
+            "CREATE SCHEMA bare AUTHORIZATION owner; CREATE SCHEMA shut AUTHORIZATION owner;"
+            "REVOKE ALL ON SCHEMA shut FROM owner; CREATE DOMAIN kind AS int; ALTER DOMAIN kind OWNER TO owner;"
+            "REVOKE ALL ON TYPE kind FROM PUBLIC;"
             "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'; ALTER FUNCTION f() OWNER TO owner;"
             "CREATE FUNCTION g() RETURNS int LANGUAGE sql AS 'SELECT 1'; ALTER FUNCTION g() OWNER TO owner;"
             "REVOKE ALL ON FUNCTION g() FROM PUBLIC",
@@ -248,12 +262,17 @@ def test_privileges_on_schemas_databases_and_functions(known: Session) -> None:
     with reading(known):
         (s,) = rows(known, pg_namespace, nspname="s")
         (bare,) = rows(known, pg_namespace, nspname="bare")
+        (shut,) = rows(known, pg_namespace, nspname="shut")
+        (kind,) = rows(known, pg_type, typname="kind")
         (d,) = rows(known, pg_database, datname="d")
         functions = {row.proname: row for row in rows(known, pg_proc) if row.proname in "fg"}
         assert may(ObjectKind.SCHEMA, s, "CREATE") == {"boss", "owner", "team", "full", "inherits"}
         assert may(ObjectKind.SCHEMA, s, "USAGE") == {"boss", "owner", "reader", "writer"}
         assert may(ObjectKind.SCHEMA, bare, "USAGE") == {"boss", "owner", "reader", "writer"}
         assert may(ObjectKind.SCHEMA, bare, "CREATE") == {"boss", "owner"}
+        assert may(ObjectKind.SCHEMA, shut, "CREATE") == {"boss"}
+        assert may(ObjectKind.SCHEMA, shut, "USAGE") == {"boss", "reader", "writer"}
+        assert may(ObjectKind.TYPE, kind, "USAGE") == {"boss", "owner"}
         assert may(ObjectKind.DATABASE, d, "CONNECT") == set(NAMES)
         assert may(ObjectKind.DATABASE, d, "CREATE") == {"boss", "owner"}
         assert may(ObjectKind.FUNCTION, functions["f"], "EXECUTE") == set(NAMES)
@@ -268,6 +287,50 @@ def test_who_has_the_owners_privileges_is_an_owner(known: Session) -> None:
             "team", "full", "inherits", "boss",
         }  # fmt: skip
         assert acl.is_owner(known, roles.role_by_name(known, "team").oid)  # a superuser's session
+
+
+def test_a_refusal_names_the_object(known: Session) -> None:
+    """It is the current role that is asked."""
+    list(
+        run(
+            known,
+            "CREATE SCHEMA s; GRANT USAGE ON SCHEMA s TO nobody; CREATE TABLE t (a int, b int);"
+            "CREATE SEQUENCE numbers; GRANT SELECT ON numbers TO nobody; GRANT SELECT (a) ON t TO nobody;"
+            "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'; REVOKE ALL ON FUNCTION f() FROM PUBLIC;"
+            "CREATE PROCEDURE p() LANGUAGE sql AS 'SELECT 1'; REVOKE ALL ON PROCEDURE p() FROM PUBLIC;"
+            "CREATE FUNCTION h() RETURNS int LANGUAGE sql AS 'SELECT 1'; CREATE TABLE mine (a int);"
+            "ALTER TABLE mine OWNER TO nobody; SET ROLE nobody",
+        )
+    )
+    with reading(known):
+        (s,) = rows(known, pg_namespace, nspname="s")
+        f, h, p = (next(row for row in rows(known, pg_proc) if row.proname == name) for name in "fhp")
+        t, numbers, mine = (find_relation(known, range_var([name])) for name in ("t", "numbers", "mine"))
+        acl.check_privilege(known, ObjectKind.SCHEMA, s, "USAGE", "s")
+        acl.check_table_privilege(known, numbers, "SELECT")
+        acl.check_execute(known, h)
+        acl.check_relation_owner(known, mine)
+        assert acl.has_column_privilege(known, t, 1, "SELECT") and not acl.has_column_privilege(known, t, 2, "SELECT")
+        assert acl.has_table_privilege(known, mine, "DELETE") and not acl.has_table_privilege(known, t, "SELECT")
+        assert acl.is_owner(known, mine.owner) and not acl.is_owner(known, t.owner)
+        refused = (
+            lambda: acl.check_privilege(known, ObjectKind.SCHEMA, s, "CREATE", "s"),
+            lambda: acl.check_table_privilege(known, t, "SELECT"),
+            lambda: acl.check_table_privilege(known, numbers, "UPDATE"),
+            lambda: acl.check_execute(known, f),
+            lambda: acl.check_execute(known, p),
+            lambda: acl.check_relation_owner(known, t),
+        )
+        told = []
+        for check in refused:
+            with pytest.raises(PgError) as error:
+                check()
+            assert error.value.sqlstate == "42501"
+            told.append(error.value.message)
+    assert told == [
+        "permission denied for schema s", "permission denied for table t", "permission denied for sequence numbers",
+        "permission denied for function f", "permission denied for procedure p", "must be owner of table t",
+    ]  # fmt: skip
 
 
 def test_defaults_of_new_objects() -> None:

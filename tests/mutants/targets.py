@@ -141,7 +141,11 @@ _F, _H = "pgrepl.replication.publisher.row_filter:", "pgrepl.server.hba:"
 _S, _P = "pgrepl.replication.subscriber.state:", "pgrepl.replication.publisher.plan:"
 _K = "pgrepl.replication.subscriber.apply.columns.fold:"
 _U = "pgrepl.catalog.facts.publication:"
+_O, _A = "pgrepl.catalog.facts.roles:", "pgrepl.catalog.facts.acl:"
 _LONG_WAY = "a key that is not known to have one step takes the longer way, to the same result"
+_ITSELF = "a role is among those whose privileges it has, and of which it is a member"
+_GRANTED = "what is granted already is granted once more"
+_MASKED = "only what the mask has is added"
 EQUIVALENT: dict[str, str] = {
     _F + "sent_of: 256 -> 257": "a code is a byte",
     _F + "sent_of: 1 -> 2 (2)": "numpy takes any negative number for the one that it finds itself",
@@ -194,6 +198,40 @@ EQUIVALENT: dict[str, str] = {
     ),
     _U + "topmost_ancestor: relation is not None and is_named(session, pubid, relation)"
     " -> is_named(session, pubid, relation)": "an ancestor is there",
+    _O + "_walk: database is not None and member == database.datdba and (ROLE_DATABASE_OWNER not in found)"
+    " -> member == database.datdba and ROLE_DATABASE_OWNER not in found": "a session's database is there",
+    _O + "_walk: database is not None and member == database.datdba and (ROLE_DATABASE_OWNER not in found)"
+    " -> database is not None and member == database.datdba": "nobody but the owner of the database comes to it, once",
+    _O
+    + "has_privs_of_role: member == role or is_superuser(session, member) or role in inherited_roles(session, member)"
+    " -> is_superuser(session, member) or role in inherited_roles(session, member)": _ITSELF,
+    _O + "member_can_set_role: member == role or is_superuser(session, member)"
+    " or role in _reachable(session, member, 'set_option')"
+    " -> is_superuser(session, member) or role in _reachable(session, member, 'set_option')": _ITSELF,
+    _O
+    + "is_member_of_role: member == role or is_superuser(session, member) or role in _reachable(session, member, None)"
+    " -> is_superuser(session, member) or role in _reachable(session, member, None)": _ITSELF,
+    _O + "is_member_of_role_nosuper: member == role or role in _reachable(session, member, None)"
+    " -> role in _reachable(session, member, None)": _ITSELF,
+    _A + "aclmask: options and has_privs_of_role(session, role, owner) -> has_privs_of_role(session, role, owner)": (
+        "without options in the mask none are added"
+    ),
+    _A + "aclmask: item.grantee == PUBLIC or item.grantee == role or has_privs_of_role(session, role, item.grantee)"
+    " -> item.grantee == PUBLIC or has_privs_of_role(session, role, item.grantee)": _ITSELF,
+    _A + "object_mask: kind is ObjectKind.SCHEMA and mask & BIT['USAGE'] and (not granted & BIT['USAGE'])"
+    " -> kind is ObjectKind.SCHEMA and mask & BIT['USAGE']": _GRANTED,
+    _A + "relation_mask: mask & _CHANGES and relation.oid < FIRST_NORMAL_OID and (relation.kind != 'v')"
+    " -> relation.oid < FIRST_NORMAL_OID and relation.kind != 'v'": "what the mask does not have is not taken from it",
+    _A + "relation_mask: mask & _CHANGES -> mask | _CHANGES": "what the mask does not have is not taken from it",
+    _A + "relation_mask: mask & select and (not granted & select)"
+    " and has_privs_of_role(session, role, ROLE_READ_ALL_DATA)"
+    " -> mask & select and has_privs_of_role(session, role, ROLE_READ_ALL_DATA)": _GRANTED,
+    _A + "relation_mask: mask & _DML and (not granted & _DML) and has_privs_of_role(session, role, ROLE_WRITE_ALL_DATA)"
+    " -> not granted & _DML and has_privs_of_role(session, role, ROLE_WRITE_ALL_DATA)": _MASKED,
+    _A + "relation_mask: mask & _DML -> mask | _DML": _MASKED,
+    _A + "relation_mask: mask & maintain and (not granted & maintain)"
+    " and has_privs_of_role(session, role, ROLE_MAINTAIN)"
+    " -> mask & maintain and has_privs_of_role(session, role, ROLE_MAINTAIN)": _GRANTED,
     _K + "fold_sorted: step > TAKE -> step >= TAKE": _LONG_WAY,
     _K + "fold_sorted: True -> False": _LONG_WAY,
     _K + "fold_sorted: step <= TAKE -> step < TAKE": _LONG_WAY,
