@@ -86,6 +86,11 @@ def not_created(slot: str, error: PublisherError) -> PgError:
     return PgError(_of_stream(error), f'could not create replication slot "{slot}": {error}')
 
 
+def not_copied(table: str, error: PublisherError) -> PgError:
+    """The subscriber's error when a table's copy cannot be started (copy_table)."""
+    return PgError(_LOST, f'could not start initial contents copy for table "{table}": {error}')
+
+
 def _of_stream(error: PublisherError) -> str:
     """A lost connection has another text than an error of the publisher."""
     return _LOST if error.sqlstate == _LOST else "08P01"

@@ -10,9 +10,15 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog.facts import subscription as catalog
 from pgrepl.catalog.facts.relation import Relation, find_relation, relation
 from pgrepl.engine.choice import BYTES_IN_ROW, Choice, Engine, choose_batch, choose_copy, choose_of_batch
-from pgrepl.ground.errors import PgError
 from pgrepl.replication.log import ServerLog
-from pgrepl.replication.publisher.protocol import Published, Publisher, PublisherError, not_received, not_started
+from pgrepl.replication.publisher.protocol import (
+    Published,
+    Publisher,
+    PublisherError,
+    not_copied,
+    not_received,
+    not_started,
+)
 from pgrepl.replication.subscriber import state
 from pgrepl.replication.subscriber.apply.triggers import has_triggers
 from pgrepl.replication.subscriber.apply_loop import BATCH
@@ -136,6 +142,5 @@ def _table(
         try:
             found.to_copy = 0 if publisher.copies is None else publisher.copies.count(table.schema, table.name, names)
         except PublisherError as error:
-            text = f'could not start initial contents copy for table "{table.qualified_name}": {error}'
-            raise WorkerFailed(PgError("08006", text)) from None
+            raise WorkerFailed(not_copied(table.qualified_name, error)) from None
     return found

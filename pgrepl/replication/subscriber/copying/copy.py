@@ -30,9 +30,11 @@ from pgrepl.lake.table import lake_table
 from pgrepl.replication.origins import create_origin, drop_origin, origin_or_none
 from pgrepl.replication.publisher.protocol import (
     KeyRanges,
+    Publisher,
     PublisherCatalog,
     PublisherError,
     TableCopies,
+    not_copied,
     not_created,
     not_received,
 )
@@ -261,58 +263,101 @@ def _commit(
             wait_alone()
             context.lock(subscription, position)
         publisher = context.connection.publisher(subscription)
-        at = last_snapshot(session)
-        tree = _tree(session, relid)
-        key_ranges = None if publisher.copies is None else publisher.copies.ranges
+        at, tree = last_snapshot(session), _tree(session, relid)
         with context.session.acting_as(subscription.subowner):
-            definition = _definition(session, subscription, relid, publisher.catalog)
-            divided = ranges.copy_ranges(session, subscription.oid)[relid] if pieces else None
-            wanted = None
-            if divided is not None and key_ranges is not None:
-                wanted = divided.next(1 if locked else key_ranges.readers)
-            with working():
-                received, source, count = _received(context, subscription, relid, publisher.copies, divided, wanted)
-            lsn = source.lsn
-            if key_ranges is not None and divided is not None and wanted == tuple(divided.unfinished):
-                with asking():  # it may take seconds, and only the last ranges bring the table to an LSN
-                    lsn = key_ranges.settled(lsn)
+            received = _receive(context, publisher, subscription, relid, locked=locked, pieces=pieces)
         crash_point("copy.received")
         if not locked:
             wait_alone()
             context.lock(subscription, position)
         if state.table_state(session, subscription.oid, relid) != catalog.DATASYNC:
             raise SubscriptionChanged
-        if not locked and (_is_stale(session, received, at) or _tree(session, relid) != tree):
-            if isinstance(received, StagedCopy):
-                received.discard()
+        rows = received.rows
+        if not locked and (_is_stale(session, rows, at) or _tree(session, relid) != tree):
+            if isinstance(rows, StagedCopy):
+                rows.discard()
             return None
         origin = catalog.origin_name(subscription.oid, relid)
         with context.session.acting_as(subscription.subowner), working():
-            if isinstance(received, StagedCopy):
-                received.write(origin)
+            if isinstance(rows, StagedCopy):
+                rows.write(origin)
             else:
-                write(session, received, origin)
-        if divided is not None and wanted is not None and source.snapshot is not None:
-            divided.finish(wanted, source.snapshot)
-            ranges.store(session, subscription.oid, relid, divided)
-            context.copies.pieces_copied(relid, *divided.progress)
-            if divided.unfinished:
-                crash_point("range.written")
-                return _Copied(count, False)
-        is_behind = not pieces and state.position(session, subscription.oid) > lsn
-        reached = catalog.FINISHED_COPY if is_behind else catalog.SYNC_DONE
-        with working():
-            history.write_copied(session, subscription, relid, lsn)
-        state.set_table_state(session, subscription.oid, relid, reached, lsn)
-        if subscription.subschemachanges != catalog.NO_SCHEMA:
-            remember(session, subscription.oid, relid, copied(source.relation, definition))
-        if is_behind:
-            state.move(session, subscription.oid, lsn, relid)
-        else:
-            drop_origin(session, catalog.origin_name(subscription.oid, relid), missing_ok=True)
-            lease.end(session, subscription.oid, relid, context.token)
+                write(session, rows, origin)
+        if not _finishes_ranges(context, subscription, relid, received):
+            crash_point("range.written")
+            return _Copied(received.number, False)
+        is_behind = not pieces and state.position(session, subscription.oid) > received.lsn
+        _set_copied(context, subscription, relid, received, is_behind=is_behind)
         crash_point("copy.written")
-    return _Copied(count, True, is_behind)
+    return _Copied(received.number, True, is_behind)
+
+
+class _Received(NamedTuple):
+    """The rows of a table or of its next ranges, received and checked, and the LSN that they bring the table to."""
+
+    rows: Player | StagedCopy
+    source: TableCopy
+    number: int
+    lsn: int
+    definition: RemoteDefinition | None
+    divided: CopyRanges | None
+    wanted: tuple[KeyRange, ...] | None
+
+
+def _receive(
+    context: WorkerContext,
+    publisher: Publisher,
+    subscription: tables.pg_subscription,
+    relid: int,
+    *,
+    locked: bool,
+    pieces: bool,
+) -> _Received:
+    session = context.session
+    key_ranges = None if publisher.copies is None else publisher.copies.ranges
+    definition = _definition(session, subscription, relid, publisher.catalog)
+    divided = ranges.copy_ranges(session, subscription.oid)[relid] if pieces else None
+    wanted = None
+    if divided is not None and key_ranges is not None:
+        wanted = divided.next(1 if locked else key_ranges.readers)
+    with working():
+        rows, source, count = _received_rows(context, subscription, relid, publisher.copies, divided, wanted)
+    lsn = source.lsn
+    if key_ranges is not None and divided is not None and wanted == tuple(divided.unfinished):
+        with asking():  # it may take seconds, and only the last ranges bring the table to an LSN
+            lsn = key_ranges.settled(lsn)
+    return _Received(rows, source, count, lsn, definition, divided, wanted)
+
+
+def _finishes_ranges(
+    context: WorkerContext, subscription: tables.pg_subscription, relid: int, received: _Received
+) -> bool:
+    """Store that the round's ranges are copied; whether no ranges are left. A table that is copied whole has none."""
+    divided, wanted, snapshot = received.divided, received.wanted, received.source.snapshot
+    if divided is None or wanted is None or snapshot is None:
+        return True
+    divided.finish(wanted, snapshot)
+    ranges.store(context.session, subscription.oid, relid, divided)
+    context.copies.pieces_copied(relid, *divided.progress)
+    return not divided.unfinished
+
+
+def _set_copied(
+    context: WorkerContext, subscription: tables.pg_subscription, relid: int, received: _Received, *, is_behind: bool
+) -> None:
+    """Set the state of a table whose rows are all written: f if the main stream has passed its LSN, else s."""
+    session, lsn = context.session, received.lsn
+    with working():
+        history.write_copied(session, subscription, relid, lsn)
+    reached = catalog.FINISHED_COPY if is_behind else catalog.SYNC_DONE
+    state.set_table_state(session, subscription.oid, relid, reached, lsn)
+    if subscription.subschemachanges != catalog.NO_SCHEMA:
+        remember(session, subscription.oid, relid, copied(received.source.relation, received.definition))
+    if is_behind:
+        state.move(session, subscription.oid, lsn, relid)
+    else:
+        drop_origin(session, catalog.origin_name(subscription.oid, relid), missing_ok=True)
+        lease.end(session, subscription.oid, relid, context.token)
 
 
 def _definition(
@@ -372,7 +417,7 @@ def forget_slot(context: WorkerContext, relid: int) -> None:
     context.unforgotten.discard(relid)
 
 
-def _received(
+def _received_rows(
     context: WorkerContext,
     subscription: tables.pg_subscription,
     relid: int,
@@ -428,16 +473,14 @@ def _source(
     copies: TableCopies | None,
     wanted: WantedRanges | None = None,
 ) -> TableCopy:
+    if copies is None:
+        text = f'ERROR:  files of changes have no copy of table "{table.schema}.{table.name}"'
+        raise not_copied(table.qualified_name, PublisherError("0A000", text))
     named = table.schema, table.name, subscription.subpublications
     try:
-        if copies is None:
-            raise PublisherError(
-                "0A000", f'ERROR:  files of changes have no copy of table "{table.schema}.{table.name}"'
-            )
         return copies.copy(*named) if wanted is None or copies.ranges is None else copies.ranges.copy(*named, wanted)
     except PublisherError as error:
-        text = f'could not start initial contents copy for table "{table.qualified_name}": {error}'
-        raise PgError("08006", text) from None
+        raise not_copied(table.qualified_name, error) from None
 
 
 def _load(
