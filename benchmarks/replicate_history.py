@@ -71,4 +71,4 @@ def _write(session: Any, table: Any, step: Step, file_of: Any, position_of: Any,
         row_ids = pa.array(row_id_of[ids]) if versions else None
         writer.write_arrays([columns[column.attnum] for column in table.columns], row_ids, len(ids))
         write.insert_files([writer.close()])
-    commit.apply(session, [write])
+    commit.record_writes(session, [write])

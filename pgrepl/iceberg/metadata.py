@@ -195,7 +195,7 @@ class Making:
     def _lacking(self, snapshot: int) -> set[int]:
         found: set[int] = set()
         for columns, contents in zip(self._columns, self._contents, strict=True):
-            found |= schema.lacking(columns, snapshot, partial(contents.have, snapshot=snapshot))
+            found |= schema.lacking_columns(columns, snapshot, partial(contents.have, snapshot=snapshot))
         return found & {field.id for field in self._columns[0].at(snapshot)}
 
     def _needs_version_3(self) -> bool:

@@ -186,8 +186,8 @@ class Field:
             yield from field.every
 
 
-class NoType(Exception):
-    """Iceberg has no type for it."""
+class _LeftOut(Exception):
+    """A column is left out, and why."""
 
 
 def iceberg_type(field: Field) -> Any:
@@ -203,7 +203,7 @@ def iceberg_type(field: Field) -> Any:
     if decimal := _DECIMAL.fullmatch(field.type):
         return f"decimal({decimal[1]}, {decimal[2]})"
     if field.type not in _PLAIN:
-        raise NoType(f"Iceberg has no type for {field.type}")
+        raise _LeftOut(f"Iceberg has no type for {field.type}")
     return _PLAIN[field.type]
 
 
@@ -328,20 +328,20 @@ def shape(
     for field in columns.at(snapshot):
         try:
             if field.id in unreadable:
-                raise NoType(unreadable[field.id])
+                raise _LeftOut(unreadable[field.id])
             iceberg_type(field)
             if omits_time and any(each.type == "time" for each in field.every):
-                raise NoType("left out by the table's option iceberg.time")
+                raise _LeftOut("left out by the table's option iceberg.time")
             if field.id in lacking:
                 defaults[field.id] = _default(field, format_version)
-        except NoType as problem:
+        except _LeftOut as problem:
             left_out[field.name] = str(problem)
         else:
             shown.append(field)
     return Shape(columns.version(snapshot), tuple(shown), left_out, defaults)
 
 
-def lacking(columns: Columns, snapshot: int, is_in_files: Callable[[Field], bool]) -> set[int]:
+def lacking_columns(columns: Columns, snapshot: int, is_in_files: Callable[[Field], bool]) -> set[int]:
     """The columns with a value in rows of files that do not have them."""
     added = [field for field in columns.at(snapshot) if field.initial is not None]
     return {field.id for field in added if not is_in_files(field)}
@@ -349,8 +349,8 @@ def lacking(columns: Columns, snapshot: int, is_in_files: Callable[[Field], bool
 
 def _default(field: Field, format_version: int) -> Any:
     if format_version < 3:
-        raise NoType("files from before it was added need its default, which format version 3 has; or VACUUM FULL")
+        raise _LeftOut("files from before it was added need its default, which format version 3 has; or VACUUM FULL")
     try:
         return default(field.type, str(iceberg_type(field)), field.initial or "")
     except NoJson:
-        raise NoType(f"Iceberg cannot say its default, {field.initial}") from None
+        raise _LeftOut(f"Iceberg cannot say its default, {field.initial}") from None

@@ -94,17 +94,19 @@ class Arrival:
 
     def write(self, frame: DataFrame) -> list[ChangedTable]:
         """The files of each table, which the catalog does not refer to yet; or the error of the first wrong row."""
-        given = set(frame.columns)
-        kept = {a.num: FrameColumn(a.type, a.typmod) for a in self._layout.kept if f"c{a.num}" in given}
-        try:
-            return write(self._session, frame, replace(self._part, source=FrameColumns(kept)))
-        except WrongRowInFrame as problem:
-            raise self._error(problem.found) from None
+        return self._run(frame, self._part)
 
     def check(self, frame: DataFrame) -> None:
         """Only check the rows."""
-        self._part = replace(self._part, only_checks=True)
-        self.write(frame)
+        self._run(frame, replace(self._part, only_checks=True))
+
+    def _run(self, frame: DataFrame, part: FramePart) -> list[ChangedTable]:
+        given = set(frame.columns)
+        kept = {a.num: FrameColumn(a.type, a.typmod) for a in self._layout.kept if f"c{a.num}" in given}
+        try:
+            return write(self._session, frame, replace(part, source=FrameColumns(kept)))
+        except WrongRowInFrame as problem:
+            raise self._error(problem.found) from None
 
     def _bound(self, rel: Relation) -> Program | None:
         return bound_program(self._session, table_rules(self._session, rel))

@@ -230,7 +230,7 @@ class SparkChanges:
         commit.check_unchanged(self._session, sorted(self._read), self.snapshot)
         writes = [staged.write for staged in self.staged.values()]
         if self.count:
-            commit.apply(self._session, writes)
+            commit.record_writes(self._session, writes)
 
     def discard(self) -> None:
         for staged in self.staged.values():

@@ -22,7 +22,7 @@ def write_changes(session: Session, changes: Sequence[ModifiedRow]) -> None:
         return
     for write in writes.values():
         write.keeps_places |= bool(session.unsettled)
-    commit.apply(session, list(writes.values()))
+    commit.record_writes(session, list(writes.values()))
     if session.unsettled:
         for table, write in writes.items():
             for place in write.inserted:

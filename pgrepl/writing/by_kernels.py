@@ -95,7 +95,7 @@ def check_forms(table: LakeTable, rel: Relation) -> None:
         check_form(column, attribute.type, attribute.typmod)
 
 
-def few(session: Session, table: LakeTable) -> int:
+def most_inlined(session: Session, table: LakeTable) -> int:
     """Up to how many rows are inlined, not written to a file."""
     return inlining_limit(session, table.table_id) if can_inline(session, table) else 0
 
@@ -129,13 +129,13 @@ def carry_out(
 def _take(changes: SparkChanges, rel: Relation, made: TableChange, done: ChangedTable) -> None:
     staged = changes.of(rel)
     changes.count += sum(part.count for part in done.parts)
-    few = [each for part in done.parts for each in part.few]
-    if done.files or len(few) > made.few:
+    rows = [each for part in done.parts for each in part.few]
+    if done.files or len(rows) > made.few:
         staged.take(done, versions=made.leaves)
         return
-    if not few:
+    if not rows:  # a DELETE, or nothing has changed: an UPDATE deletes the rows of which it has new versions by itself
         staged.delete(together(done.parts))
-    for place, row in few:
+    for place, row in rows:
         if place is None:
             staged.write.insert([row])
         else:

@@ -34,7 +34,7 @@ from pgrepl.rows.checks_spark import SparkChanges, check_fits
 from pgrepl.rows.checks_table import own, table_rules
 from pgrepl.rows.foreign.key import keys_of, keys_to
 from pgrepl.rows.unique import unique_indexes
-from pgrepl.writing.by_kernels import carry_out, check_forms, check_row_alone, computed, condition, few
+from pgrepl.writing.by_kernels import carry_out, check_forms, check_row_alone, computed, condition, most_inlined
 from pgrepl.writing.modify import changed_tables
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def _change_of(
     columns = tuple([computed(session, column, values[column.attnum], rel) for column in table.columns])
     check = check_program(session, table_rules(session, rel), bound=rel.is_partition)
     # rows in no file are not among those whose keys are looked at
-    return TableChange(source, table, columns, check, False, 0 if with_keys else few(session, table), keys)
+    return TableChange(source, table, columns, check, False, 0 if with_keys else most_inlined(session, table), keys)
 
 
 def _source(
@@ -278,7 +278,7 @@ def _modify_columns_change_of(
         for column in table.columns
     ]
     check = check_program(session, table_rules(session, rel), bound=False)
-    return TableChange(source, table, tuple(columns), check, True, few(session, table))
+    return TableChange(source, table, tuple(columns), check, True, most_inlined(session, table))
 
 
 def _kept(column: LakeColumn, rel: Relation) -> KernelColumn:

@@ -146,6 +146,10 @@ class _Statement:
 
 
 class Together:
+    """Statements that change rows in WITH, and the one behind them. All read one snapshot and see only the rows that
+    the others return (`ctes`). They are carried out in turn as their rows are read, those whose rows nobody reads last;
+    their changes are written together. Where one could meet what another does, they go row by row."""
+
     def __init__(self, session: Session, ctes: Sequence[Cte]) -> None:
         session.settle()
         self._session = session

@@ -74,7 +74,7 @@ def rewrite(session: Session, values: Mapping[int, list[NewColumnValue]]) -> set
             continue
         for place, row in rows[each.relation.oid]:
             write.update(place, write.table.lake_row(row))
-    commit.apply(session, writes, {"rewrite": [write.table.table_id for write in writes]})
+    commit.record_writes(session, writes, {"rewrite": [write.table.table_id for write in writes]})
     return {each.relation.oid for each in tables}
 
 

@@ -44,7 +44,7 @@ def append(session: Session, table: Relation, rows: LocalRows | SparkRows) -> in
     write = Write(session, lake_table(session, table.oid))
     count = add_rows(session, table, write, rows)
     if count:
-        commit.apply(session, [write])
+        commit.record_writes(session, [write])
     return count
 
 
@@ -73,7 +73,7 @@ def replace_rows(session: Session, view: Relation, rows: LocalRows | SparkRows) 
     write = _write(session, view)
     write.truncate()
     count = add_rows(session, view, write, rows)
-    commit.apply(session, [write])
+    commit.record_writes(session, [write])
     return count
 
 
@@ -104,7 +104,7 @@ def merge_rows(session: Session, view: Relation, rows: LocalRows) -> None:
     if gone or new:
         write.delete(gone)
         write.insert(new)
-        commit.apply(session, [write])
+        commit.record_writes(session, [write])
 
 
 def _write(session: Session, view: Relation) -> Write:
@@ -174,7 +174,7 @@ def empty(session: Session, tables: Sequence[Relation], *, cascade: bool = False
             writes.append(write)
     if writes:
         said = {"tables": [rel.oid for rel in tables], "cascade": cascade, "restart_identity": restart}
-        commit.apply(session, writes, {"truncate": said})
+        commit.record_writes(session, writes, {"truncate": said})
 
 
 def _check_kind(rel: Relation) -> None:

@@ -57,7 +57,7 @@ class Lake:
         with self.statement(writes=True):
             write = Write(self.session, table)
             change(write)
-            commit.apply(self.session, [write], extra or None)
+            commit.record_writes(self.session, [write], extra or None)
             return self.session.snapshot()
 
     def insert(self, name: str, *rows: Sequence[Any]) -> int:

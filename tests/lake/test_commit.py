@@ -44,7 +44,7 @@ def test_a_change_of_another_table_does_not_matter(table: Lake) -> None:  # noqa
     for result in run(other, "INSERT INTO other VALUES (1)"):
         assert result.tag == "INSERT 0 1"
     other.close()
-    commit.apply(table.session, [write])
+    commit.record_writes(table.session, [write])
     table.session.transaction.end_statement()
     assert len(table.rows("t")) == 1010 - 350
     assert_same_history(table)  # the delete file says the snapshot it really was
@@ -71,7 +71,7 @@ def test_a_change_of_the_table_makes_a_write_stale(table: Lake, change: str) -> 
     table.session.transaction.end_statement()
     table.duck_runs(change)
     with pytest.raises(commit.Stale), statement(table.session, writes=True):
-        commit.apply(table.session, [write])
+        commit.record_writes(table.session, [write])
     assert_same_history(table)
 
 
@@ -94,7 +94,7 @@ def test_what_only_the_system_tables_know_makes_a_write_stale(table: Lake, chang
     list(run(other, change))
     other.close()
     with pytest.raises(commit.Stale), statement(table.session, writes=True):
-        commit.apply(table.session, [write])
+        commit.record_writes(table.session, [write])
     write.discard()
 
 
@@ -118,7 +118,7 @@ def test_two_writes_of_one_statement_to_one_table(table: Lake) -> None:  # noqa:
         second.update(places[400], (400, "changed"))
         first.stage()
         second.stage()
-        commit.apply(table.session, [first, second])
+        commit.record_writes(table.session, [first, second])
     rows = dict(table.rows("t"))
     assert len(rows) == 1010 - 350 and rows["400"] == rows["1000"] == "changed"
     assert_same_history(table)
@@ -130,10 +130,10 @@ def test_a_row_that_comes_and_goes_in_one_statement_was_never_there(lake: Lake) 
     with lake.statement(writes=True):
         write = Write(lake.session, target)
         write.insert([(1, "x"), (2, "y")])
-        commit.apply(lake.session, [write])
+        commit.record_writes(lake.session, [write])
         write = Write(lake.session, target)
         write.delete([place for key, place in _places(lake, target) if key == 1])
-        commit.apply(lake.session, [write])
+        commit.record_writes(lake.session, [write])
     assert lake.rows("t") == [("2", "y")]
     assert_same_history(lake)
 

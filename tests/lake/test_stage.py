@@ -48,7 +48,7 @@ def write(lake: Lake, name: str, rows: DataFrame, *, places: bool = False) -> li
         staged = StagedRows(lake.session, rel, last_snapshot(lake.session))
         (done,) = Arrival(lake.session, rel, rel, frozenset(), places=places).write(rows)
         staged.take(done, versions=places)
-        commit.apply(lake.session, [staged.write])
+        commit.record_writes(lake.session, [staged.write])
     return staged.files
 
 

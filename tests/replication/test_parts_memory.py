@@ -73,7 +73,7 @@ def changed(pair: Pair, rows: int) -> int:
             files(table, write, np.arange(rows, rows + rows // 2), "new")
         else:
             files(table, write, ids, "old")
-        commit.apply(session, [write])
+        commit.record_writes(session, [write])
         session.transaction.end_statement()
     return rows // 2 + rows // 10 + rows // 2
 

@@ -22,7 +22,6 @@ from pgrepl.ground.errors import PgError
 from pgrepl.ground.lazy import np
 from pgrepl.lake import sql
 from pgrepl.lake.changes.history import ROW_CHANGES, changes_after
-from pgrepl.lake.commit import rows as commit_rows
 from pgrepl.lake.commit.rows import record
 from pgrepl.lake.read.data_file import PROVISIONAL, DataFile, Overlays, RowPlace, TableOverlay
 from pgrepl.lake.read.inlined import as_stored
@@ -133,7 +132,7 @@ class RowChanges(Overlays):
             for write, (row, file) in zip(statement.writes, statement.first_ids, strict=True):
                 known = ids.setdefault(write.table.table_id, _Ids())
                 final = _final(session, write, known, self.first_snapshot)
-                written = commit_rows.record(session, final)
+                written = record(session, final)
                 known.add(write, row, file, written)
             for key, value in statement.extra.items():
                 numbering.note(key, _ordered(value, statement.writes, ids) if key == "order" else value)
@@ -289,7 +288,7 @@ def _check_definitions(session: Session, table_ids: Sequence[int], snapshot: int
             raise Stale
 
 
-def apply(session: Session, writes: Sequence[Write], extra: Mapping[str, Any] | None = None) -> None:
+def record_writes(session: Session, writes: Sequence[Write], extra: Mapping[str, Any] | None = None) -> None:
     """Record the writes at the running statement's snapshot, and stage what is not staged.
 
     `extra` goes into commit_extra_info as JSON (origin, truncation …); without an entry `truncate` there, truncated
@@ -367,6 +366,6 @@ def _empty_at_commit(session: Session, oid: int) -> None:
         if relation_or_none(session, oid) is not None:
             write = Write(session, lake_table(session, oid))
             write.truncate()
-            apply(session, [write])
+            record_writes(session, [write])
 
     session.transaction.before_commit.append(empty)

@@ -4,7 +4,7 @@
     write.insert([(1, 'a'), (2, 'b')])
     write.delete([place])
     write.stage()                   # writes files, which the catalog does not have yet
-    commit.apply(session, [write])  # in the write transaction
+    commit.record_writes(session, [write])  # in the write transaction
 
 Few rows, and few deletes, need no file: they are inlined in the catalog.
 """

@@ -278,7 +278,7 @@ def write_rows(session: Session, subscription: tables.pg_subscription, log: Log,
                 writer.write_arrays(_copied(log, (lsn, at), named, change, number), None, number)
                 change += number
         write.insert_files([writer.close()])
-    commit.apply(session, [write], {"origin": catalog.origin_name(subscription.oid)})
+    commit.record_writes(session, [write], {"origin": catalog.origin_name(subscription.oid)})
     session.transaction.numbering.store_snapshot()
 
 
@@ -390,7 +390,7 @@ def commit_prepared(session: Session, subscription: tables.pg_subscription, tran
         if write.updates:
             writes.append(write)
     if writes:
-        commit.apply(session, writes, {"origin": catalog.origin_name(subscription.oid)})
+        commit.record_writes(session, writes, {"origin": catalog.origin_name(subscription.oid)})
         session.transaction.numbering.store_snapshot()
 
 

@@ -92,7 +92,7 @@ def _empty(
         writes.append(Write(session, lake_table(session, oid)))
         writes[-1].truncate()
     truncate = {"tables": list(oids), "cascade": False, "restart_identity": restart_identity}
-    commit.apply(session, writes, {**extra, "truncate": truncate})
+    commit.record_writes(session, writes, {**extra, "truncate": truncate})
     session.transaction.numbering.store_snapshot()
 
 
@@ -118,7 +118,7 @@ def _change(session: Session, player: Player, origin: str) -> None:
                 change.update(step.place, row)
         writes.append(change)
     if writes:
-        commit.apply(session, writes, {"origin": origin})
+        commit.record_writes(session, writes, {"origin": origin})
 
 
 # --- every change -----------------------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ class _Run:
                 found.keeps_places = found.has_free_keys = True
             _add(found, change)
         is_found_so = len(writes) == 1 and _is_found_so(self._changes)
-        commit.apply(session, list(writes.values()), self._extra)
+        commit.record_writes(session, list(writes.values()), self._extra)
         row_ids = self._arrive(writes)
         if not is_found_so:
             session.transaction.numbering.note("order", _order(self._changes, row_ids))
@@ -190,7 +190,7 @@ class _Run:
     def log(self, writes: list[Write]) -> None:
         """Commit what the transaction has written into the logs of tables, which is the last of its snapshots."""
         if writes:
-            commit.apply(self._session, writes, self._extra)
+            commit.record_writes(self._session, writes, self._extra)
             self._session.transaction.numbering.store_snapshot()
 
     def _arrive(self, writes: dict[int, Write]) -> list[int]:

@@ -104,7 +104,7 @@ class StagedCopy:
         """Commit the staged files at the running statement's snapshot; holding the write lock."""
         writes = [staged.write for staged in self.staged if staged.files]
         if writes:
-            commit.apply(self._session, writes, {"origin": origin})
+            commit.record_writes(self._session, writes, {"origin": origin})
         self._session.transaction.numbering.store_snapshot()
 
     def discard(self) -> None:

@@ -323,7 +323,7 @@ class StagedBatch:
                 "restart_identity": bool(self._restarted),
             }
         if writes:
-            commit.apply(session, writes, extra)
+            commit.record_writes(session, writes, extra)
         restart_sequences(session, self._restarted)
         session.transaction.numbering.store_snapshot()
 
