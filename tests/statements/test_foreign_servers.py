@@ -112,6 +112,14 @@ def test_who_may(pair: Pair) -> None:
     pair.sub("DROP ROLE ann; ALTER SERVER shop RENAME TO other; ALTER SERVER other OWNER TO CURRENT_USER")
 
 
+def test_a_new_owner_takes_the_grants_along(pair: Pair) -> None:
+    """As PostgreSQL 18 answers."""
+    pair.sub(SERVER, "CREATE ROLE ann; CREATE ROLE bob; GRANT USAGE ON FOREIGN SERVER shop TO bob")
+    pair.sub("ALTER SERVER shop OWNER TO ann")
+    assert pair.sub("SELECT srvacl FROM pg_foreign_server WHERE srvname = 'shop'") == [("{ann=U/ann,bob=U/ann}",)]
+    pair.sub("DROP SERVER shop; DROP ROLE ann, bob")
+
+
 def test_a_dump_makes_it_again(pair: Pair, tmp_path: Path) -> None:
     pair.sub(
         "CREATE SERVER shop TYPE 'a' VERSION '1' FOREIGN DATA WRAPPER lake OPTIONS (host 'localhost', dbname 'pub')"

@@ -17,6 +17,7 @@ from pgrepl.catalog.facts.foreign import (
     server_by_name,
     server_or_none,
 )
+from pgrepl.catalog.facts.privileges import with_new_owner
 from pgrepl.catalog.facts.roles import check_can_set_role, is_superuser, resolve_role, role_or_none
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import insert, new_oid, update
@@ -131,7 +132,8 @@ def change_server_owner(session: Session, row: tables.pg_foreign_server, owner: 
         check_owner(session, "foreign server", row.srvname, row.srvowner)
         check_can_set_role(session, session.role, owner)
         _check_wrapper(session, WRAPPERS[row.srvfdw], owner)
-    update(session, tables.pg_foreign_server, {"oid": row.oid}, srvowner=owner)
+    acl = with_new_owner(row.srvacl, row.srvowner, owner)
+    update(session, tables.pg_foreign_server, {"oid": row.oid}, srvowner=owner, srvacl=acl)
 
 
 # --- user mappings ----------------------------------------------------------------------------------------------------
