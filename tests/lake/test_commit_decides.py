@@ -169,11 +169,11 @@ def test_a_stale_write_is_refused_and_another_table_does_not_matter(table: Lake,
     with table.statement(writes=True):
         write = Write(table.session, other, at)
         write.insert([(1,)])
-        commit.apply(table.session, [write])
+        commit.record_writes(table.session, [write])
     with pytest.raises(Stale), table.statement(writes=True):
         write = Write(table.session, target, at)
         write.insert([(3001, "x")])
-        commit.apply(table.session, [write])
+        commit.record_writes(table.session, [write])
     assert (ask(beside, "SELECT * FROM other"), rows(beside, "a > 2000")) == ([("1",)], [("2001", "x")])
 
 
@@ -242,7 +242,7 @@ def test_locks_of_others_are_respected(table: Lake, beside: Session, what: str) 
     met = None
     with table.statement(writes=True):
         try:
-            commit.apply(table.session, [write])
+            commit.record_writes(table.session, [write])
         except LockedByOthers as locked:
             met = locked.args[0]
     assert (None if met is None else (met.kind, met.mode)) == waits_for
