@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from pgrepl.catalog.session.session import Session
 from pgrepl.ground.errors import PgError
 from pgrepl.lake.commit import commit
 from pgrepl.lake.commit.commit import LockedByOthers, Stale
+from pgrepl.lake.read.data_file import PROVISIONAL
 from pgrepl.lake.write.statement import Write
 from pgrepl.statements.run import run
 from tests.harness.database import ask
@@ -52,6 +54,7 @@ def rows(session: Session, condition: str = "true") -> list[tuple[str | None, ..
 def test_rows_of_a_block_are_changed_again_before_they_have_their_ids(table: Lake, beside: Session) -> None:
     """150 new rows are in a file, 3 in the catalog; both are updated and deleted by their provisional ids."""
     table.sql("BEGIN; INSERT INTO t SELECT g, 'file' FROM generate_series(2001, 2150) g")
+    table.sql("INSERT INTO other VALUES (1), (2)")
     table.sql("INSERT INTO t VALUES (3001, 'row'), (3002, 'row'), (3003, 'row')")
     list(run(beside, "INSERT INTO t SELECT g, 'beside' FROM generate_series(4001, 4150) g"))
     table.sql("UPDATE t SET b = 'new' WHERE a IN (5, 1001, 2001, 2150, 3001)")
@@ -65,7 +68,40 @@ def test_rows_of_a_block_are_changed_again_before_they_have_their_ids(table: Lak
         ("5", "new"), ("1001", "new"), ("2001", "new"), ("2150", "newer"), ("3001", "newer"),
     ]  # fmt: skip
     row_ids = [row[0] for row in table.rows("t", row_ids=True)]
-    assert len(set(row_ids)) == len(row_ids)
+    assert len(set(row_ids)) == len(row_ids) and max(map(int, row_ids)) < PROVISIONAL
+
+
+def test_ids_are_those_of_the_write_that_made_them() -> None:
+    """Two writes of a table, between which another table got provisional ids: the second one has two files."""
+    ids, rows, files = commit._Ids(), PROVISIONAL, PROVISIONAL
+    ids.add(SimpleNamespace(files=[SimpleNamespace(record_count=3)], rows=[()]), rows, files, (40, [7]))  # type: ignore[arg-type]
+    second = SimpleNamespace(files=[SimpleNamespace(record_count=2)] * 2, rows=[])
+    ids.add(second, rows + 10, files + 4, (90, [9, 11]))  # type: ignore[arg-type]
+    ids.add(SimpleNamespace(files=[], rows=[]), rows + 14, files + 6, (94, []))  # type: ignore[arg-type]
+    assert [ids.row(rows + n) for n in (0, 3, 10, 13)] == [40, 43, 90, 93]
+    assert [ids.file(files + n) for n in (0, 4, 5)] == [7, 9, 11]
+    assert (ids.row(5), ids.file(6)) == (5, 6)
+    assert len(ids.rows) == 2
+
+
+def test_many_deletes_of_a_block_are_in_a_delete_file(table: Lake) -> None:
+    table.sql("BEGIN; DELETE FROM t WHERE a <= 200; COMMIT")
+    number = table.table("t").table_id
+    (counts,) = table.query("SELECT count(*), sum(delete_count) FROM ducklake_delete_file WHERE table_id = ?", number)
+    assert tuple(map(int, counts)) == (1, 200)
+    assert len(rows(table.session)) == ROWS - 200 + 3
+
+
+@pytest.mark.parametrize("columns", ["id int, at place", "at place"])
+def test_a_composite_type_gets_an_attribute_meanwhile(table: Lake, beside: Session, columns: str) -> None:
+    table.sql(f"CREATE TYPE place AS (x int); CREATE TABLE places ({columns})")
+    table.sql("INSERT INTO places (at) VALUES ('(1)'); BEGIN; INSERT INTO places (at) VALUES ('(2)'), (NULL)")
+    table.sql("UPDATE places SET at = '(3)' WHERE (at).x = 1")
+    list(run(beside, "ALTER TYPE place ADD ATTRIBUTE y int"))
+    table.sql("COMMIT")
+    expected: list[tuple[str | None, ...]] = [("(2,)",), ("(3,)",), (None,)]
+    for session in (table.session, beside):
+        assert ask(session, "SELECT at FROM places ORDER BY (at).x") == expected
 
 
 def test_a_savepoint_takes_back_what_was_pending_behind_it(table: Lake) -> None:
@@ -75,6 +111,7 @@ def test_a_savepoint_takes_back_what_was_pending_behind_it(table: Lake) -> None:
     before = rows(table.session, "a > 1000 OR a = 1")
     table.sql("ROLLBACK TO s")
     assert rows(table.session, "b = 'two'") == []
+    assert rows(table.session, "b = 'one'") == [("1", "one"), ("1001", "one"), ("2001", "one")]
     table.sql("ROLLBACK TO s; INSERT INTO t VALUES (2003, 'three'); UPDATE t SET b = 'three' WHERE a = 2003; COMMIT")
     assert before != rows(table.session, "a > 1000 OR a = 1")
     assert rows(table.session, "b IN ('one', 'three')") == [
@@ -88,6 +125,21 @@ def test_a_statement_that_fails_leaves_the_earlier_ones_pending(table: Lake) -> 
         table.sql("INSERT INTO t VALUES (2002, 'two'), (2001, 'two')")
     table.sql("ROLLBACK TO s; INSERT INTO t VALUES (2003, 'three'); COMMIT")
     assert rows(table.session, "a > 2000") == [("2001", "one"), ("2003", "three")]
+
+
+def test_what_a_failed_statement_has_written_is_not_pending(table: Lake) -> None:
+    """Its AFTER trigger fails when its rows are pending already."""
+    table.sql(
+        "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no''; END';"
+        "CREATE TRIGGER x AFTER INSERT ON other FOR EACH ROW EXECUTE FUNCTION fail()"
+    )
+    table.sql("BEGIN; SAVEPOINT s")
+    with pytest.raises(PgError, match="no"):
+        table.sql("INSERT INTO other VALUES (1)")
+    table.sql("ROLLBACK TO s")
+    assert ask(table.session, "SELECT * FROM other") == []
+    table.sql("INSERT INTO t VALUES (2001, 'x'); COMMIT")
+    assert (ask(table.session, "SELECT * FROM other"), rows(table.session, "a > 2000")) == ([], [("2001", "x")])
 
 
 def test_rows_that_vacuum_has_moved_are_found_again(table: Lake, beside: Session) -> None:
