@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import one, rows
-from pgrepl.catalog.store.system import ROLE_DATABASE_OWNER
+from pgrepl.catalog.store.system import ROLE_DATABASE_OWNER, ROLE_SIGNAL_AUTOVACUUM
 from pgrepl.ground.errors import PgError
 
 if TYPE_CHECKING:
@@ -18,7 +19,14 @@ PUBLIC = 0  # the grantee that stands for all roles
 
 
 def roles(session: CatalogSession) -> list[tables.pg_authid]:
-    return sorted(rows(session, tables.pg_authid), key=lambda row: str(row.rolname))
+    return sorted(shown_roles(session), key=lambda row: str(row.rolname))
+
+
+def shown_roles(session: CatalogSession) -> Iterator[tables.pg_authid]:
+    """The roles of pg_authid: 17 does not have all of 18's."""
+    for row in rows(session, tables.pg_authid):
+        if row.oid != ROLE_SIGNAL_AUTOVACUUM or session.settings.release >= 18:
+            yield row
 
 
 def memberships(session: CatalogSession) -> list[tables.pg_auth_members]:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from pgrepl.catalog.facts import foreign, objects, triggers
+from pgrepl.catalog.facts.roles import shown_roles
 from pgrepl.catalog.facts.routines import routine_row, routine_rows
 from pgrepl.catalog.facts.subscription import is_retained
 from pgrepl.catalog.session.session import Session
@@ -25,7 +26,6 @@ from pgrepl.catalog.store.system import (
     PLPGSQL_EXTENSION,
     PLPGSQL_FUNCTIONS,
     PLPGSQL_LANGUAGE,
-    ROLE_SIGNAL_AUTOVACUUM,
     namespace_oid,
 )
 from pgrepl.expr import stored as stored_trees
@@ -253,9 +253,8 @@ def _constraints(session: Session) -> Iterator[Values]:
 
 
 def _roles(session: Session) -> Iterator[Values]:
-    for row in store.rows(session, tables.pg_authid):
-        if row.oid != ROLE_SIGNAL_AUTOVACUUM or session.settings.release >= 18:
-            yield row._asdict()
+    for row in shown_roles(session):
+        yield row._asdict()
 
 
 def _enums(session: Session) -> Iterator[Values]:
