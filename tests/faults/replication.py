@@ -132,9 +132,12 @@ class Replicas:
             assert self.received() in self.states
 
     def check_history(self) -> None:
-        """The past of the tables is what was published after each transaction that has come since they were copied."""
+        """The past of the tables is what was published after each transaction that has come since the last of them was
+        copied."""
         with visit(self.subscriber, "sub") as session:
-            begun = int(ask(session, "SELECT max(lsn) - '0/0' FROM t_history WHERE operation = 'copy'")[0][0] or 0)
+            histories = ask(session, "SELECT oid::regclass FROM pg_class WHERE relname ~ '_history$' AND relkind = 'r'")
+            copies = " UNION ALL ".join(f"SELECT lsn FROM {name} WHERE operation = 'copy'" for (name,) in histories)
+            begun = int(ask(session, f"SELECT max(lsn) - '0/0' FROM ({copies}) copied")[0][0] or 0)
             for lsn, there in self._past[-10:]:
                 if ask(session, f"SELECT '{lsn}'::pg_lsn - '0/0' > {begun}") == [("t",)]:
                     assert _state(session, "", lambda name, lsn=lsn: f"{name}_at('{lsn}')") == there, lsn
