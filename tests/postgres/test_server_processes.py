@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from pgrepl.replication.publisher.postgres.copy_workers import readers
+from tests.harness.dose import dose
 from tests.harness.forked import pgrepl
 from tests.harness.programs import eventually, started
 from tests.postgres.served import Served
@@ -65,7 +66,7 @@ def none_is_left(pids: list[int]) -> bool:
 
 
 @several
-@pytest.mark.parametrize("key", ["PRIMARY KEY", ""], ids=["ranges", "pages"])
+@pytest.mark.parametrize("key", dose(["PRIMARY KEY", ""], 2), ids=["ranges", "pages"])
 def test_processes_copy_what_threads_copy(served: Served, key: str) -> None:
     filled(served, key)
     with started(*sync(served)) as process:

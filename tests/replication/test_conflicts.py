@@ -10,6 +10,7 @@ import pytest
 from pgrepl.ground.errors import PgError
 from pgrepl.replication.wire import message_files
 from tests.harness.database import Database, by_columns, by_message
+from tests.harness.dose import dose
 from tests.harness.pair import Pair
 from tests.harness.trio import Trio
 
@@ -147,6 +148,9 @@ def test_changes_of_a_skipped_transaction_are_played_again(pair: Pair) -> None:
     assert command(pair, "list") == (0, "no conflicts\n")
 
 
+@pytest.mark.parametrize(
+    "way", ["by message", "by columns", pytest.param("in parts", marks=pytest.mark.slow)], indirect=True
+)
 def test_a_batch_of_many_conflicts_keeps_the_first_and_counts_all(pair: Pair, way: Callable[[Database], None]) -> None:
     ready(pair)
     way(pair.sub)
@@ -199,7 +203,7 @@ def command(pair: Pair, *words: str) -> tuple[int, str]:
     return code, out.getvalue()
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", dose(range(2), 2, 1))
 def test_random_conflicts_are_the_same_by_both_ways(trio: Trio, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
     if seed % 2:

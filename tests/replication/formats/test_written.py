@@ -356,7 +356,7 @@ def test_a_file_of_other_lines_is_not_touched(instance: Instance, tmp_path: Path
     assert instance.play("pub", "SELECT count(*) FROM pg_replication_slots") == ["0"]
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", dose(FORMS, 5))
 def test_a_new_slot_cuts_nothing_off(instance: Instance, form: str, tmp_path: Path) -> None:
     """What stands behind its beginning was written with another slot."""
     instance.play("pub", "CREATE TABLE t (id int)", "CREATE PUBLICATION other FOR TABLE t WHERE (id > 5)")
@@ -375,7 +375,7 @@ def test_a_new_slot_cuts_nothing_off(instance: Instance, form: str, tmp_path: Pa
     assert [each.new for each in written.events()] == [{"id": "1"}, {"id": "2"}]
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", dose(FORMS, 5))
 def test_a_slot_cuts_nothing_of_another_one(instance: Instance, form: str, tmp_path: Path) -> None:
     instance.play(
         "pub", "CREATE TABLE t (id int)", "CREATE PUBLICATION p FOR TABLE t",
