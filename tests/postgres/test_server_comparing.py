@@ -302,6 +302,7 @@ def test_a_task_that_fails_leaves_no_query_at_the_server(served: Served, monkeyp
     """The slot is dropped over a connection that nothing else uses then: it waited for an answer that another had
     read."""
     in_ranges(served, monkeypatch, 100_000)
+    served.pub("ALTER PUBLICATION p SET TABLE t WHERE (length(repeat(md5(v), 20000)) > 0)")  # for some seconds
 
     def fail(parts: object, kernel: object) -> None:
         raise PgError("XX000", "the task has failed")
