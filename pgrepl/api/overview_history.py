@@ -81,10 +81,7 @@ class History:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._rings = [
-            _Ring(MINUTE, _HOUR, 0, _SLOTS),
-            _Ring(_TEN_MINUTES, _DAY, _SLOTS, 2 * _SLOTS),
-        ]
+        self._rings = [_Ring(MINUTE, _HOUR, 0, _SLOTS), _Ring(_TEN_MINUTES, _DAY, _SLOTS, 2 * _SLOTS)]
         content = b""
         if path is not None:
             with suppress(OSError):

@@ -214,12 +214,7 @@ def _choose_with_kernels(session: Session, extent: Callable[[], Extent], check: 
 
 
 def choose_to_load(
-    session: Session,
-    extent: Callable[[int], Extent],
-    unfit: Callable[[], str],
-    *,
-    by_kernels: bool,
-    in_parts: bool,
+    session: Session, extent: Callable[[int], Extent], unfit: Callable[[], str], *, by_kernels: bool, in_parts: bool
 ) -> Choice:
     """The engine of COPY FROM. `extent` counts up to so many rows. `by_kernels`: kernels can read them, and have not
     declined; `in_parts`: so can tasks of Spark. `unfit`: why Spark SQL cannot do it."""

@@ -74,11 +74,7 @@ class RowMaker:
     """`check` is over the columns of the target."""
 
     def __init__(
-        self,
-        source: SourceColumns,
-        target: LakeTable,
-        columns: Sequence[KernelColumn],
-        check: KernelCondition | None,
+        self, source: SourceColumns, target: LakeTable, columns: Sequence[KernelColumn], check: KernelCondition | None
     ) -> None:
         self._columns = [_Maker(column, source, target) for column in columns if not column.generated]
         self._generated = [_Maker(column, target, target) for column in columns if column.generated]

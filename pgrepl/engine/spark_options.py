@@ -41,10 +41,7 @@ class SparkOptions:
 
 
 def read_options(
-    environment: Mapping[str, str],
-    master: str | None = None,
-    remote: str | None = None,
-    conf: tuple[str, ...] = (),
+    environment: Mapping[str, str], master: str | None = None, remote: str | None = None, conf: tuple[str, ...] = ()
 ) -> SparkOptions:
     """The options of the command line, else of PGREPL_MASTER and PGREPL_REMOTE; settings of the command line override
     those of PGREPL_CONF ("k=v k=v", quoted as in a shell)."""

@@ -134,8 +134,7 @@ def location_of(expr: Expr | None) -> int:
         return -1
     location: int = getattr(expr, "location", -1)
     if isinstance(
-        expr,
-        (tree.FuncExpr, tree.OpExpr, tree.DistinctExpr, tree.NullIfExpr, tree.ScalarArrayOpExpr, tree.BoolExpr),
+        expr, (tree.FuncExpr, tree.OpExpr, tree.DistinctExpr, tree.NullIfExpr, tree.ScalarArrayOpExpr, tree.BoolExpr)
     ):
         return leftmost(location, first_location(expr.args))
     if isinstance(
@@ -344,13 +343,7 @@ def without_implicit_casts(expr: Expr) -> Expr:
             return expr
 
 
-_CASTS = (
-    tree.RelabelType,
-    tree.CoerceViaIO,
-    tree.ArrayCoerceExpr,
-    tree.ConvertRowtypeExpr,
-    tree.CoerceToDomain,
-)
+_CASTS = (tree.RelabelType, tree.CoerceViaIO, tree.ArrayCoerceExpr, tree.ConvertRowtypeExpr, tree.CoerceToDomain)
 
 
 def returns_set(expr: Expr) -> bool:

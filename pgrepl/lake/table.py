@@ -173,12 +173,7 @@ def _past(session: Session, oid: int, snapshot: int) -> LakeTable | None:
 
 
 def _made(
-    session: Session,
-    then: Session,
-    oid: int,
-    table_id: int,
-    attributes: list[tables.pg_attribute],
-    at: tuple[int, ...],
+    session: Session, then: Session, oid: int, table_id: int, attributes: list[tables.pg_attribute], at: tuple[int, ...]
 ) -> LakeTable | None:
     link = session.link
     rows = link.execute(sql.TABLE_THEN if at else sql.TABLE_NOW, (table_id, *at))
@@ -207,10 +202,7 @@ def folder(session: Session, path: str, relative: bool, schema_path: str, schema
 def table_folder(session: Session, table_id: int) -> str:
     """The folder of a table's files, also of a dropped table."""
     link = session.link
-    rows = link.execute(
-        sql.FOLDER,
-        (table_id,),
-    )
+    rows = link.execute(sql.FOLDER, (table_id,))
     if not rows:
         what = f"ducklake_table or ducklake_schema has no row of table {table_id}"
         raise PgError("XX001", f'catalog "{session.catalog.name}" is damaged: {what}')
@@ -284,19 +276,13 @@ def inlined_tables(session: Session, table_id: int) -> tuple[InlinedTable, ...]:
 
 def _inlined_tables(session: Session, table_id: int) -> tuple[InlinedTable, ...]:
     link = session.link
-    named = link.execute(
-        sql.INLINED_TABLES,
-        (table_id,),
-    )
+    named = link.execute(sql.INLINED_TABLES, (table_id,))
     found = []
     numbering = session.transaction.numbering
     for name, version, begin in named:
         at = begin
         if at is None or (table_id in numbering.altered_tables and version == numbering.schema_version):
             at = numbering.last_snapshot()  # the running statement's
-        columns = link.execute(
-            sql.COLUMNS_OF_INLINED,
-            (table_id, at, at),
-        )
+        columns = link.execute(sql.COLUMNS_OF_INLINED, (table_id, at, at))
         found.append(InlinedTable(name, version, fields_of(columns, None), inlined_prefix(session)))
     return tuple(found)

@@ -57,10 +57,7 @@ def into(
     if count > 1 and (strict or answer.changes):
         hint = "Make sure the query returns a single row, or use LIMIT 1."
         raise PgError(
-            "P0003",
-            "query returned more than one row",
-            detail=_parameters(parameters),
-            hint=None if dynamic else hint,
+            "P0003", "query returned more than one row", detail=_parameters(parameters), hint=None if dynamic else hint
         )
     move_row(frame, target, answer.columns, answer.rows[0] if count else None)
 

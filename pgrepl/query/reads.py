@@ -90,11 +90,9 @@ def _join_bounds(
     }.get(item.kind, _NONE)
     replaced = left_replaced | right_replaced
     _take(query, item.quals, droppable, replaced, found, context)
-    return left | right, replaced | {
-        JoinType.LEFT: right,
-        JoinType.RIGHT: left,
-        JoinType.FULL: left | right,
-    }.get(item.kind, _NONE)
+    return left | right, replaced | {JoinType.LEFT: right, JoinType.RIGHT: left, JoinType.FULL: left | right}.get(
+        item.kind, _NONE
+    )
 
 
 def _take(

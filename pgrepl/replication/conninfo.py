@@ -54,9 +54,7 @@ def check_conninfo(conninfo: str, must_use_password: bool) -> dict[str, str]:
         raise PgError("42601", f"invalid connection string syntax: {error}\n") from None
     if must_use_password and not options.get("password"):
         raise PgError(
-            "2F003",
-            "password is required",
-            detail="Non-superusers must provide a password in the connection string.",
+            "2F003", "password is required", detail="Non-superusers must provide a password in the connection string."
         )
     return options
 

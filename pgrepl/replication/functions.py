@@ -230,12 +230,7 @@ def reset_subscription_statistics(call: Call, subid: int | None) -> str:
     now = datetime.now(timezone.utc).isoformat(sep=" ")
     with slots.at_once(call.session) as session:
         update(
-            session,
-            tables.pg_stat_subscription_stats,
-            where,
-            apply_error_count=0,
-            sync_error_count=0,
-            stats_reset=now,
+            session, tables.pg_stat_subscription_stats, where, apply_error_count=0, sync_error_count=0, stats_reset=now
         )
     statistics.counters(call.session.catalog).forget(statistics.SUBSCRIPTION, name=subid)
     return VOID
@@ -258,9 +253,7 @@ def _emit(session: Session, transactional: bool, prefix: str, content: bytes) ->
     """The LSN behind the message. Every commit is on disk: there is nothing to flush."""
     if in_recovery(session):
         raise PgError(
-            "55000",
-            "recovery is in progress",
-            hint="WAL control functions cannot be executed during recovery.",
+            "55000", "recovery is in progress", hint="WAL control functions cannot be executed during recovery."
         )
     if transactional:
         _note(session, transactional, prefix, content)

@@ -83,11 +83,7 @@ def fire_all(session: Session, parts: Sequence[WrittenChanges]) -> None:
 
 
 def fire_of_row(
-    session: Session,
-    table: Relation,
-    triggers: RelationTriggers,
-    change: ModifiedRow,
-    columns: frozenset[int] | None,
+    session: Session, table: Relation, triggers: RelationTriggers, change: ModifiedRow, columns: frozenset[int] | None
 ) -> None:
     """Fire the AFTER triggers of a replicated row: those of CREATE TRIGGER, and of foreign keys where they are enabled
     for replicas. `columns`: that an UPDATE sets."""

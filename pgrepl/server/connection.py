@@ -52,10 +52,7 @@ _NO_GSSAPI = "hostgssenc record cannot match because GSSAPI is not supported by 
 
 
 def providers(hba_file: Path, ident_file: Path) -> Mapping[str, Provider]:
-    return {
-        "pg_hba_file_rules": partial(_rules, hba_file),
-        "pg_ident_file_mappings": partial(_mappings, ident_file),
-    }
+    return {"pg_hba_file_rules": partial(_rules, hba_file), "pg_ident_file_mappings": partial(_mappings, ident_file)}
 
 
 def _rules(file: Path, _: Session) -> Iterator[dict[str, Any]]:

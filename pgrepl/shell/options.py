@@ -130,12 +130,7 @@ def _short(letters: str, left: Iterator[str]) -> Iterator[Given]:
 
 
 NAME = "pgrepl.toml"
-_WORDS = {
-    "catalog": "PGREPL_CATALOG",
-    "data-path": "PGREPL_DATA_PATH",
-    "dbname": "PGDATABASE",
-    "username": "PGUSER",
-}
+_WORDS = {"catalog": "PGREPL_CATALOG", "data-path": "PGREPL_DATA_PATH", "dbname": "PGDATABASE", "username": "PGUSER"}
 _SPARK_WORDS = {"master": "PGREPL_MASTER", "remote": "PGREPL_REMOTE"}
 
 

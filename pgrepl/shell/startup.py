@@ -29,15 +29,7 @@ from pgrepl.shell.connection import (
 )
 from pgrepl.shell.scripts.lexer import Lexer
 from pgrepl.shell.scripts.slash_lexer import Outcome
-from pgrepl.shell.shell import (
-    FAILURE,
-    NO_CONNECTION,
-    PROGRAM,
-    SCRIPT_ERROR,
-    SPOKEN_VERSION,
-    SUCCESS,
-    Shell,
-)
+from pgrepl.shell.shell import FAILURE, NO_CONNECTION, PROGRAM, SCRIPT_ERROR, SPOKEN_VERSION, SUCCESS, Shell
 from pgrepl.shell.streams import Stream, claim_standard_descriptors
 
 

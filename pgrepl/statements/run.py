@@ -157,10 +157,7 @@ def _check_parameters(session: Session, text: str, statements: Sequence[RawStmt]
         from pgrepl.statements.describe import prepare
 
         prepare(session, text)  # what else is wrong with it is told first
-        raise PgError(
-            "08P01",
-            f'bind message supplies {given} parameters, but prepared statement "" requires {needed}',
-        )
+        raise PgError("08P01", f'bind message supplies {given} parameters, but prepared statement "" requires {needed}')
 
 
 def _begin(session: Session, text: str) -> None:

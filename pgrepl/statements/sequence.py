@@ -89,11 +89,7 @@ def _with_type(
         what = "identity column type" if identity else "sequence type"
         raise PgError("22023", f"{what} must be smallint, integer, or bigint")
     low, high = LIMITS[seq.type]
-    return (
-        replace(seq, type=type_),
-        old is not None and seq.maximum == high,
-        old is not None and seq.minimum == low,
-    )
+    return (replace(seq, type=type_), old is not None and seq.maximum == high, old is not None and seq.minimum == low)
 
 
 def _with_bounds(
@@ -253,11 +249,7 @@ def _set_owner_column(session: Session, rel: Relation, owned_by: tuple[str, ...]
     target: ObjectAddress | None = None
     if len(owned_by) == 1:
         if owned_by[0] != "none":
-            raise PgError(
-                "42601",
-                "invalid OWNED BY option",
-                hint="Specify OWNED BY table.column or OWNED BY NONE.",
-            )
+            raise PgError("42601", "invalid OWNED BY option", hint="Specify OWNED BY table.column or OWNED BY NONE.")
     else:
         *parts, column = owned_by
         catalog, schema, name = (None, None, *parts)[-3:]

@@ -134,15 +134,7 @@ def network_key(value: str) -> tuple[int, int, int, int]:
 
 # Separators between the bytes, and how many digits a byte may have; as macaddr_in tries them.
 _SPACES = " \t\n\r\v\f"
-_MAC_FORMS = (
-    (":::::", 0),
-    ("-----", 0),
-    ("  :  ", 2),
-    ("  -  ", 2),
-    (" . . ", 2),
-    (" - - ", 2),
-    ("     ", 2),
-)
+_MAC_FORMS = ((":::::", 0), ("-----", 0), ("  :  ", 2), ("  -  ", 2), (" . . ", 2), (" - - ", 2), ("     ", 2))
 
 
 def read_macaddr(text: str) -> str:

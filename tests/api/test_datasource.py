@@ -272,8 +272,4 @@ with pgrepl.connect(sys.argv[1], spark=spark, autocommit=True) as con:
         capture_output=True,
         text=True,
     )
-    assert done.stdout.splitlines() == [
-        "True [1, 2, 3]",
-        "['int', 'Decimal', 'UUID'] 3",
-        "5 Asia/Tokyo",
-    ], done.stderr
+    assert done.stdout.splitlines() == ["True [1, 2, 3]", "['int', 'Decimal', 'UUID'] 3", "5 Asia/Tokyo"], done.stderr

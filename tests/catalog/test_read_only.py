@@ -110,10 +110,7 @@ def test_a_read_only_mount(mount: Mount, crashed: bool) -> None:
     assert [(r.severity, r.message) for r in told] == [
         ("WARNING", f'catalog "{catalog}" can only be read: Read-only file system')
     ]
-    assert (error.sqlstate, error.message) == (
-        "25006",
-        f'catalog "{catalog}" cannot be written: Read-only file system',
-    )
+    assert (error.sqlstate, error.message) == ("25006", f'catalog "{catalog}" cannot be written: Read-only file system')
     shown = of_tool(catalog, "-c", "\\d t", "-c", "SELECT a FROM t WHERE a = 300")
     assert f'WARNING:  catalog "{catalog}" can only be read: Read-only file system' in shown
     assert "a      | integer" in shown

@@ -24,10 +24,7 @@ def test_only_what_is_not_the_default_is_kept(place: Place) -> None:
                 "is": "OpExpr",
                 "type": 16,
                 "op": 521,
-                "args": [
-                    {"is": "Var", "type": 23, "attnum": 1},
-                    {"is": "Const", "type": 23, "value": 5},
-                ],
+                "args": [{"is": "Var", "type": 23, "attnum": 1}, {"is": "Const", "type": 23, "value": 5}],
             },
             {
                 "is": "NullTest",

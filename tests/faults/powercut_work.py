@@ -78,10 +78,6 @@ def _rounds(replicas: Told, chance: random.Random, rounds: int) -> None:
 if __name__ == "__main__":
     disk, apart, seed, rounds, synchronous_commit = sys.argv[1:]
     done = work(
-        Path(disk),
-        apart=apart == "apart",
-        seed=int(seed),
-        rounds=int(rounds),
-        synchronous_commit=synchronous_commit,
+        Path(disk), apart=apart == "apart", seed=int(seed), rounds=int(rounds), synchronous_commit=synchronous_commit
     )
     Path(disk).with_name("states").write_bytes(pickle.dumps(done.states))

@@ -23,8 +23,7 @@ from tests.lake.duck import close, duck
 
 
 @pytest.mark.parametrize(
-    "apart",
-    [pytest.param(False, marks=pytest.mark.slow, id="one instance"), pytest.param(True, id="two instances")],
+    "apart", [pytest.param(False, marks=pytest.mark.slow, id="one instance"), pytest.param(True, id="two instances")]
 )
 def test_what_was_told_outlives_a_power_cut(tmp_path: Path, apart: bool) -> None:
     _cut_at_random(tmp_path, apart=apart, seed=1, rounds=2, cuts=1, synchronous_commit="off")

@@ -13,18 +13,7 @@ from tests.harness.forked import pgrepl
 from tests.harness.programs import environment
 
 ROOT = Path(__file__).resolve().parents[2]
-HEAVY = {
-    "pyspark",
-    "pyarrow",
-    "sqlglot",
-    "pandas",
-    "numpy",
-    "lark",
-    "prompt_toolkit",
-    "rich",
-    "psycopg",
-    "sqlalchemy.orm",
-}
+HEAVY = {"pyspark", "pyarrow", "sqlglot", "pandas", "numpy", "lark", "prompt_toolkit", "rich", "psycopg", "sqlalchemy"}
 
 PROBE = """
 import atexit, json, sys

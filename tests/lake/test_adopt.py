@@ -269,8 +269,7 @@ def test_a_type_that_nobody_can_read_is_an_error_when_it_is_read(lake: Lake, sho
 
 
 @pytest.mark.parametrize(
-    "change",
-    dose(["DROP COLUMN b", "RENAME b TO z", "ALTER b TYPE BIGINT", "ADD COLUMN z INT", "DROP COLUMN k"], 3),
+    "change", dose(["DROP COLUMN b", "RENAME b TO z", "ALTER b TYPE BIGINT", "ADD COLUMN z INT", "DROP COLUMN k"], 3)
 )
 def test_a_partition_with_other_columns_is_a_table_of_its_own(lake: Lake, shop: Session, change: str) -> None:
     list(run(shop, "CREATE TABLE p (k int PRIMARY KEY, b int) PARTITION BY LIST (k)"))

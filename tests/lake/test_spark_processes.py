@@ -137,12 +137,9 @@ def test_an_unknown_pyspark_is_started_in_the_documented_way(tmp_path: Path) -> 
         answer, complaint = process.communicate(timeout=PATIENCE)
     finally:
         process.kill()
-    assert answer.splitlines() == [
-        "True 5",
-        "57014 canceling statement due to user request [True]",
-        "5 None",
-        "6",
-    ], complaint
+    assert answer.splitlines() == ["True 5", "57014 canceling statement due to user request [True]", "5 None", "6"], (
+        complaint
+    )
 
 
 def test_the_prompt_starts_spark_and_leaves_without_waiting(tmp_path: Path) -> None:

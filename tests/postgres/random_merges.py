@@ -60,13 +60,7 @@ _TABLES = (
     f"CREATE TABLE base (a int, {_COLUMNS}, hidden int DEFAULT 0);\n"
     "CREATE VIEW t AS SELECT a, b, n, g FROM base WHERE a < 12 WITH CHECK OPTION;",
 )
-_EQUAL = (
-    *("t.a = s.a",) * 3,
-    "t.a = s.a AND s.n > {k}",
-    "t.a = s.a AND t.n < {k}",
-    "t.a = s.n",
-    "s.b = t.b",
-)
+_EQUAL = (*("t.a = s.a",) * 3, "t.a = s.a AND s.n > {k}", "t.a = s.a AND t.n < {k}", "t.a = s.n", "s.b = t.b")
 _OTHER = ("t.a BETWEEN s.a AND s.a + 1", "false", "t.a = s.a OR t.n = s.n", "t.a = {k}")
 _OF_TARGET = (
     "t.n > {k}",

@@ -200,10 +200,7 @@ def test_tables_and_their_rows(catalog: Catalog, tmp_path: Path) -> None:
         "ALTER TABLE",
         "INSERT 0 1",
         "DELETE 1",
-        [
-            ("1", "uno", "{1,2}", "550e8400-e29b-41d4-a716-446655440000", "t", "7"),
-            ("3", "x", None, None, None, "7"),
-        ],
+        [("1", "uno", "{1,2}", "550e8400-e29b-41d4-a716-446655440000", "t", "7"), ("3", "x", None, None, None, "7")],
     ]
     session.close()
     assert any((tmp_path / "postgres" / "t").glob("*.parquet"))
@@ -279,10 +276,7 @@ def test_workers_copy_and_apply_one_at_a_time(catalog: Catalog, subscribed: tupl
     assert play(sub, "SELECT * FROM t ORDER BY a") == [[("1", "changed"), ("2", "applied")]]
     assert [
         (status.name, status.pid, status.applied > 0) for status in subscription_status(sub, (), everywhere=True)
-    ] == [
-        ("st", os.getpid(), True),
-        ("su", None, False),
-    ]
+    ] == [("st", os.getpid(), True), ("su", None, False)]
     holder.close()
     play(pub, "DELETE FROM t WHERE a = 1")
     assert [other.round().transactions for _ in range(2)] == [1, 0]

@@ -119,10 +119,7 @@ def test_a_comparison_under_pgbench_finds_what_was_planted_and_nothing_else(
     follow = ["apply", "-d", "sub", "s", "--follow", "--interval", "0.1", "--log-file", str(log)]
     named = ["-d", "sub", "s", "--timeout", str(PATIENCE)]
     compared = repaired = 0
-    with (
-        started(*follow, cwd=tmp_path, env=environment()) as follower,
-        _benched(program, seconds) as running,
-    ):
+    with started(*follow, cwd=tmp_path, env=environment()) as follower, _benched(program, seconds) as running:
         while running.poll() is None:
             planter.plant()
             for _ in range(2):

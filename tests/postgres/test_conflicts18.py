@@ -66,10 +66,7 @@ STEPS: tuple[tuple[tuple[str, str], ...], ...] = (
         ("pub", "DELETE FROM p WHERE a = 13"),
         ("pub", "UPDATE p SET b = 'y' WHERE a = 4"),
     ),
-    (
-        ("pub", "UPDATE f SET b = 'x' WHERE a = 1"),
-        ("pub", "DELETE FROM f WHERE a = 1"),
-    ),
+    (("pub", "UPDATE f SET b = 'x' WHERE a = 1"), ("pub", "DELETE FROM f WHERE a = 1")),
     (
         *by_origin("there", "UPDATE t SET b = 'theirs' WHERE a = 7"),
         *by_origin("gone", "UPDATE t SET b = 'theirs' WHERE a = 8", "UPDATE p SET b = 'theirs' WHERE a = 16"),

@@ -131,10 +131,7 @@ def test_new_tables_are_made_copied_and_followed(served: Served) -> None:
     served.same("SELECT * FROM items ORDER BY 1")
     assert served.sub(
         "SELECT srrelid::regclass, srsubstate FROM pg_subscription_rel ORDER BY srrelid::regclass::text"
-    ) == [
-        ("items", "r"),
-        ("t", "r"),
-    ]
+    ) == [("items", "r"), ("t", "r")]
 
 
 def test_a_server_decodes_under_the_columns_of_the_time(served: Served) -> None:

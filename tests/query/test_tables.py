@@ -44,9 +44,7 @@ def test_conditions_become_bounds(shop: Instance) -> None:
     found = bounds(
         shop, "SELECT FROM t WHERE a >= 1 + 1 AND 'x' = b AND a IN (2, NULL, 3) AND a < c - date '2024-01-01'"
     )
-    assert found == {
-        1: (Bound(1, 2, None, True, True), Bound(2, "x", "x", True, True), Bound(1, values=(2, 3))),
-    }
+    assert found == {1: (Bound(1, 2, None, True, True), Bound(2, "x", "x", True, True), Bound(1, values=(2, 3)))}
 
 
 def test_an_outer_join_keeps_the_rows_it_must_not_drop(shop: Instance) -> None:

@@ -200,11 +200,7 @@ def test_a_copy_that_meets_a_row_stays_and_others_go_on(pair: Pair) -> None:
     pair.pub("CREATE PUBLICATION p FOR TABLE t, u")
     pair.subscribe()
     assert pair.log.errors == [
-        (
-            'duplicate key value violates unique constraint "t_pkey"',
-            "Key (a)=(2) already exists.",
-            "COPY t, line 2",
-        )
+        ('duplicate key value violates unique constraint "t_pkey"', "Key (a)=(2) already exists.", "COPY t, line 2")
     ]
     states = "SELECT srrelid::regclass, srsubstate FROM pg_subscription_rel ORDER BY 1"
     assert pair.sub(states) == [("t", "d"), ("u", "r")]

@@ -36,11 +36,7 @@ _ROWS = [("1", "x"), ("2", "x"), ("3", None)]
         ("REVOKE INSERT ON t FROM r", ("permission denied for table t", None, None)),
         (
             "ALTER TABLE t ENABLE ROW LEVEL SECURITY",
-            (
-                'user "r" cannot replicate into relation with row-level security enabled: "t"',
-                None,
-                None,
-            ),
+            ('user "r" cannot replicate into relation with row-level security enabled: "t"', None, None),
         ),
     ],
 )

@@ -54,8 +54,7 @@ def follow(pair: Pair, rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
     pair.sub("ALTER SYSTEM SET autovacuum_vacuum_insert_threshold = 60", "ALTER SYSTEM SET pgrepl.file_grace = 0")
     for database in (pair.pub, pair.sub):
         database(
-            "CREATE TABLE t (a int PRIMARY KEY, b int)",
-            f"INSERT INTO t SELECT g, 0 FROM generate_series(1, {ROWS}) g",
+            "CREATE TABLE t (a int PRIMARY KEY, b int)", f"INSERT INTO t SELECT g, 0 FROM generate_series(1, {ROWS}) g"
         )
     pair.pub("CREATE PUBLICATION p FOR TABLE t")
     pair.subscribe(options="WITH (copy_data = false)")

@@ -238,10 +238,7 @@ def test_a_running_copy_shows(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> No
     copies = worker(pair, observer=Looks())
     assert copies.round().rows_copied == 25
     copies.close()
-    assert seen == [
-        [expected],
-        [("apply", None), ("table synchronization", "t")],
-    ]
+    assert seen == [[expected], [("apply", None), ("table synchronization", "t")]]
     assert pair.sub("SELECT count(*) FROM pg_stat_progress_copy") == [("0",)]
 
 

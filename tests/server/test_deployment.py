@@ -195,5 +195,5 @@ def test_processes_say_what_they_do(tmp_path: Path) -> None:
     assert {"pgrepl: logical replication launcher", "pgrepl: client connection"} <= set(said)
     done = [title.removeprefix("pgrepl: postgres postgres [local] ") for title in said if "[local]" in title]
     assert done == [
-        *("idle", "BEGIN", "CREATE TABLE", "idle in transaction", "INSERT", "idle in transaction", "ROLLBACK", "SET"),
+        *("idle", "BEGIN", "CREATE TABLE", "idle in transaction", "INSERT", "idle in transaction", "ROLLBACK", "SET")
     ]

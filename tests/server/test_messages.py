@@ -335,11 +335,7 @@ WIRE = {
         [query("do $$begin raise notice '%', 1 + nowhere; end$$")],
         [query("create function lost() returns int language sql as 'select 1; select nowhere'")],
     ],
-    "messages end where they say": [
-        [message(b"S", b"x")],
-        [message(b"Q", b"select 1\0select 2\0")],
-        [SYNC],
-    ],
+    "messages end where they say": [[message(b"S", b"x")], [message(b"Q", b"select 1\0select 2\0")], [SYNC]],
     "a parameter's type that does not exist": [
         [parse("", "SELECT $1", 99999), SYNC],
         [parse("", "SELECT $1 + 1", 99999), SYNC],

@@ -54,11 +54,7 @@ def test_each_constraint_takes_its_own() -> None:
         ("NOT NULL NOT DEFERRABLE", "misplaced NOT DEFERRABLE clause", "NOT DEFERRABLE"),
         ("DEFAULT 5 INITIALLY DEFERRED", "misplaced INITIALLY DEFERRED clause", "INITIALLY"),
         ("CHECK (true) INITIALLY IMMEDIATE", "misplaced INITIALLY IMMEDIATE clause", "INITIALLY"),
-        (
-            "UNIQUE NOT DEFERRABLE DEFERRABLE",
-            "multiple DEFERRABLE/NOT DEFERRABLE clauses not allowed",
-            "DEFERRABLE",
-        ),
+        ("UNIQUE NOT DEFERRABLE DEFERRABLE", "multiple DEFERRABLE/NOT DEFERRABLE clauses not allowed", "DEFERRABLE"),
         (
             "UNIQUE INITIALLY DEFERRED INITIALLY IMMEDIATE",
             "multiple INITIALLY IMMEDIATE/DEFERRED clauses not allowed",

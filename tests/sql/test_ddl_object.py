@@ -51,10 +51,7 @@ def test_drop(text: str, expected: DropStmt | UnsupportedStmt) -> None:
         ("ROLE joe IS 'x'", CommentStmt(ObjectType.ROLE, ("joe",), "x", 0)),
         ("PUBLICATION p IS 'x'", CommentStmt(ObjectType.PUBLICATION, ("p",), "x", 0)),
         ("SUBSCRIPTION s IS 'x'", CommentStmt(ObjectType.SUBSCRIPTION, ("s",), "x", 0)),
-        (
-            "TYPE s.t IS 'x'",
-            CommentStmt(ObjectType.TYPE, ("s", "t"), "x", 0, named=TypeName(("s", "t"), location=16)),
-        ),
+        ("TYPE s.t IS 'x'", CommentStmt(ObjectType.TYPE, ("s", "t"), "x", 0, named=TypeName(("s", "t"), location=16))),
         ("TRIGGER x ON t IS 'x'", CommentStmt(ObjectType.TRIGGER, ("t", "x"), "x", 0)),
         ("EXTENSION e IS 'x'", UnsupportedStmt("COMMENT ON EXTENSION", 0)),
     ],

@@ -82,10 +82,7 @@ def test_options_of_a_role(text: str, option: DefElem) -> None:
             "ALTER ROLE joe IN DATABASE d SET x TO 'y'",
             AlterRoleSetStmt(JOE, "d", VariableSetStmt(VariableSetKind.VALUE, "x", (string("y"),))),
         ),
-        (
-            "ALTER ROLE ALL RESET x",
-            AlterRoleSetStmt(None, None, VariableSetStmt(VariableSetKind.RESET, "x")),
-        ),
+        ("ALTER ROLE ALL RESET x", AlterRoleSetStmt(None, None, VariableSetStmt(VariableSetKind.RESET, "x"))),
         ("ALTER USER joe RENAME TO jim", RenameStmt(ObjectType.ROLE, "jim", name="joe")),
         ("DROP ROLE joe, CURRENT_ROLE", DropRoleStmt((JOE, RoleSpec(word="current_role")))),
         ("DROP GROUP IF EXISTS joe", DropRoleStmt((JOE,), missing_ok=True)),
@@ -237,14 +234,7 @@ def test_everything_in_schemas(target: str, kind: ObjectType) -> None:
         (
             "REVOKE SELECT ON t FROM joe GRANTED BY a CASCADE",
             GrantStmt(
-                False,
-                "object",
-                ObjectType.TABLE,
-                (("t",),),
-                (SELECT,),
-                (JOE,),
-                grantor=RoleSpec("a"),
-                cascade=True,
+                False, "object", ObjectType.TABLE, (("t",),), (SELECT,), (JOE,), grantor=RoleSpec("a"), cascade=True
             ),
         ),
         (

@@ -86,13 +86,7 @@ FOREIGN = Constraint(ConstrType.FOREIGN, pk_table=U)
         ),
         (
             "GENERATED ALWAYS AS (b + 1) STORED",
-            (
-                Constraint(
-                    ConstrType.GENERATED,
-                    expr=operation(column("b"), "+", integer(1)),
-                    generated_kind="s",
-                ),
-            ),
+            (Constraint(ConstrType.GENERATED, expr=operation(column("b"), "+", integer(1)), generated_kind="s"),),
         ),
         ("REFERENCES u", (FOREIGN,)),
         (
@@ -125,10 +119,7 @@ def test_constraints_of_a_column(text: str, expected: tuple[Constraint, ...]) ->
         (
             "CHECK (a > 5) NOT VALID NO INHERIT",
             Constraint(
-                ConstrType.CHECK,
-                expr=operation(column("a"), ">", integer(5)),
-                skip_validation=True,
-                no_inherit=True,
+                ConstrType.CHECK, expr=operation(column("a"), ">", integer(5)), skip_validation=True, no_inherit=True
             ),
         ),
         (
@@ -254,9 +245,7 @@ def test_elements(text: str, expected: Node) -> None:
             table(
                 partition_of=U,
                 bound=PartitionBoundSpec(
-                    "r",
-                    lower=(integer(1), ColumnRef(("minvalue",))),
-                    upper=(integer(2), ColumnRef(("maxvalue",))),
+                    "r", lower=(integer(1), ColumnRef(("minvalue",))), upper=(integer(2), ColumnRef(("maxvalue",)))
                 ),
             ),
         ),

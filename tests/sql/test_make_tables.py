@@ -17,15 +17,7 @@ from pgrepl.sql import nodes
 from pgrepl.sql import parser as tables
 from pgrepl.sql.actions import ActionError, translate
 from pgrepl.sql.building import BUILDERS, build
-from pgrepl.sql.make_tables import (
-    Grammar,
-    GrammarConflict,
-    fingerprint,
-    make,
-    plpgsql_source,
-    read_directives,
-    source,
-)
+from pgrepl.sql.make_tables import Grammar, GrammarConflict, fingerprint, make, plpgsql_source, read_directives, source
 from pgrepl.sql.parser import Parser
 from tests.house.trees import nodes_of, tree_of
 

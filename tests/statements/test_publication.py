@@ -161,10 +161,7 @@ def test_a_generated_column_is_not_published(instance: Instance) -> None:
     assert instance.play("pub", "CREATE PUBLICATION p FOR TABLE t", TABLES)[1:] == ["public|t|{a}|"]
 
 
-PARTITIONED = (
-    "CREATE TABLE root (a int) PARTITION BY RANGE (a)",
-    "CREATE TABLE leaf PARTITION OF root DEFAULT",
-)
+PARTITIONED = ("CREATE TABLE root (a int) PARTITION BY RANGE (a)", "CREATE TABLE leaf PARTITION OF root DEFAULT")
 
 
 def test_clauses_on_a_partitioned_table_need_via_root(instance: Instance) -> None:

@@ -93,11 +93,7 @@ def test_options_and_drops_need_the_publications_owner_only(roles: Instance) -> 
     refused = "ERROR:  must be owner of publication p"
     missing = 'ERROR:  publication "q" does not exist'
     assert roles.as_role("bob", "pub", *statements) == [refused] * 4 + [missing] * 2
-    assert roles.as_role("alice", "pub", *statements) == [
-        *["ALTER PUBLICATION"] * 4,
-        "COMMENT",
-        "DROP PUBLICATION",
-    ]
+    assert roles.as_role("alice", "pub", *statements) == [*["ALTER PUBLICATION"] * 4, "COMMENT", "DROP PUBLICATION"]
 
 
 def test_a_new_owner_must_be_one_that_the_old_can_become_and_that_can_create(roles: Instance) -> None:

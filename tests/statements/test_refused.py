@@ -74,7 +74,5 @@ def test_the_name_of_what_is_refused(statement: str, message: str, instance: Ins
 
 def test_collations_that_nothing_is_compared_by_are_found_or_not(instance: Instance) -> None:
     assert instance.play(
-        "pub",
-        "SELECT to_regcollation('\"de-x-icu\"') IS NULL, 'unicode'::regcollation",
-        'DROP COLLATION "de-x-icu"',
+        "pub", "SELECT to_regcollation('\"de-x-icu\"') IS NULL, 'unicode'::regcollation", 'DROP COLLATION "de-x-icu"'
     ) == ["t|unicode", 'ERROR:  collation "de-x-icu" for encoding "UTF8" does not exist']

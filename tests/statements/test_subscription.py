@@ -361,10 +361,7 @@ EXCLUSIVE = [
         "slot_name = NONE, enabled = false, create_slot",
         "slot_name = NONE and create_slot = true are mutually exclusive options",
     ),
-    (
-        "slot_name = NONE, enabled = false",
-        "subscription with slot_name = NONE must also set create_slot = false",
-    ),
+    ("slot_name = NONE, enabled = false", "subscription with slot_name = NONE must also set create_slot = false"),
     ("streaming = maybe", 'streaming requires a Boolean value or "parallel"'),
     ("streaming = 2", 'streaming requires a Boolean value or "parallel"'),
     ("origin = local", 'unrecognized origin value: "local"'),

@@ -262,10 +262,7 @@ def test_a_statement_is_planned_and_its_engine_chosen_once(
 ) -> None:
     """Also one for Spark, which is looked at under the catalog's lock and carried out without it."""
     instance.play(
-        "pub",
-        "CREATE TABLE t (a int, n int)",
-        "INSERT INTO t VALUES (1, 0), (2, 0)",
-        f"SET pgrepl.engine = {engine}",
+        "pub", "CREATE TABLE t (a int, n int)", "INSERT INTO t VALUES (1, 0), (2, 0)", f"SET pgrepl.engine = {engine}"
     )
     calls: list[str] = []
     count(writing_run, "plan", calls, monkeypatch)

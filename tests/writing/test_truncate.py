@@ -63,9 +63,7 @@ def test_in_a_transaction_that_only_reads(instance: Instance) -> None:
 
 def test_rows_that_wait_for_the_commit_are_in_the_way(instance: Instance) -> None:
     instance.play(
-        "pub",
-        "CREATE TABLE p (a int PRIMARY KEY)",
-        "CREATE TABLE c (a int REFERENCES p DEFERRABLE INITIALLY DEFERRED)",
+        "pub", "CREATE TABLE p (a int PRIMARY KEY)", "CREATE TABLE c (a int REFERENCES p DEFERRABLE INITIALLY DEFERRED)"
     )
     assert instance.play("pub", "BEGIN", "INSERT INTO c VALUES (1)", "TRUNCATE c") == [
         "BEGIN",

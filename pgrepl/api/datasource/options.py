@@ -116,9 +116,7 @@ def find_table(session: Session, name: str) -> Relation:
     found = relation_named(session, name)
     if found.kind not in ("r", "p"):
         raise PgError(
-            "42809",
-            f'"{found.name}" is not a table',
-            hint="Query it instead: pgrepl.connect(…).execute(…).spark().",
+            "42809", f'"{found.name}" is not a table', hint="Query it instead: pgrepl.connect(…).execute(…).spark()."
         )
     if found.is_system:
         raise PgError("42809", f'"{found.name}" is a system table', hint="Query it with pgrepl.connect(…).execute(…).")

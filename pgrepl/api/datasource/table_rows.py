@@ -243,11 +243,7 @@ def _check_readable(session: Session, table: Relation) -> None:
 
 
 def parts_of(
-    session: Session,
-    source: TableSource,
-    names: Sequence[str],
-    wanted: int | None = None,
-    snapshot: int | None = None,
+    session: Session, source: TableSource, names: Sequence[str], wanted: int | None = None, snapshot: int | None = None
 ) -> list[Part]:
     """The parts of the rows at a snapshot (None: now) with the named columns. `wanted`: about how many parts."""
     columns = [next(c for c in source.columns if c.name == name) for name in names]

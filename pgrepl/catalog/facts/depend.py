@@ -77,10 +77,7 @@ def record_dependency(
 
 
 def record_dependencies(
-    session: Session,
-    depender: ObjectAddress,
-    referenced: Iterable[ObjectAddress],
-    kind: Dependency = Dependency.NORMAL,
+    session: Session, depender: ObjectAddress, referenced: Iterable[ObjectAddress], kind: Dependency = Dependency.NORMAL
 ) -> None:
     """Record what `depender` needs, once for each object, except pinned ones (recordMultipleDependencies)."""
     wanted = [r for r in dict.fromkeys(referenced) if not is_pinned(r)]
@@ -99,11 +96,7 @@ def record_dependencies(
 
 
 def forget_dependencies(
-    session: Session,
-    depender: ObjectAddress,
-    *,
-    refclassid: int | None = None,
-    kind: Dependency | None = None,
+    session: Session, depender: ObjectAddress, *, refclassid: int | None = None, kind: Dependency | None = None
 ) -> int:
     """Delete the records of what `depender` needs, of one class or kind if given (deleteDependencyRecordsFor…)."""
     where: dict[str, int | str] = {

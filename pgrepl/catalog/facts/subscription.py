@@ -120,10 +120,7 @@ def check_subscription_relkind(found: Relation, *, is_sequence: bool = False) ->
     """An error unless the relation is a table, to which changes can be applied, or a sequence as at the publisher
     (CheckSubscriptionRelkind)."""
     if is_sequence and found.kind in "rp":
-        raise PgError(
-            "55000",
-            f'relation "{found.qualified_name}" type mismatch: source "sequence", target "table"',
-        )
+        raise PgError("55000", f'relation "{found.qualified_name}" type mismatch: source "sequence", target "table"')
     if found.kind not in ("S" if is_sequence else "rp"):
         raise PgError(
             "42809",

@@ -231,10 +231,7 @@ def _fields(session: CatalogSession, relid: int) -> tuple[tuple[Field, ...], int
 
 
 def _pg_type(
-    session: CatalogSession,
-    row: tables.pg_type,
-    by_oid: dict[int, tables.pg_type],
-    ranges: dict[int, tuple[int, ...]],
+    session: CatalogSession, row: tables.pg_type, by_oid: dict[int, tables.pg_type], ranges: dict[int, tuple[int, ...]]
 ) -> PgType:
     common: dict[str, Any] = {
         "oid": row.oid, "name": row.typname, "schema": schema_name(session, row.typnamespace), "typtype": row.typtype,

@@ -271,9 +271,7 @@ class CatalogTransaction:
             left = began + session.link.patience(patience) - time.monotonic()
             try:
                 session.link.begin(
-                    write=True,
-                    lock_timeout=min(max(left, 0), _SLICE),
-                    synchronous_commit=self._synchronous_commit,
+                    write=True, lock_timeout=min(max(left, 0), _SLICE), synchronous_commit=self._synchronous_commit
                 )
             except PgError as problem:
                 if problem.sqlstate != "55P03":

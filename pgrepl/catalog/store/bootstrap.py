@@ -13,20 +13,19 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from pgrepl import __version__
-from pgrepl.catalog.store import ddl, declarative, ducklake, sql, tables
+from pgrepl.catalog.store import declarative, ducklake, sql, tables
 from pgrepl.catalog.store.connection import FORMAT_VERSION, PG_SCHEMA
 from pgrepl.catalog.store.declarative import Statement
 from pgrepl.catalog.store.system import (
     BOOTSTRAP_SUPERUSER,
-    CATALOG_NAMESPACE,
+    DATABASES,
     FIRST_NORMAL_OID,
-    INFORMATION_SCHEMA,
+    INITIAL_ACL,
     PG_DATABASE,
     PG_NAMESPACE,
     PUBLIC_NAMESPACE,
-    ROLE_DATABASE_OWNER,
     ROLE_SIGNAL_AUTOVACUUM,
-    TOAST_NAMESPACE,
+    SCHEMAS,
 )
 from pgrepl.ground.errors import PgError
 
@@ -54,19 +53,6 @@ _PREDEFINED_ROLES = {
     ROLE_SIGNAL_AUTOVACUUM: "pg_signal_autovacuum_worker",
 }
 _MONITOR_MEMBERSHIPS = {10226: 3374, 10227: 3375, 10228: 3377}  # pg_auth_members OID: what pg_monitor is a member of
-_DATABASES = {
-    5: ("postgres", False, True, "default administrative connection database"),
-    1: ("template1", True, True, "default template for new databases"),
-    4: ("template0", True, False, "unmodifiable empty database"),
-}
-INITIAL_COMMENTS: dict[str, str] = {name: comment for name, _, _, comment in _DATABASES.values()}
-INITIAL_ACL = ["=c/10", "10=CTc/10"]  # of template0 and template1
-SCHEMAS = {
-    TOAST_NAMESPACE: ("pg_toast", BOOTSTRAP_SUPERUSER, None, "reserved schema for TOAST tables"),
-    CATALOG_NAMESPACE: ("pg_catalog", BOOTSTRAP_SUPERUSER, ["10=UC/10", "=U/10"], "system catalog schema"),
-    PUBLIC_NAMESPACE: ("public", ROLE_DATABASE_OWNER, ["6171=UC/6171", "=U/6171"], "standard public schema"),
-    INFORMATION_SCHEMA: ("information_schema", BOOTSTRAP_SUPERUSER, ["10=UC/10", "=U/10"], None),
-}
 
 
 def create(link: CatalogConnection, data_path: str) -> None:
@@ -97,6 +83,8 @@ def _insert(link: CatalogConnection, row_class: type[SystemRow], values: Sequenc
 def create_on_server(link: CatalogConnection, data_path: str | None) -> bool:
     """Make the catalog in a schema of a PostgreSQL database, unless it is there. Of two processes that do so at
     once, one waits for the other. True: it was made now."""
+    from pgrepl.catalog.store import ddl
+
     link.begin(write=True)
     exists = link.execute("SELECT to_regclass(%s)", (f"{PG_SCHEMA}.pgrepl_instance",))[0][0] is not None
     if exists:
@@ -163,14 +151,14 @@ def _contents(data_path: str) -> list[tuple[type[SystemRow], list[dict[str, Any]
             {"oid": oid, "datname": name, "datdba": BOOTSTRAP_SUPERUSER, "encoding": 6, "datlocprovider": "c",
              "datistemplate": template, "datallowconn": allow, "datconnlimit": -1, "datcollate": "C.UTF-8",
              "datctype": "C.UTF-8", "datacl": INITIAL_ACL if template else None}
-            for oid, (name, template, allow, _comment) in _DATABASES.items()
+            for oid, (name, template, allow, _comment) in DATABASES.items()
         ]),
         (tables.pg_shdescription, [
             {"objoid": oid, "classoid": PG_DATABASE, "description": comment}
-            for oid, (_name, _template, _allow, comment) in _DATABASES.items()
+            for oid, (_name, _template, _allow, comment) in DATABASES.items()
         ]),
-        (tables.pg_namespace, [row for oid in _DATABASES for row in schemas_of_database(oid)]),
-        (tables.pg_description, [row for oid in _DATABASES for row in comments_of_database(oid)]),
+        (tables.pg_namespace, [row for oid in DATABASES for row in schemas_of_database(oid)]),
+        (tables.pg_description, [row for oid in DATABASES for row in comments_of_database(oid)]),
     ]  # fmt: skip
 
 
@@ -236,6 +224,8 @@ BROUGHT = {
 def migrate(link: CatalogConnection, data_path: str, keep: Callable[[int], None] = lambda version: None) -> None:
     """Migrate the catalog in one transaction; of several processes, the first does it. Before anything is changed
     `keep` is told the old format, and nobody else writes meanwhile."""
+    from pgrepl.catalog.store import ddl
+
     link.begin(write=True)
     version = link.execute("SELECT format_version FROM pgrepl_instance")[0][0]
     if version < FORMAT_VERSION:
@@ -349,6 +339,8 @@ def _tell_of_subscriptions(link: CatalogConnection, version: int) -> None:
 def _give_it_a_lake(link: CatalogConnection, data_path: str) -> None:
     """Format 1 had definitions, but no lake. The first session writes DuckLake's rows (lake_schema_version is
     NULL)."""
+    from pgrepl.catalog.store import ddl
+
     for table, column in (
         ("pg_namespace", "schema_id"),
         ("pg_class", "table_id"),
@@ -358,10 +350,7 @@ def _give_it_a_lake(link: CatalogConnection, data_path: str) -> None:
         link.execute(f"ALTER TABLE {table} ADD COLUMN {column} BIGINT")
     ddl.create(link)
     link.execute(sql.INSERT_MAIN_SCHEMA, (str(uuid.uuid4()), True))
-    link.execute_many(
-        sql.INSERT_OPTION,
-        list(ducklake.metadata(f"pgrepl {__version__}", data_path).items()),
-    )
+    link.execute_many(sql.INSERT_OPTION, list(ducklake.metadata(f"pgrepl {__version__}", data_path).items()))
 
 
 # --- copied -----------------------------------------------------------------------------------------------------------

@@ -157,11 +157,7 @@ class DefinitionChanges:
                     self.relations.setdefault(row[column], None)
 
 
-_RELATION_OF = {
-    "pg_attribute": ("attrelid",),
-    "pg_attrdef": ("adrelid",),
-    "pg_inherits": ("inhrelid", "inhparent"),
-}
+_RELATION_OF = {"pg_attribute": ("attrelid",), "pg_attrdef": ("adrelid",), "pg_inherits": ("inhrelid", "inhparent")}
 WATCHED = frozenset({"pg_class", "pg_namespace", "pg_database", *_RELATION_OF})
 
 

@@ -50,6 +50,21 @@ PLPGSQL_FUNCTIONS = (13485, 13486, 13487)
 
 FIRST_NORMAL_OID = 16384
 
+# what a new instance and a new database begin with: name, owner or flags, privileges, comment
+DATABASES = {
+    5: ("postgres", False, True, "default administrative connection database"),
+    1: ("template1", True, True, "default template for new databases"),
+    4: ("template0", True, False, "unmodifiable empty database"),
+}
+INITIAL_COMMENTS: dict[str, str] = {name: comment for name, _, _, comment in DATABASES.values()}
+INITIAL_ACL = ["=c/10", "10=CTc/10"]  # of template0 and template1
+SCHEMAS = {
+    TOAST_NAMESPACE: ("pg_toast", BOOTSTRAP_SUPERUSER, None, "reserved schema for TOAST tables"),
+    CATALOG_NAMESPACE: ("pg_catalog", BOOTSTRAP_SUPERUSER, ["10=UC/10", "=U/10"], "system catalog schema"),
+    PUBLIC_NAMESPACE: ("public", ROLE_DATABASE_OWNER, ["6171=UC/6171", "=U/6171"], "standard public schema"),
+    INFORMATION_SCHEMA: ("information_schema", BOOTSTRAP_SUPERUSER, ["10=UC/10", "=U/10"], None),
+}
+
 
 class ObjectAddress(NamedTuple):
     """An object of any kind: the system table it stands in, its OID, and a column's number or 0."""

@@ -168,12 +168,7 @@ def project(scope: Scope, name: str, row: Expr, location: int) -> Expr | None:
     for number, column in enumerate(columns or (), 1):
         if column.name == name and not column.dropped:
             return FieldSelect(
-                column.type,
-                typmod=column.typmod,
-                collation=column.collation,
-                arg=row,
-                fieldnum=number,
-                name=name,
+                column.type, typmod=column.typmod, collation=column.collation, arg=row, fieldnum=number, name=name
             )
     return None
 
@@ -270,14 +265,7 @@ def _apply(
         _check_plain(call)
     if proc is None:
         return coerce_type(
-            scope,
-            args[0],
-            types[0],
-            meaning.result,
-            -1,
-            Context.EXPLICIT,
-            CoercionForm.EXPLICIT_CALL,
-            location,
+            scope, args[0], types[0], meaning.result, -1, Context.EXPLICIT, CoercionForm.EXPLICIT_CALL, location
         )
     declared = list(meaning.args)
     if proc.kind == "a":

@@ -62,14 +62,7 @@ def can_coerce_one(source: int, target: int, context: Context, scope: Scope | No
 
 
 def coerce_to_target(
-    scope: Scope,
-    expr: Expr,
-    source: int,
-    target: int,
-    typmod: int,
-    context: Context,
-    form: CoercionForm,
-    location: int,
+    scope: Scope, expr: Expr, source: int, target: int, typmod: int, context: Context, form: CoercionForm, location: int
 ) -> Expr | None:
     """The expression cast to the type and its modifier; None when no cast exists (coerce_to_target_type)."""
     if not can_coerce_one(source, target, context, scope):
@@ -92,14 +85,7 @@ def _collated(expr: Expr, like: CollateExpr) -> CollateExpr:
 
 
 def coerce_type(
-    scope: Scope,
-    expr: Expr,
-    source: int,
-    target: int,
-    typmod: int,
-    context: Context,
-    form: CoercionForm,
-    location: int,
+    scope: Scope, expr: Expr, source: int, target: int, typmod: int, context: Context, form: CoercionForm, location: int
 ) -> Expr:
     """The cast expression; the caller has checked that the cast exists."""
     if target == source or target in _ANY_TARGETS:
@@ -185,14 +171,7 @@ def _hidden(expr: Expr) -> Expr:
 
 
 def _coerce_typmod(
-    scope: Scope,
-    expr: Expr,
-    target: int,
-    typmod: int,
-    context: Context,
-    form: CoercionForm,
-    location: int,
-    hide: bool,
+    scope: Scope, expr: Expr, target: int, typmod: int, context: Context, form: CoercionForm, location: int, hide: bool
 ) -> Expr:
     """Apply a type modifier (coerce_type_typmod)."""
     if typmod == expr.typmod:
@@ -326,10 +305,7 @@ def common_type(scope: Scope, exprs: Sequence[Expr], construct: str) -> int:
     found, problem = _common(scope, exprs)
     if problem is not None:
         best, expr = problem
-        one, other = (
-            lookup.type_text(scope.session, best),
-            lookup.type_text(scope.session, lookup.base(expr.type)),
-        )
+        one, other = (lookup.type_text(scope.session, best), lookup.type_text(scope.session, lookup.base(expr.type)))
         message = f"{construct} types {one} and {other} cannot be matched"
         raise PgError("42804", message, location=location_of(expr))
     return found

@@ -261,11 +261,7 @@ def resolved(variables: Variables, names: Names, location: int, column: Callable
 
 
 def chosen(
-    conflict: Conflict,
-    variable: Callable[[bool], Expr | None],
-    column: Callable[[], Found],
-    name: str,
-    location: int,
+    conflict: Conflict, variable: Callable[[bool], Expr | None], column: Callable[[], Found], name: str, location: int
 ) -> Expr | Found | None:
     """The meaning of a name: the variable that the first function finds, or what the second finds in the query."""
     if conflict is Conflict.VARIABLE:

@@ -268,10 +268,7 @@ XMAX = -4
 
 
 def relation_rte(
-    relation: Relation,
-    alias: str | None = None,
-    alias_columns: tuple[str, ...] = (),
-    inh: bool = True,
+    relation: Relation, alias: str | None = None, alias_columns: tuple[str, ...] = (), inh: bool = True
 ) -> Rte:
     """A range table entry of a relation, its columns renamed by an alias (buildRelationAliases)."""
     name = alias if alias is not None else relation.name

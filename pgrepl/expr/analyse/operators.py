@@ -131,8 +131,7 @@ def select(args: Sequence[int], candidates: Sequence[Candidate]) -> Candidate | 
         return left[0]
     categories = [lookup.category(t) for t in given]
     left = _most(
-        left,
-        lambda c: sum(c.args[i] == given[i] or lookup.is_preferred(categories[i], c.args[i]) for i in known),
+        left, lambda c: sum(c.args[i] == given[i] or lookup.is_preferred(categories[i], c.args[i]) for i in known)
     )
     if len(left) == 1:
         return left[0]
@@ -296,12 +295,7 @@ def _argument(scope: Scope, arg: Expr, given: int, wanted: int) -> Expr:
         assert arg.arg is not None
         value = coerce_type(scope, arg.arg, given, wanted, -1, Context.IMPLICIT, IMPLICIT_CAST, -1)
         return NamedArg(
-            value.type,
-            typmod=value.typmod,
-            location=arg.location,
-            arg=value,
-            name=arg.name,
-            argnumber=arg.argnumber,
+            value.type, typmod=value.typmod, location=arg.location, arg=value, name=arg.name, argnumber=arg.argnumber
         )
     return coerce_type(scope, arg, given, wanted, -1, Context.IMPLICIT, IMPLICIT_CAST, -1)
 

@@ -302,13 +302,7 @@ def column_of_item(scope: Scope, item: NsItem, levels: int, name: str, location:
             message = f'cannot use system column "{name}" in column generation expression'
             raise PgError("42P10", message, location=location)
         typoid = SYSTEM_COLUMNS[name][1]
-        return Var(
-            typoid,
-            location=location,
-            varno=item.varno,
-            attnum=attnum,
-            levelsup=levels,
-        )
+        return Var(typoid, location=location, varno=item.varno, attnum=attnum, levelsup=levels)
     column = item.columns[attnum - 1]
     if column.varno == 0:
         raise PgError("42703", f'column "{name}" of relation "{item.name}" does not exist')

@@ -99,8 +99,7 @@ def _made(expr: tree.Expr, compiler: Compiler) -> str:
 def numeric_equal_key(text: str) -> str:
     """The text of a numeric without trailing zeros."""
     return let(
-        [Sql(text, "STRING")],
-        lambda n: f"CASE WHEN contains({n}, '.') THEN rtrim('.', rtrim('0', {n})) ELSE {n} END",
+        [Sql(text, "STRING")], lambda n: f"CASE WHEN contains({n}, '.') THEN rtrim('.', rtrim('0', {n})) ELSE {n} END"
     )
 
 

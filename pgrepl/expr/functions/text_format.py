@@ -194,11 +194,7 @@ class _Specifier:
                 width = self.digits() or 0
         kind = self.peek()
         if kind not in "sIL":
-            raise PgError(
-                "22023",
-                f'unrecognized format() type specifier "{kind}"',
-                hint='For a single "%" use "%%".',
-            )
+            raise PgError("22023", f'unrecognized format() type specifier "{kind}"', hint='For a single "%" use "%%".')
         if width_position is not None:
             width = _width(arguments, width_position)
         text = _converted(kind, *arguments.take(position), arguments.style)

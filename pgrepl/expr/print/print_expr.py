@@ -108,13 +108,7 @@ _ATOMS = (
     tree.JsonConstructorExpr,
     tree.JsonExpr,
 )
-_CASTS = (
-    tree.CoerceToDomain,
-    tree.RelabelType,
-    tree.CoerceViaIO,
-    tree.ArrayCoerceExpr,
-    tree.ConvertRowtypeExpr,
-)
+_CASTS = (tree.CoerceToDomain, tree.RelabelType, tree.CoerceViaIO, tree.ArrayCoerceExpr, tree.ConvertRowtypeExpr)
 _TESTS = (OpExpr, tree.SubLink, tree.NullTest, tree.BooleanTest, tree.DistinctExpr, tree.JsonIsPredicate)
 # nodes that are printed with brackets around their parts
 _ENCLOSING = (

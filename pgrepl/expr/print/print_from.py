@@ -186,11 +186,7 @@ def _print_sample(sample: TableSample, out: Printer) -> None:
         out.put(")")
 
 
-_JOINS = {
-    JoinType.LEFT: " LEFT JOIN ",
-    JoinType.FULL: " FULL JOIN ",
-    JoinType.RIGHT: " RIGHT JOIN ",
-}
+_JOINS = {JoinType.LEFT: " LEFT JOIN ", JoinType.FULL: " FULL JOIN ", JoinType.RIGHT: " RIGHT JOIN "}
 
 
 def _print_join(join: Join, query: Query, out: Printer, print_subquery: PrintQuery) -> None:

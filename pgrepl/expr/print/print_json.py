@@ -98,10 +98,7 @@ def print_options(expr: tree.JsonExpr, out: Printer, otherwise: str) -> None:
     if expr.function == "JSON_QUERY":
         out.put(f" WITH {expr.wrapper} WRAPPER" if expr.wrapper else " WITHOUT WRAPPER")
         out.put(" OMIT QUOTES" if expr.omit_quotes else " KEEP QUOTES")
-    for clause, kind, value in (
-        ("EMPTY", expr.on_empty, expr.empty_value),
-        ("ERROR", expr.on_error, expr.error_value),
-    ):
+    for clause, kind, value in (("EMPTY", expr.on_empty, expr.empty_value), ("ERROR", expr.on_error, expr.error_value)):
         if kind and kind != otherwise:
             print_behavior(clause, kind, value, out)
 

@@ -34,11 +34,7 @@ from pgrepl.sql.nodes import GroupingKind, SubLinkType
 
 
 def print_subquery(
-    query: Query,
-    out: Printer,
-    *,
-    result_names: Sequence[str] | None = None,
-    names_visible: bool = True,
+    query: Query, out: Printer, *, result_names: Sequence[str] | None = None, names_visible: bool = True
 ) -> None:
     """A query inside the text of another (get_query_def)."""
     _print_query(query, out, out.names, result_names, names_visible)

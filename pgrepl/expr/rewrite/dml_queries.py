@@ -72,9 +72,7 @@ def map_query(query: Query, substitute: Substitute, depth: int) -> Query:
     """The query, nested `depth` levels below the columns' own query level, with these columns replaced."""
 
     return map_parts(
-        query,
-        lambda expr: map_level(expr, substitute, depth),
-        lambda nested: map_query(nested, substitute, depth + 1),
+        query, lambda expr: map_level(expr, substitute, depth), lambda nested: map_query(nested, substitute, depth + 1)
     )
 
 

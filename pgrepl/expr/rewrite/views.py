@@ -174,11 +174,7 @@ def require_updatable(query: Query) -> None:
     """Refuse WITH CHECK OPTION for a view that is not automatically updatable."""
     reason = why_not_updatable(query)
     if reason is not None:
-        raise PgError(
-            "0A000",
-            "WITH CHECK OPTION is supported only on automatically updatable views",
-            hint=reason,
-        )
+        raise PgError("0A000", "WITH CHECK OPTION is supported only on automatically updatable views", hint=reason)
 
 
 def why_not_updatable(query: Query) -> str | None:

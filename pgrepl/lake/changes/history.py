@@ -78,10 +78,7 @@ def snapshots(session: Session, after: int, upto: int) -> list[Snapshot]:
     """The snapshots behind `after` up to `upto` that changed rows or end a transaction, in order."""
     session.transaction.require_read()
     link = session.link
-    rows = link.execute(
-        sql.HISTORY,
-        (after, upto),
-    )
+    rows = link.execute(sql.HISTORY, (after, upto))
     parsed = [(number, when, _words(changes), json.loads(extra or "{}")) for number, when, changes, extra in rows]
     oids = _oids(session, {table for _, _, words, _ in parsed for word, table in words if word in ROW_CHANGES})
     kept = []
@@ -125,10 +122,7 @@ def _made(
 def compactions(session: Session, table_id: int, after: int, upto: int) -> frozenset[int]:
     """The snapshots that only rearranged the files of a table, or rewrote its rows for a new definition."""
     link = session.link
-    rows = link.execute(
-        sql.CHANGES_BETWEEN,
-        (after, upto),
-    )
+    rows = link.execute(sql.CHANGES_BETWEEN, (after, upto))
     numbers = set()
     for number, changes, extra in rows:
         rewritten = extra is not None and "rewrite" in extra and json.loads(extra).get("rewrite")

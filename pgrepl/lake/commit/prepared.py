@@ -127,9 +127,7 @@ def check_enabled(session: Session) -> None:
     """An error if max_prepared_transactions is 0 (MarkAsPreparing)."""
     if not int(session.settings.value("max_prepared_transactions")):
         raise PgError(
-            "55000",
-            "prepared transactions are disabled",
-            hint='Set "max_prepared_transactions" to a nonzero value.',
+            "55000", "prepared transactions are disabled", hint='Set "max_prepared_transactions" to a nonzero value.'
         )
 
 

@@ -65,10 +65,7 @@ class _Commit:
         self.link = session.link
         self.snapshot = session.snapshot()
         self.numbering = session.transaction.numbering
-        found = self.link.execute(
-            sql.TABLE_STATISTICS,
-            (self.table_id,),
-        )
+        found = self.link.execute(sql.TABLE_STATISTICS, (self.table_id,))
         self.is_first = not found
         self.record_count, self.next_row_id, self.size = found[0][:3] if found else (0, 0, 0)
         self.bounds = [row[3:] for row in found if row[3] is not None]
@@ -166,10 +163,7 @@ class _Commit:
                 path = path[len(data_path) :]
             else:
                 relative = self.truth(False)
-        link.execute(
-            sql.SCHEDULE_DELETION,
-            (delete_file_id, path, relative, now()),
-        )
+        link.execute(sql.SCHEDULE_DELETION, (delete_file_id, path, relative, now()))
 
     def inline_deletes(self) -> None:
         write = self.write
@@ -234,10 +228,7 @@ class _Commit:
     def add_mapping(self, mapping: Sequence[NameMapping]) -> int:
         link = self.link
         mapping_id = self.numbering.next_catalog_id()
-        link.execute(
-            sql.INSERT_COLUMN_MAPPING,
-            (mapping_id, self.table_id, "map_by_name"),
-        )
+        link.execute(sql.INSERT_COLUMN_MAPPING, (mapping_id, self.table_id, "map_by_name"))
         rows: list[tuple[Any, ...]] = []
 
         def add(names: Sequence[NameMapping], parent: int | None) -> None:
@@ -247,10 +238,7 @@ class _Commit:
                 add(name.fields, number)
 
         add(mapping, None)
-        link.execute_many(
-            sql.INSERT_NAME_MAPPING,
-            rows,
-        )
+        link.execute_many(sql.INSERT_NAME_MAPPING, rows)
         return mapping_id
 
     def inline_rows(self) -> None:

@@ -182,11 +182,7 @@ def replace_column(session: Session, oid: int, attnum: int) -> None:
 
 
 def _wanted(
-    session: Session,
-    oid: int,
-    now: dict[int, ducklake_column],
-    constant: Constant,
-    before: Session | None,
+    session: Session, oid: int, now: dict[int, ducklake_column], constant: Constant, before: Session | None
 ) -> list[_Column]:
     attributes = [
         a

@@ -161,8 +161,7 @@ def _begin(link: CatalogConnection, table: str) -> int:
 
 def _change(link: CatalogConnection, table: str, sums: dict[int, tuple[int, int]]) -> None:
     link.execute_many(
-        sql.ADD_TO_INLINED_SUM,
-        [(table, begin, rows, checksum) for begin, (rows, checksum) in sums.items()],
+        sql.ADD_TO_INLINED_SUM, [(table, begin, rows, checksum) for begin, (rows, checksum) in sums.items()]
     )
     if any(rows < 0 for rows, _ in sums.values()):
         link.execute(sql.DELETE_EMPTY_INLINED_SUMS, (table,))

@@ -129,11 +129,7 @@ def default_text(value: Any, typoid: int, typmod: int) -> str | None:
     return None if text == "NULL" else text
 
 
-_WIDER = {
-    oids.INT2: (oids.INT4, oids.INT8),
-    oids.INT4: (oids.INT8,),
-    oids.FLOAT4: (oids.FLOAT8,),
-}
+_WIDER = {oids.INT2: (oids.INT4, oids.INT8), oids.INT4: (oids.INT8,), oids.FLOAT4: (oids.FLOAT8,)}
 _STRINGS = (oids.TEXT, oids.VARCHAR)
 _TIMES = (oids.TIMESTAMP, oids.TIMESTAMPTZ, oids.TIME)
 

@@ -236,10 +236,7 @@ def source_names(session: Session, mapping_id: int) -> SourceNames:
     if known is not None:
         return known
     link = session.link
-    rows = link.execute(
-        sql.SOURCE_NAMES,
-        (mapping_id,),
-    )
+    rows = link.execute(sql.SOURCE_NAMES, (mapping_id,))
     known = SourceNames({r[0]: r[1] for r in rows if not r[2]}, {r[0]: r[1] for r in rows if r[2]})
     session.derived[key] = known
     return known
@@ -264,10 +261,7 @@ def _missed(session: Session, table: LakeTable, bounds: Sequence[Bound]) -> set[
     missed: set[int] = set()
     link = session.link
     for limit in limits(table, bounds):
-        rows = link.execute(
-            sql.FILE_BOUNDS,
-            (table.table_id, limit.column.column_id),
-        )
+        rows = link.execute(sql.FILE_BOUNDS, (table.table_id, limit.column.column_id))
         test, nulls_tell = _test_of(limit), not limit.column.fields
         wants_nulls = nulls_tell and limit.is_null
         missed.update(

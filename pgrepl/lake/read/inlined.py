@@ -54,11 +54,7 @@ def rows_between(session: Session, table: LakeTable, snapshot: int, first: int, 
 
 
 def _laid_over(
-    found: list[InlinedRow],
-    own: TableOverlay,
-    table: LakeTable,
-    columns: Sequence[LakeColumn],
-    bounds: Sequence[Bound],
+    found: list[InlinedRow], own: TableOverlay, table: LakeTable, columns: Sequence[LakeColumn], bounds: Sequence[Bound]
 ) -> list[InlinedRow]:
     """The catalog's rows with the transaction's pending changes."""
     if own.dead_rows:
@@ -343,10 +339,7 @@ def end_rows(session: Session, table: LakeTable, row_ids: Sequence[int]) -> None
     snapshot = session.snapshot()
     for inlined in inlined_tables(session, table.table_id):
         _remove_new(session, table, inlined, snapshot, row_ids)
-        link.execute_many(
-            sql.end_inlined_row(inlined.name, inlined.prefix),
-            [(snapshot, row_id) for row_id in row_ids],
-        )
+        link.execute_many(sql.end_inlined_row(inlined.name, inlined.prefix), [(snapshot, row_id) for row_id in row_ids])
 
 
 def _remove_new(
@@ -385,8 +378,7 @@ def insert_deletes(session: Session, table: LakeTable, positions: Sequence[tuple
         link.execute(sql.create_inlined_deletes(name))
     snapshot = session.snapshot()
     link.execute_many(
-        sql.insert_inlined_delete(name),
-        [(file_id, position, snapshot) for file_id, position in positions],
+        sql.insert_inlined_delete(name), [(file_id, position, snapshot) for file_id, position in positions]
     )
     if link.is_sqlite:
         inlined_checksums.add(link, name, len(positions))

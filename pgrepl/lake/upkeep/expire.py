@@ -84,13 +84,7 @@ def expire(session: Session, keep: timedelta, most: int | None = None) -> Expire
         return Expired(0, 0)
     for delete in sql.DELETE_SNAPSHOTS_BEFORE:
         link.execute(delete, (oldest,))
-    dropped = [
-        row[0]
-        for row in link.execute(
-            sql.DROPPED_TABLES,
-            (oldest, oldest),
-        )
-    ]
+    dropped = [row[0] for row in link.execute(sql.DROPPED_TABLES, (oldest, oldest))]
     for (table_id,) in link.execute(sql.TABLES_WITH_INLINED_ROWS):
         settle(link, table_id)
     files = _expire_files(session, oldest, dropped)
@@ -125,10 +119,7 @@ def _expire_files(session: Session, oldest: int, dropped: list[int]) -> int:
             path = folders.setdefault(table_id, table_folder(session, table_id)) + path
         relative = path.startswith(data_path)
         scheduled[file_id] = (file_id, path.removeprefix(data_path), int(relative) if link.is_sqlite else relative, now)
-    link.execute_many(
-        sql.SCHEDULE_DELETION,
-        list(scheduled.values()),
-    )
+    link.execute_many(sql.SCHEDULE_DELETION, list(scheduled.values()))
     for row in data:
         for delete in sql.DELETE_DATA_FILE:
             link.execute(delete, (row[0],))
@@ -188,10 +179,7 @@ def remove_scheduled(session: Session, grace: timedelta, most: int | None = None
     data_path = session.catalog.data_path
     link = session.link
     removed = 0
-    scheduled = link.execute(
-        sql.DUE_FOR_DELETION,
-        (due,),
-    )
+    scheduled = link.execute(sql.DUE_FOR_DELETION, (due,))
     for file_id, path, relative in scheduled[:most]:
         if not relative and not path.startswith(data_path):
             continue  # another program has put it elsewhere, and has to remove it

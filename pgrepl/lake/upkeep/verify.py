@@ -74,8 +74,7 @@ def contents(session: Session, table: LakeTable) -> Contents:
 def _statistics(session: Session, table: LakeTable) -> dict[int, dict[int, ColumnStatistics]]:
     by_file: dict[int, dict[int, ColumnStatistics]] = {}
     for file_id, column_id, values, nulls, low, high, has_nan in session.link.execute(
-        sql.FILE_STATISTICS,
-        (table.table_id,),
+        sql.FILE_STATISTICS, (table.table_id,)
     ):
         nan = None if has_nan is None else bool(has_nan)
         by_file.setdefault(file_id, {})[column_id] = ColumnStatistics(values or 0, nulls or 0, low, high, nan)
@@ -124,10 +123,7 @@ def _rows(
 def _bounds(session: Session, table: LakeTable) -> Iterator[str]:
     """Columns whose bounds in the table do not include those in a file."""
     forms = {leaf.column_id: leaf.form for _, leaf in leaves(table)}
-    rows = session.link.execute(
-        sql.BOUNDS_OF_TABLE_AND_FILES,
-        (table.table_id,),
-    )
+    rows = session.link.execute(sql.BOUNDS_OF_TABLE_AND_FILES, (table.table_id,))
     wrong = set()
     for column_id, low, high, least, most in rows:
         form = forms.get(column_id)

@@ -181,10 +181,7 @@ def _encodings(table: LakeTable, arrays: Sequence[Any], *, row_ids: bool) -> dic
             dictionaries.append(name)
         elif kind is None and _ascends(first):
             differences.append(column.name)
-    return {
-        "use_dictionary": dictionaries,
-        "column_encoding": dict.fromkeys(differences, "DELTA_BINARY_PACKED"),
-    }
+    return {"use_dictionary": dictionaries, "column_encoding": dict.fromkeys(differences, "DELTA_BINARY_PACKED")}
 
 
 def _ascends(array: pa.Array) -> bool:
@@ -198,12 +195,7 @@ class DataFileWriter:
     """Writes a data file from rows in portions."""
 
     def __init__(
-        self,
-        table: LakeTable,
-        *,
-        row_ids: bool = False,
-        folder: str | None = None,
-        bounds_by_footer: bool = False,
+        self, table: LakeTable, *, row_ids: bool = False, folder: str | None = None, bounds_by_footer: bool = False
     ) -> None:
         """`folder`: an existing one in the table's. `bounds_by_footer`: take bounds from Parquet's statistics where
         they suffice; texts of some kilobytes then have none."""

@@ -130,11 +130,7 @@ class _Table:
 
 
 def _hashed(
-    rows: Run,
-    level: int | None,
-    pairs: list[tuple[Expr, Expr]],
-    test: Compiled,
-    evaluator: Evaluator,
+    rows: Run, level: int | None, pairs: list[tuple[Expr, Expr]], test: Compiled, evaluator: Evaluator
 ) -> Compiled:
     """IN over a subquery whose rows are the same for many rows of this query: a hash table. NULLs are compared one by
     one."""

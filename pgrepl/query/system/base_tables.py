@@ -17,7 +17,6 @@ from pgrepl.catalog.facts.routines import routine_row, routine_rows
 from pgrepl.catalog.facts.subscription import is_retained
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store import store, system, tables
-from pgrepl.catalog.store.bootstrap import SCHEMAS
 from pgrepl.catalog.store.declarative import SystemRow
 from pgrepl.catalog.store.system import (
     BOOTSTRAP_SUPERUSER,
@@ -26,6 +25,7 @@ from pgrepl.catalog.store.system import (
     PLPGSQL_EXTENSION,
     PLPGSQL_FUNCTIONS,
     PLPGSQL_LANGUAGE,
+    SCHEMAS,
     namespace_oid,
 )
 from pgrepl.expr import stored as stored_trees
@@ -156,13 +156,7 @@ def _own_attributes(session: Session) -> Iterator[Values]:
                 continue
             found.append(
                 _attribute(
-                    relation.oid,
-                    column.name,
-                    number,
-                    column.type,
-                    column.typmod,
-                    column.notnull,
-                    column.collation,
+                    relation.oid, column.name, number, column.type, column.typmod, column.notnull, column.collation
                 )
             )
         if relation.kind == "r":

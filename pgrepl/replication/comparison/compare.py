@@ -120,8 +120,7 @@ class Comparer:
                 publisher = self.context.connection.publisher(subscription)
             if publisher.comparing is None:
                 raise PgError(
-                    "0A000",
-                    f'subscription "{subscription.subname}" cannot be compared: files of changes have no rows',
+                    "0A000", f'subscription "{subscription.subname}" cannot be compared: files of changes have no rows'
                 )
             yield subscription, publisher, publisher.comparing
         except WorkerFailed as failure:

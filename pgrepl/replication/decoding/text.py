@@ -244,10 +244,7 @@ def _of_snapshot(session: Session, snapshot: Snapshot, changed: Changed, known: 
     relations = tuple([table.relation for table in emptied if table is not None])
     if relations:
         yield DecodedChange(
-            snapshot.id,
-            truncated=relations,
-            cascade=snapshot.cascade,
-            restart_identity=snapshot.restart_identity,
+            snapshot.id, truncated=relations, cascade=snapshot.cascade, restart_identity=snapshot.restart_identity
         )
     here = {oid: changed.get((snapshot.id, oid), ()) for oid in snapshot.tables}
     for oid, change in in_order(snapshot, here):

@@ -284,11 +284,7 @@ def _json_lines(
 
 
 def json_batch(
-    name: str,
-    numbers: list[int],
-    found: list[dict[str, Any]],
-    before: str | None,
-    types: Mapping[str, tuple[int, int]],
+    name: str, numbers: list[int], found: list[dict[str, Any]], before: str | None, types: Mapping[str, tuple[int, int]]
 ) -> Iterator[RowBatch | BadRecord]:
     number = np.array(numbers, np.int64)
     olds: list[dict[str, Any]] = []

@@ -158,11 +158,7 @@ def check_new_slot(session: Session, name: str, *, failover: bool, temporary: bo
     if slot_or_none(session, name) is not None:
         raise PgError("42710", f'replication slot "{name}" already exists')
     if len(all_slots(session)) >= int(session.settings.get("max_replication_slots")):
-        raise PgError(
-            "53400",
-            "all replication slots are in use",
-            hint='Free one or increase "max_replication_slots".',
-        )
+        raise PgError("53400", "all replication slots are in use", hint='Free one or increase "max_replication_slots".')
 
 
 def create_slot(

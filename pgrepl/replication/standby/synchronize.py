@@ -117,8 +117,7 @@ def _synchronize(standby: Session, remote: tables.pg_replication_slot) -> None:
         return
     if not own.synced:
         raise PgError(
-            "55000",
-            f'exiting from slot synchronization because same name slot "{name}" already exists on the standby',
+            "55000", f'exiting from slot synchronization because same name slot "{name}" already exists on the standby'
         )
     followed = {column: getattr(remote, column) for column in (_LOST if remote.invalidation_reason else _FOLLOWED)}
     update(standby, tables.pg_replication_slot, {"slot_name": name}, **followed, inactive_since=now)

@@ -178,12 +178,7 @@ def files_options(session: Session, options: Mapping[str, str]) -> FilesOptions:
 
 
 def _files(
-    session: Session,
-    wish: _Wish,
-    options: Mapping[str, str],
-    apart: bool,
-    subid: int,
-    given: GivenBatch | None,
+    session: Session, wish: _Wish, options: Mapping[str, str], apart: bool, subid: int, given: GivenBatch | None
 ) -> FilesPublisher:
     """Files of changes, whose tables a database of this instance declares."""
     from pgrepl.replication.publisher.files.publisher import FilesPublisher

@@ -10,15 +10,7 @@ from pgrepl.catalog.session.transaction import reading, statement
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import one, rows, update
 from pgrepl.ground.errors import PgError
-from pgrepl.replication.subscriber.conflicts import (
-    DISCARDED,
-    DISCARDING,
-    MENDING,
-    NOTED,
-    RETRIED,
-    SKIPPED,
-    STOPPED,
-)
+from pgrepl.replication.subscriber.conflicts import DISCARDED, DISCARDING, MENDING, NOTED, RETRIED, SKIPPED, STOPPED
 from pgrepl.sql.keywords import quote_identifier, quote_qualified
 from pgrepl.types import oids
 from pgrepl.types.json import jsonb_tree, sorted_object, to_jsonb

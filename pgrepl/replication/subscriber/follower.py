@@ -92,12 +92,7 @@ class Follower:
     """A thread in which a worker does round after round."""
 
     def __init__(
-        self,
-        name: str,
-        worker: Worker,
-        work: Callable[[Worker], Round],
-        interval: float,
-        told: Callable[[Round], None],
+        self, name: str, worker: Worker, work: Callable[[Worker], Round], interval: float, told: Callable[[Round], None]
     ) -> None:
         """`told` is called in the thread, with the result of each round."""
         self.problem: BaseException | None = None  # an error of the program, not of the subscription

@@ -167,10 +167,7 @@ def _to_define(session: Session, table: Relation, log: Relation | None, kept: st
         _check_names(table, keys, kept)
         own = [f"{name} {kind}" for name, kind in OWN]
         # what VACUUM removes is sent on, if the log is published
-        return [
-            f"CREATE TABLE {wanted} ({', '.join([*own, *columns])})",
-            f"ALTER TABLE {wanted} REPLICA IDENTITY FULL",
-        ]
+        return [f"CREATE TABLE {wanted} ({', '.join([*own, *columns])})", f"ALTER TABLE {wanted} REPLICA IDENTITY FULL"]
     statements = []
     view = history.in_schema(session, table, history.names(table)[0])
     other = {each.name: each for each in log.columns}

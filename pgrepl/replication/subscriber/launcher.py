@@ -119,9 +119,7 @@ class Launcher:
                 raise PgError("42501", f"must be owner of subscription {name}")
         if not any(row.subenabled for row in named):
             raise PgError(
-                "55000",
-                f'subscription "{name}" is disabled',
-                hint=f"Enable it with ALTER SUBSCRIPTION {name} ENABLE.",
+                "55000", f'subscription "{name}" is disabled', hint=f"Enable it with ALTER SUBSCRIPTION {name} ENABLE."
             )
         if not any(row.subenabled and row.subslotname for row in named):
             raise PgError("55000", "subscription has no replication slot set")

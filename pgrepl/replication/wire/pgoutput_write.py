@@ -365,11 +365,7 @@ def _spread(tuples: pa.LargeBinaryArray, there: Numbers) -> pa.LargeBinaryArray:
 
 
 def _tuples(
-    tag: int,
-    columns: Sequence[SentColumn],
-    arrays: Sequence[Any],
-    unchanged: dict[int, Numbers],
-    style: TextStyle,
+    tag: int, columns: Sequence[SentColumn], arrays: Sequence[Any], unchanged: dict[int, Numbers], style: TextStyle
 ) -> pa.LargeBinaryArray:
     parts: list[Any] = [bytes([tag]) + pgoutput.COLUMN_COUNT.pack(len(columns))]
     for place, (column, array) in enumerate(zip(columns, arrays, strict=True)):

@@ -274,10 +274,7 @@ def repair_command(
     """
     if as_json and not yes:
         raise click.UsageError("--json is for --yes")
-    with (
-        connection(catalog, dbname or DEFAULT_DATABASE, username, data_path) as opened,
-        stoppable_command(),
-    ):
+    with connection(catalog, dbname or DEFAULT_DATABASE, username, data_path) as opened, stoppable_command():
         options = Options(table, None, max_connections, rows_per_second, timeout)
         with (
             _Shown() as progress,

@@ -67,11 +67,7 @@ def identity_set_option(locations: tuple[int, int], option: DefElem) -> DefElem:
 
 @build
 def alter_column_type(
-    locations: tuple[int, int],
-    name: str,
-    type_name: TypeName,
-    collation: Names | None,
-    using: Expr | None,
+    locations: tuple[int, int], name: str, type_name: TypeName, collation: Names | None, using: Expr | None
 ) -> AlterTableCmd:
     column = ColumnDef(name, type_name, collation or (), location=locations[1])
     return AlterTableCmd(AlterTableKind.ALTER_TYPE, name, column=column, expr=using, location=locations[0])

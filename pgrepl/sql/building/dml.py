@@ -40,13 +40,7 @@ def alias(location: int, name: str, columns: list[str] | None = None) -> Alias:
 
 def with_alias(relation: RangeVar, alias: Alias | None) -> RangeVar:
     return RangeVar(
-        relation.name,
-        relation.schema,
-        relation.catalog,
-        relation.inh,
-        alias,
-        relation.location,
-        relation.persistence,
+        relation.name, relation.schema, relation.catalog, relation.inh, alias, relation.location, relation.persistence
     )
 
 

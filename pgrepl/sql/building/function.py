@@ -9,15 +9,7 @@ from pgrepl.sql.building import build
 from pgrepl.sql.building.expression import string
 from pgrepl.sql.building.names import Names, integer_constant, system_type_name
 from pgrepl.sql.building.operator import system_call
-from pgrepl.sql.nodes import (
-    CoercionForm,
-    Expr,
-    FuncCall,
-    SortBy,
-    TypeCast,
-    TypeName,
-    WindowDef,
-)
+from pgrepl.sql.nodes import CoercionForm, Expr, FuncCall, SortBy, TypeCast, TypeName, WindowDef
 
 # ------------------------------------------------------------------------------------------------ ordinary calls
 

@@ -183,10 +183,7 @@ def json_regular_column(
 
 @build
 def json_nested_columns(
-    locations: tuple[int, int],
-    text: str,
-    name: tuple[str, int] | None,
-    columns: list[JsonTableColumn],
+    locations: tuple[int, int], text: str, name: tuple[str, int] | None, columns: list[JsonTableColumn]
 ) -> JsonTableColumn:
     path = JsonTablePath(text, name[0] if name else None, locations[1], name[1] if name else -1)
     return JsonTableColumn("nested", path=path, columns=tuple(columns), location=locations[0])

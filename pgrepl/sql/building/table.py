@@ -56,12 +56,7 @@ def global_temporary(location: int) -> str:
 
 
 def _create(
-    persistence: str,
-    new: NewRelation,
-    elements: list[Any],
-    partition_by: PartitionSpec | None,
-    tail: Tail,
-    **more: Any,
+    persistence: str, new: NewRelation, elements: list[Any], partition_by: PartitionSpec | None, tail: Tail, **more: Any
 ) -> CreateStmt:
     relation, if_not_exists = new
     return CreateStmt(

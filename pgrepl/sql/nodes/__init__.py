@@ -19,16 +19,7 @@ if TYPE_CHECKING:
     from pgrepl.sql.nodes.table import *  # noqa: F403
     from pgrepl.sql.nodes.utility import *  # noqa: F403
 
-_FAMILIES = (
-    "kinds",
-    "expr",
-    "select",
-    "json",
-    "utility",
-    "publication",
-    "table",
-    "routine",
-)
+_FAMILIES = ("kinds", "expr", "select", "json", "utility", "publication", "table", "routine")
 
 
 def __getattr__(name: str) -> Any:

@@ -19,7 +19,14 @@ from pgrepl.catalog.session.context import STANDBY
 from pgrepl.catalog.session.parameters import LIST_QUOTE
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store import tables
-from pgrepl.catalog.store.system import BOOTSTRAP_SUPERUSER, FIRST_NORMAL_OID, PG_AUTHID, PG_DATABASE
+from pgrepl.catalog.store.system import (
+    BOOTSTRAP_SUPERUSER,
+    FIRST_NORMAL_OID,
+    INITIAL_ACL,
+    INITIAL_COMMENTS,
+    PG_AUTHID,
+    PG_DATABASE,
+)
 from pgrepl.ground.errors import PgError
 from pgrepl.sql.keywords import quote_identifier, quote_literal
 from pgrepl.statements.definitions import naming
@@ -151,8 +158,6 @@ def _in_order(grants: list[tables.pg_auth_members]) -> Iterator[tables.pg_auth_m
 
 
 def _databases(session: Session) -> Iterator[str]:
-    from pgrepl.catalog.store.bootstrap import INITIAL_ACL, INITIAL_COMMENTS
-
     for row in databases(session):
         name = quote_identifier(row.datname)
         if row.datname not in _ALWAYS_THERE:

@@ -20,11 +20,7 @@ from pgrepl.statements.table.names import make_object_name
 from pgrepl.types import oids
 from pgrepl.types.names import format_type
 
-_BOUNDS = {
-    oids.INT2: (-(2**15), 2**15 - 1),
-    oids.INT4: (-(2**31), 2**31 - 1),
-    oids.INT8: (-(2**63), 2**63 - 1),
-}
+_BOUNDS = {oids.INT2: (-(2**15), 2**15 - 1), oids.INT4: (-(2**31), 2**31 - 1), oids.INT8: (-(2**63), 2**63 - 1)}
 
 Above = Mapping[str, list[Attribute]]  # the columns of the parents, by name
 

@@ -220,13 +220,7 @@ def _store_columns(session: Session, rel: Relation, oid: int, columns: IndexColu
 
 
 def index_constraint(
-    session: Session,
-    rel: Relation,
-    index: int,
-    spec: IndexSpec,
-    attnums: Sequence[int],
-    name: str,
-    parent: int = 0,
+    session: Session, rel: Relation, index: int, spec: IndexSpec, attnums: Sequence[int], name: str, parent: int = 0
 ) -> int:
     """PRIMARY KEY or UNIQUE over an index, as index_constraint_create makes it."""
     constraint = store_constraint(

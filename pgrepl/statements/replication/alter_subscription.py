@@ -278,9 +278,7 @@ def _check_refresh(
 ) -> None:
     if not subscription.subenabled:
         raise PgError(
-            "55000",
-            "ALTER SUBSCRIPTION with refresh is not allowed for disabled subscriptions",
-            hint=disabled_hint,
+            "55000", "ALTER SUBSCRIPTION with refresh is not allowed for disabled subscriptions", hint=disabled_hint
         )
     if subscription.subtwophasestate == catalog.TWO_PHASE_ENABLED and options.copy_data:
         raise PgError(
@@ -347,8 +345,7 @@ def _skip(session: Session, stmt: AlterSubscriptionStmt, subscription: tables.pg
         origin = origin_progress(session, catalog.origin_name(subscription.oid))
         if origin and lsn < origin:
             raise PgError(
-                "22023",
-                f"skip WAL location (LSN {lsn_text(lsn)}) must be greater than origin LSN {lsn_text(origin)}",
+                "22023", f"skip WAL location (LSN {lsn_text(lsn)}) must be greater than origin LSN {lsn_text(origin)}"
             )
     return {"subskiplsn": lsn}
 

@@ -68,11 +68,7 @@ def create_subscription(stmt: CreateSubscriptionStmt, session: Session) -> Resul
         check_conninfo(conninfo, options.password_required and not is_superuser(session))
     check_may_read_files(session, stmt.conninfo, session.role)
     check_files_options(
-        session,
-        stmt.conninfo,
-        two_phase=options.two_phase,
-        failover=options.failover,
-        sequences=options.sequences,
+        session, stmt.conninfo, two_phase=options.two_phase, failover=options.failover, sequences=options.sequences
     )
     check_duplicates(stmt.publications)
     if options.enabled:
@@ -132,12 +128,7 @@ def _insert(
         depend_on_server(session, oid, server)
     create_origin(session, catalog.origin_name(oid))
     insert(
-        session,
-        tables.pg_stat_subscription_stats,
-        subid=oid,
-        apply_error_count=0,
-        sync_error_count=0,
-        stats_reset=None,
+        session, tables.pg_stat_subscription_stats, subid=oid, apply_error_count=0, sync_error_count=0, stats_reset=None
     )
     return catalog.subscription_by_name(session, stmt.name)
 

@@ -252,8 +252,7 @@ def add_tables(
             if skip_members:
                 continue
             raise PgError(
-                "42710",
-                f'relation "{member.relation.name}" is already member of publication "{publication.pubname}"',
+                "42710", f'relation "{member.relation.name}" is already member of publication "{publication.pubname}"'
             )
         check_publishable(member.relation, member.excepted)
         _insert_table(session, publication, member)

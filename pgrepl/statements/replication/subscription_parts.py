@@ -24,12 +24,7 @@ from pgrepl.catalog.facts.subscription import NO_HISTORY, NO_SCHEMA, WITH_TABLES
 from pgrepl.catalog.facts.subscription_facts import HISTORIES, SCHEMA_CHANGES
 from pgrepl.catalog.session.parameter_lists import check_slot_name
 from pgrepl.catalog.store import tables
-from pgrepl.catalog.store.system import (
-    PG_FOREIGN_SERVER,
-    PG_SUBSCRIPTION,
-    ROLE_CREATE_SUBSCRIPTION,
-    ObjectAddress,
-)
+from pgrepl.catalog.store.system import PG_FOREIGN_SERVER, PG_SUBSCRIPTION, ROLE_CREATE_SUBSCRIPTION, ObjectAddress
 from pgrepl.ground.errors import PgError
 from pgrepl.replication.conninfo import FILES, names_files, parse_conninfo
 from pgrepl.replication.endpoints import ConnectionFailure

@@ -373,17 +373,13 @@ def _check_unused(session: Session, row: tables.pg_database) -> None:
     if prepared:
         many = f"There are {prepared} prepared transactions" if prepared > 1 else "There is 1 prepared transaction"
         raise PgError(
-            "55006",
-            f'database "{row.datname}" is being accessed by other users',
-            detail=f"{many} using the database.",
+            "55006", f'database "{row.datname}" is being accessed by other users', detail=f"{many} using the database."
         )
     subscriptions = len(rows(session, tables.pg_subscription, subdbid=row.oid))
     if subscriptions:
         many = f"There are {subscriptions} subscriptions." if subscriptions > 1 else "There is 1 subscription."
         raise PgError(
-            "55006",
-            f'database "{row.datname}" is being used by logical replication subscription',
-            detail=many,
+            "55006", f'database "{row.datname}" is being used by logical replication subscription', detail=many
         )
 
 

@@ -247,9 +247,7 @@ def _relation_privileges(session: Session, found: Relation, change: InternalGran
         return privileges
     if is_sequence and privileges & ~ALL_RIGHTS[ObjectKind.SEQUENCE]:
         session.notice(
-            "WARNING",
-            f'sequence "{found.name}" only supports USAGE, SELECT, and UPDATE privileges',
-            sqlstate="0LP01",
+            "WARNING", f'sequence "{found.name}" only supports USAGE, SELECT, and UPDATE privileges', sqlstate="0LP01"
         )
         return privileges & ALL_RIGHTS[ObjectKind.SEQUENCE]
     if not is_sequence and privileges & ~ALL_RIGHTS[ObjectKind.TABLE]:

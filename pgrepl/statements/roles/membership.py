@@ -76,9 +76,7 @@ def _options(given: Sequence[DefElem]) -> GrantOptions:
         value = parse_bool(text)
         if value is None:
             raise PgError(
-                "22023",
-                f'unrecognized value for role option "{option.name}": "{text}"',
-                location=option.location,
+                "22023", f'unrecognized value for role option "{option.name}": "{text}"', location=option.location
             )
         found[option.name] = value
     return GrantOptions(**found)
@@ -155,8 +153,7 @@ def add_members(
             raise PgError("XX000", f'role "{role_name(session, member)}" cannot be a member of any role')
         if is_member_of_role_nosuper(session, role, member):
             raise PgError(
-                "0LP01",
-                f'role "{role_name(session, role)}" is a member of role "{role_name(session, member)}"',
+                "0LP01", f'role "{role_name(session, role)}" is a member of role "{role_name(session, member)}"'
             )
     if options.admin and grantor != BOOTSTRAP_SUPERUSER:
         _check_not_circular(session, role, members, grantor)
@@ -184,11 +181,7 @@ def _granted_back() -> PgError:
 
 
 def _add_member(session: Session, role: int, member: int, grantor: int, options: GrantOptions) -> None:
-    given = {
-        "admin_option": options.admin,
-        "inherit_option": options.inherit,
-        "set_option": options.set,
-    }
+    given = {"admin_option": options.admin, "inherit_option": options.inherit, "set_option": options.set}
     existing = rows(session, tables.pg_auth_members, roleid=role, member=member, grantor=grantor)
     if existing:
         changes = {k: v for k, v in given.items() if v is not None and getattr(existing[0], k) != v}

@@ -221,8 +221,7 @@ def _check_not_pinned(session: Session, role: int, verb: str) -> None:
     if role < FIRST_NORMAL_OID:
         described = describe_object(session, ObjectAddress(system.PG_AUTHID, role))
         raise PgError(
-            "2BP01",
-            f"cannot {verb} objects owned by {described} because they are required by the database system",
+            "2BP01", f"cannot {verb} objects owned by {described} because they are required by the database system"
         )
 
 

@@ -266,8 +266,7 @@ def drop_role(stmt: DropRoleStmt, session: Session) -> Result:
     """As DropRole: the memberships of all roles are deleted first, so that their order in the list does not matter."""
     if not has_attribute(session, session.role, "rolcreaterole"):
         raise _refused(
-            "drop",
-            "Only roles with the CREATEROLE attribute and the ADMIN option on the target roles may drop roles.",
+            "drop", "Only roles with the CREATEROLE attribute and the ADMIN option on the target roles may drop roles."
         )
     dropped: list[int] = []
     for spec in stmt.roles:
@@ -290,9 +289,7 @@ def drop_role(stmt: DropRoleStmt, session: Session) -> Result:
         detail = describe_role_dependencies(session, oid)
         if detail is not None:
             raise PgError(
-                "2BP01",
-                f'role "{role.rolname}" cannot be dropped because some objects depend on it',
-                detail=detail,
+                "2BP01", f'role "{role.rolname}" cannot be dropped because some objects depend on it', detail=detail
             )
         delete(session, tables.pg_authid, oid=oid)
         delete(session, tables.pg_shdescription, objoid=oid, classoid=PG_AUTHID)

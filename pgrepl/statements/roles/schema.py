@@ -72,9 +72,7 @@ def create_schema(stmt: CreateSchemaStmt, session: Session) -> Result:
 def _check_not_reserved(name: str) -> None:
     if is_reserved_name(name):
         raise PgError(
-            "42939",
-            f'unacceptable schema name "{name}"',
-            detail='The prefix "pg_" is reserved for system schemas.',
+            "42939", f'unacceptable schema name "{name}"', detail='The prefix "pg_" is reserved for system schemas.'
         )
 
 
@@ -131,8 +129,7 @@ def _in_schema(element: Statement, schema: str) -> Statement:
 def _placed(name: RangeVar, schema: str) -> RangeVar:
     if name.schema is not None and name.schema != schema:
         raise PgError(
-            "42P15",
-            f"CREATE specifies a schema ({name.schema}) different from the one being created ({schema})",
+            "42P15", f"CREATE specifies a schema ({name.schema}) different from the one being created ({schema})"
         )
     return replace(name, schema=schema)
 

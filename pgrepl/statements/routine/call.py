@@ -261,10 +261,7 @@ def prepare_call(session: Session, stmt: CallStmt) -> ProcedureCall:
     found = meaning.proc
     if found is None or found.kind != "p":
         raise PgError(
-            "42809",
-            f"{written} is not a procedure",
-            hint="To call a function, use SELECT.",
-            location=raw.location,
+            "42809", f"{written} is not a procedure", hint="To call a function, use SELECT.", location=raw.location
         )
     routine = routine_row(session, found.oid)
     assert routine is not None

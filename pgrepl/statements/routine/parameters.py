@@ -38,11 +38,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.store.tables import pg_proc
     from pgrepl.expr.dml_tree import Modify
 
-_VARIADIC_ELEMENTS = {
-    oids.ANYARRAY: oids.ANYELEMENT,
-    oids.ANYCOMPATIBLEARRAY: oids.ANYCOMPATIBLE,
-    oids.ANY: oids.ANY,
-}
+_VARIADIC_ELEMENTS = {oids.ANYARRAY: oids.ANYELEMENT, oids.ANYCOMPATIBLEARRAY: oids.ANYCOMPATIBLE, oids.ANY: oids.ANY}
 
 
 @frozen

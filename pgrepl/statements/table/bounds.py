@@ -152,9 +152,7 @@ def check_bound(session: Session, name: str, parent: Relation, bound: PartitionB
 
 def _overlap(session: Session, name: str, other: int, location: int) -> NoReturn:
     raise PgError(
-        "42P17",
-        f'partition "{name}" would overlap partition "{relation(session, other).name}"',
-        location=location,
+        "42P17", f'partition "{name}" would overlap partition "{relation(session, other).name}"', location=location
     )
 
 

@@ -350,13 +350,7 @@ def set_parent_constraint(session: Session, child: int, parent: int, child_table
     if parent:
         if row.conparentid:
             raise PgError("XX000", f"constraint {child} already has a parent constraint")
-        update_constraint(
-            session,
-            child,
-            conislocal=False,
-            coninhcount=row.coninhcount + 1,
-            conparentid=parent,
-        )
+        update_constraint(session, child, conislocal=False, coninhcount=row.coninhcount + 1, conparentid=parent)
         record_dependency(session, self, ObjectAddress(PG_CONSTRAINT, parent), Dependency.PARTITION_PRI)
         record_dependency(session, self, ObjectAddress(PG_CLASS, child_table), Dependency.PARTITION_SEC)
     else:

@@ -15,11 +15,7 @@ from pgrepl.statements.deletion import drop_on_commit, empty_on_commit
 from pgrepl.statements.index.define import define_index
 from pgrepl.statements.sequence import create_column_sequence, own_sequence
 from pgrepl.statements.table.clauses import add_elements, comment_column, expand_like, make_indexes
-from pgrepl.statements.table.columns import (
-    NewColumn,
-    finish,
-    refuse_duplicates,
-)
+from pgrepl.statements.table.columns import NewColumn, finish, refuse_duplicates
 from pgrepl.statements.table.constraints import Check, Clauses, add_checks, cook_check
 from pgrepl.statements.table.heap import create_relation
 from pgrepl.statements.table.merge import Merger

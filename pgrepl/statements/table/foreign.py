@@ -103,13 +103,7 @@ def store_key(
         valid=spec.valid,
         parent=parent,
         foreign=ForeignKeyFields(
-            pk_rel.oid,
-            columns.referenced,
-            index,
-            spec.on_update,
-            spec.on_delete,
-            spec.match,
-            columns.delete_set,
+            pk_rel.oid, columns.referenced, index, spec.on_update, spec.on_delete, spec.match, columns.delete_set
         ),
         local=not parent,
         inhcount=1 if parent else 0,
@@ -128,13 +122,7 @@ def store_key(
 
 
 def recurse_referenced(
-    session: Session,
-    spec: KeySpec,
-    rel: Relation,
-    pk_rel: Relation,
-    index: int,
-    parent: int,
-    columns: KeyColumns,
+    session: Session, spec: KeySpec, rel: Relation, pk_rel: Relation, index: int, parent: int, columns: KeyColumns
 ) -> None:
     """A row for each partition of the referenced table, as addFkRecurseReferenced makes them."""
     if pk_rel.kind != "p":
@@ -419,12 +407,7 @@ def _refuse_generated(rel: Relation, numbers: Sequence[int], constraint: Constra
 
 
 def _check_comparable(
-    session: Session,
-    name: str,
-    rel: Relation,
-    pk_rel: Relation,
-    columns: KeyColumns,
-    classes: Sequence[int],
+    session: Session, name: str, rel: Relation, pk_rel: Relation, columns: KeyColumns, classes: Sequence[int]
 ) -> None:
     """There must be an = between each pair of columns that agrees with the referenced index."""
     for own, other, opclass in zip(columns.referencing, columns.referenced, classes, strict=True):

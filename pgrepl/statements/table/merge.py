@@ -133,8 +133,7 @@ class Merger:
             if check.name == name:
                 if check.expr != expr:
                     raise PgError(
-                        "42710",
-                        f'check constraint name "{name}" appears multiple times but with different expressions',
+                        "42710", f'check constraint name "{name}" appears multiple times but with different expressions'
                     )
                 enforced |= check.enforced
                 self.checks[number] = replace(check, inhcount=check.inhcount + 1, enforced=enforced, valid=enforced)
@@ -213,11 +212,7 @@ class Merger:
 
 def _copied(attribute: Attribute, *, identity: bool) -> NewColumn:
     column = column_of_type(
-        attribute.name,
-        attribute.type,
-        attribute.typmod,
-        attribute.collation,
-        ndims=attribute.ndims,
+        attribute.name, attribute.type, attribute.typmod, attribute.collation, ndims=attribute.ndims
     )
     column.storage = attribute.storage
     column.generated = attribute.generated

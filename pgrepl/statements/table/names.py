@@ -208,8 +208,7 @@ def creation_schema(session: Session, name: RangeVar, *, location: bool = True) 
 def _namespace(session: Session, name: RangeVar) -> int:
     if name.catalog is not None and name.catalog != session.database.name:
         raise PgError(
-            "0A000",
-            f'cross-database references are not implemented: "{name.catalog}.{name.schema}.{name.name}"',
+            "0A000", f'cross-database references are not implemented: "{name.catalog}.{name.schema}.{name.name}"'
         )
     unqualified = name.schema is None and (name.persistence == "t" or creates_temporary(session))
     if unqualified or name.schema == TEMPORARY:

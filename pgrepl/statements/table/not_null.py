@@ -92,15 +92,7 @@ def _store(
     if no_inherit and rel.kind == "p":
         raise PgError("0A000", "not-null constraints on partitioned tables cannot be NO INHERIT")
     store_constraint(
-        session,
-        rel,
-        name,
-        "n",
-        columns=[number],
-        valid=valid,
-        local=local,
-        inhcount=inhcount,
-        no_inherit=no_inherit,
+        session, rel, name, "n", columns=[number], valid=valid, local=local, inhcount=inhcount, no_inherit=no_inherit
     )
     if not rel.attributes[number - 1].notnull:
         set_attribute(session, rel.oid, number, attnotnull=True)

@@ -131,15 +131,7 @@ def _clone_referencing(
         pk_rel = relation(session, row.confrelid)
         spec = replace(_spec(session, partition, row, mapped.referencing, None), valid=bool(row.convalidated))
         oid, spec = store_key(
-            session,
-            KeySide.REFERENCING,
-            spec,
-            row.conname,
-            partition,
-            pk_rel,
-            row.conindid,
-            row.oid,
-            mapped,
+            session, KeySide.REFERENCING, spec, row.conname, partition, pk_rel, row.conindid, row.oid, mapped
         )
         recurse_referencing(session, spec, partition, pk_rel, row.conindid, oid, mapped, pending)
 

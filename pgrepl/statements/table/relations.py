@@ -230,9 +230,7 @@ def _move(session: Session, rel: Relation, name: str, schema: str) -> None:
     """As AlterTableNamespace does: indexes, owned sequences and constraints move along."""
     if rel.kind in ("i", "I"):
         raise PgError(
-            "42809",
-            f'cannot change schema of index "{name}"',
-            hint="Change the schema of the table instead.",
+            "42809", f'cannot change schema of index "{name}"', hint="Change the schema of the table instead."
         )
     if rel.kind == "S":
         refuse_owned_sequence(session, rel, "cannot move an owned sequence into another schema")
@@ -403,9 +401,7 @@ def _check(session: Session, rel: Relation, name: str, wanted: _Words) -> None:
     actual = _WORDS.get(rel.kind)
     if actual is not wanted:
         raise PgError(
-            "42809",
-            f'"{name}" is not {wanted.article} {wanted.noun}',
-            hint=actual.hint if actual is not None else None,
+            "42809", f'"{name}" is not {wanted.article} {wanted.noun}', hint=actual.hint if actual is not None else None
         )
     row = schema_row(session, rel.namespace)
     if row is None or not is_owner(session, row.nspowner):

@@ -83,10 +83,7 @@ def _partly(array: pa.Array, typoid: int, typmod: int, kind: Form, style: TextSt
 
 
 def by_spelling(
-    array: pa.Array,
-    typoid: int,
-    cast: Callable[[pa.Array], pa.Array | None],
-    read: Callable[[pa.Array], pa.Array],
+    array: pa.Array, typoid: int, cast: Callable[[pa.Array], pa.Array | None], read: Callable[[pa.Array], pa.Array]
 ) -> pa.Array | None:
     """The values of texts: `cast` makes those of the usual spelling, `read` the others. None: the type has no usual
     spelling, or `cast` has made nothing, as of an impossible value."""

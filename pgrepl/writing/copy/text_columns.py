@@ -342,8 +342,7 @@ def typed_files(session: Session, target: CopyTarget, options: CopyOptions, data
     with result_folder(session.catalog.data_path) as folder:
         try:
             rows = _TypedRows(
-                [form(a.type, a.typmod) for a in columns],
-                write_files(_tables(session, target, options, data), folder),
+                [form(a.type, a.typmod) for a in columns], write_files(_tables(session, target, options, data), folder)
             )
         except PgError:
             yield None

@@ -291,12 +291,7 @@ def test_a_condition_that_is_false_hides_the_error_behind_it(place: Place) -> No
 
 def test_what_needs_the_session_or_changes_is_no_program(place: Place) -> None:
     place.run("CREATE TABLE t (a int, b text, m timestamptz)")
-    for text in (
-        "m < clock_timestamp()",
-        "random() < 1",
-        "b = a::regclass::text",
-        "pg_table_is_visible(a)",
-    ):
+    for text in ("m < clock_timestamp()", "random() < 1", "b = a::regclass::text", "pg_table_is_visible(a)"):
         assert program_of(place.analyzed(text), Context(place.session)) is None, text
 
 

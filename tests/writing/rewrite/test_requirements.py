@@ -95,10 +95,7 @@ def phase3(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
         ("ALTER TABLE t ADD c int GENERATED ALWAYS AS (a + 1) STORED", ["t: c becomes (a + 1)", "t: no nulls"]),
         ("ALTER TABLE t ALTER b TYPE int USING length(b)", ["t: b becomes length(b)", "t: no nulls"]),
         ("ALTER TABLE t ALTER a TYPE bigint", ["t: a becomes a", "t: no nulls"]),
-        (
-            "ALTER TABLE t ADD c int DEFAULT 5, ADD UNIQUE (a)",
-            ["t: c becomes 5", "t: no nulls", "t: unique t_a_key"],
-        ),
+        ("ALTER TABLE t ADD c int DEFAULT 5, ADD UNIQUE (a)", ["t: c becomes 5", "t: no nulls", "t: unique t_a_key"]),
         ("ALTER TABLE t ALTER b SET DEFAULT 'x'", []),
     ],
 )

@@ -43,16 +43,7 @@ from pgrepl.expr.walk import has_vars, walk_deep
 from pgrepl.ground.errors import PgError
 from pgrepl.sql import nodes
 from pgrepl.sql.location import expr_location
-from pgrepl.sql.nodes import (
-    AConst,
-    AConstKind,
-    BoolOp,
-    FromItem,
-    JoinExpr,
-    JoinType,
-    ReturningClause,
-    SelectStmt,
-)
+from pgrepl.sql.nodes import AConst, AConstKind, BoolOp, FromItem, JoinExpr, JoinType, ReturningClause, SelectStmt
 from pgrepl.types import oids
 
 _UNNAMED = "unnamed_join"
@@ -155,12 +146,7 @@ def _as_merged(scope: Scope, var: Var, typoid: int, typmod: int) -> Expr:
 
 
 def _join_item(
-    scope: Scope,
-    item: JoinExpr,
-    using: Sequence[str],
-    pairs: Sequence[tuple[int, int]],
-    left: NsItem,
-    right: NsItem,
+    scope: Scope, item: JoinExpr, using: Sequence[str], pairs: Sequence[tuple[int, int]], left: NsItem, right: NsItem
 ) -> NsItem:
     varno = len(scope.rtable) + 1
     names: list[str] = list(using)
@@ -178,10 +164,7 @@ def _join_item(
             columns.append(right.columns[b - 1])
         else:
             columns.append(NsColumn(varno, number, merged.type, merged.typmod, merged.collation))
-    for side, attnums, others in (
-        (left, left_attnums, right_attnums),
-        (right, right_attnums, left_attnums),
-    ):
+    for side, attnums, others in ((left, left_attnums, right_attnums), (right, right_attnums, left_attnums)):
         taken = set(attnums[: len(pairs)])
         for attnum, name in enumerate(side.names, 1):
             if name and attnum not in taken:

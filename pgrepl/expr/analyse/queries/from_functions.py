@@ -108,10 +108,7 @@ def _check_coldefs(item: RangeFunction, count: int) -> None:
 
 
 def _function_rte(
-    scope: Scope,
-    item: RangeFunction,
-    calls: Sequence[tuple[Expr, str, Sequence[ColumnDefinition]]],
-    lateral: bool,
+    scope: Scope, item: RangeFunction, calls: Sequence[tuple[Expr, str, Sequence[ColumnDefinition]]], lateral: bool
 ) -> Rte:
     """The range table entry of functions in FROM (addRangeTableEntryForFunction)."""
     alias = item.alias
@@ -145,12 +142,7 @@ def _function_rte(
 
 
 def _columns(
-    scope: Scope,
-    call: Expr,
-    function: str,
-    coldefs: Sequence[ColumnDefinition],
-    alias: nodes.Alias | None,
-    count: int,
+    scope: Scope, call: Expr, function: str, coldefs: Sequence[ColumnDefinition], alias: nodes.Alias | None, count: int
 ) -> list[Column]:
     """The columns that one function returns."""
     known = function_columns(scope, call)
@@ -245,12 +237,7 @@ def transform_json_table(scope: Scope, table: nodes.JsonTable) -> NsItem:
     scope.kind = saved
     columns = tuple(found.columns)
     expr = JsonTableExpr(
-        oids.RECORD,
-        location=table.location,
-        document=document,
-        exprs=tuple(found.exprs),
-        columns=columns,
-        scan=scan,
+        oids.RECORD, location=table.location, document=document, exprs=tuple(found.exprs), columns=columns, scan=scan
     )
     alias = table.alias
     names = alias.columns if alias is not None else ()

@@ -138,10 +138,7 @@ def _action(scope: Scope, target: Relation, when: MergeWhen, match: MergeMatch) 
         settled = SetClause(scope, target)
         assigned = settled.read(when.targets)
         return replace(
-            action,
-            assigned=assigned,
-            named=frozenset(a.attnum for a in assigned),
-            multi=tuple(settled.multi),
+            action, assigned=assigned, named=frozenset(a.attnum for a in assigned), multi=tuple(settled.multi)
         )
     if when.action == "INSERT":
         columns = insert_columns(target, when.targets)

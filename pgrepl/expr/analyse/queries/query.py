@@ -125,10 +125,7 @@ def _relation(scope: Scope, name: RangeVar) -> NsItem:
     found = open_relation(scope, name)
     alias = name.alias
     rte = relation_rte(
-        found,
-        alias.name if alias is not None else None,
-        alias.columns if alias is not None else (),
-        name.inh,
+        found, alias.name if alias is not None else None, alias.columns if alias is not None else (), name.inh
     )
     return scope.add_rte(rte)
 

@@ -222,13 +222,7 @@ class Parts:
         return made
 
     def _element(
-        self,
-        base: Expr,
-        name: str,
-        target: _Type,
-        subscripts: list[AIndices],
-        rest: Sequence[object],
-        value: Expr,
+        self, base: Expr, name: str, target: _Type, subscripts: list[AIndices], rest: Sequence[object], value: Expr
     ) -> Expr:
         """An assignment to elements of an array or of jsonb (transformAssignmentSubscripts)."""
         container = subscripted(self.scope, base, subscripts)

@@ -63,10 +63,7 @@ def analyze_delete(stmt: DeleteStmt, scope: Scope) -> Modify:
     _, modify = _searched(scope, Command.DELETE, stmt.relation, stmt.using, stmt.where, stmt.with_)
     returning = transform_returning(scope, stmt.returning)
     return replace(
-        modify,
-        rtable=tuple(scope.rtable),
-        returning=returning,
-        ctes=tuple(item.finished() for item in scope.ctes),
+        modify, rtable=tuple(scope.rtable), returning=returning, ctes=tuple(item.finished() for item in scope.ctes)
     )
 
 
@@ -94,12 +91,7 @@ def _searched(
     return (
         relation,
         Modify(
-            command,
-            relation.oid,
-            (),
-            settled.from_,
-            settled.where,
-            recursive=with_ is not None and with_.recursive,
+            command, relation.oid, (), settled.from_, settled.where, recursive=with_ is not None and with_.recursive
         ),
     )
 

@@ -347,9 +347,7 @@ def interval_trunc(word: str, value: Interval) -> Interval:
     lower = _lower(word)
     if UNITS.get(lower) == "week":
         raise PgError(
-            "0A000",
-            f'unit "{lower}" not supported for type interval',
-            detail="Months usually have fractional weeks.",
+            "0A000", f'unit "{lower}" not supported for type interval', detail="Months usually have fractional weeks."
         )
     unit = unit_of(word, {*_TRUNCATED, *_LONG}, "interval", date_words=False)
     months, days, usecs = value

@@ -8,11 +8,7 @@ from time import time_ns
 from typing import Any
 
 from pgrepl.expr.functions.registry import Call, Context, Family
-from pgrepl.expr.functions.times.date_arithmetic import (
-    checked_timestamp,
-    date_as_timestamp,
-    move_timestamp,
-)
+from pgrepl.expr.functions.times.date_arithmetic import checked_timestamp, date_as_timestamp, move_timestamp
 from pgrepl.ground.errors import PgError
 from pgrepl.types.style import TextStyle
 from pgrepl.types.times.dates import (

@@ -11,12 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pgrepl.catalog.facts import acl
-from pgrepl.catalog.facts.publication import (
-    is_publishable,
-    publication_by_name,
-    published_sequences,
-    published_tables,
-)
+from pgrepl.catalog.facts.publication import is_publishable, publication_by_name, published_sequences, published_tables
 from pgrepl.catalog.facts.relation import Relation, relation, relation_or_none
 from pgrepl.catalog.facts.relation_parts import inheritors, partition_ancestors
 from pgrepl.catalog.facts.sequences import move, position, used

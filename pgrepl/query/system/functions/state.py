@@ -181,9 +181,7 @@ def pg_log_standby_snapshot(call: Call) -> int:
     """Writes nothing: a standby's copy of a lake has no running transactions."""
     if in_recovery(call.session):
         raise PgError(
-            "55000",
-            "recovery is in progress",
-            hint="pg_log_standby_snapshot() cannot be executed during recovery.",
+            "55000", "recovery is in progress", hint="pg_log_standby_snapshot() cannot be executed during recovery."
         )
     return current_lsn(call.session)
 

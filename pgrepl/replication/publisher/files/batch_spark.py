@@ -144,13 +144,7 @@ class SparkReading:
 class _Tasks:
     """Reads parts by tasks of Spark, of about equal sizes."""
 
-    def __init__(
-        self,
-        session: Session,
-        how: HowToRead,
-        describe: Callable[[Name], DescribedName],
-        path: str,
-    ) -> None:
+    def __init__(self, session: Session, how: HowToRead, describe: Callable[[Name], DescribedName], path: str) -> None:
         """`describe`: what a table's name means."""
         self._session = session
         self._how = how

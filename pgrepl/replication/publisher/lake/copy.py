@@ -13,12 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts.access import hides_rows
 from pgrepl.catalog.facts.acl import has_column_privilege, has_table_privilege, permission_denied
-from pgrepl.catalog.facts.publication import (
-    PublishedTable,
-    publication_or_none,
-    published_table,
-    whole_columns,
-)
+from pgrepl.catalog.facts.publication import PublishedTable, publication_or_none, published_table, whole_columns
 from pgrepl.catalog.facts.relation import Relation, find_relation
 from pgrepl.catalog.session.numbering import current_lsn
 from pgrepl.catalog.session.transaction import reading

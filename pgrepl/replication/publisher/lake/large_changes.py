@@ -18,10 +18,7 @@ from pgrepl.replication.wire.batch import INSERT
 from pgrepl.replication.wire.batch import UPDATE as BATCH_UPDATE
 from pgrepl.replication.wire.file_changes import FileChanges, MessageFiles
 from pgrepl.replication.wire.message_files import Decoded, MessageFolder, MessageWriter, most_held
-from pgrepl.replication.wire.messages import (
-    SentColumn,
-    SentRelation,
-)
+from pgrepl.replication.wire.messages import SentColumn, SentRelation
 from pgrepl.types import oids
 
 if TYPE_CHECKING:

@@ -31,15 +31,7 @@ from pgrepl.replication.publisher.lake.transactions import (
 from pgrepl.replication.publisher.plan import SendPlan, check_sendable, send_plan
 from pgrepl.replication.publisher.row_filter import TableMessages, truncated
 from pgrepl.replication.wire import messages
-from pgrepl.replication.wire.messages import (
-    DELETE,
-    UPDATE,
-    Emitted,
-    Message,
-    Phase,
-    TruncateMessage,
-    WireTransaction,
-)
+from pgrepl.replication.wire.messages import DELETE, UPDATE, Emitted, Message, Phase, TruncateMessage, WireTransaction
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -73,12 +73,7 @@ class Link:
     """An open connection."""
 
     def __init__(
-        self,
-        options: Mapping[str, str],
-        application: str,
-        *,
-        replication: bool = True,
-        patience: float | None = None,
+        self, options: Mapping[str, str], application: str, *, replication: bool = True, patience: float | None = None
     ) -> None:
         """Connect by libpq's rules, or ConnectionFailure with libpq's words. `patience`: the seconds before a silent
         server is asked whether it is there."""

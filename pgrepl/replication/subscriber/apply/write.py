@@ -80,12 +80,7 @@ def _write_net(session: Session, player: Player, origin: str) -> None:
 
 
 def _empty(
-    session: Session,
-    emptied: Iterable[int],
-    oids: Sequence[int],
-    extra: dict[str, Any],
-    *,
-    restart_identity: bool,
+    session: Session, emptied: Iterable[int], oids: Sequence[int], extra: dict[str, Any], *, restart_identity: bool
 ) -> None:
     writes = []
     for oid in emptied:

@@ -372,11 +372,7 @@ def added(session: Session, table: Relation, altered: Relation, definition: Remo
 
 
 def followed(
-    table: Relation,
-    altered: Relation,
-    sent: SentRelation,
-    known: KnownTable | None,
-    present: Sequence[RemoteAttribute],
+    table: Relation, altered: Relation, sent: SentRelation, known: KnownTable | None, present: Sequence[RemoteAttribute]
 ) -> Followed:
     """`known`: the publisher's table as it was followed last; `present`: its columns now."""
     before = _numbered(known, present) if known is not None and known.relid == sent.relid else {}

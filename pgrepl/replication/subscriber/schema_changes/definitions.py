@@ -171,11 +171,7 @@ def _add_key(
 
 
 def _identity(
-    session: Session,
-    table: Relation,
-    before: Sequence[KnownColumn],
-    now: Sequence[KnownColumn],
-    name: str | None,
+    session: Session, table: Relation, before: Sequence[KnownColumn], now: Sequence[KnownColumn], name: str | None
 ) -> Iterator[Group]:
     places = _places(now, "identity")
     wholes = [{each.identity for each in columns} & {FULL, NOTHING} for columns in (before, now)]

@@ -30,15 +30,7 @@ from pgrepl.statements.table.alter.not_null import (
     prepare_set_not_null,
     schedule_not_null,
 )
-from pgrepl.statements.table.alter.work import (
-    FOREIGN,
-    TABLE,
-    VIEW,
-    AlteredTable,
-    Pass,
-    WorkQueue,
-    check_target,
-)
+from pgrepl.statements.table.alter.work import FOREIGN, TABLE, VIEW, AlteredTable, Pass, WorkQueue, check_target
 from pgrepl.statements.table.clauses import add_column, add_constraint, make_indexes
 from pgrepl.statements.table.columns import (
     MAX_COLUMNS,
@@ -156,10 +148,7 @@ def _add_to_child(work: WorkQueue, child: Relation, column: NewColumn, *, recurs
             detail=f'"{collation_name(column.collation)}" versus "{collation_name(existing.collation)}"',
         )
     store.update(
-        session,
-        pg_attribute,
-        {"attrelid": child.oid, "attnum": existing.num},
-        attinhcount=existing.inhcount + 1,
+        session, pg_attribute, {"attrelid": child.oid, "attnum": existing.num}, attinhcount=existing.inhcount + 1
     )
     session.notice("NOTICE", f'merging definition of column "{column.name}" for child "{child.name}"')
 
@@ -178,13 +167,7 @@ def add_new_constraint(work: WorkQueue, altered: AlteredTable, cmd: AlterTableCm
     clauses = _clauses(work.session, work.relation(altered))
     assert cmd.constraint is not None
     add_constraint(clauses, cmd.constraint)
-    schedule(
-        work,
-        altered,
-        clauses,
-        recurse=recurse,
-        skip_validation=cmd.constraint.kind is not ConstrType.FOREIGN,
-    )
+    schedule(work, altered, clauses, recurse=recurse, skip_validation=cmd.constraint.kind is not ConstrType.FOREIGN)
 
 
 def prepare_new_foreign_key(work: WorkQueue, rel: Relation, cmd: AlterTableCmd) -> None:
@@ -221,8 +204,7 @@ def schedule(work: WorkQueue, altered: AlteredTable, clauses: Clauses, *, recurs
         altered.add(Pass.ADD_OTHER, partial(_add_check, constraint=check, recurse=recurse))
     for key in clauses.foreign_keys:
         altered.add(
-            Pass.ADD_OTHER,
-            partial(_add_foreign_key, constraint=key, recurse=recurse, skip_validation=skip_validation),
+            Pass.ADD_OTHER, partial(_add_foreign_key, constraint=key, recurse=recurse, skip_validation=skip_validation)
         )
 
 
@@ -241,8 +223,7 @@ def _use_index(session: Session, rel: Relation, spec: IndexSpec) -> None:
     name = spec.name or info.name
     if name != info.name:
         session.notice(
-            "NOTICE",
-            f'ALTER TABLE / ADD CONSTRAINT USING INDEX will rename index "{info.name}" to "{name}"',
+            "NOTICE", f'ALTER TABLE / ADD CONSTRAINT USING INDEX will rename index "{info.name}" to "{name}"'
         )
         rename_relation(session, relation(session, info.oid), name)
     if spec.primary:

@@ -43,9 +43,7 @@ def prepare_alter_constraint(
         refuse_newer(session.query, wanted.newer)
     elif not recurse and rel.kind == "p":
         raise PgError(
-            "42P16",
-            "constraint must be altered in child tables too",
-            hint="Do not specify the ONLY keyword.",
+            "42P16", "constraint must be altered in child tables too", hint="Do not specify the ONLY keyword."
         )
     work.entry(rel).add(Pass.MISC, partial(_alter_constraint, wanted=wanted))
 

@@ -49,8 +49,7 @@ def _collect(
         raise PgError("42P16", f'cannot drop inherited column "{name}"')
     if attribute.num in key_columns(session, rel.oid):
         raise PgError(
-            "42P16",
-            f'cannot drop column "{name}" because it is part of the partition key of relation "{rel.name}"',
+            "42P16", f'cannot drop column "{name}" because it is part of the partition key of relation "{rel.name}"'
         )
     below = children(session, rel.oid)
     if below and rel.kind == "p" and not recurse:

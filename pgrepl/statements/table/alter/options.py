@@ -25,12 +25,7 @@ from pgrepl.sql.nodes import AlterSeqStmt, AlterTableCmd, DefElem, RangeVar, Typ
 from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.sequence import change_sequence, create_column_sequence, own_sequence
 from pgrepl.statements.table import storage
-from pgrepl.statements.table.alter.work import (
-    AlteredTable,
-    WorkQueue,
-    column_of,
-    missing_column,
-)
+from pgrepl.statements.table.alter.work import AlteredTable, WorkQueue, column_of, missing_column
 from pgrepl.statements.table.columns import SYSTEM_COLUMNS, column_of_type, compression_of, set_attribute, storage_of
 from pgrepl.statements.table.constraints import Clauses, add_sequence
 from pgrepl.statements.table.not_null import not_valid
@@ -42,9 +37,7 @@ from pgrepl.types.builtin import access_methods, type_by_oid
 def _refuse_place(rel: Relation, verb: str, recurse: bool, recursing: bool, what: str) -> None:
     if rel.kind == "p" and not recurse:
         raise PgError(
-            "42P16",
-            f"cannot {verb} {what} of only the partitioned table",
-            hint="Do not specify the ONLY keyword.",
+            "42P16", f"cannot {verb} {what} of only the partitioned table", hint="Do not specify the ONLY keyword."
         )
     if rel.is_partition and not recursing:
         raise PgError("42P16", f"cannot {verb} {what} of a partition")

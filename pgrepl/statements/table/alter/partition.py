@@ -18,13 +18,7 @@ from pgrepl.catalog.facts.relation_parts import (
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store import store
 from pgrepl.catalog.store.system import PG_CLASS, ObjectAddress
-from pgrepl.catalog.store.tables import (
-    pg_class,
-    pg_constraint,
-    pg_depend,
-    pg_inherits,
-    pg_partitioned_table,
-)
+from pgrepl.catalog.store.tables import pg_class, pg_constraint, pg_depend, pg_inherits, pg_partitioned_table
 from pgrepl.expr import stored
 from pgrepl.expr.catalog_trees import IndexInfo, PartitionBound, attnum_map, index_info, index_infos, same_index
 from pgrepl.expr.partition_constraint import partition_constraint, partition_desc
@@ -38,14 +32,7 @@ from pgrepl.statements.index.define import ensure_indexes
 from pgrepl.statements.index.store import attach_index, partition_index, set_parent_index, validate_partitioned
 from pgrepl.statements.table.alter.add import add_check_and_recurse
 from pgrepl.statements.table.alter.options import drop_identity
-from pgrepl.statements.table.alter.work import (
-    FOREIGN,
-    TABLE,
-    AlteredTable,
-    Pass,
-    WorkQueue,
-    check_target,
-)
+from pgrepl.statements.table.alter.work import FOREIGN, TABLE, AlteredTable, Pass, WorkQueue, check_target
 from pgrepl.statements.table.alter_trigger import clone_triggers, drop_cloned_triggers, refuse_transition_tables
 from pgrepl.statements.table.bounds import check_bound, store_bound, transform_bound
 from pgrepl.statements.table.columns import set_attribute
@@ -150,8 +137,7 @@ def _merge_checks(session: Session, child: Relation, parent: Relation) -> None:
             raise PgError("42804", f'child table "{child.name}" has different definition for check constraint "{name}"')
         if row.connoinherit:
             raise PgError(
-                "42P17",
-                f'constraint "{name}" conflicts with non-inherited constraint on child table "{child.name}"',
+                "42P17", f'constraint "{name}" conflicts with non-inherited constraint on child table "{child.name}"'
             )
         if wanted.convalidated and row.conenforced and not row.convalidated:
             raise PgError(
@@ -370,9 +356,7 @@ def _refuse_index(session: Session, index: IndexInfo, whole: IndexInfo) -> None:
 
     def refuse(sqlstate: str, detail: str) -> PgError:
         return PgError(
-            sqlstate,
-            f'cannot attach index "{index.name}" as a partition of index "{whole.name}"',
-            detail=detail,
+            sqlstate, f'cannot attach index "{index.name}" as a partition of index "{whole.name}"', detail=detail
         )
 
     if partition_index(session, table.oid, whole.oid):
@@ -463,7 +447,5 @@ def finish_detaching(work: WorkQueue, altered: AlteredTable, cmd: AlterTableCmd,
             raise PgError("42P01", f'relation "{child.name}" is not a partition of relation "{rel.name}"')
         raise PgError("42P01", f'relation "{rel.name}" is not a parent of relation "{child.name}"')
     raise PgError(
-        "55000",
-        f'cannot complete detaching partition "{child.name}"',
-        detail="There's no pending concurrent detach.",
+        "55000", f'cannot complete detaching partition "{child.name}"', detail="There's no pending concurrent detach."
     )

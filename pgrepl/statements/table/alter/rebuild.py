@@ -19,13 +19,7 @@ from pgrepl.statements.index.attributes import IndexSpec
 from pgrepl.statements.index.define import define_index
 from pgrepl.statements.index.reindex import index_spec
 from pgrepl.statements.table.alter.add import add_check_and_recurse, cook_of
-from pgrepl.statements.table.alter.work import (
-    AlteredTable,
-    Pass,
-    WorkQueue,
-    mark_clustered,
-    mark_replica_identity,
-)
+from pgrepl.statements.table.alter.work import AlteredTable, Pass, WorkQueue, mark_clustered, mark_replica_identity
 from pgrepl.statements.table.clauses import add_constraint, make_indexes
 from pgrepl.statements.table.constraints import Clauses
 from pgrepl.statements.table.foreign import add_foreign_key

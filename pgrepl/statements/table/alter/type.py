@@ -105,8 +105,7 @@ def _prepare(
         raise PgError("42P16", f'cannot alter inherited column "{name}"')
     if attribute.num in key_columns(session, rel.oid):
         raise PgError(
-            "42P16",
-            f'cannot alter column "{name}" because it is part of the partition key of relation "{rel.name}"',
+            "42P16", f'cannot alter column "{name}" because it is part of the partition key of relation "{rel.name}"'
         )
     target = _target(session, cmd)
     check_type(session, name, target.type, target.collation, rowtypes=(rel.type,))

@@ -159,12 +159,7 @@ class LargeApply:
     # --- parts --------------------------------------------------------------------------------------------------------
 
     def _tasks(
-        self,
-        messages: MessageFiles,
-        since: int,
-        spill: str,
-        folders: Mapping[int, str],
-        log_folders: Mapping[int, str],
+        self, messages: MessageFiles, since: int, spill: str, folders: Mapping[int, str], log_folders: Mapping[int, str]
     ) -> Iterator[PartToApply]:
         tree = None if self._tree is None else Shared(self._tree)
         described = {oid: Shared(target.described) for oid, target in self._targets.items()}

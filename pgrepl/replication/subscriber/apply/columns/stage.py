@@ -317,11 +317,7 @@ class StagedBatch:
         ]
         extra: dict[str, Any] = {"origin": origin}
         if self._truncated:
-            extra["truncate"] = {
-                "tables": self._truncated,
-                "cascade": False,
-                "restart_identity": bool(self._restarted),
-            }
+            extra["truncate"] = {"tables": self._truncated, "cascade": False, "restart_identity": bool(self._restarted)}
         if writes:
             commit.record_writes(session, writes, extra)
         restart_sequences(session, self._restarted)
@@ -449,11 +445,7 @@ def commit_batch(
 
 
 def receive(
-    session: Session,
-    subscription: tables.pg_subscription,
-    stream: ChangeStream,
-    wanted: StreamRequest,
-    log: LogOf,
+    session: Session, subscription: tables.pg_subscription, stream: ChangeStream, wanted: StreamRequest, log: LogOf
 ) -> tuple[WireBatch, int] | None:
     """A large batch, and the LSN where it ends. None if transactions must be applied one by one: ALTER SUBSCRIPTION …
     SKIP is pending, or what was decided about a conflict; a logical slot decodes this database, or the log reports each
