@@ -54,8 +54,14 @@ class Mutant(NamedTuple):
 
 def mutants(module: str, function: str) -> Iterator[Mutant]:
     """All of a function, or of a method `Class.name`."""
-    tree = tree_of(_path(module))
-    count, before = 0, Counter[str]()
+    tree = tree_of(path_of(module))
+    for number, told in enumerate(changes(tree, function)):
+        yield Mutant(number, told, deepcopy(tree))
+
+
+def changes(tree: ast.Module, function: str) -> Iterator[str]:
+    """Each change of the function, while the tree has it."""
+    before = Counter[str]()
     for node, field, number in list(_places(_definition(tree, function))):
         value = getattr(node, field)
         was = value[number] if isinstance(value, list) else value
@@ -63,9 +69,8 @@ def mutants(module: str, function: str) -> Iterator[Mutant]:
             _set(node, field, number, other)
             told = f"{_shown(was)} -> {_shown(other)}"
             before[told] += 1
-            yield Mutant(count, told if before[told] == 1 else f"{told} ({before[told]})", deepcopy(tree))
+            yield told if before[told] == 1 else f"{told} ({before[told]})"
             _set(node, field, number, was)
-            count += 1
 
 
 def _places(node: ast.AST) -> Iterator[tuple[ast.AST, str, int]]:
@@ -126,7 +131,7 @@ def _replacements(part: Any) -> Iterator[Any]:
             yield ast.Pass()
 
 
-def _path(module: str) -> Path:
+def path_of(module: str) -> Path:
     return Path(str(import_module(module).__file__))
 
 
@@ -139,7 +144,7 @@ def _definition(tree: ast.AST, function: str) -> ast.AST:
 def functions(module: str) -> list[str]:
     """The functions and methods of a module."""
     found = []
-    for node in tree_of(_path(module)).body:
+    for node in tree_of(path_of(module)).body:
         if isinstance(node, ast.FunctionDef):
             found.append(node.name)
         elif isinstance(node, ast.ClassDef):
@@ -152,7 +157,7 @@ def functions(module: str) -> list[str]:
 
 def put(module: str, function: str, mutant: Mutant) -> None:
     live = _live(module, function)
-    code = compile(mutant.module, str(_path(module)), "exec", dont_inherit=True)
+    code = compile(mutant.module, str(path_of(module)), "exec", dont_inherit=True)
     live.__code__ = next(each for each in _codes(code) if _place(each) == _place(live.__code__))
 
 

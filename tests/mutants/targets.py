@@ -124,7 +124,7 @@ TARGETS = [
             "check_unchanged",
             "check_only_rows_changed",
             "_check_definitions",
-            "apply",
+            "record_writes",
             "_respect_locks",
             "_needs_catalog",
         ),
