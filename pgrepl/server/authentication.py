@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
 
 PLAIN, PLUS = "SCRAM-SHA-256", "SCRAM-SHA-256-PLUS"
-_UNBOUND = "The client selected SCRAM-SHA-256-PLUS, but the SCRAM message does not include channel binding data."
 
 
 class ScramExchange:
@@ -53,76 +52,86 @@ class ScramExchange:
         self._plus = False
 
     def first(self, mechanism: str, message: bytes) -> bytes:
+        """What the client's first message is answered with (read_client_first_message)."""
         self._plus = mechanism == PLUS
         text = _decoded(message)
-        flag, rest = text[:1], text[1:]
-        self._check_flag(flag, rest)
-        header_end = text.index(",", text.index(",") + 1) + 1 if text.count(",") >= 2 else 0
-        if not header_end:
-            raise malformed("Unexpected channel-binding flag.")
-        if text[: header_end - 1].partition(",")[2]:
+        rest = self._after_flag(text)
+        if rest.startswith("a"):
             raise PgError("0A000", "client uses authorization identity, but it is not supported", severity="FATAL")
-        self._header = text[:header_end]
-        self._client_first = text[header_end:]
-        parts = self._client_first.split(",")
-        if parts[0].startswith("m="):
+        if not rest.startswith(","):
+            raise malformed(f'Unexpected attribute "{_shown(rest)}" in client-first-message.')
+        self._client_first = rest[1:]
+        self._header = text.removesuffix(self._client_first)
+        if self._client_first.startswith("m"):
             raise PgError("0A000", "client requires an unsupported SCRAM extension", severity="FATAL")
-        if len(parts) < 2 or not parts[0].startswith("n=") or not parts[1].startswith("r="):
-            raise malformed("Expected attribute.")
-        nonce = parts[1][2:]
-        if not nonce or not all(0x21 <= ord(each) <= 0x7E for each in nonce):
+        _user, rest = _attribute(self._client_first, "n")
+        nonce, rest = _attribute(rest, "r")
+        if not nonce or not all("!" <= each <= "~" for each in nonce):
             raise PgError("08P01", "non-printable characters in SCRAM nonce", severity="FATAL")
+        while rest:
+            rest = _attribute(rest)[1]
         self._nonce = nonce + base64.b64encode(os.urandom(18)).decode()
         salt = base64.b64encode(self._verifier.salt).decode()
         self._server_first = f"r={self._nonce},s={salt},i={self._verifier.iterations}"
         return self._server_first.encode()
 
-    def _check_flag(self, flag: str, rest: str) -> None:
-        """The channel-binding flag: n no support, y thinks that the server has none, p used."""
+    def _after_flag(self, text: str) -> str:
+        """What follows the channel-binding flag: n no support, y thinks that the server has none, p used."""
+        flag = text[0]
         if flag == "p":
             if not self._plus:
                 raise malformed(
                     "The client selected SCRAM-SHA-256 without channel binding, but the SCRAM message includes channel "
                     "binding data."
                 )
-            kind = rest[1:].partition(",")[0]
+            kind, rest = _attribute(text, "p")
             if kind != "tls-server-end-point":
                 raise PgError("08P01", f'unsupported SCRAM channel-binding type "{kind}"', severity="FATAL")
-        elif flag == "y":
-            if self._plus:
-                raise malformed(_UNBOUND)
-            if self._binding is not None:
-                raise PgError(
-                    "28000",
-                    "SCRAM channel binding negotiation error",
-                    detail="The client supports SCRAM channel binding but thinks the server does not.  "
-                    "However, this server does support channel binding.",
-                    severity="FATAL",
-                )
-        elif flag == "n":
-            if self._plus:
-                raise malformed(_UNBOUND)
-        else:
-            raise malformed(f'Unexpected channel-binding flag "{flag}".')
+            return rest
+        if flag not in ("n", "y"):
+            raise malformed(f'Unexpected channel-binding flag "{_shown(flag)}".')
+        if self._plus:
+            raise malformed(
+                "The client selected SCRAM-SHA-256-PLUS, but the SCRAM message does not include channel binding data."
+            )
+        if flag == "y" and self._binding is not None:
+            raise PgError(
+                "28000",
+                "SCRAM channel binding negotiation error",
+                detail="The client supports SCRAM channel binding but thinks the server does not.  "
+                "However, this server does support channel binding.",
+                severity="FATAL",
+            )
+        if text[1:2] != ",":
+            raise malformed(f'Comma expected, but found character "{_shown(text[1:])}".')
+        return text[2:]
 
     def final(self, message: bytes) -> bytes | None:
-        """The server's signature; None: the password is wrong."""
+        """The server's signature; None: the password is wrong (read_client_final_message)."""
         text = _decoded(message)
-        without_proof, comma, proof_text = text.rpartition(",p=")
-        parts = without_proof.split(",")
-        if not comma or len(parts) < 2 or not parts[0].startswith("c=") or not parts[1].startswith("r="):
-            raise malformed("Expected attribute.")
-        if not hmac.compare_digest(parts[1][2:], self._nonce):
-            raise PgError("08P01", "invalid SCRAM response", detail="Nonce does not match.", severity="FATAL")
-        expected = self._header.encode() + (self._binding or b"" if self._plus else b"")
-        if parts[0][2:] != base64.b64encode(expected).decode():
-            raise PgError("28000", "SCRAM channel binding check failed", severity="FATAL")
+        binding, rest = _attribute(text, "c")
+        if binding != base64.b64encode(self._header.encode() + (self._binding or b"" if self._plus else b"")).decode():
+            if self._plus:
+                raise PgError("28000", "SCRAM channel binding check failed", severity="FATAL")
+            unexpected = "unexpected SCRAM channel-binding attribute in client-final-message"
+            raise PgError("08P01", unexpected, severity="FATAL")
+        nonce, rest = _attribute(rest, "r")
+        name = proof_text = ""
+        without_proof = text
+        while name != "p":
+            without_proof = text.removesuffix("," + rest)
+            name = rest[:1]
+            proof_text, rest = _attribute(rest)
         try:
             proof = base64.b64decode(proof_text, validate=True)
         except (binascii.Error, ValueError):
-            raise malformed("Malformed proof in client-final-message.") from None
+            proof = b""
         if len(proof) != 32:
             raise malformed("Malformed proof in client-final-message.")
+        if rest:
+            raise malformed("Garbage found at the end of client-final-message.")
+        if not hmac.compare_digest(nonce.encode(), self._nonce.encode()):
+            raise PgError("08P01", "invalid SCRAM response", detail="Nonce does not match.", severity="FATAL")
         about = f"{self._client_first},{self._server_first},{without_proof}".encode()
         signature = hmac.new(self._verifier.stored_key, about, hashlib.sha256).digest()
         client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
@@ -130,6 +139,27 @@ class ScramExchange:
         if self._fails or not right:
             return None
         return b"v=" + base64.b64encode(hmac.new(self._verifier.server_key, about, hashlib.sha256).digest())
+
+
+def _attribute(text: str, name: str | None = None) -> tuple[str, str]:
+    """The value of the attribute that a message goes on with, and what follows it (read_attr_value, read_any_attr)."""
+    found = text[:1]
+    if name is not None and found != name:
+        raise malformed(f'Expected attribute "{name}" but found "{_shown(text)}".')
+    if not found:
+        raise malformed("Attribute expected, but found end of string.")
+    if not (found.isascii() and found.isalpha()):
+        raise malformed(f'Attribute expected, but found invalid character "{_shown(text)}".')
+    if text[1:2] != "=":
+        raise malformed(f'Expected character "=" for attribute "{found}".')
+    value, _, rest = text[2:].partition(",")
+    return value, rest
+
+
+def _shown(text: str) -> str:
+    """The first character of a text (sanitize_char)."""
+    code = text.encode()[0] if text else 0
+    return f"'{chr(code)}'" if 0x21 <= code <= 0x7E else f"0x{code:02x}"
 
 
 def _mock(user: str, nonce: bytes) -> ScramVerifier:
@@ -142,9 +172,12 @@ def _decoded(message: bytes) -> str:
     if not message:
         raise malformed("The message is empty.")
     try:
-        return message.decode("utf-8")
+        text = message.decode("utf-8")
     except UnicodeDecodeError:
         raise malformed("Message length does not match input length.") from None
+    if "\0" in text:
+        raise malformed("Message length does not match input length.")
+    return text
 
 
 def malformed(detail: str) -> PgError:

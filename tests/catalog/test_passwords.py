@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 
 import pytest
 
-from pgrepl.catalog.facts.passwords import encrypt_password, is_md5, verify_password
+from pgrepl.catalog.facts.passwords import encrypt_password, is_md5, md5_answer, scram_verifier, verify_password
 
 # the example of RFC 7677
 PENCIL = (
@@ -48,6 +50,42 @@ def test_what_is_encrypted_already_is_kept() -> None:
 @pytest.mark.parametrize(("password", "same"), [("I\u00adX", "IX"), ("\u00aa", "a"), ("\u2168", "IX"), ("é", "é")])
 def test_passwords_are_prepared_as_saslprep_says(password: str, same: str) -> None:
     assert verify_password("r", encrypt_password("scram-sha-256", "r", password), same)
+
+
+@pytest.mark.parametrize(
+    "kept", ["", "é\x07", "\u0627x", "\u0627x\u0628", "\u06271", "1\u0627", "1\u0627\u0628", "\u0627\u06281"]
+)
+def test_where_saslprep_does_not_apply_the_password_is_as_it_was_given(kept: str) -> None:
+    """Nothing is left of it, a prohibited character, or letters of both directions: else the hyphen would go."""
+    assert not verify_password("r", encrypt_password("scram-sha-256", "r", kept + "\u00ad"), kept)
+
+
+@pytest.mark.parametrize("mapped", ["\u0627\u0628", "\u06271\u0628", "\u1680é"])
+def test_what_saslprep_maps(mapped: str) -> None:
+    stored = encrypt_password("scram-sha-256", "r", mapped + "\u00ad")
+    assert verify_password("r", stored, mapped) and verify_password("r", stored, mapped.replace("\u1680", " "))
+
+
+def test_an_answer_to_md5_is_salted_once_more() -> None:
+    stored = encrypt_password("md5", "alice", "secret")
+    digest = hashlib.md5(stored[3:].encode() + b"salt", usedforsecurity=False).hexdigest()
+    assert md5_answer(stored, b"salt") == b"md5" + digest.encode()
+
+
+@pytest.mark.parametrize(
+    ("form", "is_verifier"),
+    [
+        ("SCRAM-SHA-256$1:{salt}${key}:{key}", True),
+        ("SCRAM-SHA-256$0:{salt}${key}:{key}", False),
+        ("SCRAM-SHA-256$1:AA==AAAA${key}:{key}", False),
+        ("SCRAM-SHA-256$1:{salt}${long}:{key}", False),
+        ("SCRAM-SHA-256$1:{salt}${key}:{long}", False),
+        ("md5{salt}", False),
+    ],
+)
+def test_the_form_of_a_verifier(form: str, is_verifier: bool) -> None:
+    text = form.format(salt="AAAA", key=base64.b64encode(bytes(32)).decode(), long=44 * "A")
+    assert (scram_verifier(text) is not None) == is_verifier
 
 
 def test_nonsense_is_no_verifier() -> None:

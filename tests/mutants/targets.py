@@ -135,6 +135,32 @@ TARGETS = [
         ("matching", "_fits", "_fits_address", "_fits_database", "_fits_user", "_matches", "maps_to", "_maps"),
         ("tests/server/test_hba.py",),
     ),
+    Target(
+        "pgrepl.server.authentication",
+        (
+            "ScramExchange.first",
+            "ScramExchange._after_flag",
+            "ScramExchange.final",
+            "_attribute",
+            "_shown",
+            "_mock",
+            "certificate_hash",
+        ),
+        ("tests/server/test_scram.py",),
+    ),
+    Target(
+        "pgrepl.catalog.facts.passwords",
+        (
+            "encrypt_password",
+            "_md5",
+            "md5_answer",
+            "verify_password",
+            "scram_verifier",
+            "_prepared",
+            "_mixes_directions",
+        ),
+        ("tests/catalog/test_passwords.py", "tests/server/test_scram.py"),
+    ),
 ]
 
 _F, _H = "pgrepl.replication.publisher.row_filter:", "pgrepl.server.hba:"
@@ -142,6 +168,7 @@ _S, _P = "pgrepl.replication.subscriber.state:", "pgrepl.replication.publisher.p
 _K = "pgrepl.replication.subscriber.apply.columns.fold:"
 _U = "pgrepl.catalog.facts.publication:"
 _O, _A = "pgrepl.catalog.facts.roles:", "pgrepl.catalog.facts.acl:"
+_C, _W = "pgrepl.server.authentication:", "pgrepl.catalog.facts.passwords:"
 _LONG_WAY = "a key that is not known to have one step takes the longer way, to the same result"
 _ITSELF = "a role is among those whose privileges it has, and of which it is a member"
 _GRANTED = "what is granted already is granted once more"
@@ -240,5 +267,12 @@ EQUIVALENT: dict[str, str] = {
     _K + "fold: 1 -> 2 (11)": "an array that is one longer",
     _K + "fold: 1 -> 2 (13)": "an array that is one longer",
     _K + "fold: 1 -> 2 (14)": "each message that enters a key has left one",
+    _C + "ScramExchange.final: self._binding or b'' -> self._binding": "without a certificate nobody is offered PLUS",
+    _C + "ScramExchange.final: True -> False (2)": "both have 32 bytes",
+    _C + "ScramExchange.final: self._fails or not right -> not right": "no hash that somebody finds is 32 zeros",
+    _C + "_mock: 32 -> 33": "nobody gets in by such a verifier, whatever its keys are",
+    _C + "_mock: 32 -> 33 (2)": "nobody gets in by such a verifier, whatever its keys are",
+    _W + "_md5: False -> True": "the same hash, where FIPS does not forbid it",
+    _W + "md5_answer: False -> True": "the same hash, where FIPS does not forbid it",
     _H + "_maps: False -> True": "an expression that cannot be read has made its line a BadLine",
 }

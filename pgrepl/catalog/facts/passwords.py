@@ -34,8 +34,12 @@ def encrypt_password(method: str, role: str, password: str, iterations: int = 40
     if is_md5(password) or scram_verifier(password) is not None:
         return password
     if method == "md5":
-        return "md5" + hashlib.md5((password + role).encode(), usedforsecurity=False).hexdigest()
+        return _md5(role, password)
     return _new_verifier(password, os.urandom(_SALT_BYTES), iterations)
+
+
+def _md5(role: str, password: str) -> str:
+    return "md5" + hashlib.md5((password + role).encode(), usedforsecurity=False).hexdigest()
 
 
 def is_md5(stored: str) -> bool:
@@ -50,7 +54,7 @@ def md5_answer(stored: str, salt: bytes) -> bytes:
 def verify_password(role: str, stored: str, password: str) -> bool:
     """Is this the password that was stored? (plain_crypt_verify)"""
     if is_md5(stored):
-        return hmac.compare_digest(stored, encrypt_password("md5", role, password)) if not is_md5(password) else False
+        return hmac.compare_digest(stored, _md5(role, password))
     found = scram_verifier(stored)
     if found is None:
         return False
