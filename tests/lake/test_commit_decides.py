@@ -325,6 +325,27 @@ def test_a_truncation_is_noted_unless_the_caller_does(table: Lake) -> None:
     assert notes(table) == {"truncate": {"tables": [1]}}
 
 
+def test_what_is_noted_of_pending_rows_stands_in_their_commit(table: Lake) -> None:
+    table.sql("BEGIN; INSERT INTO other VALUES (1)")
+    write = Write(table.session, table.table("t"))
+    write.insert([(2001, "x")])
+    commit.record_writes(table.session, [write], {"origin": ["o", 7]})
+    assert not table.session.transaction.is_writing
+    table.sql("COMMIT")
+    assert notes(table) == {"origin": ["o", 7]}
+
+
+def test_a_truncation_beside_rows_of_another_table_takes_the_catalogs_lock(table: Lake) -> None:
+    table.sql("BEGIN; INSERT INTO other VALUES (1)")
+    writes = [Write(table.session, table.table(name)) for name in ("t", "other")]
+    writes[0].truncate()
+    writes[1].insert([(2,)])
+    commit.record_writes(table.session, writes)
+    assert table.session.transaction.is_writing
+    table.sql("COMMIT")
+    assert rows(table.session) == [] and ask(table.session, "SELECT count(*) FROM other") == [("2",)]
+
+
 @pytest.mark.parametrize("change", ["INSERT INTO made VALUES (1)", "TRUNCATE made; INSERT INTO made VALUES (1)"])
 def test_a_temporary_table_is_emptied_at_each_commit(table: Lake, change: str) -> None:
     table.sql("CREATE TEMP TABLE made (a int) ON COMMIT DELETE ROWS")

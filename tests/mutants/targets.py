@@ -168,6 +168,7 @@ _S, _P = "pgrepl.replication.subscriber.state:", "pgrepl.replication.publisher.p
 _K = "pgrepl.replication.subscriber.apply.columns.fold:"
 _U = "pgrepl.catalog.facts.publication:"
 _O, _A = "pgrepl.catalog.facts.roles:", "pgrepl.catalog.facts.acl:"
+_L = "pgrepl.lake.commit.commit:record_writes: "
 _C, _W = "pgrepl.server.authentication:", "pgrepl.catalog.facts.passwords:"
 _LONG_WAY = "a key that is not known to have one step takes the longer way, to the same result"
 _ITSELF = "a role is among those whose privileges it has, and of which it is a member"
@@ -267,6 +268,12 @@ EQUIVALENT: dict[str, str] = {
     _K + "fold: 1 -> 2 (11)": "an array that is one longer",
     _K + "fold: 1 -> 2 (13)": "an array that is one longer",
     _K + "fold: 1 -> 2 (14)": "each message that enters a key has left one",
+    _L + "session.transaction.require_write() -> pass": "record() makes a snapshot, which asks for the write lock",
+    _L + "session.snapshot() -> pass": "record() and what notes `extra` make it",
+    _L + "crash_point('commit.begin') -> pass": "tests that kill alone stop there",
+    _L + "crash_point('commit.end') -> pass": "tests that kill alone stop there",
+    _L + "collects or not any((_needs_catalog(write) for write in writes))"
+    " -> not any((_needs_catalog(write) for write in writes))": "a prepared truncation is a test of tests/postgres/test_server_two_phase.py",
     _C + "ScramExchange.final: self._binding or b'' -> self._binding": "without a certificate nobody is offered PLUS",
     _C + "ScramExchange.final: True -> False (2)": "both have 32 bytes",
     _C + "ScramExchange.final: self._fails or not right -> not right": "no hash that somebody finds is 32 zeros",
