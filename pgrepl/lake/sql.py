@@ -61,6 +61,9 @@ COMMITS_OF_PREPARED_AFTER = (
     "SELECT snapshot_id, commit_extra_info FROM ducklake_snapshot_changes WHERE snapshot_id > ?"
     """ AND commit_extra_info LIKE '%"two_phase": ["commit"%'"""
 )
+PREPARES = (
+    """SELECT commit_extra_info FROM ducklake_snapshot_changes WHERE commit_extra_info LIKE '%"two_phase": ["prepare"%'"""
+)
 DELETE_SNAPSHOTS_BEFORE = (
     "DELETE FROM ducklake_snapshot WHERE snapshot_id < ?",
     "DELETE FROM ducklake_snapshot_changes WHERE snapshot_id < ?",
