@@ -469,6 +469,13 @@ def inlined_rows_begun_after(name: str, prefix: str) -> str:
     return f"SELECT {prefix}row_id FROM {quoted(name)} WHERE {prefix}{NOW} AND {prefix}begin_snapshot > ?"
 
 
+BEGIN_OF_FILE = "SELECT begin_snapshot FROM ducklake_data_file WHERE data_file_id = ?"
+
+
+def begins_of_inlined_row(name: str, prefix: str) -> str:
+    return f"SELECT {prefix}begin_snapshot FROM {quoted(name)} WHERE {prefix}row_id = ?"
+
+
 def is_inlined_row_begun_after(name: str, prefix: str) -> str:
     return f"SELECT 1 FROM {quoted(name)} WHERE {prefix}row_id = ? AND {prefix}begin_snapshot > ?"
 
