@@ -62,7 +62,8 @@ COMMITS_OF_PREPARED_AFTER = (
     """ AND commit_extra_info LIKE '%"two_phase": ["commit"%'"""
 )
 PREPARES = (
-    """SELECT commit_extra_info FROM ducklake_snapshot_changes WHERE commit_extra_info LIKE '%"two_phase": ["prepare"%'"""
+    "SELECT commit_extra_info FROM ducklake_snapshot_changes"
+    """ WHERE commit_extra_info LIKE '%"two_phase": ["prepare"%'"""
 )
 DELETE_SNAPSHOTS_BEFORE = (
     "DELETE FROM ducklake_snapshot WHERE snapshot_id < ?",

@@ -147,9 +147,7 @@ def lake_table(session: Session, oid: int, snapshot: int | None = None, *, label
     key = ("lake_table", oid, snapshot, labels_then)
     known: LakeTable | None = session.derived.get(key)
     if known is None:
-        table = (
-            _current(session, oid) if snapshot is None else _past(session, oid, snapshot, labels_then=labels_then)
-        )
+        table = _current(session, oid) if snapshot is None else _past(session, oid, snapshot, labels_then=labels_then)
         if table is None:
             raise PgError("XX000", f"relation with OID {oid} is not in the lake")
         known = session.derived[key] = table

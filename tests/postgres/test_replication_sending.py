@@ -188,8 +188,8 @@ def test_labels_are_those_of_the_change(both: Both) -> None:
     both.pub(
         "CREATE TYPE mood AS ENUM ('low', 'high')", "CREATE TYPE c AS (m mood, l mood[])", "CREATE DOMAIN d AS mood",
         "CREATE TABLE x (m mood)", "CREATE TYPE r AS RANGE (subtype = mood)", "CREATE TABLE t (a int PRIMARY KEY)",
-        "INSERT INTO t VALUES (0)", "ALTER TABLE t ADD n mood DEFAULT 'low', ADD m mood, ADD l mood[], ADD c c, ADD d d,"
-        " ADD x x, ADD r r", "CREATE PUBLICATION p FOR TABLE t",
+        "INSERT INTO t VALUES (0)", "ALTER TABLE t ADD n mood DEFAULT 'low', ADD m mood, ADD l mood[], ADD c c,"
+        " ADD d d, ADD x x, ADD r r", "CREATE PUBLICATION p FOR TABLE t",
     )  # fmt: skip
     both.sub("CREATE TABLE t (a int PRIMARY KEY, n text, m text, l text, c text, d text, x text, r text)")
     both.subscribe()

@@ -210,9 +210,7 @@ def test_a_server_without_any_traffic_is_kept_moving_if_that_is_asked_for(served
 
 
 @pytest.mark.parametrize("ahead", [False, True])
-def test_transactions_before_an_error_are_applied(
-    served: Served, ahead: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_transactions_before_an_error_are_applied(served: Served, ahead: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading ahead, the server sends nothing of a request in which there is an error."""
     if ahead:
         monkeypatch.setattr(prefetch, "AHEAD", 1)

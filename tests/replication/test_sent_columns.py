@@ -169,7 +169,8 @@ def test_labels_of_before_they_were_renamed(ready: Pair) -> None:
     """Wherever an enum is in a value; tests/postgres/test_replication_sending.py asks a server."""
     pub = ready.pub
     pub("CREATE TYPE mood AS ENUM ('low', 'high')", "CREATE TYPE c AS (m mood, l mood[])", "CREATE TABLE x (m mood)")
-    pub("INSERT INTO w VALUES (0)", "ALTER TABLE w ADD n mood DEFAULT 'low', ADD m mood, ADD c c, ADD l mood[], ADD x x")
+    pub("INSERT INTO w VALUES (0)", "ALTER TABLE w ADD n mood DEFAULT 'low', ADD m mood, ADD c c, ADD l mood[]")
+    pub("ALTER TABLE w ADD x x")
     for old, new in (("low", "middle"), ("high", "low"), ("middle", "last")):
         row = f"'{old}', ROW('{old}', '{{{old}}}')::c, '{{{old}}}', ROW('{old}')::x"
         pub(f"INSERT INTO w SELECT g, '', '{old}', {row} FROM generate_series(1, 9) g", "UPDATE w SET k = k + 10")
@@ -177,7 +178,5 @@ def test_labels_of_before_they_were_renamed(ready: Pair) -> None:
     found = list(by_columns(ready))
     assert lines(iter(found)) == lines(one_by_one(ready))
     assert not any(isinstance(each, list) for each in changes(ready))
-    inserted = [data for _, data in found if data[:1] == b"I"]
-    assert [label for label in ("low", "middle", "high", "last") if any(label.encode() in data for data in inserted)] == [
-        "low", "middle", "high"
-    ]  # fmt: skip
+    sent = b"".join(data for _, data in found if data[:1] == b"I")
+    assert [label for label in ("low", "middle", "high", "last") if label.encode() in sent] == ["low", "middle", "high"]

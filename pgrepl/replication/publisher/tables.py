@@ -92,7 +92,7 @@ class RemoteDefinition:
     bound: str | None
     left: tuple[str, ...] = ()  # what is not made of its columns, in words
     told: ToldTable | None = None  # what the stream tells of it, if that is followed
-    temporal: frozenset[str] = frozenset()  # "p": the key is WITHOUT OVERLAPS; "u": so is the constraint of the identity
+    temporal: frozenset[str] = frozenset()  # WITHOUT OVERLAPS: "p" the key, "u" the constraint of the identity
 
     @property
     def qualified_name(self) -> str:
@@ -133,7 +133,8 @@ class RemoteDefinition:
         if self.replident == "f":
             yield f"ALTER TABLE {self.qualified_name} REPLICA IDENTITY FULL;"
         elif self.replident == "i" and self.identity and self.partition_key is None:
-            index, listed = quote_identifier(self.identity_name), self._listed(self.identity, is_temporal="u" in temporal)
+            index = quote_identifier(self.identity_name)
+            listed = self._listed(self.identity, is_temporal="u" in temporal)
             if "u" in temporal:
                 yield f"ALTER TABLE {self.qualified_name} ADD CONSTRAINT {index} UNIQUE ({listed});"
             else:

@@ -84,8 +84,7 @@ def import_schema_command(
     kinds = [kind for kind, is_asked in asked.items() if is_asked]
     spoken = partial(_spoken, catalog, dbname, username)
     found = _asked(
-        conninfo,
-        lambda link: list(create_statements(link, publications, kinds, with_servers=servers, spoken=spoken)),
+        conninfo, lambda link: list(create_statements(link, publications, kinds, with_servers=servers, spoken=spoken))
     )
     if not applied:
         sys.stdout.write("".join(map(_printed, found)))

@@ -139,7 +139,7 @@ class Prefetch:
             while (turn := self._turn(lane)) is not None:
                 self._read(lane, self._lanes[1 - number], turn)
         except PublisherError as problem:
-            # what the server has decoded before its error is lost with the request: the stream sends that, and the error
+            # what the server has decoded before its error is lost with the request; the stream sends that first
             can_stream = lane.link is not None and lane.link.is_open
             self._give(lane, LeavesOff() if can_stream else problem)
         except BaseException as problem:
