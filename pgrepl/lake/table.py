@@ -246,7 +246,8 @@ def _columns(
         fields = fields_of(rows, column_id)
         row = None
         if is_row_type(typoid):
-            row = row_type(session, row_type_in(typoid))
+            inside = row_type_in(typoid)
+            row = row_type(session, inside) or row_type(then, inside)  # of a table that is gone
             row = row if row is None or types is None else types.in_row(row)
             fields = _with_places(fields, column_type(then.type_of(attribute.atttypid), typmod))
         columns.append(

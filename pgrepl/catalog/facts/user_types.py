@@ -129,12 +129,16 @@ def user_types(session: CatalogSession) -> UserTypes:
 
 
 def types_labelled_as(session: CatalogSession, then: CatalogSession) -> UserTypes | None:
-    """The user's types as they are, but enums with the labels that they had then; None: they have those."""
+    """The user's types as they are, but enums with the labels that they had then, and with those that are gone; None:
+    nothing is different."""
     past, now = user_types(then), user_types(session)
     labels = {oid: each.labels for oid, each in past.data.items() if each.labels}
-    if all(oid in now.data and _names(now.data[oid].labels) >= _names(labels[oid]) for oid in labels):
+    if past.data.keys() <= now.data.keys() and all(
+        _names(now.data[oid].labels) >= _names(labels[oid]) for oid in labels
+    ):
         return None
-    return UserTypes(tuple([each._replace(labels=labels.get(oid, each.labels)) for oid, each in now.data.items()]))
+    known = {**past.data, **now.data}
+    return UserTypes(tuple([each._replace(labels=labels.get(oid, each.labels)) for oid, each in known.items()]))
 
 
 def _names(labels: Sequence[Label]) -> set[tuple[int, str]]:
