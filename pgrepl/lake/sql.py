@@ -61,6 +61,10 @@ COMMITS_OF_PREPARED_AFTER = (
     "SELECT snapshot_id, commit_extra_info FROM ducklake_snapshot_changes WHERE snapshot_id > ?"
     """ AND commit_extra_info LIKE '%"two_phase": ["commit"%'"""
 )
+PREPARES = (
+    "SELECT commit_extra_info FROM ducklake_snapshot_changes"
+    """ WHERE commit_extra_info LIKE '%"two_phase": ["prepare"%'"""
+)
 DELETE_SNAPSHOTS_BEFORE = (
     "DELETE FROM ducklake_snapshot WHERE snapshot_id < ?",
     "DELETE FROM ducklake_snapshot_changes WHERE snapshot_id < ?",
@@ -464,6 +468,13 @@ def living_inlined_rows(name: str, count: int, prefix: str) -> str:
 
 def inlined_rows_begun_after(name: str, prefix: str) -> str:
     return f"SELECT {prefix}row_id FROM {quoted(name)} WHERE {prefix}{NOW} AND {prefix}begin_snapshot > ?"
+
+
+BEGIN_OF_FILE = "SELECT begin_snapshot FROM ducklake_data_file WHERE data_file_id = ?"
+
+
+def begins_of_inlined_row(name: str, prefix: str) -> str:
+    return f"SELECT {prefix}begin_snapshot FROM {quoted(name)} WHERE {prefix}row_id = ?"
 
 
 def is_inlined_row_begun_after(name: str, prefix: str) -> str:

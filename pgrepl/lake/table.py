@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts.user_types import ObjectNames, row_type
+from pgrepl.catalog.facts.user_types import ObjectNames, row_type, types_labelled_as
 from pgrepl.catalog.store import store, tables
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
@@ -18,6 +18,7 @@ from pgrepl.lake import sql
 from pgrepl.lake.define.options import DEFAULT_COMPRESSION, compression, inlined_prefix, vectors
 from pgrepl.types.builtin import base_type, element_type
 from pgrepl.types.lake.forms import form, is_row_type, row_type_in
+from pgrepl.types.oids import FIRST_USER_OID
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import read_text
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pgrepl.lake.define.types import ColumnType
     from pgrepl.types.lake.arrays import Form
     from pgrepl.types.style import RowType
+    from pgrepl.types.user_types import UserTypes
 
 
 @frozen
@@ -134,17 +136,18 @@ class InlinedTable:
     prefix: str  # of the names of the first three, in DuckLake 1.1
 
 
-def lake_table(session: Session, oid: int, snapshot: int | None = None) -> LakeTable:
-    """The table as the running transaction sees it, or at a snapshot."""
+def lake_table(session: Session, oid: int, snapshot: int | None = None, *, labels_then: bool = False) -> LakeTable:
+    """The table as the running transaction sees it, or at a snapshot. `labels_then`: values of enums have the labels of
+    that snapshot, as logical decoding sends them, not those of now."""
     session.transaction.require_read()
     if snapshot is None:
         snapshot = session.as_of
     elif session.as_of is None and session.transaction.has_definitions_of(snapshot):
         snapshot = None
-    key = ("lake_table", oid, snapshot)
+    key = ("lake_table", oid, snapshot, labels_then)
     known: LakeTable | None = session.derived.get(key)
     if known is None:
-        table = _current(session, oid) if snapshot is None else _past(session, oid, snapshot)
+        table = _current(session, oid) if snapshot is None else _past(session, oid, snapshot, labels_then=labels_then)
         if table is None:
             raise PgError("XX000", f"relation with OID {oid} is not in the lake")
         known = session.derived[key] = table
@@ -163,17 +166,25 @@ def _current(session: Session, oid: int) -> LakeTable | None:
     return table
 
 
-def _past(session: Session, oid: int, snapshot: int) -> LakeTable | None:
+def _past(session: Session, oid: int, snapshot: int, *, labels_then: bool) -> LakeTable | None:
     then = session.at(snapshot)
     row = store.one(then, tables.pg_class, oid=oid)
     if row is None or row.table_id is None or row.relkind not in ("r", "m"):
         return None
     attributes = store.rows(then, tables.pg_attribute, attrelid=oid)
-    return _made(session, then, oid, row.table_id, attributes, (snapshot, snapshot))
+    has_types = any(a.atttypid >= FIRST_USER_OID for a in attributes)
+    types = types_labelled_as(session, then) if labels_then and has_types else None
+    return _made(session, then, oid, row.table_id, attributes, (snapshot, snapshot), types)
 
 
 def _made(
-    session: Session, then: Session, oid: int, table_id: int, attributes: list[tables.pg_attribute], at: tuple[int, ...]
+    session: Session,
+    then: Session,
+    oid: int,
+    table_id: int,
+    attributes: list[tables.pg_attribute],
+    at: tuple[int, ...],
+    types: UserTypes | None = None,
 ) -> LakeTable | None:
     link = session.link
     rows = link.execute(sql.TABLE_THEN if at else sql.TABLE_NOW, (table_id, *at))
@@ -184,7 +195,7 @@ def _made(
     here = session.transaction.numbering
     if not at and table_id in here.altered_tables:
         version = here.schema_version
-    columns = _columns(session, then, table_id, attributes, at)
+    columns = _columns(session, then, table_id, attributes, at, types)
     location, lake = folder(session, *paths), session.catalog.folder
     return LakeTable(
         oid, table_id, name, int(version or 0), location, columns, lake, compression(session, table_id),
@@ -210,9 +221,15 @@ def table_folder(session: Session, table_id: int) -> str:
 
 
 def _columns(
-    session: Session, then: Session, table_id: int, attributes: list[tables.pg_attribute], at: tuple[int, ...]
+    session: Session,
+    then: Session,
+    table_id: int,
+    attributes: list[tables.pg_attribute],
+    at: tuple[int, ...],
+    types: UserTypes | None,
 ) -> tuple[LakeColumn, ...]:
-    """The columns. Values are of the types as they are now, whose attributes are found by those of `then`."""
+    """The columns. Values are of the types as they are now, or as `types` says, whose attributes are found by those of
+    `then`."""
     rows = session.link.execute(sql.COLUMNS_THEN if at else sql.COLUMNS_NOW, (table_id, *at))
     from pgrepl.lake.define.types import column_type
 
@@ -223,12 +240,15 @@ def _columns(
         if parent is not None or attribute is None:
             continue
         typmod = -1 if attribute.atttypmod is None else attribute.atttypmod
-        missing = missing_value(session, attribute)
         typoid = session.type_of(attribute.atttypid)
+        typoid = typoid if types is None else types.type_of(typoid)
+        missing = missing_value(session, attribute, typoid)
         fields = fields_of(rows, column_id)
         row = None
         if is_row_type(typoid):
-            row = row_type(session, row_type_in(typoid))
+            inside = row_type_in(typoid)
+            row = row_type(session, inside) or row_type(then, inside)  # of a table that is gone
+            row = row if row is None or types is None else types.in_row(row)
             fields = _with_places(fields, column_type(then.type_of(attribute.atttypid), typmod))
         columns.append(
             LakeColumn(attribute.attnum, name, column_id, typoid, typmod, type_, fields, initial, missing, row)
@@ -256,12 +276,13 @@ def _with_places(fields: tuple[LakeField, ...], kind: ColumnType) -> tuple[LakeF
     )
 
 
-def missing_value(session: Session, attribute: tables.pg_attribute) -> Any:
-    """The value of a column (a row of pg_attribute) in rows that are older than it."""
+def missing_value(session: Session, attribute: tables.pg_attribute, typoid: int | None = None) -> Any:
+    """The value of a column (a row of pg_attribute) in rows that are older than it. `typoid`: its described type."""
     if not attribute.atthasmissing or attribute.attmissingval is None:
         return None
     style = TextStyle(lookup=ObjectNames(session), stored=True)
-    return read_text(attribute.attmissingval, session.type_of(attribute.atttypid), attribute.atttypmod, style)
+    typoid = session.type_of(attribute.atttypid) if typoid is None else typoid
+    return read_text(attribute.attmissingval, typoid, attribute.atttypmod, style)
 
 
 def inlined_tables(session: Session, table_id: int) -> tuple[InlinedTable, ...]:

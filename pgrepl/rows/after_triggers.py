@@ -49,6 +49,7 @@ from pgrepl.types.values import same_image
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
+    from pgrepl.lake.read.data_file import RowPlace
     from pgrepl.rows.checks import RowChecks
 
 _FEW = 64  # events that are fired one by one where their order could matter
@@ -294,9 +295,20 @@ class Queue:
             return values == before
         if values[:-1] != before[:-1] or before[-1] is None or not contains(before[-1], values[-1]):
             return False
-        table = lake_table(self.session, change.table).table_id
-        is_new = change.place is None or was_own_version(self.session, table, change.place)
+        is_new = change.place is None or self._is_own(change.table, change.place)
         return not is_new and (key.oid, before) not in self._unchecked
+
+    def _is_own(self, table: int, place: RowPlace) -> bool:
+        """Was the row of this transaction where the statement found it?"""
+        found, numbering = lake_table(self.session, table), self.session.transaction.numbering
+        if was_own_version(self.session, found.table_id, place):
+            return True
+        first = numbering.first_snapshot
+        if first is None or not self.session.transaction.is_writing:
+            return False  # with the write lock each statement is written at its end
+        from pgrepl.lake.read.places import is_begun_between
+
+        return is_begun_between(self.session, found, place, first, numbering.snapshot() - 1)
 
     # --- firing -------------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ a plain integer; the OID before it is that of its array type.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -90,6 +91,13 @@ class UserTypes:
             ]
             found = self._row_types[known.row.oid] = RowType(tuple(fields), known.width)
         return found
+
+    def in_row(self, row: RowType) -> RowType:
+        """A row type whose columns have these descriptions of their types."""
+        fields = [
+            replace(f, type=self.type_of(f.type), row=None if f.row is None else self.in_row(f.row)) for f in row.fields
+        ]
+        return RowType(tuple(fields), row.width)
 
     def range_of(self, oid: int) -> Range | None:
         """What a range or multirange type is made of; None: the type is no such."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 
 from pgrepl.cli import run
@@ -268,3 +269,38 @@ def test_foreign_servers_come_along(served: Served, capsys: pytest.CaptureFixtur
     assert served.sub("SELECT usename, umoptions FROM pg_user_mappings") == [("public", "{user=u,password=p}")]
     served.sub("DROP SUBSCRIPTION s")
     served.pub(f"DROP SERVER far CASCADE; DROP ROLE {role}")
+
+
+@pytest.mark.parametrize("publishing", [18], indirect=True)
+def test_keys_without_overlaps(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    """As they are where 18 is spoken; ordinary ones elsewhere."""
+    served.pub(
+        "CREATE TABLE t (id int4range, valid daterange, PRIMARY KEY (id, valid WITHOUT OVERLAPS));"
+        " CREATE TABLE u (id int4range NOT NULL, valid daterange NOT NULL,"
+        " CONSTRAINT u_key UNIQUE (id, valid WITHOUT OVERLAPS)); CREATE PUBLICATION p FOR ALL TABLES"
+    )
+    is_let = _is_done(served, "ALTER TABLE u REPLICA IDENTITY USING INDEX u_key")
+    made = (
+        "CREATE TABLE public.t (\n    id int4range NOT NULL,\n    valid daterange NOT NULL,\n"
+        "    PRIMARY KEY (id, valid{})\n);\n"
+    )
+    command = ["import-schema", served.conninfo, "-p", "p", "--catalog", str(served.folder / "catalog.db"), "-d", "sub"]
+    assert run(command) == 0
+    printed = capsys.readouterr().out
+    assert "-- the primary key of table public.t is not WITHOUT OVERLAPS here\n" + made.format("") in printed
+    served.sub("ALTER DATABASE sub SET pgrepl.postgres_version = 18")
+    assert run(command) == 0
+    printed = capsys.readouterr().out
+    assert made.format(" WITHOUT OVERLAPS") in printed
+    assert ("UNIQUE (id, valid WITHOUT OVERLAPS)" in printed) is is_let
+    assert run([*command, "--apply"]) == 0
+    keys = "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 't'::regclass AND contype = 'p'"
+    assert served.sub(keys) == served.pub(keys)
+
+
+def _is_done(served: Served, text: str) -> bool:
+    try:
+        served.pub(text)
+    except psycopg.Error:
+        return False
+    return True

@@ -184,6 +184,27 @@ def test_columns_are_those_of_the_change(both: Both) -> None:
     assert failure.message == 'logical replication target relation "public.u" is missing replicated column: "c"'
 
 
+def test_labels_are_those_of_the_change(both: Both) -> None:
+    both.pub(
+        "CREATE TYPE mood AS ENUM ('low', 'high')", "CREATE TYPE c AS (m mood, l mood[])", "CREATE DOMAIN d AS mood",
+        "CREATE TABLE x (m mood)", "CREATE TYPE r AS RANGE (subtype = mood)", "CREATE TABLE t (a int PRIMARY KEY)",
+        "INSERT INTO t VALUES (0)", "ALTER TABLE t ADD n mood DEFAULT 'low', ADD m mood, ADD l mood[], ADD c c,"
+        " ADD d d, ADD x x, ADD r r", "CREATE PUBLICATION p FOR TABLE t",
+    )  # fmt: skip
+    both.sub("CREATE TABLE t (a int PRIMARY KEY, n text, m text, l text, c text, d text, x text, r text)")
+    both.subscribe()
+    for number, (old, new) in enumerate((("low", "middle"), ("high", "low"), ("middle", "last"), ("low", "high"))):
+        both.pub(
+            f"UPDATE t SET m = '{old}', l = '{{{old}}}', c = ROW('{old}', '{{{old}}}'), d = '{old}', x = ROW('{old}'),"
+            f" r = r('{old}', '{old}', '[]') WHERE a = 0",
+            f"INSERT INTO t SELECT 10 + {number}, n, m, l, c, d, x, r FROM t WHERE a = 0",
+            f"ALTER TYPE mood RENAME VALUE '{old}' TO '{new}'",
+        )  # fmt: skip
+    assert both.catch_up() == []
+    labels = [row[2] for row in both.rows("SELECT * FROM t ORDER BY a")]
+    assert labels == ["low", "low", "high", "middle", "low"]
+
+
 # --- TRUNCATE ---------------------------------------------------------------------------------------------------------
 
 

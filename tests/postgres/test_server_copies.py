@@ -295,3 +295,18 @@ def test_what_the_lake_has_no_value_for_is_an_error_and_never_another_value(serv
     served.sub("ALTER TABLE t ALTER n TYPE numeric")
     assert served.catch_up() == []
     assert served.same("SELECT * FROM t") == [("1", "NaN")]
+
+
+def test_column_lists_that_differ_stop_the_copy_of_their_table_alone(served: Served) -> None:
+    served.both("CREATE TABLE t (a int PRIMARY KEY, b text); CREATE TABLE u (a int PRIMARY KEY)")
+    served.pub("INSERT INTO t VALUES (1, 'x'); INSERT INTO u VALUES (1)")
+    served.pub("CREATE PUBLICATION p FOR TABLE t (a), u; CREATE PUBLICATION q FOR TABLE t (a)")
+    served.subscribe_only("p, q")
+    served.pub("ALTER PUBLICATION q SET TABLE t (a, b)")
+    ((message, _, _),) = served.catch_up()
+    assert message == 'cannot use different column lists for table "public.t" in different publications'
+    states = "SELECT srrelid::regclass, srsubstate FROM pg_subscription_rel ORDER BY 1"
+    assert served.sub(states) == [("t", "d"), ("u", "r")]
+    served.pub("ALTER PUBLICATION q SET TABLE t (a)")
+    assert served.catch_up() == []
+    assert served.sub("SELECT * FROM t") == [("1", None)]

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from pgrepl.replication.conninfo import parse_conninfo
+from pgrepl.replication.publisher.postgres import prefetch
 from pgrepl.replication.publisher.postgres.connecting import to_server
 from pgrepl.replication.publisher.protocol import StreamRequest
 from pgrepl.replication.publisher.senders import StreamOptions, WalSender
@@ -208,7 +209,11 @@ def test_a_server_without_any_traffic_is_kept_moving_if_that_is_asked_for(served
         eventually(lambda: served.pub(moved) == [("t",)])
 
 
-def test_transactions_before_an_error_are_applied(served: Served) -> None:
+@pytest.mark.parametrize("ahead", [False, True])
+def test_transactions_before_an_error_are_applied(served: Served, ahead: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading ahead, the server sends nothing of a request in which there is an error."""
+    if ahead:
+        monkeypatch.setattr(prefetch, "AHEAD", 1)
     served.both(T)
     served.pub("CREATE PUBLICATION p FOR TABLE t WHERE (10 / a > 0)")
     served.subscribe()

@@ -125,9 +125,9 @@ def test_a_prepared_transaction_may_have_new_columns_but_not_bring_them(ready: S
     ready.same(ROWS)
 
 
-@pytest.mark.parametrize("publishing", [18], indirect=True)
+@pytest.mark.parametrize("publishing", [16, 18], indirect=True)
 def test_an_empty_one_comes_without_its_beginning(ready: Served) -> None:
-    """As servers send it that do not leave it out."""
+    """From 18 also without BEGIN PREPARE, from 16 also without PREPARE, where a real subscriber stops."""
     ready.subscribe(options="two_phase = on")
     gid = f"x_{ready.database}"
     for end in ("COMMIT", "ROLLBACK"):
@@ -140,3 +140,15 @@ def test_an_empty_one_comes_without_its_beginning(ready: Served) -> None:
     assert ready.catch_up() == []
     assert ready.sub(HERE) == [("0",)]
     assert len(ready.same(ROWS)) == 6
+
+
+def test_one_that_somebody_has_ended_here_is_missed(ready: Served) -> None:
+    gid = f"x_{ready.database}"
+    ready.subscribe(options="two_phase = on")
+    ready.pub(f"BEGIN; INSERT INTO t VALUES (3, 'three'); PREPARE TRANSACTION '{gid}'")
+    assert ready.catch_up() == []
+    ((own,),) = ready.sub("SELECT gid FROM pg_prepared_xacts")
+    ready.sub(f"ROLLBACK PREPARED '{own}'")
+    ready.pub(f"COMMIT PREPARED '{gid}'")
+    ((message, _, _),) = ready.catch_up()
+    assert message == f'prepared transaction with identifier "{own}" does not exist'

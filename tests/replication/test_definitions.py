@@ -73,6 +73,16 @@ def test_names_and_drops_of_tables(pair: Pair) -> None:
     ]  # fmt: skip
 
 
+def test_a_label_is_there_before_its_row_and_renamed_behind_it(pair: Pair) -> None:
+    following(pair)
+    for text in (
+        "ALTER TYPE mood ADD VALUE 'top'", "INSERT INTO t (id, m) VALUES (3, 'top')",
+        "ALTER TYPE mood RENAME VALUE 'top' TO 'last'", "INSERT INTO t (id, m) VALUES (4, 'last')",
+    ):  # fmt: skip
+        pair.pub(text)
+    same(pair)
+
+
 def test_what_is_new_since_it_was_set_is_followed(pair: Pair) -> None:
     pair.both(TABLE)
     pair.pub("ALTER TABLE t ALTER COLUMN a SET DEFAULT 1; CREATE PUBLICATION p FOR ALL TABLES")

@@ -422,3 +422,18 @@ def test_types_of_new_columns_and_tables_are_made(pair: Pair) -> None:
         assert pair.sub(query) == pair.pub(query)
     constraints = "SELECT conname FROM pg_constraint WHERE contypid <> 0 ORDER BY 1"
     assert pair.sub(constraints) == [("moods_check",)]  # few calls a function that is not here
+
+
+def test_keys_without_overlaps_are_made_where_18_is_spoken(pair: Pair) -> None:
+    pair.pub("SET pgrepl.postgres_version = 18", "CREATE PUBLICATION p FOR ALL TABLES")
+    pair.subscribe(options="WITH (schema_changes = tables)")
+    made = "CREATE TABLE {0} (id int4range, v int4range, CONSTRAINT {0}_key PRIMARY KEY (id, v WITHOUT OVERLAPS))"
+    for name, key in (("t", "PRIMARY KEY (id, v)"), ("u", "PRIMARY KEY (id, v WITHOUT OVERLAPS)")):
+        pair.pub(made.format(name), f"INSERT INTO {name} VALUES ('[1,2)', '[1,5)')")
+        assert pair.catch_up() == []
+        asked = (
+            f"SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = '{name}'::regclass AND contype = 'p'"
+        )
+        assert pair.sub(asked) == [(key,)]
+        assert pair.sub(f"SELECT * FROM {name}") == [("[1,2)", "[1,5)")]
+        pair.sub("ALTER DATABASE sub SET pgrepl.postgres_version = 18")

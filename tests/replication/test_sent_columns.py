@@ -163,3 +163,24 @@ def test_the_subscriber_hears_of_its_publisher_while_a_batch_is_read(
     told = len(heard)
     time.sleep(0.03)
     assert len(heard) == told
+
+
+@pytest.mark.parametrize("are_dropped", [False, True])
+def test_labels_of_before_they_were_renamed(ready: Pair, are_dropped: bool) -> None:
+    """Wherever an enum is in a value, also of a type that is gone; tests/postgres/test_replication_sending.py asks a
+    server."""
+    pub = ready.pub
+    pub("CREATE TYPE mood AS ENUM ('low', 'high')", "CREATE TYPE c AS (m mood, l mood[])", "CREATE TABLE x (m mood)")
+    pub("INSERT INTO w VALUES (0)", "ALTER TABLE w ADD n mood DEFAULT 'low', ADD m mood, ADD c c, ADD l mood[]")
+    pub("ALTER TABLE w ADD x x")
+    for old, new in (("low", "middle"), ("high", "low"), ("middle", "last")):
+        row = f"'{old}', ROW('{old}', '{{{old}}}')::c, '{{{old}}}', ROW('{old}')::x"
+        pub(f"INSERT INTO w SELECT g, '', '{old}', {row} FROM generate_series(1, 9) g", "UPDATE w SET k = k + 10")
+        pub("DELETE FROM w WHERE k > 15", f"ALTER TYPE mood RENAME VALUE '{old}' TO '{new}'")
+    if are_dropped:
+        pub("DROP TABLE w, x", "DROP TYPE c", "DROP TYPE mood")
+    found = list(by_columns(ready))
+    assert lines(iter(found)) == lines(one_by_one(ready))
+    assert not any(isinstance(each, list) for each in changes(ready))
+    sent = b"".join(data for _, data in found if data[:1] == b"I")
+    assert [label for label in ("low", "middle", "high", "last") if label.encode() in sent] == ["low", "middle", "high"]

@@ -39,6 +39,21 @@ def test_a_large_statement_is_checked_row_by_row(database: Database) -> None:
     assert declined == [("a foreign key with PERIOD",)]
 
 
+@pytest.mark.parametrize("lock", ["SELECT 1", "SELECT txid_current()", "TRUNCATE f"])
+@pytest.mark.parametrize("many", [1, 3000])
+def test_a_period_of_this_transaction_cannot_shrink_to_nothing(database: Database, lock: str, many: int) -> None:
+    """That of an older row can: it references no more than before. In tables of rows in the catalog and in files."""
+    database(f"INSERT INTO f SELECT -n, 1, '[0,5)' FROM generate_series(1, {many}) n")
+    wrong = MISSING.format("f") + 'Key (id, v)=(1, empty) is not present in table "t".'
+    own = f"INSERT INTO f SELECT n, 1, '[0,5)' FROM generate_series(1, {many}) n"
+    old = "UPDATE f SET v = 'empty' WHERE n = -1"
+    database("BEGIN", lock, old, own, "SAVEPOINT s")
+    assert database.says("UPDATE f SET v = 'empty' WHERE n = 1") == wrong
+    database("ROLLBACK TO s", "UPDATE f SET v = '[1,3)' WHERE n = 1", "SAVEPOINT s")
+    assert database.says("UPDATE f SET v = 'empty' WHERE n = 1") == wrong
+    database("ROLLBACK TO s", "COMMIT", "UPDATE f SET v = 'empty' WHERE n = 1")
+
+
 def test_existing_rows_must_be_covered_however_they_come_under_a_key(database: Database) -> None:
     database(
         "ALTER TABLE f DROP CONSTRAINT fk",

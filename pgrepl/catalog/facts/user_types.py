@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -125,6 +126,23 @@ def user_types(session: CatalogSession) -> UserTypes:
     if known is None:
         known = session.derived["user_types",] = _read(session)
     return known
+
+
+def types_labelled_as(session: CatalogSession, then: CatalogSession) -> UserTypes | None:
+    """The user's types as they are, but enums with the labels that they had then, and with those that are gone; None:
+    nothing is different."""
+    past, now = user_types(then), user_types(session)
+    labels = {oid: each.labels for oid, each in past.data.items() if each.labels}
+    if past.data.keys() <= now.data.keys() and all(
+        _names(now.data[oid].labels) >= _names(labels[oid]) for oid in labels
+    ):
+        return None
+    known = {**past.data, **now.data}
+    return UserTypes(tuple([each._replace(labels=labels.get(oid, each.labels)) for oid, each in known.items()]))
+
+
+def _names(labels: Sequence[Label]) -> set[tuple[int, str]]:
+    return {(label.oid, label.name) for label in labels}
 
 
 def type_row(session: CatalogSession, oid: int) -> tables.pg_type | None:

@@ -57,12 +57,18 @@ class _Event:
 
 
 def changes(
-    session: Session, oid: int, after: int, upto: int, known: Sequence[Snapshot] | None = None
+    session: Session,
+    oid: int,
+    after: int,
+    upto: int,
+    known: Sequence[Snapshot] | None = None,
+    *,
+    labels_then: bool = True,
 ) -> list[RowChange]:
     """The changes behind snapshot `after` up to `upto`, in order; columns as they are at `upto`. Of one snapshot
     deleted rows come first, then the others as they were written. `known`: all snapshots between the two, if they have
-    been read."""
-    table = lake_table(session, oid, upto)
+    been read. `labels_then`: enums have the labels of then (lake_table)."""
+    table = lake_table(session, oid, upto, labels_then=labels_then)
     feed = Feed(session, table, after, upto, known)
     gone = {(event.snapshot, event.row_id): event.row for event in feed.deletions()}
     changed: list[RowChange] = []
@@ -73,14 +79,14 @@ def changes(
     return sorted(left + changed, key=lambda change: change.snapshot)
 
 
-def changes_at(session: Session, oid: int, snapshot: int) -> Iterator[RowChange]:
+def changes_at(session: Session, oid: int, snapshot: int, *, labels_then: bool = True) -> Iterator[RowChange]:
     """The changes of one snapshot. If all are insertions, rows are read one by one."""
-    feed = Feed(session, lake_table(session, oid, snapshot), snapshot - 1, snapshot)
+    feed = Feed(session, lake_table(session, oid, snapshot, labels_then=labels_then), snapshot - 1, snapshot)
     if next(feed.deletions(), None) is None:
         for event in feed.insertions():
             yield RowChange(event.snapshot, event.row_id, None, event.row)
     else:
-        yield from changes(session, oid, snapshot - 1, snapshot)
+        yield from changes(session, oid, snapshot - 1, snapshot, labels_then=labels_then)
 
 
 def in_order(snapshot: Snapshot, changed: Mapping[int, Iterable[RowChange]]) -> Iterator[tuple[int, RowChange]]:

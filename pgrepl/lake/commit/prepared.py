@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.store import store, tables
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.lake import storage
+from pgrepl.lake import sql, storage
 from pgrepl.lake.changes.history import COMMIT, PREPARE, ROLLBACK
 from pgrepl.lake.commit.commit import PendingStatement, RowChanges
 from pgrepl.lake.read.data_file import NewFile
@@ -56,6 +56,12 @@ class Prepared:
 def found(session: Session, gid: str) -> Prepared | None:
     row = store.one(session, tables.pgrepl_prepared, gid=gid)
     return None if row is None else _made(row)
+
+
+def was_prepared(session: Session, gid: str) -> bool:
+    """Whether a snapshot tells of its PREPARE; it may have ended since."""
+    told = session.link.execute(sql.PREPARES)
+    return any(json.loads(extra)["two_phase"][1] == gid for (extra,) in told)
 
 
 def every(session: Session) -> list[Prepared]:

@@ -29,7 +29,7 @@ from pgrepl.types.builtin import operator_by_oid, proc_by_oid
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
-    from pgrepl.catalog.store.system import SystemColumn
+    from pgrepl.catalog.store.system import SystemColumn, SystemRelation
 
 
 def pulled_up(session: Session, query: Query) -> Query:
@@ -54,26 +54,26 @@ def _with_view(session: Session, entry: Rte) -> Rte:
     if entry.kind is not RteKind.RELATION or entry.relid >= oids.FIRST_USER_OID:
         return entry
     known = session.system_relations(entry.release).by_oid(entry.relid)
-    if known is None or views.definition(known.schema, known.name) is None:
+    if known is None or views.definition(known.schema, known.name, known.release) is None:
         return entry
-    return replace(entry, kind=RteKind.SUBQUERY, subquery=_view(session, known.schema, known.name))
+    return replace(entry, kind=RteKind.SUBQUERY, subquery=_view(session, known))
 
 
-def _view(session: Session, schema: str, name: str) -> Query:
+def _view(session: Session, known: SystemRelation) -> Query:
     """The merged query of a system view with the types that the view declares; it names nothing of a session."""
-    found = _views.get((schema, name))
+    key = known.schema, known.name, known.release
+    found = _views.get(key)
     if found is None:
-        text = views.definition(schema, name)
-        known = session.system_relations().by_name(schema, name)
-        assert text is not None and known is not None
+        text = views.definition(*key)
+        assert text is not None
         query = pulled_up(session, analyze_query(session, text, apart=True))
-        found = _views[schema, name] = query if query.set_operation is not None else _declared(query, known.columns)
+        found = _views[key] = query if query.set_operation is not None else _declared(query, known.columns)
         if not any(is_volatile(target.expr) for target in found.targets):
             _settled.add(id(found))
     return found
 
 
-_views: dict[tuple[str, str], Query] = {}
+_views: dict[tuple[str, str, int], Query] = {}
 _settled: set[int] = set()  # the views whose columns are not volatile, by id()
 
 

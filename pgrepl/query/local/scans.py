@@ -151,7 +151,7 @@ def _relation(varno: int, evaluator: Evaluator) -> Run:
         return lambda env: _state(session, found.oid)
     if known is None:
         raise unsupported(f'reading table "{found.name}"')
-    text = views.definition(known.schema, known.name)
+    text = views.definition(known.schema, known.name, known.release)
     if text is not None:
         return _read_once(lambda: _view(evaluator, text))
     if not known.key:

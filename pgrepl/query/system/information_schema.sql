@@ -372,7 +372,9 @@ information_schema.element_types
 SELECT current_database(), n.nspname, x.name, x.type, x.dtd,
        CASE WHEN en.nspname = 'pg_catalog' THEN format_type(e.oid, NULL) ELSE 'USER-DEFINED' END,
        NULL, NULL, NULL, NULL, NULL, CASE WHEN co.collname IS NOT NULL THEN current_database() END, cn.nspname, co.collname,
-       NULL, NULL, NULL, NULL, NULL, NULL, NULL, current_database(), en.nspname, e.typname, NULL, NULL, NULL, NULL, 'a' || x.dtd
+       NULL, NULL, NULL, NULL, NULL, NULL,
+       NULL, -- up to 17
+       current_database(), en.nspname, e.typname, NULL, NULL, NULL, NULL, 'a' || x.dtd
 FROM (SELECT c.relnamespace, c.relname, CASE WHEN c.relkind = 'c' THEN 'USER-DEFINED TYPE' ELSE 'TABLE' END,
              a.attnum::text, a.atttypid, a.attcollation
       FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid

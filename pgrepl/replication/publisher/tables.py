@@ -92,6 +92,7 @@ class RemoteDefinition:
     bound: str | None
     left: tuple[str, ...] = ()  # what is not made of its columns, in words
     told: ToldTable | None = None  # what the stream tells of it, if that is followed
+    temporal: frozenset[str] = frozenset()  # WITHOUT OVERLAPS: "p" the key, "u" the constraint of the identity
 
     @property
     def qualified_name(self) -> str:
@@ -108,23 +109,41 @@ class RemoteDefinition:
         named = [each for each in self.columns if each.comment]
         return tuple([f"column {each.name} of table {self.qualified_name}: {each.comment}" for each in named])
 
+    @property
+    def ordinary(self) -> tuple[str, ...]:
+        """What sessions that speak 17 make without its periods, in words."""
+        named = {"p": "the primary key", "u": f"constraint {quote_identifier(self.identity_name)}"}
+        known = [named[kind] for kind in sorted(self.temporal) if not self.parent]
+        return tuple([f"{each} of table {self.qualified_name} is not WITHOUT OVERLAPS here" for each in known])
+
     def add_column(self, column: RemoteColumn) -> str:
         """The statement that adds a column which a table here lacks."""
         return f"ALTER TABLE {self.qualified_name} ADD COLUMN {quote_identifier(column.name)} {column.here};"
 
-    def statements(self, *, comments: bool) -> Iterator[str]:
-        """The statements that make it. `comments`: with those that say where a column has another type."""
+    def statements(self, *, comments: bool, release: int) -> Iterator[str]:
+        """The statements that make it. `comments`: with those that say where a column has another type. `release`: that
+        the session speaks; WITHOUT OVERLAPS is for 18, and columns of the server's types."""
+        temporal = self.temporal if release >= 18 else frozenset()
         if self.parent is not None:
             by = "" if self.partition_key is None else f" PARTITION BY {self.partition_key}"
             yield f"CREATE TABLE {self.qualified_name} PARTITION OF {quote_qualified(*self.parent)} {self.bound}{by};"
         else:
-            yield _create(self, comments=comments)
+            key = self._listed(self.key, is_temporal="p" in temporal)
+            yield _create(self, f"PRIMARY KEY ({key})" if self.key else "", comments=comments)
         if self.replident == "f":
             yield f"ALTER TABLE {self.qualified_name} REPLICA IDENTITY FULL;"
         elif self.replident == "i" and self.identity and self.partition_key is None:
-            index, listed = quote_identifier(self.identity_name), ", ".join(map(quote_identifier, self.identity))
-            yield f"CREATE UNIQUE INDEX {index} ON {self.qualified_name} ({listed});"
+            index = quote_identifier(self.identity_name)
+            listed = self._listed(self.identity, is_temporal="u" in temporal)
+            if "u" in temporal:
+                yield f"ALTER TABLE {self.qualified_name} ADD CONSTRAINT {index} UNIQUE ({listed});"
+            else:
+                yield f"CREATE UNIQUE INDEX {index} ON {self.qualified_name} ({listed});"
             yield f"ALTER TABLE {self.qualified_name} REPLICA IDENTITY USING INDEX {index};"
+
+    @staticmethod
+    def _listed(names: Iterable[str], *, is_temporal: bool) -> str:
+        return ", ".join(map(quote_identifier, names)) + (" WITHOUT OVERLAPS" if is_temporal else "")
 
 
 def definition_of(found: Iterable[RemoteDefinition], schema: str, name: str) -> RemoteDefinition | None:
@@ -132,13 +151,13 @@ def definition_of(found: Iterable[RemoteDefinition], schema: str, name: str) -> 
     return next((each for each in found if (each.schema, each.name) == (schema, name)), None)
 
 
-def _create(table: RemoteDefinition, *, comments: bool) -> str:
+def _create(table: RemoteDefinition, key: str, *, comments: bool) -> str:
     lines = []
     for column in table.columns:
         text = f"{quote_identifier(column.name)} {column.here}{' NOT NULL' if column.notnull else ''}"
         lines.append((text, column.comment if comments else None))
-    if table.key:
-        lines.append((f"PRIMARY KEY ({', '.join(map(quote_identifier, table.key))})", None))
+    if key:
+        lines.append((key, None))
     last = len(lines) - 1
     body = "".join(
         f"    {text}{',' if number < last else ''}{f'  -- {_one_line(comment)}' if comment else ''}\n"

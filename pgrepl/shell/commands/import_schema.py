@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from pgrepl.catalog.facts.relation import find_relation
+from pgrepl.catalog.session.settings import USUAL_RELEASE
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.ground.errors import PgError
 from pgrepl.replication.conninfo import ConninfoError, parse_conninfo
@@ -18,7 +21,7 @@ from pgrepl.replication.publisher.postgres.connecting import link_to
 from pgrepl.replication.publisher.postgres.schema import create_statements
 from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.shell.commands.subcommand import OK, connecting, connection, run
-from pgrepl.shell.connection import ConnectFailure
+from pgrepl.shell.connection import ConnectFailure, startup_settings
 from pgrepl.sql.nodes.expr import RangeVar
 from pgrepl.statements.run import run as run_statements
 
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from pgrepl.replication.publisher.tables import RemoteDefinition
 
 T = TypeVar("T")
+_RELEASE = "pgrepl.postgres_version"
 _THERE = frozenset(("42P06", "42P07", "42710", "42723"))  # a schema, a relation, a type or another object, a function
 
 
@@ -78,13 +82,25 @@ def import_schema_command(
         return OK
     asked = {"view": views, "routine": routines or triggers, "trigger": triggers}
     kinds = [kind for kind, is_asked in asked.items() if is_asked]
-    found = _asked(conninfo, lambda link: list(create_statements(link, publications, kinds, with_servers=servers)))
+    spoken = partial(_spoken, catalog, dbname, username)
+    found = _asked(
+        conninfo, lambda link: list(create_statements(link, publications, kinds, with_servers=servers, spoken=spoken))
+    )
     if not applied:
         sys.stdout.write("".join(map(_printed, found)))
         return OK
     with connection(catalog, dbname, username, makes=True) as connected:
         _apply(connected.session, found)
     return OK
+
+
+def _spoken(catalog: str, dbname: str, username: str) -> int:
+    """The release that is spoken here; where there is no catalog yet, that of PGOPTIONS."""
+    try:
+        with connection(catalog, dbname, username) as connected:
+            return connected.session.settings.release
+    except ConnectFailure:
+        return int(startup_settings(os.environ.get("PGOPTIONS", "")).get(_RELEASE, USUAL_RELEASE))
 
 
 def _printed(each: Imported) -> str:

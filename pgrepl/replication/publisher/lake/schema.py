@@ -12,6 +12,7 @@ from pgrepl.catalog.facts.publication import publications as known_publications
 from pgrepl.catalog.facts.publication import published_tables
 from pgrepl.catalog.facts.relation import Attribute, Relation, find_relation, relation, relation_or_none
 from pgrepl.catalog.facts.relation_parts import indexes, inheritors, key_names, parents, partition_root, primary_key
+from pgrepl.catalog.store import store
 from pgrepl.catalog.store.system import (
     PG_CLASS,
     PG_COLLATION,
@@ -21,7 +22,7 @@ from pgrepl.catalog.store.system import (
     PG_TYPE,
     ObjectAddress,
 )
-from pgrepl.catalog.store.tables import pg_type
+from pgrepl.catalog.store.tables import pg_constraint, pg_index, pg_type
 from pgrepl.expr.analyse import lookup
 from pgrepl.expr.catalog_trees import column_default
 from pgrepl.expr.evaluate.evaluate import evaluate
@@ -216,7 +217,8 @@ def _definition(session: Session, table: Relation, parent: Relation | None, name
     taken = published_plan(session, table.schema, table.name, names).columns
     columns = tuple([_column(session, each) for each in table.columns if each.num in taken])
     known = {each.name for each in columns}
-    key = tuple(key_names(table, primary_key(session, table)))
+    primary = primary_key(session, table)
+    key = tuple(key_names(table, primary))
     chosen = next((row for row in indexes(session, table.oid) if row.indisreplident), None)
     identity = tuple(key_names(table, chosen))
     return RemoteDefinition(
@@ -231,7 +233,14 @@ def _definition(session: Session, table: Relation, parent: Relation | None, name
         partition_key_definition(session, table.oid) if table.kind == "p" else None,
         None if parent is None else (parent.schema, parent.name),
         partition_bound_text(session, table.oid) if parent is not None else None,
+        temporal=frozenset(kind for kind, index in (("p", primary), ("u", chosen)) if _is_temporal(session, index)),
     )
+
+
+def _is_temporal(session: Session, index: pg_index | None) -> bool:
+    """Is it that of a key WITHOUT OVERLAPS?"""
+    found = [] if index is None else store.rows(session, pg_constraint, conindid=index.indexrelid)
+    return any(row.conperiod and row.contype != "f" for row in found)
 
 
 def _column(session: Session, column: Attribute) -> RemoteColumn:

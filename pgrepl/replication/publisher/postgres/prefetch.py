@@ -39,7 +39,7 @@ _COPY = "pgrepl_read_{}"  # name of a slot's copy, by the PID of the walsender t
 
 
 class LeavesOff(Exception):
-    """Reading ahead ends before all has been read."""
+    """Reading ahead ends before all has been read, or with an error."""
 
 
 @frozen
@@ -139,8 +139,9 @@ class Prefetch:
             while (turn := self._turn(lane)) is not None:
                 self._read(lane, self._lanes[1 - number], turn)
         except PublisherError as problem:
-            named = str(problem).replace(f'"{lane.slot}"', f'"{self._wanted.slot}"') if lane.slot else str(problem)
-            self._give(lane, PublisherError(problem.sqlstate, named))
+            # what the server has decoded before its error is lost with the request; the stream sends that first
+            can_stream = lane.link is not None and lane.link.is_open
+            self._give(lane, LeavesOff() if can_stream else problem)
         except BaseException as problem:
             self._give(lane, problem)
         finally:

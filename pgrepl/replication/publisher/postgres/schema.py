@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+from pgrepl.catalog.session.settings import USUAL_RELEASE
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.replication.publisher.postgres import published
@@ -45,9 +46,15 @@ class Imported:
 
 
 def create_statements(
-    link: Link, publications: Sequence[str], kinds: Collection[str], *, with_servers: bool = False
+    link: Link,
+    publications: Sequence[str],
+    kinds: Collection[str],
+    *,
+    with_servers: bool = False,
+    spoken: Callable[[], int] = lambda: USUAL_RELEASE,
 ) -> Iterator[Imported]:
-    """`kinds`: those of `programs` that come with the tables. `with_servers`: and foreign servers."""
+    """`kinds`: those of `programs` that come with the tables. `with_servers`: and foreign servers. `spoken` tells the
+    release that is spoken here, where that matters."""
     names = list(publications) or [row[0] or "" for row in link.rows("SELECT pubname FROM pg_catalog.pg_publication")]
     if not names:
         raise PgError("42704", f'there are no publications in database "{link.database}"')
@@ -66,9 +73,11 @@ def create_statements(
     for each in types:
         yield Imported(each.made[0], each.left if "routine" not in kinds else ())
         yield from map(Imported, each.made[1:])
+    release = spoken() if any(each.temporal for each in definitions) else USUAL_RELEASE
     for definition in definitions:
-        first, *others = definition.statements(comments=True)
-        yield Imported(first, definition.left, definition.notes, table=definition)
+        first, *others = definition.statements(comments=True, release=release)
+        left = definition.left if release >= 18 else (*definition.left, *definition.ordinary)
+        yield Imported(first, left, definition.notes, table=definition)
         yield from (Imported(each, table=definition) for each in others)
     yield from _programs(found, known, kinds)
     for foreign in (*servers(link), *mappings(link)) if with_servers else ():
@@ -156,7 +165,15 @@ def _definition(link: Link, oid: int, parent: int, names: Sequence[str], types: 
             f"JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = {parent}"
         )
         of_parent = (there[0] or "", there[1] or "")
-    (_, key), (index, identity) = (_index(link, oid, which) for which in ("indisprimary", "indisreplident"))
+    (_, key, has_periods), (index, identity, tells_periods) = (
+        _index(link, oid, which) for which in ("indisprimary", "indisreplident")
+    )
+    typed = {column.name for column in columns if column.comment is None}
+    temporal = {
+        kind
+        for kind, listed, is_temporal in (("p", key, has_periods), ("u", identity, tells_periods))
+        if is_temporal and set(listed) <= typed
+    }
     return RemoteDefinition(
         oid,
         schema,
@@ -170,6 +187,7 @@ def _definition(link: Link, oid: int, parent: int, names: Sequence[str], types: 
         of_parent,
         bound,
         () if parent else left,
+        temporal=frozenset(temporal),
     )
 
 
@@ -254,15 +272,21 @@ def _type(
     return typoid, typmod, name, None, types.needed(typoid)
 
 
-def _index(link: Link, oid: int, which: str) -> tuple[str, tuple[str, ...]]:
-    """The name and the columns of the primary key or replica identity index; both are empty if there is none."""
+def _index(link: Link, oid: int, which: str) -> tuple[str, tuple[str, ...], bool]:
+    """The name and the columns of the primary key or replica identity index, and whether it is WITHOUT OVERLAPS; all
+    are empty if there is none."""
+    period = "EXISTS (SELECT FROM pg_catalog.pg_constraint c WHERE c.conindid = i.indexrelid AND c.conperiod)"
     listed = link.rows(
-        "SELECT a.attname, x.relname FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid "
+        f"SELECT a.attname, x.relname, {period if link.version >= GENERATED else 'false'} "
+        "FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid "
         "CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY k(attnum, place) "
         "JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum "
         f"WHERE i.indrelid = {oid} AND i.{which} AND k.place <= i.indnkeyatts ORDER BY k.place"
     )
-    return (listed[0][1] or "" if listed else ""), tuple([row[0] or "" for row in listed])
+    if not listed:
+        return "", (), False
+    _, index, is_temporal = listed[0]
+    return index or "", tuple([row[0] or "" for row in listed]), is_temporal == "t"
 
 
 # --- definitions ------------------------------------------------------------------------------------------------------

@@ -293,6 +293,8 @@ def end(session: Session, subscription: tables.pg_subscription, transaction: Wir
     found = prepared.found(session, gid)
     if phase.kind == COMMIT:
         if found is None:
+            if not prepared.was_prepared(session, gid):
+                return  # it was empty: of such a one a server of 16 tells the end alone
             raise PgError("42704", f'prepared transaction with identifier "{gid}" does not exist')
     elif found is None or (found.origin_lsn, found.origin_at) != (phase.prepare_end_lsn, phase.prepared_at):
         return  # it has not been received (LookupGXact)

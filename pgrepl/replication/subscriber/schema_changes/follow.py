@@ -142,7 +142,7 @@ def _add(
         if schema_or_none(session, definition.schema) is None:
             define(session, subscription, [f"CREATE SCHEMA {quote_identifier(definition.schema)}"], log)
         define(session, subscription, missing_types(session, definition.types), log)
-        define(session, subscription, definition.statements(comments=False), log)
+        define(session, subscription, definition.statements(comments=False, release=session.settings.release), log)
         if definition.told is not None and definition.parent is None:
             made = find_relation(session, RangeVar(definition.name, definition.schema))
             now = defined(definition).columns
