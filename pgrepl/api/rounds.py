@@ -108,8 +108,7 @@ def server_log(path: Path | None) -> ServerLog:
 @contextmanager
 def vacuuming(session: Session, log_file: Path | None) -> Iterator[None]:
     """Run autovacuum beside the workers, and the export of Iceberg tables."""
-    from pgrepl.statements.upkeep.autovacuum import AutovacuumLauncher
-    from pgrepl.statements.upkeep.background import IcebergExporter
+    from pgrepl.statements.upkeep.background import AutovacuumLauncher, IcebergExporter
 
     log = server_log(log_file)
     threads = AutovacuumLauncher(session, log), IcebergExporter(session, log)

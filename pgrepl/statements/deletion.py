@@ -132,9 +132,9 @@ def _remove_row(table: type[SystemRow]) -> Callable[[Session, ObjectAddress], No
 
 
 def _remove_operator(session: Session, address: ObjectAddress) -> None:
-    from pgrepl.statements.type.operator_links import unlink
-
-    unlink(session, address.objid)
+    for column in ("oprcom", "oprnegate"):  # no operator names one that is dropped
+        where = {"datid": session.database_oid, column: address.objid}
+        store.update(session, tables.pg_operator, where, **{column: 0})
     store.delete(session, tables.pg_operator, oid=address.objid)
 
 

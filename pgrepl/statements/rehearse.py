@@ -157,8 +157,8 @@ class Rehearsal:
         return Result(command_tag(stmt))
 
     def _explain(self, stmt: ExplainStmt, session: Session) -> Result:
-        from pgrepl.statements.explaining.explain import described_column
-        from pgrepl.statements.explaining.options import read_options
+        from pgrepl.statements.explain import described_column
+        from pgrepl.statements.explain_options import read_options
 
         read_options(stmt.options)
         inner = stmt.query.query if isinstance(stmt.query, CreateTableAsStmt) else stmt.query

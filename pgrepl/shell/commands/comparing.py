@@ -33,9 +33,8 @@ from pgrepl.shell.connection import (
     is_conninfo,
 )
 from pgrepl.sql.keywords import quote_qualified
-from pgrepl.statements.definitions.changes import KINDS, changes, definitions
+from pgrepl.statements.definitions.changes import KINDS, changes, definitions, what_matters
 from pgrepl.statements.definitions.declared import Declaring, Naming, in_some_order, seed
-from pgrepl.statements.definitions.replicated import what_matters
 from pgrepl.statements.run import run as run_statements
 
 if TYPE_CHECKING:

@@ -300,7 +300,7 @@ def _connect_argument(name: str) -> str:
 
 def _print_database(session: Session, wanted: dict[str, bool], first: str | None = None) -> None:
     """`first` is a line before the statements, if there are any."""
-    from pgrepl.statements.definitions.dump import dump
+    from pgrepl.statements.definitions.changes import dump
 
     with reading(session):
         statements = list(dump(session, **wanted))

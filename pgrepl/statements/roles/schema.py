@@ -37,7 +37,7 @@ from pgrepl.statements.index.reindex import create_index
 from pgrepl.statements.roles.grant import execute_grant
 from pgrepl.statements.sequence import create_sequence
 from pgrepl.statements.table.create import create_table
-from pgrepl.statements.table.create_trigger import create_trigger
+from pgrepl.statements.table.trigger import create_trigger
 from pgrepl.statements.view import create_view
 
 if TYPE_CHECKING:

@@ -33,7 +33,6 @@ from pgrepl.statements.index.store import attach_index, partition_index, set_par
 from pgrepl.statements.table.alter.add import add_check_and_recurse
 from pgrepl.statements.table.alter.options import drop_identity
 from pgrepl.statements.table.alter.work import FOREIGN, TABLE, AlteredTable, Pass, WorkQueue, check_target
-from pgrepl.statements.table.alter_trigger import clone_triggers, drop_cloned_triggers, refuse_transition_tables
 from pgrepl.statements.table.bounds import check_bound, store_bound, transform_bound
 from pgrepl.statements.table.columns import set_attribute
 from pgrepl.statements.table.constraints import Check, set_parent_constraint, update_constraint
@@ -41,6 +40,7 @@ from pgrepl.statements.table.names import child_dependency, has_parent, partitio
 from pgrepl.statements.table.not_null import lose_parent
 from pgrepl.statements.table.partition import check_not_referenced, clone_foreign_keys, detach_foreign_keys
 from pgrepl.statements.table.relations import unplaced_name
+from pgrepl.statements.table.trigger import clone_triggers, drop_cloned_triggers, refuse_transition_tables
 from pgrepl.types.oids import BOOL
 from pgrepl.writing.rows_spark import NewColumnValue
 
