@@ -10,12 +10,11 @@ import itertools
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from pgrepl.catalog.facts.access import current_database
 from pgrepl.catalog.facts.acl import ObjectKind, check_owner, has_privilege, is_owner
 from pgrepl.catalog.facts.depend import perform_deletion
 from pgrepl.catalog.facts.namespace import is_temporary, schema_name, schema_or_none, schema_row, temporary_schema
 from pgrepl.catalog.facts.relation import relation
-from pgrepl.catalog.facts.roles import check_can_set_role, is_superuser
+from pgrepl.catalog.facts.roles import check_can_set_role, current_database, is_superuser
 from pgrepl.catalog.facts.subscription import forget_dropped_relation
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store import store, system, tables

@@ -7,11 +7,17 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts.access import database_or_none
 from pgrepl.catalog.facts.acl import PROPERTIES, check_owner
 from pgrepl.catalog.facts.relation import Relation, find_relation, range_var
 from pgrepl.catalog.facts.relation_parts import not_supported
-from pgrepl.catalog.facts.roles import has_attribute, is_admin_of_role, is_superuser, role_by_name, role_name
+from pgrepl.catalog.facts.roles import (
+    database_or_none,
+    has_attribute,
+    is_admin_of_role,
+    is_superuser,
+    role_by_name,
+    role_name,
+)
 from pgrepl.catalog.facts.triggers import trigger_named
 from pgrepl.catalog.facts.user_types import type_row
 from pgrepl.catalog.store import system, tables

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgrepl.catalog.facts.foreign import conninfo_of
-from pgrepl.catalog.facts.subscription import subscriptions
+from pgrepl.catalog.facts.subscription import conninfo_of, subscriptions
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.ground.errors import PgError
 from pgrepl.replication.conninfo import check_conninfo

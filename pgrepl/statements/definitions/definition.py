@@ -15,9 +15,9 @@ from enum import Enum, IntEnum
 from functools import partial
 from typing import TypeAlias
 
+from pgrepl.catalog.facts.namespace import is_user_routine, operator_rows, written_routines
 from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.catalog.facts.relation_parts import partition_ancestors
-from pgrepl.catalog.facts.routines import is_user_routine, operator_rows, written_routines
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import one, rows

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts.acl import ObjectKind
-from pgrepl.catalog.facts.relation import relation
-from pgrepl.catalog.facts.routines import (
+from pgrepl.catalog.facts.namespace import (
     as_proc,
     collation_rows,
     operator_row,
@@ -19,6 +18,7 @@ from pgrepl.catalog.facts.routines import (
     routine_row,
     written_routines,
 )
+from pgrepl.catalog.facts.relation import relation
 from pgrepl.catalog.facts.user_types import labels_of, type_rows
 from pgrepl.catalog.store.store import rows
 from pgrepl.catalog.store.system import PG_CLASS, PG_COLLATION, PG_CONSTRAINT, PG_OPERATOR, PG_PROC, PG_TYPE

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts import subscription as catalog
 from pgrepl.catalog.facts.depend import Dependency, forget_dependencies
-from pgrepl.catalog.facts.foreign import conninfo_of, server_by_name
 from pgrepl.catalog.facts.roles import is_superuser
-from pgrepl.catalog.facts.subscription_facts import SCHEMA_CHANGES
+from pgrepl.catalog.facts.subscription import SCHEMA_CHANGES, conninfo_of, server_by_name
 from pgrepl.catalog.session.transaction import require_no_block
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import delete, rows, update

@@ -7,11 +7,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts import subscription as catalog
-from pgrepl.catalog.facts.access import check_may_create
-from pgrepl.catalog.facts.acl import ObjectKind, check_privilege
+from pgrepl.catalog.facts.acl import ObjectKind, check_may_create, check_privilege
 from pgrepl.catalog.facts.depend import forget_dependencies
-from pgrepl.catalog.facts.foreign import conninfo_of, server_by_name, server_conninfo
 from pgrepl.catalog.facts.roles import check_can_set_role, is_superuser, resolve_role
+from pgrepl.catalog.facts.subscription import conninfo_of, server_by_name, server_conninfo
 from pgrepl.catalog.session.transaction import require_no_block
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import delete, insert, new_oid, update

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts.access import check_may_create
-from pgrepl.catalog.facts.acl import check_owner
+from pgrepl.catalog.facts.acl import check_may_create, check_owner
 from pgrepl.catalog.facts.publication import (
     PublicationPart,
     is_schema_publication,

@@ -14,15 +14,22 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts import subscription as catalog
-from pgrepl.catalog.facts.access import check_may_create
-from pgrepl.catalog.facts.acl import check_owner
+from pgrepl.catalog.facts.acl import check_may_create, check_owner
 from pgrepl.catalog.facts.depend import Dependency, record_dependency
-from pgrepl.catalog.facts.foreign import PUBLIC, conninfo_of, mapping_not_found, mapping_or_none
 from pgrepl.catalog.facts.relation import Relation, find_relation, relation_or_none
 from pgrepl.catalog.facts.roles import has_privs_of_role, is_superuser, role_by_name
-from pgrepl.catalog.facts.subscription import NO_HISTORY, NO_SCHEMA, WITH_TABLES
-from pgrepl.catalog.facts.subscription_facts import HISTORIES, SCHEMA_CHANGES
-from pgrepl.catalog.session.parameter_lists import check_slot_name
+from pgrepl.catalog.facts.subscription import (
+    HISTORIES,
+    NO_HISTORY,
+    NO_SCHEMA,
+    PUBLIC,
+    SCHEMA_CHANGES,
+    WITH_TABLES,
+    conninfo_of,
+    mapping_not_found,
+    mapping_or_none,
+)
+from pgrepl.catalog.session.parameters import check_slot_name
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.system import PG_FOREIGN_SERVER, PG_SUBSCRIPTION, ROLE_CREATE_SUBSCRIPTION, ObjectAddress
 from pgrepl.ground.errors import PgError

@@ -8,10 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts.access import database_by_name, database_or_none
 from pgrepl.catalog.facts.acl import check_owner, is_owner
 from pgrepl.catalog.facts.privileges import with_new_owner
-from pgrepl.catalog.facts.roles import check_can_set_role, has_attribute, resolve_role, role_by_name
+from pgrepl.catalog.facts.roles import (
+    check_can_set_role,
+    database_by_name,
+    database_or_none,
+    has_attribute,
+    resolve_role,
+    role_by_name,
+)
 from pgrepl.catalog.session.transaction import require_no_block
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import delete, insert, insert_many, new_oid, rows, update

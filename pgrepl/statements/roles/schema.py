@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.facts.access import check_may_create
-from pgrepl.catalog.facts.acl import ObjectKind, check_owner
+from pgrepl.catalog.facts.acl import ObjectKind, check_may_create, check_owner
 from pgrepl.catalog.facts.namespace import schema_by_name, schema_or_none
 from pgrepl.catalog.facts.privileges import EVERYWHERE, user_default_acl, with_new_owner
 from pgrepl.catalog.facts.roles import check_can_set_role, is_reserved_name, resolve_role, role_name

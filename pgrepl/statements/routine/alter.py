@@ -9,10 +9,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts.acl import ObjectKind, check_owner, check_privilege
-from pgrepl.catalog.facts.namespace import schema_for_creation, schema_name, schema_or_none, schema_row
+from pgrepl.catalog.facts.namespace import (
+    is_user_routine,
+    routine_row,
+    schema_for_creation,
+    schema_name,
+    schema_or_none,
+    schema_row,
+)
 from pgrepl.catalog.facts.privileges import with_new_owner
 from pgrepl.catalog.facts.roles import is_superuser, resolve_role
-from pgrepl.catalog.facts.routines import is_user_routine, routine_row
 from pgrepl.catalog.store import store
 from pgrepl.catalog.store.system import PG_PROC, ObjectAddress
 from pgrepl.catalog.store.tables import pg_proc

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pgrepl.catalog.facts.acl import check_execute
-from pgrepl.catalog.facts.routines import LANGUAGE_NAMES, routine_row
+from pgrepl.catalog.facts.namespace import LANGUAGE_NAMES, routine_row
 from pgrepl.catalog.session.context import LOCAL_USERID_CHANGE, Block
 from pgrepl.expr.analyse.analyze import transform
 from pgrepl.expr.analyse.calls import Ambiguous, argument_names, coerced_arguments, find_among, procs_named, signature

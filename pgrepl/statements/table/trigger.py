@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog.facts import triggers
 from pgrepl.catalog.facts.acl import check_execute, check_owner, check_relation_owner, check_table_privilege
 from pgrepl.catalog.facts.depend import Dependency, forget_dependencies, record_dependencies, record_dependency
-from pgrepl.catalog.facts.namespace import explicit_schema
+from pgrepl.catalog.facts.namespace import explicit_schema, is_user_routine, routine_row
 from pgrepl.catalog.facts.objects import describe_object
 from pgrepl.catalog.facts.relation import Relation, find_relation, range_var, relation
 from pgrepl.catalog.facts.relation_parts import children, not_supported, open_table, parents
 from pgrepl.catalog.facts.roles import is_superuser
-from pgrepl.catalog.facts.routines import is_user_routine, routine_row
 from pgrepl.catalog.facts.triggers import BEFORE, DELETE, INSERT, ROW, Trigger, triggers_of
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store import store

@@ -7,13 +7,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts import routines
 from pgrepl.catalog.facts.acl import check_execute, check_owner
 from pgrepl.catalog.facts.depend import forget_dependencies, record_dependency
-from pgrepl.catalog.facts.namespace import schema_for_creation, schema_or_none
+from pgrepl.catalog.facts.namespace import (
+    is_user_routine,
+    namespace_of,
+    operator,
+    operator_row,
+    operators_called,
+    routine_row,
+    schema_for_creation,
+    schema_or_none,
+)
 from pgrepl.catalog.facts.objects import describe_object
 from pgrepl.catalog.facts.roles import resolve_role
-from pgrepl.catalog.facts.routines import is_user_routine, routine_row
 from pgrepl.catalog.facts.user_types import check_usage
 from pgrepl.catalog.store import store
 from pgrepl.catalog.store.system import BOOTSTRAP_SUPERUSER, PG_NAMESPACE, PG_OPERATOR, ObjectAddress
@@ -98,11 +105,11 @@ def _create(session: Session, values: dict[str, Any], given: dict[str, Any]) -> 
         negator="negator" in given, restrict="restrict" in given, join="join" in given, merges=values["oprcanmerge"],
         hashes=values["oprcanhash"],
     )  # fmt: skip
-    named = routines.operators_named(session, name, namespace)
+    named = operators_called(session, name, namespace)
     known = next((o for o in named if (o.left, o.right) == (left, right)), None)
     if known is not None and known.code:
         raise PgError("42723", f"operator {name} already exists")
-    shell = None if known is None else routines.operator_row(session, known.oid)
+    shell = None if known is None else operator_row(session, known.oid)
     if shell is not None:
         check_owner(session, "operator", name, shell.oprowner)
     self = namespace, name, left, right
@@ -138,7 +145,7 @@ _ALTER_FLAGS = {"merges": "oprcanmerge", "hashes": "oprcanhash"}
 def find_operator(session: Session, wanted: OperatorName) -> pg_operator:
     """The operator that a statement names, which must be a user's."""
     found = _find(session, wanted)
-    row = routines.operator_row(session, found.oid)
+    row = operator_row(session, found.oid)
     if row is None:
         check_owner(session, "operator", ".".join(wanted.name), BOOTSTRAP_SUPERUSER)
         raise unsupported(f"changing the built-in operator {found.name}")
@@ -189,7 +196,7 @@ def _move(session: Session, row: pg_operator, schema: str) -> None:
     check_may_move(session, row.oprnamespace, namespace)
     if namespace == row.oprnamespace:
         return
-    there = routines.operators_named(session, row.oprname, namespace)
+    there = operators_called(session, row.oprname, namespace)
     if any((o.left, o.right) == (row.oprleft, row.oprright) for o in there):
         key = f"({row.oprname}, {row.oprleft}, {row.oprright}, {namespace})"
         raise PgError(
@@ -233,7 +240,7 @@ def _other_operator(session: Session, name: tuple[str, ...], left: int, right: i
     if found is None or not found.code:
         problem = "does not exist" if found is None else "is only a shell"
         raise PgError("42883", f"operator {problem}: {signature(Scope(session), name, left, right)}")
-    row = routines.operator_row(session, found.oid)
+    row = operator_row(session, found.oid)
     check_owner(session, "operator", ".".join(name), BOOTSTRAP_SUPERUSER if row is None else row.oprowner)
     return found.oid
 
@@ -271,9 +278,9 @@ def drop_operator(stmt: DropOperatorStmt, session: Session) -> Result:
                 session.notice("NOTICE", f"{missing} does not exist, skipping")
                 continue
         found = _find(session, wanted)
-        row = routines.operator_row(session, found.oid)
+        row = operator_row(session, found.oid)
         owner = BOOTSTRAP_SUPERUSER if row is None else row.oprowner
-        check_may_drop(session, "operator", ".".join(wanted.name), owner, routines.namespace_of(session, found.oid))
+        check_may_drop(session, "operator", ".".join(wanted.name), owner, namespace_of(session, found.oid))
         addresses.append(ObjectAddress(PG_OPERATOR, found.oid))
     if addresses:
         drop_objects(session, addresses, cascade=stmt.cascade)
@@ -401,7 +408,7 @@ def other_operator(session: Session, name: Names, left: int, right: int, own: tu
         if (namespace, symbol, left, right) == own:
             return 0
         return make_shell(session, namespace, symbol, left, right)
-    row = routines.operator_row(session, known.oid)
+    row = operator_row(session, known.oid)
     check_owner(session, "operator", ".".join(name), BOOTSTRAP_SUPERUSER if row is None else row.oprowner)
     return known.oid
 
@@ -420,7 +427,7 @@ def make_shell(session: Session, namespace: int, name: str, left: int, right: in
 
 def record_uses(session: Session, oid: int) -> None:
     """As makeOperatorDependencies does: commutator and negator are not among them."""
-    row = routines.operator_row(session, oid)
+    row = operator_row(session, oid)
     assert row is not None
     self = ObjectAddress(PG_OPERATOR, oid)
     forget_dependencies(session, self)
@@ -434,15 +441,15 @@ def link(session: Session, oid: int, *, commutator: int, negator: int) -> None:
     for column, other in (("oprcom", commutator), ("oprnegate", negator)):
         if not other:
             continue
-        row = routines.operator_row(session, other)
-        known = routines.operator(session, other)
+        row = operator_row(session, other)
+        known = operator(session, other)
         assert known is not None
         linked = known.commutator if column == "oprcom" else known.negator
         if linked == oid:
             continue
         if linked:
             word = _WORDS[column]
-            third = routines.operator(session, linked)
+            third = operator(session, linked)
             shown = str(linked) if third is None else third.name
             raise PgError("42P17", f"{word} operator {known.name} is already the {word} of operator {shown}")
         if row is None:

@@ -19,14 +19,14 @@ from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from pgrepl.catalog.facts.access import databases
 from pgrepl.catalog.facts.relation import Relation, relation, relation_or_none
+from pgrepl.catalog.facts.roles import databases
 from pgrepl.catalog.facts.subscription import subscription_by_name, subscription_relations
 from pgrepl.catalog.locks.lock_table import RelationMode
 from pgrepl.catalog.session import login, statistics
 from pgrepl.catalog.session.context import in_recovery
 from pgrepl.catalog.session.login import apply_stored_settings
-from pgrepl.catalog.session.parameter_lists import split_identifiers
+from pgrepl.catalog.session.parameters import split_identifiers
 from pgrepl.catalog.session.transaction import reading, statement
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import rows
