@@ -129,7 +129,8 @@ class Rehearsal:
         if isinstance(stmt, MODIFYING):
             columns = _planned(stmt, session)
             self.unknown = columns or None
-            return Result(_tag(stmt), columns or None, [])
+            tag = "INSERT 0 0" if isinstance(stmt, InsertStmt) else f"{command_tag(stmt)} 0"
+            return Result(tag, columns or None, [])
         if isinstance(stmt, (CallStmt, DoStmt)):
             return self._unrun(stmt, session)
         try:
@@ -195,10 +196,6 @@ def _plan(modify: Modify, session: Session) -> None:
     from pgrepl.writing.planning import plan
 
     plan(session, modify)
-
-
-def _tag(stmt: Statement) -> str:
-    return "INSERT 0 0" if isinstance(stmt, InsertStmt) else f"{command_tag(stmt)} 0"
 
 
 def _copy(stmt: CopyStmt, session: Session) -> Result:

@@ -148,12 +148,8 @@ def typmod_in(oid: int, modifiers: list[str], warn: Warn | None = None) -> int:
     read = _TYPMOD_IN.get(oid)
     if read is None:
         raise PgError("42601", f'type modifier is not allowed for type "{format_type(oid)}"')
-    numbers = [_int32(text) for text in modifiers]
+    numbers = [read_int4(text) for text in modifiers]
     return read(oid, numbers, warn or (lambda sqlstate, message: None))
-
-
-def _int32(text: str) -> int:
-    return read_int4(text)
 
 
 def _invalid(message: str) -> PgError:

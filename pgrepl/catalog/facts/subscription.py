@@ -19,7 +19,6 @@ from pgrepl.catalog.facts.relation import Relation, relation, relation_or_none
 from pgrepl.catalog.facts.relation_parts import not_supported
 from pgrepl.catalog.facts.roles import has_privs_of_role, is_superuser, role_name
 from pgrepl.catalog.store import store, tables
-from pgrepl.catalog.store.ducklake import ducklake_table_stats
 from pgrepl.catalog.store.sql import SNAPSHOT_AT
 from pgrepl.catalog.store.store import delete, insert, one, rows
 from pgrepl.catalog.store.tables import pg_subscription, pg_subscription_rel
@@ -379,4 +378,6 @@ def subscriptions_to_copy(session: Session) -> list[pg_subscription]:
 
 def rows_of_largest(session: Session) -> int:
     """The rows of the instance's largest table."""
+    from pgrepl.catalog.store.ducklake import ducklake_table_stats
+
     return max([row.record_count or 0 for row in store.rows(session, ducklake_table_stats)], default=0)

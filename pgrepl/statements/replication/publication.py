@@ -248,13 +248,9 @@ def _not_kept(
     for relid in present:
         old, new = member_table(session, publication.oid, relid), wanted.get(relid)
         assert old is not None
-        if new is None or old.prqual != new.stored_filter or _columns(old.prattrs) != _wanted_columns(new):
+        if new is None or old.prqual != new.stored_filter or frozenset(old.prattrs or ()) != _wanted_columns(new):
             dropped.append(PublicationRelation(relation(session, relid)))
     return dropped
-
-
-def _columns(attrs: Sequence[int] | None) -> frozenset[int]:
-    return frozenset(attrs or ())
 
 
 def _wanted_columns(member: PublicationRelation) -> frozenset[int]:

@@ -147,10 +147,7 @@ def _merge_checks(session: Session, child: Relation, parent: Relation) -> None:
             raise PgError(
                 "42P17", f'constraint "{name}" conflicts with NOT ENFORCED constraint on child table "{child.name}"'
             )
-        values: dict[str, object] = {"coninhcount": row.coninhcount + 1}
-        if parent.kind == "p":
-            values["conislocal"] = False
-        update_constraint(session, row.oid, **values)
+        _tie(session, row, parent)
 
 
 def _merge_not_nulls(session: Session, child: Relation, parent: Relation) -> None:
@@ -165,10 +162,12 @@ def _merge_not_nulls(session: Session, child: Relation, parent: Relation) -> Non
         if row.connoinherit or (wanted.convalidated and not row.convalidated):
             text = f'constraint "{row.conname}" conflicts with {what} constraint on child table "{child.name}"'
             raise PgError("42P17", text)
-        values: dict[str, object] = {"coninhcount": row.coninhcount + 1}
-        if parent.kind == "p":
-            values["conislocal"] = False
-        update_constraint(session, row.oid, **values)
+        _tie(session, row, parent)
+
+
+def _tie(session: Session, row: pg_constraint, parent: Relation) -> None:
+    local = {"conislocal": False} if parent.kind == "p" else {}
+    update_constraint(session, row.oid, coninhcount=row.coninhcount + 1, **local)
 
 
 def _text(session: Session, row: pg_constraint, rel: Relation) -> str:
