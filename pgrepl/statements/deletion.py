@@ -270,7 +270,6 @@ def _leave(session: Session) -> None:
 
 
 def discard_temporary(session: Session) -> None:
-    """DISCARD TEMP."""
     namespace = temporary_schema(session)
     if namespace:
         _clear(session, namespace)

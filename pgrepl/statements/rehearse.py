@@ -60,7 +60,6 @@ _OF_FILES = (
 
 
 def empty_catalog(folder: Path) -> Path:
-    """A new catalog in the folder."""
     path = folder / NAME
     open_catalog(path).close()
     return path

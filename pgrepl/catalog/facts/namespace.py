@@ -264,7 +264,6 @@ def operator_rows(session: CatalogSession) -> list[tables.pg_operator]:
 
 
 def operator(session: CatalogSession, oid: int) -> Operator | None:
-    """An operator by its OID."""
     if not is_user_operator(oid):
         return builtin.operator_by_oid(oid)
     row = operator_row(session, oid)
@@ -371,7 +370,6 @@ def _with_types(session: CatalogSession, row: tables.pg_proc) -> tables.pg_proc:
 
 
 def routine(session: CatalogSession, oid: int) -> Proc | None:
-    """A routine by its OID."""
     proc = builtin.proc_by_oid(oid)
     if proc is not None or not is_user_routine(oid):
         return proc

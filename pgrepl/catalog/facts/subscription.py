@@ -74,7 +74,6 @@ def system_identifier(session: Session) -> int:
 
 
 def subscription_relations(session: Session, subid: int) -> list[tables.pg_subscription_rel]:
-    """The tables of a subscription."""
     return [row for row in rows(session, tables.pg_subscription_rel, srsubid=subid) if not row.srissequence]
 
 
@@ -352,17 +351,15 @@ def _subscription(session: Session, row: pg_subscription) -> SubscriptionFacts:
 
 
 def subscribed_tables(session: Session, subid: int) -> list[SubscribedTable]:
-    return [
-        SubscribedTable(relation(session, row.srrelid), row.srsubstate, row.srsublsn)
-        for row in subscription_relations(session, subid)
-    ]
+    return _subscribed(session, subscription_relations(session, subid))
 
 
 def subscribed_sequences(session: Session, subid: int) -> list[SubscribedTable]:
-    return [
-        SubscribedTable(relation(session, row.srrelid), row.srsubstate, row.srsublsn)
-        for row in subscription_sequences(session, subid)
-    ]
+    return _subscribed(session, subscription_sequences(session, subid))
+
+
+def _subscribed(session: Session, found: list[pg_subscription_rel]) -> list[SubscribedTable]:
+    return [SubscribedTable(relation(session, row.srrelid), row.srsubstate, row.srsublsn) for row in found]
 
 
 def subscriptions_to_copy(session: Session) -> list[pg_subscription]:

@@ -37,8 +37,6 @@ _LOCALLY = "The transaction has already committed locally, but might not have be
 
 
 class Committing(CatalogSession, Protocol):
-    """A session that has committed."""
-
     on_wait: Callable[[str | None], None] | None
 
     @property

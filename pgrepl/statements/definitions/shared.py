@@ -139,7 +139,6 @@ def _membership(session: Session, grant: tables.pg_auth_members) -> str:
 
 
 def _memberships(session: Session, role: tables.pg_authid) -> Iterator[tuple[str, Fact]]:
-    """The memberships of the role."""
     for grant in sorted(memberships(session), key=lambda g: (g.roleid, g.grantor)):
         if grant.member == role.oid:
             above, by = (quote_identifier(role_name(session, oid)) for oid in (grant.roleid, grant.grantor))

@@ -55,7 +55,6 @@ Changes = dict[str, Any]
 
 
 def alter_subscription(stmt: AlterSubscriptionStmt, session: Session) -> Result:
-    """ALTER SUBSCRIPTION (AlterSubscription)."""
     subscription = subscriptions.subscription_by_name(session, stmt.name)
     check_subscription_owner(session, subscription)
     check_password_exemption(session, subscription.subpasswordrequired)

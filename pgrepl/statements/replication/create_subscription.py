@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 
 
 def create_subscription(stmt: CreateSubscriptionStmt, session: Session) -> Result:
-    """CREATE SUBSCRIPTION (CreateSubscription)."""
     options = parse_subscription_options(session, stmt.options, CREATE)
     if options.create_slot:
         require_no_block(session, "CREATE SUBSCRIPTION ... WITH (create_slot = true)")
@@ -177,7 +176,6 @@ def _create_slot(
 
 
 def drop_subscription(stmt: DropSubscriptionStmt, session: Session) -> Result:
-    """DROP SUBSCRIPTION (DropSubscription)."""
     subscription = subscriptions.subscription_or_none(session, stmt.name)
     if subscription is None:
         if not stmt.missing_ok:

@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 
 
 def create_publication(stmt: CreatePublicationStmt, session: Session) -> Result:
-    """CREATE PUBLICATION (CreatePublication)."""
     check_may_create(session)
     if (stmt.for_all_tables or stmt.for_all_sequences) and not is_superuser(session):
         scope = "a FOR ALL TABLES or ALL SEQUENCES" if stmt.for_all_sequences else "FOR ALL TABLES"
@@ -115,7 +114,6 @@ def _add_objects(session: Session, stmt: CreatePublicationStmt, via_root: bool) 
 
 
 def alter_publication(stmt: AlterPublicationStmt, session: Session) -> Result:
-    """ALTER PUBLICATION (AlterPublication)."""
     publication = publication_by_name(session, stmt.name)
     check_owner(session, "publication", stmt.name, publication.pubowner)
     if stmt.action is None:
@@ -324,7 +322,6 @@ def rename_publication(stmt: RenameStmt, session: Session) -> Result:
 
 
 def give_publication(stmt: AlterOwnerStmt, session: Session) -> Result:
-    """ALTER PUBLICATION … OWNER TO (AlterPublicationOwner)."""
     owner = resolve_role(session, stmt.new_owner)
     (name,) = stmt.name
     change_publication_owner(session, publication_by_name(session, name), owner)

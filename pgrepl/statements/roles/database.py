@@ -328,7 +328,6 @@ def rename_database(stmt: RenameStmt, session: Session) -> Result:
 
 
 def alter_database_owner(stmt: AlterOwnerStmt, session: Session) -> Result:
-    """ALTER DATABASE … OWNER TO (AlterDatabaseOwner)."""
     new_owner = resolve_role(session, stmt.new_owner)
     row = database_by_name(session, stmt.name[-1])
     if row.datdba != new_owner:

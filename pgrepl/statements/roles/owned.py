@@ -148,7 +148,6 @@ def revoke_default(session: Session, entry: pg_default_acl, change: InternalGran
 
 
 def reassign_owned(stmt: ReassignOwnedStmt, session: Session) -> Result:
-    """REASSIGN OWNED (ReassignOwnedObjects)."""
     roles = [resolve_role(session, spec) for spec in stmt.roles]
     for role in roles:
         _check_privileges(session, role, "reassign objects", "reassign objects owned by it")

@@ -104,7 +104,6 @@ def _is_empty_secret(name: str, password: str) -> bool:
 
 
 def create_role(stmt: CreateRoleStmt, session: Session) -> Result:
-    """CREATE ROLE (CreateRole)."""
     given = _options(session, stmt.options)
     values: dict[str, Any] = dict.fromkeys(_ATTRIBUTES.values(), False)
     values["rolinherit"] = True
@@ -171,7 +170,6 @@ def _specs(given: dict[str, DefElem], name: str) -> list[RoleSpec]:
 
 
 def alter_role(stmt: AlterRoleStmt, session: Session) -> Result:
-    """ALTER ROLE (AlterRole)."""
     check_not_reserved(stmt.role)
     given = _options(session, stmt.options)
     role = role_row(session, resolve_role(session, stmt.role))

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 
 def create_schema(stmt: CreateSchemaStmt, session: Session) -> Result:
-    """CREATE SCHEMA (CreateSchemaCommand)."""
     owner = session.role if stmt.authorization is None else resolve_role(session, stmt.authorization)
     name = role_name(session, owner) if stmt.name is None else stmt.name
     check_may_create(session)

@@ -123,8 +123,6 @@ _FIRST = 1.0  # seconds until the first look: a follower has other things to do 
 
 
 class IcebergExport(Background):
-    """The exports of an instance."""
-
     name = "export of Iceberg tables"
 
     def __init__(self, session: Session, log: ServerLog, is_over: Callable[[], bool] = lambda: False) -> None:
@@ -260,8 +258,6 @@ class VacuumNeed:
 
 
 class Autovacuum(Background):
-    """Autovacuum of an instance."""
-
     name = "autovacuum"
     _strays_at: float | None = None  # when stray files were looked for last
 

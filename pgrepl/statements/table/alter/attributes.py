@@ -295,7 +295,6 @@ def _collect(
 
 
 def drop_constraint(work: WorkQueue, altered: AlteredTable, cmd: AlterTableCmd, recurse: bool) -> None:
-    """DROP CONSTRAINT (ATExecDropConstraint)."""
     rel, name = work.relation(altered), cmd.name or ""
     row = constraint_named(work.session, rel.oid, name)
     if row is not None:

@@ -307,7 +307,6 @@ def prepare_alter_constraint(
 
 
 def _alter_constraint(work: WorkQueue, altered: AlteredTable, *, wanted: Constraint) -> None:
-    """ALTER CONSTRAINT (ATExecAlterConstraint)."""
     session, rel, name = work.session, work.relation(altered), wanted.name or ""
     row = _found(session, rel, name)
     inherits, enforced = wanted.attributes & _INHERITANCE, wanted.attributes & _ENFORCEMENT

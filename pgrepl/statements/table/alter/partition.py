@@ -378,7 +378,6 @@ def _refuse_index(session: Session, index: IndexInfo, whole: IndexInfo) -> None:
 
 
 def detach_partition(work: WorkQueue, altered: AlteredTable, cmd: AlterTableCmd, recurse: bool) -> None:
-    """DETACH PARTITION (ATExecDetachPartition)."""
     session, rel = work.session, work.relation(altered)
     _bound(session, rel, None)
     default = partition_desc(session, rel.oid).default
