@@ -24,7 +24,7 @@ from pgrepl.catalog.store.store import delete, insert, insert_many, new_oid, row
 from pgrepl.catalog.store.system import FIRST_NORMAL_OID, PG_DATABASE
 from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.query.result import Result
-from pgrepl.sql.location import get_boolean, get_int32, get_object_id, get_string
+from pgrepl.sql.location import conflicting, get_boolean, get_int32, get_object_id, get_string
 from pgrepl.sql.nodes import (
     AlterDatabaseStmt,
     AlterOwnerStmt,
@@ -64,7 +64,7 @@ def _options(session: Session, options: tuple[DefElem, ...], known: frozenset[st
             )
             continue
         if option.name in given:
-            raise PgError("42601", "conflicting or redundant options", location=option.location)
+            conflicting(option)
         given[option.name] = option
     return {name: option for name, option in given.items() if option.value is not None or name == "oid"}
 

@@ -29,6 +29,7 @@ from pgrepl.catalog.store.system import FIRST_NORMAL_OID, PG_DEFAULT_ACL, PG_NAM
 from pgrepl.catalog.store.tables import pg_default_acl
 from pgrepl.ground.errors import PgError
 from pgrepl.query.result import Result
+from pgrepl.sql.location import conflicting
 from pgrepl.sql.nodes import AlterDefaultPrivilegesStmt, DefElem, DropOwnedStmt, GrantStmt, ReassignOwnedStmt
 from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.replication.create_subscription import change_subscription_owner
@@ -61,7 +62,7 @@ def alter_default_privileges(stmt: AlterDefaultPrivilegesStmt, session: Session)
     given: dict[str, DefElem] = {}
     for option in stmt.options:
         if option.name in given:
-            raise PgError("42601", "conflicting or redundant options", location=option.location)
+            conflicting(option)
         given[option.name] = option
     action = stmt.action
     grantees = tuple(resolve_role(session, spec, public_ok=True) for spec in action.grantees)

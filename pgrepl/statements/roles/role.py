@@ -25,6 +25,7 @@ from pgrepl.catalog.store.store import delete, insert, new_oid, one, update
 from pgrepl.catalog.store.system import BOOTSTRAP_SUPERUSER, PG_AUTHID
 from pgrepl.ground.errors import PgError
 from pgrepl.query.result import Result
+from pgrepl.sql.location import conflicting
 from pgrepl.sql.nodes import AlterRoleStmt, CreateRoleStmt, DefElem, DropRoleStmt, RenameStmt, RoleSpec
 from pgrepl.statements.roles.membership import GrantOptions, add_members, check_may_grant, remove_members
 from pgrepl.types.oids import TIMESTAMPTZ
@@ -55,7 +56,7 @@ def _options(session: Session, options: Sequence[DefElem]) -> dict[str, DefElem]
             session.notice("NOTICE", "SYSID can no longer be specified")
             continue
         if option.name in given:
-            raise PgError("42601", "conflicting or redundant options", location=option.location)
+            conflicting(option)
         given[option.name] = option
     limit = given.get("connectionlimit")
     if limit is not None and isinstance(limit.value, int) and limit.value < -1:

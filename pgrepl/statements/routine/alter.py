@@ -28,6 +28,7 @@ from pgrepl.expr.analyse.casts import type_name_text, type_of_name_or_none
 from pgrepl.expr.analyse.scope import Scope
 from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.query.result import Result
+from pgrepl.sql.location import conflicting
 from pgrepl.sql.nodes import (
     AlterFunctionStmt,
     DefElem,
@@ -186,7 +187,7 @@ def read_options(options: Sequence[DefElem], *, is_procedure: bool) -> RoutineOp
             found.settings = (*found.settings, value)
             continue
         if name in given:
-            raise PgError("42601", "conflicting or redundant options", location=option.location)
+            conflicting(option)
         given.add(name)
         if is_procedure and name in _NOT_OF_PROCEDURES:
             raise PgError("42P13", "invalid attribute in procedure definition", location=option.location)

@@ -42,6 +42,8 @@ from pgrepl.types.builtin import Operator, Proc
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
 
+Names = tuple[str, ...]
+
 _FLAGS = ("hashes", "merges")
 _MERGES = ("sort1", "sort2", "ltcmp", "gtcmp")  # obsolete
 _NAMES = ("function", "procedure", "commutator", "negator", "restrict", "join")
@@ -138,7 +140,6 @@ def _create(session: Session, values: dict[str, Any], given: dict[str, Any]) -> 
 
 
 _FIXED = ("leftarg", "rightarg", "function", "procedure")
-_COLUMNS = {"restrict": "oprrest", "join": "oprjoin", "commutator": "oprcom", "negator": "oprnegate"}
 _ALTER_FLAGS = {"merges": "oprcanmerge", "hashes": "oprcanhash"}
 
 
@@ -218,9 +219,9 @@ def _change(session: Session, row: pg_operator, options: tuple[DefElem, ...]) ->
     if "join" in given:
         values["oprjoin"] = join_estimator(session, given["join"]) if given["join"] else 0
     if "commutator" in given:
-        values["oprcom"] = _other_operator(session, given["commutator"], row.oprright, row.oprleft)
+        values["oprcom"] = _existing_operator(session, given["commutator"], row.oprright, row.oprleft)
     if "negator" in given:
-        values["oprnegate"] = _other_operator(session, given["negator"], row.oprleft, row.oprright)
+        values["oprnegate"] = _existing_operator(session, given["negator"], row.oprleft, row.oprright)
         if values["oprnegate"] == row.oid:
             raise PgError("42P13", "operator cannot be its own negator")
     _refuse_other_values(row, values)
@@ -234,8 +235,8 @@ def _change(session: Session, row: pg_operator, options: tuple[DefElem, ...]) ->
     link(session, row.oid, commutator=values.get("oprcom", 0), negator=values.get("oprnegate", 0))
 
 
-def _other_operator(session: Session, name: tuple[str, ...], left: int, right: int) -> int:
-    """The commutator or negator that is named, made as a shell if it is not there (ValidateOperatorReference)."""
+def _existing_operator(session: Session, name: tuple[str, ...], left: int, right: int) -> int:
+    """The commutator or negator that ALTER OPERATOR names (ValidateOperatorReference)."""
     found = operator_of_types(session, name, left, right)
     if found is None or not found.code:
         problem = "does not exist" if found is None else "is only a shell"
@@ -262,9 +263,9 @@ def _alter_read(options: tuple[DefElem, ...]) -> dict[str, Any]:
 
 def _refuse_other_values(row: pg_operator, values: dict[str, Any]) -> None:
     """What plans may rely on is set once."""
-    for name, column in {**_COLUMNS, **_ALTER_FLAGS}.items():
+    for name, column in {"commutator": "oprcom", "negator": "oprnegate", **_ALTER_FLAGS}.items():
         before = getattr(row, column)
-        if column in values and column not in ("oprrest", "oprjoin") and before and values[column] != before:
+        if column in values and before and values[column] != before:
             message = f'operator attribute "{name}" cannot be changed if it has already been set'
             raise PgError("42P17", message)
 
@@ -305,7 +306,8 @@ def _missing(session: Session, wanted: OperatorName) -> str | None:
     return None
 
 
-Names = tuple[str, ...]
+# --- functions and estimators -----------------------------------------------------------------------------------------
+
 
 _RESTRICT = (oids.INTERNAL, oids.OID, oids.INTERNAL, oids.INT4)
 _JOIN = (oids.INTERNAL, oids.OID, oids.INTERNAL, oids.INT2, oids.INTERNAL)

@@ -27,6 +27,7 @@ from pgrepl.types.lake import text as lake_text
 from pgrepl.types.lake.arrays import Form, plain_array
 from pgrepl.types.lake.forms import form
 from pgrepl.types.lake.lists import element_text, element_value, list_form, times
+from pgrepl.types.lake.text import in_quotes
 from pgrepl.types.text import read_text, write_text
 from pgrepl.types.times.datetime import TimeTz
 from pgrepl.types.times.interval import Interval
@@ -352,7 +353,7 @@ def _scalar(value: Any, child: Form) -> Any:
 def _nested_text(value: Any, field: Nested) -> str:
     """A nested value as DuckDB prints it."""
     if field.type == "struct":
-        inside = [f"{_quoted(name)}: {_item_text(item, f)}" for name, item, f in _members(value, field)]
+        inside = [f"{in_quotes(name)}: {_item_text(item, f)}" for name, item, f in _members(value, field)]
         return "{" + ", ".join(inside) + "}"
     if field.type == "map":
         if not isinstance(value, dict):
@@ -370,11 +371,7 @@ def _item_text(value: Any, field: Nested) -> str:
     if field.type in _NESTED:
         return _nested_text(value, field)
     child = foreign_form(field.type)
-    return _quoted(element_text(child, _scalar(value, child)))
-
-
-def _quoted(word: str) -> str:
-    return "'" + word.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return in_quotes(element_text(child, _scalar(value, child)))
 
 
 # --- reading ------------------------------------------------------------------------------------------------------

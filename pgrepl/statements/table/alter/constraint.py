@@ -45,11 +45,10 @@ MUST_BE_ADDED_BELOW = "constraint must be added to child tables too"
 
 
 def schedule_not_null(altered: AlteredTable, wanted: Constraint, *, recurse: bool) -> None:
-    altered.add(Pass.COLUMN_ATTRIBUTES, partial(_add, wanted=wanted, recurse=recurse))
+    def step(work: WorkQueue, altered: AlteredTable) -> None:
+        _add_and_recurse(work, work.relation(altered), wanted, recurse=recurse, recursing=False)
 
-
-def _add(work: WorkQueue, altered: AlteredTable, *, wanted: Constraint, recurse: bool) -> None:
-    _add_and_recurse(work, work.relation(altered), wanted, recurse=recurse, recursing=False)
+    altered.add(Pass.COLUMN_ATTRIBUTES, step)
 
 
 def _add_and_recurse(work: WorkQueue, rel: Relation, wanted: Constraint, *, recurse: bool, recursing: bool) -> None:
@@ -71,12 +70,10 @@ def _add_and_recurse(work: WorkQueue, rel: Relation, wanted: Constraint, *, recu
 
 
 def schedule_set_not_null(work: WorkQueue, rel: Relation, column: str, *, recurse: bool) -> None:
-    step = partial(_set, column=column, recurse=recurse)
+    def step(work: WorkQueue, altered: AlteredTable) -> None:
+        set_and_recurse(work, work.relation(altered), column, None, recurse=recurse, recursing=False)
+
     work.entry(rel).add(Pass.COLUMN_ATTRIBUTES, step)
-
-
-def _set(work: WorkQueue, altered: AlteredTable, *, column: str, recurse: bool) -> None:
-    set_and_recurse(work, work.relation(altered), column, None, recurse=recurse, recursing=False)
 
 
 def set_and_recurse(
@@ -276,6 +273,9 @@ def _check_not_null(work: WorkQueue, altered: AlteredTable, *, name: str) -> Non
         )
 
 
+# --- ALTER CONSTRAINT ---------------------------------------------------------------------------------------------
+
+
 _INHERITANCE = frozenset({"INHERIT", "NO INHERIT"})
 _ENFORCEMENT = frozenset({"ENFORCED", "NOT ENFORCED"})
 
@@ -285,9 +285,6 @@ def _found(session: Session, rel: Relation, name: str) -> pg_constraint:
     if row is None:
         raise does_not_exist(name, rel.name)
     return row
-
-
-# --- ALTER CONSTRAINT ---------------------------------------------------------------------------------------------
 
 
 def prepare_alter_constraint(
@@ -361,14 +358,14 @@ def _set_deferrability(session: Session, row: pg_constraint, wanted: Constraint)
 def validate_constraint(work: WorkQueue, altered: AlteredTable, cmd: AlterTableCmd, recurse: bool) -> None:
     """As ATExecValidateConstraint does: children first."""
     rel, name = work.relation(altered), cmd.name or ""
-    row = _to_validate(work.session, rel, name)
+    row = _validated_row(work.session, rel, name)
     if row.convalidated:
         return
     if row.contype == "n":
         validate(work, rel, row, recurse=recurse)
         return
     for table in to_validate(work.session, rel, row, recurse=recurse) if row.contype == "c" else [rel]:
-        row = _to_validate(work.session, table, name)
+        row = _validated_row(work.session, table, name)
         if row.convalidated:
             continue
         if row.contype == "f":
@@ -379,7 +376,7 @@ def validate_constraint(work: WorkQueue, altered: AlteredTable, cmd: AlterTableC
         update_constraint(work.session, row.oid, convalidated=True)
 
 
-def _to_validate(session: Session, rel: Relation, name: str) -> pg_constraint:
+def _validated_row(session: Session, rel: Relation, name: str) -> pg_constraint:
     row = _found(session, rel, name)
     if not row.conenforced:
         raise PgError("42809", "cannot validate NOT ENFORCED constraint")
