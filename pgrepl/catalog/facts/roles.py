@@ -229,13 +229,17 @@ class ScramVerifier(NamedTuple):
 
 def encrypt_password(method: str, role: str, password: str, iterations: int = 4096) -> str:
     """The stored form of a new password; a text that is in a stored form already stays as it is."""
-    import hashlib
-
     if is_md5(password) or scram_verifier(password) is not None:
         return password
     if method == "md5":
-        return "md5" + hashlib.md5((password + role).encode(), usedforsecurity=False).hexdigest()
+        return _md5(role, password)
     return _new_verifier(password, os.urandom(_SALT_BYTES), iterations)
+
+
+def _md5(role: str, password: str) -> str:
+    import hashlib
+
+    return "md5" + hashlib.md5((password + role).encode(), usedforsecurity=False).hexdigest()
 
 
 def is_md5(stored: str) -> bool:
@@ -255,7 +259,7 @@ def verify_password(role: str, stored: str, password: str) -> bool:
     import hmac
 
     if is_md5(stored):
-        return hmac.compare_digest(stored, encrypt_password("md5", role, password)) if not is_md5(password) else False
+        return hmac.compare_digest(stored, _md5(role, password))
     found = scram_verifier(stored)
     if found is None:
         return False
