@@ -45,7 +45,7 @@ def hour(folder: Path, seconds: int, *, upkeep: bool, told: Callable[[Sample], N
     from pgrepl.replication.log import ServerLog
     from pgrepl.replication.subscriber.launcher import Launcher
     from pgrepl.statements.run import run
-    from pgrepl.statements.upkeep.autovacuum import Autovacuum
+    from pgrepl.statements.upkeep.background import Autovacuum
 
     catalog = open_catalog(folder / "catalog.db")
 

@@ -24,8 +24,7 @@ from pgrepl.api.results import arrow_table, loaded, loaders, polars_table, spark
 from pgrepl.sql.keywords import quote_identifier
 from pgrepl.types import oids
 from pgrepl.types.builtin import type_by_oid
-from pgrepl.types.catalog_names import asks_catalog
-from pgrepl.types.names import numeric_precision_scale
+from pgrepl.types.names import asks_catalog, numeric_precision_scale
 
 if TYPE_CHECKING:
     import pandas

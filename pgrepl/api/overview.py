@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts.access import database_name, databases
 from pgrepl.catalog.facts.acl import has_table_privilege
 from pgrepl.catalog.facts.namespace import is_temporary, schemas
 from pgrepl.catalog.facts.publication import publication_facts, published_names
 from pgrepl.catalog.facts.relation import relation_or_none
+from pgrepl.catalog.facts.roles import database_name, databases
 from pgrepl.catalog.session import statistics
 from pgrepl.catalog.session.numbering import current_lsn
 from pgrepl.catalog.session.statistics import RELATION, SLOT, SUBSCRIPTION

@@ -74,7 +74,7 @@ def once(
 
 
 def database_names(session: Session) -> dict[int, str]:
-    from pgrepl.catalog.facts.access import databases
+    from pgrepl.catalog.facts.roles import databases
     from pgrepl.catalog.session.transaction import reading
 
     with reading(session):
@@ -108,8 +108,7 @@ def server_log(path: Path | None) -> ServerLog:
 @contextmanager
 def vacuuming(session: Session, log_file: Path | None) -> Iterator[None]:
     """Run autovacuum beside the workers, and the export of Iceberg tables."""
-    from pgrepl.statements.upkeep.autovacuum import AutovacuumLauncher
-    from pgrepl.statements.upkeep.background import IcebergExporter
+    from pgrepl.statements.upkeep.background import AutovacuumLauncher, IcebergExporter
 
     log = server_log(log_file)
     threads = AutovacuumLauncher(session, log), IcebergExporter(session, log)
@@ -126,7 +125,7 @@ def vacuuming(session: Session, log_file: Path | None) -> Iterator[None]:
 def start_spark(session: Session) -> None:
     """Start Spark in the background, if a table waits for its copy and the largest table of all would be copied by
     Spark."""
-    from pgrepl.catalog.facts.subscription_facts import rows_of_largest, subscriptions_to_copy
+    from pgrepl.catalog.facts.subscription import rows_of_largest, subscriptions_to_copy
     from pgrepl.catalog.session.transaction import reading
     from pgrepl.engine.choice import choose_kernels
 
@@ -152,7 +151,7 @@ def _as_worker(session: Session, subscription: pg_subscription) -> Session:
 
 def table_ids(session: Session, subscription: SubscriptionToServe, wanted: Sequence[str]) -> set[int]:
     """The OIDs of a subscription's tables by their names; an error for a name that is none of them."""
-    from pgrepl.catalog.facts.subscription_facts import subscribed_tables
+    from pgrepl.catalog.facts.subscription import subscribed_tables
     from pgrepl.catalog.session.transaction import reading
 
     there = session.elsewhere(subscription.database, session.role, apart=True)

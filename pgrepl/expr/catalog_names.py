@@ -6,12 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts import routines
-from pgrepl.catalog.facts.namespace import schema_or_none, schema_row
+from pgrepl.catalog.facts import namespace
+from pgrepl.catalog.facts.namespace import routine, schema_or_none, schema_row
 from pgrepl.catalog.facts.relation import display_name, find_relation_oid, range_var, relation_or_none
 from pgrepl.catalog.facts.roles import role_or_none, role_row
-from pgrepl.catalog.facts.routines import routine
-from pgrepl.catalog.session.parameter_lists import split_identifiers
+from pgrepl.catalog.session.parameters import split_identifiers
 from pgrepl.expr.analyse import lookup
 from pgrepl.expr.analyse.calls import is_visible, procs_named
 from pgrepl.expr.analyse.casts import collation_of_name, missing_collation, type_of_name
@@ -133,7 +132,7 @@ def _collation(session: Session, text: str) -> int:
 
 
 def _collation_text(session: Session, oid: int) -> str | None:
-    return routines.collation_text(session, oid)
+    return namespace.collation_text(session, oid)
 
 
 def _text_search(what: str, rows: BuiltinCatalog[Any]) -> Callable[[Session, str], int]:
@@ -225,11 +224,11 @@ def _operator(session: Session, text: str) -> int:
 
 
 def _operator_text(session: Session, oid: int) -> str | None:
-    operator = routines.operator(session, oid)
+    operator = namespace.operator(session, oid)
     if operator is None:
         return None
     alone = [each.oid for each in _operators(session, (operator.name,))] == [oid]
-    return operator.name if alone else routines.operator_text(session, oid)
+    return operator.name if alone else namespace.operator_text(session, oid)
 
 
 def _operator_with_types(session: Session, text: str) -> int:
@@ -246,11 +245,11 @@ def _operator_with_types(session: Session, text: str) -> int:
 
 
 def _operator_with_types_text(session: Session, oid: int) -> str | None:
-    operator = routines.operator(session, oid)
+    operator = namespace.operator(session, oid)
     if operator is None:
         return None
     left, right = (lookup.type_text(session, t) if t else "NONE" for t in (operator.left, operator.right))
-    name = operator.name if routines.is_operator_visible(session, operator) else routines.operator_text(session, oid)
+    name = operator.name if namespace.is_operator_visible(session, operator) else namespace.operator_text(session, oid)
     return f"{name}({left},{right})"
 
 

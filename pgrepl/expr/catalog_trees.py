@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
+from pgrepl.catalog.facts.namespace import is_user_routine
 from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.catalog.facts.relation_parts import index_row, indexes
-from pgrepl.catalog.facts.routines import is_user_routine
 from pgrepl.catalog.facts.sequences import identity_sequence
 from pgrepl.catalog.facts.user_types import rowtype_relation, type_row
 from pgrepl.catalog.session.session import Session

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.facts import access
-from pgrepl.catalog.facts.access import is_active
+from pgrepl.catalog.facts import roles
 from pgrepl.catalog.facts.acl import (
     ObjectKind,
     has_column_privilege,
@@ -21,9 +20,9 @@ from pgrepl.catalog.facts.acl import (
 )
 from pgrepl.catalog.facts.namespace import is_temporary, schema_or_none, schemas
 from pgrepl.catalog.facts.relation import Relation, find_relation, range_var, relation
-from pgrepl.catalog.facts.relation_parts import inheritors, not_supported
+from pgrepl.catalog.facts.relation_parts import inheritors, is_active, not_supported
 from pgrepl.catalog.facts.roles import is_superuser
-from pgrepl.catalog.session.parameter_lists import split_identifiers
+from pgrepl.catalog.session.parameters import split_identifiers
 from pgrepl.catalog.store.store import NOT_NULL, one, rows
 from pgrepl.catalog.store.tables import pg_class, pg_namespace
 from pgrepl.ground.errors import PgError
@@ -188,7 +187,7 @@ class Described:
 def namespaces(session: Session, parent: Namespace = ()) -> list[Namespace]:
     """The namespaces in `parent`: of none, the databases that the role may connect to; of a database its schemas."""
     if not parent:
-        return [(str(row.datname),) for row in access.databases(session) if _may_connect(session, row.oid)]
+        return [(str(row.datname),) for row in roles.databases(session) if _may_connect(session, row.oid)]
     there = _database(session, parent[0]) if len(parent) == 1 else None
     if there is None:
         return []
@@ -267,7 +266,7 @@ def _refused(session: Session, found: Relation) -> PgError:
 
 def of_everyone(session: Session) -> Iterator[tuple[Namespace, str]]:
     """All relations of the instance that any role may see as tables."""
-    names = {row.oid: str(row.datname) for row in access.databases(session)}
+    names = {row.oid: str(row.datname) for row in roles.databases(session)}
     schemas_of = {(row.datid, row.oid): str(row.nspname) for row in rows(session, pg_namespace)}
     for row in rows(session, pg_class, table_id=NOT_NULL):
         schema = schemas_of.get((row.datid, row.relnamespace))
@@ -277,12 +276,12 @@ def of_everyone(session: Session) -> Iterator[tuple[Namespace, str]]:
 
 def _database(session: Session, name: str) -> Session | None:
     """A session of the database, if the role may connect to it."""
-    row = access.database_or_none(session, name)
+    row = roles.database_or_none(session, name)
     return None if row is None or not _may_connect(session, row.oid) else session.in_database(row.oid)
 
 
 def _may_connect(session: Session, oid: int) -> bool:
-    row = next(row for row in access.databases(session) if row.oid == oid)
+    row = next(row for row in roles.databases(session) if row.oid == oid)
     return bool(row.datallowconn) and not row.datistemplate and has_privilege(
         session, ObjectKind.DATABASE, row, "CONNECT"
     )  # fmt: skip

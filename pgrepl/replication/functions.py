@@ -11,8 +11,7 @@ from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts.access import database_name
-from pgrepl.catalog.facts.roles import has_privs_of_role, is_superuser, role_display
+from pgrepl.catalog.facts.roles import database_name, has_privs_of_role, is_superuser, role_display
 from pgrepl.catalog.session import statistics
 from pgrepl.catalog.session.context import in_recovery
 from pgrepl.catalog.session.session import Session

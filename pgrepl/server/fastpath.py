@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.facts.routines import routine
+from pgrepl.catalog.facts.namespace import routine
 from pgrepl.catalog.session.context import Block
 from pgrepl.catalog.session.transaction import aborted, reading
 from pgrepl.expr.analyse.lookup import read_value

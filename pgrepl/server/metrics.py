@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pgrepl import __version__
 from pgrepl.api.overview import slots
 from pgrepl.catalog.facts import activity
-from pgrepl.catalog.facts.access import database_name
+from pgrepl.catalog.facts.roles import database_name
 from pgrepl.catalog.session import statistics
 from pgrepl.catalog.session.statistics import DATABASE, ENGINE, RELATION, SUBSCRIPTION
 from pgrepl.catalog.session.transaction import reading

@@ -90,7 +90,7 @@ KINDS = {
         lambda stmt: "CREATE TABLE AS" if stmt.kind.name == "TABLE" else f"CREATE {stmt.kind.value.upper()}",
         parameters=True,
     ),
-    "CreateTrigStmt": Kind("table.create_trigger.create_trigger", "CREATE TRIGGER"),
+    "CreateTrigStmt": Kind("table.trigger.create_trigger", "CREATE TRIGGER"),
     "CreateUserMappingStmt": Kind("replication.foreign.create_user_mapping", "CREATE USER MAPPING"),
     "DeallocateStmt": Kind(
         "prepared.deallocate", lambda stmt: "DEALLOCATE ALL" if stmt.name is None else "DEALLOCATE", reads=True
@@ -112,7 +112,7 @@ KINDS = {
     "DropUserMappingStmt": Kind("replication.foreign.drop_user_mapping", "DROP USER MAPPING"),
     "DropTypeStmt": Kind("type.change.drop_types", lambda stmt: f"DROP {stmt.kind.value.upper()}"),
     "ExecuteStmt": Kind(None, "EXECUTE", gives_rows=True),
-    "ExplainStmt": Kind("explaining.explain.explain", "EXPLAIN", reads=True, parameters=True, gives_rows=True),
+    "ExplainStmt": Kind("explain.explain", "EXPLAIN", reads=True, parameters=True, gives_rows=True),
     "FetchStmt": Kind("transaction.fetch", lambda stmt: "MOVE" if stmt.moves else "FETCH", reads=True, gives_rows=True),
     "GrantRoleStmt": Kind("roles.membership.grant_role", lambda stmt: "GRANT ROLE" if stmt.is_grant else "REVOKE ROLE"),
     "GrantStmt": Kind("roles.grant.execute_grant", lambda stmt: "GRANT" if stmt.is_grant else "REVOKE"),

@@ -10,12 +10,11 @@ import itertools
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from pgrepl.catalog.facts.access import current_database
 from pgrepl.catalog.facts.acl import ObjectKind, check_owner, has_privilege, is_owner
 from pgrepl.catalog.facts.depend import perform_deletion
 from pgrepl.catalog.facts.namespace import is_temporary, schema_name, schema_or_none, schema_row, temporary_schema
 from pgrepl.catalog.facts.relation import relation
-from pgrepl.catalog.facts.roles import check_can_set_role, is_superuser
+from pgrepl.catalog.facts.roles import check_can_set_role, current_database, is_superuser
 from pgrepl.catalog.facts.subscription import forget_dropped_relation
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store import store, system, tables
@@ -132,9 +131,9 @@ def _remove_row(table: type[SystemRow]) -> Callable[[Session, ObjectAddress], No
 
 
 def _remove_operator(session: Session, address: ObjectAddress) -> None:
-    from pgrepl.statements.type.operator_links import unlink
-
-    unlink(session, address.objid)
+    for column in ("oprcom", "oprnegate"):  # no operator names one that is dropped
+        where = {"datid": session.database_oid, column: address.objid}
+        store.update(session, tables.pg_operator, where, **{column: 0})
     store.delete(session, tables.pg_operator, oid=address.objid)
 
 
@@ -271,7 +270,6 @@ def _leave(session: Session) -> None:
 
 
 def discard_temporary(session: Session) -> None:
-    """DISCARD TEMP."""
     namespace = temporary_schema(session)
     if namespace:
         _clear(session, namespace)

@@ -36,7 +36,7 @@ from pgrepl.sql.nodes import (
 )
 from pgrepl.sql.parser import parse
 from pgrepl.sql.scanner import parameter_count
-from pgrepl.statements.explaining.explain import described_column
+from pgrepl.statements.explain import described_column
 from pgrepl.statements.prepared import PreparedStatement, analyze, find_prepared, revalidate
 from pgrepl.statements.routine.call import prepare_call
 from pgrepl.statements.transaction import fetched_columns

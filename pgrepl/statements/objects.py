@@ -7,11 +7,17 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts.access import database_or_none
 from pgrepl.catalog.facts.acl import PROPERTIES, check_owner
 from pgrepl.catalog.facts.relation import Relation, find_relation, range_var
 from pgrepl.catalog.facts.relation_parts import not_supported
-from pgrepl.catalog.facts.roles import has_attribute, is_admin_of_role, is_superuser, role_by_name, role_name
+from pgrepl.catalog.facts.roles import (
+    database_or_none,
+    has_attribute,
+    is_admin_of_role,
+    is_superuser,
+    role_by_name,
+    role_name,
+)
 from pgrepl.catalog.facts.triggers import trigger_named
 from pgrepl.catalog.facts.user_types import type_row
 from pgrepl.catalog.store import system, tables
@@ -82,8 +88,8 @@ ACTIONS: dict[tuple[type, ObjectType], tuple[str, str]] = {
     (DropStmt, ObjectType.FOREIGN_SERVER): (_FOREIGN, "drop_servers"),
     (RenameStmt, ObjectType.FOREIGN_SERVER): (_FOREIGN, "rename_server"),
     (AlterOwnerStmt, ObjectType.FOREIGN_SERVER): (_FOREIGN, "give_server"),
-    (DropStmt, ObjectType.TRIGGER): ("pgrepl.statements.table.alter_trigger", "drop_trigger"),
-    (RenameStmt, ObjectType.TRIGGER): ("pgrepl.statements.table.alter_trigger", "rename_trigger"),
+    (DropStmt, ObjectType.TRIGGER): ("pgrepl.statements.table.trigger", "drop_trigger"),
+    (RenameStmt, ObjectType.TRIGGER): ("pgrepl.statements.table.trigger", "rename_trigger"),
     (RenameStmt, ObjectType.DATABASE): (_DATABASE, "rename_database"),
     (AlterOwnerStmt, ObjectType.DATABASE): (_DATABASE, "alter_database_owner"),
     (RenameStmt, ObjectType.ROLE): ("pgrepl.statements.roles.role", "rename_role"),

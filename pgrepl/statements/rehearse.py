@@ -60,7 +60,6 @@ _OF_FILES = (
 
 
 def empty_catalog(folder: Path) -> Path:
-    """A new catalog in the folder."""
     path = folder / NAME
     open_catalog(path).close()
     return path
@@ -129,7 +128,8 @@ class Rehearsal:
         if isinstance(stmt, MODIFYING):
             columns = _planned(stmt, session)
             self.unknown = columns or None
-            return Result(_tag(stmt), columns or None, [])
+            tag = "INSERT 0 0" if isinstance(stmt, InsertStmt) else f"{command_tag(stmt)} 0"
+            return Result(tag, columns or None, [])
         if isinstance(stmt, (CallStmt, DoStmt)):
             return self._unrun(stmt, session)
         try:
@@ -157,8 +157,8 @@ class Rehearsal:
         return Result(command_tag(stmt))
 
     def _explain(self, stmt: ExplainStmt, session: Session) -> Result:
-        from pgrepl.statements.explaining.explain import described_column
-        from pgrepl.statements.explaining.options import read_options
+        from pgrepl.statements.explain import described_column
+        from pgrepl.statements.explain_options import read_options
 
         read_options(stmt.options)
         inner = stmt.query.query if isinstance(stmt.query, CreateTableAsStmt) else stmt.query
@@ -195,10 +195,6 @@ def _plan(modify: Modify, session: Session) -> None:
     from pgrepl.writing.planning import plan
 
     plan(session, modify)
-
-
-def _tag(stmt: Statement) -> str:
-    return "INSERT 0 0" if isinstance(stmt, InsertStmt) else f"{command_tag(stmt)} 0"
 
 
 def _copy(stmt: CopyStmt, session: Session) -> Result:

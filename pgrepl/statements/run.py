@@ -329,3 +329,22 @@ def _fail(session: Session) -> None:
     actions, session.at_error = session.at_error, []
     for action in actions:
         action()
+
+
+def execute_nested(session: Session, stmt: Statement) -> Result:
+    """Carry out a statement of a routine's body, within the one that has called the routine. Its rows are Python
+    values; what it has written is seen by the next one."""
+    if type(stmt).__name__ == "ExecuteStmt":
+        from pgrepl.statements.prepared import binding
+
+        with binding(session, cast("ExecuteStmt", stmt)) as prepared:
+            return execute_nested(session, prepared)
+    take_locks(session, stmt, nested=True)
+    before = session.keeps_values, session.streams, session.is_nested
+    session.keeps_values, session.streams, session.is_nested = True, False, True
+    try:
+        result = execute(stmt, session)
+    finally:
+        session.keeps_values, session.streams, session.is_nested = before
+    session.transaction.numbering.store_snapshot()
+    return result

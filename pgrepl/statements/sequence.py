@@ -9,7 +9,7 @@ from pgrepl.catalog.facts.depend import Dependency, forget_dependencies, record_
 from pgrepl.catalog.facts.namespace import schema_for_creation
 from pgrepl.catalog.facts.relation import Relation, oid_in_schema, relation
 from pgrepl.catalog.facts.relation_parts import not_supported, open_table
-from pgrepl.catalog.facts.sequences import created, new_relfilenumber, owner_column
+from pgrepl.catalog.facts.sequences import created, new_relfilenumber, owner_column, sequence_row
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store import store
 from pgrepl.catalog.store.system import PG_CLASS, ObjectAddress
@@ -200,9 +200,7 @@ def _values(options: Sequence) -> dict[str, object]:
 
 
 def sequence_of(session: Session, oid: int) -> Sequence:
-    row = store.one(session, pg_sequence, seqrelid=oid)
-    if row is None:
-        raise PgError("XX000", f"cache lookup failed for sequence {oid}")
+    row = sequence_row(session, oid)
     return Sequence(
         row.seqtypid,
         row.seqstart,

@@ -9,9 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.facts.access import database_by_name
 from pgrepl.catalog.facts.acl import check_owner
-from pgrepl.catalog.facts.roles import has_attribute, is_admin_of_role, is_superuser, resolve_role, role_row
+from pgrepl.catalog.facts.roles import (
+    database_by_name,
+    has_attribute,
+    is_admin_of_role,
+    is_superuser,
+    resolve_role,
+    role_row,
+)
 from pgrepl.catalog.locks.notifications import import_snapshot
 from pgrepl.catalog.session import parameters
 from pgrepl.catalog.session.parameters import check_custom_name

@@ -186,7 +186,6 @@ _ANY_MODE = ("MAINTAIN", "UPDATE", "DELETE", "TRUNCATE")
 
 
 def lock_table(stmt: LockStmt, session: Session) -> Result:
-    """LOCK TABLE (LockTableCommand)."""
     session.transaction.require_some_block("LOCK TABLE")
     mode = RelationMode(stmt.mode)
     for name in stmt.relations:

@@ -35,7 +35,6 @@ class PgArray:
 
 
 def array_of(elemtype: int, items: tuple[Any, ...] | list[Any], lower: int = 1) -> PgArray:
-    """A one-dimensional array."""
     if not items:
         return PgArray(elemtype, (), (), ())
     return PgArray(elemtype, (len(items),), (lower,), tuple(items))

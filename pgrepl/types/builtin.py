@@ -1,8 +1,8 @@
 """PostgreSQL 17's built-in catalog rows, as initdb makes them: types, functions, operators, casts, aggregates,
 collations, operator classes, conversions and the configurations of text search.
 
-The rows are stored in `data/*.tsv` (made by `make_builtin`). Files, rows and indexes are loaded on first use: a prompt
-that never calls a function never reads `pg_proc`.
+The rows are stored in `data/*.tsv` (`tests/types/make_builtin.py` makes them). Files, rows and indexes are loaded on
+first use: a prompt that never calls a function never reads `pg_proc`.
 
     >>> type_by_name("integer") is None, type_by_name("int4").oid
     (True, 23)

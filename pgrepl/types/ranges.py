@@ -249,8 +249,6 @@ def compare_multiranges(a: PgMultirange, b: PgMultirange) -> int:
 
 
 def read_multirange(text: str, subtype: int, read_bound: Callable[[str], Any]) -> PgMultirange:
-    """A multirange from its text (multirange_in)."""
-
     def fail(detail: str) -> PgError:
         return _fail(text, detail, "multirange")
 

@@ -54,13 +54,13 @@ _FAMILIES = {
         oids.OIDVECTOR, oids.INT2VECTOR, oids.REFCURSOR, oids.PG_NODE_TREE, oids.VOID, oids.PG_SNAPSHOT,
         oids.TXID_SNAPSHOT,
     ),
-    "catalog_names": (
+    "names": (
         oids.REGPROC, oids.REGPROCEDURE, oids.REGOPER, oids.REGOPERATOR, oids.REGCLASS, oids.REGTYPE, oids.REGROLE,
         oids.REGNAMESPACE, oids.REGCOLLATION, oids.REGCONFIG, oids.REGDICTIONARY, oids.ACLITEM,
     ),
     "times.datetime": (oids.DATE, oids.TIME, oids.TIMETZ, oids.TIMESTAMP, oids.TIMESTAMPTZ),
     "times.interval": (oids.INTERVAL,),
-    "jsonpath.text": (oids.JSONPATH,),
+    "jsonpath.parser": (oids.JSONPATH,),
     "network": (oids.INET, oids.CIDR, oids.MACADDR, oids.MACADDR8),
 }  # fmt: skip
 _MODULES = {typoid: module for module, typoids in _FAMILIES.items() for typoid in typoids}

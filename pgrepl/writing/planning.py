@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.facts.access import hides_rows
 from pgrepl.catalog.facts.relation import relation
-from pgrepl.catalog.facts.relation_parts import inheritors
+from pgrepl.catalog.facts.relation_parts import hides_rows, inheritors
 from pgrepl.engine.choice import Choice, Engine, choose_to_change
 from pgrepl.expr.analyse.lookup import var_of
 from pgrepl.expr.analyse.queries.insert import rows_rte

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pgrepl.backend import open_session
-from pgrepl.catalog.facts.subscription_facts import subscription_facts
+from pgrepl.catalog.facts.subscription import subscription_facts
 from pgrepl.catalog.store import declarative
 from pgrepl.catalog.store.connection import APPLICATION_ID, FORMAT_VERSION
 from pgrepl.catalog.store.declarative import disagreeing

@@ -18,7 +18,7 @@ PAGE = ROOT / "docs" / "settings.md"
 _NAMES_ONLY = {
     "catalog/session/parameters.py", "catalog/session/parameter_checks.py", "sql/building/setting.py",
     "types/input_checks.py", "replication/conninfo.py", "shell/startup.py", "statements/upkeep/vacuum.py",
-    "statements/table/storage.py", "statements/explaining/options.py",
+    "statements/table/storage.py", "statements/explain_options.py",
 }  # fmt: skip
 # asked for by a name that is put together, by the scanner, or by VACUUM
 _ASKED_OTHERWISE = {

@@ -13,7 +13,7 @@ from pgrepl.catalog.store.opening import open_catalog
 from pgrepl.lake.upkeep import compact
 from pgrepl.replication.log import ServerLog
 from pgrepl.statements.run import run
-from pgrepl.statements.upkeep.autovacuum import Autovacuum
+from pgrepl.statements.upkeep.background import Autovacuum
 from tests.harness import forked
 from tests.harness.programs import environment
 from tests.lake.duck import close, duck

@@ -12,7 +12,7 @@ import pytest
 from pgrepl.backend import open_session
 from pgrepl.lake.read import footers
 from pgrepl.replication.log import ServerLog
-from pgrepl.statements.upkeep.autovacuum import Autovacuum
+from pgrepl.statements.upkeep.background import Autovacuum
 from tests.lake.conftest import Lake
 from tests.lake.test_changes import feed, state
 

@@ -14,7 +14,7 @@ from pgrepl.query.engine_choice import choose
 from pgrepl.query.reads import bounds_of
 from pgrepl.sql.nodes import DefElem, SelectStmt
 from pgrepl.sql.parser import parse
-from pgrepl.statements.explaining.explain import read_options
+from pgrepl.statements.explain_options import read_options
 from tests.harness.played import Instance
 
 

@@ -181,7 +181,7 @@ def test_the_parameter_is_shown_where_it_is_used(pair: Pair) -> None:
 
 
 def dumped(pair: Pair) -> str:
-    from pgrepl.catalog.facts.subscription_facts import subscription_facts
+    from pgrepl.catalog.facts.subscription import subscription_facts
     from pgrepl.catalog.session.transaction import reading
     from pgrepl.statements.definitions.replication import _options  # type: ignore[attr-defined]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pgrepl.catalog.session.parameter_lists import Standbys, parse
+from pgrepl.catalog.session.parameters import Standbys, parse_standbys
 from pgrepl.catalog.session.sync_rep import _reached, states
 from pgrepl.catalog.store.tables import pgrepl_walsender
 from tests.harness.database import Database
@@ -104,7 +104,7 @@ def test_which_standbys_are_synchronous_and_how_far_they_are(names: str, shown: 
     settings = SimpleNamespace(get=lambda _: names)
     session: Any = SimpleNamespace(settings=settings)
     assert [state for _, state in states(session, SENDERS)] == shown.split()
-    standbys = parse(names)
+    standbys = parse_standbys(names)
     assert (standbys is None) == (all_before is None)
     if standbys is not None:
         reached = [lsn for lsn in range(1, 10) if _reached(standbys, SENDERS, "flush_lsn", lsn)]
@@ -112,5 +112,5 @@ def test_which_standbys_are_synchronous_and_how_far_they_are(names: str, shown: 
 
 
 def test_names_are_read_as_written() -> None:
-    assert parse('ANY 2 ("A ""b""", c$1, 3, *)') == Standbys(True, 2, ('A "b"', "c$1", "3", "*"))
+    assert parse_standbys('ANY 2 ("A ""b""", c$1, 3, *)') == Standbys(True, 2, ('A "b"', "c$1", "3", "*"))
     assert [Standbys(False, 1, ("x", "y")).priority(name) for name in ("Y", "x", "z")] == [2, 1, 0]

@@ -13,7 +13,7 @@ from pgrepl.catalog.session.session import Session
 from pgrepl.ground.errors import PgError
 from pgrepl.rows.triggers import TriggerData
 from pgrepl.sql.parser import parse
-from pgrepl.statements.nested import execute_nested
+from pgrepl.statements.run import execute_nested
 from tests.harness.pair import Pair
 from tests.rows.triggers_called import EXECUTE, Row
 

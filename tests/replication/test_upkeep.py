@@ -12,7 +12,7 @@ import pytest
 
 from pgrepl.lake.upkeep import compact
 from pgrepl.lake.upkeep.verify import Verification
-from pgrepl.statements.upkeep.autovacuum import Autovacuum
+from pgrepl.statements.upkeep.background import Autovacuum
 from tests.harness.pair import Pair
 from tests.harness.programs import PATIENCE, environment, eventually, started
 

@@ -9,7 +9,7 @@ from typing import Any
 from pgrepl.catalog.session.session import Session
 from pgrepl.rows.triggers import TriggerData
 from pgrepl.sql.parser import parse
-from pgrepl.statements.nested import execute_nested
+from pgrepl.statements.run import execute_nested
 
 Row = tuple[Any, ...]
 Function = Callable[[TriggerData], "Row | None"]

@@ -12,8 +12,8 @@ import pytest
 
 from pgrepl.lake.read.extent import RowCounts
 from pgrepl.lake.upkeep import compact
-from pgrepl.statements.upkeep import autovacuum
-from pgrepl.statements.upkeep.autovacuum import Autovacuum, AutovacuumLauncher, Thresholds
+from pgrepl.statements.upkeep import background
+from pgrepl.statements.upkeep.background import Autovacuum, AutovacuumLauncher, Thresholds
 from tests.harness.database import Database
 
 STATS = (
@@ -185,7 +185,7 @@ def test_an_error_is_logged_and_no_more(db: Database, monkeypatch: pytest.Monkey
         raise RuntimeError("a mistake")
 
     db.log.reports.clear()
-    monkeypatch.setattr(autovacuum, "expire", fails)
+    monkeypatch.setattr(background, "expire", fails)
     path.write_bytes(whole)
     Autovacuum(db.session, db.log).look()
     assert db.log.errors == [("autovacuum failed: RuntimeError('a mistake')", None, None)]
@@ -194,7 +194,7 @@ def test_an_error_is_logged_and_no_more(db: Database, monkeypatch: pytest.Monkey
 
 def test_a_standby_is_vacuumed_by_its_primary(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     db(MANY_DEAD)
-    monkeypatch.setattr(autovacuum, "in_recovery", lambda _: True)
+    monkeypatch.setattr(background, "in_recovery", lambda _: True)
     assert look(db) == []
 
 

@@ -11,7 +11,7 @@ from pgrepl.backend import open_session
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.catalog.store.opening import open_catalog
-from pgrepl.statements.definitions.dump import dump
+from pgrepl.statements.definitions.changes import dump
 from pgrepl.statements.run import run
 from tests.query.make_queries import SCHEMA
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.statements.definitions.dump import dump
+from pgrepl.statements.definitions.changes import dump
 from tests.harness.pair import Pair
 
 SERVER = "CREATE SERVER shop FOREIGN DATA WRAPPER lake OPTIONS (host 'localhost', dbname 'pub')"

@@ -117,7 +117,7 @@ def _leaves_out(pair: Pair) -> None:
 
 @pytest.mark.parametrize("objects", ["ALL TABLES EXCEPT (TABLE u, TABLE root), ALL SEQUENCES", "ALL SEQUENCES"])
 def test_dump_and_plan_know_it(tmp_path: Path, database: Database, objects: str) -> None:
-    from pgrepl.statements.definitions.dump import dump
+    from pgrepl.statements.definitions.changes import dump
 
     database(f"CREATE PUBLICATION p FOR {objects}")
     script = list(dump(database.session, schema=True, publications=True, subscriptions=False))

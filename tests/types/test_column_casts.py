@@ -10,7 +10,7 @@ import pytest
 
 from pgrepl.types import oids
 from pgrepl.types.lake.arrays import plain_array, storage_type
-from pgrepl.types.lake.column_casts import through_text
+from pgrepl.types.lake.column_values import through_text
 from pgrepl.types.lake.nested_words import words_of
 from pgrepl.types.lake.structs import file_form
 from pgrepl.types.style import TextStyle

@@ -14,10 +14,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.api.datasource.options import ShownColumn, find_table, shown_column
-from pgrepl.catalog.facts.access import hides_rows
 from pgrepl.catalog.facts.acl import has_column_privilege, has_table_privilege, permission_denied
 from pgrepl.catalog.facts.publication import publication_by_name, published_tables
 from pgrepl.catalog.facts.relation import relation
+from pgrepl.catalog.facts.relation_parts import hides_rows
 from pgrepl.engine.run_kernels import KernelSource
 from pgrepl.expr.analyse.analyze import analyze_where
 from pgrepl.expr.analyse.collate import assign_collations

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-from pgrepl.catalog.facts.roles import PUBLIC, has_privs_of_role, is_superuser, role_row
+from pgrepl.catalog.facts.roles import PUBLIC, current_database, has_privs_of_role, is_superuser, role_row
 from pgrepl.catalog.store import system, tables
 from pgrepl.catalog.store.store import one
 from pgrepl.catalog.store.system import FIRST_NORMAL_OID, ROLE_MAINTAIN, ROLE_READ_ALL_DATA, ROLE_WRITE_ALL_DATA
@@ -382,3 +382,11 @@ def check_owner(session: CatalogSession, word: str, name: str, owner: int) -> No
 
 def check_relation_owner(session: CatalogSession, relation: AclRelation) -> None:
     check_owner(session, relation_word(relation.kind), relation.name, relation.owner)
+
+
+def check_may_create(session: CatalogSession, role: int | None = None) -> None:
+    """An error unless the role (the current one) has CREATE on the database, which a new schema, publication or
+    subscription needs."""
+    database = current_database(session)
+    if not has_privilege(session, ObjectKind.DATABASE, database, "CREATE", role):
+        raise PgError("42501", f"permission denied for database {database.datname}")

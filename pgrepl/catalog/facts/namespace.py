@@ -1,17 +1,25 @@
-"""Look-ups of schemas, and the search path (PostgreSQL's namespace.c)."""
+"""Look-ups of schemas, and the search path; of routines, operators and collations (PostgreSQL's namespace.c).
+
+Analysis and evaluation know PostgreSQL's own routines and operators, and those of users, as `types.builtin.Proc` and
+`Operator`. All collations compare by code point; a user's is one of PostgreSQL's own under another name.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts.acl import ObjectKind, check_privilege, has_privilege
 from pgrepl.catalog.facts.roles import role_display
-from pgrepl.catalog.session.parameter_lists import split_identifiers
+from pgrepl.catalog.session.parameters import split_identifiers
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import one, rows
-from pgrepl.catalog.store.system import CATALOG_NAMESPACE
+from pgrepl.catalog.store.system import CATALOG_NAMESPACE, FIRST_NORMAL_OID, PLPGSQL_LANGUAGE
 from pgrepl.ground.errors import PgError
+from pgrepl.sql.keywords import quote_identifier, quote_qualified
+from pgrepl.types import builtin
+from pgrepl.types.builtin import Operator, Proc
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.context import CatalogSession
@@ -151,3 +159,262 @@ def schema_for_creation(session: CatalogSession, schema: str | None) -> int:
     if oid != session.temporary_schema:
         check_privilege(session, ObjectKind.SCHEMA, row, "CREATE", row.nspname)
     return oid
+
+
+ANY_ENCODING, UTF8 = -1, 6  # of collencoding
+
+
+class UserCollation(int):
+    name: str
+
+    def __new__(cls, oid: int, name: str) -> UserCollation:
+        collation = super().__new__(cls, oid)
+        collation.name = name
+        return collation
+
+    def __reduce__(self) -> Any:
+        return UserCollation, (int(self), self.name)
+
+
+def is_user_collation(oid: int) -> bool:
+    return oid >= FIRST_NORMAL_OID
+
+
+def described(session: CatalogSession, oid: int) -> int:
+    """The OID with its name, if it is a user's collation."""
+    if not is_user_collation(oid) or isinstance(oid, UserCollation):
+        return oid
+    row = collation_row(session, oid)
+    return oid if row is None else UserCollation(oid, row.collname)
+
+
+def collation_row(session: CatalogSession, oid: int) -> tables.pg_collation | None:
+    return one(session, tables.pg_collation, datid=session.database_oid, oid=oid)
+
+
+def collation_rows(session: CatalogSession) -> list[tables.pg_collation]:
+    """The users' collations of the database in OID order."""
+    return sorted(rows(session, tables.pg_collation, datid=session.database_oid), key=lambda row: int(row.oid))
+
+
+def collation_in_schema(session: CatalogSession, namespace: int, name: str) -> int:
+    """The collation of this name in a schema; 0: there is none."""
+    if namespace == CATALOG_NAMESPACE:
+        known = builtin.collation_by_name(name)
+        if known is not None:
+            return known.oid
+    row = one(session, tables.pg_collation, datid=session.database_oid, collnamespace=namespace, collname=name)
+    return 0 if row is None else UserCollation(row.oid, row.collname)
+
+
+def collation_in_path(session: CatalogSession, name: str) -> int:
+    """The first collation of this name in search_path, the temporary schema left out; 0: there is none."""
+    for namespace in search_path(session):
+        oid = collation_in_schema(session, namespace, name) if namespace != session.temporary_schema else 0
+        if oid:
+            return oid
+    return 0
+
+
+def name_and_schema(session: CatalogSession, oid: int) -> tuple[str, int] | None:
+    """The name of a collation and the OID of its schema; None: there is no such collation."""
+    known = builtin.collation_by_oid(oid)
+    if known is not None:
+        return known.name, CATALOG_NAMESPACE
+    row = collation_row(session, oid) if is_user_collation(oid) else None
+    return None if row is None else (row.collname, row.collnamespace)
+
+
+def is_collation_visible(session: CatalogSession, oid: int) -> bool | None:
+    """Whether the bare name finds it (CollationIsVisible); None: there is no such collation."""
+    named = name_and_schema(session, oid)
+    return None if named is None else collation_in_path(session, named[0]) == oid
+
+
+def collation_text(session: CatalogSession, oid: int) -> str | None:
+    """The quoted name, with the schema if the bare name does not find it (generate_collation_name)."""
+    named = name_and_schema(session, oid)
+    if named is None:
+        return None
+    return quote_identifier(named[0]) if is_collation_visible(session, oid) else qualified_collation(session, oid)
+
+
+def qualified_collation(session: CatalogSession, oid: int) -> str:
+    """The quoted name of a collation that exists, with its schema."""
+    named = name_and_schema(session, oid)
+    assert named is not None
+    return quote_qualified(schema_name(session, named[1]), named[0])
+
+
+# --- operators --------------------------------------------------------------------------------------------------------
+
+
+def is_user_operator(oid: int) -> bool:
+    return oid >= FIRST_NORMAL_OID
+
+
+def operator_row(session: CatalogSession, oid: int) -> tables.pg_operator | None:
+    """The row of a user's operator; None: there is none of that OID in the database."""
+    return one(session, tables.pg_operator, datid=session.database_oid, oid=oid)
+
+
+def operator_rows(session: CatalogSession) -> list[tables.pg_operator]:
+    """The users' operators of the database in OID order."""
+    return sorted(rows(session, tables.pg_operator, datid=session.database_oid), key=lambda row: int(row.oid))
+
+
+def operator(session: CatalogSession, oid: int) -> Operator | None:
+    if not is_user_operator(oid):
+        return builtin.operator_by_oid(oid)
+    row = operator_row(session, oid)
+    return None if row is None else _as_operator(session, row)
+
+
+def namespace_of(session: CatalogSession, oid: int) -> int:
+    """The schema of an operator that exists."""
+    row = operator_row(session, oid) if is_user_operator(oid) else None
+    return CATALOG_NAMESPACE if row is None else row.oprnamespace
+
+
+def operators_called(session: CatalogSession, name: str, namespace: int = 0) -> list[Operator]:
+    """The operators of this name in one schema; or in those of search_path, in its order."""
+    own = _own(session).get(name)
+    if own is None:
+        return builtin.operators_by_name(name) if namespace in (0, CATALOG_NAMESPACE) else []
+    operators: list[Operator] = []
+    for schema in (namespace,) if namespace else search_path(session):
+        if schema == CATALOG_NAMESPACE:
+            operators += builtin.operators_by_name(name)
+        if schema != session.temporary_schema or namespace:
+            operators += own.get(schema, ())
+    return operators
+
+
+def has_user_operators(session: CatalogSession, name: str) -> bool:
+    return name in _own(session)
+
+
+def is_operator_visible(session: CatalogSession, operator: Operator) -> bool:
+    """Whether the bare name finds it: another with its operands may come earlier in search_path (OperatorIsVisible)."""
+    named = operators_called(session, operator.name)
+    first = next((o for o in named if (o.left, o.right) == (operator.left, operator.right)), None)
+    return first is not None and first.oid == operator.oid
+
+
+def operator_text(session: CatalogSession, oid: int) -> str:
+    """The symbol of an operator that exists, with its schema."""
+    row = operator(session, oid)
+    assert row is not None
+    return f"{quote_identifier(schema_name(session, namespace_of(session, oid)))}.{row.name}"
+
+
+def _own(session: CatalogSession) -> dict[str, dict[int, list[Operator]]]:
+    """The users' operators by name and schema."""
+    known: dict[str, dict[int, list[Operator]]] | None = session.derived.get(("operators",))
+    if known is None:
+        known = session.derived["operators",] = defaultdict(lambda: defaultdict(list))
+        for row in operator_rows(session):
+            known[row.oprname][row.oprnamespace].append(_as_operator(session, row))
+    return known
+
+
+def _as_operator(session: CatalogSession, row: tables.pg_operator) -> Operator:
+    return Operator(
+        row.oid, row.oprname, row.oprkind, row.oprcanmerge, row.oprcanhash, session.type_of(row.oprleft),
+        session.type_of(row.oprright), session.type_of(row.oprresult), row.oprcom, row.oprnegate, row.oprcode,
+        row.oprrest, row.oprjoin,
+    )  # fmt: skip
+
+
+# --- routines ---------------------------------------------------------------------------------------------------------
+
+
+INTERNAL_LANGUAGE = 12
+C_LANGUAGE = 13
+SQL_LANGUAGE = builtin.SQL
+LANGUAGE_NAMES = {INTERNAL_LANGUAGE: "internal", C_LANGUAGE: "c", SQL_LANGUAGE: "sql", PLPGSQL_LANGUAGE: "plpgsql"}
+
+
+def is_user_routine(oid: int) -> bool:
+    return oid >= FIRST_NORMAL_OID
+
+
+def routine_row(session: CatalogSession, oid: int) -> tables.pg_proc | None:
+    """The row of a user's routine; None: there is none of that OID in the database."""
+    row = one(session, tables.pg_proc, datid=session.database_oid, oid=oid)
+    return None if row is None else _with_types(session, row)
+
+
+def routine_rows(session: CatalogSession) -> list[tables.pg_proc]:
+    """The users' routines of the database in OID order."""
+    routines = rows(session, tables.pg_proc, datid=session.database_oid)
+    return [_with_types(session, row) for row in sorted(routines, key=lambda row: int(row.oid))]
+
+
+def written_routines(session: CatalogSession) -> list[tables.pg_proc]:
+    """Those that users have written: the constructors of ranges come with their types."""
+    return [row for row in routine_rows(session) if row.prolang != INTERNAL_LANGUAGE]
+
+
+def _with_types(session: CatalogSession, row: tables.pg_proc) -> tables.pg_proc:
+    """The row with descriptions of the users' types in it."""
+    types = [row.prorettype, row.provariadic, *row.proargtypes, *(row.proallargtypes or ())]
+    if all(typoid < FIRST_NORMAL_OID for typoid in types):
+        return row
+    return row._replace(
+        prorettype=session.type_of(row.prorettype),
+        provariadic=session.type_of(row.provariadic),
+        proargtypes=list(map(session.type_of, row.proargtypes)),
+        proallargtypes=None if row.proallargtypes is None else list(map(session.type_of, row.proallargtypes)),
+    )
+
+
+def routine(session: CatalogSession, oid: int) -> Proc | None:
+    proc = builtin.proc_by_oid(oid)
+    if proc is not None or not is_user_routine(oid):
+        return proc
+    key = ("routine", oid)
+    known: Proc | None = session.derived.get(key)
+    if known is None:
+        row = routine_row(session, oid)
+        if row is None:
+            return None
+        known = session.derived[key] = as_proc(session, row)
+    return known
+
+
+def routines_named(session: CatalogSession, name: str) -> list[Proc]:
+    """The routines of this name in all schemas of the database."""
+    own = rows(session, tables.pg_proc, datid=session.database_oid, proname=name)
+    return [*builtin.procs.named(name), *(as_proc(session, row) for row in own)]
+
+
+def as_proc(session: CatalogSession, row: tables.pg_proc) -> Proc:
+    """A user's routine in the form of the built-in ones. The trees of its defaults stay in the row."""
+    schema = schema_row(session, row.pronamespace)
+    row = _with_types(session, row)
+    return Proc(
+        oid=row.oid,
+        name=row.proname,
+        schema=schema.nspname if schema is not None else "",
+        lang=row.prolang,
+        variadic=session.type_of(row.provariadic),
+        kind=row.prokind,
+        strict=row.proisstrict,
+        leakproof=row.proleakproof,
+        retset=row.proretset,
+        volatile=row.provolatile,
+        parallel=row.proparallel,
+        cost=row.procost,
+        rows=row.prorows,
+        nargs=row.pronargs,
+        ndefaults=len(row.proargdefaults or ()),
+        rettype=session.type_of(row.prorettype),
+        argtypes=tuple(map(session.type_of, row.proargtypes)),
+        allargtypes=None if row.proallargtypes is None else tuple(map(session.type_of, row.proallargtypes)),
+        argmodes=None if row.proargmodes is None else "".join(row.proargmodes),
+        argnames=None if row.proargnames is None else tuple(row.proargnames),
+        defaults=(),
+        src=row.prosrc,
+        support=0,
+    )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts.acl import PROPERTIES
+from pgrepl.catalog.facts.namespace import LANGUAGE_NAMES, collation_text, operator
 from pgrepl.catalog.facts.relation import Relation, display_name, relation_or_none
 from pgrepl.catalog.facts.roles import role_name
-from pgrepl.catalog.facts.routines import LANGUAGE_NAMES, collation_text, operator
 from pgrepl.catalog.facts.user_types import type_display_name, type_row
 from pgrepl.catalog.store import system, tables
 from pgrepl.catalog.store.store import insert, one

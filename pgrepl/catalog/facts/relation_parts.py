@@ -1,13 +1,14 @@
 """Inheritance and partition trees, indexes, constraints, and the kinds of relations in messages (pg_inherits.c,
-partition.c).
-"""
+partition.c); row security: there are no policies, so that a role to which it applies sees no row."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog.facts.acl import is_owner
 from pgrepl.catalog.facts.relation import Relation, find_relation, relation
+from pgrepl.catalog.facts.roles import role_row
 from pgrepl.catalog.store import store, tables
 from pgrepl.catalog.store.store import one, rows
 from pgrepl.catalog.store.tables import pg_constraint
@@ -196,3 +197,32 @@ def constraint_of_index(session: Session, index: int) -> int:
         if row.contype in ("p", "u", "x"):
             return int(row.oid)
     return 0
+
+
+# --- row security -----------------------------------------------------------------------------------------------------
+
+
+def is_active(session: Session, found: Relation, role: int | None = None) -> bool:
+    """Does row security apply to the role (the current one)? Not to the owner, unless forced, nor to a role with
+    BYPASSRLS (check_enable_rls)."""
+    if not found.row_security:
+        return False
+    who = session.role if role is None else role
+    row = role_row(session, who)
+    if row is None or row.rolsuper or row.rolbypassrls:
+        return False
+    return found.force_row_security or not is_owner(session, found.owner, who)
+
+
+def hides_rows(session: Session, found: Relation, role: int) -> bool:
+    """Does row security hide all rows from the role? An error with row_security = off."""
+    if not is_active(session, found, role):
+        return False
+    if not session.settings.value("row_security"):
+        hint = None
+        if is_owner(session, found.owner, role):
+            hint = "To disable the policy for the table's owner, use ALTER TABLE NO FORCE ROW LEVEL SECURITY."
+        raise PgError(
+            "42501", f'query would be affected by row-level security policy for table "{found.name}"', hint=hint
+        )
+    return True

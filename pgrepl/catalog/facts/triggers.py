@@ -145,7 +145,6 @@ def constraint_triggers(session: CatalogSession, relid: int) -> list[Trigger]:
 
 
 def all_triggers(session: CatalogSession) -> Iterator[Trigger]:
-    """The triggers of this database."""
     here = {row.oid for row in store.rows(session, pg_class, datid=session.database_oid)}
     for row in store.rows(session, pg_trigger):
         if row.tgrelid in here and not row.tgisinternal:

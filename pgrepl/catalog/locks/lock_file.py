@@ -208,8 +208,6 @@ class LockLink(sqlite3.Connection):
 
 
 class LockFile:
-    """One connection to the file."""
-
     def __init__(self, catalog: Path) -> None:
         self._catalog = catalog
         self._path = path_of(catalog)

@@ -118,8 +118,6 @@ class Holder(NamedTuple):
 
 
 class LockTable(LockFile):
-    """One connection to the lock table."""
-
     def __init__(self, catalog: Path) -> None:
         super().__init__(catalog)
         self._seen: int | None = None  # the file's version at which no other transaction held a lock
@@ -270,7 +268,6 @@ class LockTable(LockFile):
         return [row[0] for row in modes]
 
     def _conflicting_holders(self, link: sqlite3.Connection, holder: int, wanted: LockRequest) -> list[int]:
-        """The holders of locks that conflict with this one."""
         modes = conflicts(wanted.kind, wanted.mode)
         holders = link.execute(
             f"SELECT DISTINCT holder FROM lock WHERE kind = ? AND object = ? AND item = ? AND holder <> ?"

@@ -31,7 +31,6 @@ from pgrepl.ground.interrupts import check_for_interrupts, hold_interrupts, met_
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.context import CatalogSession
-    from pgrepl.catalog.store.connection import Catalog
 
 _SHORTEST, _LONGEST = 0.001, 0.02  # seconds between two looks
 _LOOK_FOR_DEAD = 0.3
@@ -64,20 +63,16 @@ class Wait(Enum):
     ERROR = "NOWAIT"
 
 
-def _has_file(catalog: Catalog) -> bool:
-    """Is there a lock table? A catalog that can only be read has none."""
-    return catalog.is_sqlite and catalog.obstacle is None
-
-
 class Locks:
     """The locks of a session. The lock table is opened for the first of them."""
 
     def __init__(self, session: CatalogSession) -> None:
         self._session = session
         catalog = session.catalog
-        self._table = LockTable(catalog.path) if _has_file(catalog) and catalog.path else None
+        is_written = catalog.is_sqlite and catalog.obstacle is None  # one that can only be read has no lock table
+        self._table = LockTable(catalog.path) if is_written and catalog.path else None
         self._token = ""
-        self._level = 0  # of savepoints
+        self.level = 0  # of savepoints
         self._relations: dict[tuple[int, int], int] = {}  # tables that are locked: since which savepoint
         self.holder: Holder | None = None
         self.of_session: Counter[LockRequest] = Counter()  # advisory locks, and how often the session has taken each
@@ -97,15 +92,12 @@ class Locks:
     def _id(self) -> int | None:
         return self.holder.id if self.holder is not None else None
 
-    def _entered(self) -> Holder:
+    @property
+    def entered(self) -> Holder:
         if self.holder is None:
             session = self._session
             self.holder = self.table.enter(session.pid, "client backend", self.token, session.database_oid)
         return self.holder
-
-    @property
-    def entered(self) -> Holder:
-        return self._entered()
 
     @property
     def token(self) -> str:
@@ -118,7 +110,7 @@ class Locks:
     @property
     def xid(self) -> int:
         """The transaction's number, as pg_locks and deadlock reports show it."""
-        return self._entered().xid
+        return self.entered.xid
 
     # --- taking -----------------------------------------------------------------------------------------------------
 
@@ -150,12 +142,12 @@ class Locks:
     ) -> tuple[list[LockRequest], bool]:
         """Take the locks one after the other, waiting where need be. Returns those that were skipped, and whether it
         waited. Wait.ERROR raises `LockNotAvailable`."""
-        holder = self._entered()
+        holder = self.entered
         skipped: list[LockRequest] = []
         waited = False
         left = list(wanted)
         while left:
-            first = self.table.take(holder.id, left, self._level)
+            first = self.table.take(holder.id, left, self.level)
             if first is None:
                 break
             at = left.index(first)
@@ -169,12 +161,12 @@ class Locks:
             left = left[at + 1 :]
         for request in wanted:
             if request.kind is LockKind.RELATION:
-                self._relations.setdefault((request.object, request.mode), self._level)
+                self._relations.setdefault((request.object, request.mode), self.level)
         return skipped, waited
 
     def wait_for(self, wanted: LockRequest) -> bool:
         """Wait until no other transaction has the lock, without taking it. True: it had to wait."""
-        holder = self._entered()
+        holder = self.entered
         if not self.table.conflicting_holders(holder.id, wanted):
             return False
         self.wait_until(wanted, lambda ticket: not self.table.conflicting_holders(holder.id, wanted))
@@ -182,13 +174,13 @@ class Locks:
 
     def is_taken(self, wanted: LockRequest, ticket: int) -> bool:
         """Take the lock that was waited for, if it is granted now."""
-        return self.table.take(self._entered().id, [wanted], self._level, ticket) is None
+        return self.table.take(self.entered.id, [wanted], self.level, ticket) is None
 
     def _is_held(self, wanted: LockRequest) -> bool:
         """Is the lock still held when killed processes have lost theirs?"""
-        holder = self._entered()
+        holder = self.entered
         self.table.remove_dead_holders(holder.id)
-        return self.table.take(holder.id, [wanted], self._level) is not None
+        return self.table.take(holder.id, [wanted], self.level) is not None
 
     def has_relation(self, oid: int, mode: RelationMode) -> bool:
         """Has the transaction locked the table in this mode already?"""
@@ -200,7 +192,7 @@ class Locks:
         if wait:
             self.take([wanted])
             return True
-        return self.table.take(self._entered().id, [wanted], self._level) is None or not self._is_held(wanted)
+        return self.table.take(self.entered.id, [wanted], self.level) is None or not self._is_held(wanted)
 
     def require(self, what: str) -> LockTable:
         """The table, for something that sessions do together; an error where there is none."""
@@ -213,12 +205,12 @@ class Locks:
     def take_advisory(self, lock: LockRequest, *, of_session: bool, wait: bool) -> bool:
         """Take an advisory lock for the session, once more each time, or for the transaction; False: another session
         has it, and `wait` is False."""
-        holder = self._entered()
+        holder = self.entered
 
         def taken(ticket: int | None = None) -> bool:
             with hold_interrupts():
                 if not self._holds(lock):
-                    level = SESSION_LEVEL if of_session else self._level
+                    level = SESSION_LEVEL if of_session else self.level
                     if self.table.take(holder.id, [lock], level, ticket) is not None:
                         return False
                 elif of_session and not self.of_session[lock]:
@@ -226,7 +218,7 @@ class Locks:
                 if of_session:
                     self.of_session[lock] += 1
                 else:
-                    self._advisory.setdefault(lock, self._level)
+                    self._advisory.setdefault(lock, self.level)
                 return True
 
         if taken():
@@ -265,7 +257,7 @@ class Locks:
 
     def _end_of_session_lock(self, lock: LockRequest) -> None:
         del self.of_session[lock]
-        holder = self._entered()
+        holder = self.entered
         if lock in self._advisory:
             self.table.set_level(holder.id, lock, self._advisory[lock])
         else:
@@ -275,7 +267,7 @@ class Locks:
         """Enter that the transaction keeps the catalog's write lock until it ends, so that others see whom they wait
         for."""
         if self._table is not None:
-            self.table.take(self._entered().id, [LockRequest(LockKind.CATALOG, 0, 0, EXCLUSIVE)], self._level)
+            self.table.take(self.entered.id, [LockRequest(LockKind.CATALOG, 0, 0, EXCLUSIVE)], self.level)
 
     def is_catalog_held(self) -> bool:
         """Does another transaction keep the catalog's write lock until it ends?"""
@@ -298,7 +290,7 @@ class Locks:
         """Wait in the queue until `done`."""
         session, table = self._session, self.table
         session.transaction.pause()
-        holder = self._entered()
+        holder = self.entered
         ticket = table.wait(holder.id, wanted)
         began = last_look = time.monotonic()
         limit = int(session.settings.value("lock_timeout")) / 1000
@@ -337,13 +329,9 @@ class Locks:
 
     # --- savepoints, and the end ------------------------------------------------------------------------------------
 
-    @property
-    def level(self) -> int:
-        return self._level
-
     def new_level(self) -> int:
         """Begin a level of locks for a savepoint; returns the level of the locks before it."""
-        before, self._level = self._level, self._level + 1
+        before, self.level = self.level, self.level + 1
         return before
 
     def back_to(self, level: int) -> None:
@@ -373,12 +361,12 @@ class Locks:
             before, self.holder = self.holder, None
             self._advisory = {}
             if self.of_session:
-                self.table.move_session_locks(before.id, self._entered().id)
+                self.table.move_session_locks(before.id, self.entered.id)
             self.table.finish_prepare(before.id)
 
     def release(self) -> None:
         """Release all locks at the end of the transaction, but not those of the session."""
-        self._level = 0
+        self.level = 0
         self._relations = {}
         self._advisory = {}
         if self.holder is not None and self.of_session:

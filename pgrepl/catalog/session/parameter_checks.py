@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts.roles import is_superuser, member_can_set_role
 from pgrepl.catalog.session.context import in_recovery
-from pgrepl.catalog.session.parameter_lists import check_slot_name, parse, split_identifiers
-from pgrepl.catalog.session.parameters import Value, invalid_value
+from pgrepl.catalog.session.parameters import Value, check_slot_name, invalid_value, parse_standbys, split_identifiers
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import one
 from pgrepl.ground.errors import PgError, unsupported
@@ -338,7 +337,7 @@ def check_standby_slots(session: CatalogSession, name: str, value: Value) -> tup
 def check_synchronous_standbys(session: CatalogSession, name: str, value: Value) -> tuple[Value, Any]:
     """A list of standbys, which may say how many of them (check_synchronous_standby_names)."""
     try:
-        parse(text := str(value))
+        parse_standbys(text := str(value))
     except PgError as wrong:
         if wrong.report.detail is None:
             raise

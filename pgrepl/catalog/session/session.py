@@ -14,7 +14,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 from weakref import WeakSet
 
-from pgrepl.catalog.facts.routines import described
+from pgrepl.catalog.facts.namespace import described
 from pgrepl.catalog.locks import lock_file
 from pgrepl.catalog.session import login, statistics
 from pgrepl.catalog.session.context import Block, DatabaseName, Origin

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pgrepl.catalog.locks import lock_file
 from pgrepl.catalog.session.context import CatalogSession
-from pgrepl.catalog.session.parameter_lists import Standbys, parse
+from pgrepl.catalog.session.parameters import Standbys, parse_standbys
 from pgrepl.catalog.store.store import one, rows
 from pgrepl.catalog.store.tables import pgrepl_setting, pgrepl_walsender
 from pgrepl.ground import interrupts
@@ -37,8 +37,6 @@ _LOCALLY = "The transaction has already committed locally, but might not have be
 
 
 class Committing(CatalogSession, Protocol):
-    """A session that has committed."""
-
     on_wait: Callable[[str | None], None] | None
 
     @property
@@ -71,7 +69,7 @@ def wait_for_standbys(session: Committing, position: str, lsn: int) -> None:
             version = session.link.version()
             if version != seen:
                 seen, pause = version, _SHORTEST
-                standbys = parse(names_now(session))  # ALTER SYSTEM ends a wait, or changes for whom it is
+                standbys = parse_standbys(names_now(session))  # ALTER SYSTEM ends a wait, or changes for whom it is
                 done = standbys is None or _reached(standbys, walsenders(session), position, lsn)
                 session.transaction.end_reading()  # or the version would stay
                 if done:
@@ -126,7 +124,7 @@ def _reached(standbys: Standbys, senders: Iterable[pgrepl_walsender], position: 
 
 def states(session: Committing, senders: Sequence[pgrepl_walsender]) -> list[tuple[int, str]]:
     """The sync_priority and sync_state of each (pg_stat_get_wal_senders)."""
-    standbys = parse(session.settings.get(SETTING))
+    standbys = parse_standbys(session.settings.get(SETTING))
     if standbys is None:
         return [(0, "async")] * len(senders)
     chosen = {row.slot_name for _, row in _candidates(standbys, senders)}

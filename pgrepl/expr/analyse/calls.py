@@ -7,8 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.facts.namespace import explicit_schema, is_temporary, schema_name
-from pgrepl.catalog.facts.routines import is_user_routine, routine, routines_named
+from pgrepl.catalog.facts.namespace import (
+    explicit_schema,
+    is_temporary,
+    is_user_routine,
+    routine,
+    routines_named,
+    schema_name,
+)
 from pgrepl.expr.analyse import aggregates, lookup
 from pgrepl.expr.analyse.casts import Context, Path, pathway, type_of_name_or_none
 from pgrepl.expr.analyse.coerce import IMPLICIT_CAST, coerce_type, common_type, common_typmod

@@ -8,7 +8,7 @@ from dataclasses import replace
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.facts import routines
+from pgrepl.catalog.facts import namespace
 from pgrepl.catalog.facts.namespace import explicit_schema
 from pgrepl.catalog.facts.relation import find_relation
 from pgrepl.expr.analyse import lookup
@@ -248,9 +248,9 @@ def collation_of_name(session: Session, names: tuple[str, ...], location: int = 
     try:
         schema, name = lookup.split_name(session, names)
         if schema is None:
-            found = routines.collation_in_path(session, name)
+            found = namespace.collation_in_path(session, name)
         else:
-            found = routines.collation_in_schema(session, explicit_schema(session, schema), name)
+            found = namespace.collation_in_schema(session, explicit_schema(session, schema), name)
         if not found:
             raise missing_collation(names)
     except PgError as error:

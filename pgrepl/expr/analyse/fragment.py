@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog.facts.namespace import collation_row, operator_row, routine_row
 from pgrepl.catalog.facts.relation import relation_or_none
-from pgrepl.catalog.facts.routines import collation_row, operator_row, routine_row
 from pgrepl.catalog.facts.user_types import type_row, user_types
 from pgrepl.catalog.store.system import PG_CLASS, PG_COLLATION, PG_OPERATOR, PG_PROC, PG_TYPE, ObjectAddress
 from pgrepl.expr import stored

@@ -6,9 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pgrepl.catalog.facts import routines
-from pgrepl.catalog.facts.namespace import explicit_schema
-from pgrepl.catalog.facts.routines import routine
+from pgrepl.catalog.facts.namespace import explicit_schema, is_user_operator, operator, operators_called, routine
 from pgrepl.expr.analyse import lookup
 from pgrepl.expr.analyse.casts import Context, is_binary_coercible
 from pgrepl.expr.analyse.coerce import IMPLICIT_CAST, can_coerce, coerce_type
@@ -198,7 +196,7 @@ def operators_named(scope: Scope, name: Name, location: int = -1) -> list[Operat
     """The operators a name can mean, in the order of search_path."""
     schema, symbol = lookup.split_name(scope.session, name)
     namespace = 0 if schema is None else explicit_schema(scope.session, schema, location=location)
-    return routines.operators_named(scope.session, symbol, namespace)
+    return operators_called(scope.session, symbol, namespace)
 
 
 def find_operator(scope: Scope, name: Name, left: int, right: int, location: int) -> Operator:
@@ -261,7 +259,7 @@ def _resolved(scope: Scope, name: Name, left: int, right: int, location: int) ->
     if not fitting:
         return None, False
     best = fitting[0] if len(fitting) == 1 else select(args, fitting)
-    return (routines.operator(scope.session, best.oid), False) if best is not None else (None, True)
+    return (operator(scope.session, best.oid), False) if best is not None else (None, True)
 
 
 def _exact(named: list[Operator], left: int, right: int) -> Operator | None:
@@ -335,7 +333,7 @@ def _function_of(scope: Scope, name: Name, found: Operator, location: int) -> Pr
 
 def _of_user(found: Operator, proc: Proc) -> dict[str, Any]:
     """What the node of a user's operator has beside its OID."""
-    return {"func": proc.oid, "volatile": proc.volatile} if routines.is_user_operator(found.oid) else {}
+    return {"func": proc.oid, "volatile": proc.volatile} if is_user_operator(found.oid) else {}
 
 
 def check_set_call(scope: Scope, last_srf: Expr | None, location: int) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.facts import routines
+from pgrepl.catalog.facts import namespace
 from pgrepl.expr.analyse import lookup
 from pgrepl.expr.analyse.casts import Context, is_binary_coercible
 from pgrepl.expr.analyse.coerce import IMPLICIT_CAST, coerce_type
@@ -120,7 +120,7 @@ def btree_meanings(operator: int, session: Session | None = None) -> list[tuple[
     ]
     if found:
         return found
-    known = builtin.operator_by_oid(operator) if session is None else routines.operator(session, operator)
+    known = builtin.operator_by_oid(operator) if session is None else namespace.operator(session, operator)
     if known is None or not known.negator:
         return []
     return [

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts.routines import routine, routine_row
+from pgrepl.catalog.facts.namespace import routine, routine_row
 from pgrepl.expr.analyse import lookup
 from pgrepl.expr.analyse.kinds import ExprKind, chosen
 from pgrepl.expr.analyse.polymorphic import resolve

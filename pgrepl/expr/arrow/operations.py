@@ -23,7 +23,7 @@ from pgrepl.ground.lazy import pa, pc
 from pgrepl.types import oids
 from pgrepl.types.builtin import Proc, base_type, operator_by_oid, proc_by_oid
 from pgrepl.types.lake.arrays import Form, storage_type
-from pgrepl.types.lake.column_casts import through_text
+from pgrepl.types.lake.column_values import through_text
 from pgrepl.types.lake.forms import form, is_row_type
 from pgrepl.types.style import TextStyle
 

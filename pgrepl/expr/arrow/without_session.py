@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts.routines import is_user_routine
+from pgrepl.catalog.facts.namespace import is_user_routine
 from pgrepl.expr import tree
 from pgrepl.expr.analyse.lookup import type_text
 from pgrepl.expr.arrow.documents import check_column

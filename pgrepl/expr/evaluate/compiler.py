@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial, singledispatch
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts.routines import INTERNAL_LANGUAGE, is_user_routine
+from pgrepl.catalog.facts.namespace import INTERNAL_LANGUAGE, is_user_routine
 from pgrepl.expr import tree
 from pgrepl.expr.analyse.coerce import with_default_types
 from pgrepl.expr.analyse.lookup import type_text

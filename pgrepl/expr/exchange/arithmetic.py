@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pgrepl.catalog.facts.routines import is_user_routine
+from pgrepl.catalog.facts.namespace import is_user_routine
 from pgrepl.expr import tree
 from pgrepl.expr.evaluate.compiler import arguments
 from pgrepl.expr.exchange.compiler import Compiler

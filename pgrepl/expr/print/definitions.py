@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pgrepl.catalog.facts.depend import dependencies_of
-from pgrepl.catalog.facts.namespace import schema_name
+from pgrepl.catalog.facts.namespace import collation_text, qualified_collation, schema_name
 from pgrepl.catalog.facts.relation import Relation, display_name, relation, relation_or_none
-from pgrepl.catalog.facts.routines import collation_text, qualified_collation
 from pgrepl.catalog.facts.user_types import domain_constraints, labels_of, type_row
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store.store import one

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pgrepl.catalog.facts.routines import routine
+from pgrepl.catalog.facts.namespace import routine
 from pgrepl.expr import tree
 from pgrepl.expr.analyse import lookup
 from pgrepl.expr.analyse.calls import name_finds

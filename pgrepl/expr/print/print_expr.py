@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import singledispatch
 
-from pgrepl.catalog.facts import routines
+from pgrepl.catalog.facts import namespace
 from pgrepl.catalog.facts.relation import display_name, relation
 from pgrepl.expr import tree
 from pgrepl.expr.analyse import lookup
@@ -181,10 +181,10 @@ def _arithmetic(expr: OpExpr, out: Printer) -> str:
 def operator_name(out: Printer, oid: int, left: int, right: int) -> str:
     """The operator's symbol, schema-qualified when the symbol alone would find another operator
     (generate_operator_name)."""
-    found = routines.operator(out.session, oid)
+    found = namespace.operator(out.session, oid)
     assert found is not None
     operands = left if found.kind == "b" else 0, right
-    if operands == (found.left, found.right) and not routines.has_user_operators(out.session, found.name):
+    if operands == (found.left, found.right) and not namespace.has_user_operators(out.session, found.name):
         return found.name
     from pgrepl.expr.analyse.operators import find_operator_or_none
     from pgrepl.expr.analyse.scope import Scope
@@ -193,11 +193,11 @@ def operator_name(out: Printer, oid: int, left: int, right: int) -> str:
     meant = find_operator_or_none(scope, (found.name,), *operands)
     if meant is not None and meant.oid == oid:
         return found.name
-    return f"OPERATOR({routines.operator_text(out.session, oid)})"
+    return f"OPERATOR({namespace.operator_text(out.session, oid)})"
 
 
 def collation_text(out: Printer, oid: int) -> str:
-    return routines.collation_text(out.session, oid) or "???"
+    return namespace.collation_text(out.session, oid) or "???"
 
 
 @print_expr.register(Var)

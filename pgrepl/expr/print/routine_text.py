@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts import triggers
+from pgrepl.catalog.facts.namespace import LANGUAGE_NAMES, as_proc, operator, operator_text, routine, routine_row
 from pgrepl.catalog.facts.relation import Relation, display_name, relation
-from pgrepl.catalog.facts.routines import LANGUAGE_NAMES, as_proc, operator, operator_text, routine, routine_row
 from pgrepl.catalog.facts.triggers import Trigger, trigger_by_oid
 from pgrepl.catalog.session import parameters
-from pgrepl.catalog.session.parameter_lists import split_identifiers
+from pgrepl.catalog.session.parameters import split_identifiers
 from pgrepl.expr import stored
 from pgrepl.expr.analyse import lookup
 from pgrepl.expr.analyse.calls import name_finds

@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts.acl import check_execute, has_column_privilege, has_table_privilege, permission_denied
+from pgrepl.catalog.facts.namespace import SQL_LANGUAGE, routine_row
 from pgrepl.catalog.facts.relation import relation
-from pgrepl.catalog.facts.routines import SQL_LANGUAGE, routine_row
 from pgrepl.expr import tree
 from pgrepl.expr.analyse import lookup
 from pgrepl.expr.analyse.analyze import analyze_modifying, analyze_query

@@ -7,9 +7,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.facts.access import hides_rows
 from pgrepl.catalog.facts.relation import Relation, relation
-from pgrepl.catalog.session.parameter_lists import split_identifiers
+from pgrepl.catalog.facts.relation_parts import hides_rows
+from pgrepl.catalog.session.parameters import split_identifiers
 from pgrepl.catalog.store.store import one
 from pgrepl.catalog.store.tables import pg_rewrite
 from pgrepl.expr.analyse.lookup import relation_rte

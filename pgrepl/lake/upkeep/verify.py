@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.catalog.store import store
+from pgrepl.catalog.store.ddl import catalog_problems
 from pgrepl.catalog.store.tables import pg_class, pg_database, pg_namespace
-from pgrepl.catalog.store.verify import catalog_problems
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.ground.lazy import np, pa

@@ -81,7 +81,7 @@ class Evaluator(ABC):
 
     def node(self, step: Hashable) -> Instrumentation | None:
         """The counter of a step's rows, for EXPLAIN ANALYZE; None: rows are not counted. A step is the set of relations
-        that are joined in it, or a name (statements/explaining/plan.py)."""
+        that are joined in it, or a name (statements/explain_plan.py)."""
         instruments = self.context.session.instruments if self.context.has_session else None
         return None if instruments is None else instruments.of(self.query, step)
 

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts import activity
 from pgrepl.catalog.facts import activity as sessions
-from pgrepl.catalog.facts.access import database_name
 from pgrepl.catalog.facts.acl import acl_text
-from pgrepl.catalog.facts.roles import has_privs_of_role, role_display
+from pgrepl.catalog.facts.roles import database_name, has_privs_of_role, role_display
 from pgrepl.catalog.locks.lock_table import MODE_NAMES, TUPLE_MODES, LockKind, RelationMode
 from pgrepl.catalog.locks.locks import AdvisoryKey
 from pgrepl.catalog.session import login, parameters

@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from pgrepl.catalog.facts import foreign, objects, triggers
+from pgrepl.catalog.facts import objects, triggers
+from pgrepl.catalog.facts.namespace import routine_row, routine_rows
 from pgrepl.catalog.facts.roles import shown_roles
-from pgrepl.catalog.facts.routines import routine_row, routine_rows
-from pgrepl.catalog.facts.subscription import is_retained
+from pgrepl.catalog.facts.subscription import WRAPPERS, is_retained, mapped_name, mappings, may_see_options, servers
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store import store, system, tables
 from pgrepl.catalog.store.declarative import SystemRow
@@ -451,8 +451,8 @@ def _publication_members(session: Session) -> Iterable[Values]:
 
 def _wrappers(session: Session) -> Iterator[Values]:
     """The foreign-data wrappers that a server has; the others are there, too, and PostgreSQL 17 has none."""
-    used = {row.srvfdw for row in foreign.servers(session)}
-    for oid, name in foreign.WRAPPERS.items():
+    used = {row.srvfdw for row in servers(session)}
+    for oid, name in WRAPPERS.items():
         if oid in used:
             yield {
                 "oid": oid, "fdwname": name, "fdwowner": BOOTSTRAP_SUPERUSER, "fdwhandler": 0, "fdwvalidator": 0,
@@ -461,12 +461,12 @@ def _wrappers(session: Session) -> Iterator[Values]:
 
 def _user_mappings(session: Session) -> Iterator[Values]:
     """Options, a password among them, are shown to who may see them only."""
-    for server in foreign.servers(session):
-        for row in foreign.mappings(session, server.oid):
-            seen = foreign.may_see_options(session, row, server)
+    for server in servers(session):
+        for row in mappings(session, server.oid):
+            seen = may_see_options(session, row, server)
             yield {
                 "umid": row.oid, "srvid": server.oid, "srvname": server.srvname, "umuser": row.umuser,
-                "usename": foreign.mapped_name(session, row.umuser), "umoptions": row.umoptions if seen else None,
+                "usename": mapped_name(session, row.umuser), "umoptions": row.umoptions if seen else None,
             }  # fmt: skip
 
 

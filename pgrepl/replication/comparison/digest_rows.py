@@ -18,7 +18,7 @@ from pgrepl.lake.read.extent import divide
 from pgrepl.lake.read.part import PartWatch, Shared
 from pgrepl.replication.comparison.columns import row_hashes
 from pgrepl.replication.comparison.pieces import Digests
-from pgrepl.types.catalog_names import asks_catalog
+from pgrepl.types.names import asks_catalog
 
 if TYPE_CHECKING:
     from pgrepl.engine.choice import Choice

@@ -18,7 +18,7 @@ from pgrepl.catalog.locks.lock_file import is_alive
 from pgrepl.catalog.session import statistics
 from pgrepl.catalog.session.context import in_recovery
 from pgrepl.catalog.session.numbering import current_lsn
-from pgrepl.catalog.session.parameter_lists import check_slot_name
+from pgrepl.catalog.session.parameters import check_slot_name
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import delete, insert, one, rows, update
 from pgrepl.ground.errors import PgError, unsupported

@@ -9,8 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from pgrepl.catalog.facts import subscription as catalog
-from pgrepl.catalog.facts.foreign import conninfo_of
 from pgrepl.catalog.facts.roles import is_superuser
+from pgrepl.catalog.facts.subscription import conninfo_of
 from pgrepl.catalog.locks import lock_file
 from pgrepl.catalog.session.transaction import reading, statement
 from pgrepl.catalog.store import tables

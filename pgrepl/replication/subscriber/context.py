@@ -14,8 +14,8 @@ from contextlib import contextmanager, suppress
 from threading import Event
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.facts.foreign import conninfo_of
 from pgrepl.catalog.facts.roles import is_superuser, role_name
+from pgrepl.catalog.facts.subscription import conninfo_of
 from pgrepl.catalog.session.login import admit, apply_stored_settings
 from pgrepl.catalog.session.settings import Settings
 from pgrepl.catalog.session.transaction import reading, statement

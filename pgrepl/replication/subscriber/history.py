@@ -15,7 +15,7 @@ from pgrepl.catalog.facts import subscription as catalog
 from pgrepl.catalog.facts.history import COPY, OLD, OPTION, OWN, VALIDITY
 from pgrepl.catalog.facts.relation import Relation, relation, relation_or_none
 from pgrepl.catalog.facts.relation_parts import partition_ancestors
-from pgrepl.catalog.facts.subscription_facts import HISTORIES
+from pgrepl.catalog.facts.subscription import HISTORIES
 from pgrepl.catalog.session.transaction import LockNeeded
 from pgrepl.catalog.store import tables
 from pgrepl.expr.partition_constraint import leaf_partitions

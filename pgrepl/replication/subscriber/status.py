@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts import activity
 from pgrepl.catalog.facts import subscription as catalog
-from pgrepl.catalog.facts.foreign import conninfo_of
 from pgrepl.catalog.facts.relation import relation_or_none
 from pgrepl.catalog.facts.roles import has_privs_of_role, is_superuser, role_or_none
+from pgrepl.catalog.facts.subscription import conninfo_of
 from pgrepl.catalog.session.login import apply_stored_settings
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.catalog.store import tables

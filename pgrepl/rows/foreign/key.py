@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts import access
+from pgrepl.catalog.facts import relation_parts
 from pgrepl.catalog.facts.acl import has_column_privilege, has_table_privilege
 from pgrepl.catalog.facts.relation import Attribute, Relation, relation
 from pgrepl.catalog.facts.triggers import DELETE, INSERT, UPDATE, fires_key_action, fires_key_check
@@ -39,7 +39,7 @@ def _clipped(text: str) -> str:
 
 def _may_read(session: Session, rel: Relation, attnums: Iterable[int]) -> bool:
     """Whether the user may read the whole table, or each of these columns; an expression (0) only with the table."""
-    if access.is_active(session, rel):
+    if relation_parts.is_active(session, rel):
         return False
     return has_table_privilege(session, rel, "SELECT") or all(
         number and has_column_privilege(session, rel, number, "SELECT") for number in attnums
@@ -55,7 +55,7 @@ def failing_row(session: Session, rel: Relation, row: Sequence[Any], modified: f
 
 def row_text(session: Session, rel: Relation, row: Sequence[Any], modified: frozenset[int] = frozenset()) -> str | None:
     """`(1, null)`, or `(a) = (1)` of the columns that the user may read or has given values for."""
-    if access.is_active(session, rel):
+    if relation_parts.is_active(session, rel):
         return None
     everything = has_table_privilege(session, rel, "SELECT")
     shown: list[Attribute] = [

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgrepl.catalog.facts.foreign import conninfo_of
-from pgrepl.catalog.facts.subscription import subscriptions
+from pgrepl.catalog.facts.subscription import conninfo_of, subscriptions
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.ground.errors import PgError
 from pgrepl.replication.conninfo import check_conninfo
@@ -33,9 +32,8 @@ from pgrepl.shell.connection import (
     is_conninfo,
 )
 from pgrepl.sql.keywords import quote_qualified
-from pgrepl.statements.definitions.changes import KINDS, changes, definitions
+from pgrepl.statements.definitions.changes import KINDS, changes, definitions, what_matters
 from pgrepl.statements.definitions.declared import Declaring, Naming, in_some_order, seed
-from pgrepl.statements.definitions.replicated import what_matters
 from pgrepl.statements.run import run as run_statements
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from pgrepl.catalog.facts.publication import publication_name, relation_publicat
 from pgrepl.catalog.facts.relation import Relation
 from pgrepl.catalog.facts.relation_parts import constraints_of, indexes
 from pgrepl.catalog.facts.roles import is_superuser, role_display
-from pgrepl.catalog.facts.subscription_facts import (
+from pgrepl.catalog.facts.subscription import (
     SubscribedTable,
     SubscriptionFacts,
     subscribed_sequences,
@@ -284,7 +284,7 @@ def dump_command(
 
 
 def _database_names(session: Session) -> list[str]:
-    from pgrepl.catalog.facts.access import databases
+    from pgrepl.catalog.facts.roles import databases
 
     with reading(session):
         return [str(row.datname) for row in databases(session) if row.datallowconn]
@@ -300,7 +300,7 @@ def _connect_argument(name: str) -> str:
 
 def _print_database(session: Session, wanted: dict[str, bool], first: str | None = None) -> None:
     """`first` is a line before the statements, if there are any."""
-    from pgrepl.statements.definitions.dump import dump
+    from pgrepl.statements.definitions.changes import dump
 
     with reading(session):
         statements = list(dump(session, **wanted))

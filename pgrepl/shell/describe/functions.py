@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from pgrepl.catalog.facts.namespace import search_path
+from pgrepl.catalog.facts.namespace import (
+    LANGUAGE_NAMES,
+    as_proc,
+    routine_row,
+    routine_rows,
+    routines_named,
+    search_path,
+)
 from pgrepl.catalog.facts.objects import comment_on
 from pgrepl.catalog.facts.roles import role_display
-from pgrepl.catalog.facts.routines import LANGUAGE_NAMES, as_proc, routine_row, routine_rows, routines_named
 from pgrepl.catalog.facts.user_types import UserTypeRow, domain_constraints, type_is_visible, type_rows
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store.system import BOOTSTRAP_SUPERUSER, PG_PROC, PG_TYPE

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts.depend import Dependency
+from pgrepl.catalog.facts.namespace import name_and_schema
 from pgrepl.catalog.facts.objects import comment_on
 from pgrepl.catalog.facts.publication import (
     excepting_publications,
@@ -26,7 +27,6 @@ from pgrepl.catalog.facts.relation_parts import (
     partition_ancestors,
 )
 from pgrepl.catalog.facts.roles import role_display
-from pgrepl.catalog.facts.routines import name_and_schema
 from pgrepl.catalog.facts.sequences import owner_column, sequence_row
 from pgrepl.catalog.facts.triggers import Trigger, constraint_triggers, triggers_of
 from pgrepl.catalog.session.session import Session

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.facts.access import database_name, databases
 from pgrepl.catalog.facts.acl import acl_text
 from pgrepl.catalog.facts.namespace import schema_name, schema_or_none, schemas
 from pgrepl.catalog.facts.objects import comment_on, shared_comment_on
 from pgrepl.catalog.facts.privileges import default_entries
 from pgrepl.catalog.facts.publication import publications_of_schema
 from pgrepl.catalog.facts.relation import Relation
-from pgrepl.catalog.facts.roles import memberships, role_display, roles, settings_of_roles
+from pgrepl.catalog.facts.roles import database_name, databases, memberships, role_display, roles, settings_of_roles
 from pgrepl.catalog.session import parameters
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store.system import PG_AUTHID, PG_DATABASE, PG_NAMESPACE

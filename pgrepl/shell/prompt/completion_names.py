@@ -8,13 +8,11 @@ from functools import cache
 from typing import TYPE_CHECKING
 from zoneinfo import available_timezones
 
-from pgrepl.catalog.facts.access import databases
-from pgrepl.catalog.facts.namespace import schemas, search_path
+from pgrepl.catalog.facts.namespace import routine_rows, schemas, search_path
 from pgrepl.catalog.facts.publication import publications
 from pgrepl.catalog.facts.relation import find_relation, relations_named
 from pgrepl.catalog.facts.relation_parts import foreign_keys_to
-from pgrepl.catalog.facts.roles import roles
-from pgrepl.catalog.facts.routines import routine_rows
+from pgrepl.catalog.facts.roles import databases, roles
 from pgrepl.catalog.facts.subscription import subscriptions
 from pgrepl.catalog.facts.triggers import all_triggers
 from pgrepl.catalog.facts.user_types import type_rows

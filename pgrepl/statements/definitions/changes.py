@@ -1,26 +1,51 @@
-"""The statements that bring one set of definitions to another."""
+"""The statements that bring one set of definitions to another, and a script that makes all of one, as pg_dump's does.
+
+`pgrepl plan` and `diff` compare all that is defined, or what matters to replication from one database to the other:
+that the subscriber has the published tables with their columns and types, a key where the publisher has one, and takes
+every row. Defaults, identities, indexes and other constraints do not.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts.namespace import QUALIFIED
+from pgrepl.catalog.facts.publication import permanent_sequences
+from pgrepl.catalog.facts.relation import relation
+from pgrepl.catalog.facts.sequences import sequence_row
+from pgrepl.catalog.session.session import Session
+from pgrepl.catalog.store.store import rows
+from pgrepl.catalog.store.tables import pg_constraint
 from pgrepl.ground.errors import PgError
-from pgrepl.sql.keywords import quote_identifier
-from pgrepl.statements.definitions.definition import Definition, Fact, Key, Phase, anew, changed_columns, gone_columns
-from pgrepl.statements.definitions.order import placed_parts
+from pgrepl.sql.keywords import quote_identifier, quote_literal
+from pgrepl.statements.definitions import naming
+from pgrepl.statements.definitions.definition import (
+    Definition,
+    Fact,
+    Key,
+    Phase,
+    RoutineParts,
+    anew,
+    changed_columns,
+    gone_columns,
+    placed_parts,
+    relation_parts,
+)
 from pgrepl.statements.definitions.relations import relation_definitions, relation_facts, schema_definitions
 from pgrepl.statements.definitions.replication import (
     SPEAK_18,
+    dump_publications,
+    dump_subscriptions,
     publication_definitions,
     server_definitions,
     subscription_definitions,
 )
 from pgrepl.statements.definitions.routines import (
+    LATE,
     can_be_added,
     changed_attributes,
     collation_definitions,
@@ -34,7 +59,7 @@ from pgrepl.statements.definitions.shared import KIND as DEFAULT_PRIVILEGES
 from pgrepl.statements.definitions.shared import default_privilege_definitions, role_definitions
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session.session import Session
+    from pgrepl.statements.definitions.definition import ColumnFacts
 
 VIEWS = ("view", "materialized view")
 KINDS = (
@@ -323,3 +348,109 @@ def _drop_statements(found: list[Definition]) -> Iterator[str]:
                 yield f"DROP {kind.upper()} {', '.join(each.name for each in of_kind)};"
             else:
                 yield from (f"DROP {each.dropped};" for each in of_kind)
+
+
+Published = Mapping[str, Collection[str]]  # the columns of each table, by its qualified name
+
+
+def what_matters(have: Definitions, wanted: Definitions, published: Published) -> tuple[Definitions, Definitions]:
+    """The subscriber's and the publisher's definitions, without what does not matter."""
+    here: Definitions = {}
+    there: Definitions = {}
+    for key, after in wanted.items():
+        kind, name = key
+        if kind != "table" or name not in published or after.columns is None:
+            continue
+        before = have.get(key)
+        if before is None or before.columns is None:
+            there[key] = after
+            continue
+        sent = [column for column in after.columns if column in published[name]]
+        here[key] = replace(
+            before,
+            facts={},
+            columns={c: _taking(before.columns[c], after.columns[c]) for c in sent if c in before.columns},
+        )
+        there[key] = replace(
+            after,
+            facts={} if _keys(before) else _keys(after),
+            columns={c: _given(after.columns[c], is_there=c in before.columns) for c in sent},
+        )
+    return here, there
+
+
+def _keys(table: Definition) -> dict[str, Fact]:
+    return {name: fact for name, fact in table.facts.items() if " PRIMARY KEY " in fact.made[0]}
+
+
+def _taking(here: ColumnFacts, there: ColumnFacts) -> ColumnFacts:
+    """The subscriber's column; that it takes no NULL matters where the publisher's does."""
+    return _plain(here, there, notnull=here.notnull and not there.notnull)
+
+
+def _given(there: ColumnFacts, *, is_there: bool) -> ColumnFacts:
+    """The publisher's column, as it is made or compared."""
+    return _plain(there, there, notnull=False) if is_there else there
+
+
+def _plain(column: ColumnFacts, there: ColumnFacts, *, notnull: bool) -> ColumnFacts:
+    """A column by its type, and whether it takes NULL."""
+    return replace(
+        column,
+        definition=there.definition,
+        default=None,
+        generated="",
+        identity="",
+        identity_clause="",
+        identity_options="",
+        inherited=False,
+        notnull=notnull,
+        not_null=("", ""),
+    )
+
+
+def dump(
+    session: Session, *, schema: bool, publications: bool, subscriptions: bool, sequence_data: bool = False
+) -> Iterator[str]:
+    """The statements, each with its semicolon. They mean the same whatever search_path is where they are run."""
+    with session.settings.during(QUALIFIED):
+        if schema:
+            if _has_newer_constraints(session):
+                yield SPEAK_18
+            yield from _definitions(session)
+        if sequence_data:
+            yield from _values(session)
+        if publications:
+            yield from dump_publications(session)
+        if subscriptions:
+            yield from dump_subscriptions(session)
+
+
+def _has_newer_constraints(session: Session) -> bool:
+    """Has the database constraints that PostgreSQL 17 does not know?"""
+    found = rows(session, pg_constraint, datid=session.database_oid)
+    return any(row.conperiod or not row.conenforced or (row.contype == "n" and row.conrelid) for row in found)
+
+
+def _definitions(session: Session) -> Iterator[str]:
+    types, routines = list(type_definitions(session)), RoutineParts(session)
+    yield from _texts([*schema_definitions(session), *collation_definitions(session)])
+    yield from (text for each in types for phase, text in each.made if phase != LATE)
+    yield from (text for _, text in routines.first())
+    yield from (text for each in types for phase, text in each.made if phase == LATE)
+    yield from (text for _, text in relation_parts(session, relation_facts(session), routines))
+    yield from _texts(routine_definitions(session))
+    yield from _texts(sorted(operator_definitions(session), key=lambda each: each.name))
+    yield from _texts(default_privilege_definitions(session))
+
+
+def _texts(definitions: Iterable[Definition]) -> Iterator[str]:
+    return (text for each in definitions for _, text in each.made)
+
+
+def _values(session: Session) -> Iterator[str]:
+    """Set each permanent sequence to its value here: it is no part of the definition."""
+    for oid in permanent_sequences(session):
+        row = sequence_row(session, oid)
+        name = quote_literal(naming.qualified(relation(session, oid)))
+        yield f"SELECT pg_catalog.setval({name}, {row.last_value}, {'true' if row.is_called else 'false'});"

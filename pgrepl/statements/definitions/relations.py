@@ -25,10 +25,16 @@ from pgrepl.expr.print.definitions import (
 from pgrepl.expr.print.routine_text import trigger_definition
 from pgrepl.sql.keywords import quote_identifier
 from pgrepl.statements.definitions import naming
-from pgrepl.statements.definitions.definition import Definition, Fact, Phase, Stage, statements
-from pgrepl.statements.definitions.order import RelationFacts, needed_by
-from pgrepl.statements.definitions.routines import called_by_view, used_by_view
-from pgrepl.statements.definitions.table import (
+from pgrepl.statements.definitions.definition import (
+    Definition,
+    Fact,
+    Phase,
+    RelationFacts,
+    Stage,
+    needed_by,
+    statements,
+)
+from pgrepl.statements.definitions.naming import (
     all_options,
     column_facts,
     columns_above,
@@ -38,6 +44,7 @@ from pgrepl.statements.definitions.table import (
     identities,
     is_printed,
 )
+from pgrepl.statements.definitions.routines import called_by_view, used_by_view
 from pgrepl.types.builtin import type_by_oid
 from pgrepl.types.names import format_type
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.facts import foreign
 from pgrepl.catalog.facts.acl import ObjectKind
 from pgrepl.catalog.facts.publication import (
     MemberTable,
@@ -15,7 +14,16 @@ from pgrepl.catalog.facts.publication import (
     publication_facts,
 )
 from pgrepl.catalog.facts.roles import is_superuser, role_name
-from pgrepl.catalog.facts.subscription_facts import SubscriptionFacts, subscription_facts
+from pgrepl.catalog.facts.subscription import (
+    PUBLIC,
+    WRAPPERS,
+    SubscriptionFacts,
+    mappings,
+    may_see_options,
+    options_of,
+    servers,
+    subscription_facts,
+)
 from pgrepl.catalog.store.system import PG_FOREIGN_SERVER, PG_PUBLICATION, PG_SUBSCRIPTION
 from pgrepl.expr.print.deparse import stored_expression_text
 from pgrepl.sql.keywords import quote_identifier, quote_literal
@@ -142,7 +150,7 @@ def _restrictions(session: Session, member: MemberTable, by_name: bool) -> str:
 def server_definitions(session: Session) -> Iterator[Definition]:
     """Foreign servers and user mappings; options of mappings as far as the role may see them."""
     phase = Phase.PUBLICATIONS + 0.5
-    for server in foreign.servers(session):
+    for server in servers(session):
         name = quote_identifier(server.srvname)
         words = f"SERVER {name}"
         granted, kind = f"FOREIGN {words}", ObjectKind.FOREIGN_SERVER
@@ -155,16 +163,16 @@ def server_definitions(session: Session) -> Iterator[Definition]:
         if server.srvversion is not None:
             made, undone = (f"ALTER {words} VERSION {w};" for w in (quote_literal(server.srvversion), "NULL"))
             facts["version"] = Fact(phase, (made,), (undone,), stage=Stage.NOWHERE)
-        fixed = {"wrapper": foreign.WRAPPERS[server.srvfdw], "type": str(server.srvtype)}
+        fixed = {"wrapper": WRAPPERS[server.srvfdw], "type": str(server.srvtype)}
         created = f"CREATE {words}"
         created += f" TYPE {quote_literal(server.srvtype)}" if server.srvtype is not None else ""
         created += f" VERSION {quote_literal(server.srvversion)}" if server.srvversion is not None else ""
-        created += f" FOREIGN DATA WRAPPER {quote_identifier(foreign.WRAPPERS[server.srvfdw])}"
+        created += f" FOREIGN DATA WRAPPER {quote_identifier(WRAPPERS[server.srvfdw])}"
         created += f"{_foreign_options(server.srvoptions)};"
         yield Definition("server", name, [(phase, created), *statements(facts)], words, facts, fixed=fixed)
-        for mapping in foreign.mappings(session, server.oid):
-            seen = mapping.umoptions if foreign.may_see_options(session, mapping, server) else None
-            who = "PUBLIC" if mapping.umuser == foreign.PUBLIC else quote_identifier(role_name(session, mapping.umuser))
+        for mapping in mappings(session, server.oid):
+            seen = mapping.umoptions if may_see_options(session, mapping, server) else None
+            who = "PUBLIC" if mapping.umuser == PUBLIC else quote_identifier(role_name(session, mapping.umuser))
             of_mapping, name = phase + 0.2, f"FOR {who} {words}"
             mapped = f"USER MAPPING {name}"
             steps = [(of_mapping, f"CREATE {mapped}{_foreign_options(seen)};")]
@@ -173,7 +181,7 @@ def server_definitions(session: Session) -> Iterator[Definition]:
 
 def _option_facts(words: str, stored: Sequence[str] | None, phase: float) -> dict[str, Fact]:
     found = {}
-    for name, value in foreign.options_of(stored).items():
+    for name, value in options_of(stored).items():
         option = quote_identifier(name)
         made = f"ALTER {words} OPTIONS (ADD {option} {quote_literal(value)});"
         undone = f"ALTER {words} OPTIONS (DROP {option});"
@@ -182,7 +190,7 @@ def _option_facts(words: str, stored: Sequence[str] | None, phase: float) -> dic
 
 
 def _foreign_options(stored: Sequence[str] | None) -> str:
-    options = foreign.options_of(stored).items()
+    options = options_of(stored).items()
     listed = ", ".join(f"{quote_identifier(name)} {quote_literal(value)}" for name, value in options)
     return f" OPTIONS ({listed})" if listed else ""
 

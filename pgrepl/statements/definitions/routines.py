@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts.acl import ObjectKind
-from pgrepl.catalog.facts.relation import relation
-from pgrepl.catalog.facts.routines import (
+from pgrepl.catalog.facts.namespace import (
     as_proc,
     collation_rows,
     operator_row,
@@ -19,6 +18,7 @@ from pgrepl.catalog.facts.routines import (
     routine_row,
     written_routines,
 )
+from pgrepl.catalog.facts.relation import relation
 from pgrepl.catalog.facts.user_types import labels_of, type_rows
 from pgrepl.catalog.store.store import rows
 from pgrepl.catalog.store.system import PG_CLASS, PG_COLLATION, PG_CONSTRAINT, PG_OPERATOR, PG_PROC, PG_TYPE
@@ -53,9 +53,7 @@ if TYPE_CHECKING:
 
 def routine_definitions(session: Session, placed: Iterable[tuple[int, float, str]] = ()) -> Iterator[Definition]:
     """`placed`: see placed_parts; without it they are made without the routine itself."""
-    made: dict[int, list[tuple[float, str]]] = defaultdict(list)
-    for oid, phase, text in placed:
-        made[oid].append((phase, text))
+    made = _by_oid(placed)
     for row in written_routines(session):
         proc = as_proc(session, row)
         words = f"{'PROCEDURE' if row.prokind == 'p' else 'FUNCTION'} {signature_text(session, proc)}"
@@ -74,6 +72,13 @@ def routine_definitions(session: Session, placed: Iterable[tuple[int, float, str
         }
         steps = made[row.oid] + statements(facts)
         yield Definition("routine", routine_name(session, row), steps, words, facts, fixed=fixed)
+
+
+def _by_oid(placed: Iterable[tuple[int, float, str]]) -> dict[int, list[tuple[float, str]]]:
+    made: dict[int, list[tuple[float, str]]] = defaultdict(list)
+    for oid, phase, text in placed:
+        made[oid].append((phase, text))
+    return made
 
 
 def routine_name(session: Session, row: pg_proc) -> str:
@@ -96,9 +101,7 @@ def called_by_view(session: Session, relid: int) -> Iterator[str]:
 
 def operator_definitions(session: Session, placed: Iterable[tuple[int, float, str]] = ()) -> Iterator[Definition]:
     """`placed`: see routine_definitions."""
-    made: dict[int, list[tuple[float, str]]] = defaultdict(list)
-    for oid, phase, text in placed:
-        made[oid].append((phase, text))
+    made = _by_oid(placed)
     for row in operator_rows(session):
         if not row.oprcode:
             continue  # a shell comes with the operator that names it

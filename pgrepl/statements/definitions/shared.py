@@ -8,12 +8,19 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.facts.access import database_name, databases
 from pgrepl.catalog.facts.acl import ObjectKind, parse_acl, store_acl
 from pgrepl.catalog.facts.namespace import schema_name
 from pgrepl.catalog.facts.objects import shared_comment_on
 from pgrepl.catalog.facts.privileges import KINDS, OBJECT_TYPES, built_in, default_entries
-from pgrepl.catalog.facts.roles import is_superuser, memberships, role_name, roles, settings_of_roles
+from pgrepl.catalog.facts.roles import (
+    database_name,
+    databases,
+    is_superuser,
+    memberships,
+    role_name,
+    roles,
+    settings_of_roles,
+)
 from pgrepl.catalog.session import login
 from pgrepl.catalog.session.context import STANDBY
 from pgrepl.catalog.session.parameters import LIST_QUOTE
@@ -132,7 +139,6 @@ def _membership(session: Session, grant: tables.pg_auth_members) -> str:
 
 
 def _memberships(session: Session, role: tables.pg_authid) -> Iterator[tuple[str, Fact]]:
-    """The memberships of the role."""
     for grant in sorted(memberships(session), key=lambda g: (g.roleid, g.grantor)):
         if grant.member == role.oid:
             above, by = (quote_identifier(role_name(session, oid)) for oid in (grant.roleid, grant.grantor))

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts import subscription as catalog
+from pgrepl.catalog.facts import subscription as subscriptions
 from pgrepl.catalog.facts.depend import Dependency, forget_dependencies
-from pgrepl.catalog.facts.foreign import conninfo_of, server_by_name
 from pgrepl.catalog.facts.roles import is_superuser
-from pgrepl.catalog.facts.subscription_facts import SCHEMA_CHANGES
+from pgrepl.catalog.facts.subscription import SCHEMA_CHANGES, conninfo_of, server_by_name
 from pgrepl.catalog.session.transaction import require_no_block
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import delete, rows, update
@@ -56,22 +55,21 @@ Changes = dict[str, Any]
 
 
 def alter_subscription(stmt: AlterSubscriptionStmt, session: Session) -> Result:
-    """ALTER SUBSCRIPTION (AlterSubscription)."""
-    subscription = catalog.subscription_by_name(session, stmt.name)
+    subscription = subscriptions.subscription_by_name(session, stmt.name)
     check_subscription_owner(session, subscription)
     check_password_exemption(session, subscription.subpasswordrequired)
     changes = _FORMS[stmt.kind](session, stmt, subscription)
     if changes:
         update(session, tables.pg_subscription, {"oid": subscription.oid}, **changes)
-    if "subfailover" in changes or changes.get("subtwophasestate") == catalog.TWO_PHASE_DISABLED:
+    if "subfailover" in changes or changes.get("subtwophasestate") == subscriptions.TWO_PHASE_DISABLED:
         two_phase = False if "subtwophasestate" in changes else None
         _alter_slot(session, subscription, changes.get("subfailover"), two_phase)
-    if changes.get("subschemachanges", catalog.NO_SCHEMA) != catalog.NO_SCHEMA:
-        _note_columns(session, catalog.subscription_by_name(session, stmt.name))
+    if changes.get("subschemachanges", subscriptions.NO_SCHEMA) != subscriptions.NO_SCHEMA:
+        _note_columns(session, subscriptions.subscription_by_name(session, stmt.name))
     if changes.get("subsequences", subscription.subsequences) != subscription.subsequences:
-        _list_sequences(session, catalog.subscription_by_name(session, stmt.name))
+        _list_sequences(session, subscriptions.subscription_by_name(session, stmt.name))
     if stmt.kind is not AlterSubscriptionKind.ENABLED:
-        history.begin_all(session, catalog.subscription_by_name(session, stmt.name), subscription.subhistory)
+        history.begin_all(session, subscriptions.subscription_by_name(session, stmt.name), subscription.subhistory)
     return Result("ALTER SUBSCRIPTION")
 
 
@@ -99,14 +97,19 @@ def _set_options(session: Session, stmt: AlterSubscriptionStmt, subscription: ta
             from pgrepl.replication.publisher.files import memory
 
             memory.accept(session, subscription.oid)
-    if options.schema_changes in catalog.WITH_TABLES and subscription.subtwophasestate != catalog.TWO_PHASE_DISABLED:
+    if (
+        options.schema_changes in subscriptions.WITH_TABLES
+        and subscription.subtwophasestate != subscriptions.TWO_PHASE_DISABLED
+    ):
         how = f"schema_changes = {SCHEMA_CHANGES[options.schema_changes]}"
         raise PgError("55000", f"cannot set {how} for a subscription with two_phase enabled")
-    if options.schema_changes == catalog.NO_SCHEMA and "schema_changes" in options.given:
+    if options.schema_changes == subscriptions.NO_SCHEMA and "schema_changes" in options.given:
         delete(session, tables.pgrepl_subscription_schema, srsubid=subscription.oid)
     changes = {OPTION_COLUMNS[name]: getattr(options, name) for name in options.given - {"two_phase"}}
     if "two_phase" in options.given:
-        changes["subtwophasestate"] = catalog.TWO_PHASE_PENDING if options.two_phase else catalog.TWO_PHASE_DISABLED
+        changes["subtwophasestate"] = (
+            subscriptions.TWO_PHASE_PENDING if options.two_phase else subscriptions.TWO_PHASE_DISABLED
+        )
     return changes
 
 
@@ -116,13 +119,13 @@ def _check_two_phase(session: Session, subscription: tables.pg_subscription, opt
     if options.two_phase:
         check_files_options(session, subscription.subconninfo, two_phase=True, failover=False)
         for follows in (options.schema_changes, subscription.subschemachanges):
-            if follows in catalog.WITH_TABLES:
+            if follows in subscriptions.WITH_TABLES:
                 how = f"schema_changes = {SCHEMA_CHANGES[follows]}"
                 raise PgError("55000", f"cannot enable two_phase for a subscription with {how}")
         return
     if "slot_name" in options.given:
         raise PgError("42601", '"slot_name" and "two_phase" cannot be altered at the same time')
-    if subscription.subtwophasestate == catalog.TWO_PHASE_ENABLED and prepared_of(session, subscription):
+    if subscription.subtwophasestate == subscriptions.TWO_PHASE_ENABLED and prepared_of(session, subscription):
         raise PgError(
             "55000",
             'cannot disable "two_phase" when prepared transactions exist',
@@ -149,7 +152,7 @@ def _alter_slot(
     session: Session, subscription: tables.pg_subscription, failover: bool | None, two_phase: bool | None
 ) -> None:
     with connected(session, subscription) as publisher:
-        name = catalog.slot_of(subscription)
+        name = subscriptions.slot_of(subscription)
         try:
             if publisher.slots is not None:
                 publisher.slots.alter(name, failover=failover, two_phase=two_phase)
@@ -161,7 +164,7 @@ def _alter_slot(
 
 def _note_columns(session: Session, subscription: tables.pg_subscription) -> None:
     """Note the publisher's present columns, from which changes are told. Without tables there is nothing to ask."""
-    if subscription.subslotname is not None and catalog.subscription_relations(session, subscription.oid):
+    if subscription.subslotname is not None and subscriptions.subscription_relations(session, subscription.oid):
         with connected(session, subscription) as publisher:
             note_columns(session, publisher.catalog, subscription)
 
@@ -191,7 +194,7 @@ def _refresh_sequences(session: Session, stmt: AlterSubscriptionStmt, subscripti
         session,
         tables.pg_subscription_rel,
         {"srsubid": subscription.oid, "srissequence": True},
-        srsubstate=catalog.INIT,
+        srsubstate=subscriptions.INIT,
         srsublsn=None,
     )
     return {}
@@ -209,7 +212,7 @@ def _set_connection(session: Session, stmt: AlterSubscriptionStmt, subscription:
     required = subscription.subpasswordrequired and not is_superuser(session, subscription.subowner)
     check_conninfo(stmt.conninfo, required)
     check_may_read_files(session, stmt.conninfo, subscription.subowner)
-    two_phase = subscription.subtwophasestate != catalog.TWO_PHASE_DISABLED
+    two_phase = subscription.subtwophasestate != subscriptions.TWO_PHASE_DISABLED
     check_files_options(
         session,
         stmt.conninfo,
@@ -280,7 +283,7 @@ def _check_refresh(
         raise PgError(
             "55000", "ALTER SUBSCRIPTION with refresh is not allowed for disabled subscriptions", hint=disabled_hint
         )
-    if subscription.subtwophasestate == catalog.TWO_PHASE_ENABLED and options.copy_data:
+    if subscription.subtwophasestate == subscriptions.TWO_PHASE_ENABLED and options.copy_data:
         raise PgError(
             "55000",
             "ALTER SUBSCRIPTION with refresh and copy_data is not allowed when two_phase is enabled",
@@ -327,7 +330,7 @@ def _refresh_publications(
     if not subscription.subenabled:
         raise PgError("55000", "ALTER SUBSCRIPTION ... REFRESH is not allowed for disabled subscriptions")
     options = parse_subscription_options(session, stmt.options, REFRESH)
-    if subscription.subtwophasestate == catalog.TWO_PHASE_ENABLED and options.copy_data:
+    if subscription.subtwophasestate == subscriptions.TWO_PHASE_ENABLED and options.copy_data:
         raise PgError(
             "42601",
             "ALTER SUBSCRIPTION ... REFRESH with copy_data is not allowed when two_phase is enabled",
@@ -342,7 +345,7 @@ def _skip(session: Session, stmt: AlterSubscriptionStmt, subscription: tables.pg
     """SKIP (lsn = …); NONE, which is 0, cancels it."""
     lsn = parse_subscription_options(session, stmt.options, SKIP).lsn
     if lsn:
-        origin = origin_progress(session, catalog.origin_name(subscription.oid))
+        origin = origin_progress(session, subscriptions.origin_name(subscription.oid))
         if origin and lsn < origin:
             raise PgError(
                 "22023", f"skip WAL location (LSN {lsn_text(lsn)}) must be greater than origin LSN {lsn_text(origin)}"

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.facts import subscription as catalog
-from pgrepl.catalog.facts.access import check_may_create
-from pgrepl.catalog.facts.acl import ObjectKind, check_privilege
+from pgrepl.catalog.facts import subscription as subscriptions
+from pgrepl.catalog.facts.acl import ObjectKind, check_may_create, check_privilege
 from pgrepl.catalog.facts.depend import forget_dependencies
-from pgrepl.catalog.facts.foreign import conninfo_of, server_by_name, server_conninfo
 from pgrepl.catalog.facts.roles import check_can_set_role, is_superuser, resolve_role
+from pgrepl.catalog.facts.subscription import conninfo_of, server_by_name, server_conninfo
 from pgrepl.catalog.session.transaction import require_no_block
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import delete, insert, new_oid, update
@@ -52,13 +51,12 @@ if TYPE_CHECKING:
 
 
 def create_subscription(stmt: CreateSubscriptionStmt, session: Session) -> Result:
-    """CREATE SUBSCRIPTION (CreateSubscription)."""
     options = parse_subscription_options(session, stmt.options, CREATE)
     if options.create_slot:
         require_no_block(session, "CREATE SUBSCRIPTION ... WITH (create_slot = true)")
     check_may_subscribe(session)
     check_password_exemption(session, options.password_required)
-    if catalog.subscription_or_none(session, stmt.name) is not None:
+    if subscriptions.subscription_or_none(session, stmt.name) is not None:
         raise PgError("42710", f'subscription "{stmt.name}" already exists')
     server = None if stmt.server is None else _server(session, stmt.server)
     conninfo = stmt.conninfo
@@ -118,7 +116,7 @@ def _insert(
         subname=stmt.name,
         subowner=session.role,
         subenabled=options.enabled,
-        subtwophasestate=catalog.TWO_PHASE_PENDING if options.two_phase else catalog.TWO_PHASE_DISABLED,
+        subtwophasestate=subscriptions.TWO_PHASE_PENDING if options.two_phase else subscriptions.TWO_PHASE_DISABLED,
         subconninfo=stmt.conninfo,
         subpublications=list(stmt.publications),
         subserver=server,
@@ -126,11 +124,11 @@ def _insert(
     )
     if server:
         depend_on_server(session, oid, server)
-    create_origin(session, catalog.origin_name(oid))
+    create_origin(session, subscriptions.origin_name(oid))
     insert(
         session, tables.pg_stat_subscription_stats, subid=oid, apply_error_count=0, sync_error_count=0, stats_reset=None
     )
-    return catalog.subscription_by_name(session, stmt.name)
+    return subscriptions.subscription_by_name(session, stmt.name)
 
 
 def _fetch(
@@ -163,13 +161,13 @@ def _create_slot(
     session: Session, slots: Slots, subscription: tables.pg_subscription, *, two_phase: bool, failover: bool
 ) -> None:
     """The slot comes last: a statement that fails leaves none."""
-    name = catalog.slot_of(subscription)
+    name = subscriptions.slot_of(subscription)
     try:
         slots.create(name, two_phase=two_phase, failover=failover)
     except PublisherError as error:
         raise PgError("08P01", f'could not create replication slot "{name}": {error}') from None
     if two_phase:
-        state = catalog.TWO_PHASE_ENABLED
+        state = subscriptions.TWO_PHASE_ENABLED
         update(session, tables.pg_subscription, {"oid": subscription.oid}, subtwophasestate=state)
     session.notice("NOTICE", f'created replication slot "{name}" on publisher')
 
@@ -178,8 +176,7 @@ def _create_slot(
 
 
 def drop_subscription(stmt: DropSubscriptionStmt, session: Session) -> Result:
-    """DROP SUBSCRIPTION (DropSubscription)."""
-    subscription = catalog.subscription_or_none(session, stmt.name)
+    subscription = subscriptions.subscription_or_none(session, stmt.name)
     if subscription is None:
         if not stmt.missing_ok:
             raise PgError("42704", f'subscription "{stmt.name}" does not exist')
@@ -189,7 +186,9 @@ def drop_subscription(stmt: DropSubscriptionStmt, session: Session) -> Result:
     if subscription.subslotname is not None and not names_files(subscription.subconninfo):
         require_no_block(session, "DROP SUBSCRIPTION")
     unfinished = [
-        row for row in catalog.subscription_relations(session, subscription.oid) if row.srsubstate != catalog.READY
+        row
+        for row in subscriptions.subscription_relations(session, subscription.oid)
+        if row.srsubstate != subscriptions.READY
     ]
     worker = lease.holder(session, subscription.oid)
     _forget(session, subscription, unfinished)
@@ -205,11 +204,11 @@ def _forget(
     delete(session, tables.pg_subscription, oid=subscription.oid)
     forget_dependencies(session, ObjectAddress(PG_SUBSCRIPTION, subscription.oid))
     for row in unfinished:
-        drop_origin(session, catalog.origin_name(subscription.oid, row.srrelid), missing_ok=True)
+        drop_origin(session, subscriptions.origin_name(subscription.oid, row.srrelid), missing_ok=True)
     delete(session, tables.pg_subscription_rel, srsubid=subscription.oid)
     delete(session, tables.pgrepl_subscription_schema, srsubid=subscription.oid)
     delete(session, tables.pgrepl_copy_range, subid=subscription.oid)
-    drop_origin(session, catalog.origin_name(subscription.oid), missing_ok=True)
+    drop_origin(session, subscriptions.origin_name(subscription.oid), missing_ok=True)
     delete(session, tables.pg_stat_subscription_stats, subid=subscription.oid)
     delete(session, tables.pgrepl_subscription_error, subid=subscription.oid)
     delete(session, tables.pgrepl_conflict, subid=subscription.oid)
@@ -228,7 +227,7 @@ def _drop_slots(
 ) -> None:
     """Drop the subscription's slots at the publisher. If the subscription has no slot of its own, the publisher need
     not answer. A worker that is busy with it has lost its lease: the slot is not kept for that worker."""
-    copying = [catalog.sync_slot_name(session, subscription.oid, row.srrelid) for row in unfinished]
+    copying = [subscriptions.sync_slot_name(session, subscription.oid, row.srrelid) for row in unfinished]
     required = must_use_password(session, subscription)
     try:
         publisher = connect(session, conninfo_of(session, subscription), must_use_password=required)
@@ -266,11 +265,11 @@ def _unreachable(slot: str, failure: ConnectionFailure | PgError) -> PgError:
 def rename_subscription(stmt: RenameStmt, session: Session) -> Result:
     """The slot keeps its name (AlterObjectRename_internal)."""
     assert stmt.name is not None
-    subscription = catalog.subscription_by_name(session, stmt.name)
+    subscription = subscriptions.subscription_by_name(session, stmt.name)
     check_subscription_owner(session, subscription)
     check_may_create(session)
     check_password_exemption(session, subscription.subpasswordrequired)
-    if catalog.subscription_or_none(session, stmt.new_name) is not None:
+    if subscriptions.subscription_or_none(session, stmt.new_name) is not None:
         raise PgError("42710", f'subscription "{stmt.new_name}" already exists')
     update(session, tables.pg_subscription, {"oid": subscription.oid}, subname=stmt.new_name)
     return Result("ALTER SUBSCRIPTION")
@@ -280,7 +279,7 @@ def give_subscription(stmt: AlterOwnerStmt, session: Session) -> Result:
     """As AlterSubscriptionOwner: the current user needs CREATE on the database, the new owner nothing."""
     owner = resolve_role(session, stmt.new_owner)
     (name,) = stmt.name
-    change_subscription_owner(session, catalog.subscription_by_name(session, name), owner)
+    change_subscription_owner(session, subscriptions.subscription_by_name(session, name), owner)
     return Result("ALTER SUBSCRIPTION")
 
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts.acl import ObjectKind, check_owner, check_privilege, is_owner
 from pgrepl.catalog.facts.depend import Dependency, record_dependency
-from pgrepl.catalog.facts.foreign import (
+from pgrepl.catalog.facts.privileges import with_new_owner
+from pgrepl.catalog.facts.roles import check_can_set_role, is_superuser, resolve_role, role_or_none
+from pgrepl.catalog.facts.subscription import (
     PUBLIC,
     WRAPPERS,
     mapped_name,
@@ -17,8 +19,6 @@ from pgrepl.catalog.facts.foreign import (
     server_by_name,
     server_or_none,
 )
-from pgrepl.catalog.facts.privileges import with_new_owner
-from pgrepl.catalog.facts.roles import check_can_set_role, is_superuser, resolve_role, role_or_none
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import insert, new_oid, update
 from pgrepl.catalog.store.system import PG_FOREIGN_SERVER, PG_USER_MAPPING, ObjectAddress

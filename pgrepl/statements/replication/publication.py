@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts.access import check_may_create
-from pgrepl.catalog.facts.acl import check_owner
+from pgrepl.catalog.facts.acl import check_may_create, check_owner
 from pgrepl.catalog.facts.publication import (
     PublicationPart,
     is_schema_publication,
@@ -55,7 +54,6 @@ if TYPE_CHECKING:
 
 
 def create_publication(stmt: CreatePublicationStmt, session: Session) -> Result:
-    """CREATE PUBLICATION (CreatePublication)."""
     check_may_create(session)
     if (stmt.for_all_tables or stmt.for_all_sequences) and not is_superuser(session):
         scope = "a FOR ALL TABLES or ALL SEQUENCES" if stmt.for_all_sequences else "FOR ALL TABLES"
@@ -116,7 +114,6 @@ def _add_objects(session: Session, stmt: CreatePublicationStmt, via_root: bool) 
 
 
 def alter_publication(stmt: AlterPublicationStmt, session: Session) -> Result:
-    """ALTER PUBLICATION (AlterPublication)."""
     publication = publication_by_name(session, stmt.name)
     check_owner(session, "publication", stmt.name, publication.pubowner)
     if stmt.action is None:
@@ -249,13 +246,9 @@ def _not_kept(
     for relid in present:
         old, new = member_table(session, publication.oid, relid), wanted.get(relid)
         assert old is not None
-        if new is None or old.prqual != new.stored_filter or _columns(old.prattrs) != _wanted_columns(new):
+        if new is None or old.prqual != new.stored_filter or frozenset(old.prattrs or ()) != _wanted_columns(new):
             dropped.append(PublicationRelation(relation(session, relid)))
     return dropped
-
-
-def _columns(attrs: Sequence[int] | None) -> frozenset[int]:
-    return frozenset(attrs or ())
 
 
 def _wanted_columns(member: PublicationRelation) -> frozenset[int]:
@@ -329,7 +322,6 @@ def rename_publication(stmt: RenameStmt, session: Session) -> Result:
 
 
 def give_publication(stmt: AlterOwnerStmt, session: Session) -> Result:
-    """ALTER PUBLICATION … OWNER TO (AlterPublicationOwner)."""
     owner = resolve_role(session, stmt.new_owner)
     (name,) = stmt.name
     change_publication_owner(session, publication_by_name(session, name), owner)

@@ -16,7 +16,7 @@ from pgrepl.catalog.facts.namespace import current_schemas, schema_by_name, sche
 from pgrepl.catalog.facts.publication import GENERATED, OPERATIONS, member_schema, member_table
 from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.catalog.facts.relation_parts import inheritors, not_supported, open_table
-from pgrepl.catalog.session.parameter_lists import split_identifiers
+from pgrepl.catalog.session.parameters import split_identifiers
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import insert, new_oid
 from pgrepl.catalog.store.system import (

@@ -13,16 +13,23 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts import subscription as catalog
-from pgrepl.catalog.facts.access import check_may_create
-from pgrepl.catalog.facts.acl import check_owner
+from pgrepl.catalog.facts import subscription as subscriptions
+from pgrepl.catalog.facts.acl import check_may_create, check_owner
 from pgrepl.catalog.facts.depend import Dependency, record_dependency
-from pgrepl.catalog.facts.foreign import PUBLIC, conninfo_of, mapping_not_found, mapping_or_none
 from pgrepl.catalog.facts.relation import Relation, find_relation, relation_or_none
 from pgrepl.catalog.facts.roles import has_privs_of_role, is_superuser, role_by_name
-from pgrepl.catalog.facts.subscription import NO_HISTORY, NO_SCHEMA, WITH_TABLES
-from pgrepl.catalog.facts.subscription_facts import HISTORIES, SCHEMA_CHANGES
-from pgrepl.catalog.session.parameter_lists import check_slot_name
+from pgrepl.catalog.facts.subscription import (
+    HISTORIES,
+    NO_HISTORY,
+    NO_SCHEMA,
+    PUBLIC,
+    SCHEMA_CHANGES,
+    WITH_TABLES,
+    conninfo_of,
+    mapping_not_found,
+    mapping_or_none,
+)
+from pgrepl.catalog.session.parameters import check_slot_name
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.system import PG_FOREIGN_SERVER, PG_SUBSCRIPTION, ROLE_CREATE_SUBSCRIPTION, ObjectAddress
 from pgrepl.ground.errors import PgError
@@ -398,17 +405,17 @@ def _no_tables(error: PublisherError) -> PgError:
 def target_relation(session: Session, table: RemoteTable) -> Relation:
     """The local table of that name."""
     found = find_relation(session, RangeVar(table.name, table.schema))
-    catalog.check_subscription_relkind(found)
+    subscriptions.check_subscription_relkind(found)
     return found
 
 
 def add_tables(session: Session, publisher: Publisher, subscription: tables.pg_subscription, *, copy_data: bool) -> int:
     """Add the tables of a new subscription; returns their number."""
     listed = fetch_tables(publisher.catalog, subscription.subpublications)
-    state = catalog.INIT if copy_data and publisher.copies is not None else catalog.READY
+    state = subscriptions.INIT if copy_data and publisher.copies is not None else subscriptions.READY
     for table in listed:
         found = target_relation(session, table)
-        catalog.add_subscription_relation(session, subscription.oid, found.oid, state)
+        subscriptions.add_subscription_relation(session, subscription.oid, found.oid, state)
     note_columns(session, publisher.catalog, subscription)
     refresh_sequences(session, publisher.catalog, subscription, copy_data=copy_data)
     return len(listed)
@@ -423,12 +430,12 @@ def refresh_sequences(
         published = publisher.published_sequences(subscription.subpublications)
     except PublisherError as error:
         raise _no_tables(error) from None
-    present = {row.srrelid for row in catalog.subscription_sequences(session, subscription.oid)}
+    present = {row.srrelid for row in subscriptions.subscription_sequences(session, subscription.oid)}
     check_sequences_origin(session, publisher, subscription, copy_data=copy_data, present=present)
     wanted = {}
     for schema, name in published:
         found = find_relation(session, RangeVar(name, schema))
-        catalog.check_subscription_relkind(found, is_sequence=True)
+        subscriptions.check_subscription_relkind(found, is_sequence=True)
         wanted[found.oid] = found
     if subscription.subsequences:
         try:
@@ -437,11 +444,11 @@ def refresh_sequences(
             raise _no_tables(error) from None
     for oid, found in wanted.items():
         if oid not in present:
-            state = catalog.INIT if copy_data or subscription.subsequences else catalog.READY
-            catalog.add_subscription_relation(session, subscription.oid, oid, state, is_sequence=True)
+            state = subscriptions.INIT if copy_data or subscription.subsequences else subscriptions.READY
+            subscriptions.add_subscription_relation(session, subscription.oid, oid, state, is_sequence=True)
             _say(session, found, "sequence", "added to", subscription)
     for oid in sorted(present.difference(wanted)):
-        catalog.remove_subscription_relation(session, subscription.oid, oid)
+        subscriptions.remove_subscription_relation(session, subscription.oid, oid)
         gone = relation_or_none(session, oid)
         if gone is not None:
             _say(session, gone, "sequence", "removed from", subscription)
@@ -482,13 +489,13 @@ def check_sequences_origin(
 def note_columns(session: Session, publisher: PublisherCatalog, subscription: tables.pg_subscription) -> None:
     """Note the publisher's columns of tables that are not copied: from now on they are followed (schema_changes)."""
     wants = subscription.subschemachanges
-    if wants == catalog.NO_SCHEMA:
+    if wants == subscriptions.NO_SCHEMA:
         return
-    for row in catalog.subscription_relations(session, subscription.oid):
+    for row in subscriptions.subscription_relations(session, subscription.oid):
         table = relation_or_none(session, row.srrelid)
-        is_copied = row.srsubstate in (catalog.INIT, catalog.DATASYNC)
+        is_copied = row.srsubstate in (subscriptions.INIT, subscriptions.DATASYNC)
         known = None if table is None else known_table(session, subscription.oid, table.oid)
-        if table is None or is_copied or (known is not None and known.is_told >= (wants == catalog.ALL)):
+        if table is None or is_copied or (known is not None and known.is_told >= (wants == subscriptions.ALL)):
             continue
         try:
             found = described(subscription, publisher, table.schema, table.name)
@@ -508,17 +515,17 @@ def refresh(
         if validate:
             check_publications(session, publisher.catalog, validate)
         listed = fetch_tables(publisher.catalog, subscription.subpublications)
-        present = {row.srrelid: row for row in catalog.subscription_relations(session, subscription.oid)}
+        present = {row.srrelid: row for row in subscriptions.subscription_relations(session, subscription.oid)}
         check_publications_origin(
             session, publisher.catalog, subscription, copy_data=copy_data, present=sorted(present)
         )
-        state = catalog.INIT if copy_data and publisher.copies is not None else catalog.READY
+        state = subscriptions.INIT if copy_data and publisher.copies is not None else subscriptions.READY
         wanted = set()
         for table in listed:
             found = target_relation(session, table)
             wanted.add(found.oid)
             if found.oid not in present:
-                catalog.add_subscription_relation(session, subscription.oid, found.oid, state)
+                subscriptions.add_subscription_relation(session, subscription.oid, found.oid, state)
                 _say(session, found, "table", "added to", subscription)
         note_columns(session, publisher.catalog, subscription)
         refresh_sequences(session, publisher.catalog, subscription, copy_data=copy_data)
@@ -529,16 +536,16 @@ def refresh(
         # slots last: dropping them is not rolled back when the statement fails
         slots = publisher.slots
         for row in removed:
-            if slots is not None and row.srsubstate != catalog.READY:
-                slot = catalog.sync_slot_name(session, subscription.oid, row.srrelid)
+            if slots is not None and row.srsubstate != subscriptions.READY:
+                slot = subscriptions.sync_slot_name(session, subscription.oid, row.srrelid)
                 leave(slots, slot, worker)
                 drop_slot(session, slots, slot, missing_ok=True)
 
 
 def _remove(session: Session, subscription: tables.pg_subscription, row: tables.pg_subscription_rel) -> None:
-    catalog.remove_subscription_relation(session, subscription.oid, row.srrelid)
-    if row.srsubstate != catalog.READY:
-        drop_origin(session, catalog.origin_name(subscription.oid, row.srrelid), missing_ok=True)
+    subscriptions.remove_subscription_relation(session, subscription.oid, row.srrelid)
+    if row.srsubstate != subscriptions.READY:
+        drop_origin(session, subscriptions.origin_name(subscription.oid, row.srrelid), missing_ok=True)
     found = relation_or_none(session, row.srrelid)
     if found is not None:
         _say(session, found, "table", "removed from", subscription)

@@ -8,17 +8,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts.access import database_by_name, database_or_none
 from pgrepl.catalog.facts.acl import check_owner, is_owner
 from pgrepl.catalog.facts.privileges import with_new_owner
-from pgrepl.catalog.facts.roles import check_can_set_role, has_attribute, resolve_role, role_by_name
+from pgrepl.catalog.facts.roles import (
+    check_can_set_role,
+    database_by_name,
+    database_or_none,
+    has_attribute,
+    resolve_role,
+    role_by_name,
+)
 from pgrepl.catalog.session.transaction import require_no_block
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import delete, insert, insert_many, new_oid, rows, update
 from pgrepl.catalog.store.system import FIRST_NORMAL_OID, PG_DATABASE
 from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.query.result import Result
-from pgrepl.sql.location import get_boolean, get_int32, get_object_id, get_string
+from pgrepl.sql.location import conflicting, get_boolean, get_int32, get_object_id, get_string
 from pgrepl.sql.nodes import (
     AlterDatabaseStmt,
     AlterOwnerStmt,
@@ -58,7 +64,7 @@ def _options(session: Session, options: tuple[DefElem, ...], known: frozenset[st
             )
             continue
         if option.name in given:
-            raise PgError("42601", "conflicting or redundant options", location=option.location)
+            conflicting(option)
         given[option.name] = option
     return {name: option for name, option in given.items() if option.value is not None or name == "oid"}
 
@@ -322,7 +328,6 @@ def rename_database(stmt: RenameStmt, session: Session) -> Result:
 
 
 def alter_database_owner(stmt: AlterOwnerStmt, session: Session) -> Result:
-    """ALTER DATABASE … OWNER TO (AlterDatabaseOwner)."""
     new_owner = resolve_role(session, stmt.new_owner)
     row = database_by_name(session, stmt.name[-1])
     if row.datdba != new_owner:

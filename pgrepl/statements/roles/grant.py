@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.facts.access import database_by_name
 from pgrepl.catalog.facts.acl import (
     ALL_RIGHTS,
     BIT,
@@ -22,11 +21,11 @@ from pgrepl.catalog.facts.acl import (
     relation_mask,
     store_acl,
 )
-from pgrepl.catalog.facts.foreign import server_by_name
 from pgrepl.catalog.facts.namespace import explicit_schema, schema_by_name
 from pgrepl.catalog.facts.privileges import best_grantor, effective_acl, grant, revoke
 from pgrepl.catalog.facts.relation import Attribute, Relation, find_relation, range_var, relation
-from pgrepl.catalog.facts.roles import resolve_role
+from pgrepl.catalog.facts.roles import database_by_name, resolve_role
+from pgrepl.catalog.facts.subscription import server_by_name
 from pgrepl.catalog.facts.user_types import type_row
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import rows, update

@@ -29,6 +29,7 @@ from pgrepl.catalog.store.system import FIRST_NORMAL_OID, PG_DEFAULT_ACL, PG_NAM
 from pgrepl.catalog.store.tables import pg_default_acl
 from pgrepl.ground.errors import PgError
 from pgrepl.query.result import Result
+from pgrepl.sql.location import conflicting
 from pgrepl.sql.nodes import AlterDefaultPrivilegesStmt, DefElem, DropOwnedStmt, GrantStmt, ReassignOwnedStmt
 from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.replication.create_subscription import change_subscription_owner
@@ -61,7 +62,7 @@ def alter_default_privileges(stmt: AlterDefaultPrivilegesStmt, session: Session)
     given: dict[str, DefElem] = {}
     for option in stmt.options:
         if option.name in given:
-            raise PgError("42601", "conflicting or redundant options", location=option.location)
+            conflicting(option)
         given[option.name] = option
     action = stmt.action
     grantees = tuple(resolve_role(session, spec, public_ok=True) for spec in action.grantees)
@@ -148,7 +149,6 @@ def revoke_default(session: Session, entry: pg_default_acl, change: InternalGran
 
 
 def reassign_owned(stmt: ReassignOwnedStmt, session: Session) -> Result:
-    """REASSIGN OWNED (ReassignOwnedObjects)."""
     roles = [resolve_role(session, spec) for spec in stmt.roles]
     for role in roles:
         _check_privileges(session, role, "reassign objects", "reassign objects owned by it")

@@ -5,24 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts.passwords import encrypt_password, is_md5, verify_password
 from pgrepl.catalog.facts.privileges import describe_role_dependencies
 from pgrepl.catalog.facts.roles import (
+    encrypt_password,
     has_admin_privs_of_role,
     has_attribute,
     is_admin_of_role,
+    is_md5,
     is_reserved_name,
     is_superuser,
     resolve_role,
     role_by_name,
     role_or_none,
     role_row,
+    verify_password,
 )
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import delete, insert, new_oid, one, update
 from pgrepl.catalog.store.system import BOOTSTRAP_SUPERUSER, PG_AUTHID
 from pgrepl.ground.errors import PgError
 from pgrepl.query.result import Result
+from pgrepl.sql.location import conflicting
 from pgrepl.sql.nodes import AlterRoleStmt, CreateRoleStmt, DefElem, DropRoleStmt, RenameStmt, RoleSpec
 from pgrepl.statements.roles.membership import GrantOptions, add_members, check_may_grant, remove_members
 from pgrepl.types.oids import TIMESTAMPTZ
@@ -53,7 +56,7 @@ def _options(session: Session, options: Sequence[DefElem]) -> dict[str, DefElem]
             session.notice("NOTICE", "SYSID can no longer be specified")
             continue
         if option.name in given:
-            raise PgError("42601", "conflicting or redundant options", location=option.location)
+            conflicting(option)
         given[option.name] = option
     limit = given.get("connectionlimit")
     if limit is not None and isinstance(limit.value, int) and limit.value < -1:
@@ -102,7 +105,6 @@ def _is_empty_secret(name: str, password: str) -> bool:
 
 
 def create_role(stmt: CreateRoleStmt, session: Session) -> Result:
-    """CREATE ROLE (CreateRole)."""
     given = _options(session, stmt.options)
     values: dict[str, Any] = dict.fromkeys(_ATTRIBUTES.values(), False)
     values["rolinherit"] = True
@@ -169,7 +171,6 @@ def _specs(given: dict[str, DefElem], name: str) -> list[RoleSpec]:
 
 
 def alter_role(stmt: AlterRoleStmt, session: Session) -> Result:
-    """ALTER ROLE (AlterRole)."""
     check_not_reserved(stmt.role)
     given = _options(session, stmt.options)
     role = role_row(session, resolve_role(session, stmt.role))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.facts.access import check_may_create
-from pgrepl.catalog.facts.acl import ObjectKind, check_owner
+from pgrepl.catalog.facts.acl import ObjectKind, check_may_create, check_owner
 from pgrepl.catalog.facts.namespace import schema_by_name, schema_or_none
 from pgrepl.catalog.facts.privileges import EVERYWHERE, user_default_acl, with_new_owner
 from pgrepl.catalog.facts.roles import check_can_set_role, is_reserved_name, resolve_role, role_name
@@ -37,7 +36,7 @@ from pgrepl.statements.index.reindex import create_index
 from pgrepl.statements.roles.grant import execute_grant
 from pgrepl.statements.sequence import create_sequence
 from pgrepl.statements.table.create import create_table
-from pgrepl.statements.table.create_trigger import create_trigger
+from pgrepl.statements.table.trigger import create_trigger
 from pgrepl.statements.view import create_view
 
 if TYPE_CHECKING:
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
 
 
 def create_schema(stmt: CreateSchemaStmt, session: Session) -> Result:
-    """CREATE SCHEMA (CreateSchemaCommand)."""
     owner = session.role if stmt.authorization is None else resolve_role(session, stmt.authorization)
     name = role_name(session, owner) if stmt.name is None else stmt.name
     check_may_create(session)

@@ -9,10 +9,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts.acl import ObjectKind, check_owner, check_privilege
-from pgrepl.catalog.facts.namespace import schema_for_creation, schema_name, schema_or_none, schema_row
+from pgrepl.catalog.facts.namespace import (
+    is_user_routine,
+    routine_row,
+    schema_for_creation,
+    schema_name,
+    schema_or_none,
+    schema_row,
+)
 from pgrepl.catalog.facts.privileges import with_new_owner
 from pgrepl.catalog.facts.roles import is_superuser, resolve_role
-from pgrepl.catalog.facts.routines import is_user_routine, routine_row
 from pgrepl.catalog.store import store
 from pgrepl.catalog.store.system import PG_PROC, ObjectAddress
 from pgrepl.catalog.store.tables import pg_proc
@@ -22,6 +28,7 @@ from pgrepl.expr.analyse.casts import type_name_text, type_of_name_or_none
 from pgrepl.expr.analyse.scope import Scope
 from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.query.result import Result
+from pgrepl.sql.location import conflicting
 from pgrepl.sql.nodes import (
     AlterFunctionStmt,
     DefElem,
@@ -180,7 +187,7 @@ def read_options(options: Sequence[DefElem], *, is_procedure: bool) -> RoutineOp
             found.settings = (*found.settings, value)
             continue
         if name in given:
-            raise PgError("42601", "conflicting or redundant options", location=option.location)
+            conflicting(option)
         given.add(name)
         if is_procedure and name in _NOT_OF_PROCEDURES:
             raise PgError("42P13", "invalid attribute in procedure definition", location=option.location)

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pgrepl.catalog.facts.acl import check_execute
-from pgrepl.catalog.facts.routines import LANGUAGE_NAMES, routine_row
+from pgrepl.catalog.facts.namespace import LANGUAGE_NAMES, routine_row
 from pgrepl.catalog.session.context import LOCAL_USERID_CHANGE, Block
 from pgrepl.expr.analyse.analyze import transform
 from pgrepl.expr.analyse.calls import Ambiguous, argument_names, coerced_arguments, find_among, procs_named, signature
@@ -29,6 +29,7 @@ from pgrepl.query.result import Result, ResultColumn
 from pgrepl.query.rowset import LocalRows
 from pgrepl.query.run import as_text
 from pgrepl.rows.trigger_events import call_builtin
+from pgrepl.sql.location import conflicting
 from pgrepl.sql.nodes import CallStmt
 from pgrepl.statements.routine.parameters import transposed
 from pgrepl.types.builtin import proc_by_oid
@@ -112,7 +113,7 @@ def compiled_do(stmt: DoStmt, session: Session) -> Code:
     given: dict[str, str] = {}
     for option in stmt.options:
         if option.name in given:
-            raise PgError("42601", "conflicting or redundant options", location=option.location)
+            conflicting(option)
         given[option.name] = str(option.value)
     if "as" not in given:
         raise PgError("42601", "no inline code specified")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts.acl import ObjectKind, check_owner
-from pgrepl.catalog.facts.namespace import TEMPORARY, schema_for_creation
+from pgrepl.catalog.facts.namespace import LANGUAGE_NAMES, SQL_LANGUAGE, TEMPORARY, routine_row, schema_for_creation
 from pgrepl.catalog.facts.privileges import user_default_acl
 from pgrepl.catalog.facts.roles import is_superuser
-from pgrepl.catalog.facts.routines import LANGUAGE_NAMES, SQL_LANGUAGE, routine_row
 from pgrepl.catalog.store import store
 from pgrepl.catalog.store.tables import pg_proc
 from pgrepl.expr import stored

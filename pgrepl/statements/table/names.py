@@ -99,7 +99,6 @@ def name_addition(columns: Iterable[str]) -> str:
 
 
 def constraint_exists(session: Session, name: str, namespace: int) -> bool:
-    """Whether a constraint of the schema has this name."""
     return (
         store.one(session, pg_constraint, datid=session.database_oid, connamespace=namespace, conname=name) is not None
     )

@@ -32,7 +32,6 @@ from pgrepl.statements.dependencies import record_collations, record_expression_
 from pgrepl.statements.index.attributes import cloned_spec, default_opclass_oid, index_access_method, resolve_opclass
 from pgrepl.statements.index.define import define_index
 from pgrepl.statements.index.store import partition_index
-from pgrepl.statements.table.alter_trigger import clone_triggers
 from pgrepl.statements.table.columns import SYSTEM_COLUMNS, check_type
 from pgrepl.statements.table.constraints import set_parent_constraint
 from pgrepl.statements.table.foreign import (
@@ -45,6 +44,7 @@ from pgrepl.statements.table.foreign import (
     store_key,
 )
 from pgrepl.statements.table.relations import unplaced
+from pgrepl.statements.table.trigger import clone_triggers
 from pgrepl.writing.phase3 import require
 
 

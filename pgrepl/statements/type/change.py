@@ -115,7 +115,6 @@ def rename_domain_constraint(stmt: RenameStmt, session: Session) -> Result:
 
 
 def alter_type_owner(stmt: AlterOwnerStmt, session: Session) -> Result:
-    """ALTER TYPE … OWNER TO (AlterTypeOwner)."""
     new_owner = resolve_role(session, stmt.new_owner)
     row = _altered(session, _named(session, stmt.name, stmt.kind))
     if row.typtype == "m":

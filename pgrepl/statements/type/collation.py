@@ -5,12 +5,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts import routines
 from pgrepl.catalog.facts.acl import ObjectKind, check_owner, check_privilege
 from pgrepl.catalog.facts.depend import record_dependency
-from pgrepl.catalog.facts.namespace import schema_for_creation, schema_name, schema_or_none, schema_row
+from pgrepl.catalog.facts.namespace import (
+    ANY_ENCODING,
+    UTF8,
+    collation_in_schema,
+    collation_row,
+    schema_for_creation,
+    schema_name,
+    schema_or_none,
+    schema_row,
+)
 from pgrepl.catalog.facts.roles import resolve_role
-from pgrepl.catalog.facts.routines import ANY_ENCODING, UTF8
 from pgrepl.catalog.store import store
 from pgrepl.catalog.store.system import BOOTSTRAP_SUPERUSER, PG_COLLATION, PG_NAMESPACE, ObjectAddress
 from pgrepl.catalog.store.tables import pg_collation
@@ -92,7 +99,7 @@ def _copied(session: Session, source: Names) -> dict[str, Any]:
     oid = comparing_collation(session, source)
     if oid == DEFAULT_COLLATION:
         raise PgError("42P17", 'collation "default" cannot be copied')
-    row = routines.collation_row(session, oid)
+    row = collation_row(session, oid)
     if row is not None:
         return {name: value for name, value in row._asdict().items() if name in _COPIED}
     found = collation_by_oid(oid)
@@ -151,7 +158,7 @@ def _builtin_locale(given: dict[str, Any]) -> dict[str, Any]:
 
 def _there(session: Session, namespace: int, name: str, encoding: int) -> str | None:
     """The words for a collation of this name that is in the schema already."""
-    if not routines.collation_in_schema(session, namespace, name):
+    if not collation_in_schema(session, namespace, name):
         return None
     return f'collation "{name}"' + (' for encoding "UTF8"' if encoding != ANY_ENCODING else "")
 
@@ -166,7 +173,7 @@ def _parts(name: RangeVar | None) -> Names:
 
 def _own(session: Session, oid: int) -> pg_collation:
     """The row of a user's collation, which the role must own."""
-    row = routines.collation_row(session, oid)
+    row = collation_row(session, oid)
     if row is None:
         found = collation_by_oid(oid)
         assert found is not None
@@ -188,9 +195,9 @@ def rename_collation(stmt: RenameStmt, session: Session) -> Result:
 
 def _refuse_same(session: Session, namespace: int, name: str) -> None:
     """Raises for a collation of the same name (IsThereCollationInNamespace)."""
-    oid = routines.collation_in_schema(session, namespace, name)
+    oid = collation_in_schema(session, namespace, name)
     if oid:
-        known = routines.collation_row(session, oid)
+        known = collation_row(session, oid)
         encoding = ANY_ENCODING if known is None else known.collencoding
         there = _there(session, namespace, name, encoding)
         raise PgError("42710", f'{there} already exists in schema "{schema_name(session, namespace)}"')
@@ -199,7 +206,7 @@ def _refuse_same(session: Session, namespace: int, name: str) -> None:
 def give_collation(stmt: AlterOwnerStmt, session: Session) -> Result:
     oid = collation_of_name(session, stmt.name)
     new_owner = resolve_role(session, stmt.new_owner)
-    row = routines.collation_row(session, oid)
+    row = collation_row(session, oid)
     change_collation_owner(session, row or _own(session, oid), new_owner)
     return Result("ALTER COLLATION")
 
@@ -251,7 +258,7 @@ def drop_collations(stmt: DropStmt, session: Session) -> Result:
             session.notice("NOTICE", f"{missing} does not exist, skipping")
             continue
         oid = collation_of_name(session, parts)
-        row = routines.collation_row(session, oid)
+        row = collation_row(session, oid)
         owner, namespace = (BOOTSTRAP_SUPERUSER, 0) if row is None else (row.collowner, row.collnamespace)
         check_may_drop(session, "collation", ".".join(parts), owner, namespace)
         addresses.append(ObjectAddress(PG_COLLATION, int(oid)))

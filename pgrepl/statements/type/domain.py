@@ -370,7 +370,6 @@ def _add_constraint(session: Session, row: tables.pg_type, constraint: Constrain
 
 
 def _drop_constraint(session: Session, row: tables.pg_type, stmt: AlterDomainStmt) -> None:
-    """ALTER DOMAIN … DROP CONSTRAINT (AlterDomainDropConstraint)."""
     constraint = one(session, tables.pg_constraint, contypid=row.oid, conname=stmt.constraint_name)
     if constraint is None:
         name = ".".join(stmt.name)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts.acl import check_execute
 from pgrepl.catalog.facts.depend import Dependency, record_dependency
-from pgrepl.catalog.facts.namespace import schema_for_creation
-from pgrepl.catalog.facts.routines import INTERNAL_LANGUAGE, is_user_routine, routine_row
+from pgrepl.catalog.facts.namespace import INTERNAL_LANGUAGE, is_user_routine, routine_row, schema_for_creation
 from pgrepl.catalog.facts.user_types import is_type_name_taken, labels_of, type_row
 from pgrepl.catalog.store import store, tables
 from pgrepl.catalog.store.store import insert, insert_many, new_oid, update

@@ -1,43 +1,48 @@
-"""CREATE, ALTER and DROP OPERATOR (DefineOperator, OperatorCreate)."""
+"""CREATE, ALTER and DROP OPERATOR (DefineOperator, OperatorCreate); commutators and negators, which name each other
+before they are there."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts import routines
-from pgrepl.catalog.facts.acl import check_owner
-from pgrepl.catalog.facts.namespace import schema_for_creation, schema_or_none
+from pgrepl.catalog.facts.acl import check_execute, check_owner
+from pgrepl.catalog.facts.depend import forget_dependencies, record_dependency
+from pgrepl.catalog.facts.namespace import (
+    is_user_routine,
+    namespace_of,
+    operator,
+    operator_row,
+    operators_called,
+    routine_row,
+    schema_for_creation,
+    schema_or_none,
+)
+from pgrepl.catalog.facts.objects import describe_object
 from pgrepl.catalog.facts.roles import resolve_role
 from pgrepl.catalog.facts.user_types import check_usage
 from pgrepl.catalog.store import store
-from pgrepl.catalog.store.system import BOOTSTRAP_SUPERUSER, PG_OPERATOR, ObjectAddress
+from pgrepl.catalog.store.system import BOOTSTRAP_SUPERUSER, PG_NAMESPACE, PG_OPERATOR, ObjectAddress
 from pgrepl.catalog.store.tables import pg_operator
 from pgrepl.expr.analyse import lookup
+from pgrepl.expr.analyse.calls import procs_named
 from pgrepl.expr.analyse.casts import type_name_text, type_of_name, type_of_name_or_none
-from pgrepl.expr.analyse.operators import signature
+from pgrepl.expr.analyse.operators import operators_named, signature
 from pgrepl.expr.analyse.scope import Scope
 from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.query.result import Result
 from pgrepl.sql.location import get_boolean, get_qualified_name, get_type_name
 from pgrepl.sql.nodes import AlterOperatorStmt, DefElem, DefineStmt, DropOperatorStmt, OperatorName, TypeName
 from pgrepl.statements.deletion import check_may_drop, check_may_give, check_may_move, depend_on_schema, drop_objects
-from pgrepl.statements.type.operator_links import (
-    check_allowed,
-    check_name,
-    function_of,
-    join_estimator,
-    link,
-    operator_of_types,
-    other_operator,
-    record_uses,
-    restriction_estimator,
-)
+from pgrepl.statements.dependencies import record_functions, record_types
 from pgrepl.types import oids
-from pgrepl.types.builtin import Operator
+from pgrepl.types.builtin import Operator, Proc
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
+
+Names = tuple[str, ...]
 
 _FLAGS = ("hashes", "merges")
 _MERGES = ("sort1", "sort2", "ltcmp", "gtcmp")  # obsolete
@@ -102,11 +107,11 @@ def _create(session: Session, values: dict[str, Any], given: dict[str, Any]) -> 
         negator="negator" in given, restrict="restrict" in given, join="join" in given, merges=values["oprcanmerge"],
         hashes=values["oprcanhash"],
     )  # fmt: skip
-    named = routines.operators_named(session, name, namespace)
+    named = operators_called(session, name, namespace)
     known = next((o for o in named if (o.left, o.right) == (left, right)), None)
     if known is not None and known.code:
         raise PgError("42723", f"operator {name} already exists")
-    shell = None if known is None else routines.operator_row(session, known.oid)
+    shell = None if known is None else operator_row(session, known.oid)
     if shell is not None:
         check_owner(session, "operator", name, shell.oprowner)
     self = namespace, name, left, right
@@ -135,14 +140,13 @@ def _create(session: Session, values: dict[str, Any], given: dict[str, Any]) -> 
 
 
 _FIXED = ("leftarg", "rightarg", "function", "procedure")
-_COLUMNS = {"restrict": "oprrest", "join": "oprjoin", "commutator": "oprcom", "negator": "oprnegate"}
 _ALTER_FLAGS = {"merges": "oprcanmerge", "hashes": "oprcanhash"}
 
 
 def find_operator(session: Session, wanted: OperatorName) -> pg_operator:
     """The operator that a statement names, which must be a user's."""
     found = _find(session, wanted)
-    row = routines.operator_row(session, found.oid)
+    row = operator_row(session, found.oid)
     if row is None:
         check_owner(session, "operator", ".".join(wanted.name), BOOTSTRAP_SUPERUSER)
         raise unsupported(f"changing the built-in operator {found.name}")
@@ -193,7 +197,7 @@ def _move(session: Session, row: pg_operator, schema: str) -> None:
     check_may_move(session, row.oprnamespace, namespace)
     if namespace == row.oprnamespace:
         return
-    there = routines.operators_named(session, row.oprname, namespace)
+    there = operators_called(session, row.oprname, namespace)
     if any((o.left, o.right) == (row.oprleft, row.oprright) for o in there):
         key = f"({row.oprname}, {row.oprleft}, {row.oprright}, {namespace})"
         raise PgError(
@@ -215,9 +219,9 @@ def _change(session: Session, row: pg_operator, options: tuple[DefElem, ...]) ->
     if "join" in given:
         values["oprjoin"] = join_estimator(session, given["join"]) if given["join"] else 0
     if "commutator" in given:
-        values["oprcom"] = _other_operator(session, given["commutator"], row.oprright, row.oprleft)
+        values["oprcom"] = _existing_operator(session, given["commutator"], row.oprright, row.oprleft)
     if "negator" in given:
-        values["oprnegate"] = _other_operator(session, given["negator"], row.oprleft, row.oprright)
+        values["oprnegate"] = _existing_operator(session, given["negator"], row.oprleft, row.oprright)
         if values["oprnegate"] == row.oid:
             raise PgError("42P13", "operator cannot be its own negator")
     _refuse_other_values(row, values)
@@ -231,13 +235,13 @@ def _change(session: Session, row: pg_operator, options: tuple[DefElem, ...]) ->
     link(session, row.oid, commutator=values.get("oprcom", 0), negator=values.get("oprnegate", 0))
 
 
-def _other_operator(session: Session, name: tuple[str, ...], left: int, right: int) -> int:
-    """The commutator or negator that is named, made as a shell if it is not there (ValidateOperatorReference)."""
+def _existing_operator(session: Session, name: tuple[str, ...], left: int, right: int) -> int:
+    """The commutator or negator that ALTER OPERATOR names (ValidateOperatorReference)."""
     found = operator_of_types(session, name, left, right)
     if found is None or not found.code:
         problem = "does not exist" if found is None else "is only a shell"
         raise PgError("42883", f"operator {problem}: {signature(Scope(session), name, left, right)}")
-    row = routines.operator_row(session, found.oid)
+    row = operator_row(session, found.oid)
     check_owner(session, "operator", ".".join(name), BOOTSTRAP_SUPERUSER if row is None else row.oprowner)
     return found.oid
 
@@ -259,9 +263,9 @@ def _alter_read(options: tuple[DefElem, ...]) -> dict[str, Any]:
 
 def _refuse_other_values(row: pg_operator, values: dict[str, Any]) -> None:
     """What plans may rely on is set once."""
-    for name, column in {**_COLUMNS, **_ALTER_FLAGS}.items():
+    for name, column in {"commutator": "oprcom", "negator": "oprnegate", **_ALTER_FLAGS}.items():
         before = getattr(row, column)
-        if column in values and column not in ("oprrest", "oprjoin") and before and values[column] != before:
+        if column in values and before and values[column] != before:
             message = f'operator attribute "{name}" cannot be changed if it has already been set'
             raise PgError("42P17", message)
 
@@ -275,9 +279,9 @@ def drop_operator(stmt: DropOperatorStmt, session: Session) -> Result:
                 session.notice("NOTICE", f"{missing} does not exist, skipping")
                 continue
         found = _find(session, wanted)
-        row = routines.operator_row(session, found.oid)
+        row = operator_row(session, found.oid)
         owner = BOOTSTRAP_SUPERUSER if row is None else row.oprowner
-        check_may_drop(session, "operator", ".".join(wanted.name), owner, routines.namespace_of(session, found.oid))
+        check_may_drop(session, "operator", ".".join(wanted.name), owner, namespace_of(session, found.oid))
         addresses.append(ObjectAddress(PG_OPERATOR, found.oid))
     if addresses:
         drop_objects(session, addresses, cascade=stmt.cascade)
@@ -300,3 +304,157 @@ def _missing(session: Session, wanted: OperatorName) -> str | None:
             return f"operator {'.'.join(wanted.name)}"
         raise
     return None
+
+
+# --- functions and estimators -----------------------------------------------------------------------------------------
+
+
+_RESTRICT = (oids.INTERNAL, oids.OID, oids.INTERNAL, oids.INT4)
+_JOIN = (oids.INTERNAL, oids.OID, oids.INTERNAL, oids.INT2, oids.INTERNAL)
+
+
+def function_of(session: Session, name: Names, types: Sequence[int]) -> Proc:
+    """The function with exactly these argument types (LookupFuncName), which the role may execute."""
+    found = _function_or_none(session, name, types)
+    if found is None:
+        given = ", ".join(lookup.type_text(session, typoid) for typoid in types)
+        raise PgError("42883", f"function {'.'.join(name)}({given}) does not exist")
+    if is_user_routine(found.oid):
+        row = routine_row(session, found.oid)
+        assert row is not None
+        check_execute(session, row)
+    return found
+
+
+def _function_or_none(session: Session, name: Names, types: Sequence[int]) -> Proc | None:
+    named = procs_named(Scope(session), name)
+    return next((proc for proc in named if proc.argtypes == tuple(types) and proc.kind != "p"), None)
+
+
+def restriction_estimator(session: Session, name: Names) -> int:
+    """The estimator that is named, with the signature that it must have (ValidateRestrictionEstimator)."""
+    return _estimator(session, "restriction", name, _RESTRICT)
+
+
+def join_estimator(session: Session, name: Names) -> int:
+    """As ValidateJoinEstimator does: the signature with four arguments is an old one."""
+    five, four = (_function_or_none(session, name, types) for types in (_JOIN, _JOIN[:4]))
+    if five is not None and four is not None:
+        text = ".".join(name)
+        raise PgError("42725", f"join estimator function {text} has multiple matches")
+    return _estimator(session, "join", name, _JOIN if four is None else _JOIN[:4])
+
+
+def _estimator(session: Session, word: str, name: Names, types: Sequence[int]) -> int:
+    found = function_of(session, name, types)
+    if found.rettype != oids.FLOAT8:
+        raise PgError("42P17", f"{word} estimator function {'.'.join(name)} must return type float8")
+    return found.oid
+
+
+def check_allowed(
+    *,
+    is_binary: bool,
+    is_boolean: bool,
+    commutator: bool = False,
+    negator: bool = False,
+    restrict: bool = False,
+    join: bool = False,
+    merges: bool = False,
+    hashes: bool = False,
+) -> None:
+    """What only binary, or only boolean operators can have (OperatorValidateParams)."""
+    of_binary = {"have commutators": commutator, "have join selectivity": join, "merge join": merges, "hash": hashes}
+    of_boolean = {
+        "have negators": negator, "have restriction selectivity": restrict, "have join selectivity": join,
+        "merge join": merges, "hash": hashes,
+    }  # fmt: skip
+    for word, wanted, allowed in (("binary", of_binary, is_binary), ("boolean", of_boolean, is_boolean)):
+        for what, given in wanted.items():
+            if given and not allowed:
+                raise PgError("42P13", f"only {word} operators can {what}")
+
+
+# --- links ------------------------------------------------------------------------------------------------------------
+
+
+_OPERATOR_CHARACTERS = frozenset("~!@#^&|`?+-*/%<>=")
+_MOST_BYTES = 63  # of a name
+_WORDS = {"oprcom": "commutator", "oprnegate": "negator"}
+
+
+def check_name(name: str) -> None:
+    """As validOperatorName does, which follows the scanner."""
+    valid = 0 < len(name) <= _MOST_BYTES and set(name) <= _OPERATOR_CHARACTERS
+    if "/*" in name or "--" in name or name == "!=":
+        valid = False
+    if len(name) > 1 and name[-1] in "+-" and not set(name[:-1]) & set("~!@#^&|`?%"):
+        valid = False
+    if not valid:
+        raise PgError("42602", f'"{name}" is not a valid operator name')
+
+
+def operator_of_types(session: Session, name: Names, left: int, right: int) -> Operator | None:
+    """The operator with exactly these operands (OpernameGetOprid)."""
+    named = operators_named(Scope(session), name)
+    return next((o for o in named if (o.left, o.right) == (left, right)), None)
+
+
+def other_operator(session: Session, name: Names, left: int, right: int, own: tuple[int, str, int, int]) -> int:
+    """The operator that is named as commutator or negator, or a shell of it; 0: it is the operator itself, whose
+    schema, name and operands are `own` (get_other_operator)."""
+    known = operator_of_types(session, name, left, right)
+    if known is None:
+        schema, symbol = lookup.split_name(session, name)
+        namespace = schema_for_creation(session, schema)
+        if (namespace, symbol, left, right) == own:
+            return 0
+        return make_shell(session, namespace, symbol, left, right)
+    row = operator_row(session, known.oid)
+    check_owner(session, "operator", ".".join(name), BOOTSTRAP_SUPERUSER if row is None else row.oprowner)
+    return known.oid
+
+
+def make_shell(session: Session, namespace: int, name: str, left: int, right: int) -> int:
+    check_name(name)
+    oid = store.new_oid(session)
+    store.insert(
+        session, pg_operator, datid=session.database_oid, oid=oid, oprname=name, oprnamespace=namespace,
+        oprowner=session.role, oprkind="b" if left else "l", oprcanmerge=False, oprcanhash=False, oprleft=left,
+        oprright=right, oprresult=0, oprcom=0, oprnegate=0, oprcode=0, oprrest=0, oprjoin=0,
+    )  # fmt: skip
+    record_uses(session, oid)
+    return oid
+
+
+def record_uses(session: Session, oid: int) -> None:
+    """As makeOperatorDependencies does: commutator and negator are not among them."""
+    row = operator_row(session, oid)
+    assert row is not None
+    self = ObjectAddress(PG_OPERATOR, oid)
+    forget_dependencies(session, self)
+    record_dependency(session, self, ObjectAddress(PG_NAMESPACE, row.oprnamespace))
+    record_types(session, self, (row.oprleft, row.oprright, row.oprresult))
+    record_functions(session, self, (row.oprcode, row.oprrest, row.oprjoin))
+
+
+def link(session: Session, oid: int, *, commutator: int, negator: int) -> None:
+    """The other operators name this one (OperatorUpd)."""
+    for column, other in (("oprcom", commutator), ("oprnegate", negator)):
+        if not other:
+            continue
+        row = operator_row(session, other)
+        known = operator(session, other)
+        assert known is not None
+        linked = known.commutator if column == "oprcom" else known.negator
+        if linked == oid:
+            continue
+        if linked:
+            word = _WORDS[column]
+            third = operator(session, linked)
+            shown = str(linked) if third is None else third.name
+            raise PgError("42P17", f"{word} operator {known.name} is already the {word} of operator {shown}")
+        if row is None:
+            described = describe_object(session, ObjectAddress(PG_OPERATOR, other))
+            raise unsupported(f"changing the built-in {described}")
+        store.update(session, pg_operator, {"oid": other}, **{column: oid})

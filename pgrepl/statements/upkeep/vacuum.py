@@ -1,8 +1,12 @@
-"""VACUUM and ANALYZE.
+"""VACUUM and ANALYZE; retention of histories.
 
 VACUUM merges small files, leaves deleted rows out, moves inlined rows into files; then it expires snapshots that are
 not needed and removes files that only they used. FULL rewrites every file. Statistics are always exact: ANALYZE only
 counts itself in pg_stat_all_tables.
+
+What ended longer ago than pgrepl.history_retention leaves a log (catalog/facts/history.py). Versions that are still
+valid, or were within that time, are kept, however old. What is left begins the history anew: the update that brought
+such a version becomes a copy, as what it replaced is gone.
 """
 
 from __future__ import annotations
@@ -14,8 +18,9 @@ from datetime import timedelta
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from pgrepl.catalog.facts import history
 from pgrepl.catalog.facts.acl import has_table_privilege, is_owner
-from pgrepl.catalog.facts.history import is_log
+from pgrepl.catalog.facts.history import COPY, OLD, is_log
 from pgrepl.catalog.facts.relation import Relation, find_relation, relation
 from pgrepl.catalog.facts.relation_parts import inheritors
 from pgrepl.catalog.locks.lock_table import LockKind, LockRequest, RelationMode, conflicts
@@ -24,6 +29,7 @@ from pgrepl.catalog.session.context import refuse_in_recovery
 from pgrepl.catalog.session.parameters import parse
 from pgrepl.catalog.session.transaction import LockNeeded, require_no_block
 from pgrepl.catalog.store import store
+from pgrepl.catalog.store.store import rows
 from pgrepl.catalog.store.tables import pg_class, pg_database
 from pgrepl.ground.errors import PgError
 from pgrepl.lake.commit.commit import Stale
@@ -31,9 +37,12 @@ from pgrepl.lake.upkeep import compact
 from pgrepl.lake.upkeep.expire import expire, remove_files
 from pgrepl.query.result import Result
 from pgrepl.replication.publisher.slots import invalidate_idle
+from pgrepl.replication.wire.pgoutput import now
+from pgrepl.sql.keywords import quote_identifier, quote_literal, quote_qualified
 from pgrepl.sql.location import get_boolean, get_int32, get_string
 from pgrepl.sql.nodes import VacuumStmt
-from pgrepl.statements.upkeep.history import trim
+from pgrepl.types import oids
+from pgrepl.types.text import write_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
@@ -291,3 +300,33 @@ def _fold_deletes(session: Session, table: Relation, options: _Options) -> None:
         session.transaction.require_write()
         if not _is_written(session, table, options):
             compact.commit_folded(session, staged)
+
+
+def logs(session: Session) -> Iterator[Relation]:
+    """The logs of the database whose tables are there."""
+    for row in rows(session, pg_class, datid=session.database_oid, relkind="r"):
+        if "_history" in row.relname:
+            found = relation(session, row.oid)
+            if history.is_log(found) and history.table_of(session, found) is not None:
+                yield found
+
+
+def trim(session: Session, log: Relation) -> None:
+    """Remove what is older than the retention; holding the write lock."""
+    seconds = int(session.settings.value("pgrepl.history_retention"))
+    table = history.table_of(session, log) if history.is_log(log) else None
+    if not seconds or table is None:
+        return
+    session.transaction.require_write()
+    since = quote_literal(write_text(now() - seconds * 1_000_000, oids.TIMESTAMPTZ, session.text_style))
+    name = quote_qualified(log.schema, log.name)
+    keys, _ = history.key_names(session, table)
+    forgotten = ", ".join(f"{quote_identifier(OLD + key)} = NULL" for key in keys)
+    ended = history.versions_sql(session, table, log, places=True)
+    statements = [
+        f"DELETE FROM {name} WHERE committed_at < {since} AND (operation IN ('delete', 'truncate')"
+        f" OR (lsn, change) IN (SELECT lsn, change FROM ({ended}) AS v WHERE valid_to < {since}))",
+        f"UPDATE {name} SET operation = '{COPY}', {forgotten} WHERE committed_at < {since} AND operation = 'update'",
+    ]
+    with session.acting_as(log.owner):
+        session.define(statements)

@@ -173,10 +173,7 @@ def text_form(typoid: int, typmod: int) -> Form:
     def from_text(text: str) -> Any:
         return Decimal(text) if typoid == oids.NUMERIC else reader(typoid)(text, -1, STORED_STYLE)
 
-    def from_array(array: pa.Array) -> list[Any]:
-        return [None if v is None else from_text(v) for v in _values(array)]
-
-    return _kept_as_text(typoid, typmod, "varchar", to_text, from_text, from_array, "none")
+    return _kept_as_text(typoid, typmod, "varchar", to_text, from_text, "none")
 
 
 @cache
@@ -200,10 +197,7 @@ def row_form(typoid: int, row: RowType) -> Form:
         ]
         return Record(values, row.types, row.names)
 
-    def from_array(array: pa.Array) -> list[Any]:
-        return [None if v is None else from_text(v) for v in _values(array)]
-
-    return _kept_as_text(typoid, -1, "varchar", to_text, from_text, from_array, "none")
+    return _kept_as_text(typoid, -1, "varchar", to_text, from_text, "none")
 
 
 def row_array_form(typoid: int, of: Form) -> Form:
@@ -218,10 +212,7 @@ def row_array_form(typoid: int, of: Form) -> Form:
         items = [None if word is None else of.from_inlined(word) for word in found.items]
         return PgArray(of.typoid, found.dims, found.lbounds, tuple(items))
 
-    def from_array(array: pa.Array) -> list[Any]:
-        return [None if v is None else from_text(v) for v in _values(array)]
-
-    return _kept_as_text(typoid, -1, "varchar", to_text, from_text, from_array, "none")
+    return _kept_as_text(typoid, -1, "varchar", to_text, from_text, "none")
 
 
 def _field_form(field: RowField) -> Form:
@@ -234,19 +225,16 @@ def _field_form(field: RowField) -> Form:
 
 
 def _string_form(typoid: int, typmod: int) -> Form:
-    return _kept_as_text(typoid, typmod, "varchar", same, same, _values, "full")
+    return _kept_as_text(typoid, typmod, "varchar", same, same, "full")
 
 
 def enum_form(typoid: int) -> Form:
     """The form of an enum: its labels as text. Bounds are those of texts and not in the order of labels."""
     stored, names = stored_labels(typoid), labels_of_stored(typoid)
     if not stored:
-        return _kept_as_text(typoid, -1, "varchar", same, same, _values, "equal")
+        return _kept_as_text(typoid, -1, "varchar", same, same, "equal")
 
-    def from_array(array: pa.Array) -> list[Any]:
-        return [None if v is None else names.get(v, v) for v in _values(array)]
-
-    return _kept_as_text(typoid, -1, "varchar", stored.__getitem__, lambda v: names.get(v, v), from_array, "equal")
+    return _kept_as_text(typoid, -1, "varchar", stored.__getitem__, lambda v: names.get(v, v), "equal")
 
 
 def _bpchar_form(typoid: int, typmod: int) -> Form:
@@ -255,18 +243,15 @@ def _bpchar_form(typoid: int, typmod: int) -> Form:
     length = typmod - 4
     sized = (lambda value: value.ljust(length)) if typmod >= 4 else None
     ordered = "equal" if typmod >= 4 else "none"
-    return _kept_as_text(typoid, typmod, "varchar", same, same, _values, ordered, sized)
+    return _kept_as_text(typoid, typmod, "varchar", same, same, ordered, sized)
 
 
 def _json_form(typoid: int, typmod: int) -> Form:
-    return _kept_as_text(typoid, typmod, "json", same, same, _values, "none")
+    return _kept_as_text(typoid, typmod, "json", same, same, "none")
 
 
 def _jsonb_form(typoid: int, typmod: int) -> Form:
-    def from_array(array: pa.Array) -> list[Any]:
-        return [None if v is None else Jsonb(v) for v in _values(array)]
-
-    return _kept_as_text(typoid, typmod, "json", str, Jsonb, from_array, "none")
+    return _kept_as_text(typoid, typmod, "json", str, Jsonb, "none")
 
 
 def _kept_as_text(
@@ -275,10 +260,13 @@ def _kept_as_text(
     lake: str,
     to_text: Callable[[Any], str],
     from_text: Callable[[str], Any],
-    from_array: Callable[[Any], list[Any]],
     ordered: str,
     sized: Callable[[Any], Any] | None = None,
 ) -> Form:
+    def from_array(array: pa.Array) -> list[Any]:
+        values = _values(array)
+        return values if from_text is same else [None if v is None else from_text(v) for v in values]
+
     return Form(
         typoid=typoid, typmod=typmod, lake=lake, spark="STRING", arrow=lambda: arrow_type("string"), to_arrow=to_text,
         from_arrow=from_text, from_array=from_array, to_stat=to_text, from_stat=from_text, from_raw=_raw_text,

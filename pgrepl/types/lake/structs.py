@@ -34,7 +34,7 @@ from pgrepl.types.user_types import composite_type, is_enum, stored_labels
 def read_form(lake: str, fields: tuple[Nested, ...] = ()) -> Form:
     """The form of a DuckLake type: the PostgreSQL typoid and typmod it is read as, and its conversions."""
     if lake in ("list", "struct", "map"):
-        from pgrepl.types.lake.nested import nested_form
+        from pgrepl.types.lake.foreign import nested_form
 
         return nested_form(lake, fields)
     return foreign_form(lake)

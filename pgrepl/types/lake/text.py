@@ -130,7 +130,7 @@ def list_text(items: list[str]) -> str:
 
 def struct_text(fields: list[tuple[str, str]]) -> str:
     """DuckDB's text of a struct, from the names of its fields and their texts as they stand in nested values."""
-    return "{" + ", ".join([f"{_in_quotes(name)}: {item}" for name, item in fields]) + "}"
+    return "{" + ", ".join([f"{in_quotes(name)}: {item}" for name, item in fields]) + "}"
 
 
 _BARE = re.compile(r"[A-Za-z0-9_.+-]+\Z", re.ASCII)
@@ -138,10 +138,10 @@ _BARE = re.compile(r"[A-Za-z0-9_.+-]+\Z", re.ASCII)
 
 def quoted(word: str) -> str:
     """The text of a scalar inside a nested value."""
-    return word if _BARE.match(word) and word.upper() != "NULL" else _in_quotes(word)
+    return word if _BARE.match(word) and word.upper() != "NULL" else in_quotes(word)
 
 
-def _in_quotes(word: str) -> str:
+def in_quotes(word: str) -> str:
     return "'" + word.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pgrepl.catalog.facts.routines import routine
+from pgrepl.catalog.facts.namespace import routine
 from pgrepl.expr.analyse import lookup
 from pgrepl.expr.analyse.casts import column_collation, type_of_name
 from pgrepl.expr.analyse.collate import assign_collations

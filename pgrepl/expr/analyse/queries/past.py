@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts import history
-from pgrepl.catalog.facts.access import is_active
 from pgrepl.catalog.facts.acl import check_table_privilege
+from pgrepl.catalog.facts.namespace import routines_named
 from pgrepl.catalog.facts.relation import Relation, find_relation
-from pgrepl.catalog.facts.routines import routines_named
+from pgrepl.catalog.facts.relation_parts import is_active
 from pgrepl.expr.analyse.coerce import coerce_to_specific
 from pgrepl.expr.analyse.kinds import ExprKind
 from pgrepl.expr.analyse.lookup import relation_rte

@@ -8,9 +8,9 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from pgrepl.catalog.facts.namespace import routine
 from pgrepl.catalog.facts.objects import PLPGSQL, comment_on, describe_object_or_none, shared_comment_on
 from pgrepl.catalog.facts.relation import relation_or_none
-from pgrepl.catalog.facts.routines import routine
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store.store import one
 from pgrepl.catalog.store.system import PG_CLASS, ObjectAddress

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from pgrepl.catalog.facts import routines
-from pgrepl.catalog.facts.namespace import current_schemas, is_temporary, schema_row, temporary_schema
+from pgrepl.catalog.facts import namespace
+from pgrepl.catalog.facts.namespace import current_schemas, is_temporary, routine, schema_row, temporary_schema
 from pgrepl.catalog.facts.relation import Relation, find_relation, range_var, relation_is_visible, relation_or_none
 from pgrepl.catalog.facts.roles import role_display, role_row
-from pgrepl.catalog.facts.routines import routine
 from pgrepl.catalog.facts.user_types import rowtype_relation
-from pgrepl.catalog.session.parameter_lists import split_identifiers
+from pgrepl.catalog.session.parameters import split_identifiers
 from pgrepl.catalog.session.session import Session
 from pgrepl.expr.analyse import lookup
 from pgrepl.expr.analyse.calls import is_visible
@@ -169,13 +168,13 @@ _in_pg_catalog("pg_ts_config_is_visible", ts_configs)
 
 @implements("pg_operator_is_visible", context=True)
 def pg_operator_is_visible(call: Call, oid: int) -> bool | None:
-    found = routines.operator(call.session, oid)
-    return None if found is None else routines.is_operator_visible(call.session, found)
+    found = namespace.operator(call.session, oid)
+    return None if found is None else namespace.is_operator_visible(call.session, found)
 
 
 @implements("pg_collation_is_visible", context=True)
 def pg_collation_is_visible(call: Call, oid: int) -> bool | None:
-    return routines.is_collation_visible(call.session, oid)
+    return namespace.is_collation_visible(call.session, oid)
 
 
 @implements("get_current_ts_config", context=True)
@@ -189,7 +188,7 @@ def pg_collation_for(call: Call, value: Any) -> str | None:
     if not lookup.is_collatable(typoid) and typoid != oids.UNKNOWN:
         text = lookup.type_text(call.session, typoid)
         raise PgError("42804", f"collations are not supported by type {text}")
-    return routines.collation_text(call.session, call.collation) if call.collation else None
+    return namespace.collation_text(call.session, call.collation) if call.collation else None
 
 
 # errors that have no soft form: the parser's, and those of type modifiers

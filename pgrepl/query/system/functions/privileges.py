@@ -11,11 +11,10 @@ from functools import lru_cache
 from typing import Any
 
 from pgrepl.catalog.facts import acl
-from pgrepl.catalog.facts.access import is_active
 from pgrepl.catalog.facts.acl import BIT, ObjectKind
-from pgrepl.catalog.facts.foreign import server_by_name
-from pgrepl.catalog.facts.namespace import schema_by_name, schema_row
+from pgrepl.catalog.facts.namespace import routine_row, schema_by_name, schema_row
 from pgrepl.catalog.facts.relation import Relation, relation_or_none
+from pgrepl.catalog.facts.relation_parts import is_active
 from pgrepl.catalog.facts.roles import (
     has_privs_of_role,
     is_admin_of_role,
@@ -24,7 +23,7 @@ from pgrepl.catalog.facts.roles import (
     member_can_set_role,
     role_by_name,
 )
-from pgrepl.catalog.facts.routines import routine_row
+from pgrepl.catalog.facts.subscription import server_by_name
 from pgrepl.catalog.facts.user_types import rowtype_relation, type_row
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store.store import one

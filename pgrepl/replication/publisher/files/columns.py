@@ -26,11 +26,11 @@ from pgrepl.replication.wire.batch import CODES, DELETE, INSERT, UPDATE, is_equa
 from pgrepl.replication.wire.message_files import Decoded, MessageFile, MessageWriter
 from pgrepl.replication.wire.messages import TRUNCATE, SentRelation
 from pgrepl.types import oids
-from pgrepl.types.catalog_names import asks_catalog
 from pgrepl.types.input_checks import nul
 from pgrepl.types.lake.arrays import storage_type
 from pgrepl.types.lake.column_values import values_of
 from pgrepl.types.lake.forms import form
+from pgrepl.types.names import asks_catalog
 
 if TYPE_CHECKING:
     from pgrepl.types.lake.arrays import Form

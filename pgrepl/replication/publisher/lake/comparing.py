@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.facts.access import hides_rows
-from pgrepl.catalog.facts.relation_parts import identity_key_columns
+from pgrepl.catalog.facts.relation_parts import hides_rows, identity_key_columns
 from pgrepl.ground.errors import Declined
 from pgrepl.lake.read.local import pin
 from pgrepl.replication.publisher.comparing import Comparing, Limits, TableAtLsn, TablesAtLsn

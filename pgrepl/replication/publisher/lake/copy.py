@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts.access import hides_rows
 from pgrepl.catalog.facts.acl import has_column_privilege, has_table_privilege, permission_denied
 from pgrepl.catalog.facts.publication import PublishedTable, publication_or_none, published_table, whole_columns
 from pgrepl.catalog.facts.relation import Relation, find_relation
+from pgrepl.catalog.facts.relation_parts import hides_rows
 from pgrepl.catalog.session.numbering import current_lsn
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.engine import scan_spark, spark

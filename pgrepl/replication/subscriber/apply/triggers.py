@@ -11,10 +11,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pgrepl.catalog.facts.access import is_active
 from pgrepl.catalog.facts.acl import check_table_privilege
 from pgrepl.catalog.facts.relation import Relation, relation
-from pgrepl.catalog.facts.relation_parts import inheritors
+from pgrepl.catalog.facts.relation_parts import inheritors, is_active
 from pgrepl.catalog.facts.roles import member_can_set_role, role_name
 from pgrepl.catalog.facts.sequences import check_sequences_owner
 from pgrepl.catalog.facts.triggers import INSERT, constraint_triggers, is_enabled, triggers_of

@@ -24,7 +24,7 @@ from pgrepl.statements.index.attributes import IndexColumns, IndexSpec
 from pgrepl.statements.index.define import check_primary_key, define_index
 from pgrepl.statements.index.store import index_constraint
 from pgrepl.statements.sequence import create_column_sequence, own_sequence
-from pgrepl.statements.table.alter.not_null import (
+from pgrepl.statements.table.alter.constraint import (
     MUST_BE_ADDED_BELOW,
     prepare_primary_key,
     prepare_set_not_null,

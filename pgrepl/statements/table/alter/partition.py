@@ -33,7 +33,6 @@ from pgrepl.statements.index.store import attach_index, partition_index, set_par
 from pgrepl.statements.table.alter.add import add_check_and_recurse
 from pgrepl.statements.table.alter.options import drop_identity
 from pgrepl.statements.table.alter.work import FOREIGN, TABLE, AlteredTable, Pass, WorkQueue, check_target
-from pgrepl.statements.table.alter_trigger import clone_triggers, drop_cloned_triggers, refuse_transition_tables
 from pgrepl.statements.table.bounds import check_bound, store_bound, transform_bound
 from pgrepl.statements.table.columns import set_attribute
 from pgrepl.statements.table.constraints import Check, set_parent_constraint, update_constraint
@@ -41,6 +40,7 @@ from pgrepl.statements.table.names import child_dependency, has_parent, partitio
 from pgrepl.statements.table.not_null import lose_parent
 from pgrepl.statements.table.partition import check_not_referenced, clone_foreign_keys, detach_foreign_keys
 from pgrepl.statements.table.relations import unplaced_name
+from pgrepl.statements.table.trigger import clone_triggers, drop_cloned_triggers, refuse_transition_tables
 from pgrepl.types.oids import BOOL
 from pgrepl.writing.rows_spark import NewColumnValue
 
@@ -147,10 +147,7 @@ def _merge_checks(session: Session, child: Relation, parent: Relation) -> None:
             raise PgError(
                 "42P17", f'constraint "{name}" conflicts with NOT ENFORCED constraint on child table "{child.name}"'
             )
-        values: dict[str, object] = {"coninhcount": row.coninhcount + 1}
-        if parent.kind == "p":
-            values["conislocal"] = False
-        update_constraint(session, row.oid, **values)
+        _tie(session, row, parent)
 
 
 def _merge_not_nulls(session: Session, child: Relation, parent: Relation) -> None:
@@ -165,10 +162,12 @@ def _merge_not_nulls(session: Session, child: Relation, parent: Relation) -> Non
         if row.connoinherit or (wanted.convalidated and not row.convalidated):
             text = f'constraint "{row.conname}" conflicts with {what} constraint on child table "{child.name}"'
             raise PgError("42P17", text)
-        values: dict[str, object] = {"coninhcount": row.coninhcount + 1}
-        if parent.kind == "p":
-            values["conislocal"] = False
-        update_constraint(session, row.oid, **values)
+        _tie(session, row, parent)
+
+
+def _tie(session: Session, row: pg_constraint, parent: Relation) -> None:
+    local = {"conislocal": False} if parent.kind == "p" else {}
+    update_constraint(session, row.oid, coninhcount=row.coninhcount + 1, **local)
 
 
 def _text(session: Session, row: pg_constraint, rel: Relation) -> str:
@@ -379,7 +378,6 @@ def _refuse_index(session: Session, index: IndexInfo, whole: IndexInfo) -> None:
 
 
 def detach_partition(work: WorkQueue, altered: AlteredTable, cmd: AlterTableCmd, recurse: bool) -> None:
-    """DETACH PARTITION (ATExecDetachPartition)."""
     session, rel = work.session, work.relation(altered)
     _bound(session, rel, None)
     default = partition_desc(session, rel.oid).default

@@ -14,10 +14,9 @@ from pgrepl.rows.in_use import check_not_in_use
 from pgrepl.rows.requirements import KeysExist, NotNull
 from pgrepl.sql.nodes import AlterTableCmd, AlterTableKind, AlterTableStmt, Constraint
 from pgrepl.sql.statements import command_tag
-from pgrepl.statements.table import alter_trigger as trigger
-from pgrepl.statements.table.alter import add, attributes, constraint, drop, not_null, options, partition
-from pgrepl.statements.table.alter.rebuild import schedule_rebuilding
-from pgrepl.statements.table.alter.type import prepare_type, refuse_used_row_type
+from pgrepl.statements.table import trigger
+from pgrepl.statements.table.alter import add, attributes, constraint, options, partition
+from pgrepl.statements.table.alter.type import prepare_type, refuse_used_row_type, schedule_rebuilding
 from pgrepl.statements.table.alter.work import (
     COMPOSITE,
     FOREIGN,
@@ -57,7 +56,7 @@ K = AlterTableKind
 _LIKE_TABLES = TABLE + FOREIGN
 _ACTIONS: dict[AlterTableKind, Action] = {
     K.ADD_COLUMN: Action(_LIKE_TABLES + COMPOSITE, Pass.ADD_COLUMN, add.add_new_column),
-    K.DROP_COLUMN: Action(_LIKE_TABLES + COMPOSITE, Pass.DROP, drop.drop_column),
+    K.DROP_COLUMN: Action(_LIKE_TABLES + COMPOSITE, Pass.DROP, attributes.drop_column),
     K.SET_EXPRESSION: Action(_LIKE_TABLES, Pass.SET_EXPRESSION, attributes.set_expression, below=True),
     K.ADD_IDENTITY: Action(_LIKE_TABLES + VIEW, Pass.ADD_OTHER, options.add_identity),
     K.SET_IDENTITY: Action(_LIKE_TABLES + VIEW, Pass.MISC, options.set_identity),
@@ -71,7 +70,7 @@ _ACTIONS: dict[AlterTableKind, Action] = {
     K.RESET_OPTIONS: Action(_LIKE_TABLES + MATVIEW, Pass.MISC, options.set_column_options),
     K.ADD_CONSTRAINT: Action(_LIKE_TABLES, Pass.ADD_CONSTRAINT, add.add_new_constraint),
     K.VALIDATE_CONSTRAINT: Action(_LIKE_TABLES, Pass.MISC, constraint.validate_constraint),
-    K.DROP_CONSTRAINT: Action(_LIKE_TABLES, Pass.DROP, drop.drop_constraint),
+    K.DROP_CONSTRAINT: Action(_LIKE_TABLES, Pass.DROP, attributes.drop_constraint),
     K.REPLICA_IDENTITY: Action(TABLE + MATVIEW, Pass.MISC, identify),
     K.ATTACH_PARTITION: Action(TABLE + PARTITIONED_INDEX, Pass.MISC, partition.attach),
     K.DETACH_PARTITION: Action(TABLE, Pass.MISC, partition.detach_partition),
@@ -92,8 +91,8 @@ _ACTIONS: dict[AlterTableKind, Action] = {
 _PREPARE: dict[AlterTableKind, Prepare] = {
     K.ALTER_TYPE: prepare_type,
     K.SET_DEFAULT: attributes.prepare_default,
-    K.SET_NOT_NULL: not_null.prepare_set_not_null_command,
-    K.DROP_NOT_NULL: not_null.prepare_drop_not_null,
+    K.SET_NOT_NULL: constraint.prepare_set_not_null_command,
+    K.DROP_NOT_NULL: constraint.prepare_drop_not_null,
     K.DROP_EXPRESSION: attributes.prepare_drop_expression,
     K.ALTER_CONSTRAINT: constraint.prepare_alter_constraint,
     K.INHERIT: partition.prepare_inherit,
@@ -192,7 +191,7 @@ def set_not_null(session: Session, table: int, columns: Sequence[str]) -> None:
     """Set NOT NULL on the columns of a primary key that come from a parent."""
     work = WorkQueue(session)
     for name in columns:
-        not_null.prepare_set_not_null(work, relation(session, table), name, recurse=True, recursing=False)
+        constraint.prepare_set_not_null(work, relation(session, table), name, recurse=True, recursing=False)
     finish(work)
 
 

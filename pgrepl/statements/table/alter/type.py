@@ -1,4 +1,5 @@
-"""ALTER COLUMN … SET DATA TYPE: the column, its default, and the objects that depend on its old type."""
+"""ALTER COLUMN … SET DATA TYPE: the column, its default, and the objects that depend on its old type; indexes and
+constraints made anew for the new one (ATPostAlterTypeCleanup)."""
 
 from __future__ import annotations
 
@@ -6,12 +7,13 @@ from dataclasses import replace
 from functools import partial
 
 from pgrepl.catalog.facts.depend import dependents_of, forget_dependencies
+from pgrepl.catalog.facts.objects import comment_on, put_comment
 from pgrepl.catalog.facts.relation import Attribute, Relation, relation
-from pgrepl.catalog.facts.relation_parts import children
+from pgrepl.catalog.facts.relation_parts import children, constraint_named, constraint_row
 from pgrepl.catalog.facts.sequences import identity_sequence
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store import store
-from pgrepl.catalog.store.system import PG_ATTRDEF, PG_CLASS, PG_TYPE, ObjectAddress
+from pgrepl.catalog.store.system import PG_ATTRDEF, PG_CLASS, PG_CONSTRAINT, PG_TYPE, ObjectAddress
 from pgrepl.catalog.store.tables import pg_attrdef
 from pgrepl.expr.analyse import lookup
 from pgrepl.expr.analyse.analyze import transform
@@ -20,15 +22,32 @@ from pgrepl.expr.analyse.coerce import coerce_to_target
 from pgrepl.expr.analyse.collate import assign_collations
 from pgrepl.expr.analyse.kinds import ExprKind
 from pgrepl.expr.analyse.scope import scope_of_relation
-from pgrepl.expr.catalog_trees import attnum_map, default_of, mapped
+from pgrepl.expr.catalog_trees import attnum_map, default_of, index_info, mapped
 from pgrepl.expr.tree import Expr, Var
 from pgrepl.expr.walk import without_implicit_casts
 from pgrepl.ground.errors import PgError
 from pgrepl.rows.checks_table import SEVERAL
-from pgrepl.sql.keywords import quote_identifier
-from pgrepl.sql.nodes import AlterSeqStmt, AlterTableCmd, CoercionForm, DefElem, RangeVar
+from pgrepl.sql.keywords import quote_identifier, quote_qualified
+from pgrepl.sql.nodes import (
+    AlterSeqStmt,
+    AlterTableCmd,
+    AlterTableStmt,
+    CoercionForm,
+    Constraint,
+    ConstrType,
+    DefElem,
+    IndexStmt,
+    RangeVar,
+    Statement,
+)
+from pgrepl.sql.parser import parse
+from pgrepl.statements.deletion import drop_objects
 from pgrepl.statements.dependencies import record_column_dependencies
+from pgrepl.statements.index.attributes import IndexSpec
+from pgrepl.statements.index.define import define_index
+from pgrepl.statements.index.reindex import index_spec
 from pgrepl.statements.sequence import change_sequence
+from pgrepl.statements.table.alter.add import add_check_and_recurse, cook_of
 from pgrepl.statements.table.alter.attributes import remember_dependents
 from pgrepl.statements.table.alter.work import (
     COMPOSITE,
@@ -39,8 +58,11 @@ from pgrepl.statements.table.alter.work import (
     WorkQueue,
     check_target,
     column_of,
+    mark_clustered,
+    mark_replica_identity,
     missing_column,
 )
+from pgrepl.statements.table.clauses import add_constraint, make_indexes
 from pgrepl.statements.table.columns import (
     SYSTEM_COLUMNS,
     NewColumn,
@@ -50,6 +72,8 @@ from pgrepl.statements.table.columns import (
     set_type,
     type_storage,
 )
+from pgrepl.statements.table.constraints import Clauses
+from pgrepl.statements.table.foreign import add_foreign_key
 from pgrepl.statements.table.heap import remove_default, store_default
 from pgrepl.statements.table.names import inheritors_with_parents
 from pgrepl.statements.table.partition import key_columns
@@ -258,3 +282,109 @@ def _converted_default(session: Session, rel: Relation, attribute: Attribute, ta
     what = "generation expression" if attribute.generated else "default"
     type_ = lookup.type_text(session, target.type)
     raise PgError("42804", f'{what} for column "{attribute.name}" cannot be cast automatically to type {type_}')
+
+
+# --- making anew --------------------------------------------------------------------------------------------------
+
+
+def schedule_rebuilding(work: WorkQueue, altered: AlteredTable) -> None:
+    session = work.session
+    addresses: list[ObjectAddress] = []
+    for oid, definition in altered.changed_constraints.items():
+        addresses.append(ObjectAddress(PG_CONSTRAINT, oid))
+        if constraint_row(session, oid).conislocal:
+            _schedule_constraint(work, oid, definition)
+    for oid, definition in altered.changed_indexes.items():
+        _schedule_index(work, oid, definition)
+        addresses.append(ObjectAddress(PG_CLASS, oid))
+    if altered.replica_identity_index is not None:
+        name = altered.replica_identity_index
+        altered.add(Pass.OLD_CONSTRAINT, partial(_restore_replica_identity, name=name))
+    altered.changed_constraints, altered.changed_indexes = {}, {}
+    if altered.clustered_index is not None:
+        altered.add(Pass.OLD_CONSTRAINT, partial(_restore_cluster, name=altered.clustered_index))
+    altered.replica_identity_index = altered.clustered_index = None
+    if addresses:
+        drop_objects(session, addresses, cascade=False, quietly=True)
+
+
+def _parsed(session: Session, text: str) -> Statement:
+    """Parse a statement that this session has printed."""
+    return parse(text, rules=session.settings.string_rules)[0].stmt
+
+
+def _schedule_constraint(work: WorkQueue, oid: int, definition: str) -> None:
+    session = work.session
+    row = constraint_row(session, oid)
+    rel = relation(session, row.conrelid)
+    name = quote_qualified(None, row.conname)
+    table = quote_qualified(rel.schema, rel.name)
+    stmt = _parsed(session, f"ALTER TABLE {table} ADD CONSTRAINT {name} {definition}")
+    assert isinstance(stmt, AlterTableStmt)
+    constraint = stmt.commands[0].constraint
+    assert constraint is not None
+    constraint = replace(constraint, location=-1)
+    target = work.entry(rel)
+    comment = comment_on(session, PG_CONSTRAINT, oid)
+    if constraint.kind in (ConstrType.PRIMARY, ConstrType.UNIQUE):
+        clauses = Clauses(session, rel.name, rel.namespace, rel.persistence, rel=rel)
+        add_constraint(clauses, constraint)
+        make_indexes(clauses)
+        spec = replace(clauses.indexes[0], comment=comment_on(session, PG_CLASS, row.conindid))
+        target.add(Pass.OLD_INDEX, partial(_remake_index, spec=spec))
+        when = Pass.OLD_INDEX
+    elif constraint.kind is ConstrType.CHECK:
+        target.add(Pass.OLD_CONSTRAINT, partial(_remake_check, constraint=constraint))
+        when = Pass.OLD_CONSTRAINT
+    else:
+        step = partial(_remake_foreign_key, constraint=constraint, referenced=row.confrelid)
+        target.add(Pass.OLD_CONSTRAINT, step)
+        when = Pass.OLD_CONSTRAINT
+    if comment is not None:
+        target.add(when, partial(_remake_comment, name=row.conname, text=comment))
+
+
+def _schedule_index(work: WorkQueue, oid: int, definition: str) -> None:
+    session = work.session
+    rel = relation(session, index_info(session, oid).table)
+    stmt = _parsed(session, definition)
+    assert isinstance(stmt, IndexStmt)
+    stmt = replace(stmt, relation=replace(stmt.relation, inh=True))  # again one for each partition
+    spec = replace(index_spec(session, rel, stmt), comment=comment_on(session, PG_CLASS, oid))
+    work.entry(rel).add(Pass.OLD_INDEX, partial(_remake_index, spec=spec))
+
+
+def _remake_index(work: WorkQueue, altered: AlteredTable, *, spec: IndexSpec) -> None:
+    define_index(work.session, altered.oid, spec, alter_table=True, check_rights=False, unique=work.unique)
+
+
+def _remake_check(work: WorkQueue, altered: AlteredTable, *, constraint: Constraint) -> None:
+    rel, cooked = work.relation(altered), cook_of(work.session, constraint)
+    add_check_and_recurse(work, rel, constraint.name, cooked, recurse=True, merge=True)
+
+
+def _remake_foreign_key(work: WorkQueue, altered: AlteredTable, *, constraint: Constraint, referenced: int) -> None:
+    add_foreign_key(
+        work.session,
+        work.relation(altered),
+        constraint,
+        recurse=True,
+        valid=not constraint.skip_validation,
+        validate=not constraint.skip_validation,
+        pending=altered.pending,
+        referenced=referenced,
+    )
+
+
+def _remake_comment(work: WorkQueue, altered: AlteredTable, *, name: str, text: str) -> None:
+    row = constraint_named(work.session, altered.oid, name)
+    if row is not None:
+        put_comment(work.session, ObjectAddress(PG_CONSTRAINT, row.oid), text)
+
+
+def _restore_replica_identity(work: WorkQueue, altered: AlteredTable, *, name: str) -> None:
+    mark_replica_identity(work.session, work.relation(altered), "i", name)
+
+
+def _restore_cluster(work: WorkQueue, altered: AlteredTable, *, name: str) -> None:
+    mark_clustered(work.session, work.relation(altered), name)

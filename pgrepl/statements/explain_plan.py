@@ -36,7 +36,7 @@ from pgrepl.query.rowset import passing_rows
 from pgrepl.query.shape import is_user_table, uses_groups
 from pgrepl.rows.changes import Member, members
 from pgrepl.sql.nodes import JoinType, SetOp, SubLinkType
-from pgrepl.statements.explaining.options import Texts, kilobytes
+from pgrepl.statements.explain_options import Texts, kilobytes
 from pgrepl.types.text import write_text
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from pgrepl.query.reads import Bounds
     from pgrepl.query.rowset import PassingRows, SparkRows
     from pgrepl.query.spark.statement import Wanted
-    from pgrepl.statements.explaining.options import Memory, Serialization
+    from pgrepl.statements.explain_options import Memory, Serialization
 
 _ROW_BY_ROW = Choice(Engine.LOCAL, "statements in WITH change rows")
 

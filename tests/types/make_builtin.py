@@ -1,6 +1,6 @@
 """Generates `pgrepl/types/data/*.tsv`: the rows that initdb puts into PostgreSQL's system catalogs.
 
-    python -m pgrepl.types.make_builtin "host=/var/run/postgresql user=postgres"
+    python -m tests.types.make_builtin "host=/var/run/postgresql user=postgres"
 
 Reads a server of the version that pgrepl speaks as (17). The files are COPY text with a header line, in OID order, so
 that a newer minor version shows as a readable diff. Only objects of initdb are read (OIDs below 16384).
@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-DATA = Path(__file__).with_name("data")
+DATA = Path(__file__).resolve().parents[2] / "pgrepl" / "types" / "data"
 
 # Vectors are written as space-separated OIDs ("" when empty), names as a comma-separated list.
 CATALOGS = {
