@@ -6,8 +6,8 @@ import base64
 import hashlib
 import pytest
 import re
-from pgrepl.catalog.facts.passwords import md5_answer
-from pgrepl.catalog.facts.passwords import scram_verifier
+from pgrepl.catalog.facts.roles import md5_answer
+from pgrepl.catalog.facts.roles import scram_verifier
 from pgrepl.catalog.facts.roles import encrypt_password
 from pgrepl.catalog.facts.roles import is_md5
 from pgrepl.catalog.facts.roles import verify_password
