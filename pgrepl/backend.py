@@ -95,7 +95,7 @@ def _check_domain(session: Session, domain: int, value: Any) -> None:
 
 
 def _check_domains(session: Session, domain: int, array: Any) -> None:
-    from pgrepl.expr.arrow.documents import check_column
+    from pgrepl.expr.arrow.operations import check_column
     from pgrepl.expr.evaluate.compiler import session_context
 
     check_column(domain, array, session_context(session))

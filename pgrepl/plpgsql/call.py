@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.session.context import Block
-from pgrepl.expr.print.routine_text import row_of
+from pgrepl.expr.print.print_routine import row_of
 from pgrepl.ground.errors import PgError
 from pgrepl.plpgsql.assignment import cast, check_alike, row_columns
 from pgrepl.plpgsql.compilation import FirstCompilation, Function

@@ -22,7 +22,7 @@ from pgrepl.expr.analyse.casts import Context
 from pgrepl.expr.analyse.coerce import IMPLICIT_CAST, coerce_to_target
 from pgrepl.expr.analyse.collate import assign_collations
 from pgrepl.expr.analyse.kinds import ExprKind
-from pgrepl.expr.analyse.queries.target import HINT, Parts
+from pgrepl.expr.analyse.queries.update import HINT, Parts
 from pgrepl.expr.analyse.scope import Scope
 from pgrepl.expr.analyse.transform import transform
 from pgrepl.expr.catalog_trees import objects_of

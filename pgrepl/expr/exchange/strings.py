@@ -12,10 +12,9 @@ from functools import cache
 
 from pgrepl.expr import tree
 from pgrepl.expr.exchange.arithmetic import SparkFunctionCall
-from pgrepl.expr.exchange.compiler import NOT_CONSTANT
+from pgrepl.expr.exchange.compiler import NOT_CONSTANT, fall_back
 from pgrepl.expr.exchange.moments import output_text
 from pgrepl.expr.exchange.sql import Sql, let, raised
-from pgrepl.expr.exchange.statement import fall_back
 from pgrepl.expr.functions import strings as evaluator
 from pgrepl.expr.functions.registry import in_spark
 from pgrepl.ground.errors import PgError

@@ -16,11 +16,11 @@ from decimal import Decimal
 from typing import Any, Protocol
 
 from pgrepl.expr import tree
+from pgrepl.expr.functions.arithmetic import fit_integer, float_overflow
 from pgrepl.expr.functions.arrays import array_of_arrays, check_accumulated
 from pgrepl.expr.functions.containers import in_common, joined
 from pgrepl.expr.functions.documents.json_making import is_structured, object_key, to_json_text, to_jsonb_tree
-from pgrepl.expr.functions.numbers.arithmetic import fit_integer, float_overflow
-from pgrepl.expr.functions.numbers.numeric import numeric_div, unchecked_sum
+from pgrepl.expr.functions.numeric import numeric_div, unchecked_sum
 from pgrepl.expr.functions.registry import Call, Context
 from pgrepl.expr.functions.statistics import MAKERS
 from pgrepl.expr.functions.times.intervals import interval_div, interval_pl

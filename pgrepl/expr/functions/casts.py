@@ -6,7 +6,7 @@ import math
 from decimal import Decimal
 from typing import Any
 
-from pgrepl.expr.functions.numbers.arithmetic import fit_integer, integer_out_of_range
+from pgrepl.expr.functions.arithmetic import fit_integer, integer_out_of_range
 from pgrepl.expr.functions.registry import Call, Family
 from pgrepl.ground.errors import PgError
 from pgrepl.types import oids

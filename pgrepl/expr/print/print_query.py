@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pgrepl.expr import tree
 from pgrepl.expr.analyse.sorting import sort_operators
 from pgrepl.expr.print.print_expr import operator_name, print_const, print_expr, print_var
-from pgrepl.expr.print.print_from import print_from, print_values
-from pgrepl.expr.print.print_names import names_of_query
+from pgrepl.expr.print.print_from import names_of_query, print_from, print_values
 from pgrepl.expr.print.printer import STEP, VAR, Names, Printer
 from pgrepl.expr.tree import (
     Aggref,

@@ -18,7 +18,7 @@ from pgrepl.expr.analyse.casts import collation_name
 from pgrepl.expr.analyse.lookup import type_text
 from pgrepl.expr.print.definitions import constraint_definition
 from pgrepl.expr.print.deparse import expression_text
-from pgrepl.expr.print.routine_text import arguments_text, result_text
+from pgrepl.expr.print.print_routine import arguments_text, result_text
 from pgrepl.shell.describe.listing import NamePattern, print_listing, read_pattern, read_type_pattern, session_of
 from pgrepl.shell.describe.roles import shown_acl
 from pgrepl.types import builtin

@@ -289,7 +289,7 @@ def _triggers(session: Session, found: Relation) -> list[str]:
 
 def _trigger(session: Session, trigger: Trigger) -> str:
     """Without CREATE TRIGGER; with the table that a partition has it from."""
-    from pgrepl.expr.print.routine_text import trigger_definition
+    from pgrepl.expr.print.print_routine import trigger_definition
 
     text = (trigger_definition(session, trigger.oid, True) or "").partition(" TRIGGER ")[2]
     if not trigger.parent:

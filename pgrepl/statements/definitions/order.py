@@ -18,7 +18,7 @@ from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import one, rows
 from pgrepl.catalog.store.system import PG_CLASS, PG_OPERATOR, PG_PROC, PG_TYPE
-from pgrepl.expr.print.routine_text import create_operator, definition, signature
+from pgrepl.expr.print.print_routine import create_operator, definition, signature
 from pgrepl.statements.definitions.definition import Fact, Phase, Stage
 
 Placed = Iterator[tuple[int, str]]  # statements, each with the OID of what it is about

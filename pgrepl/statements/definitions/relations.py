@@ -22,7 +22,7 @@ from pgrepl.expr.print.definitions import (
     partition_key_definition,
     view_definition,
 )
-from pgrepl.expr.print.routine_text import trigger_definition
+from pgrepl.expr.print.print_routine import trigger_definition
 from pgrepl.sql.keywords import quote_identifier
 from pgrepl.statements.definitions import naming
 from pgrepl.statements.definitions.definition import Definition, Fact, Phase, Stage, statements

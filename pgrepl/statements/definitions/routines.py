@@ -35,7 +35,7 @@ from pgrepl.expr.print.definitions import (
     type_definition_name,
     types_in_order,
 )
-from pgrepl.expr.print.routine_text import (
+from pgrepl.expr.print.print_routine import (
     arguments_text,
     create_operator,
     definition,

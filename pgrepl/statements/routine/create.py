@@ -15,7 +15,7 @@ from pgrepl.expr import stored
 from pgrepl.expr.analyse import lookup
 from pgrepl.expr.analyse.lookup import type_text
 from pgrepl.expr.analyse.operators import MAX_ARGUMENTS
-from pgrepl.expr.rewrite.sql_variables import input_names
+from pgrepl.expr.rewrite.inline import input_names
 from pgrepl.ground.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import CreateFunctionStmt

@@ -19,15 +19,15 @@ from pgrepl.expr.analyse.lookup import relation_rte
 from pgrepl.expr.analyse.queries.clauses import transform_returning
 from pgrepl.expr.analyse.queries.ctes import transform_with
 from pgrepl.expr.analyse.queries.query import analyze_subquery
-from pgrepl.expr.analyse.queries.target import (
+from pgrepl.expr.analyse.queries.update import (
     AssignedColumn,
     NamedColumn,
+    SetClause,
     assigned,
     attribute_at,
     insert_columns,
     open_target,
 )
-from pgrepl.expr.analyse.queries.update import SetClause
 from pgrepl.expr.analyse.scope import NsItem, Scope, item_vars
 from pgrepl.expr.analyse.targets import expand_expressions
 from pgrepl.expr.analyse.transform import analyze_where, transform, transform_expr

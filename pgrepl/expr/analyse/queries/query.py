@@ -73,8 +73,7 @@ def transform_item(scope: Scope, item: FromItem) -> tuple[RangeRef | Join, NsIte
     elif isinstance(item, RangeSubselect):
         added = _subselect(scope, item)
     elif isinstance(item, RangeFunction):
-        from pgrepl.expr.analyse.queries.from_functions import transform_functions
-        from pgrepl.expr.analyse.queries.past import past_of
+        from pgrepl.expr.analyse.queries.from_functions import past_of, transform_functions
 
         past = past_of(scope, item)
         if isinstance(past, RangeSubselect):
@@ -304,7 +303,7 @@ def _select(stmt: SelectStmt, scope: Scope) -> Query:
     group: list[SortGroup] = []
     group_sets: tuple[GroupSet, ...] | None = None
     if stmt.group_by:
-        from pgrepl.expr.analyse.queries.windows import transform_group
+        from pgrepl.expr.analyse.queries.grouping import transform_group
 
         group, group_sets = transform_group(scope, stmt.group_by, targets, sort, ExprKind.GROUP_BY)
     distinct: list[SortGroup] | None = None
@@ -317,7 +316,7 @@ def _select(stmt: SelectStmt, scope: Scope) -> Query:
     limit = analyze_limit(scope, stmt.limit, ExprKind.LIMIT, stmt)
     windows: list[Window] = []
     if scope.window_defs:
-        from pgrepl.expr.analyse.queries.windows import transform_windows
+        from pgrepl.expr.analyse.queries.grouping import transform_windows
 
         windows = transform_windows(scope, scope.window_defs, targets)
     if scope.resolve_unknowns:

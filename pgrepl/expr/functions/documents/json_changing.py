@@ -8,8 +8,8 @@ from typing import Any
 
 from pgrepl.expr.functions import casts
 from pgrepl.expr.functions.documents.json import kind_of, path_index
-from pgrepl.expr.functions.documents.jsonpath_methods import exists, items, json_tree, variables_of
 from pgrepl.expr.functions.documents.jsonpath_run import Variable
+from pgrepl.expr.functions.documents.jsonpath_steps import exists, items, json_tree, variables_of
 from pgrepl.expr.functions.registry import Call, Family
 from pgrepl.ground.errors import PgError
 from pgrepl.types.arrays import PgArray

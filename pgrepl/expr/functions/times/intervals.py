@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pgrepl.expr.functions.registry import Call, Family
-from pgrepl.expr.functions.times.date_arithmetic import move_timestamp, time_pl_interval, timestamptz_pl_interval
-from pgrepl.expr.functions.times.datetime import local_to_utc
+from pgrepl.expr.functions.times.datetime import local_to_utc, move_timestamp, time_pl_interval, timestamptz_pl_interval
 from pgrepl.ground.errors import PgError
 from pgrepl.types.times.dates import (
     EPOCH_JULIAN,

@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from pgrepl.expr.functions.numbers.arithmetic import float_overflow
+from pgrepl.expr.functions.arithmetic import float_overflow
 from pgrepl.expr.functions.registry import Call, Family
-from pgrepl.expr.functions.times.date_arithmetic import checked_timestamp, move_timestamp
 from pgrepl.expr.functions.times.datetime import (
+    checked_timestamp,
     local_to_utc,
+    move_timestamp,
     series,
     timestamp_to_timestamptz,
     timestamptz_timestamp,

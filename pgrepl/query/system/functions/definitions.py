@@ -18,9 +18,9 @@ from pgrepl.catalog.store.tables import pg_description
 from pgrepl.expr.catalog_trees import bound_from_json, bound_text
 from pgrepl.expr.functions.registry import Call, Family
 from pgrepl.expr.partition_constraint import partition_constraint_text
-from pgrepl.expr.print import definitions, routine_text
+from pgrepl.expr.print import definitions, print_routine
 from pgrepl.expr.print.deparse import stored_expression_text
-from pgrepl.expr.print.routine_text import trigger_definition
+from pgrepl.expr.print.print_routine import trigger_definition
 from pgrepl.ground.errors import PgError
 from pgrepl.query.system.functions.names import relation_named, system_table
 from pgrepl.types import oids
@@ -154,18 +154,18 @@ def _of_routine(name: str, text: Callable[[Session, Proc], str | None]) -> None:
 
 
 _of_routine(
-    "pg_get_function_arguments", lambda session, proc: routine_text.arguments_text(session, proc, defaults=True)
+    "pg_get_function_arguments", lambda session, proc: print_routine.arguments_text(session, proc, defaults=True)
 )
-_of_routine("pg_get_function_identity_arguments", routine_text.arguments_text)
-_of_routine("pg_get_function_result", routine_text.result_text)
-_of_routine("pg_get_functiondef", lambda session, proc: routine_text.definition(session, proc.oid))
-_of_routine("pg_get_function_sqlbody", lambda session, proc: routine_text.body_text(session, proc.oid))
+_of_routine("pg_get_function_identity_arguments", print_routine.arguments_text)
+_of_routine("pg_get_function_result", print_routine.result_text)
+_of_routine("pg_get_functiondef", lambda session, proc: print_routine.definition(session, proc.oid))
+_of_routine("pg_get_function_sqlbody", lambda session, proc: print_routine.body_text(session, proc.oid))
 
 
 @implements("pg_get_function_arg_default", context=True)
 def pg_get_function_arg_default(call: Call, oid: int, number: int) -> str | None:
     found = routine(call.session, oid)
-    return None if found is None else routine_text.default_text(call.session, found, number)
+    return None if found is None else print_routine.default_text(call.session, found, number)
 
 
 @implements("nameconcatoid")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pgrepl.expr.functions.numbers.arithmetic import float_overflow, float_underflow, integer_out_of_range
+from pgrepl.expr.functions.arithmetic import float_overflow, float_underflow, integer_out_of_range
 from pgrepl.expr.functions.registry import Family
 from pgrepl.ground.errors import PgError
 from pgrepl.types.arrays import PgArray
