@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pgrepl.sql.building import build
-from pgrepl.sql.building.expression import checked
 from pgrepl.sql.building.names import Indirection
+from pgrepl.sql.building.select import checked
 from pgrepl.sql.nodes import (
     Alias,
     ColumnDefinition,

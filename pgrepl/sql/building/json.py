@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pgrepl.ground.errors import PgError
 from pgrepl.sql.building import build
-from pgrepl.sql.building.operator import not_
+from pgrepl.sql.building.expression import not_
 from pgrepl.sql.nodes import (
     AConst,
     AConstKind,

@@ -94,7 +94,7 @@ def _language(oid: int) -> Language | None:
 
 
 def execute_do(stmt: DoStmt, session: Session) -> Result:
-    from pgrepl.plpgsql.call import run_block
+    from pgrepl.plpgsql.function import run_block
 
     code = compiled_do(stmt, session)
     transaction = session.transaction
@@ -121,7 +121,7 @@ def compiled_do(stmt: DoStmt, session: Session) -> Code:
         raise PgError("42704", f'language "{language}" does not exist')
     if language != "plpgsql":
         raise PgError("0A000", f'language "{language}" does not support inline code execution')
-    from pgrepl.plpgsql.call import compiled_block
+    from pgrepl.plpgsql.function import compiled_block
 
     source = given["as"]
     with transposed(session, source):
