@@ -7,28 +7,14 @@ from typing import Any
 
 from pgrepl.expr.analyse import lookup
 from pgrepl.ground.errors import PgError
+from pgrepl.plpgsql import nodes
 from pgrepl.plpgsql.assignment import cast, check_alike, move_row, row_columns
 from pgrepl.plpgsql.datums import Column, Datum, Mode, Rec, Row, SqlText, Var
 from pgrepl.plpgsql.dynamic import Dynamic
 from pgrepl.plpgsql.exec_control import over
 from pgrepl.plpgsql.expr import PlpgsqlExpr, compile_stmt, compile_stmts, required
 from pgrepl.plpgsql.frame import RC_RETURN, Code, ExecStmt, Frame, ReturnCode
-from pgrepl.plpgsql.nodes import (
-    Close,
-    Direction,
-    Execute,
-    Fetch,
-    ForCursor,
-    ForExecute,
-    ForQuery,
-    Move,
-    Open,
-    Perform,
-    Return,
-    ReturnNext,
-    ReturnQuery,
-    Sql,
-)
+from pgrepl.plpgsql.nodes import Open
 from pgrepl.plpgsql.sql import SpiCursor, SpiResult, in_sql, no_rows
 from pgrepl.query.portal import CursorRows, Declared, Portal, close_portal, find_portal, open_portal
 from pgrepl.types import oids
@@ -40,7 +26,7 @@ _OTHER_ROW = "returned record type does not match expected record type"
 
 
 @compile_stmt.register
-def _(stmt: Sql, code: Code) -> ExecStmt:
+def _(stmt: nodes.Sql, code: Code) -> ExecStmt:
     piece = PlpgsqlExpr(code, stmt.query)
     most = (2 if stmt.strict else 1) if stmt.target is not None else _ALL
 
@@ -102,7 +88,7 @@ def _names_and_values(frame: Frame, piece: PlpgsqlExpr) -> list[tuple[str, str |
 
 
 @compile_stmt.register
-def _(stmt: Perform, code: Code) -> ExecStmt:
+def _(stmt: nodes.Perform, code: Code) -> ExecStmt:
     piece = PlpgsqlExpr(code, stmt.query)
 
     def run(frame: Frame) -> None:
@@ -114,7 +100,7 @@ def _(stmt: Perform, code: Code) -> ExecStmt:
 
 
 @compile_stmt.register
-def _(stmt: Execute, code: Code) -> ExecStmt:
+def _(stmt: nodes.Execute, code: Code) -> ExecStmt:
     dynamic = Dynamic(code, stmt.query, stmt.parameters)
 
     def run(frame: Frame) -> None:
@@ -132,7 +118,7 @@ def _(stmt: Execute, code: Code) -> ExecStmt:
 
 
 @compile_stmt.register
-def _(stmt: ForQuery, code: Code) -> ExecStmt:
+def _(stmt: nodes.ForQuery, code: Code) -> ExecStmt:
     piece = PlpgsqlExpr(code, stmt.query)
     body = compile_stmts(stmt.body, code)
 
@@ -143,7 +129,7 @@ def _(stmt: ForQuery, code: Code) -> ExecStmt:
 
 
 @compile_stmt.register
-def _(stmt: ForExecute, code: Code) -> ExecStmt:
+def _(stmt: nodes.ForExecute, code: Code) -> ExecStmt:
     dynamic = Dynamic(code, stmt.query, stmt.parameters)
     body = compile_stmts(stmt.body, code)
 
@@ -198,7 +184,7 @@ def _read(rows: CursorRows, first: int, then: int) -> Iterator[Sequence[Any]]:
 
 
 @compile_stmt.register
-def _(stmt: Return, code: Code) -> ExecStmt:
+def _(stmt: nodes.Return, code: Code) -> ExecStmt:
     piece = PlpgsqlExpr(code, stmt.value) if stmt.value is not None else None
     datum = code.function.datums[stmt.variable] if stmt.variable >= 0 else None
     if piece is None and isinstance(datum, Rec):
@@ -242,7 +228,7 @@ def value_of(frame: Frame, datum: Datum) -> tuple[Any, int, int]:
 
 
 @compile_stmt.register
-def _(stmt: ReturnNext, code: Code) -> ExecStmt:
+def _(stmt: nodes.ReturnNext, code: Code) -> ExecStmt:
     piece = PlpgsqlExpr(code, stmt.value) if stmt.value is not None else None
     datum = code.function.datums[stmt.variable] if stmt.variable >= 0 else None
 
@@ -289,7 +275,7 @@ def add_rows(frame: Frame, columns: Sequence[Column], rows: Iterable[Any], messa
 
 
 @compile_stmt.register
-def _(stmt: ReturnQuery, code: Code) -> ExecStmt:
+def _(stmt: nodes.ReturnQuery, code: Code) -> ExecStmt:
     dynamic = Dynamic(code, stmt.query, stmt.parameters) if stmt.is_dynamic else None
     piece = None if stmt.is_dynamic else PlpgsqlExpr(code, stmt.query)
 
@@ -388,7 +374,7 @@ def _portal(frame: Frame, cursor: Var) -> Portal:
 class _Count:
     """The count of a direction of FETCH or MOVE."""
 
-    def __init__(self, code: Code, direction: Direction) -> None:
+    def __init__(self, code: Code, direction: nodes.Direction) -> None:
         self.word = direction.word
         self._count = direction.count
         self._piece = PlpgsqlExpr(code, direction.expression, oids.INT4) if direction.expression is not None else None
@@ -401,7 +387,7 @@ class _Count:
 
 
 @compile_stmt.register
-def _(stmt: Fetch, code: Code) -> ExecStmt:
+def _(stmt: nodes.Fetch, code: Code) -> ExecStmt:
     count = _Count(code, stmt.direction)
 
     def run(frame: Frame) -> None:
@@ -415,7 +401,7 @@ def _(stmt: Fetch, code: Code) -> ExecStmt:
 
 
 @compile_stmt.register
-def _(stmt: Move, code: Code) -> ExecStmt:
+def _(stmt: nodes.Move, code: Code) -> ExecStmt:
     count = _Count(code, stmt.direction)
 
     def run(frame: Frame) -> None:
@@ -427,7 +413,7 @@ def _(stmt: Move, code: Code) -> ExecStmt:
 
 
 @compile_stmt.register
-def _(stmt: Close, code: Code) -> ExecStmt:
+def _(stmt: nodes.Close, code: Code) -> ExecStmt:
     def run(frame: Frame) -> None:
         close_portal(frame.session, _portal(frame, stmt.cursor).name)
 
@@ -435,7 +421,7 @@ def _(stmt: Close, code: Code) -> ExecStmt:
 
 
 @compile_stmt.register
-def _(stmt: ForCursor, code: Code) -> ExecStmt:
+def _(stmt: nodes.ForCursor, code: Code) -> ExecStmt:
     cursor = stmt.cursor
     opening = _Opening(code, cursor, stmt.arguments)
     body = compile_stmts(stmt.body, code)

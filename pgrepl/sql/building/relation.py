@@ -8,28 +8,10 @@ from typing import NoReturn
 
 from pgrepl.ground.errors import PgError, Report
 from pgrepl.ground.frozen import replace
+from pgrepl.sql import nodes
 from pgrepl.sql.building import AtCurrentToken, build, notify, release
 from pgrepl.sql.building.constraint import Attributes, deferral, enforcement, refuse
 from pgrepl.sql.building.names import Names
-from pgrepl.sql.nodes import (
-    AlterTableCmd,
-    AlterTableKind,
-    ColumnDef,
-    ColumnRef,
-    CommonTableExpr,
-    Constraint,
-    ConstrType,
-    DefElem,
-    Expr,
-    ObjectType,
-    RangeVar,
-    ResTarget,
-    SelectStmt,
-    Statement,
-    TypeName,
-    ViewStmt,
-    WithClause,
-)
 from pgrepl.sql.nodes.routine import CreateTrigStmt, TriggerEventSpec, TriggerTransition
 
 # --- view -------------------------------------------------------------------------------------------------------------
@@ -39,16 +21,16 @@ from pgrepl.sql.nodes.routine import CreateTrigStmt, TriggerEventSpec, TriggerTr
 def recursive_view(
     location: int,
     persistence: str,
-    relation: RangeVar,
+    relation: nodes.RangeVar,
     columns: list[str],
-    options: list[DefElem],
-    query: SelectStmt,
+    options: list[nodes.DefElem],
+    query: nodes.SelectStmt,
     check_option: str | None,
     replaces: bool = False,
-) -> ViewStmt:
+) -> nodes.ViewStmt:
     if check_option is not None:
         raise PgError("0A000", "WITH CHECK OPTION not supported on recursive views", location=location)
-    return ViewStmt(
+    return nodes.ViewStmt(
         replace(relation, persistence=persistence),
         tuple(columns),
         _recursive_query(relation.name, columns, query),
@@ -58,13 +40,13 @@ def recursive_view(
     )
 
 
-def _recursive_query(name: str, columns: list[str], query: SelectStmt) -> SelectStmt:
+def _recursive_query(name: str, columns: list[str], query: nodes.SelectStmt) -> nodes.SelectStmt:
     """CREATE RECURSIVE VIEW's query: WITH RECURSIVE name (columns) AS (query) SELECT columns FROM name (as
     makeRecursiveViewSelect does)."""
-    return SelectStmt(
-        targets=tuple(ResTarget(ColumnRef((column,))) for column in columns),
-        from_=(RangeVar(name),),
-        with_=WithClause((CommonTableExpr(name, tuple(columns), query),), recursive=True),
+    return nodes.SelectStmt(
+        targets=tuple(nodes.ResTarget(nodes.ColumnRef((column,))) for column in columns),
+        from_=(nodes.RangeVar(name),),
+        with_=nodes.WithClause((nodes.CommonTableExpr(name, tuple(columns), query),), recursive=True),
     )
 
 
@@ -106,10 +88,10 @@ def create_trigger(
     name: str,
     timing: str,
     events: list[TriggerEventSpec],
-    relation: RangeVar,
+    relation: nodes.RangeVar,
     transitions: list[TriggerTransition],
     row: bool,
-    when: Expr | None,
+    when: nodes.Expr | None,
     function: Function,
 ) -> CreateTrigStmt:
     called, args = function
@@ -124,10 +106,10 @@ def create_constraint_trigger(
     or_replace: bool,
     name: str,
     events: list[TriggerEventSpec],
-    relation: RangeVar,
-    referenced: RangeVar | None,
+    relation: nodes.RangeVar,
+    referenced: nodes.RangeVar | None,
     attributes: Attributes,
-    when: Expr | None,
+    when: nodes.Expr | None,
     function: Function,
 ) -> CreateTrigStmt:
     if or_replace:
@@ -156,8 +138,8 @@ def create_constraint_trigger(
 
 @build
 def alter(
-    location: int, relation: RangeVar, change: Statement, kind: ObjectType, missing_ok: bool = False
-) -> Statement:
+    location: int, relation: nodes.RangeVar, change: nodes.Statement, kind: nodes.ObjectType, missing_ok: bool = False
+) -> nodes.Statement:
     """The statement of a change, whose fields `...` are known only now."""
     values = {"relation": relation, "kind": kind, "relation_kind": kind, "missing_ok": missing_ok}
     return replace(change, **{field: each for field, each in values.items() if getattr(change, field, None) is ...})
@@ -167,24 +149,28 @@ def alter(
 
 
 @build
-def add_column(location: int, column: ColumnDef) -> AlterTableCmd:
-    return AlterTableCmd(AlterTableKind.ADD_COLUMN, column.name, column=column, location=location)
+def add_column(location: int, column: nodes.ColumnDef) -> nodes.AlterTableCmd:
+    return nodes.AlterTableCmd(nodes.AlterTableKind.ADD_COLUMN, column.name, column=column, location=location)
 
 
 @build
-def add_column_if_not_exists(location: int, column: ColumnDef) -> AlterTableCmd:
-    return AlterTableCmd(AlterTableKind.ADD_COLUMN, column.name, column=column, missing_ok=True, location=location)
+def add_column_if_not_exists(location: int, column: nodes.ColumnDef) -> nodes.AlterTableCmd:
+    return nodes.AlterTableCmd(
+        nodes.AlterTableKind.ADD_COLUMN, column.name, column=column, missing_ok=True, location=location
+    )
 
 
 @build
-def alter_column_number_set_statistics(locations: tuple[int, int], number: int, target: int | None) -> AlterTableCmd:
+def alter_column_number_set_statistics(
+    locations: tuple[int, int], number: int, target: int | None
+) -> nodes.AlterTableCmd:
     if not 0 < number <= 32767:
         raise PgError("22023", "column number must be in range from 1 to 32767", location=locations[1])
-    return AlterTableCmd(AlterTableKind.SET_STATISTICS, number=number, value=target, location=locations[0])
+    return nodes.AlterTableCmd(nodes.AlterTableKind.SET_STATISTICS, number=number, value=target, location=locations[0])
 
 
 @build
-def identity_set_option(locations: tuple[int, int], option: DefElem) -> DefElem:
+def identity_set_option(locations: tuple[int, int], option: nodes.DefElem) -> nodes.DefElem:
     if option.name in ("as", "restart", "owned_by"):
         message = f'sequence option "{option.name}" not supported here'
         raise PgError("42601", message, location=locations[1])
@@ -193,24 +179,26 @@ def identity_set_option(locations: tuple[int, int], option: DefElem) -> DefElem:
 
 @build
 def alter_column_type(
-    locations: tuple[int, int], name: str, type_name: TypeName, collation: Names | None, using: Expr | None
-) -> AlterTableCmd:
-    column = ColumnDef(name, type_name, collation or (), location=locations[1])
-    return AlterTableCmd(AlterTableKind.ALTER_TYPE, name, column=column, expr=using, location=locations[0])
+    locations: tuple[int, int], name: str, type_name: nodes.TypeName, collation: Names | None, using: nodes.Expr | None
+) -> nodes.AlterTableCmd:
+    column = nodes.ColumnDef(name, type_name, collation or (), location=locations[1])
+    return nodes.AlterTableCmd(nodes.AlterTableKind.ALTER_TYPE, name, column=column, expr=using, location=locations[0])
 
 
 # ------------------------------------------------------------------------------------------------ constraints
 
 
 @build
-def add_constraint(location: int, constraint: Constraint) -> AlterTableCmd:
-    return AlterTableCmd(AlterTableKind.ADD_CONSTRAINT, constraint.name, constraint=constraint, location=location)
+def add_constraint(location: int, constraint: nodes.Constraint) -> nodes.AlterTableCmd:
+    return nodes.AlterTableCmd(
+        nodes.AlterTableKind.ADD_CONSTRAINT, constraint.name, constraint=constraint, location=location
+    )
 
 
 @build
-def alter_constraint(location: int, name: str, attributes: Attributes) -> AlterTableCmd:
-    wanted = Constraint(
-        ConstrType.FOREIGN,
+def alter_constraint(location: int, name: str, attributes: Attributes) -> nodes.AlterTableCmd:
+    wanted = nodes.Constraint(
+        nodes.ConstrType.FOREIGN,
         name,
         no_inherit="NO INHERIT" in attributes,
         enforced="NOT ENFORCED" not in attributes,
@@ -222,20 +210,20 @@ def alter_constraint(location: int, name: str, attributes: Attributes) -> AlterT
         raise PgError("0A000", "constraints cannot be altered to be NOT VALID", location=wanted.location)
     of_18 = ("NO INHERIT", "NOT ENFORCED", "ENFORCED") if release.get() >= 18 else ("NOT ENFORCED", "ENFORCED")
     constraint = deferral(wanted, attributes, "FOREIGN KEY", but=of_18)
-    return AlterTableCmd(AlterTableKind.ALTER_CONSTRAINT, name, constraint=constraint, location=location)
+    return nodes.AlterTableCmd(nodes.AlterTableKind.ALTER_CONSTRAINT, name, constraint=constraint, location=location)
 
 
 @build
-def alter_constraint_inherit(locations: tuple[int, int], name: str) -> AlterTableCmd:
-    wanted = Constraint(ConstrType.NOTNULL, name, attributes=frozenset({"INHERIT"}), newer=locations[1])
-    return AlterTableCmd(AlterTableKind.ALTER_CONSTRAINT, name, constraint=wanted, location=locations[0])
+def alter_constraint_inherit(locations: tuple[int, int], name: str) -> nodes.AlterTableCmd:
+    wanted = nodes.Constraint(nodes.ConstrType.NOTNULL, name, attributes=frozenset({"INHERIT"}), newer=locations[1])
+    return nodes.AlterTableCmd(nodes.AlterTableKind.ALTER_CONSTRAINT, name, constraint=wanted, location=locations[0])
 
 
 # --- outside ----------------------------------------------------------------------------------------------------------
 
 
 @build
-def create_assertion(location: int, name: Names, expr: Expr, attributes: Attributes) -> NoReturn:
+def create_assertion(location: int, name: Names, expr: nodes.Expr, attributes: Attributes) -> NoReturn:
     raise PgError("0A000", "CREATE ASSERTION is not yet implemented")
 
 
