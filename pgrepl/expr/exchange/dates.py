@@ -83,9 +83,7 @@ def date_mi(call: SparkFunctionCall) -> Sql:
     return Sql(let(call.values(), body), "INT")
 
 
-@in_spark("date_finite")
-def date_finite(call: SparkFunctionCall) -> Sql:
-    return Sql(f"(abs({days(call.text(0))}) <> {DATE_INFINITY})", "BOOLEAN")
+in_spark("date_finite")(lambda call: Sql(f"(abs({days(call.text(0))}) <> {DATE_INFINITY})", "BOOLEAN"))
 
 
 @in_spark("timestamp_finite")

@@ -152,14 +152,8 @@ def repeat(call: SparkFunctionCall) -> Sql | None:
 # ------------------------------------------------------------------------------------------------------------- joining
 
 
-@in_spark("anytextcat(anynonarray,text)")
-def anytextcat(call: SparkFunctionCall) -> Sql | None:
-    return _joined(call, 0)
-
-
-@in_spark("textanycat(text,anynonarray)")
-def textanycat(call: SparkFunctionCall) -> Sql | None:
-    return _joined(call, 1)
+in_spark("anytextcat(anynonarray,text)")(lambda call: _joined(call, 0))
+in_spark("textanycat(text,anynonarray)")(lambda call: _joined(call, 1))
 
 
 def _joined(call: SparkFunctionCall, other: int) -> Sql | None:
@@ -172,14 +166,8 @@ def _joined(call: SparkFunctionCall, other: int) -> Sql | None:
     return Sql(f"concat({', '.join(parts)})", "STRING")
 
 
-@in_spark("text_concat")
-def text_concat(call: SparkFunctionCall) -> Sql | None:
-    return _concatenated(call, "''", 0)
-
-
-@in_spark("text_concat_ws")
-def text_concat_ws(call: SparkFunctionCall) -> Sql | None:
-    return _concatenated(call, call.text(0), 1)
+in_spark("text_concat")(lambda call: _concatenated(call, "''", 0))
+in_spark("text_concat_ws")(lambda call: _concatenated(call, call.text(0), 1))
 
 
 def _concatenated(call: SparkFunctionCall, separator: str, first: int) -> Sql | None:

@@ -128,19 +128,9 @@ for _prefix, _bits in {"int2": 16, "int4": 32, "int8": 64}.items():
     _one_size(_prefix, _bits)
 
 
-@implements("int4inc")
-def int4inc(a: int) -> int:
-    return fit_integer(a + 1, 32)
-
-
-@implements("int8inc")
-def int8inc(a: int) -> int:
-    return fit_integer(a + 1, 64)
-
-
-@implements("int8dec")
-def int8dec(a: int) -> int:
-    return fit_integer(a - 1, 64)
+implements("int4inc")(lambda a: fit_integer(a + 1, 32))
+implements("int8inc")(lambda a: fit_integer(a + 1, 64))
+implements("int8dec")(lambda a: fit_integer(a - 1, 64))
 
 
 def _gcd(bits: int) -> Callable[[int, int], int]:
@@ -228,9 +218,7 @@ implements("float4abs", "float8abs", columns="abs", spark="abs({})")(abs)
 # ---------------------------------------------------------------------------------------------------------------- LSNs
 
 
-@implements("pg_lsn_mi")
-def pg_lsn_mi(a: int, b: int) -> Decimal:
-    return Decimal(a - b)
+implements("pg_lsn_mi")(lambda a, b: Decimal(a - b))
 
 
 def _moved(lsn: int, by: Decimal, sign: int) -> int:
@@ -244,17 +232,9 @@ def _moved(lsn: int, by: Decimal, sign: int) -> int:
     return value
 
 
-@implements("pg_lsn_pli")
-def pg_lsn_pli(lsn: int, by: Decimal) -> int:
-    return _moved(lsn, by, 1)
-
-
+implements("pg_lsn_pli")(lambda lsn, by: _moved(lsn, by, 1))
 implements("numeric_pl_pg_lsn(numeric,pg_lsn)")(lambda by, lsn: _moved(lsn, by, 1))
-
-
-@implements("pg_lsn_mii")
-def pg_lsn_mii(lsn: int, by: Decimal) -> int:
-    return _moved(lsn, by, -1)
+implements("pg_lsn_mii")(lambda lsn, by: _moved(lsn, by, -1))
 
 
 @implements("numeric_pg_lsn")

@@ -258,14 +258,8 @@ for _word in ("lt", "le", "gt", "ge"):
 _enums("enum_cmp", lambda order: order)
 
 
-@implements("enum_larger", context=True)
-def enum_larger(call: Call, a: str, b: str) -> str:
-    return a if comparer(call.argtypes[0])(a, b) > 0 else b
-
-
-@implements("enum_smaller", context=True)
-def enum_smaller(call: Call, a: str, b: str) -> str:
-    return a if comparer(call.argtypes[0])(a, b) < 0 else b
+implements("enum_larger", context=True)(lambda call, a, b: a if comparer(call.argtypes[0])(a, b) > 0 else b)
+implements("enum_smaller", context=True)(lambda call, a, b: a if comparer(call.argtypes[0])(a, b) < 0 else b)
 
 
 # --- enums ------------------------------------------------------------------------------------------------------------
@@ -288,19 +282,9 @@ def _end(call: Call, place: int) -> str:
     return found
 
 
-@implements("enum_first", context=True)
-def enum_first(call: Call, value: str | None) -> str:
-    return _end(call, 0)
-
-
-@implements("enum_last", context=True)
-def enum_last(call: Call, value: str | None) -> str:
-    return _end(call, -1)
-
-
-@implements("enum_range_all", context=True)
-def enum_range_all(call: Call, value: str | None) -> PgArray:
-    return enum_range_bounds(call, None, None)
+implements("enum_first", context=True)(lambda call, value: _end(call, 0))
+implements("enum_last", context=True)(lambda call, value: _end(call, -1))
+implements("enum_range_all", context=True)(lambda call, value: enum_range_bounds(call, None, None))
 
 
 @implements("enum_range_bounds", context=True)

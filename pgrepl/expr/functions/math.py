@@ -27,11 +27,7 @@ def _whole(function: Callable[[float], int]) -> Callable[[float], float]:
 implements("dceil", columns="ceil")(_whole(math.ceil))
 implements("dfloor", columns="floor")(_whole(math.floor))
 implements("dtrunc", columns="trunc")(_whole(math.trunc))
-
-
-@implements("dsign")
-def dsign(value: float) -> float:
-    return 1.0 if value > 0 else -1.0 if value < 0 else 0.0
+implements("dsign")(lambda value: 1.0 if value > 0 else -1.0 if value < 0 else 0.0)
 
 
 @implements("dsqrt", columns="sqrt_checked")
@@ -171,24 +167,10 @@ for _name, _function in {
     implements(_name)(_checked(_function))
 
 
-@implements("datan2")
-def datan2(y: float, x: float) -> float:
-    return math.atan2(y, x)
-
-
-@implements("dpi")
-def dpi() -> float:
-    return math.pi
-
-
-@implements("degrees")
-def degrees(value: float) -> float:
-    return _finite(value / _RADIANS_PER_DEGREE, value)
-
-
-@implements("radians")
-def radians(value: float) -> float:
-    return value * _RADIANS_PER_DEGREE
+implements("datan2")(lambda y, x: math.atan2(y, x))
+implements("dpi")(lambda: math.pi)
+implements("degrees")(lambda value: _finite(value / _RADIANS_PER_DEGREE, value))
+implements("radians")(lambda value: value * _RADIANS_PER_DEGREE)
 
 
 _RADIANS_PER_DEGREE = 0.0174532925199432957692
@@ -326,9 +308,7 @@ for _name, _function in {
     implements(_name)(_checked(_function))
 
 
-@implements("datan2d")
-def datan2d(y: float, x: float) -> float:
-    return (math.atan2(y, x) / _ATAN_1) * 45.0
+implements("datan2d")(lambda y, x: (math.atan2(y, x) / _ATAN_1) * 45.0)
 
 
 # -------------------------------------------------------------------------------------------------------------- series

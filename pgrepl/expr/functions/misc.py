@@ -20,7 +20,6 @@ from pgrepl.expr.functions.registry import Call, Family
 from pgrepl.expr.partition_hash import hash_of_class, row_hash
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.interrupts import pause
-from pgrepl.types.arrays import PgArray
 from pgrepl.types.binary import sender
 from pgrepl.types.builtin import base_type, type_by_name, type_by_oid
 from pgrepl.types.names import format_type
@@ -113,9 +112,7 @@ def setseed(call: Call, seed: float) -> str:
     return ""
 
 
-@implements("drandom", context=True)
-def drandom(call: Call) -> float:
-    return _generator(call).fraction()
+implements("drandom", context=True)(lambda call: _generator(call).fraction())
 
 
 @implements("drandom_normal", context=True)
@@ -185,14 +182,8 @@ def _random_numeric(generator: Xoroshiro, length: Decimal, scale: int) -> Decima
 # --- misc -------------------------------------------------------------------------------------------------------------
 
 
-@implements("booland_statefunc")
-def booland_statefunc(a: bool, b: bool) -> bool:
-    return a and b
-
-
-@implements("boolor_statefunc")
-def boolor_statefunc(a: bool, b: bool) -> bool:
-    return a or b
+implements("booland_statefunc")(lambda a, b: a and b)
+implements("boolor_statefunc")(lambda a, b: a or b)
 
 
 def _arguments(call: Call, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -214,19 +205,9 @@ def pg_num_nonnulls(call: Call, *values: Any) -> int | None:
     return None if given is None else sum(value is not None for value in given)
 
 
-@implements("pg_typeof", context=True)
-def pg_typeof(call: Call, value: Any) -> int:
-    return call.argtypes[0]
-
-
-@implements("pg_basetype")
-def pg_basetype(typoid: int) -> int | None:
-    return base_type(typoid) if type_by_oid(typoid) is not None else None
-
-
-@implements("oidvectortypes")
-def oidvectortypes(vector: PgArray) -> str:
-    return ", ".join(format_type(typoid) for typoid in vector.items)
+implements("pg_typeof", context=True)(lambda call, value: call.argtypes[0])
+implements("pg_basetype")(lambda typoid: base_type(typoid) if type_by_oid(typoid) is not None else None)
+implements("oidvectortypes")(lambda vector: ", ".join(format_type(typoid) for typoid in vector.items))
 
 
 def _input_error(call: Call, text: str, name: str) -> PgError | None:
@@ -249,9 +230,7 @@ def _input_error(call: Call, text: str, name: str) -> PgError | None:
     return None
 
 
-@implements("pg_input_is_valid", context=True)
-def pg_input_is_valid(call: Call, text: str, name: str) -> bool:
-    return _input_error(call, text, name) is None
+implements("pg_input_is_valid", context=True)(lambda call, text, name: _input_error(call, text, name) is None)
 
 
 @implements("pg_input_error_info", context=True)
@@ -380,9 +359,7 @@ _GREGORIAN_EPOCH = (2451545 - 2299161) * 86_400_000_000  # microseconds from the
 _last = 0
 
 
-@implements("gen_random_uuid")
-def gen_random_uuid() -> UUID:
-    return uuid4()
+implements("gen_random_uuid")(lambda: uuid4())
 
 
 def _later_nanoseconds() -> int:
@@ -400,9 +377,7 @@ def _made(nanoseconds: int) -> UUID:
     return UUID(int=head << 64 | uuid4().int & _MASK)
 
 
-@implements("uuidv7")
-def uuidv7() -> UUID:
-    return _made(_later_nanoseconds())
+implements("uuidv7")(lambda: _made(_later_nanoseconds()))
 
 
 @implements("uuidv7_interval", context=True)

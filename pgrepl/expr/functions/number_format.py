@@ -303,9 +303,7 @@ def _scientific_unknown(p: Picture) -> str:
     return " " + "#" * p.pre + "." + "#" * (p.post + 4)
 
 
-@implements("int4_to_char")
-def int4_to_char(value: int, template: str) -> str:
-    return _integer_to_char(value, template, _scientific_float)
+implements("int4_to_char")(lambda value, template: _integer_to_char(value, template, _scientific_float))
 
 
 @implements("int8_to_char")
@@ -375,14 +373,8 @@ def _float_to_char(value: float, template: str, digits: int) -> str:
     return _written(p, nodes, f"{value:.{p.post}f}")
 
 
-@implements("float8_to_char")
-def float8_to_char(value: float, template: str) -> str:
-    return _float_to_char(value, template, 15)
-
-
-@implements("float4_to_char")
-def float4_to_char(value: float, template: str) -> str:
-    return _float_to_char(value, template, 6)
+implements("float8_to_char")(lambda value, template: _float_to_char(value, template, 15))
+implements("float4_to_char")(lambda value, template: _float_to_char(value, template, 6))
 
 
 class _Reader:

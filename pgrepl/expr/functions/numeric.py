@@ -153,9 +153,7 @@ def numeric_uminus(value: Decimal) -> Decimal:
     return value.copy_negate() if value and not value.is_nan() else value
 
 
-@implements("numeric_uplus")
-def numeric_uplus(value: Decimal) -> Decimal:
-    return value
+implements("numeric_uplus")(lambda value: value)
 
 
 @implements("numeric_abs")
@@ -163,14 +161,8 @@ def numeric_abs(value: Decimal) -> Decimal:
     return value.copy_abs()
 
 
-@implements("numeric_sign")
-def numeric_sign(value: Decimal) -> Decimal:
-    return value if value.is_nan() else Decimal(sign_of(value))
-
-
-@implements("numeric_inc")
-def numeric_inc(value: Decimal) -> Decimal:
-    return numeric_add(value, ONE)
+implements("numeric_sign")(lambda value: value if value.is_nan() else Decimal(sign_of(value)))
+implements("numeric_inc")(lambda value: numeric_add(value, ONE))
 
 
 @implements("numeric_round")
@@ -178,9 +170,7 @@ def numeric_round(value: Decimal, scale: int) -> Decimal:
     return checked(rescale(value, min(max(scale, -(1 << 17) - 1), MAX_SCALE)))
 
 
-@implements("round(numeric)")
-def round_whole(value: Decimal) -> Decimal:
-    return numeric_round(value, 0)
+implements("round(numeric)")(lambda value: numeric_round(value, 0))
 
 
 @implements("numeric_trunc")
@@ -193,9 +183,7 @@ def numeric_trunc(value: Decimal, scale: int) -> Decimal:
     return rescale(cut, max(scale, 0))
 
 
-@implements("trunc(numeric)")
-def trunc_whole(value: Decimal) -> Decimal:
-    return numeric_trunc(value, 0)
+implements("trunc(numeric)")(lambda value: numeric_trunc(value, 0))
 
 
 @implements("numeric_ceil")
@@ -214,14 +202,8 @@ def _to_whole(value: Decimal, rounding: str) -> Decimal:
     return checked(value.quantize(ONE, rounding=rounding, context=EXACT))
 
 
-@implements("numeric_scale")
-def numeric_scale(value: Decimal) -> int | None:
-    return display_scale(value) if value.is_finite() else None
-
-
-@implements("numeric_min_scale")
-def numeric_min_scale(value: Decimal) -> int | None:
-    return _min_scale(value) if value.is_finite() else None
+implements("numeric_scale")(lambda value: display_scale(value) if value.is_finite() else None)
+implements("numeric_min_scale")(lambda value: _min_scale(value) if value.is_finite() else None)
 
 
 def _min_scale(value: Decimal) -> int:
@@ -406,9 +388,7 @@ def numeric_log(base: Decimal, value: Decimal) -> Decimal:
     return checked(divide(over, under, scale))
 
 
-@implements("log(numeric)", "log10(numeric)")
-def log_ten(value: Decimal) -> Decimal:
-    return numeric_log(Decimal(10), value)
+implements("log(numeric)", "log10(numeric)")(lambda value: numeric_log(Decimal(10), value))
 
 
 def _is_whole(value: Decimal) -> bool:
@@ -511,14 +491,8 @@ def numeric_fac(number: int) -> Decimal:
     return Decimal(math.factorial(number))
 
 
-@implements("numeric_gcd")
-def numeric_gcd(a: Decimal, b: Decimal) -> Decimal:
-    return _common(a, b, math.gcd)
-
-
-@implements("numeric_lcm")
-def numeric_lcm(a: Decimal, b: Decimal) -> Decimal:
-    return _common(a, b, math.lcm)
+implements("numeric_gcd")(lambda a, b: _common(a, b, math.gcd))
+implements("numeric_lcm")(lambda a, b: _common(a, b, math.lcm))
 
 
 def _common(a: Decimal, b: Decimal, function: Callable[[int, int], int]) -> Decimal:

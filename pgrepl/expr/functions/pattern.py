@@ -29,14 +29,8 @@ def similar_escape(pattern: str | None, escape: str | None) -> str | None:
     return _similar(pattern, "\\" if escape is None else escape)
 
 
-@implements("similar_to_escape_1")
-def similar_to_escape_1(pattern: str) -> str:
-    return _similar(pattern, "\\")
-
-
-@implements("similar_to_escape_2")
-def similar_to_escape_2(pattern: str, escape: str) -> str:
-    return _similar(pattern, escape)
+implements("similar_to_escape_1")(lambda pattern: _similar(pattern, "\\"))
+implements("similar_to_escape_2")(lambda pattern, escape: _similar(pattern, escape))
 
 
 def _similar(pattern: str, escape: str) -> str:
@@ -215,9 +209,7 @@ def _replace(text: str, pattern: str, new: str, options: str, start: int, number
     return joined([*out, text[at:]])
 
 
-@implements("textregexreplace_noopt")
-def textregexreplace_noopt(text: str, pattern: str, new: str) -> str:
-    return _replace(text, pattern, new, "", 1, 1)
+implements("textregexreplace_noopt")(lambda text, pattern, new: _replace(text, pattern, new, "", 1, 1))
 
 
 @implements("textregexreplace")

@@ -274,9 +274,7 @@ def hash_of_function(oid: int, typoid: int) -> Hash:
     raise missing(proc)
 
 
-@implements("hashenum", context=True)
-def hashenum(call: Call, value: str) -> int:
-    return _signed(_enum(call.argtypes[0])(value, 0) & _MASK, 32)
+implements("hashenum", context=True)(lambda call, value: _signed(_enum(call.argtypes[0])(value, 0) & _MASK, 32))
 
 
 @implements("hashenumextended", context=True)

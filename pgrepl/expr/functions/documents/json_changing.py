@@ -40,14 +40,8 @@ def _contains_item(mine: Any, item: Any) -> bool:
     return _same(mine, item)
 
 
-@implements("jsonb_contains")
-def jsonb_contains(one: Jsonb, two: Jsonb) -> bool:
-    return _contains(jsonb_tree(one), jsonb_tree(two))
-
-
-@implements("jsonb_contained")
-def jsonb_contained(one: Jsonb, two: Jsonb) -> bool:
-    return _contains(jsonb_tree(two), jsonb_tree(one))
+implements("jsonb_contains")(lambda one, two: _contains(jsonb_tree(one), jsonb_tree(two)))
+implements("jsonb_contained")(lambda one, two: _contains(jsonb_tree(two), jsonb_tree(one)))
 
 
 def _exists(tree: Any, key: str) -> bool:
@@ -56,9 +50,7 @@ def _exists(tree: Any, key: str) -> bool:
     return bool(isinstance(tree, str) and tree == key)
 
 
-@implements("jsonb_exists")
-def jsonb_exists(value: Jsonb, key: str) -> bool:
-    return _exists(jsonb_tree(value), key)
+implements("jsonb_exists")(lambda value, key: _exists(jsonb_tree(value), key))
 
 
 @implements("jsonb_exists_any")
@@ -91,9 +83,7 @@ def _deletable(tree: Any) -> None:
         raise PgError("22023", "cannot delete from scalar")
 
 
-@implements("jsonb_delete")
-def jsonb_delete(value: Jsonb, key: str) -> Jsonb:
-    return _without(value, (key,))
+implements("jsonb_delete")(lambda value, key: _without(value, (key,)))
 
 
 @implements("jsonb_delete_array")

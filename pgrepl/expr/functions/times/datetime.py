@@ -47,14 +47,8 @@ def now(call: Call) -> int:
     return call.context.now
 
 
-@implements("statement_timestamp", context=True)
-def statement_timestamp(call: Call) -> int:
-    return call.context.statement_now
-
-
-@implements("clock_timestamp")
-def clock_timestamp() -> int:
-    return _clock()
+implements("statement_timestamp", context=True)(lambda call: call.context.statement_now)
+implements("clock_timestamp")(lambda: _clock())
 
 
 @implements("timeofday", context=True)
@@ -163,9 +157,7 @@ def timetz_time(value: TimeTz) -> int:
     return value.usecs
 
 
-@implements("time_interval")
-def time_interval(usecs: int) -> Interval:
-    return Interval(0, 0, usecs)
+implements("time_interval")(lambda usecs: Interval(0, 0, usecs))
 
 
 @implements("interval_time")
@@ -204,9 +196,7 @@ def finite(value: int) -> bool:
     return abs(value) != INFINITY
 
 
-@implements("interval_finite")
-def interval_finite(value: Interval) -> bool:
-    return is_finite(value)
+implements("interval_finite")(is_finite)
 
 
 @implements("float8_timestamptz")
@@ -282,11 +272,7 @@ def date_pli(days: int, number: int) -> int:
     return days + number
 
 
-@implements("date_mii")
-def date_mii(days: int, number: int) -> int:
-    return date_pli(days, -number)
-
-
+implements("date_mii")(lambda days, number: date_pli(days, -number))
 implements("integer_pl_date(integer,date)")(lambda number, days: date_pli(days, number))
 
 
@@ -302,11 +288,7 @@ def date_pl_interval(days: int, span: Interval) -> int:
     return move_timestamp(date_as_timestamp(days), span, 1)
 
 
-@implements("date_mi_interval")
-def date_mi_interval(days: int, span: Interval) -> int:
-    return move_timestamp(date_as_timestamp(days), span, -1)
-
-
+implements("date_mi_interval")(lambda days, span: move_timestamp(date_as_timestamp(days), span, -1))
 implements("interval_pl_date(interval,date)")(lambda span, days: date_pl_interval(days, span))
 
 
@@ -403,17 +385,9 @@ def time_pl_interval(usecs: int, span: Interval) -> int:
     return _move_time(usecs, span, 1, "add")
 
 
-@implements("time_mi_interval")
-def time_mi_interval(usecs: int, span: Interval) -> int:
-    return _move_time(usecs, span, -1, "subtract")
-
-
+implements("time_mi_interval")(lambda usecs, span: _move_time(usecs, span, -1, "subtract"))
 implements("interval_pl_time(interval,time without time zone)")(lambda span, usecs: time_pl_interval(usecs, span))
-
-
-@implements("time_mi_time")
-def time_mi_time(a: int, b: int) -> Interval:
-    return Interval(0, 0, a - b)
+implements("time_mi_time")(lambda a, b: Interval(0, 0, a - b))
 
 
 @implements("timetz_pl_interval")
