@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
 
 _NEVER = (tree.Aggref, tree.WindowFunc, tree.GroupingFunc, tree.SubLink, tree.Param, tree.NextValueExpr)
+_RANDOM = ("drandom", "drandom_normal", "int4random", "int8random", "numeric_random")
 _REGISTERED = frozenset(
     {
         oids.REGPROC, oids.REGPROCEDURE, oids.REGOPER, oids.REGOPERATOR, oids.REGCLASS, oids.REGTYPE, oids.REGROLE,
@@ -146,14 +147,8 @@ def _check_function(proc: Proc, context: Context) -> None:
     known = own(source_of(proc))
     if known is None and context.catalog_function(source_of(proc)) is not None:
         raise refuse(f"function {proc.name}")
-    if known is not None and known.function.__module__.endswith(".random"):
-        _check_random(proc.src, context)
-
-
-def _check_random(source: str, context: Context) -> None:
-    """Refuse random() after setseed(): its sequence depends on the order of rows."""
-    if source == "setseed" or (context.has_session and misc.is_seeded(context.session)):
-        raise refuse("a random number after setseed()")
+    if proc.src == "setseed" or (proc.src in _RANDOM and context.has_session and misc.is_seeded(context.session)):
+        raise refuse("a random number after setseed()")  # the sequence depends on the order of rows
 
 
 def calls_volatile(expr: tree.Expr) -> bool:

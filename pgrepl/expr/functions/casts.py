@@ -74,7 +74,9 @@ def _integer_of(value: Decimal, bits: int) -> int:
     return fit_integer(int(value.to_integral_value(rounding="ROUND_HALF_UP")), bits)
 
 
-implements("numeric_int2")(lambda value: _integer_of(value, 16))
+@implements("numeric_int2")
+def numeric_int2(value: Decimal) -> int:
+    return _integer_of(value, 16)
 
 
 @implements("numeric_int4")

@@ -241,20 +241,15 @@ def jsonb_numeric(value: Jsonb) -> Decimal:
     return found
 
 
-def _number(source: str, target: str, convert: str) -> None:
-    function = getattr(casts, convert)
-
-    def cast(value: Jsonb) -> Any:
-        return function(_scalar(value, Decimal, target))
-
-    implements(source)(cast)
+def _number(source: str, target: str, convert: Callable[[Decimal], Any]) -> None:
+    implements(source)(lambda value: convert(_scalar(value, Decimal, target)))
 
 
-_number("jsonb_int2", "smallint", "numeric_int2")
-_number("jsonb_int4", "integer", "numeric_int4")
-_number("jsonb_int8", "bigint", "numeric_int8")
-_number("jsonb_float4", "real", "numeric_float4")
-_number("jsonb_float8", "double precision", "numeric_float8")
+_number("jsonb_int2", "smallint", casts.numeric_int2)
+_number("jsonb_int4", "integer", casts.numeric_int4)
+_number("jsonb_int8", "bigint", casts.numeric_int8)
+_number("jsonb_float4", "real", casts.numeric_float4)
+_number("jsonb_float8", "double precision", casts.numeric_float8)
 
 
 # --- jsonpath ---------------------------------------------------------------------------------------------------------
