@@ -7,6 +7,7 @@ import hashlib
 import operator
 import zlib
 from collections.abc import Callable
+from typing import AnyStr
 
 from pgrepl.expr.functions.registry import Family
 from pgrepl.expr.functions.strings import btrim, ltrim, rtrim
@@ -36,11 +37,11 @@ def byteacat(one: bytes, two: bytes) -> bytes:
 
 implements("byteaoctetlen", columns="binary_length", spark="octet_length({})")(len)
 implements("bit_length(bytea)")(lambda value: 8 * len(value))
-implements("bytea_substr_no_len")(lambda value, start: value[max(start, 1) - 1 :])
+implements("bytea_substr_no_len", "bitsubstr_no_len")(lambda value, start: value[max(start, 1) - 1 :])
 
 
-@implements("bytea_substr")
-def bytea_substr(value: bytes, start: int, length: int) -> bytes:
+@implements("bytea_substr", "bitsubstr")
+def substring(value: AnyStr, start: int, length: int) -> AnyStr:
     if length < 0:
         raise _negative_length()
     return value[max(start, 1) - 1 : max(start + length - 1, 0)]
@@ -50,14 +51,14 @@ def _negative_length() -> PgError:
     return PgError("22011", "negative substring length not allowed")
 
 
-@implements("byteaoverlay")
-def byteaoverlay(value: bytes, new: bytes, start: int, length: int) -> bytes:
+@implements("byteaoverlay", "bitoverlay")
+def overlay(value: AnyStr, new: AnyStr, start: int, length: int) -> AnyStr:
     if start <= 0:
         raise _negative_length()
     return value[: start - 1] + new + value[max(start - 1 + length, 0) :]
 
 
-implements("byteaoverlay_no_len")(lambda value, new, start: byteaoverlay(value, new, start, len(new)))
+implements("byteaoverlay_no_len", "bitoverlay_no_len")(lambda value, new, start: overlay(value, new, start, len(new)))
 implements("byteapos")(lambda value, part: value.find(part) + 1)
 implements("byteatrim")(btrim)
 implements("bytealtrim")(ltrim)
@@ -245,9 +246,7 @@ for _name in ("sha224", "sha256", "sha384", "sha512"):
     implements(f"{_name}_bytea")(_digest(_name))
 
 
-@implements("crc32_bytea")
-def crc32(value: bytes) -> int:
-    return zlib.crc32(value)
+implements("crc32_bytea")(zlib.crc32)
 
 
 @implements("crc32c_bytea")
@@ -308,27 +307,7 @@ implements("bitcat")(lambda one, two: one + two)
 implements("bitlength", "bit_length(bit)")(len)
 implements("bitoctetlength")(lambda bits: (len(bits) + 7) // 8)
 implements("bit_bit_count")(lambda bits: bits.count("1"))
-implements("bitsubstr_no_len")(lambda bits, start: bits[max(start, 1) - 1 :])
-
-
-@implements("bitsubstr")
-def bitsubstr(bits: str, start: int, length: int) -> str:
-    if length < 0:
-        raise _negative_length()
-    return bits[max(start, 1) - 1 : max(start + length - 1, 0)]
-
-
 implements("bitposition")(lambda bits, part: bits.find(part) + 1 if bits else 0)
-
-
-@implements("bitoverlay")
-def bitoverlay(bits: str, new: str, start: int, length: int) -> str:
-    if start <= 0:
-        raise _negative_length()
-    return bits[: start - 1] + new + bits[max(start - 1 + length, 0) :]
-
-
-implements("bitoverlay_no_len")(lambda bits, new, start: bitoverlay(bits, new, start, len(new)))
 
 
 @implements("bitgetbit")
@@ -340,8 +319,7 @@ def bitgetbit(bits: str, index: int) -> int:
 
 @implements("bitsetbit")
 def bitsetbit(bits: str, index: int, new: int) -> str:
-    if not 0 <= index < len(bits):
-        raise PgError("2202E", f"bit index {index} out of valid range (0..{len(bits) - 1})")
+    bitgetbit(bits, index)  # the index is checked first
     if new not in (0, 1):
         raise PgError("22023", "new bit must be 0 or 1")
     return bits[:index] + str(new) + bits[index + 1 :]

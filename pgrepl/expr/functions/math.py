@@ -205,49 +205,34 @@ def _cosd_quarter(degree: float) -> float:
     return _cosd_sixty(degree) if degree <= 60.0 else _sind_quarter(90.0 - degree)
 
 
-def _sind(value: float) -> float:
+def _quarter(value: float) -> tuple[float, float, float]:
+    """The angle of 0 … 90 degrees with the same sine and cosine, but for their signs, and these."""
     if math.isinf(value):
         raise ValueError
     degree = math.fmod(value, 360.0)
-    sign = 1.0
+    sine = cosine = 1.0
     if degree < 0.0:
-        degree, sign = -degree, -sign
+        degree, sine = -degree, -sine
     if degree > 180.0:
-        degree, sign = 360.0 - degree, -sign
+        degree, sine = 360.0 - degree, -sine
     if degree > 90.0:
-        degree = 180.0 - degree
+        degree, cosine = 180.0 - degree, -cosine
+    return degree, sine, cosine
+
+
+def _sind(value: float) -> float:
+    degree, sign, _ = _quarter(value)
     return sign * _sind_quarter(degree)
 
 
 def _cosd(value: float) -> float:
-    if math.isinf(value):
-        raise ValueError
-    degree = abs(math.fmod(value, 360.0))
-    sign = 1.0
-    if degree > 180.0:
-        degree = 360.0 - degree
-    if degree > 90.0:
-        degree, sign = 180.0 - degree, -sign
+    degree, _, sign = _quarter(value)
     return sign * _cosd_quarter(degree)
 
 
-def _quarter(value: float) -> tuple[float, float]:
-    """The angle of 0 … 90 degrees with the same tangent, and the sign of that."""
-    if math.isinf(value):
-        raise ValueError
-    degree = math.fmod(value, 360.0)
-    sign = 1.0
-    if degree < 0.0:
-        degree, sign = -degree, -sign
-    if degree > 180.0:
-        degree, sign = 360.0 - degree, -sign
-    if degree > 90.0:
-        degree, sign = 180.0 - degree, -sign
-    return degree, sign
-
-
 def _tand(value: float) -> float:
-    degree, sign = _quarter(value)
+    degree, *signs = _quarter(value)
+    sign = math.prod(signs)
     if degree == 90.0:
         return sign * math.inf
     return _over(sign * _sind_quarter(degree) / _cosd_quarter(degree), _TAN_45)
@@ -258,8 +243,8 @@ def _over(value: float, unit: float) -> float:
 
 
 def _cotd(value: float) -> float:
-    degree, sign = _quarter(value)
-    sine = _sind_quarter(degree)
+    degree, *signs = _quarter(value)
+    sign, sine = math.prod(signs), _sind_quarter(degree)
     if sine == 0.0:  # also for angles next to 0
         return sign * math.inf
     return _over(sign * _cosd_quarter(degree) / sine, _COT_45)
@@ -285,9 +270,7 @@ def _asind_quarter(value: float) -> float:
 def _acosd(value: float) -> float:
     if abs(value) > 1.0:
         raise ValueError
-    if value >= 0.0:
-        return _acosd_quarter(value)
-    return 90.0 + _asind_quarter(-value)
+    return _acosd_quarter(value) if value >= 0.0 else 90.0 + _asind_quarter(-value)
 
 
 def _acosd_quarter(value: float) -> float:

@@ -198,9 +198,6 @@ def move_cursor(location: int, args: tuple[_Direction, str]) -> FetchStmt:
     return FetchStmt(name, word, count, moves=True)
 
 
-# --- define -----------------------------------------------------------------------------------------------------------
-
-
 # ------------------------------------------------------------------------------------------------ operators
 
 
