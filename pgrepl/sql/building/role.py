@@ -92,13 +92,13 @@ def role_word(location: int, word: str) -> DefElem:
 # ------------------------------------------------------------------------------------------------ membership
 
 
-def _granted(privileges: list[tuple[AccessPriv, int]]) -> tuple[tuple[str, tuple[str, ...], int], ...]:
+def _granted(privileges: list[Privilege]) -> tuple[tuple[str, tuple[str, ...], int], ...]:
     return tuple((str(privilege.name), privilege.columns, location) for privilege, location in privileges)
 
 
 @build
 def grant_role(
-    location: int, privileges: list[tuple[AccessPriv, int]], grantees: list[RoleSpec], grantor: RoleSpec | None
+    location: int, privileges: list[Privilege], grantees: list[RoleSpec], grantor: RoleSpec | None
 ) -> GrantRoleStmt:
     return GrantRoleStmt(True, _granted(privileges), tuple(grantees), grantor=grantor)
 
@@ -106,7 +106,7 @@ def grant_role(
 @build
 def grant_role_with(
     location: int,
-    privileges: list[tuple[AccessPriv, int]],
+    privileges: list[Privilege],
     grantees: list[RoleSpec],
     options: list[DefElem],
     grantor: RoleSpec | None,
@@ -116,11 +116,7 @@ def grant_role_with(
 
 @build
 def revoke_role(
-    location: int,
-    privileges: list[tuple[AccessPriv, int]],
-    grantees: list[RoleSpec],
-    grantor: RoleSpec | None,
-    cascade: bool,
+    location: int, privileges: list[Privilege], grantees: list[RoleSpec], grantor: RoleSpec | None, cascade: bool
 ) -> GrantRoleStmt:
     return GrantRoleStmt(False, _granted(privileges), tuple(grantees), grantor=grantor, cascade=cascade)
 
@@ -129,7 +125,7 @@ def revoke_role(
 def revoke_role_option(
     location: int,
     option: str,
-    privileges: list[tuple[AccessPriv, int]],
+    privileges: list[Privilege],
     grantees: list[RoleSpec],
     grantor: RoleSpec | None,
     cascade: bool,
