@@ -53,6 +53,11 @@ def _one_name(text: str) -> str:
     return names[0]
 
 
+def _schema_is_missing(session: Session, names: tuple[str, ...]) -> bool:
+    schema, _ = lookup.split_name(session, names)
+    return schema is not None and schema_or_none(session, schema) is None
+
+
 # --- relations, schemas, roles, types, collations -----------------------------------------------------------------
 
 
@@ -75,25 +80,20 @@ def _class_text(session: Session, oid: int) -> str | None:
     return display_name(session, found) if found is not None else None
 
 
-def _namespace(session: Session, text: str) -> int:
-    name = _one_name(text)
-    row = schema_or_none(session, name)
-    if row is None:
-        raise PgError("3F000", f'schema "{name}" does not exist')
-    return int(row.oid)
+def _named(what: str, sqlstate: str, find: Callable[[Session, str], Any]) -> Callable[[Session, str], int]:
+    def read(session: Session, text: str) -> int:
+        name = _one_name(text)
+        row = find(session, name)
+        if row is None:
+            raise PgError(sqlstate, f'{what} "{name}" does not exist')
+        return int(row.oid)
+
+    return read
 
 
 def _namespace_text(session: Session, oid: int) -> str | None:
     row = schema_row(session, oid)
     return quote_identifier(row.nspname) if row is not None else None
-
-
-def _role(session: Session, text: str) -> int:
-    name = _one_name(text)
-    row = role_or_none(session, name)
-    if row is None:
-        raise PgError("42704", f'role "{name}" does not exist')
-    return int(row.oid)
 
 
 def _role_text(session: Session, oid: int) -> str | None:
@@ -126,14 +126,9 @@ def _type_text(session: Session, oid: int) -> str | None:
 
 def _collation(session: Session, text: str) -> int:
     names = _names(text)
-    schema, _ = lookup.split_name(session, names)
-    if schema is not None and schema_or_none(session, schema) is None:
+    if _schema_is_missing(session, names):
         raise missing_collation(names)
     return collation_of_name(session, names)
-
-
-def _collation_text(session: Session, oid: int) -> str | None:
-    return routines.collation_text(session, oid)
 
 
 def _text_search(what: str, rows: BuiltinCatalog[Any]) -> Callable[[Session, str], int]:
@@ -163,8 +158,7 @@ def _text_search_text(rows: BuiltinCatalog[Any]) -> Callable[[Session, int], str
 
 def _candidates(session: Session, names: tuple[str, ...]) -> list[Proc]:
     """The functions of a name. A schema that does not exist has none."""
-    schema, _ = lookup.split_name(session, names)
-    if schema is not None and schema_or_none(session, schema) is None:
+    if _schema_is_missing(session, names):
         return []
     found: dict[tuple[int, ...], Proc] = {}
     for proc in procs_named(Scope(session), names):
@@ -209,10 +203,7 @@ def _procedure_text(session: Session, oid: int) -> str | None:
 
 
 def _operators(session: Session, names: tuple[str, ...]) -> list[Operator]:
-    schema, _ = lookup.split_name(session, names)
-    if schema is not None and schema_or_none(session, schema) is None:
-        return []
-    return operators_named(Scope(session), names)
+    return [] if _schema_is_missing(session, names) else operators_named(Scope(session), names)
 
 
 def _operator(session: Session, text: str) -> int:
@@ -309,8 +300,8 @@ def _split_types(text: str) -> list[str]:
 
 _READERS: dict[int, Callable[[Session, str], int]] = {
     oids.REGCLASS: _class,
-    oids.REGNAMESPACE: _namespace,
-    oids.REGROLE: _role,
+    oids.REGNAMESPACE: _named("schema", "3F000", schema_or_none),
+    oids.REGROLE: _named("role", "42704", role_or_none),
     oids.REGTYPE: _type,
     oids.REGCOLLATION: _collation,
     oids.REGPROC: _proc,
@@ -325,7 +316,7 @@ _WRITERS: dict[int, Callable[[Session, int], str | None]] = {
     oids.REGNAMESPACE: _namespace_text,
     oids.REGROLE: _role_text,
     oids.REGTYPE: _type_text,
-    oids.REGCOLLATION: _collation_text,
+    oids.REGCOLLATION: routines.collation_text,
     oids.REGPROC: _proc_text,
     oids.REGPROCEDURE: _procedure_text,
     oids.REGOPER: _operator_text,
