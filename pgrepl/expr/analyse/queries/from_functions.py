@@ -34,22 +34,6 @@ from pgrepl.expr.walk import has_vars, location_of
 from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.sql import nodes
 from pgrepl.sql.keywords import quote_identifier
-from pgrepl.sql.nodes import (
-    AConst,
-    AConstKind,
-    Alias,
-    ColumnDefinition,
-    FuncCall,
-    JsonTableColumn,
-    JsonTablePath,
-    RangeFunction,
-    RangeSubselect,
-    RangeVar,
-    ResTarget,
-    SelectStmt,
-    TypeCast,
-    TypeName,
-)
 from pgrepl.sql.parser import parse
 from pgrepl.types import builtin, oids
 from pgrepl.types.json import escape_json
@@ -61,9 +45,9 @@ if TYPE_CHECKING:
 MAX_COLUMNS = 1600  # MaxHeapAttributeNumber
 
 
-def transform_functions(scope: Scope, item: RangeFunction) -> NsItem:
+def transform_functions(scope: Scope, item: nodes.RangeFunction) -> NsItem:
     scope.lateral_active = True
-    calls: list[tuple[Expr, str, Sequence[ColumnDefinition]]] = []
+    calls: list[tuple[Expr, str, Sequence[nodes.ColumnDefinition]]] = []
     for raw, coldefs in item.functions:
         for part in _unnested(raw, coldefs):
             calls.append((_function(scope, part), column_name(part, scope), coldefs))
@@ -80,10 +64,10 @@ def transform_functions(scope: Scope, item: RangeFunction) -> NsItem:
     return scope.add_rte(_function_rte(scope, item, calls, lateral))
 
 
-def _unnested(raw: nodes.Expr, coldefs: Sequence[ColumnDefinition]) -> list[nodes.Expr]:
+def _unnested(raw: nodes.Expr, coldefs: Sequence[nodes.ColumnDefinition]) -> list[nodes.Expr]:
     """unnest(a, b) is unnest(a) and unnest(b) side by side."""
     if (
-        not isinstance(raw, FuncCall)
+        not isinstance(raw, nodes.FuncCall)
         or raw.name != ("unnest",)
         or len(raw.args) < 2
         or raw.agg_order
@@ -95,7 +79,7 @@ def _unnested(raw: nodes.Expr, coldefs: Sequence[ColumnDefinition]) -> list[node
         or coldefs
     ):
         return [raw]
-    return [FuncCall(("pg_catalog", "unnest"), (arg,), location=raw.location) for arg in raw.args]
+    return [nodes.FuncCall(("pg_catalog", "unnest"), (arg,), location=raw.location) for arg in raw.args]
 
 
 def _function(scope: Scope, raw: nodes.Expr) -> Expr:
@@ -107,7 +91,7 @@ def _function(scope: Scope, raw: nodes.Expr) -> Expr:
     return call
 
 
-def _check_coldefs(item: RangeFunction, count: int) -> None:
+def _check_coldefs(item: nodes.RangeFunction, count: int) -> None:
     location = item.coldefs[0].location
     if count != 1 and item.rows_from:
         raise PgError(
@@ -133,7 +117,10 @@ def _check_coldefs(item: RangeFunction, count: int) -> None:
 
 
 def _function_rte(
-    scope: Scope, item: RangeFunction, calls: Sequence[tuple[Expr, str, Sequence[ColumnDefinition]]], lateral: bool
+    scope: Scope,
+    item: nodes.RangeFunction,
+    calls: Sequence[tuple[Expr, str, Sequence[nodes.ColumnDefinition]]],
+    lateral: bool,
 ) -> Rte:
     """The range table entry of functions in FROM (addRangeTableEntryForFunction)."""
     alias = item.alias
@@ -167,7 +154,12 @@ def _function_rte(
 
 
 def _columns(
-    scope: Scope, call: Expr, function: str, coldefs: Sequence[ColumnDefinition], alias: nodes.Alias | None, count: int
+    scope: Scope,
+    call: Expr,
+    function: str,
+    coldefs: Sequence[nodes.ColumnDefinition],
+    alias: nodes.Alias | None,
+    count: int,
 ) -> list[Column]:
     """The columns that one function returns."""
     known = function_columns(scope, call)
@@ -204,7 +196,7 @@ def _check_coldefs_wanted(call: Expr, known: Sequence[Column] | None, location: 
     raise PgError("42601", problem, location=location)
 
 
-def _defined(scope: Scope, coldefs: Sequence[ColumnDefinition]) -> list[Column]:
+def _defined(scope: Scope, coldefs: Sequence[nodes.ColumnDefinition]) -> list[Column]:
     if len(coldefs) > MAX_COLUMNS:
         message = f"column definition lists can have at most {MAX_COLUMNS} entries"
         raise PgError("54011", message, location=coldefs[0].location)
@@ -284,8 +276,8 @@ def transform_json_table(scope: Scope, table: nodes.JsonTable) -> NsItem:
     )
 
 
-def _string(text: str, location: int) -> AConst:
-    return AConst(AConstKind.STRING, text, location)
+def _string(text: str, location: int) -> nodes.AConst:
+    return nodes.AConst(nodes.AConstKind.STRING, text, location)
 
 
 def _is_composite(typoid: int) -> bool:
@@ -309,14 +301,14 @@ class _Columns:
         self.root = self.named(table.path)
         self.names = [self.root.name]
 
-    def named(self, path: JsonTablePath) -> JsonTablePath:
+    def named(self, path: nodes.JsonTablePath) -> nodes.JsonTablePath:
         if path.name is not None:
             return path
         name = f"json_table_path_{self.unnamed}"
         self.unnamed += 1
         return replace(path, name=name)
 
-    def check_names(self, columns: Sequence[JsonTableColumn]) -> None:
+    def check_names(self, columns: Sequence[nodes.JsonTableColumn]) -> None:
         """Raises for a column name that JSON_TABLE has twice (CheckDuplicateColumnOrPathNames)."""
         for column in columns:
             if column.kind != "nested":
@@ -331,7 +323,7 @@ class _Columns:
             raise PgError("42712", message, location=location)
         self.names.append(name)
 
-    def scan(self, path: JsonTablePath, columns: Sequence[JsonTableColumn]) -> JsonTableScan:
+    def scan(self, path: nodes.JsonTablePath, columns: Sequence[nodes.JsonTableColumn]) -> JsonTableScan:
         first = len(self.columns)
         has_ordinality = False
         for column in columns:
@@ -357,7 +349,7 @@ class _Columns:
         self.columns.append(Column(name, typoid, typmod, lookup.collation(typoid)))
         self.exprs.append(expr)
 
-    def _column(self, column: JsonTableColumn) -> Expr:
+    def _column(self, column: nodes.JsonTableColumn) -> Expr:
         """A column's value as a function over the row's item (transformJsonTableColumn)."""
         assert column.type_name is not None
         kind = column.kind
@@ -365,7 +357,7 @@ class _Columns:
             typoid, _ = type_of_name(self.scope.session, column.type_name)
             if _is_composite(typoid) or column.quotes or column.wrapper:
                 kind = "formatted"
-        path = column.path if column.path is not None else JsonTablePath("$." + escape_json(column.name))
+        path = column.path if column.path is not None else nodes.JsonTablePath("$." + escape_json(column.name))
         function = nodes.JsonFuncExpr(
             _FUNCTIONS[kind],
             nodes.JsonValue(_string("", -1)),
@@ -387,15 +379,15 @@ _LSN = re.compile(r"\s*[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}\s*")
 _TIMES = (oids.TIMESTAMPTZ, oids.TIMESTAMP, oids.DATE)
 
 
-def past_of(scope: Scope, item: RangeFunction) -> RangeSubselect | NsItem | None:
+def past_of(scope: Scope, item: nodes.RangeFunction) -> nodes.RangeSubselect | NsItem | None:
     """What a call of t_at stands for; None: it is none."""
     (call, _), *others = item.functions
-    if others or item.ordinality or item.coldefs or not isinstance(call, FuncCall) or len(call.args) != 1:
+    if others or item.ordinality or item.coldefs or not isinstance(call, nodes.FuncCall) or len(call.args) != 1:
         return None
     *schema, name = call.name
     if len(schema) > 1 or not name.endswith(_SUFFIX) or routines_named(scope.session, name):
         return None
-    wanted = RangeVar(name.removesuffix(_SUFFIX), schema[0] if schema else None)
+    wanted = nodes.RangeVar(name.removesuffix(_SUFFIX), schema[0] if schema else None)
     table = find_relation(scope.session, wanted, missing_ok=True)
     if table is None or table.kind not in ("r", "p") or table.is_system:
         return None
@@ -405,10 +397,10 @@ def past_of(scope: Scope, item: RangeFunction) -> RangeSubselect | NsItem | None
     is_lsn = moment.type == oids.PG_LSN or (moment.type == oids.UNKNOWN and _looks_like_lsn(call.args[0]))
     if not is_lsn and moment.type not in (*_TIMES, oids.UNKNOWN):
         return None
-    alias = item.alias or Alias(name)
+    alias = item.alias or nodes.Alias(name)
     log = history.log_of(scope.session, table)
     if log is not None:
-        return RangeSubselect(_versions(scope.session, table, log, call.args[0], is_lsn), alias, True)
+        return nodes.RangeSubselect(_versions(scope.session, table, log, call.args[0], is_lsn), alias, True)
     check_table_privilege(scope.session, table, "SELECT")
     if is_active(scope.session, table):
         raise unsupported("the past of a table with row-level security", location=call.location)
@@ -419,10 +411,10 @@ def past_of(scope: Scope, item: RangeFunction) -> RangeSubselect | NsItem | None
 
 
 def _looks_like_lsn(raw: Any) -> bool:
-    return isinstance(raw, AConst) and isinstance(raw.value, str) and _LSN.fullmatch(raw.value) is not None
+    return isinstance(raw, nodes.AConst) and isinstance(raw.value, str) and _LSN.fullmatch(raw.value) is not None
 
 
-def _versions(session: Session, table: Relation, log: Relation, moment: nodes.Expr, is_lsn: bool) -> SelectStmt:
+def _versions(session: Session, table: Relation, log: Relation, moment: nodes.Expr, is_lsn: bool) -> nodes.SelectStmt:
     """The versions that were valid then. What the moment names is not looked for among their columns."""
     begin, end = ("valid_from_lsn", "valid_to_lsn") if is_lsn else ("valid_from", "valid_to")
     columns = ", ".join(f"v.{quote_identifier(column.name)}" for column in table.columns)
@@ -432,9 +424,9 @@ def _versions(session: Session, table: Relation, log: Relation, moment: nodes.Ex
         f" WHERE v.{begin} <= m.at AND (v.{end} > m.at OR v.{end} IS NULL)"
     )
     (raw,) = parse(text)
-    assert isinstance(raw.stmt, SelectStmt)
-    at = ResTarget(TypeCast(moment, TypeName(("pg_catalog", kind))), "at")
-    return replace(raw.stmt, from_=(RangeSubselect(SelectStmt((at,)), Alias("m")), *raw.stmt.from_))
+    assert isinstance(raw.stmt, nodes.SelectStmt)
+    at = nodes.ResTarget(nodes.TypeCast(moment, nodes.TypeName(("pg_catalog", kind))), "at")
+    return replace(raw.stmt, from_=(nodes.RangeSubselect(nodes.SelectStmt((at,)), nodes.Alias("m")), *raw.stmt.from_))
 
 
 class PastRows(Sequence[tuple[Any, ...]]):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pgrepl.catalog.facts.relation import Attribute, Relation
+from pgrepl.expr import tree
 from pgrepl.expr.analyse import lookup
 from pgrepl.expr.analyse.casts import Context
 from pgrepl.expr.analyse.coerce import IMPLICIT_CAST, coerce_to_target
@@ -22,45 +23,16 @@ from pgrepl.expr.analyse.scope import Scope
 from pgrepl.expr.analyse.targets import expand_expressions
 from pgrepl.expr.analyse.transform import analyze_where, transform
 from pgrepl.expr.dml_tree import TARGET, Assignment, Command, Modify
-from pgrepl.expr.tree import (
-    CaseTestExpr,
-    CoerceToDomain,
-    Const,
-    Expr,
-    FieldSelect,
-    FieldStore,
-    Query,
-    RangeRef,
-    RowExpr,
-    Rte,
-    RteKind,
-    SetToDefault,
-    SubLink,
-    SubscriptingRef,
-    Target,
-    Var,
-)
 from pgrepl.expr.walk import location_of
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.sql import nodes
 from pgrepl.sql.location import expr_location
-from pgrepl.sql.nodes import (
-    AIndices,
-    AStar,
-    DeleteStmt,
-    FromItem,
-    MultiAssign,
-    RangeVar,
-    ResTarget,
-    SubLinkType,
-    UpdateStmt,
-    WithClause,
-)
+from pgrepl.sql.nodes import ResTarget
 from pgrepl.types import oids
 
 
-def analyze_update(stmt: UpdateStmt, scope: Scope) -> Modify:
+def analyze_update(stmt: nodes.UpdateStmt, scope: Scope) -> Modify:
     relation, modify = _searched(scope, Command.UPDATE, stmt.relation, stmt.from_, stmt.where, stmt.with_)
     returning = transform_returning(scope, stmt.returning)
     settled = SetClause(scope, relation)
@@ -76,7 +48,7 @@ def analyze_update(stmt: UpdateStmt, scope: Scope) -> Modify:
     )
 
 
-def analyze_delete(stmt: DeleteStmt, scope: Scope) -> Modify:
+def analyze_delete(stmt: nodes.DeleteStmt, scope: Scope) -> Modify:
     _, modify = _searched(scope, Command.DELETE, stmt.relation, stmt.using, stmt.where, stmt.with_)
     returning = transform_returning(scope, stmt.returning)
     return replace(
@@ -87,10 +59,10 @@ def analyze_delete(stmt: DeleteStmt, scope: Scope) -> Modify:
 def _searched(
     scope: Scope,
     command: Command,
-    name: RangeVar,
-    items: tuple[FromItem, ...],
+    name: nodes.RangeVar,
+    items: tuple[nodes.FromItem, ...],
     where: nodes.Expr | None,
-    with_: WithClause | None,
+    with_: nodes.WithClause | None,
 ) -> tuple[Relation, Modify]:
     """Analyse WITH, the target, FROM or USING, and WHERE."""
     if with_ is not None:
@@ -104,7 +76,7 @@ def _searched(
     from_ = transform_from(scope, items)
     target.lateral_only, target.lateral_ok = False, True
     condition = analyze_where(scope, where, ExprKind.WHERE, "WHERE") if where is not None else None
-    settled = settle_collations(Query((), tuple(scope.rtable), (RangeRef(TARGET), *from_), condition))
+    settled = settle_collations(tree.Query((), tuple(scope.rtable), (tree.RangeRef(TARGET), *from_), condition))
     return (
         relation,
         Modify(
@@ -119,7 +91,7 @@ class SetClause:
     def __init__(self, scope: Scope, relation: Relation) -> None:
         self.scope = scope
         self.relation = relation
-        self.multi: list[SubLink] = []
+        self.multi: list[tree.SubLink] = []
 
     def read(self, targets: tuple[ResTarget, ...]) -> tuple[Assignment, ...]:
         """Analyse all values first, then cast each to its column's type."""
@@ -141,27 +113,27 @@ class SetClause:
             found.append(Assignment(attnum, assign_collations(value)))
         return tuple(found)
 
-    def _source(self, target: ResTarget) -> Expr:
+    def _source(self, target: ResTarget) -> tree.Expr:
         node = target.value
-        if isinstance(node, MultiAssign):
+        if isinstance(node, nodes.MultiAssign):
             return self._part(node)
         assert node is not None
         if isinstance(node, nodes.SetToDefault):
-            return SetToDefault(oids.UNKNOWN, location=node.location)
+            return tree.SetToDefault(oids.UNKNOWN, location=node.location)
         return transform(self.scope, node, ExprKind.UPDATE_SOURCE)
 
-    def _part(self, node: MultiAssign) -> Expr:
+    def _part(self, node: nodes.MultiAssign) -> tree.Expr:
         """The value for one column of a multi-column assignment (transformMultiAssignRef)."""
         if node.number == 1:
-            self._shared: Expr | list[Expr] = self._whole(node)
+            self._shared: tree.Expr | list[tree.Expr] = self._whole(node)
         shared = self._shared
         if isinstance(shared, list):
             return shared[node.number - 1]
-        assert isinstance(shared, SubLink) and shared.query is not None
+        assert isinstance(shared, tree.SubLink) and shared.query is not None
         row = shared.query.targets[0].expr
-        assert isinstance(row, RowExpr)
+        assert isinstance(row, tree.RowExpr)
         column = row.args[node.number - 1]
-        return FieldSelect(
+        return tree.FieldSelect(
             column.type,
             typmod=column.typmod,
             collation=column.collation,
@@ -171,9 +143,9 @@ class SetClause:
             location=location_of(column),
         )
 
-    def _whole(self, node: MultiAssign) -> Expr | list[Expr]:
+    def _whole(self, node: nodes.MultiAssign) -> tree.Expr | list[tree.Expr]:
         source = node.source
-        if isinstance(source, nodes.SubLink) and source.kind is SubLinkType.EXPR:
+        if isinstance(source, nodes.SubLink) and source.kind is nodes.SubLinkType.EXPR:
             link = self._subquery(source, node.count)
             self.multi.append(link)
             return link
@@ -185,7 +157,7 @@ class SetClause:
         message = "source for a multiple-column UPDATE item must be a sub-SELECT or ROW() expression"
         raise PgError("0A000", message, location=expr_location(source))
 
-    def _subquery(self, source: nodes.SubLink, count: int) -> SubLink:
+    def _subquery(self, source: nodes.SubLink, count: int) -> tree.SubLink:
         """A subquery of several columns as one value: SELECT ROW(…) FROM (subquery)."""
         self.scope.has_sublinks = True
         saved, self.scope.kind = self.scope.kind, ExprKind.UPDATE_SOURCE
@@ -195,28 +167,30 @@ class SetClause:
         shown = [t for t in query.targets if not t.junk]
         if len(shown) != count:
             raise _wrong_count(source.location)
-        item = between.add_rte(Rte(RteKind.SUBQUERY, "*MULTIEXPR*", query.columns, alias="*MULTIEXPR*", subquery=query))
+        item = between.add_rte(
+            tree.Rte(tree.RteKind.SUBQUERY, "*MULTIEXPR*", query.columns, alias="*MULTIEXPR*", subquery=query)
+        )
         columns = tuple(
-            Var(
+            tree.Var(
                 t.expr.type, typmod=t.expr.typmod, collation=t.expr.collation, location=location_of(t.expr),
                 varno=item.varno, attnum=t.resno,
             )
             for t in shown
         )  # fmt: skip
         names = tuple(f"f{n}" for n in range(1, count + 1))
-        row = RowExpr(oids.RECORD, args=columns, names=names)
-        outer = Query((Target(row, "row", 1),), tuple(between.rtable), (RangeRef(item.varno),))
-        return SubLink(oids.RECORD, kind=SubLinkType.EXPR, query=outer, location=source.location)
+        row = tree.RowExpr(oids.RECORD, args=columns, names=names)
+        outer = tree.Query((tree.Target(row, "row", 1),), tuple(between.rtable), (tree.RangeRef(item.varno),))
+        return tree.SubLink(oids.RECORD, kind=nodes.SubLinkType.EXPR, query=outer, location=source.location)
 
 
 def _wrong_count(location: int) -> PgError:
     return PgError("42601", "number of columns does not match number of values", location=location)
 
 
-def merge_assignments(relation: Relation, assigned_: tuple[Assignment, ...]) -> dict[int, Expr]:
+def merge_assignments(relation: Relation, assigned_: tuple[Assignment, ...]) -> dict[int, tree.Expr]:
     """The value of each assigned column. Assignments to parts of a column are nested; two to the whole column are an
     error."""
-    found: dict[int, Expr] = {}
+    found: dict[int, tree.Expr] = {}
     for each in assigned_:
         earlier = found.get(each.attnum)
         name = relation.attributes[each.attnum - 1].name
@@ -234,7 +208,7 @@ class NamedColumn:
     location: int = -1
 
 
-def open_target(scope: Scope, name: RangeVar, *, inh: bool = False) -> Relation:
+def open_target(scope: Scope, name: nodes.RangeVar, *, inh: bool = False) -> Relation:
     """Open the target relation as the first range table entry; it is not yet in the namespace."""
     if name.schema is None and name.name in scope.session.transition_tables:
         raise PgError("0A000", f'relation "{name.name}" cannot be the target of a modifying statement')
@@ -306,7 +280,7 @@ class AssignedColumn:
     old_value: int = 0  # varno of the row that has the column's old value; 0: INSERT, where it is NULL
 
 
-def assigned(scope: Scope, expr: Expr, target: AssignedColumn, kind: ExprKind) -> Expr:
+def assigned(scope: Scope, expr: tree.Expr, target: AssignedColumn, kind: ExprKind) -> tree.Expr:
     if target.attnum <= 0:
         name = SYSTEM_COLUMN_NAMES.get(target.attnum, target.name)
         raise PgError("0A000", f'cannot assign to system column "{name}"', location=target.location)
@@ -317,22 +291,22 @@ def assigned(scope: Scope, expr: Expr, target: AssignedColumn, kind: ExprKind) -
         scope.kind = saved
 
 
-def _assigned(scope: Scope, expr: Expr, target: AssignedColumn) -> Expr:
+def _assigned(scope: Scope, expr: tree.Expr, target: AssignedColumn) -> tree.Expr:
     column = attribute_at(target.relation, target.attnum)
-    if isinstance(expr, SetToDefault):
+    if isinstance(expr, tree.SetToDefault):
         expr = replace(expr, type=column.type, typmod=column.typmod, collation=column.collation)
         if target.indirection:
-            what = "an array element" if isinstance(target.indirection[0], AIndices) else "a subfield"
+            what = "an array element" if isinstance(target.indirection[0], nodes.AIndices) else "a subfield"
             raise PgError("0A000", f"cannot set {what} to DEFAULT", location=target.location)
     if target.indirection:
-        base: Expr
+        base: tree.Expr
         if target.old_value:
-            base = Var(
+            base = tree.Var(
                 column.type, typmod=column.typmod, collation=column.collation, location=target.location,
                 varno=target.old_value, attnum=target.attnum,
             )  # fmt: skip
         else:
-            base = Const(column.type, typmod=column.typmod, collation=column.collation)
+            base = tree.Const(column.type, typmod=column.typmod, collation=column.collation)
         return Parts(scope, target.location).into(
             base, target.name, False, (column.type, column.typmod, column.collation), target.indirection, expr
         )
@@ -341,7 +315,11 @@ def _assigned(scope: Scope, expr: Expr, target: AssignedColumn) -> Expr:
         wanted, given = lookup.type_text(scope.session, column.type), lookup.type_text(scope.session, expr.type)
         message = f'column "{target.name}" is of type {wanted} but expression is of type {given}'
         # the error for a column of a subquery points into the subquery
-        shown = expr.location if isinstance(expr, FieldSelect) and isinstance(expr.arg, SubLink) else location_of(expr)
+        shown = (
+            expr.location
+            if isinstance(expr, tree.FieldSelect) and isinstance(expr.arg, tree.SubLink)
+            else location_of(expr)
+        )
         raise PgError("42804", message, hint=HINT, location=shown)
     return result
 
@@ -359,25 +337,31 @@ class Parts:
         self.location = location
 
     def into(
-        self, base: Expr | None, name: str, subscripting: bool, target: _Type, steps: Sequence[object], value: Expr
-    ) -> Expr:
+        self,
+        base: tree.Expr | None,
+        name: str,
+        subscripting: bool,
+        target: _Type,
+        steps: Sequence[object],
+        value: tree.Expr,
+    ) -> tree.Expr:
         if not steps:
             return self._value(name, subscripting, target, value)
         if base is None:
-            base = CaseTestExpr(target[0], typmod=target[1], collation=target[2])
-        subscripts: list[AIndices] = []
+            base = tree.CaseTestExpr(target[0], typmod=target[1], collation=target[2])
+        subscripts: list[nodes.AIndices] = []
         for number, step in enumerate(steps):
-            if isinstance(step, AIndices):
+            if isinstance(step, nodes.AIndices):
                 subscripts.append(step)
                 continue
             if subscripts:
                 return self._element(base, name, target, subscripts, steps[number:], value)
-            if isinstance(step, AStar):
+            if isinstance(step, nodes.AStar):
                 raise PgError("0A000", 'row expansion via "*" is not supported here', location=self.location)
             return self._field(base, name, target, str(step), steps[number + 1 :], value)
         return self._element(base, name, target, subscripts, (), value)
 
-    def _value(self, name: str, subscripting: bool, target: _Type, value: Expr) -> Expr:
+    def _value(self, name: str, subscripting: bool, target: _Type, value: tree.Expr) -> tree.Expr:
         typoid, typmod, _ = target
         result = coerce_to_target(self.scope, value, value.type, typoid, typmod, self.context, IMPLICIT_CAST, -1)
         if result is not None:
@@ -388,7 +372,9 @@ class Parts:
             message = f'subscripted assignment to "{name}" requires type {wanted} but expression is of type {given}'
         raise PgError("42804", message, hint=HINT, location=self.location)
 
-    def _field(self, base: Expr, name: str, target: _Type, field: str, rest: Sequence[object], value: Expr) -> Expr:
+    def _field(
+        self, base: tree.Expr, name: str, target: _Type, field: str, rest: Sequence[object], value: tree.Expr
+    ) -> tree.Expr:
         wrong = f'cannot assign to field "{field}" of column "{name}" because '
         row, _ = lookup.base_and_typmod(target[0], target[1])
         text = lookup.type_text(self.session, target[0])
@@ -400,10 +386,10 @@ class Parts:
             message = f"{wrong}there is no such column in data type {text}"
             raise PgError("42703", message, location=self.location)
         part = self.into(None, field, False, (found.type, found.typmod, found.collation), rest, value)
-        stored = FieldStore(row, arg=base, values=(part,), fieldnums=(found.num,), location=self.location)
+        stored = tree.FieldStore(row, arg=base, values=(part,), fieldnums=(found.num,), location=self.location)
         return self._of_domain(stored, row, target)
 
-    def _of_domain(self, changed: Expr, base: int, target: _Type) -> Expr:
+    def _of_domain(self, changed: tree.Expr, base: int, target: _Type) -> tree.Expr:
         """The changed container as a value of the domain over its type."""
         if base == target[0]:
             return changed
@@ -412,8 +398,14 @@ class Parts:
         return made
 
     def _element(
-        self, base: Expr, name: str, target: _Type, subscripts: list[AIndices], rest: Sequence[object], value: Expr
-    ) -> Expr:
+        self,
+        base: tree.Expr,
+        name: str,
+        target: _Type,
+        subscripts: list[nodes.AIndices],
+        rest: Sequence[object],
+        value: tree.Expr,
+    ) -> tree.Expr:
         """An assignment to elements of an array or of jsonb (transformAssignmentSubscripts)."""
         container = subscripted(self.scope, base, subscripts)
         typoid, typmod = lookup.base_and_typmod(target[0], target[1])
@@ -426,12 +418,12 @@ class Parts:
 # --- several assignments to one column ------------------------------------------------------------------------------
 
 
-def merged(later: Expr, earlier: Expr, name: str) -> Expr:
+def merged(later: tree.Expr, earlier: tree.Expr, name: str) -> tree.Expr:
     """The assignments to parts of one column, nested into one; earlier assignments are the inner ones
     (process_matched_tle)."""
     outer, inner = later, earlier
     domain = None
-    if isinstance(outer, CoerceToDomain) and isinstance(inner, CoerceToDomain) and outer.type == inner.type:
+    if isinstance(outer, tree.CoerceToDomain) and isinstance(inner, tree.CoerceToDomain) and outer.type == inner.type:
         domain = outer
         assert outer.arg is not None and inner.arg is not None
         outer, inner = outer.arg, inner.arg
@@ -442,23 +434,23 @@ def merged(later: Expr, earlier: Expr, name: str) -> Expr:
         bottom = below
     if bottom != changed:
         raise _twice(name)
-    result: Expr
-    if isinstance(outer, FieldStore):
-        if isinstance(inner, FieldStore):
+    result: tree.Expr
+    if isinstance(outer, tree.FieldStore):
+        if isinstance(inner, tree.FieldStore):
             result = replace(inner, values=inner.values + outer.values, fieldnums=inner.fieldnums + outer.fieldnums)
         else:
             result = replace(outer, arg=inner)
     else:
-        assert isinstance(outer, SubscriptingRef)
+        assert isinstance(outer, tree.SubscriptingRef)
         result = replace(outer, container=inner)
     return replace(domain, arg=result) if domain is not None else result
 
 
-def _changed(expr: Expr) -> Expr | None:
+def _changed(expr: tree.Expr) -> tree.Expr | None:
     """The value that an assignment to a part modifies (get_assignment_input)."""
-    if isinstance(expr, FieldStore):
+    if isinstance(expr, tree.FieldStore):
         return expr.arg
-    if isinstance(expr, SubscriptingRef) and expr.assign is not None:
+    if isinstance(expr, tree.SubscriptingRef) and expr.assign is not None:
         return expr.container
     return None
 
