@@ -6,6 +6,7 @@ import math
 import operator
 from collections.abc import Callable
 from decimal import Decimal
+from typing import Any
 
 from pgrepl.expr.functions.registry import Family
 from pgrepl.ground.errors import PgError
@@ -27,6 +28,20 @@ def fit_integer(value: int, bits: int) -> int:
     if -(1 << bits - 1) <= value < 1 << bits - 1:
         return value
     raise integer_out_of_range(bits)
+
+
+def check_buckets(
+    is_nan: Callable[[Any], bool], is_infinite: Callable[[Any], bool], values: tuple[Any, Any, Any], count: int
+) -> None:
+    """The errors of width_bucket(operand, low, high, count)."""
+    if count <= 0:
+        raise PgError("2201G", "count must be greater than zero")
+    if any(map(is_nan, values)):
+        raise PgError("2201G", "operand, lower bound, and upper bound cannot be NaN")
+    if any(map(is_infinite, values[1:])):
+        raise PgError("2201G", "lower and upper bounds must be finite")
+    if values[1] == values[2]:
+        raise PgError("2201G", "lower bound cannot equal upper bound")
 
 
 def _quotient(a: int, b: int) -> int:

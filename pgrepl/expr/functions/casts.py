@@ -110,9 +110,7 @@ def float4_numeric(value: float) -> Decimal:
 @implements("numeric_float8")
 def numeric_float8(value: Decimal) -> float:
     result = float(value)
-    if math.isinf(result) and value.is_finite():
-        raise _float_range(value, "double precision")
-    if result == 0.0 and value:
+    if (math.isinf(result) and value.is_finite()) or (result == 0.0 and value):
         raise _float_range(value, "double precision")
     return result
 
@@ -202,11 +200,8 @@ def varbit(value: str, typmod: int, explicit: bool) -> str:
     return value[:typmod] if explicit else fit_bits(value, typmod, varying=True)
 
 
-implements("bitfromint4")(lambda value, typmod: _bits_of(value, typmod))
-implements("bitfromint8")(lambda value, typmod: _bits_of(value, typmod))
-
-
-def _bits_of(value: int, typmod: int) -> str:
+@implements("bitfromint4", "bitfromint8")
+def bits_of(value: int, typmod: int) -> str:
     length = max(typmod, 1)
     return f"{value & (1 << length) - 1:0{length}b}"
 

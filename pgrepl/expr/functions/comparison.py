@@ -68,10 +68,8 @@ def _keyed(name: str, key: Callable[[Any], Any], joint: str = "") -> None:
 _natural("int2", "int4", "int8", "int24", "int28", "int42", "int48", "int82", "int84", "oid", "bool", "char", "name")
 _natural("bytea", "bit", "tid", "xid8")
 _natural("text", "date", "time", "timestamp", "pg_lsn", "uuid", "macaddr", "macaddr8", joint="_")
-for _name in ("textname", "nametext"):
-    for _word, _function in _OPERATORS.items():
-        first, second = ("text", "name") if _name == "textname" else ("name", "text")
-        implements(f"{first}{_word}{second}")(_function)
+for _word, _function in _OPERATORS.items():
+    implements(f"text{_word}name", f"name{_word}text")(_function)
 implements("texteq", "xideq", "cideq", "aclitem_eq")(operator.eq)
 implements("textne", "xidneq")(operator.ne)
 for _name in ("float4", "float8", "float48", "float84"):
@@ -84,13 +82,9 @@ _keyed("jsonb", order_key(oids.JSONB) or hashable, "_")
 _keyed("network", order_key(oids.INET) or hashable, "_")
 _keyed("oidvector", order_key(oids.OIDVECTOR) or hashable)
 
-for _name in ("text_pattern", "bpchar_pattern"):
-    for _word in ("lt", "le", "gt", "ge"):
-        _pattern = _OPERATORS[_word]
-        if _name.startswith("text"):
-            implements(f"{_name}_{_word}")(_pattern)
-        else:
-            implements(f"{_name}_{_word}")(lambda a, b, f=_pattern: f(bpchar_key(a), bpchar_key(b)))
+for _word in ("lt", "le", "gt", "ge"):
+    implements(f"text_pattern_{_word}")(_OPERATORS[_word])
+    implements(f"bpchar_pattern_{_word}")(lambda a, b, f=_OPERATORS[_word]: f(bpchar_key(a), bpchar_key(b)))
 
 
 def _compared(name: str, compare: Compare) -> None:
@@ -124,21 +118,7 @@ implements("array_eq")(equal_arrays)
 implements("array_ne")(lambda a, b: not equal_arrays(a, b))
 
 # Support functions of operator classes: -1, 0, 1.
-for _name in (
-    "int2",
-    "int4",
-    "int8",
-    "int24",
-    "int28",
-    "int42",
-    "int48",
-    "int82",
-    "int84",
-    "oid",
-    "bool",
-    "char",
-    "name",
-):
+for _name in "int2 int4 int8 int24 int28 int42 int48 int82 int84 oid bool char name".split():
     implements(f"bt{_name}cmp")(_order)
 for _name in ("bttextcmp", "btnametextcmp", "bttextnamecmp", "bttidcmp", "byteacmp", "bitcmp", "xid8cmp"):
     implements(_name)(_order)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pgrepl.expr.functions.arithmetic import float_overflow, float_underflow, integer_out_of_range
+from pgrepl.expr.functions.arithmetic import check_buckets, fit_integer, float_overflow, float_underflow
 from pgrepl.expr.functions.registry import Family
 from pgrepl.ground.errors import PgError
 from pgrepl.types.arrays import PgArray
@@ -327,22 +327,13 @@ def width_bucket_array(operand: Any, thresholds: PgArray) -> int:
 
 @implements("width_bucket_float8")
 def width_bucket_float8(operand: float, low: float, high: float, count: int) -> int:
-    if count <= 0:
-        raise PgError("2201G", "count must be greater than zero")
-    if math.isnan(operand) or math.isnan(low) or math.isnan(high):
-        raise PgError("2201G", "operand, lower bound, and upper bound cannot be NaN")
-    if math.isinf(low) or math.isinf(high):
-        raise PgError("2201G", "lower and upper bounds must be finite")
-    if low == high:
-        raise PgError("2201G", "lower bound cannot equal upper bound")
+    check_buckets(math.isnan, math.isinf, (operand, low, high), count)
     sign = 1.0 if low < high else -1.0
     operand, low, high = sign * operand, sign * low, sign * high
     if operand < low:
         return 0
     if operand >= high:
-        if count + 1 >= 1 << 31:
-            raise integer_out_of_range(32)
-        return count + 1
+        return fit_integer(count + 1, 32)
     width = high - low
     share = (operand - low) / width if not math.isinf(width) else (operand / 2 - low / 2) / (high / 2 - low / 2)
     return min(int(count * share), count - 1) + 1

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterator
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
 
-from pgrepl.expr.functions.arithmetic import division_by_zero, integer_out_of_range
+from pgrepl.expr.functions.arithmetic import check_buckets, division_by_zero, fit_integer
 from pgrepl.expr.functions.registry import Family
 from pgrepl.ground.errors import PgError
 from pgrepl.types.numeric import (
@@ -242,22 +242,13 @@ def _series(start: Decimal, stop: Decimal, step: Decimal) -> Iterator[Decimal]:
 
 @implements("width_bucket_numeric")
 def width_bucket_numeric(operand: Decimal, low: Decimal, high: Decimal, count: int) -> int:
-    if count <= 0:
-        raise PgError("2201G", "count must be greater than zero")
-    if operand.is_nan() or low.is_nan() or high.is_nan():
-        raise PgError("2201G", "operand, lower bound, and upper bound cannot be NaN")
-    if low.is_infinite() or high.is_infinite():
-        raise PgError("2201G", "lower and upper bounds must be finite")
-    if low == high:
-        raise PgError("2201G", "lower bound cannot equal upper bound")
+    check_buckets(Decimal.is_nan, Decimal.is_infinite, (operand, low, high), count)
     if low > high:
         operand, low, high = operand.copy_negate(), low.copy_negate(), high.copy_negate()
     if operand < low:
         return 0
     if operand >= high:
-        if count + 1 >= 1 << 31:
-            raise integer_out_of_range(32)
-        return count + 1
+        return fit_integer(count + 1, 32)
     offset = EXACT.multiply(EXACT.subtract(operand, low), Decimal(count))
     width = EXACT.subtract(high, low)
     quotient = divide(offset, width, division_scale(offset, width))
