@@ -199,17 +199,20 @@ def condition(location: int, name: str) -> list[tuple[str, frozenset[str]]]:
     if name == "others":
         return [(name, frozenset())]
     if name != "sqlstate":
-        try:
-            return [(name, frozenset(sqlstates_of(name)))]
-        except PgError as error:
-            raise error from None
+        return [(name, frozenset(sqlstates_of(name)))]
+    code = read_sqlstate()
+    return [(code, frozenset((code,)))]
+
+
+def read_sqlstate() -> str:
+    """The code behind the word SQLSTATE."""
     scanner = current().scanner
     token = scanner.next()
     if token[0] != "SCONST":
         raise scanner.error("syntax error")
     if not is_sqlstate(token[1]):
         raise scanner.error("invalid SQLSTATE code")
-    return [(token[1], frozenset((token[1],)))]
+    return str(token[1])
 
 
 # --- IF, CASE ---------------------------------------------------------------------------------------------------------

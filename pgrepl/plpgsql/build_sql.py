@@ -6,11 +6,11 @@ from typing import Any
 
 from pgrepl.ground.errors import PgError
 from pgrepl.plpgsql import nodes
-from pgrepl.plpgsql.build import line_of, read_expression, unknown_variable
+from pgrepl.plpgsql.build import line_of, read_expression, read_sqlstate, unknown_variable
 from pgrepl.plpgsql.build_declarations import read_cursor_arguments
 from pgrepl.plpgsql.build_loops import read_list, read_target
 from pgrepl.plpgsql.compilation import END, Lookup, Word, current, is_word
-from pgrepl.plpgsql.datums import Mode, Rec, Row, SqlText, Var, build, is_sqlstate, sqlstates_of
+from pgrepl.plpgsql.datums import Mode, Rec, Row, SqlText, Var, build, sqlstates_of
 from pgrepl.plpgsql.frame import REFCURSOR
 from pgrepl.sql.keywords import UNRESERVED
 from pgrepl.types import oids
@@ -260,20 +260,14 @@ def _message(made: nodes.Raise) -> str:
 
 
 def _condition(token: Any) -> str:
-    scanner = current().scanner
     if is_word(token, "sqlstate"):
-        text = scanner.next()
-        if text[0] != "SCONST":
-            raise scanner.error("syntax error")
-        if not is_sqlstate(text[1]):
-            raise scanner.error("invalid SQLSTATE code")
-        return str(text[1])
+        return read_sqlstate()
     if token[0] == "T_WORD":
         name = token[1].names[0]
     elif token[1] in UNRESERVED and token[0] == token[1].upper():
         name = token[1]
     else:
-        raise scanner.error("syntax error")
+        raise current().scanner.error("syntax error")
     sqlstates_of(name)
     return str(name)
 

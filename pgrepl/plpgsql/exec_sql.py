@@ -117,26 +117,16 @@ def _(stmt: nodes.Execute, code: Code) -> ExecStmt:
 # --- loops over queries -----------------------------------------------------------------------------------------------
 
 
-@compile_stmt.register
-def _(stmt: nodes.ForQuery, code: Code) -> ExecStmt:
-    piece = PlpgsqlExpr(code, stmt.query)
+@compile_stmt.register(nodes.ForQuery)
+@compile_stmt.register(nodes.ForExecute)
+def _(stmt: nodes.ForQuery | nodes.ForExecute, code: Code) -> ExecStmt:
+    query: PlpgsqlExpr | Dynamic
+    if isinstance(stmt, nodes.ForQuery):
+        query = PlpgsqlExpr(code, stmt.query)
+    else:
+        query = Dynamic(code, stmt.query, stmt.parameters)
     body = compile_stmts(stmt.body, code)
-
-    def run(frame: Frame) -> ReturnCode | None:
-        return over_rows(frame, piece.loop(frame), stmt.target, body, stmt.label)
-
-    return run
-
-
-@compile_stmt.register
-def _(stmt: nodes.ForExecute, code: Code) -> ExecStmt:
-    dynamic = Dynamic(code, stmt.query, stmt.parameters)
-    body = compile_stmts(stmt.body, code)
-
-    def run(frame: Frame) -> ReturnCode | None:
-        return over_rows(frame, dynamic.loop(frame), stmt.target, body, stmt.label)
-
-    return run
+    return lambda frame: over_rows(frame, query.loop(frame), stmt.target, body, stmt.label)
 
 
 _PREFETCHED = 10, 50  # rows: at first, and then

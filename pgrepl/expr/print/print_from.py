@@ -114,11 +114,7 @@ class _Chooser:
         for number, own in enumerate(real):
             if own is None:
                 continue
-            name = columns.names[number]
-            if name is None:
-                name = rte.alias_columns[number] if number < len(rte.alias_columns) else own
-                name = self.unique(name, columns)
-                columns.names[number] = name
+            name = self.given_name(rte, columns, number, own)
             columns.new.append((name, number >= len(rte.columns)))
             changed |= name != own
         if rte.kind is tree.RteKind.FUNCTION:
@@ -127,6 +123,14 @@ class _Chooser:
             columns.print_aliases = changed
         else:
             columns.print_aliases = bool(rte.alias is not None and rte.alias_columns) or changed
+
+    def given_name(self, rte: tree.Rte, columns: _Columns, number: int, own: str) -> str:
+        """The name of a column: as USING has it, its alias, or its own, made unique."""
+        name = columns.names[number]
+        if name is None:
+            name = rte.alias_columns[number] if number < len(rte.alias_columns) else own
+            name = columns.names[number] = self.unique(name, columns)
+        return name
 
     def real_names(self, rte: tree.Rte) -> list[str | None]:
         """The present column names; a table's columns may have been renamed since the query was stored."""
@@ -144,11 +148,7 @@ class _Chooser:
             if own is None or rte.alias is None:
                 columns.names[number] = own
                 continue
-            name = columns.names[number]
-            if name is None:
-                name = rte.alias_columns[number] if number < len(rte.alias_columns) else own
-                name = self.unique(name, columns)
-                columns.names[number] = name
+            name = self.given_name(rte, columns, number, own)
             changed |= name != own
         changed |= self.set_new_join_names(rte, columns, left, right)
         columns.print_aliases = rte.alias is not None and changed
