@@ -233,9 +233,6 @@ def _is(compare: Compare, item: Any, value: Any) -> bool:
     return compare(item, value) == 0
 
 
-implements("array_position")(lambda array, value: array_position_start(array, value, None, False))
-
-
 @implements("array_position_start")
 def array_position_start(array: PgArray | None, value: Any, start: int | None, given: bool = True) -> int | None:
     if array is None:
@@ -250,6 +247,9 @@ def array_position_start(array: PgArray | None, value: Any, start: int | None, g
         if (start is None or number >= start) and _is(compare, item, value):
             return number
     return None
+
+
+implements("array_position")(lambda array, value: array_position_start(array, value, None, False))
 
 
 @implements("array_positions")

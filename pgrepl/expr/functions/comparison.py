@@ -264,7 +264,6 @@ def _end(call: Call, place: int) -> str:
 
 implements("enum_first", context=True)(lambda call, value: _end(call, 0))
 implements("enum_last", context=True)(lambda call, value: _end(call, -1))
-implements("enum_range_all", context=True)(lambda call, value: enum_range_bounds(call, None, None))
 
 
 @implements("enum_range_bounds", context=True)
@@ -274,3 +273,6 @@ def enum_range_bounds(call: Call, lower: str | None, upper: str | None) -> PgArr
     first = 0 if lower is None else labels.index(lower)
     last = len(labels) - 1 if upper is None else labels.index(upper)
     return array_of(enum, [read_text(label, enum) for label in labels[first : last + 1]])
+
+
+implements("enum_range_all", context=True)(lambda call, value: enum_range_bounds(call, None, None))

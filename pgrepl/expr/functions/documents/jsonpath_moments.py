@@ -358,13 +358,17 @@ _COMPARE: dict[str, Callable[[int], bool]] = dict(
 )
 
 
+def _sign(one: Any, other: Any) -> int:
+    return int(one > other) - int(one < other)
+
+
 def _order(run: Run, one: Any, other: Any) -> int | str | None:
     """-1, 0 or 1; None: they do not compare; "differ": one of them is null."""
     if one is None or other is None:
         return 0 if one is other else "differ"
     for kind in (bool, Decimal, str):
         if isinstance(one, kind) and isinstance(other, kind):
-            return int(one > other) - int(one < other)
+            return _sign(one, other)
     if isinstance(one, Moment) and isinstance(other, Moment):
         return compare_moments(run, one, other)
     return None
