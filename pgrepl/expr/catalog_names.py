@@ -4,26 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
-
 from pgrepl.catalog.facts import namespace
-from pgrepl.catalog.facts.namespace import routine, schema_or_none, schema_row
-from pgrepl.catalog.facts.relation import display_name, find_relation_oid, range_var, relation_or_none
-from pgrepl.catalog.facts.roles import role_or_none, role_row
+from pgrepl.catalog.facts.namespace import routine
+from pgrepl.catalog.facts.namespace import schema_or_none
+from pgrepl.catalog.facts.namespace import schema_row
+from pgrepl.catalog.facts.relation import display_name
+from pgrepl.catalog.facts.relation import find_relation_oid
+from pgrepl.catalog.facts.relation import range_var
+from pgrepl.catalog.facts.relation import relation_or_none
+from pgrepl.catalog.facts.roles import role_or_none
+from pgrepl.catalog.facts.roles import role_row
 from pgrepl.catalog.session.parameters import split_identifiers
 from pgrepl.expr.analyse import lookup
-from pgrepl.expr.analyse.calls import is_visible, procs_named
-from pgrepl.expr.analyse.casts import collation_of_name, missing_collation, type_of_name
-from pgrepl.expr.analyse.operators import MAX_ARGUMENTS, operators_named
+from pgrepl.expr.analyse.calls import is_visible
+from pgrepl.expr.analyse.calls import procs_named
+from pgrepl.expr.analyse.casts import collation_of_name
+from pgrepl.expr.analyse.casts import missing_collation
+from pgrepl.expr.analyse.casts import type_of_name
+from pgrepl.expr.analyse.operators import MAX_ARGUMENTS
+from pgrepl.expr.analyse.operators import operators_named
 from pgrepl.expr.analyse.scope import Scope
 from pgrepl.ground.errors import PgError
 from pgrepl.sql.keywords import quote_identifier
 from pgrepl.sql.parser import parse_type_name
-from pgrepl.types import builtin, oids
-from pgrepl.types.builtin import BuiltinCatalog, Operator, Proc
+from pgrepl.types import builtin
+from pgrepl.types import oids
+from pgrepl.types.builtin import BuiltinCatalog
+from pgrepl.types.builtin import Operator
+from pgrepl.types.builtin import Proc
+from typing import Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
+
 
 _SPACE = " \t\n\r\f"
 
@@ -52,6 +66,11 @@ def _one_name(text: str) -> str:
     return names[0]
 
 
+def _schema_is_missing(session: Session, names: tuple[str, ...]) -> bool:
+    schema, _ = lookup.split_name(session, names)
+    return schema is not None and schema_or_none(session, schema) is None
+
+
 # --- relations, schemas, roles, types, collations -----------------------------------------------------------------
 
 
@@ -74,25 +93,20 @@ def _class_text(session: Session, oid: int) -> str | None:
     return display_name(session, found) if found is not None else None
 
 
-def _namespace(session: Session, text: str) -> int:
-    name = _one_name(text)
-    row = schema_or_none(session, name)
-    if row is None:
-        raise PgError("3F000", f'schema "{name}" does not exist')
-    return int(row.oid)
+def _named(what: str, sqlstate: str, find: Callable[[Session, str], Any]) -> Callable[[Session, str], int]:
+    def read(session: Session, text: str) -> int:
+        name = _one_name(text)
+        row = find(session, name)
+        if row is None:
+            raise PgError(sqlstate, f'{what} "{name}" does not exist')
+        return int(row.oid)
+
+    return read
 
 
 def _namespace_text(session: Session, oid: int) -> str | None:
     row = schema_row(session, oid)
     return quote_identifier(row.nspname) if row is not None else None
-
-
-def _role(session: Session, text: str) -> int:
-    name = _one_name(text)
-    row = role_or_none(session, name)
-    if row is None:
-        raise PgError("42704", f'role "{name}" does not exist')
-    return int(row.oid)
 
 
 def _role_text(session: Session, oid: int) -> str | None:
@@ -125,16 +139,23 @@ def _type_text(session: Session, oid: int) -> str | None:
 
 def _collation(session: Session, text: str) -> int:
     names = _names(text)
-    schema, _ = lookup.split_name(session, names)
-    if schema is not None and schema_or_none(session, schema) is None:
+    if _schema_is_missing(session, names):
         raise missing_collation(names)
     return collation_of_name(session, names)
 
 
+<<<<<<< ours
 def _collation_text(session: Session, oid: int) -> str | None:
     return namespace.collation_text(session, oid)
 
 
+||||||| base
+def _collation_text(session: Session, oid: int) -> str | None:
+    return routines.collation_text(session, oid)
+
+
+=======
+>>>>>>> theirs
 def _text_search(what: str, rows: BuiltinCatalog[Any]) -> Callable[[Session, str], int]:
     """All of these objects are in pg_catalog, which is always searched."""
 
@@ -162,8 +183,7 @@ def _text_search_text(rows: BuiltinCatalog[Any]) -> Callable[[Session, int], str
 
 def _candidates(session: Session, names: tuple[str, ...]) -> list[Proc]:
     """The functions of a name. A schema that does not exist has none."""
-    schema, _ = lookup.split_name(session, names)
-    if schema is not None and schema_or_none(session, schema) is None:
+    if _schema_is_missing(session, names):
         return []
     found: dict[tuple[int, ...], Proc] = {}
     for proc in procs_named(Scope(session), names):
@@ -208,10 +228,7 @@ def _procedure_text(session: Session, oid: int) -> str | None:
 
 
 def _operators(session: Session, names: tuple[str, ...]) -> list[Operator]:
-    schema, _ = lookup.split_name(session, names)
-    if schema is not None and schema_or_none(session, schema) is None:
-        return []
-    return operators_named(Scope(session), names)
+    return [] if _schema_is_missing(session, names) else operators_named(Scope(session), names)
 
 
 def _operator(session: Session, text: str) -> int:
@@ -308,8 +325,8 @@ def _split_types(text: str) -> list[str]:
 
 _READERS: dict[int, Callable[[Session, str], int]] = {
     oids.REGCLASS: _class,
-    oids.REGNAMESPACE: _namespace,
-    oids.REGROLE: _role,
+    oids.REGNAMESPACE: _named("schema", "3F000", schema_or_none),
+    oids.REGROLE: _named("role", "42704", role_or_none),
     oids.REGTYPE: _type,
     oids.REGCOLLATION: _collation,
     oids.REGPROC: _proc,
@@ -324,7 +341,7 @@ _WRITERS: dict[int, Callable[[Session, int], str | None]] = {
     oids.REGNAMESPACE: _namespace_text,
     oids.REGROLE: _role_text,
     oids.REGTYPE: _type_text,
-    oids.REGCOLLATION: _collation_text,
+    oids.REGCOLLATION: routines.collation_text,
     oids.REGPROC: _proc_text,
     oids.REGPROCEDURE: _procedure_text,
     oids.REGOPER: _operator_text,

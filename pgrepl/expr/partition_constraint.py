@@ -14,6 +14,7 @@ from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store import store
 from pgrepl.catalog.store.tables import pg_class, pg_inherits
+from pgrepl.expr import tree
 from pgrepl.expr.analyse.sorting import EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, opclass_operator
 from pgrepl.expr.catalog_trees import (
     MAXVALUE,
@@ -28,18 +29,6 @@ from pgrepl.expr.catalog_trees import (
 )
 from pgrepl.expr.evaluate.compiler import operator_function
 from pgrepl.expr.print.deparse import expression_text
-from pgrepl.expr.tree import (
-    ArrayExpr,
-    BoolExpr,
-    Const,
-    Expr,
-    FuncExpr,
-    NullTest,
-    OpExpr,
-    RelabelType,
-    ScalarArrayOpExpr,
-    Var,
-)
 from pgrepl.expr.walk import map_attnums
 from pgrepl.ground.frozen import frozen
 from pgrepl.sql.nodes import BoolOp, CoercionForm, NullTestType
@@ -156,7 +145,7 @@ def partition_constraint_text(session: Session, relid: int) -> str | None:
     return expression_text(session, _all(parts), relation(session, relid))
 
 
-def partition_constraint(session: Session, relid: int) -> list[Expr]:
+def partition_constraint(session: Session, relid: int) -> list[tree.Expr]:
     """The partition constraint over the partition's own columns; the outermost ancestor's part comes first."""
     parent_row = store.one(session, pg_inherits, inhrelid=relid)
     row = store.one(session, pg_class, oid=relid)
@@ -182,7 +171,7 @@ def _numbers(session: Session, parent: int, child: int) -> dict[int, int]:
     return numbers
 
 
-def bound_constraint(session: Session, parent: int, key: PartitionKey, bound: PartitionBound) -> list[Expr]:
+def bound_constraint(session: Session, parent: int, key: PartitionKey, bound: PartitionBound) -> list[tree.Expr]:
     """The constraint of one bound, over the columns of the parent."""
     if bound.strategy == "h":
         return _hash(parent, key, bound)
@@ -196,25 +185,25 @@ def bound_constraint(session: Session, parent: int, key: PartitionKey, bound: Pa
 # --- pieces ---------------------------------------------------------------------------------------------------------
 
 
-def _true() -> Const:
-    return Const(oids.BOOL, value=True)
+def _true() -> tree.Const:
+    return tree.Const(oids.BOOL, value=True)
 
 
-def _bool(op: BoolOp, args: list[Expr]) -> Expr:
-    return args[0] if len(args) == 1 and op is not BoolOp.NOT else BoolExpr(oids.BOOL, op=op, args=tuple(args))
+def _bool(op: BoolOp, args: list[tree.Expr]) -> tree.Expr:
+    return args[0] if len(args) == 1 and op is not BoolOp.NOT else tree.BoolExpr(oids.BOOL, op=op, args=tuple(args))
 
 
-def _all(args: list[Expr]) -> Expr:
+def _all(args: list[tree.Expr]) -> tree.Expr:
     return _bool(BoolOp.AND, args)
 
 
-def _column(column: KeyColumn) -> Expr:
+def _column(column: KeyColumn) -> tree.Expr:
     if column.expr is not None:
         return column.expr
-    return Var(column.type, typmod=column.typmod, collation=column.own_collation, varno=1, attnum=column.attnum)
+    return tree.Var(column.type, typmod=column.typmod, collation=column.own_collation, varno=1, attnum=column.attnum)
 
 
-def _comparable(column: KeyColumn, arg: Expr) -> Expr:
+def _comparable(column: KeyColumn, arg: tree.Expr) -> tree.Expr:
     """A key column as its operator class compares it: a varchar column is cast to text, with the key's collation."""
     opclass = opclass_by_oid(column.opclass)
     intype = opclass.intype if opclass is not None else column.type
@@ -222,27 +211,27 @@ def _comparable(column: KeyColumn, arg: Expr) -> Expr:
     other_type = intype != column.type and kind is not None and kind.typtype != "p"
     if not other_type and column.collation == column.own_collation:
         return arg
-    return RelabelType(intype, collation=column.collation, arg=arg, form=CoercionForm.EXPLICIT_CAST)
+    return tree.RelabelType(intype, collation=column.collation, arg=arg, form=CoercionForm.EXPLICIT_CAST)
 
 
-def _compare(column: KeyColumn, strategy: int, value: Const) -> Expr:
+def _compare(column: KeyColumn, strategy: int, value: tree.Const) -> tree.Expr:
     operator = opclass_operator(column.opclass, strategy)
     args = (_comparable(column, _column(column)), value)
-    return OpExpr(oids.BOOL, op=operator, args=args, input_collation=column.collation)
+    return tree.OpExpr(oids.BOOL, op=operator, args=args, input_collation=column.collation)
 
 
-def _null_test(column: KeyColumn, kind: NullTestType) -> Expr:
-    return NullTest(oids.BOOL, arg=_column(column), kind=kind)
+def _null_test(column: KeyColumn, kind: NullTestType) -> tree.Expr:
+    return tree.NullTest(oids.BOOL, arg=_column(column), kind=kind)
 
 
-def _not_null(key: PartitionKey) -> list[Expr]:
+def _not_null(key: PartitionKey) -> list[tree.Expr]:
     return [_null_test(column, NullTestType.IS_NOT_NULL) for column in key.columns]
 
 
 # --- list and hash ----------------------------------------------------------------------------------------------------
 
 
-def _list(session: Session, parent: int, key: PartitionKey, bound: PartitionBound) -> list[Expr]:
+def _list(session: Session, parent: int, key: PartitionKey, bound: PartitionBound) -> list[tree.Expr]:
     (column,) = key.columns
     values = list(bound.values)
     if bound.default:
@@ -251,49 +240,49 @@ def _list(session: Session, parent: int, key: PartitionKey, bound: PartitionBoun
         if not values:
             return []
         values = _sorted(key, values)
-    present: list[Const] = [value for value in values if value.value is not None]
+    present: list[tree.Const] = [value for value in values if value.value is not None]
     with_null = len(present) < len(values)
     equal = [_one_of(column, present)] if present else []
     if not with_null:
         parts = [_null_test(column, NullTestType.IS_NOT_NULL), *equal]
     else:
         parts = [_bool(BoolOp.OR, [_null_test(column, NullTestType.IS_NULL), *equal])]
-    return [BoolExpr(oids.BOOL, op=BoolOp.NOT, args=(_all(parts),))] if bound.default else parts
+    return [tree.BoolExpr(oids.BOOL, op=BoolOp.NOT, args=(_all(parts),))] if bound.default else parts
 
 
-def _sorted(key: PartitionKey, values: list[Const]) -> list[Const]:
+def _sorted(key: PartitionKey, values: list[tree.Const]) -> list[tree.Const]:
     order = cmp_to_key(comparisons(key)[0])
     present = sorted((v for v in values if v.value is not None), key=lambda v: order(v.value))
     return present + [v for v in values if v.value is None]
 
 
-def _one_of(column: KeyColumn, values: list[Const]) -> Expr:
+def _one_of(column: KeyColumn, values: list[tree.Const]) -> tree.Expr:
     if len(values) == 1:
         return _compare(column, EQUAL, values[0])
     kind = type_by_oid(column.type)
     assert kind is not None
     if kind.category == "A":
         return _bool(BoolOp.OR, [_compare(column, EQUAL, value) for value in values])
-    array = ArrayExpr(kind.array, element_type=column.type, elements=tuple(values))
+    array = tree.ArrayExpr(kind.array, element_type=column.type, elements=tuple(values))
     args = (_comparable(column, _column(column)), array)
     operator = opclass_operator(column.opclass, EQUAL)
-    return ScalarArrayOpExpr(oids.BOOL, op=operator, use_or=True, args=args, input_collation=column.collation)
+    return tree.ScalarArrayOpExpr(oids.BOOL, op=operator, use_or=True, args=args, input_collation=column.collation)
 
 
-def _hash(parent: int, key: PartitionKey, bound: PartitionBound) -> list[Expr]:
+def _hash(parent: int, key: PartitionKey, bound: PartitionBound) -> list[tree.Expr]:
     (proc,) = procs_by_name("satisfies_hash_partition")
     numbers = (
-        Const(oids.OID, value=parent),
-        Const(oids.INT4, value=bound.modulus),
-        Const(oids.INT4, value=bound.remainder),
+        tree.Const(oids.OID, value=parent),
+        tree.Const(oids.INT4, value=bound.modulus),
+        tree.Const(oids.INT4, value=bound.remainder),
     )
-    return [FuncExpr(oids.BOOL, func=proc.oid, args=(*numbers, *(_column(column) for column in key.columns)))]
+    return [tree.FuncExpr(oids.BOOL, func=proc.oid, args=(*numbers, *(_column(column) for column in key.columns)))]
 
 
 # --- range ------------------------------------------------------------------------------------------------------------
 
 
-def _range_default(session: Session, parent: int, key: PartitionKey) -> list[Expr]:
+def _range_default(session: Session, parent: int, key: PartitionKey) -> list[tree.Expr]:
     siblings = [
         _all(_range(key, sibling) or [_true()])
         for sibling in partition_desc(session, parent).bounds
@@ -302,12 +291,12 @@ def _range_default(session: Session, parent: int, key: PartitionKey) -> list[Exp
     if not siblings:
         return []
     others = _all([*_not_null(key), _bool(BoolOp.OR, siblings)])
-    return [BoolExpr(oids.BOOL, op=BoolOp.NOT, args=(others,))]
+    return [tree.BoolExpr(oids.BOOL, op=BoolOp.NOT, args=(others,))]
 
 
-def _range(key: PartitionKey, bound: PartitionBound) -> list[Expr]:
+def _range(key: PartitionKey, bound: PartitionBound) -> list[tree.Expr]:
     """The constraint of a range bound as in get_qual_for_range, without the tests for NULL."""
-    parts: list[Expr] = []
+    parts: list[tree.Expr] = []
     compare = comparisons(key)
     first = 0
     for lower, upper in zip(bound.lower, bound.upper, strict=True):
@@ -327,10 +316,10 @@ def _range(key: PartitionKey, bound: PartitionBound) -> list[Expr]:
 
 def _arms(
     key: PartitionKey, datums: tuple[RangeDatum, ...], first: int, last: int, edge: int, inside: int, limit: int
-) -> list[Expr]:
+) -> list[tree.Expr]:
     """The OR of prefixes: `a > 1`, `a = 1 AND b > 2`, `a = 1 AND b = 2 AND c >= 3`; one more for each column with a
     value."""
-    arms: list[Expr] = []
+    arms: list[tree.Expr] = []
     for end in range(first, len(datums)):
         value = datums[end].value
         if value is None:
@@ -340,7 +329,7 @@ def _arms(
             strategy = last
         else:
             strategy = limit if following == edge else inside
-        arm: list[Expr] = []
+        arm: list[tree.Expr] = []
         for position in range(first, end):
             known = datums[position].value
             assert known is not None

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from pgrepl.expr.catalog_trees import KeyColumn
-    from pgrepl.expr.functions.hashing import Hash
+    from pgrepl.expr.functions.support_functions import Hash
 
 SEED = 0x7A5B22367996DCFD  # HASH_PARTITION_SEED
 _MASK = 0xFFFFFFFFFFFFFFFF
@@ -27,7 +27,7 @@ def hash_function(column: KeyColumn) -> Hash:
 
 @lru_cache(maxsize=256)
 def hash_of_class(opclass: int, typoid: int) -> Hash:
-    from pgrepl.expr.functions.hashing import EXTENDED, hash_of_function
+    from pgrepl.expr.functions.support_functions import EXTENDED, hash_of_function
 
     found = opclass_by_oid(opclass)
     oid = 0 if found is None else amproc(found.family, found.intype, found.intype, EXTENDED)
@@ -47,7 +47,7 @@ def row_hash(functions: Sequence[Hash], values: Sequence[Any]) -> int:
 def integer_hashes(values: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
     """row_hash for many keys of one integer column (hashint8extended, which gives the same for int2 and int4)."""
 
-    from pgrepl.expr.functions.hashing import seeded
+    from pgrepl.expr.functions.support_functions import seeded
 
     unsigned = values.astype(np.uint64)
     low, high = (unsigned & 0xFFFFFFFF).astype(np.uint32), (unsigned >> np.uint64(32)).astype(np.uint32)

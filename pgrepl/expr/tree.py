@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Any
 
 from pgrepl.ground.frozen import frozen
-from pgrepl.sql.nodes.kinds import (
+from pgrepl.sql.nodes.expr import (
     BoolOp,
     BoolTestType,
     CoercionForm,

@@ -10,6 +10,7 @@ from typing import Any
 
 from pgrepl.expr.analyse.kinds import Conflict
 from pgrepl.ground.errors import PgError, unsupported
+from pgrepl.plpgsql import nodes
 from pgrepl.plpgsql.compilation import Word, current, is_word
 from pgrepl.plpgsql.datums import (
     DataType,
@@ -26,22 +27,6 @@ from pgrepl.plpgsql.datums import (
     nearest_loop,
     sqlstates_of,
 )
-from pgrepl.plpgsql.nodes import (
-    Assign,
-    Block,
-    Case,
-    Commit,
-    Continue,
-    Exit,
-    GetDiagnostics,
-    GetStackedDiagnostics,
-    Handler,
-    Handlers,
-    If,
-    Rollback,
-    Statement,
-    Statements,
-)
 from pgrepl.types import oids
 
 _TEXT = DataType(oids.TEXT, -1, oids.DEFAULT_COLLATION, "text")
@@ -55,7 +40,7 @@ def line_of(location: int) -> int:
 
 
 @build
-def function(location: int, options: None, block: Block, _: None) -> Block:
+def function(location: int, options: None, block: nodes.Block, _: None) -> nodes.Block:
     return block
 
 
@@ -90,14 +75,14 @@ def block(
     location: int,
     declared: tuple[str | None, list[Datum]],
     line: int,
-    body: Statements,
-    handlers: Handlers | None,
+    body: nodes.Statements,
+    handlers: nodes.Handlers | None,
     end_label: Label | None,
-) -> Block:
+) -> nodes.Block:
     label, variables = declared
     check_labels(label, end_label)
     current().pop()
-    return Block(line, label, variables, body, handlers)
+    return nodes.Block(line, label, variables, body, handlers)
 
 
 Label = tuple[str, int]  # and its place
@@ -156,12 +141,12 @@ def identifier_of_datum(location: int, word: Word) -> str:
 
 
 @build
-def no_statements(location: int) -> Statements:
+def no_statements(location: int) -> nodes.Statements:
     return []
 
 
 @build
-def more_statements(location: int, done: Statements, statement: Statement | None) -> Statements:
+def more_statements(location: int, done: nodes.Statements, statement: nodes.Statement | None) -> nodes.Statements:
     if statement is not None:
         done.append(statement)
     return done
@@ -195,13 +180,13 @@ def exception_begins(location: int) -> tuple[int, int]:
 
 
 @build
-def exceptions(location: int, variables: tuple[int, int], handlers: list[Handler]) -> Handlers:
-    return Handlers(*variables, handlers)
+def exceptions(location: int, variables: tuple[int, int], handlers: list[nodes.Handler]) -> nodes.Handlers:
+    return nodes.Handlers(*variables, handlers)
 
 
 @build
-def exception(location: int, conditions: list[tuple[str, frozenset[str]]], body: Statements) -> Handler:
-    return Handler(line_of(location), conditions, body)
+def exception(location: int, conditions: list[tuple[str, frozenset[str]]], body: nodes.Statements) -> nodes.Handler:
+    return nodes.Handler(line_of(location), conditions, body)
 
 
 @build
@@ -214,17 +199,20 @@ def condition(location: int, name: str) -> list[tuple[str, frozenset[str]]]:
     if name == "others":
         return [(name, frozenset())]
     if name != "sqlstate":
-        try:
-            return [(name, frozenset(sqlstates_of(name)))]
-        except PgError as error:
-            raise error from None
+        return [(name, frozenset(sqlstates_of(name)))]
+    code = read_sqlstate()
+    return [(code, frozenset((code,)))]
+
+
+def read_sqlstate() -> str:
+    """The code behind the word SQLSTATE."""
     scanner = current().scanner
     token = scanner.next()
     if token[0] != "SCONST":
         raise scanner.error("syntax error")
     if not is_sqlstate(token[1]):
         raise scanner.error("invalid SQLSTATE code")
-    return [(token[1], frozenset((token[1],)))]
+    return str(token[1])
 
 
 # --- IF, CASE ---------------------------------------------------------------------------------------------------------
@@ -252,24 +240,28 @@ def read_until_semicolon(location: int) -> SqlText:
 
 @build
 def if_(
-    location: int, condition: SqlText, body: Statements, elsifs: list[tuple[SqlText, Statements]], other: Any
-) -> If:
-    return If(line_of(location), [(condition, body), *elsifs], other)
+    location: int,
+    condition: SqlText,
+    body: nodes.Statements,
+    elsifs: list[tuple[SqlText, nodes.Statements]],
+    other: Any,
+) -> nodes.If:
+    return nodes.If(line_of(location), [(condition, body), *elsifs], other)
 
 
 @build
-def no_elsifs(location: int) -> list[tuple[SqlText, Statements]]:
+def no_elsifs(location: int) -> list[tuple[SqlText, nodes.Statements]]:
     return []
 
 
 @build
-def more_elsifs(location: int, done: list[Any], _: int, condition: SqlText, body: Statements) -> list[Any]:
+def more_elsifs(location: int, done: list[Any], _: int, condition: SqlText, body: nodes.Statements) -> list[Any]:
     done.append((condition, body))
     return done
 
 
 @build
-def else_(location: int, body: Statements) -> Statements:
+def else_(location: int, body: nodes.Statements) -> nodes.Statements:
     return body
 
 
@@ -286,23 +278,25 @@ def read_case_operand(location: int) -> SqlText | None:
 
 
 @build
-def when(location: int, condition: SqlText, body: Statements) -> tuple[SqlText, Statements]:
+def when(location: int, condition: SqlText, body: nodes.Statements) -> tuple[SqlText, nodes.Statements]:
     return condition, body
 
 
 @build
-def case(location: int, operand: SqlText | None, whens: list[tuple[SqlText, Statements]], other: Any) -> Case:
+def case(
+    location: int, operand: SqlText | None, whens: list[tuple[SqlText, nodes.Statements]], other: Any
+) -> nodes.Case:
     """A CASE statement. Its operand is kept in a variable, and each WHEN becomes `"variable" IN (…)` (make_case)."""
     line = line_of(location)
     if operand is None:
-        return Case(line, None, -1, whens, other)
+        return nodes.Case(line, None, -1, whens, other)
     compilation = current()
     name = f"__Case__Variable_{len(compilation.function.datums)}__"
     number = compilation.variable(name, line, DataType(oids.INT4, -1, 0, "int4")).number
     for condition, _ in whens:
         condition.text = f'"{name}" IN ({condition.text})'
         condition.names = compilation.names
-    return Case(line, operand, number, whens, other)
+    return nodes.Case(line, operand, number, whens, other)
 
 
 # --- plain statements -------------------------------------------------------------------------------------------------
@@ -320,14 +314,14 @@ def check_assignable(datum: Datum | None, location: int) -> None:
 
 
 @build
-def assignment(location: int, word: Word) -> Assign:
+def assignment(location: int, word: Word) -> nodes.Assign:
     compilation, scanner = current(), current().scanner
     assert word.datum is not None
     check_assignable(word.datum, location)
     scanner.push_back(scanner.last)
     text, begin_, _ = scanner.read_until(("SEMICOLON",), ";")
     value = compilation.sql(text, Mode.ASSIGNMENT, begin_, target=word.datum.number)
-    return Assign(line_of(location), word.datum.number, value)
+    return nodes.Assign(line_of(location), word.datum.number, value)
 
 
 @build
@@ -346,7 +340,9 @@ def exit_condition(location: int, condition: SqlText) -> SqlText:
 
 
 @build
-def exit(location: int, word: tuple[bool, int], label: Label | None, condition: SqlText | None) -> Exit | Continue:
+def exit(
+    location: int, word: tuple[bool, int], label: Label | None, condition: SqlText | None
+) -> nodes.Exit | nodes.Continue:
     is_exit, _ = word
     names = current().names
     line = line_of(location)
@@ -363,7 +359,7 @@ def exit(location: int, word: tuple[bool, int], label: Label | None, condition: 
         if is_exit:
             message = "EXIT cannot be used outside a loop, unless it has a label"
         raise PgError("42601", message, location=location)
-    return Exit(line, name, condition) if is_exit else Continue(line, name, condition)
+    return nodes.Exit(line, name, condition) if is_exit else nodes.Continue(line, name, condition)
 
 
 @build
@@ -391,13 +387,13 @@ def read_chain(location: int) -> bool:
 
 
 @build
-def commit(location: int, chain: bool) -> Commit:
-    return Commit(line_of(location), chain)
+def commit(location: int, chain: bool) -> nodes.Commit:
+    return nodes.Commit(line_of(location), chain)
 
 
 @build
-def rollback(location: int, chain: bool) -> Rollback:
-    return Rollback(line_of(location), chain)
+def rollback(location: int, chain: bool) -> nodes.Rollback:
+    return nodes.Rollback(line_of(location), chain)
 
 
 # --- GET DIAGNOSTICS --------------------------------------------------------------------------------------------------
@@ -446,7 +442,7 @@ def unknown_variable(word: Word, location: int) -> PgError:
 @build
 def get_diagnostics(
     location: int, stacked: bool, items: list[tuple[int, str]]
-) -> GetDiagnostics | GetStackedDiagnostics:
+) -> nodes.GetDiagnostics | nodes.GetStackedDiagnostics:
     allowed = _STACKED_ITEMS if stacked else _CURRENT_ITEMS
     for _, kind in items:
         if kind not in allowed:
@@ -454,4 +450,4 @@ def get_diagnostics(
             message = f"diagnostics item {kind.upper()} is not allowed in GET {area} DIAGNOSTICS"
             raise PgError("42601", message, location=location)
     line = line_of(location)
-    return GetStackedDiagnostics(line, items) if stacked else GetDiagnostics(line, items)
+    return nodes.GetStackedDiagnostics(line, items) if stacked else nodes.GetDiagnostics(line, items)

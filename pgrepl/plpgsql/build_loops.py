@@ -6,22 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from pgrepl.ground.errors import PgError
+from pgrepl.plpgsql import nodes
 from pgrepl.plpgsql.build import Label, check_assignable, check_labels, line_of, read_expression, unknown_variable
 from pgrepl.plpgsql.build_declarations import read_cursor_arguments
 from pgrepl.plpgsql.compilation import Word, current, is_word
 from pgrepl.plpgsql.datums import DataType, Datum, Mode, Rec, Row, SqlText, Var, build
 from pgrepl.plpgsql.frame import REFCURSOR
-from pgrepl.plpgsql.nodes import (
-    ForCursor,
-    Foreach,
-    ForExecute,
-    ForInteger,
-    ForQuery,
-    Loop,
-    Statement,
-    Statements,
-    While,
-)
 from pgrepl.types import oids
 
 _INT4 = DataType(oids.INT4, -1, 0, "int4")
@@ -30,11 +20,11 @@ _MAX_TARGETS = 1024
 
 
 @build
-def loop_body(location: int, body: Statements, end_label: Label | None) -> tuple[Statements, Label | None]:
+def loop_body(location: int, body: nodes.Statements, end_label: Label | None) -> tuple[nodes.Statements, Label | None]:
     return body, end_label
 
 
-def _closed(label: str | None, body: tuple[Statements, Label | None]) -> Statements:
+def _closed(label: str | None, body: tuple[nodes.Statements, Label | None]) -> nodes.Statements:
     statements, end_label = body
     check_labels(label, end_label)
     current().pop()
@@ -42,13 +32,13 @@ def _closed(label: str | None, body: tuple[Statements, Label | None]) -> Stateme
 
 
 @build
-def loop(location: int, label: str | None, body: Any) -> Loop:
-    return Loop(line_of(location), label, _closed(label, body))
+def loop(location: int, label: str | None, body: Any) -> nodes.Loop:
+    return nodes.Loop(line_of(location), label, _closed(label, body))
 
 
 @build
-def while_(location: int, label: str | None, condition: SqlText, body: Any) -> While:
-    return While(line_of(location), label, condition, _closed(label, body))
+def while_(location: int, label: str | None, condition: SqlText, body: Any) -> nodes.While:
+    return nodes.While(line_of(location), label, condition, _closed(label, body))
 
 
 @dataclass(slots=True)
@@ -157,7 +147,7 @@ def _row_target(target: _Target) -> Rec | Row:
 
 
 @build
-def for_control(location: int, target: _Target) -> Statement:
+def for_control(location: int, target: _Target) -> nodes.Statement:
     """The loop without its label and body, which `for` fills in."""
     compilation, scanner = current(), current().scanner
     token = scanner.next()
@@ -166,7 +156,7 @@ def for_control(location: int, target: _Target) -> Statement:
         query = compilation.sql(text, Mode.EXPRESSION, begin)
         row = _row_target(target)
         parameters = read_list(("LOOP",), ", or LOOP")[0] if end[0] == "USING" else []
-        return ForExecute(0, None, row, query, parameters, [])
+        return nodes.ForExecute(0, None, row, query, parameters, [])
     if token[0] == "T_DATUM" and isinstance(token[1].datum, Var) and token[1].datum.type.oid == REFCURSOR.oid:
         return _over_cursor(target, token[1].datum, token[2])
     reverse = is_word(token, "reverse")
@@ -179,10 +169,10 @@ def for_control(location: int, target: _Target) -> Statement:
     if reverse:
         raise PgError("42601", "cannot specify REVERSE in query FOR loop", location=token[2])
     query = compilation.sql(text, Mode.STATEMENT, begin)
-    return ForQuery(0, None, _row_target(target), query, [])
+    return nodes.ForQuery(0, None, _row_target(target), query, [])
 
 
-def _over_integers(target: _Target, lower: SqlText, reverse: bool) -> ForInteger:
+def _over_integers(target: _Target, lower: SqlText, reverse: bool) -> nodes.ForInteger:
     compilation, scanner = current(), current().scanner
     text, begin, end = scanner.read_until(("LOOP", "BY"), "LOOP")
     upper = compilation.sql(text, Mode.EXPRESSION, begin)
@@ -192,10 +182,10 @@ def _over_integers(target: _Target, lower: SqlText, reverse: bool) -> ForInteger
         raise PgError("42601", message, location=target.location)
     variable = compilation.variable(target.name, line_of(target.location), _INT4)
     assert isinstance(variable, Var)
-    return ForInteger(0, None, variable, lower, upper, step, reverse, [])
+    return nodes.ForInteger(0, None, variable, lower, upper, step, reverse, [])
 
 
-def _over_cursor(target: _Target, cursor: Var, location: int) -> ForCursor:
+def _over_cursor(target: _Target, cursor: Var, location: int) -> nodes.ForCursor:
     if target.scalar is not None and target.row is not None:
         message = "cursor FOR loop must have only one target variable"
         raise PgError("42601", message, location=target.location)
@@ -204,13 +194,13 @@ def _over_cursor(target: _Target, cursor: Var, location: int) -> ForCursor:
     arguments = read_cursor_arguments(cursor, "LOOP")
     record = current().variable(target.name, line_of(target.location), _RECORD)
     assert isinstance(record, Rec)
-    return ForCursor(0, None, record, cursor, arguments, [])
+    return nodes.ForCursor(0, None, record, cursor, arguments, [])
 
 
 @build
-def for_(location: int, label: str | None, made: Any, body: Any) -> Statement:
+def for_(location: int, label: str | None, made: Any, body: Any) -> nodes.Statement:
     made.line, made.label, made.body = line_of(location), label, _closed(label, body)
-    statement: Statement = made
+    statement: nodes.Statement = made
     return statement
 
 
@@ -225,10 +215,10 @@ def slice_(location: int, number: int) -> int:
 
 
 @build
-def foreach(location: int, label: str | None, target: _Target, slice_: int, array: SqlText, body: Any) -> Foreach:
+def foreach(location: int, label: str | None, target: _Target, slice_: int, array: SqlText, body: Any) -> nodes.Foreach:
     datum = target.row or target.scalar
     if datum is None:
         message = "loop variable of FOREACH must be a known variable or list of variables"
         raise PgError("42601", message, location=target.location)
     check_assignable(datum, target.location)
-    return Foreach(line_of(location), label, datum.number, slice_, array, _closed(label, body))
+    return nodes.Foreach(line_of(location), label, datum.number, slice_, array, _closed(label, body))

@@ -5,30 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from pgrepl.ground.errors import PgError
-from pgrepl.plpgsql.build import line_of, read_expression, unknown_variable
+from pgrepl.plpgsql import nodes
+from pgrepl.plpgsql.build import line_of, read_expression, read_sqlstate, unknown_variable
 from pgrepl.plpgsql.build_declarations import read_cursor_arguments
 from pgrepl.plpgsql.build_loops import read_list, read_target
 from pgrepl.plpgsql.compilation import END, Lookup, Word, current, is_word
-from pgrepl.plpgsql.datums import Mode, Rec, Row, SqlText, Var, build, is_sqlstate, sqlstates_of
+from pgrepl.plpgsql.datums import Mode, Rec, Row, SqlText, Var, build, sqlstates_of
 from pgrepl.plpgsql.frame import REFCURSOR
-from pgrepl.plpgsql.nodes import (
-    Assert,
-    Call,
-    Close,
-    Direction,
-    Do,
-    Execute,
-    Fetch,
-    Move,
-    Open,
-    Perform,
-    Raise,
-    Return,
-    ReturnNext,
-    ReturnQuery,
-    Sql,
-    Statement,
-)
 from pgrepl.sql.keywords import UNRESERVED
 from pgrepl.types import oids
 
@@ -38,25 +21,25 @@ _OVER = "unexpected end of function definition"
 
 
 @build
-def sql_keyword(location: int) -> Sql:
+def sql_keyword(location: int) -> nodes.Sql:
     return _statement(current().scanner.last[0], location)
 
 
 @build
-def sql_word(location: int, word: Word) -> Sql:
+def sql_word(location: int, word: Word) -> nodes.Sql:
     if current().scanner.peek()[0] in ("EQUAL", "COLON_EQUALS", "LSQB", "DOT"):
         raise unknown_variable(word, location)
     return _statement(word.names[0], location)
 
 
 @build
-def sql_names(location: int, word: Word) -> Sql:
+def sql_names(location: int, word: Word) -> nodes.Sql:
     if current().scanner.peek()[0] in ("EQUAL", "COLON_EQUALS", "LSQB"):
         raise unknown_variable(word, location)
     return _statement(word.names[0], location)
 
 
-def _statement(first: str, location: int) -> Sql:
+def _statement(first: str, location: int) -> nodes.Sql:
     """A statement up to its semicolon. The target behind INTO is taken out of it (make_execsql_stmt)."""
     scanner = current().scanner
     saved, scanner.lookup = scanner.lookup, Lookup.DOTTED
@@ -91,7 +74,7 @@ def _statement(first: str, location: int) -> Sql:
     if into >= 0:
         text = text[: into - location] + " " * (behind - into) + text[behind - location :]
     query = current().sql(text.rstrip(" \t\n\r\f\v"), Mode.STATEMENT, location)
-    return Sql(line_of(location), query, target, strict)
+    return nodes.Sql(line_of(location), query, target, strict)
 
 
 def _defines_routine(words: list[str]) -> bool:
@@ -105,28 +88,28 @@ def _read_statement() -> SqlText:
 
 
 @build
-def perform(location: int) -> Perform:
+def perform(location: int) -> nodes.Perform:
     scanner = current().scanner
     scanner.push_back(scanner.last)
     text, begin, _ = scanner.read_until(("SEMICOLON",), ";", is_expression=False)
     text = "SELECT" + text[len("perform") :]
-    return Perform(line_of(location), current().sql(text, Mode.STATEMENT, begin, leader=-1))
+    return nodes.Perform(line_of(location), current().sql(text, Mode.STATEMENT, begin, leader=-1))
 
 
 @build
-def call(location: int) -> Call:
+def call(location: int) -> nodes.Call:
     current().scanner.push_back(current().scanner.last)
-    return Call(line_of(location), _read_statement())
+    return nodes.Call(line_of(location), _read_statement())
 
 
 @build
-def do(location: int) -> Do:
+def do(location: int) -> nodes.Do:
     current().scanner.push_back(current().scanner.last)
-    return Do(line_of(location), _read_statement())
+    return nodes.Do(line_of(location), _read_statement())
 
 
 @build
-def execute(location: int) -> Execute:
+def execute(location: int) -> nodes.Execute:
     compilation, scanner = current(), current().scanner
     text, begin, end = scanner.read_until(("INTO", "USING", "SEMICOLON"), "INTO or USING or ;")
     query = compilation.sql(text, Mode.EXPRESSION, begin)
@@ -142,14 +125,14 @@ def execute(location: int) -> Execute:
             parameters, kind = read_list(("SEMICOLON", "INTO"), ", or ; or INTO")
         else:
             raise scanner.error("syntax error")
-    return Execute(line_of(location), query, target, strict, parameters)
+    return nodes.Execute(line_of(location), query, target, strict, parameters)
 
 
 # --- RETURN -----------------------------------------------------------------------------------------------------------
 
 
 @build
-def return_(location: int) -> Statement:
+def return_(location: int) -> nodes.Statement:
     scanner = current().scanner
     token = scanner.next()
     if token[0] == END:
@@ -162,21 +145,21 @@ def return_(location: int) -> Statement:
     return _return(location)
 
 
-def _return(location: int) -> Return:
+def _return(location: int) -> nodes.Return:
     function = current().function
     line = line_of(location)
     if function.returns_set:
         hint = "Use RETURN NEXT or RETURN QUERY."
         _no_value("RETURN cannot have a parameter in function returning set", hint)
-        return Return(line, None)
+        return nodes.Return(line, None)
     if function.is_procedure or function.result.oid == oids.VOID:
         what = "a procedure" if function.is_procedure else "function returning void"
         _no_value(f"RETURN cannot have a parameter in {what}")
-        return Return(line, None)
+        return nodes.Return(line, None)
     if function.out >= 0:
         _no_value("RETURN cannot have a parameter in function with OUT parameters")
-        return Return(line, None, function.out)
-    return Return(line, *_value())
+        return nodes.Return(line, None, function.out)
+    return nodes.Return(line, *_value())
 
 
 def _no_value(message: str, hint: str | None = None) -> None:
@@ -196,26 +179,26 @@ def _value() -> tuple[SqlText | None, int]:
     return read_expression("SEMICOLON", expected=";"), -1
 
 
-def _return_next(location: int) -> ReturnNext:
+def _return_next(location: int) -> nodes.ReturnNext:
     function = current().function
     if not function.returns_set:
         raise PgError("42804", "cannot use RETURN NEXT in a non-SETOF function", location=location)
     if function.out >= 0:
         _no_value("RETURN NEXT cannot have a parameter in function with OUT parameters")
-        return ReturnNext(line_of(location), None, function.out)
-    return ReturnNext(line_of(location), *_value())
+        return nodes.ReturnNext(line_of(location), None, function.out)
+    return nodes.ReturnNext(line_of(location), *_value())
 
 
-def _return_query(location: int) -> ReturnQuery:
+def _return_query(location: int) -> nodes.ReturnQuery:
     scanner = current().scanner
     if not current().function.returns_set:
         raise PgError("42804", "cannot use RETURN QUERY in a non-SETOF function", location=location)
     token = scanner.next()
     if token[0] != "EXECUTE":
         scanner.push_back(token)
-        return ReturnQuery(line_of(location), _read_statement(), False, [])
+        return nodes.ReturnQuery(line_of(location), _read_statement(), False, [])
     query, parameters = _dynamic("; or USING")
-    return ReturnQuery(line_of(location), query, True, parameters)
+    return nodes.ReturnQuery(line_of(location), query, True, parameters)
 
 
 def _dynamic(expected: str) -> tuple[SqlText, list[SqlText]]:
@@ -234,9 +217,9 @@ _OPTIONS = ("errcode", "message", "detail", "hint", "column", "constraint", "dat
 
 
 @build
-def raise_(location: int) -> Raise:
+def raise_(location: int) -> nodes.Raise:
     scanner = current().scanner
-    made = Raise(line_of(location), "ERROR")
+    made = nodes.Raise(line_of(location), "ERROR")
     token = scanner.next()
     if token[0] == END:
         raise scanner.error(_OVER)
@@ -264,7 +247,7 @@ def raise_(location: int) -> Raise:
     return made
 
 
-def _message(made: Raise) -> str:
+def _message(made: nodes.Raise) -> str:
     """The format and its parameters; the terminal behind them."""
     scanner = current().scanner
     made.message = scanner.last[1]
@@ -277,25 +260,19 @@ def _message(made: Raise) -> str:
 
 
 def _condition(token: Any) -> str:
-    scanner = current().scanner
     if is_word(token, "sqlstate"):
-        text = scanner.next()
-        if text[0] != "SCONST":
-            raise scanner.error("syntax error")
-        if not is_sqlstate(text[1]):
-            raise scanner.error("invalid SQLSTATE code")
-        return str(text[1])
+        return read_sqlstate()
     if token[0] == "T_WORD":
         name = token[1].names[0]
     elif token[1] in UNRESERVED and token[0] == token[1].upper():
         name = token[1]
     else:
-        raise scanner.error("syntax error")
+        raise current().scanner.error("syntax error")
     sqlstates_of(name)
     return str(name)
 
 
-def _options(made: Raise) -> None:
+def _options(made: nodes.Raise) -> None:
     scanner = current().scanner
     kind = "COMMA"
     while kind == "COMMA":
@@ -313,11 +290,11 @@ def _options(made: Raise) -> None:
 
 
 @build
-def assert_(location: int) -> Assert:
+def assert_(location: int) -> nodes.Assert:
     text, begin, end = current().scanner.read_until(("COMMA", "SEMICOLON"), ", or ;")
     condition = current().sql(text, Mode.EXPRESSION, begin)
     message = read_expression("SEMICOLON", expected=";") if end[0] == "COMMA" else None
-    return Assert(line_of(location), condition, message)
+    return nodes.Assert(line_of(location), condition, message)
 
 
 # --- cursors ----------------------------------------------------------------------------------------------------------
@@ -340,11 +317,11 @@ def unknown_cursor(location: int, word: Word) -> Var:
 
 
 @build
-def open_(location: int, cursor: Var) -> Open:
+def open_(location: int, cursor: Var) -> nodes.Open:
     scanner = current().scanner
     line = line_of(location)
     if cursor.is_bound:
-        return Open(line, cursor, arguments=read_cursor_arguments(cursor, "SEMICOLON"), scroll=cursor.scroll)
+        return nodes.Open(line, cursor, arguments=read_cursor_arguments(cursor, "SEMICOLON"), scroll=cursor.scroll)
     scroll: bool | None = None
     token = scanner.next()
     if is_word(token, "no"):
@@ -360,61 +337,61 @@ def open_(location: int, cursor: Var) -> Open:
     token = scanner.next()
     if token[0] == "EXECUTE":
         query, parameters = _dynamic("USING or ;")
-        return Open(line, cursor, query=query, is_dynamic=True, parameters=parameters, scroll=scroll)
+        return nodes.Open(line, cursor, query=query, is_dynamic=True, parameters=parameters, scroll=scroll)
     scanner.push_back(token)
-    return Open(line, cursor, query=_read_statement(), scroll=scroll)
+    return nodes.Open(line, cursor, query=_read_statement(), scroll=scroll)
 
 
 _FROM = ("FROM", "IN")
 
 
 @build
-def read_fetch_direction(location: int) -> Direction:
+def read_fetch_direction(location: int) -> nodes.Direction:
     scanner = current().scanner
     token = scanner.next()
     if token[0] == END:
         raise scanner.error(_OVER)
     for word, made in (
-        ("next", Direction()),
-        ("prior", Direction("backward")),
-        ("first", Direction("absolute", 1)),
-        ("last", Direction("absolute", -1)),
+        ("next", nodes.Direction()),
+        ("prior", nodes.Direction("backward")),
+        ("first", nodes.Direction("absolute", 1)),
+        ("last", nodes.Direction("absolute", -1)),
     ):
         if is_word(token, word):
             return _from(made)
     if token[0] == "ALL":
-        return _from(Direction("forward", None, several=True))
+        return _from(nodes.Direction("forward", None, several=True))
     for word in ("absolute", "relative"):
         if is_word(token, word):
-            return Direction(word, 0, _until_from())
+            return nodes.Direction(word, 0, _until_from())
     for word in ("forward", "backward"):
         if is_word(token, word):
             return _counted(word)
     if token[0] in _FROM:
-        return Direction()
+        return nodes.Direction()
     scanner.push_back(token)
     if token[0] == "T_DATUM":
-        return Direction()
-    return Direction("forward", 0, _until_from(), several=True)
+        return nodes.Direction()
+    return nodes.Direction("forward", 0, _until_from(), several=True)
 
 
-def _counted(word: str) -> Direction:
+def _counted(word: str) -> nodes.Direction:
     """The direction by the words behind FORWARD or BACKWARD (complete_direction)."""
     scanner = current().scanner
     token = scanner.next()
     if token[0] in _FROM:
-        return Direction(word)
+        return nodes.Direction(word)
     if token[0] == "ALL":
-        return _from(Direction(word, None, several=True))
+        return _from(nodes.Direction(word, None, several=True))
     scanner.push_back(token)
-    return Direction(word, 0, _until_from(), several=True)
+    return nodes.Direction(word, 0, _until_from(), several=True)
 
 
 def _until_from() -> SqlText:
     return read_expression(*_FROM, expected="FROM or IN")
 
 
-def _from(direction: Direction) -> Direction:
+def _from(direction: nodes.Direction) -> nodes.Direction:
     scanner = current().scanner
     if scanner.next()[0] not in _FROM:
         raise scanner.error("expected FROM or IN")
@@ -422,21 +399,21 @@ def _from(direction: Direction) -> Direction:
 
 
 @build
-def fetch(location: int, direction: Direction, cursor: Var) -> Fetch:
+def fetch(location: int, direction: nodes.Direction, cursor: Var) -> nodes.Fetch:
     target, _ = read_target(may_be_strict=False)
     scanner = current().scanner
     if scanner.next()[0] != "SEMICOLON":
         raise scanner.error("syntax error")
     if direction.several:
         raise PgError("0A000", "FETCH statement cannot return multiple rows", location=location)
-    return Fetch(line_of(location), cursor, direction, target)
+    return nodes.Fetch(line_of(location), cursor, direction, target)
 
 
 @build
-def move(location: int, direction: Direction, cursor: Var) -> Move:
-    return Move(line_of(location), cursor, direction)
+def move(location: int, direction: nodes.Direction, cursor: Var) -> nodes.Move:
+    return nodes.Move(line_of(location), cursor, direction)
 
 
 @build
-def close(location: int, cursor: Var) -> Close:
-    return Close(line_of(location), cursor)
+def close(location: int, cursor: Var) -> nodes.Close:
+    return nodes.Close(line_of(location), cursor)

@@ -1,4 +1,4 @@
-"""SQL statements, EXECUTE, PERFORM, loops over queries, and RETURN."""
+"""SQL statements, EXECUTE, PERFORM, loops over queries, RETURN; and cursors: OPEN, FETCH, MOVE, CLOSE, FOR."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from typing import Any
 
 from pgrepl.expr.analyse import lookup
 from pgrepl.ground.errors import PgError
+from pgrepl.plpgsql import nodes
 from pgrepl.plpgsql.assignment import cast, check_alike, move_row, row_columns
-from pgrepl.plpgsql.datums import Column, Datum, Mode, Rec, Row, Var
+from pgrepl.plpgsql.datums import Column, Datum, Mode, Rec, Row, SqlText, Var
 from pgrepl.plpgsql.dynamic import Dynamic
 from pgrepl.plpgsql.exec_control import over
-from pgrepl.plpgsql.expr import PlpgsqlExpr, compile_stmt, compile_stmts
+from pgrepl.plpgsql.expr import PlpgsqlExpr, compile_stmt, compile_stmts, required
 from pgrepl.plpgsql.frame import RC_RETURN, Code, ExecStmt, Frame, ReturnCode
-from pgrepl.plpgsql.nodes import Execute, ForExecute, ForQuery, Perform, Return, ReturnNext, ReturnQuery, Sql
+from pgrepl.plpgsql.nodes import Open
 from pgrepl.plpgsql.sql import SpiCursor, SpiResult, in_sql, no_rows
-from pgrepl.query.portal import CursorRows, Portal
+from pgrepl.query.portal import CursorRows, Declared, Portal, close_portal, find_portal, open_portal
 from pgrepl.types import oids
 from pgrepl.types.style import Record
 from pgrepl.types.text import write_text
@@ -25,7 +26,7 @@ _OTHER_ROW = "returned record type does not match expected record type"
 
 
 @compile_stmt.register
-def _(stmt: Sql, code: Code) -> ExecStmt:
+def _(stmt: nodes.Sql, code: Code) -> ExecStmt:
     piece = PlpgsqlExpr(code, stmt.query)
     most = (2 if stmt.strict else 1) if stmt.target is not None else _ALL
 
@@ -87,7 +88,7 @@ def _names_and_values(frame: Frame, piece: PlpgsqlExpr) -> list[tuple[str, str |
 
 
 @compile_stmt.register
-def _(stmt: Perform, code: Code) -> ExecStmt:
+def _(stmt: nodes.Perform, code: Code) -> ExecStmt:
     piece = PlpgsqlExpr(code, stmt.query)
 
     def run(frame: Frame) -> None:
@@ -99,7 +100,7 @@ def _(stmt: Perform, code: Code) -> ExecStmt:
 
 
 @compile_stmt.register
-def _(stmt: Execute, code: Code) -> ExecStmt:
+def _(stmt: nodes.Execute, code: Code) -> ExecStmt:
     dynamic = Dynamic(code, stmt.query, stmt.parameters)
 
     def run(frame: Frame) -> None:
@@ -116,26 +117,16 @@ def _(stmt: Execute, code: Code) -> ExecStmt:
 # --- loops over queries -----------------------------------------------------------------------------------------------
 
 
-@compile_stmt.register
-def _(stmt: ForQuery, code: Code) -> ExecStmt:
-    piece = PlpgsqlExpr(code, stmt.query)
+@compile_stmt.register(nodes.ForQuery)
+@compile_stmt.register(nodes.ForExecute)
+def _(stmt: nodes.ForQuery | nodes.ForExecute, code: Code) -> ExecStmt:
+    query: PlpgsqlExpr | Dynamic
+    if isinstance(stmt, nodes.ForQuery):
+        query = PlpgsqlExpr(code, stmt.query)
+    else:
+        query = Dynamic(code, stmt.query, stmt.parameters)
     body = compile_stmts(stmt.body, code)
-
-    def run(frame: Frame) -> ReturnCode | None:
-        return over_rows(frame, piece.loop(frame), stmt.target, body, stmt.label)
-
-    return run
-
-
-@compile_stmt.register
-def _(stmt: ForExecute, code: Code) -> ExecStmt:
-    dynamic = Dynamic(code, stmt.query, stmt.parameters)
-    body = compile_stmts(stmt.body, code)
-
-    def run(frame: Frame) -> ReturnCode | None:
-        return over_rows(frame, dynamic.loop(frame), stmt.target, body, stmt.label)
-
-    return run
+    return lambda frame: over_rows(frame, query.loop(frame), stmt.target, body, stmt.label)
 
 
 _PREFETCHED = 10, 50  # rows: at first, and then
@@ -183,7 +174,7 @@ def _read(rows: CursorRows, first: int, then: int) -> Iterator[Sequence[Any]]:
 
 
 @compile_stmt.register
-def _(stmt: Return, code: Code) -> ExecStmt:
+def _(stmt: nodes.Return, code: Code) -> ExecStmt:
     piece = PlpgsqlExpr(code, stmt.value) if stmt.value is not None else None
     datum = code.function.datums[stmt.variable] if stmt.variable >= 0 else None
     if piece is None and isinstance(datum, Rec):
@@ -227,7 +218,7 @@ def value_of(frame: Frame, datum: Datum) -> tuple[Any, int, int]:
 
 
 @compile_stmt.register
-def _(stmt: ReturnNext, code: Code) -> ExecStmt:
+def _(stmt: nodes.ReturnNext, code: Code) -> ExecStmt:
     piece = PlpgsqlExpr(code, stmt.value) if stmt.value is not None else None
     datum = code.function.datums[stmt.variable] if stmt.variable >= 0 else None
 
@@ -274,7 +265,7 @@ def add_rows(frame: Frame, columns: Sequence[Column], rows: Iterable[Any], messa
 
 
 @compile_stmt.register
-def _(stmt: ReturnQuery, code: Code) -> ExecStmt:
+def _(stmt: nodes.ReturnQuery, code: Code) -> ExecStmt:
     dynamic = Dynamic(code, stmt.query, stmt.parameters) if stmt.is_dynamic else None
     piece = None if stmt.is_dynamic else PlpgsqlExpr(code, stmt.query)
 
@@ -299,3 +290,143 @@ def _plain(piece: PlpgsqlExpr | None, frame: Frame) -> SpiResult:
     if answer.columns is None:
         raise in_sql(no_rows(piece.tree), piece.sql.text, Mode.STATEMENT.value)
     return answer
+
+
+class _Opening:
+    """Opens a bound cursor, with its arguments."""
+
+    def __init__(self, code: Code, cursor: Var, arguments: SqlText | None) -> None:
+        assert cursor.query is not None
+        self.cursor = cursor
+        self.query = PlpgsqlExpr(code, cursor.query)
+        self._arguments = PlpgsqlExpr(code, arguments) if arguments is not None else None
+
+    def cursor_of(self, frame: Frame, scroll: bool | None) -> SpiCursor:
+        if self._arguments is not None:
+            assert self.cursor.parameters is not None
+            given = self._arguments.answer(frame, 1)
+            assert given.columns is not None
+            move_row(frame, self.cursor.parameters, given.columns, given.rows[0] if given.rows else None)
+        return self.query.open(frame, scroll)
+
+
+def _open(frame: Frame, cursor: Var, opened: SpiCursor) -> Portal:
+    """Open the cursor. A variable without a value gets the portal's name."""
+    name = frame[cursor.number]
+    declared = Declared(opened.text, standing=opened.standing)
+    portal = open_portal(frame.session, name, opened.columns, opened.rows, scrolls=opened.scrolls, declared=declared)
+    if name is None:
+        if cursor.constant:
+            raise PgError("22005", f'variable "{cursor.name}" is declared CONSTANT')
+        frame[cursor.number] = portal.name
+    return portal
+
+
+def _check_free(frame: Frame, cursor: Var) -> None:
+    name = frame[cursor.number]
+    if name is not None and (not name or name in frame.session.transaction.portals):
+        raise PgError("42P03", f'cursor "{name}" already in use')
+
+
+@compile_stmt.register
+def _(stmt: Open, code: Code) -> ExecStmt:
+    cursor = stmt.cursor
+    if stmt.query is None:
+        opening = _Opening(code, cursor, stmt.arguments)
+
+        def bound(frame: Frame) -> None:
+            _check_free(frame, cursor)
+            _open(frame, cursor, opening.cursor_of(frame, stmt.scroll))
+
+        return bound
+    if stmt.is_dynamic:
+        dynamic = Dynamic(code, stmt.query, stmt.parameters)
+
+        def by_text(frame: Frame) -> None:
+            _check_free(frame, cursor)
+            _open(frame, cursor, dynamic.open(frame, stmt.scroll))
+
+        return by_text
+    piece = PlpgsqlExpr(code, stmt.query)
+
+    def free(frame: Frame) -> None:
+        _check_free(frame, cursor)
+        _open(frame, cursor, piece.open(frame, stmt.scroll))
+
+    return free
+
+
+def _portal(frame: Frame, cursor: Var) -> Portal:
+    name = required(frame[cursor.number], f'cursor variable "{cursor.name}" is null')
+    return find_portal(frame.session, name)
+
+
+class _Count:
+    """The count of a direction of FETCH or MOVE."""
+
+    def __init__(self, code: Code, direction: nodes.Direction) -> None:
+        self.word = direction.word
+        self._count = direction.count
+        self._piece = PlpgsqlExpr(code, direction.expression, oids.INT4) if direction.expression is not None else None
+
+    def of(self, frame: Frame) -> int | None:
+        if self._piece is None:
+            return self._count
+        count: int = required(self._piece.run(frame), "relative or absolute cursor position is null")
+        return count
+
+
+@compile_stmt.register
+def _(stmt: nodes.Fetch, code: Code) -> ExecStmt:
+    count = _Count(code, stmt.direction)
+
+    def run(frame: Frame) -> None:
+        portal = _portal(frame, stmt.cursor)
+        rows = portal.fetch(count.word, count.of(frame))
+        move_row(frame, stmt.target, portal.columns, rows[0] if rows else None)
+        frame.row_count = len(rows)
+        frame[code.function.found] = bool(rows)
+
+    return run
+
+
+@compile_stmt.register
+def _(stmt: nodes.Move, code: Code) -> ExecStmt:
+    count = _Count(code, stmt.direction)
+
+    def run(frame: Frame) -> None:
+        rows = _portal(frame, stmt.cursor).fetch(count.word, count.of(frame))
+        frame.row_count = len(rows)
+        frame[code.function.found] = bool(rows)
+
+    return run
+
+
+@compile_stmt.register
+def _(stmt: nodes.Close, code: Code) -> ExecStmt:
+    def run(frame: Frame) -> None:
+        close_portal(frame.session, _portal(frame, stmt.cursor).name)
+
+    return run
+
+
+@compile_stmt.register
+def _(stmt: nodes.ForCursor, code: Code) -> ExecStmt:
+    cursor = stmt.cursor
+    opening = _Opening(code, cursor, stmt.arguments)
+    body = compile_stmts(stmt.body, code)
+
+    def run(frame: Frame) -> ReturnCode | None:
+        _check_free(frame, cursor)
+        name = frame[cursor.number]
+        opened = opening.cursor_of(frame, cursor.scroll)
+        portal = _open(frame, cursor, opened)
+        try:
+            rc = over_rows(frame, opened, stmt.target, body, stmt.label, portal)
+        finally:
+            frame.session.transaction.portals.pop(portal.name, None)
+        if name is None:
+            frame[cursor.number] = None
+        return rc
+
+    return run

@@ -12,7 +12,7 @@ from pgrepl.catalog.session.transaction import LockNeeded
 from pgrepl.expr.analyse.analyze import analyze_modifying, analyze_query
 from pgrepl.expr.dml_tree import query_of, with_values
 from pgrepl.expr.rewrite import folding
-from pgrepl.expr.rewrite.sql_variables import analysing
+from pgrepl.expr.rewrite.inline import analysing
 from pgrepl.expr.tree import Query, has_modifying_cte
 from pgrepl.expr.walk import has_effects
 from pgrepl.ground.errors import PgError

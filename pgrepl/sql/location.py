@@ -8,27 +8,8 @@ from dataclasses import replace
 from typing import NoReturn
 
 from pgrepl.ground.errors import PgError
+from pgrepl.sql import nodes
 from pgrepl.sql.keywords import near
-from pgrepl.sql.nodes import (
-    AExpr,
-    AIndirection,
-    BooleanTest,
-    BoolExpr,
-    CollateClause,
-    Constraint,
-    ConstrType,
-    DefElem,
-    FloatText,
-    FuncCall,
-    IsDocument,
-    MultiAssign,
-    NamedArg,
-    NullTest,
-    SortBy,
-    SubLink,
-    TypeCast,
-    TypeName,
-)
 from pgrepl.sql.scanner import scan
 from pgrepl.types.numbers import read_oid
 
@@ -38,23 +19,23 @@ def expr_location(node: object) -> int:
     if isinstance(node, (list, tuple)):
         return next((location for location in map(expr_location, node) if location >= 0), -1)
     location: int = getattr(node, "location", -1)
-    if isinstance(node, AExpr):
+    if isinstance(node, nodes.AExpr):
         return leftmost(location, expr_location(node.lexpr))
-    if isinstance(node, (BoolExpr, FuncCall)):
+    if isinstance(node, (nodes.BoolExpr, nodes.FuncCall)):
         return leftmost(location, expr_location(node.args))
-    if isinstance(node, TypeCast):
+    if isinstance(node, nodes.TypeCast):
         return leftmost(expr_location(node.arg), node.type_name.location, location)
-    if isinstance(node, (NullTest, BooleanTest, IsDocument, NamedArg)):
+    if isinstance(node, (nodes.NullTest, nodes.BooleanTest, nodes.IsDocument, nodes.NamedArg)):
         return leftmost(location, expr_location(node.arg))
-    if isinstance(node, CollateClause):
+    if isinstance(node, nodes.CollateClause):
         return expr_location(node.arg)
-    if isinstance(node, SubLink):
+    if isinstance(node, nodes.SubLink):
         return leftmost(expr_location(node.test), location)
-    if isinstance(node, MultiAssign):
+    if isinstance(node, nodes.MultiAssign):
         return expr_location(node.source)
-    if isinstance(node, SortBy):
+    if isinstance(node, nodes.SortBy):
         return expr_location(node.node)
-    return -1 if isinstance(node, AIndirection) else location
+    return -1 if isinstance(node, nodes.AIndirection) else location
 
 
 def leftmost(*locations: int) -> int:
@@ -64,18 +45,20 @@ def leftmost(*locations: int) -> int:
 # --- constraints ------------------------------------------------------------------------------------------------------
 
 
-_WITH_ATTRIBUTES = frozenset({ConstrType.PRIMARY, ConstrType.UNIQUE, ConstrType.EXCLUSION, ConstrType.FOREIGN})
-_DEFERRABILITY = frozenset({ConstrType.ATTR_DEFERRABLE, ConstrType.ATTR_NOT_DEFERRABLE})
-_INITIALLY = frozenset({ConstrType.ATTR_DEFERRED, ConstrType.ATTR_IMMEDIATE})
-_ENFORCEMENT = frozenset({ConstrType.ATTR_ENFORCED, ConstrType.ATTR_NOT_ENFORCED})
+_WITH_ATTRIBUTES = frozenset(
+    {nodes.ConstrType.PRIMARY, nodes.ConstrType.UNIQUE, nodes.ConstrType.EXCLUSION, nodes.ConstrType.FOREIGN}
+)
+_DEFERRABILITY = frozenset({nodes.ConstrType.ATTR_DEFERRABLE, nodes.ConstrType.ATTR_NOT_DEFERRABLE})
+_INITIALLY = frozenset({nodes.ConstrType.ATTR_DEFERRED, nodes.ConstrType.ATTR_IMMEDIATE})
+_ENFORCEMENT = frozenset({nodes.ConstrType.ATTR_ENFORCED, nodes.ConstrType.ATTR_NOT_ENFORCED})
 _ATTRIBUTES = _DEFERRABILITY | _INITIALLY | _ENFORCEMENT
-_WITH_ENFORCEMENT = frozenset({ConstrType.CHECK, ConstrType.FOREIGN})
+_WITH_ENFORCEMENT = frozenset({nodes.ConstrType.CHECK, nodes.ConstrType.FOREIGN})
 
 
-def transform_constraint_attrs(constraints: tuple[Constraint, ...]) -> tuple[Constraint, ...]:
+def transform_constraint_attrs(constraints: tuple[nodes.Constraint, ...]) -> tuple[nodes.Constraint, ...]:
     """A column's constraints, with the attributes written between them merged in (as transformConstraintAttrs does)."""
-    done: list[Constraint] = []
-    seen: set[ConstrType] = set()
+    done: list[nodes.Constraint] = []
+    seen: set[nodes.ConstrType] = set()
     for constraint in constraints:
         if constraint.kind not in _ATTRIBUTES:
             done.append(constraint)
@@ -89,7 +72,9 @@ def transform_constraint_attrs(constraints: tuple[Constraint, ...]) -> tuple[Con
     return tuple(done)
 
 
-def _with_attribute(constraint: Constraint, attribute: Constraint, seen: set[ConstrType]) -> Constraint:
+def _with_attribute(
+    constraint: nodes.Constraint, attribute: nodes.Constraint, seen: set[nodes.ConstrType]
+) -> nodes.Constraint:
     """`seen`: the attributes that stand between the constraint and this one."""
     kind = attribute.kind
     if kind in _DEFERRABILITY and seen & _DEFERRABILITY:
@@ -102,16 +87,16 @@ def _with_attribute(constraint: Constraint, attribute: Constraint, seen: set[Con
         if seen & _ENFORCEMENT:
             message = "multiple ENFORCED/NOT ENFORCED clauses not allowed"
             raise PgError("42601", message, location=attribute.location)
-        if kind is ConstrType.ATTR_ENFORCED:
+        if kind is nodes.ConstrType.ATTR_ENFORCED:
             return constraint
         return replace(constraint, enforced=False, skip_validation=True)
-    if {kind, *seen} >= {ConstrType.ATTR_NOT_DEFERRABLE, ConstrType.ATTR_DEFERRED}:
+    if {kind, *seen} >= {nodes.ConstrType.ATTR_NOT_DEFERRABLE, nodes.ConstrType.ATTR_DEFERRED}:
         message = "constraint declared INITIALLY DEFERRED must be DEFERRABLE"
         raise PgError("42601", message, location=attribute.location)
-    deferred = kind is ConstrType.ATTR_DEFERRED
+    deferred = kind is nodes.ConstrType.ATTR_DEFERRED
     return replace(
         constraint,
-        deferrable=constraint.deferrable or deferred or kind is ConstrType.ATTR_DEFERRABLE,
+        deferrable=constraint.deferrable or deferred or kind is nodes.ConstrType.ATTR_DEFERRABLE,
         initially_deferred=constraint.initially_deferred or deferred,
     )
 
@@ -129,7 +114,7 @@ def refuse_newer(query: str, place: int) -> None:
 INT8_MIN, INT8_MAX = -(2**63), 2**63 - 1
 
 
-def type_name_to_string(name: TypeName) -> str:
+def type_name_to_string(name: nodes.TypeName) -> str:
     """A type as it was written, `pg_catalog.int4`, `t.a%TYPE`, `foo[]`, as TypeNameToString does."""
     text = ".".join(name.names)
     if name.pct_type:
@@ -137,7 +122,7 @@ def type_name_to_string(name: TypeName) -> str:
     return text + ("[]" if name.array_bounds else "")
 
 
-def get_string(option: DefElem) -> str:
+def get_string(option: nodes.DefElem) -> str:
     value = option.value
     if value is None:
         raise PgError("42601", f"{option.name} requires a parameter")
@@ -145,16 +130,16 @@ def get_string(option: DefElem) -> str:
         return "true" if value else "false"
     if isinstance(value, int):
         return str(value)
-    if isinstance(value, FloatText):
+    if isinstance(value, nodes.FloatText):
         return value.text
-    if isinstance(value, TypeName):
+    if isinstance(value, nodes.TypeName):
         return type_name_to_string(value)
     if isinstance(value, tuple):
         return ".".join(str(part) for part in value)
     return str(value)
 
 
-def get_boolean(option: DefElem) -> bool:
+def get_boolean(option: nodes.DefElem) -> bool:
     value = option.value
     if value is None:
         return True
@@ -170,7 +155,7 @@ def get_boolean(option: DefElem) -> bool:
     raise PgError("42601", f"{option.name} requires a Boolean value")
 
 
-def get_streaming(option: DefElem) -> str:
+def get_streaming(option: nodes.DefElem) -> str:
     """f, t or p: a boolean, or the word `parallel` (defGetStreamingMode)."""
     modes: dict[object, str] = {"false": "f", "off": "f", "true": "t", "on": "t", "parallel": "p", 0: "f", 1: "t"}
     value = option.value
@@ -183,9 +168,9 @@ def get_streaming(option: DefElem) -> str:
     return mode
 
 
-def get_int64(option: DefElem) -> int:
+def get_int64(option: nodes.DefElem) -> int:
     value = option.value
-    if isinstance(value, FloatText):
+    if isinstance(value, nodes.FloatText):
         return _int8(value.text)
     if isinstance(value, int) and not isinstance(value, bool):
         if not INT8_MIN <= value <= INT8_MAX:
@@ -194,16 +179,16 @@ def get_int64(option: DefElem) -> int:
     raise PgError("42601", f"{option.name} requires a numeric value")
 
 
-def get_int32(option: DefElem) -> int:
+def get_int32(option: nodes.DefElem) -> int:
     value = option.value
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     raise PgError("42601", f"{option.name} requires an integer value")
 
 
-def get_object_id(option: DefElem) -> int:
+def get_object_id(option: nodes.DefElem) -> int:
     value = option.value
-    if isinstance(value, FloatText):
+    if isinstance(value, nodes.FloatText):
         return read_oid(value.text)
     if isinstance(value, int) and not isinstance(value, bool):
         return value % 2**32
@@ -220,11 +205,11 @@ def _int8(text: str) -> int:
     return number
 
 
-def get_qualified_name(option: DefElem) -> tuple[str, ...]:
+def get_qualified_name(option: nodes.DefElem) -> tuple[str, ...]:
     value = option.value
     if value is None:
         raise PgError("42601", f"{option.name} requires a parameter")
-    if isinstance(value, TypeName):
+    if isinstance(value, nodes.TypeName):
         return value.names
     if isinstance(value, tuple):
         return value
@@ -233,17 +218,17 @@ def get_qualified_name(option: DefElem) -> tuple[str, ...]:
     raise PgError("42601", f"argument of {option.name} must be a name")
 
 
-def get_type_name(option: DefElem) -> TypeName:
+def get_type_name(option: nodes.DefElem) -> nodes.TypeName:
     value = option.value
     if value is None:
         raise PgError("42601", f"{option.name} requires a parameter")
-    if isinstance(value, TypeName):
+    if isinstance(value, nodes.TypeName):
         return value
     if isinstance(value, str):
-        return TypeName((value,))
+        return nodes.TypeName((value,))
     raise PgError("42601", f"argument of {option.name} must be a type name")
 
 
-def conflicting(option: DefElem) -> NoReturn:
+def conflicting(option: nodes.DefElem) -> NoReturn:
     """The error for an option given twice (errorConflictingDefElem)."""
     raise PgError("42601", "conflicting or redundant options", location=option.location)

@@ -12,7 +12,7 @@ from pgrepl.catalog.session.parameters import find
 from pgrepl.expr import tree
 from pgrepl.expr.print.deparse import load_forms
 from pgrepl.expr.print.print_expr import Printed, print_expr
-from pgrepl.expr.print.print_names import names_of_query, relation_text
+from pgrepl.expr.print.print_from import names_of_query, relation_text
 from pgrepl.expr.print.printer import Names, Printer, Style
 from pgrepl.expr.tree import Expr, Query, Rte, RteKind, SortGroup
 from pgrepl.expr.walk import rewrite

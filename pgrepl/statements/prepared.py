@@ -29,7 +29,7 @@ from pgrepl.expr.dml_tree import query_of
 from pgrepl.expr.evaluate.evaluate import evaluate
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.rewrite import folding
-from pgrepl.expr.rewrite.sql_variables import SqlVariables, analysing
+from pgrepl.expr.rewrite.inline import SqlVariables, analysing
 from pgrepl.expr.tree import Query, has_modifying_cte
 from pgrepl.expr.walk import location_of
 from pgrepl.ground.errors import PgError

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from pgrepl.expr.functions.hashing import hash_bytes, hash_int8, hash_uint32
+from pgrepl.expr.functions.support_functions import hash_bytes, hash_int8, hash_uint32
 from pgrepl.replication.comparison.hashes import PADDING, TOGETHER, RowHashes
 
 COUNT = TOGETHER + 100

@@ -10,7 +10,7 @@ import pytest
 from pgrepl.expr import tree
 from pgrepl.expr.evaluate import evaluate
 from pgrepl.expr.evaluate.compiler import operator_function
-from pgrepl.expr.functions.numbers.numeric import generate_series_numeric
+from pgrepl.expr.functions.numeric import generate_series_numeric
 from pgrepl.ground.errors import PgError
 from pgrepl.sql.nodes import BoolOp
 from pgrepl.types import builtin, oids

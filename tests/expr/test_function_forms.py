@@ -13,8 +13,7 @@ import pytest
 from pgrepl.expr import tree
 from pgrepl.expr.evaluate.evaluate import compile
 from pgrepl.expr.exchange import Statement
-from pgrepl.expr.exchange.compiler import Compiler
-from pgrepl.expr.exchange.statement import fall_back
+from pgrepl.expr.exchange.compiler import Compiler, fall_back
 from pgrepl.expr.exchange.worker import loaded, run_program
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Expr

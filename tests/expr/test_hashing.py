@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgrepl.expr.functions import implementation
-from pgrepl.expr.functions.hashing import hash_int8, type_hash
 from pgrepl.expr.functions.registry import Context
+from pgrepl.expr.functions.support_functions import hash_int8, type_hash
 from pgrepl.expr.partition_hash import integer_hashes, row_hash
 from pgrepl.ground.errors import PgError
 from pgrepl.types.builtin import procs_by_name, type_by_name

@@ -12,7 +12,7 @@ import pytest
 from pgrepl.backend import open_session
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store.opening import open_catalog
-from pgrepl.expr.functions.like import like
+from pgrepl.expr.functions.pattern import like
 from pgrepl.ground import interrupts
 from pgrepl.ground.errors import PgError
 from pgrepl.types.regex.matching import Regex, compile_regex

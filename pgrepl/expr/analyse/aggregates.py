@@ -5,27 +5,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pgrepl.expr import tree
 from pgrepl.expr.analyse import lookup
 from pgrepl.expr.analyse.kinds import ExprKind, aggregate_refused, window_refused
 from pgrepl.expr.analyse.operators import MAX_ARGUMENTS
 from pgrepl.expr.analyse.scope import Scope
 from pgrepl.expr.analyse.sorting import TargetList, add_sort_key, transform_distinct, transform_sort
 from pgrepl.expr.analyse.transform import same_text, transform
-from pgrepl.expr.tree import (
-    AggOrder,
-    Aggref,
-    Expr,
-    FuncExpr,
-    GroupingFunc,
-    OpExpr,
-    Query,
-    RteKind,
-    SortGroup,
-    SubLink,
-    Target,
-    Var,
-    WindowFunc,
-)
+from pgrepl.expr.tree import Aggref
 from pgrepl.expr.walk import location_of, query_parts, walk, walk_deep
 from pgrepl.ground.errors import PgError
 from pgrepl.sql import nodes
@@ -41,8 +28,8 @@ def make_aggregate(
     call: FuncCall,
     proc: Proc,
     result: int,
-    args: list[Expr],
-    agg_filter: Expr | None,
+    args: list[tree.Expr],
+    agg_filter: tree.Expr | None,
     variadic: bool,
     named: bool,
 ) -> Aggref:
@@ -57,13 +44,13 @@ def make_aggregate(
         raise PgError("0A000", "aggregates cannot use named arguments", location=location)
     aggregate = builtin.aggregate_by_oid(proc.oid)
     assert aggregate is not None
-    direct: list[Expr] = []
+    direct: list[tree.Expr] = []
     if aggregate.kind != "n":
         count = len(args) - len(call.agg_order)
         direct, args = args[:count], args[count:]
-    targets = TargetList([Target(arg, "", n) for n, arg in enumerate(args, 1)])
-    keys: list[SortGroup] = []
-    distinct: list[SortGroup] = []
+    targets = TargetList([tree.Target(arg, "", n) for n, arg in enumerate(args, 1)])
+    keys: list[tree.SortGroup] = []
+    distinct: list[tree.SortGroup] = []
     if aggregate.kind != "n":
         for target, item in zip(list(targets.items), call.agg_order, strict=True):
             add_sort_key(scope, target, keys, targets, item)
@@ -79,7 +66,7 @@ def make_aggregate(
         location=location,
         func=proc.oid,
         args=tuple(t.expr for t in targets.items if not t.junk),
-        order=tuple(AggOrder(targets[k.resno].expr, k.eqop, k.sortop, k.descending, k.nulls_first) for k in keys),
+        order=tuple(tree.AggOrder(targets[k.resno].expr, k.eqop, k.sortop, k.descending, k.nulls_first) for k in keys),
         distinct=bool(distinct),
         filter=agg_filter,
         star=call.star,
@@ -92,7 +79,7 @@ def make_aggregate(
     return replace(node, levelsup=level)
 
 
-def _check_sortable(scope: Scope, targets: TargetList, keys: list[SortGroup]) -> None:
+def _check_sortable(scope: Scope, targets: TargetList, keys: list[tree.SortGroup]) -> None:
     for key in keys:
         if not key.sortop:
             expr = targets[key.resno].expr
@@ -105,14 +92,14 @@ def _check_sortable(scope: Scope, targets: TargetList, keys: list[SortGroup]) ->
             )
 
 
-def make_grouping(scope: Scope, node: nodes.GroupingFunc) -> GroupingFunc:
+def make_grouping(scope: Scope, node: nodes.GroupingFunc) -> tree.GroupingFunc:
     """GROUPING(…), as transformGroupingFunc does."""
     if len(node.args) > 31:
         raise PgError("54023", "GROUPING must have fewer than 32 arguments", location=node.location)
     args = tuple(transform(scope, arg, scope.kind) for arg in node.args)
     level = _level(args, None, (), node.location)
     _register(scope, level, "grouping operations", node.location)
-    return GroupingFunc(oids.INT4, location=node.location, args=args, levelsup=level)
+    return tree.GroupingFunc(oids.INT4, location=node.location, args=args, levelsup=level)
 
 
 def _register(scope: Scope, level: int, what: str, location: int) -> None:
@@ -132,33 +119,33 @@ class _Levels:
         self.var = self.aggregate = self.cte = -1
         self.cte_name = ""
 
-    def examine(self, expr: Expr, depth: int = 0) -> None:
+    def examine(self, expr: tree.Expr, depth: int = 0) -> None:
         for node in walk(expr):
-            if isinstance(node, Var):
+            if isinstance(node, tree.Var):
                 self.var = _nearer(self.var, node.levelsup - depth)
-            elif isinstance(node, (Aggref, GroupingFunc)):
+            elif isinstance(node, (Aggref, tree.GroupingFunc)):
                 self.aggregate = _nearer(self.aggregate, node.levelsup - depth)
-            elif depth == 0 and isinstance(node, (FuncExpr, OpExpr)) and node.retset:
+            elif depth == 0 and isinstance(node, (tree.FuncExpr, tree.OpExpr)) and node.retset:
                 raise PgError(
                     "0A000",
                     "aggregate function calls cannot contain set-returning function calls",
                     hint="You might be able to move the set-returning function into a LATERAL FROM item.",
                     location=location_of(node),
                 )
-            elif depth == 0 and isinstance(node, WindowFunc):
+            elif depth == 0 and isinstance(node, tree.WindowFunc):
                 message = "aggregate function calls cannot contain window function calls"
                 raise PgError("42803", message, location=node.location)
-            if isinstance(node, SubLink) and node.query is not None:
+            if isinstance(node, tree.SubLink) and node.query is not None:
                 self.examine_query(node.query, depth + 1)
 
-    def examine_query(self, query: Query, depth: int) -> None:
+    def examine_query(self, query: tree.Query, depth: int) -> None:
         for rte in query.rtable:
-            if rte.kind is RteKind.CTE:
+            if rte.kind is tree.RteKind.CTE:
                 level = rte.cte_levelsup - depth
                 if _nearer(self.cte, level) != self.cte:
                     self.cte, self.cte_name = level, rte.name
         for part in query_parts(query):
-            if isinstance(part, Query):
+            if isinstance(part, tree.Query):
                 self.examine_query(part, depth + 1)
             else:
                 self.examine(part, depth)
@@ -168,7 +155,9 @@ def _nearer(known: int, level: int) -> int:
     return level if level >= 0 and (known < 0 or level < known) else known
 
 
-def _level(args: tuple[Expr, ...], agg_filter: Expr | None, direct: tuple[Expr, ...], location: int) -> int:
+def _level(
+    args: tuple[tree.Expr, ...], agg_filter: tree.Expr | None, direct: tuple[tree.Expr, ...], location: int
+) -> int:
     """The level an aggregate belongs to (check_agg_arguments)."""
     inside = (*args, agg_filter) if agg_filter is not None else args
     found = _Levels()
@@ -204,31 +193,31 @@ def _check_cte(found: _Levels, level: int, location: int) -> None:
         )
 
 
-def locate_aggregate(exprs: tuple[Expr, ...], level: int) -> int:
+def locate_aggregate(exprs: tuple[tree.Expr, ...], level: int) -> int:
     """Where the first aggregate of a level stands (locate_agg_of_level)."""
     for expr in exprs:
         for node, depth in walk_deep(expr):
-            if isinstance(node, (Aggref, GroupingFunc)) and node.levelsup == level + depth and node.location >= 0:
+            if isinstance(node, (Aggref, tree.GroupingFunc)) and node.levelsup == level + depth and node.location >= 0:
                 return node.location
     return -1
 
 
-def locate_var(exprs: tuple[Expr, ...], level: int) -> int:
+def locate_var(exprs: tuple[tree.Expr, ...], level: int) -> int:
     """Where the first column of a level stands (locate_var_of_level)."""
     for expr in exprs:
         for node, depth in walk_deep(expr):
-            if isinstance(node, Var) and node.levelsup == level + depth and node.location >= 0:
+            if isinstance(node, tree.Var) and node.levelsup == level + depth and node.location >= 0:
                 return node.location
     return -1
 
 
-def place_window_function(scope: Scope, node: WindowFunc, over: WindowDef) -> WindowFunc:
+def place_window_function(scope: Scope, node: tree.WindowFunc, over: WindowDef) -> tree.WindowFunc:
     """The WindowFunc with the index of its window among the scope's `window_defs`; a new window is added to them
     (transformWindowFuncCall)."""
     if scope.has_window_functions:
         for arg in node.args:
             for inner in walk(arg):
-                if isinstance(inner, WindowFunc):
+                if isinstance(inner, tree.WindowFunc):
                     message = "window function calls cannot be nested"
                     raise PgError("42P20", message, location=inner.location)
     problem = window_refused(scope.kind, node.location)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pgrepl.expr import tree
 from pgrepl.expr.analyse import comparisons, constructors, lookup
 from pgrepl.expr.analyse.aggregates import make_grouping
 from pgrepl.expr.analyse.calls import call_function, column_or_function
@@ -46,22 +47,7 @@ from pgrepl.expr.analyse.scope import (
 )
 from pgrepl.expr.analyse.transform import analyze_where, missing_column, named_item, transform, transform_expr
 from pgrepl.expr.dml_tree import modify_with_values, with_values
-from pgrepl.expr.tree import (
-    MERGE_ACTION,
-    BooleanTest,
-    BoolExpr,
-    CollateExpr,
-    Const,
-    Expr,
-    FuncExpr,
-    NamedArg,
-    NullTest,
-    Query,
-    RowExpr,
-    RteKind,
-    SQLValueFunction,
-    Var,
-)
+from pgrepl.expr.tree import MERGE_ACTION
 from pgrepl.expr.walk import location_of
 from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.sql import nodes
@@ -79,16 +65,18 @@ __all__ = ["analyze_expr", "analyze_modifying", "analyze_query", "analyze_where"
 FORMS = (comparisons, constructors)  # importing them registers the other forms
 
 
-def analyze_expr(node: nodes.Expr, scope: Scope, kind: ExprKind) -> Expr:
+def analyze_expr(node: nodes.Expr, scope: Scope, kind: ExprKind) -> tree.Expr:
     """The typed tree of an expression in a scope, with its collations assigned."""
     return assign_collations(transform(scope, node, kind))
 
 
-def analyze_query(session: Session, stmt: SelectStmt, *, resolve_unknown: bool = True, apart: bool = False) -> Query:
+def analyze_query(
+    session: Session, stmt: SelectStmt, *, resolve_unknown: bool = True, apart: bool = False
+) -> tree.Query:
     """The typed tree of a top-level query. `apart`: of pgrepl's own, which sees no variables of a routine."""
     if stmt.query is not None:
         if session.variables is None:
-            analysed: Query = stmt.query
+            analysed: tree.Query = stmt.query
             return analysed
 
         return with_values(stmt.query, session.variables.value)
@@ -143,19 +131,19 @@ def _with_arguments(session: Session, stmt: nodes.AnalyzedStmt) -> Modify:
 
 
 @transform_expr.register
-def _(node: nodes.UnsupportedExpr, scope: Scope) -> Expr:
+def _(node: nodes.UnsupportedExpr, scope: Scope) -> tree.Expr:
     raise unsupported(node.what, location=node.location)
 
 
 @transform_expr.register
-def _(node: nodes.SqlJsonExpr, scope: Scope) -> Expr:
+def _(node: nodes.SqlJsonExpr, scope: Scope) -> tree.Expr:
     from pgrepl.expr.analyse.json_expressions import transform_json  # large, and seldom used
 
     return transform_json(node, scope)
 
 
 @transform_expr.register
-def _(node: nodes.ParamRef, scope: Scope) -> Expr:
+def _(node: nodes.ParamRef, scope: Scope) -> tree.Expr:
     """The value that is bound to the parameter, as a constant; one without a type is as a string literal."""
     if scope.variables is not None:
         found = scope.variables.numbered(node.number, node.location)
@@ -172,7 +160,7 @@ def _(node: nodes.ParamRef, scope: Scope) -> Expr:
         collation = lookup.collation(typoid)
         return TypedParam(typoid, collation=collation, location=node.location, number=node.number)
     if text is None:
-        return Const(typoid, location=node.location)
+        return tree.Const(typoid, location=node.location)
     if typoid == oids.UNKNOWN:
         return BoundText(typoid, value=text, location=node.location, number=node.number)
     kind = type_by_oid(typoid)
@@ -180,16 +168,16 @@ def _(node: nodes.ParamRef, scope: Scope) -> Expr:
         value = lookup.read_value(scope.session, text, typoid, -1)
     except PgError as error:
         raise not_read(error, node.number) from None
-    return Const(typoid, collation=0 if kind is None else kind.collation, value=value, location=node.location)
+    return tree.Const(typoid, collation=0 if kind is None else kind.collation, value=value, location=node.location)
 
 
 @transform_expr.register
-def _(node: nodes.SetToDefault, scope: Scope) -> Expr:
+def _(node: nodes.SetToDefault, scope: Scope) -> tree.Expr:
     raise PgError("42601", "DEFAULT is not allowed in this context", location=node.location)
 
 
 @transform_expr.register
-def _(node: nodes.CurrentOf, scope: Scope) -> Expr:
+def _(node: nodes.CurrentOf, scope: Scope) -> tree.Expr:
     return current_of(node.cursor, scope)
 
 
@@ -197,24 +185,24 @@ def _(node: nodes.CurrentOf, scope: Scope) -> Expr:
 
 
 @transform_expr.register
-def _(node: nodes.AConst, scope: Scope) -> Expr:
+def _(node: nodes.AConst, scope: Scope) -> tree.Expr:
     """As make_const does: a number is of the narrowest of integer, bigint and numeric; a string is of no type yet."""
     kind, value, location = node.kind, node.value, node.location
     if kind is AConstKind.BOOLEAN:
-        return Const(oids.BOOL, value=value, location=location)
+        return tree.Const(oids.BOOL, value=value, location=location)
     if kind is AConstKind.NULL:
-        return Const(oids.UNKNOWN, location=location)
+        return tree.Const(oids.UNKNOWN, location=location)
     if kind is AConstKind.STRING:
-        return Const(oids.UNKNOWN, value=value, location=location)
+        return tree.Const(oids.UNKNOWN, value=value, location=location)
     text = str(value)
     number = _integer(text) if kind is not AConstKind.BITSTRING else None
     if number is not None:
         for typoid, bits in ((oids.INT4, 31), (oids.INT8, 63)):
             if -(2**bits) <= number < 2**bits:
-                return Const(typoid, value=number, location=location)
+                return tree.Const(typoid, value=number, location=location)
     typoid = oids.BIT if kind is AConstKind.BITSTRING else oids.NUMERIC
     try:
-        return Const(typoid, value=lookup.read_value(scope.session, text, typoid, -1), location=location)
+        return tree.Const(typoid, value=lookup.read_value(scope.session, text, typoid, -1), location=location)
     except PgError as error:
         raise error.at(location) from None
 
@@ -227,12 +215,12 @@ def _integer(text: str) -> int | None:
 
 
 @transform_expr.register
-def _(node: nodes.SQLValueFunction, scope: Scope) -> Expr:
+def _(node: nodes.SQLValueFunction, scope: Scope) -> tree.Expr:
     typoid, has_precision = _SQL_VALUES[node.name]
     typmod = node.typmod
     if has_precision and typmod >= 0:
         typmod = time_precision(typoid, typmod, lookup.warner(scope.session))
-    return SQLValueFunction(typoid, typmod=typmod, location=node.location, name=node.name)
+    return tree.SQLValueFunction(typoid, typmod=typmod, location=node.location, name=node.name)
 
 
 _SQL_VALUES = {
@@ -254,7 +242,7 @@ _SQL_VALUES = {
 
 
 @transform_expr.register
-def _(node: nodes.ColumnRef, scope: Scope) -> Expr:
+def _(node: nodes.ColumnRef, scope: Scope) -> tree.Expr:
     """A column, a whole row, or a field of one, by its name (transformColumnRef)."""
     location = node.location
     if scope.kind is ExprKind.DEFAULT:
@@ -281,7 +269,7 @@ def _(node: nodes.ColumnRef, scope: Scope) -> Expr:
     return meant
 
 
-def _column(node: nodes.ColumnRef, scope: Scope) -> Expr:
+def _column(node: nodes.ColumnRef, scope: Scope) -> tree.Expr:
     location = node.location
     dotted = ".".join("*" if isinstance(f, AStar) else f for f in node.fields)
     if len(node.fields) == 1:
@@ -301,7 +289,7 @@ def _column(node: nodes.ColumnRef, scope: Scope) -> Expr:
     return called
 
 
-def _unqualified(scope: Scope, name: str | AStar, location: int) -> Expr:
+def _unqualified(scope: Scope, name: str | AStar, location: int) -> tree.Expr:
     assert isinstance(name, str)
     var = column_by_name(scope, name, location)
     if var is not None:
@@ -312,20 +300,20 @@ def _unqualified(scope: Scope, name: str | AStar, location: int) -> Expr:
     raise missing_column(scope, None, name, location)
 
 
-def whole_row(scope: Scope, item: NsItem, levels: int, location: int) -> Expr:
+def whole_row(scope: Scope, item: NsItem, levels: int, location: int) -> tree.Expr:
     """A relation's name as a value: its row (transformWholeRowRef)."""
     rte = item.rte
     if not item.whole:
         # the alias of JOIN … USING: only its merged columns
         columns = [column_var(c, levels, location) for c in item.columns[: len(item.names)]]
-        return RowExpr(oids.RECORD, args=tuple(columns), names=item.names, location=location)
+        return tree.RowExpr(oids.RECORD, args=tuple(columns), names=item.names, location=location)
     attnum, typoid = 0, whole_row_type(scope, rte)
-    if rte.kind is RteKind.FUNCTION and len(rte.functions) == 1 and not rte.ordinality:
+    if rte.kind is tree.RteKind.FUNCTION and len(rte.functions) == 1 and not rte.ordinality:
         returned = rte.functions[0].type
         typoid = returned
         if not lookup.is_row(returned):
             attnum = 1  # a function that gives one value: its name means that value
-    return Var(
+    return tree.Var(
         typoid,
         collation=rte.columns[0].collation if attnum else 0,
         location=location,
@@ -336,7 +324,7 @@ def whole_row(scope: Scope, item: NsItem, levels: int, location: int) -> Expr:
 
 
 @transform_expr.register
-def _(node: nodes.AIndirection, scope: Scope) -> Expr:
+def _(node: nodes.AIndirection, scope: Scope) -> tree.Expr:
     """Subscripts and fields behind an expression, as transformIndirection does."""
     last_srf = scope.last_srf
     result = transform_expr(node.arg, scope)
@@ -358,9 +346,9 @@ def _(node: nodes.AIndirection, scope: Scope) -> Expr:
     return subscripted(scope, result, subscripts) if subscripts else result
 
 
-def _unknown_field(scope: Scope, row: Expr, name: str, location: int) -> PgError:
+def _unknown_field(scope: Scope, row: tree.Expr, name: str, location: int) -> PgError:
     """The error for a field that a row does not have (unknown_attribute)."""
-    if isinstance(row, Var) and row.attnum == 0:
+    if isinstance(row, tree.Var) and row.attnum == 0:
         rte = scope.rte(row.varno, row.levelsup)
         return PgError("42703", f"column {rte.name}.{name} does not exist", location=location)
     text = lookup.type_text(scope.session, row.type)
@@ -376,7 +364,7 @@ def _unknown_field(scope: Scope, row: Expr, name: str, location: int) -> PgError
 
 
 @transform_expr.register
-def _(node: nodes.TypeCast, scope: Scope) -> Expr:
+def _(node: nodes.TypeCast, scope: Scope) -> tree.Expr:
     target, typmod = type_of_name(scope.session, node.type_name)
     arg = node.arg
     if isinstance(arg, nodes.AArrayExpr):
@@ -396,50 +384,50 @@ def _(node: nodes.TypeCast, scope: Scope) -> Expr:
 
 
 @transform_expr.register
-def _(node: nodes.CollateClause, scope: Scope) -> Expr:
+def _(node: nodes.CollateClause, scope: Scope) -> tree.Expr:
     arg = transform_expr(node.arg, scope)
     if not lookup.is_collatable(arg.type) and arg.type != oids.UNKNOWN:
         text = lookup.type_text(scope.session, arg.type)
         raise PgError("42804", f"collations are not supported by type {text}", location=node.location)
     collation = comparing_collation(scope.session, node.collation, node.location)
-    return CollateExpr(arg.type, typmod=arg.typmod, collation=collation, location=node.location, arg=arg)
+    return tree.CollateExpr(arg.type, typmod=arg.typmod, collation=collation, location=node.location, arg=arg)
 
 
 @transform_expr.register
-def _(node: nodes.BoolExpr, scope: Scope) -> Expr:
+def _(node: nodes.BoolExpr, scope: Scope) -> tree.Expr:
     name = node.op.name
     args = tuple(coerce_to_boolean(scope, transform_expr(arg, scope), name) for arg in node.args)
-    return BoolExpr(oids.BOOL, op=node.op, args=args, location=node.location)
+    return tree.BoolExpr(oids.BOOL, op=node.op, args=args, location=node.location)
 
 
 @transform_expr.register
-def _(node: nodes.NullTest, scope: Scope) -> Expr:
+def _(node: nodes.NullTest, scope: Scope) -> tree.Expr:
     arg = transform_expr(node.arg, scope)
     is_row = lookup.is_row(arg.type)
-    return NullTest(oids.BOOL, arg=arg, kind=node.kind, argisrow=is_row, location=node.location)
+    return tree.NullTest(oids.BOOL, arg=arg, kind=node.kind, argisrow=is_row, location=node.location)
 
 
 @transform_expr.register
-def _(node: nodes.BooleanTest, scope: Scope) -> Expr:
+def _(node: nodes.BooleanTest, scope: Scope) -> tree.Expr:
     arg = coerce_to_boolean(scope, transform_expr(node.arg, scope), node.kind.value)
-    return BooleanTest(oids.BOOL, arg=arg, kind=node.kind, location=node.location)
+    return tree.BooleanTest(oids.BOOL, arg=arg, kind=node.kind, location=node.location)
 
 
 @transform_expr.register
-def _(node: nodes.IsDocument, scope: Scope) -> Expr:
+def _(node: nodes.IsDocument, scope: Scope) -> tree.Expr:
     """A call of the function that says the same of texts."""
     arg = transform_expr(node.arg, scope)
     document = coerce_to_specific(scope, arg, oids.XML, "IS DOCUMENT")
     text = coerce_type(scope, document, oids.XML, oids.TEXT, -1, Context.EXPLICIT, IMPLICIT_CAST, -1)
     (proc,) = procs_by_name("xml_is_well_formed_document")
-    return FuncExpr(oids.BOOL, func=proc.oid, args=(text,), form=CoercionForm.SQL_SYNTAX, location=node.location)
+    return tree.FuncExpr(oids.BOOL, func=proc.oid, args=(text,), form=CoercionForm.SQL_SYNTAX, location=node.location)
 
 
 # --- calls --------------------------------------------------------------------------------------------------------
 
 
 @transform_expr.register
-def _(node: nodes.FuncCall, scope: Scope) -> Expr:
+def _(node: nodes.FuncCall, scope: Scope) -> tree.Expr:
     last_srf = scope.last_srf
     args = [transform_expr(arg, scope) for arg in node.args]
     if node.within_group:
@@ -451,13 +439,13 @@ def _(node: nodes.FuncCall, scope: Scope) -> Expr:
 
 
 @transform_expr.register
-def _(node: nodes.NamedArg, scope: Scope) -> Expr:
+def _(node: nodes.NamedArg, scope: Scope) -> tree.Expr:
     arg = transform_expr(node.arg, scope)
-    return NamedArg(arg.type, typmod=arg.typmod, arg=arg, name=node.name, location=node.location)
+    return tree.NamedArg(arg.type, typmod=arg.typmod, arg=arg, name=node.name, location=node.location)
 
 
 @transform_expr.register
-def _(node: nodes.MergeSupportFunc, scope: Scope) -> Expr:
+def _(node: nodes.MergeSupportFunc, scope: Scope) -> tree.Expr:
     """As transformMergeSupportFunc does: merge_action() may stand in a subquery of RETURNING, too."""
     level: Scope | None = scope
     depth = 0
@@ -466,12 +454,12 @@ def _(node: nodes.MergeSupportFunc, scope: Scope) -> Expr:
     if level is None:
         message = "MERGE_ACTION() can only be used in the RETURNING list of a MERGE command"
         raise PgError("42601", message, location=node.location)
-    return Var(
+    return tree.Var(
         oids.TEXT, collation=lookup.collation(oids.TEXT), location=node.location, varno=1, attnum=MERGE_ACTION,
         levelsup=depth,
     )  # fmt: skip
 
 
 @transform_expr.register
-def _(node: nodes.GroupingFunc, scope: Scope) -> Expr:
+def _(node: nodes.GroupingFunc, scope: Scope) -> tree.Expr:
     return make_grouping(scope, node)

@@ -11,28 +11,9 @@ from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import Any
 
+from pgrepl.expr import tree
 from pgrepl.expr.analyse import lookup
 from pgrepl.expr.analyse.casts import collation_name
-from pgrepl.expr.tree import (
-    Aggref,
-    CaseExpr,
-    CaseTestExpr,
-    CoerceToDomain,
-    CollateExpr,
-    Const,
-    Expr,
-    FieldSelect,
-    Param,
-    RelabelType,
-    RowCompareExpr,
-    RowExpr,
-    SetToDefault,
-    SubLink,
-    SubscriptingRef,
-    Var,
-    Variable,
-    WindowFunc,
-)
 from pgrepl.expr.walk import location_of, map_children
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import replace
@@ -73,12 +54,12 @@ class State:
             raise PgError("42P21", message, location=location)
 
 
-def assign_collations(expr: Expr) -> Expr:
+def assign_collations(expr: tree.Expr) -> tree.Expr:
     """The expression with collations assigned to all its nodes (assign_expr_collations)."""
     return _assign(expr, State())
 
 
-def assign_target_collations(expr: Expr, *, is_key: bool) -> Expr:
+def assign_target_collations(expr: tree.Expr, *, is_key: bool) -> tree.Expr:
     """The expression of a target list entry with collations assigned. A sort or group key must have no conflict."""
     state = State()
     expr = _assign(expr, state)
@@ -87,7 +68,7 @@ def assign_target_collations(expr: Expr, *, is_key: bool) -> Expr:
     return expr
 
 
-def common_collation(exprs: tuple[Expr, ...], *, none_ok: bool) -> int:
+def common_collation(exprs: tuple[tree.Expr, ...], *, none_ok: bool) -> int:
     """The common collation of expressions that already have theirs (select_common_collation)."""
     state = State()
     for expr in exprs:
@@ -109,34 +90,34 @@ def _implicit_mismatch(state: State) -> PgError:
     )
 
 
-_LEAVES = (Var, Const, Param, Variable, CaseTestExpr, SetToDefault)
+_LEAVES = (tree.Var, tree.Const, tree.Param, tree.Variable, tree.CaseTestExpr, tree.SetToDefault)
 
 
-def _assign(expr: Expr, outer: State) -> Expr:
+def _assign(expr: tree.Expr, outer: State) -> tree.Expr:
     """Assign an expression's collation and merge it into its parent's state (assign_collations_walker)."""
     inner = State()
     if isinstance(expr, _LEAVES):
         strength = Strength.IMPLICIT if expr.collation else Strength.NONE
         outer.merge(expr.collation, strength, expr.location, inner)
         return expr
-    if isinstance(expr, RowExpr):
+    if isinstance(expr, tree.RowExpr):
         return replace(expr, args=tuple(assign_collations(arg) for arg in expr.args))
-    if isinstance(expr, RowCompareExpr):
+    if isinstance(expr, tree.RowCompareExpr):
         return _row_compare(expr)
-    if isinstance(expr, CollateExpr):
+    if isinstance(expr, tree.CollateExpr):
         expr = map_children(expr, lambda child: _assign(child, inner))
         outer.merge(expr.collation, Strength.EXPLICIT, expr.location, inner)  # type: ignore[attr-defined]
         return expr
-    if isinstance(expr, FieldSelect):
+    if isinstance(expr, tree.FieldSelect):
         expr = map_children(expr, lambda child: _assign(child, inner))
         if expr.collation:
             outer.merge(expr.collation, Strength.IMPLICIT, location_of(expr), inner)
         return expr
     expr = _inside(expr, inner)
     own = lookup.collation(expr.type)
-    if isinstance(expr, CoerceToDomain) and own and own != oids.DEFAULT_COLLATION:
+    if isinstance(expr, tree.CoerceToDomain) and own and own != oids.DEFAULT_COLLATION:
         collation, strength, location = own, Strength.IMPLICIT, location_of(expr)
-    elif isinstance(expr, CoerceToDomain) and own:
+    elif isinstance(expr, tree.CoerceToDomain) and own:
         collation, strength, location = inner.collation, inner.strength, inner.location
     elif not own:
         collation, strength, location = 0, Strength.NONE, -1
@@ -147,7 +128,7 @@ def _assign(expr: Expr, outer: State) -> Expr:
     changes: dict[str, Any] = {"collation": 0 if strength is Strength.CONFLICT else collation}
     if _has_input_collation(type(expr)):
         changes["input_collation"] = 0 if inner.strength is Strength.CONFLICT else inner.collation
-    if isinstance(expr, SubLink):
+    if isinstance(expr, tree.SubLink):
         changes = {}
     outer.merge(collation, strength, location, inner)
     return replace(expr, **changes) if changes else expr
@@ -163,7 +144,7 @@ def _has_input_collation(kind: type) -> bool:
     return known
 
 
-def _row_compare(expr: RowCompareExpr) -> Expr:
+def _row_compare(expr: tree.RowCompareExpr) -> tree.Expr:
     left = tuple(assign_collations(arg) for arg in expr.left)
     right = tuple(assign_collations(arg) for arg in expr.right)
     for pair in zip(left, right, strict=True):
@@ -171,30 +152,30 @@ def _row_compare(expr: RowCompareExpr) -> Expr:
     return replace(expr, left=left, right=right)
 
 
-def _inside(expr: Expr, inner: State) -> Expr:
+def _inside(expr: tree.Expr, inner: State) -> tree.Expr:
     """Assign collations below a node; only the parts that yield its value contribute to its own collation."""
-    if isinstance(expr, CaseExpr):
+    if isinstance(expr, tree.CaseExpr):
         arg = assign_collations(expr.arg) if expr.arg is not None else None
         whens = tuple((_assign(condition, inner), _assign(result, inner)) for condition, result in expr.whens)
         default = _assign(expr.default, inner) if expr.default is not None else None
         return replace(expr, arg=arg, whens=whens, default=default)
-    if isinstance(expr, SubscriptingRef):
+    if isinstance(expr, tree.SubscriptingRef):
         upper = tuple(assign_collations(e) if e is not None else None for e in expr.upper)
         lower = tuple(assign_collations(e) if e is not None else None for e in expr.lower)
         container = _assign(expr.container, inner) if expr.container is not None else None
         return replace(expr, upper=upper, lower=lower, container=container)
-    if isinstance(expr, WindowFunc):
+    if isinstance(expr, tree.WindowFunc):
         args = tuple(_assign(arg, inner) for arg in expr.args)
         condition = assign_collations(expr.filter) if expr.filter is not None else None
         return replace(expr, args=args, filter=condition)
-    if isinstance(expr, Aggref):
+    if isinstance(expr, tree.Aggref):
         return _aggregate(expr, inner)
-    if isinstance(expr, SubLink):
+    if isinstance(expr, tree.SubLink):
         return _sublink(expr, inner)
     return map_children(expr, lambda child: _assign(child, inner))
 
 
-def _sublink(expr: SubLink, inner: State) -> Expr:
+def _sublink(expr: tree.SubLink, inner: State) -> tree.Expr:
     if expr.test is not None:
         expr = replace(expr, test=_assign(expr.test, inner))
     if expr.query is not None and expr.query.columns:
@@ -203,7 +184,7 @@ def _sublink(expr: SubLink, inner: State) -> Expr:
     return expr
 
 
-def _aggregate(expr: Aggref, inner: State) -> Expr:
+def _aggregate(expr: tree.Aggref, inner: State) -> tree.Expr:
     """As assign_aggregate_collations, assign_ordered_set_collations and assign_hypothetical_collations do."""
     condition = assign_collations(expr.filter) if expr.filter is not None else None
     if expr.kind == "n":
@@ -217,7 +198,7 @@ def _aggregate(expr: Aggref, inner: State) -> Expr:
         return _with_order(replace(expr, direct_args=direct, args=args, filter=condition), expr.args)
     extra = len(expr.direct_args) - len(expr.args)
     direct_list = [_assign(arg, inner) for arg in expr.direct_args[:extra]]
-    sorted_list: list[Expr] = []
+    sorted_list: list[tree.Expr] = []
     for hypothetical, column in zip(expr.direct_args[extra:], expr.args, strict=True):
         pair = State()
         direct_list.append(_assign(hypothetical, pair))
@@ -225,7 +206,7 @@ def _aggregate(expr: Aggref, inner: State) -> Expr:
         if pair.strength is Strength.CONFLICT:
             raise _implicit_mismatch(pair)
         if pair.collation and pair.collation != settled.collation:
-            settled = RelabelType(settled.type, typmod=settled.typmod, collation=pair.collation, arg=settled)
+            settled = tree.RelabelType(settled.type, typmod=settled.typmod, collation=pair.collation, arg=settled)
         sorted_list.append(settled)
         if merge_sorted:
             inner.merge(pair.collation, pair.strength, pair.location, pair)
@@ -233,7 +214,7 @@ def _aggregate(expr: Aggref, inner: State) -> Expr:
     return _with_order(settled_expr, expr.args)
 
 
-def _with_order(expr: Aggref, before: tuple[Expr, ...]) -> Aggref:
+def _with_order(expr: tree.Aggref, before: tuple[tree.Expr, ...]) -> tree.Aggref:
     """Assign the collations of ORDER BY keys: with the arguments where a key is one, else on its own."""
     order = tuple(
         replace(key, expr=expr.args[before.index(key.expr)] if key.expr in before else assign_collations(key.expr))

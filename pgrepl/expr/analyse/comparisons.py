@@ -5,24 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pgrepl.expr import tree
 from pgrepl.expr.analyse import lookup
 from pgrepl.expr.analyse.coerce import all_coercible, coerce_to_boolean, coerce_to_common, common_type_or_none
 from pgrepl.expr.analyse.operators import Name, make_array_operator, make_operator
 from pgrepl.expr.analyse.scope import Scope
 from pgrepl.expr.analyse.sorting import btree_meanings
 from pgrepl.expr.analyse.transform import transform_expr
-from pgrepl.expr.tree import (
-    ArrayExpr,
-    BoolExpr,
-    Const,
-    DistinctExpr,
-    Expr,
-    NullIfExpr,
-    NullTest,
-    OpExpr,
-    RowCompareExpr,
-    RowExpr,
-)
 from pgrepl.expr.walk import has_vars, returns_set
 from pgrepl.ground.errors import PgError
 from pgrepl.sql import nodes
@@ -33,7 +22,7 @@ _MEANING_ORDER = ("<", "<=", "=", ">=", ">", "<>")
 
 
 @transform_expr.register
-def _(node: AExpr, scope: Scope) -> Expr:
+def _(node: AExpr, scope: Scope) -> tree.Expr:
     kind = node.kind
     if kind in (AExprKind.OP_ANY, AExprKind.OP_ALL):
         left, right = transform_expr(_one(node.lexpr), scope), transform_expr(_one(node.rexpr), scope)
@@ -58,7 +47,7 @@ def _is_null(node: object) -> bool:
     return isinstance(node, AConst) and node.kind is AConstKind.NULL
 
 
-def _operator(scope: Scope, node: AExpr) -> Expr:
+def _operator(scope: Scope, node: AExpr) -> tree.Expr:
     """An operator with one operand or two; `x = NULL` and rows among them (transformAExprOp)."""
     left, right, location = node.lexpr, _one(node.rexpr), node.location
     if node.name == ("=",) and (_is_null(left) or _is_null(right)) and _null_equals(scope):
@@ -70,7 +59,7 @@ def _operator(scope: Scope, node: AExpr) -> Expr:
             return transform_expr(compare, scope)
         if isinstance(right, nodes.RowExpr):
             one, other = transform_expr(left, scope), transform_expr(right, scope)
-            assert isinstance(one, RowExpr) and isinstance(other, RowExpr)
+            assert isinstance(one, tree.RowExpr) and isinstance(other, tree.RowExpr)
             return compare_rows(scope, node.name, one.args, other.args, location)
     left_expr = transform_expr(left, scope) if left is not None else None
     return make_operator(scope, node.name, left_expr, transform_expr(right, scope), location)
@@ -80,7 +69,9 @@ def _null_equals(scope: Scope) -> bool:
     return scope.session.settings.get("transform_null_equals") == "on"
 
 
-def compare_rows(scope: Scope, name: Name, left: Sequence[Expr], right: Sequence[Expr], location: int) -> Expr:
+def compare_rows(
+    scope: Scope, name: Name, left: Sequence[tree.Expr], right: Sequence[tree.Expr], location: int
+) -> tree.Expr:
     """A row comparison: = and <> column by column, < and its like as a RowCompareExpr (make_row_comparison_op)."""
     if len(left) != len(right):
         raise PgError("42601", "unequal number of entries in row expressions", location=location)
@@ -101,8 +92,8 @@ def compare_rows(scope: Scope, name: Name, left: Sequence[Expr], right: Sequence
         )
     if kind in ("=", "<>"):
         op = BoolOp.AND if kind == "=" else BoolOp.OR
-        return BoolExpr(oids.BOOL, op=op, args=tuple(pairs), location=location)
-    return RowCompareExpr(
+        return tree.BoolExpr(oids.BOOL, op=op, args=tuple(pairs), location=location)
+    return tree.RowCompareExpr(
         oids.BOOL,
         kind=kind,
         ops=tuple(pair.op for pair in pairs),
@@ -111,7 +102,7 @@ def compare_rows(scope: Scope, name: Name, left: Sequence[Expr], right: Sequence
     )
 
 
-def _row_operator(scope: Scope, name: Name, left: Expr, right: Expr, location: int) -> OpExpr:
+def _row_operator(scope: Scope, name: Name, left: tree.Expr, right: tree.Expr, location: int) -> tree.OpExpr:
     pair = make_operator(scope, name, left, right, location)
     if pair.type != oids.BOOL:
         text = lookup.type_text(scope.session, pair.type)
@@ -122,64 +113,64 @@ def _row_operator(scope: Scope, name: Name, left: Expr, right: Expr, location: i
     return pair
 
 
-def _distinct(scope: Scope, node: AExpr) -> Expr:
+def _distinct(scope: Scope, node: AExpr) -> tree.Expr:
     """IS [NOT] DISTINCT FROM, as transformAExprDistinct does."""
     negated = node.kind is AExprKind.NOT_DISTINCT
     left, right = _one(node.lexpr), _one(node.rexpr)
     if _is_null(right) or _is_null(left):
         arg = transform_expr(left if _is_null(right) else right, scope)
         kind = NullTestType.IS_NULL if negated else NullTestType.IS_NOT_NULL
-        return NullTest(oids.BOOL, arg=arg, kind=kind, location=node.location)
+        return tree.NullTest(oids.BOOL, arg=arg, kind=kind, location=node.location)
     one, other = transform_expr(left, scope), transform_expr(right, scope)
-    if isinstance(one, RowExpr) and isinstance(other, RowExpr):
+    if isinstance(one, tree.RowExpr) and isinstance(other, tree.RowExpr):
         result = _distinct_rows(scope, node, one, other)
     else:
         result = _distinct_pair(scope, node, one, other)
     if not negated:
         return result
-    return BoolExpr(oids.BOOL, op=BoolOp.NOT, args=(result,), location=node.location)
+    return tree.BoolExpr(oids.BOOL, op=BoolOp.NOT, args=(result,), location=node.location)
 
 
-def _distinct_pair(scope: Scope, node: AExpr, left: Expr, right: Expr) -> Expr:
+def _distinct_pair(scope: Scope, node: AExpr, left: tree.Expr, right: tree.Expr) -> tree.Expr:
     pair = make_operator(scope, node.name, left, right, node.location)
     _require_boolean(pair, "IS DISTINCT FROM", node.location)
-    return DistinctExpr(
+    return tree.DistinctExpr(
         oids.BOOL, op=pair.op, args=pair.args, location=node.location, func=pair.func, volatile=pair.volatile
     )
 
 
-def _distinct_rows(scope: Scope, node: AExpr, left: RowExpr, right: RowExpr) -> Expr:
+def _distinct_rows(scope: Scope, node: AExpr, left: tree.RowExpr, right: tree.RowExpr) -> tree.Expr:
     if len(left.args) != len(right.args):
         raise PgError("42601", "unequal number of entries in row expressions", location=node.location)
-    result: Expr | None = None
+    result: tree.Expr | None = None
     for a, b in zip(left.args, right.args, strict=True):
         pair = _distinct_pair(scope, node, a, b)
         if result is None:
             result = pair
         else:
-            result = BoolExpr(oids.BOOL, op=BoolOp.OR, args=(result, pair), location=node.location)
-    return result if result is not None else Const(oids.BOOL, value=False)
+            result = tree.BoolExpr(oids.BOOL, op=BoolOp.OR, args=(result, pair), location=node.location)
+    return result if result is not None else tree.Const(oids.BOOL, value=False)
 
 
-def _require_boolean(pair: OpExpr, construct: str, location: int) -> None:
+def _require_boolean(pair: tree.OpExpr, construct: str, location: int) -> None:
     if pair.type != oids.BOOL:
         raise PgError("42804", f"{construct} requires = operator to yield boolean", location=location)
     if pair.retset:
         raise PgError("42804", f"{construct} must not return a set", location=location)
 
 
-def _nullif(scope: Scope, node: AExpr) -> Expr:
+def _nullif(scope: Scope, node: AExpr) -> tree.Expr:
     left, right = transform_expr(_one(node.lexpr), scope), transform_expr(_one(node.rexpr), scope)
     pair = make_operator(scope, node.name, left, right, node.location)
     _require_boolean(pair, "NULLIF", node.location)
     first = pair.args[0]
-    return NullIfExpr(
+    return tree.NullIfExpr(
         first.type, typmod=first.typmod, op=pair.op, args=pair.args, location=node.location, func=pair.func,
         volatile=pair.volatile,
     )  # fmt: skip
 
 
-def _in(scope: Scope, node: AExpr) -> Expr:
+def _in(scope: Scope, node: AExpr) -> tree.Expr:
     """x IN (list): one comparison with an array of the items without columns, and one comparison for each other item
     (transformAExprIn)."""
     use_or = node.name != ("<>",)
@@ -187,7 +178,7 @@ def _in(scope: Scope, node: AExpr) -> Expr:
     assert isinstance(node.rexpr, tuple)
     items = [transform_expr(item, scope) for item in node.rexpr]
     fixed = [item for item in items if not has_vars(item)]
-    result: Expr | None = None
+    result: tree.Expr | None = None
     if len(fixed) > 1:
         scalar = common_type_or_none(scope, [left, *fixed])
         if scalar and not all_coercible(scope, [left, *fixed], scalar):
@@ -195,11 +186,11 @@ def _in(scope: Scope, node: AExpr) -> Expr:
         array = lookup.array_over(scalar) if scalar and scalar != oids.RECORD else 0
         if array:
             elements = tuple(coerce_to_common(scope, item, scalar, "IN") for item in fixed)
-            listed = ArrayExpr(array, element_type=scalar, elements=elements)
+            listed = tree.ArrayExpr(array, element_type=scalar, elements=elements)
             result = make_array_operator(scope, node.name, use_or, left, listed, node.location)
             items = [item for item in items if has_vars(item)]
     for item in items:
-        if isinstance(left, RowExpr) and isinstance(item, RowExpr):
+        if isinstance(left, tree.RowExpr) and isinstance(item, tree.RowExpr):
             one = compare_rows(scope, node.name, left.args, item.args, node.location)
         else:
             one = make_operator(scope, node.name, left, item, node.location)
@@ -208,7 +199,7 @@ def _in(scope: Scope, node: AExpr) -> Expr:
             result = one
         else:
             op = BoolOp.OR if use_or else BoolOp.AND
-            result = BoolExpr(oids.BOOL, op=op, args=(result, one), location=node.location)
+            result = tree.BoolExpr(oids.BOOL, op=op, args=(result, one), location=node.location)
     assert result is not None
     return result
 

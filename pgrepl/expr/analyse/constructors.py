@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pgrepl.catalog.facts.relation import relation
 from pgrepl.catalog.facts.relation_parts import inheritors
+from pgrepl.expr import tree
 from pgrepl.expr.analyse import lookup
 from pgrepl.expr.analyse.casts import Context, castable
 from pgrepl.expr.analyse.coerce import (
@@ -24,22 +25,6 @@ from pgrepl.expr.analyse.queries.query import analyze_subquery
 from pgrepl.expr.analyse.scope import Scope
 from pgrepl.expr.analyse.targets import expand_expressions
 from pgrepl.expr.analyse.transform import transform, transform_expr
-from pgrepl.expr.tree import (
-    ArrayExpr,
-    BoolExpr,
-    CaseExpr,
-    CaseTestExpr,
-    CoalesceExpr,
-    Const,
-    Expr,
-    MinMaxExpr,
-    OpExpr,
-    Param,
-    RowExpr,
-    SubLink,
-    SubscriptingRef,
-    Var,
-)
 from pgrepl.expr.walk import location_of
 from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.sql import nodes
@@ -50,7 +35,7 @@ from pgrepl.types.arrays import check_dimensions
 from pgrepl.types.input_checks import MAX_ROW
 
 
-def _no_sets(scope: Scope, last_srf: Expr | None, construct: str) -> None:
+def _no_sets(scope: Scope, last_srf: tree.Expr | None, construct: str) -> None:
     if scope.last_srf is not last_srf:
         raise PgError(
             "0A000",
@@ -61,7 +46,7 @@ def _no_sets(scope: Scope, last_srf: Expr | None, construct: str) -> None:
 
 
 @transform_expr.register
-def _(node: nodes.CaseExpr, scope: Scope) -> Expr:
+def _(node: nodes.CaseExpr, scope: Scope) -> tree.Expr:
     last_srf = scope.last_srf
     arg = placeholder = None
     if node.arg is not None:
@@ -69,21 +54,21 @@ def _(node: nodes.CaseExpr, scope: Scope) -> Expr:
         if arg.type == oids.UNKNOWN:
             arg = coerce_to_common(scope, arg, oids.TEXT, "CASE")
         arg = assign_collations(arg)
-        placeholder = CaseTestExpr(arg.type, typmod=arg.typmod, collation=arg.collation)
-    conditions: list[Expr] = []
-    results: list[Expr] = []
+        placeholder = tree.CaseTestExpr(arg.type, typmod=arg.typmod, collation=arg.collation)
+    conditions: list[tree.Expr] = []
+    results: list[tree.Expr] = []
     for when in node.whens:
         condition = transform_expr(when.condition, scope)
         if placeholder is not None:
             condition = make_operator(scope, ("=",), placeholder, condition, when.location)
         conditions.append(coerce_to_boolean(scope, condition, "CASE/WHEN"))
         results.append(transform_expr(when.result, scope))
-    default: Expr = Const(oids.UNKNOWN) if node.default is None else transform_expr(node.default, scope)
+    default: tree.Expr = tree.Const(oids.UNKNOWN) if node.default is None else transform_expr(node.default, scope)
     common = common_type(scope, [default, *results], "CASE")
     default = coerce_to_common(scope, default, common, "CASE/ELSE")
     results = [coerce_to_common(scope, result, common, "CASE/WHEN") for result in results]
     _no_sets(scope, last_srf, "CASE")
-    return CaseExpr(
+    return tree.CaseExpr(
         common,
         typmod=common_typmod([default, *results], common),
         location=node.location,
@@ -94,50 +79,50 @@ def _(node: nodes.CaseExpr, scope: Scope) -> Expr:
 
 
 @transform_expr.register
-def _(node: nodes.CoalesceExpr, scope: Scope) -> Expr:
+def _(node: nodes.CoalesceExpr, scope: Scope) -> tree.Expr:
     last_srf = scope.last_srf
     args = [transform_expr(arg, scope) for arg in node.args]
     common = common_type(scope, args, "COALESCE")
     args = [coerce_to_common(scope, arg, common, "COALESCE") for arg in args]
     _no_sets(scope, last_srf, "COALESCE")
-    return CoalesceExpr(common, typmod=common_typmod(args, common), location=node.location, args=tuple(args))
+    return tree.CoalesceExpr(common, typmod=common_typmod(args, common), location=node.location, args=tuple(args))
 
 
 @transform_expr.register
-def _(node: nodes.MinMaxExpr, scope: Scope) -> Expr:
+def _(node: nodes.MinMaxExpr, scope: Scope) -> tree.Expr:
     construct = "GREATEST" if node.greatest else "LEAST"
     args = [transform_expr(arg, scope) for arg in node.args]
     common = common_type(scope, args, construct)
     args = [coerce_to_common(scope, arg, common, construct) for arg in args]
     typmod = common_typmod(args, common)
-    return MinMaxExpr(common, typmod=typmod, location=node.location, greatest=node.greatest, args=tuple(args))
+    return tree.MinMaxExpr(common, typmod=typmod, location=node.location, greatest=node.greatest, args=tuple(args))
 
 
 @transform_expr.register
-def _(node: nodes.RowExpr, scope: Scope) -> Expr:
+def _(node: nodes.RowExpr, scope: Scope) -> tree.Expr:
     args = expand_expressions(scope, node.args, scope.kind)
     if len(args) > MAX_ROW:
         message = f"ROW expressions can have at most {MAX_ROW} entries"
         raise PgError("54011", message, location=node.location)
     names = tuple(f"f{n}" for n in range(1, len(args) + 1))
-    return RowExpr(oids.RECORD, location=node.location, args=tuple(args), names=names)
+    return tree.RowExpr(oids.RECORD, location=node.location, args=tuple(args), names=names)
 
 
 # --- arrays -------------------------------------------------------------------------------------------------------
 
 
 @transform_expr.register
-def _(node: nodes.AArrayExpr, scope: Scope) -> Expr:
+def _(node: nodes.AArrayExpr, scope: Scope) -> tree.Expr:
     return array_of(scope, node, 0, 0, -1)
 
 
-def array_of(scope: Scope, node: nodes.AArrayExpr, array: int, element: int, typmod: int) -> ArrayExpr:
+def array_of(scope: Scope, node: nodes.AArrayExpr, array: int, element: int, typmod: int) -> tree.ArrayExpr:
     """ARRAY[…]; with the type of the cast around it, if there is one (transformArrayExpr)."""
     multidims = False
-    items: list[Expr] = []
+    items: list[tree.Expr] = []
     for part in node.elements:
         if isinstance(part, nodes.AArrayExpr):
-            item: Expr = array_of(scope, part, array, element, typmod)
+            item: tree.Expr = array_of(scope, part, array, element, typmod)
             multidims = True
         else:
             item = transform_expr(part, scope)
@@ -158,7 +143,7 @@ def array_of(scope: Scope, node: nodes.AArrayExpr, array: int, element: int, typ
         common = common_type(scope, items, "ARRAY")
         array, element = _array_types(scope, common, multidims, node.location)
         items = [coerce_to_common(scope, item, common, "ARRAY") for item in items]
-    return ArrayExpr(
+    return tree.ArrayExpr(
         array,
         typmod=common_typmod(items, array if multidims else element),
         location=node.location,
@@ -168,7 +153,7 @@ def array_of(scope: Scope, node: nodes.AArrayExpr, array: int, element: int, typ
     )
 
 
-def _cast_element(scope: Scope, item: Expr, target: int, typmod: int) -> Expr:
+def _cast_element(scope: Scope, item: tree.Expr, target: int, typmod: int) -> tree.Expr:
     result = coerce_to_target(scope, item, item.type, target, typmod, Context.EXPLICIT, CoercionForm.EXPLICIT_CAST, -1)
     if result is None:
         one, other = lookup.type_text(scope.session, item.type), lookup.type_text(scope.session, target)
@@ -185,7 +170,7 @@ def _array_types(scope: Scope, common: int, multidims: bool, location: int) -> t
     raise PgError("42704", f"could not find {what} type for data type {text}", location=location)
 
 
-def subscripted(scope: Scope, container: Expr, indirection: Sequence[nodes.AIndices]) -> SubscriptingRef:
+def subscripted(scope: Scope, container: tree.Expr, indirection: Sequence[nodes.AIndices]) -> tree.SubscriptingRef:
     """a[1], a[1:2], j['key'] (transformContainerSubscripts)."""
     typoid, typmod = lookup.base_and_typmod(container.type, container.typmod)
     typoid = {oids.INT2VECTOR: oids.INT2_ARRAY, oids.OIDVECTOR: oids.OID_ARRAY}.get(typoid, typoid)
@@ -198,17 +183,17 @@ def subscripted(scope: Scope, container: Expr, indirection: Sequence[nodes.AIndi
         message = f"cannot subscript type {text} because it does not support subscripting"
         raise PgError("42804", message, location=location_of(container))
     is_slice = any(step.is_slice for step in indirection)
-    upper: list[Expr | None] = []
-    lower: list[Expr | None] = []
+    upper: list[tree.Expr | None] = []
+    lower: list[tree.Expr | None] = []
     for step in indirection:
         if is_slice:
             if step.is_slice:
                 lower.append(_subscript(scope, step.lower) if step.lower is not None else None)
             else:
-                lower.append(Const(oids.INT4, value=1))
+                lower.append(tree.Const(oids.INT4, value=1))
         upper.append(_subscript(scope, step.upper) if step.upper is not None else None)
     check_dimensions(len(upper))
-    return SubscriptingRef(
+    return tree.SubscriptingRef(
         typoid if is_slice else known.elem,
         typmod=typmod,
         container=container,
@@ -218,7 +203,7 @@ def subscripted(scope: Scope, container: Expr, indirection: Sequence[nodes.AIndi
     )
 
 
-def _subscript(scope: Scope, node: nodes.Expr) -> Expr:
+def _subscript(scope: Scope, node: nodes.Expr) -> tree.Expr:
     index = transform(scope, node, scope.kind)
     cast = coerce_to_target(scope, index, index.type, oids.INT4, -1, Context.ASSIGNMENT, IMPLICIT_CAST, -1)
     if cast is None:
@@ -226,9 +211,9 @@ def _subscript(scope: Scope, node: nodes.Expr) -> Expr:
     return cast
 
 
-def _json_subscripts(scope: Scope, container: Expr, indirection: Sequence[nodes.AIndices]) -> SubscriptingRef:
+def _json_subscripts(scope: Scope, container: tree.Expr, indirection: Sequence[nodes.AIndices]) -> tree.SubscriptingRef:
     """As jsonb_subscript_transform does: each subscript is an integer or a text."""
-    upper: list[Expr | None] = []
+    upper: list[tree.Expr | None] = []
     for step in indirection:
         if step.is_slice:
             place = step.upper if step.upper is not None else step.lower
@@ -237,10 +222,10 @@ def _json_subscripts(scope: Scope, container: Expr, indirection: Sequence[nodes.
         index = transform(scope, step.upper, scope.kind)
         target = _json_subscript_target(scope, index)
         upper.append(coerce_to_target(scope, index, index.type, target, -1, Context.IMPLICIT, IMPLICIT_CAST, -1))
-    return SubscriptingRef(oids.JSONB, container=container, upper=tuple(upper))
+    return tree.SubscriptingRef(oids.JSONB, container=container, upper=tuple(upper))
 
 
-def _json_subscript_target(scope: Scope, index: Expr) -> int:
+def _json_subscript_target(scope: Scope, index: tree.Expr) -> int:
     if index.type == oids.UNKNOWN:
         return oids.TEXT
     targets = [target for target in (oids.INT4, oids.TEXT) if castable(index.type, target, Context.IMPLICIT)]
@@ -253,7 +238,7 @@ def _json_subscript_target(scope: Scope, index: Expr) -> int:
 
 
 @transform_expr.register
-def _(node: nodes.SubLink, scope: Scope) -> Expr:
+def _(node: nodes.SubLink, scope: Scope) -> tree.Expr:
     """A subquery in an expression: EXISTS, ANY, ALL, a scalar, an array, several columns (transformSubLink)."""
     problem = subquery_refused(scope.kind, node.location)
     if problem is not None:
@@ -263,7 +248,7 @@ def _(node: nodes.SubLink, scope: Scope) -> Expr:
     scope.subqueries[id(node)] = query
     columns = query.columns
     if node.kind is SubLinkType.EXISTS:
-        return SubLink(oids.BOOL, location=node.location, kind=node.kind, query=query)
+        return tree.SubLink(oids.BOOL, location=node.location, kind=node.kind, query=query)
     if node.kind in (SubLinkType.EXPR, SubLinkType.ARRAY):
         if len(columns) != 1:
             raise PgError("42601", "subquery must return only one column", location=node.location)
@@ -275,7 +260,7 @@ def _(node: nodes.SubLink, scope: Scope) -> Expr:
             if not typoid:
                 text = lookup.type_text(scope.session, column.type)
                 raise PgError("42704", f"could not find array type for data type {text}")
-        return SubLink(
+        return tree.SubLink(
             typoid,
             typmod=column.typmod,
             collation=column.collation,
@@ -286,14 +271,16 @@ def _(node: nodes.SubLink, scope: Scope) -> Expr:
     assert node.test is not None
     operator = node.operator or ("=",)
     left = transform_expr(node.test, scope)
-    lefts = left.args if isinstance(left, RowExpr) else (left,)
-    rights = tuple(Param(c.type, typmod=c.typmod, collation=c.collation, number=n) for n, c in enumerate(columns, 1))
+    lefts = left.args if isinstance(left, tree.RowExpr) else (left,)
+    rights = tuple(
+        tree.Param(c.type, typmod=c.typmod, collation=c.collation, number=n) for n, c in enumerate(columns, 1)
+    )
     if len(lefts) < len(rights):
         raise PgError("42601", "subquery has too many columns", location=node.location)
     if len(lefts) > len(rights):
         raise PgError("42601", "subquery has too few columns", location=node.location)
     test = compare_rows(scope, operator, lefts, rights, node.location)
-    return SubLink(
+    return tree.SubLink(
         oids.BOOL,
         location=node.location,
         kind=node.kind,
@@ -309,7 +296,7 @@ def _(node: nodes.SubLink, scope: Scope) -> Expr:
 _OID_EQ, _TID_EQ = 607, 387
 
 
-def current_of(cursor: str, scope: Scope) -> Expr:
+def current_of(cursor: str, scope: Scope) -> tree.Expr:
     session = scope.session
     target = relation(session, scope.rtable[0].relid)
     if target.kind == "v":
@@ -338,7 +325,7 @@ def current_of(cursor: str, scope: Scope) -> Expr:
         raise PgError("24000", f'cursor "{cursor}" is not positioned on a row')
     place = standing.places[portal.position - 1]
     table, ctid = place[found[0] * 2 : found[0] * 2 + 2]
-    return BoolExpr(
+    return tree.BoolExpr(
         oids.BOOL, op=BoolOp.AND, args=(_equal(_OID_EQ, oids.OID, -6, table), _equal(_TID_EQ, oids.TID, -1, ctid))
     )
 
@@ -348,12 +335,14 @@ def _named(scope: Scope, cursor: str) -> str:
     (transformCurrentOfExpr, fetch_cursor_param_value)."""
     variables = scope.variables
     found = None if variables is None else variables.named((cursor,), -1, must_have_field=False)
-    if not isinstance(found, Const) or found.type != oids.REFCURSOR:
+    if not isinstance(found, tree.Const) or found.type != oids.REFCURSOR:
         return cursor
     if found.value is None and variables is not None:
         raise PgError("42704", f"no value found for parameter {variables.number_at(-1)}")
     return str(found.value)
 
 
-def _equal(op: int, typoid: int, attnum: int, value: object) -> OpExpr:
-    return OpExpr(oids.BOOL, op=op, args=(Var(typoid, varno=1, attnum=attnum), Const(typoid, value=value)))
+def _equal(op: int, typoid: int, attnum: int, value: object) -> tree.OpExpr:
+    return tree.OpExpr(
+        oids.BOOL, op=op, args=(tree.Var(typoid, varno=1, attnum=attnum), tree.Const(typoid, value=value))
+    )

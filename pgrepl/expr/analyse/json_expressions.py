@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import singledispatch
 
+from pgrepl.expr import tree
 from pgrepl.expr.analyse import lookup
 from pgrepl.expr.analyse.aggregates import make_aggregate, place_window_function
 from pgrepl.expr.analyse.casts import Context
@@ -21,16 +22,6 @@ from pgrepl.expr.analyse.kinds import ExprKind
 from pgrepl.expr.analyse.queries.query import analyze_subquery
 from pgrepl.expr.analyse.scope import Scope
 from pgrepl.expr.analyse.transform import analyze_where, transform_expr
-from pgrepl.expr.tree import (
-    CaseTestExpr,
-    Const,
-    Expr,
-    FuncExpr,
-    JsonConstructorExpr,
-    JsonIsPredicate,
-    JsonValueExpr,
-    WindowFunc,
-)
 from pgrepl.expr.walk import location_of
 from pgrepl.ground.errors import PgError
 from pgrepl.sql import nodes
@@ -40,7 +31,7 @@ from pgrepl.types import builtin, oids
 _CONVERT_TO = 1717
 
 
-def _constructed(scope: Scope, output: nodes.JsonOutput | None, args: Sequence[Expr]) -> Returning:
+def _constructed(scope: Scope, output: nodes.JsonOutput | None, args: Sequence[tree.Expr]) -> Returning:
     """The type that a constructor returns; without RETURNING jsonb if an argument is jsonb, else json."""
     found = returning_of(scope, output, any_type=True)
     if found.type:
@@ -50,13 +41,13 @@ def _constructed(scope: Scope, output: nodes.JsonOutput | None, args: Sequence[E
     return Returning(oids.JSON, format="json")
 
 
-def cast_result(scope: Scope, expr: Expr, returning: Returning) -> Expr:
+def cast_result(scope: Scope, expr: tree.Expr, returning: Returning) -> tree.Expr:
     """The result of a JSON constructor cast to what RETURNING says (coerceJsonFuncExpr)."""
     at = location_of(expr)
     if returning.format == "json" and returning.type == oids.BYTEA:
         text = coerce_to_specific(scope, expr, oids.TEXT, "JSON_FUNCTION")
-        encoding = Const(oids.NAME, value=returning.encoding or "UTF8")
-        return FuncExpr(oids.BYTEA, location=at, func=_CONVERT_TO, args=(text, encoding))
+        encoding = tree.Const(oids.NAME, value=returning.encoding or "UTF8")
+        return tree.FuncExpr(oids.BYTEA, location=at, func=_CONVERT_TO, args=(text, encoding))
     cast = coerce_to_target(
         scope, expr, expr.type, returning.type, returning.typmod, Context.ASSIGNMENT, IMPLICIT_CAST, at
     )
@@ -69,19 +60,19 @@ def cast_result(scope: Scope, expr: Expr, returning: Returning) -> Expr:
 def _constructor(
     scope: Scope,
     function: str,
-    args: Sequence[Expr],
+    args: Sequence[tree.Expr],
     returning: Returning,
     location: int,
     *,
-    aggregate: Expr | None = None,
+    aggregate: tree.Expr | None = None,
     unique: bool = False,
     absent: bool = False,
-) -> Expr:
+) -> tree.Expr:
     """The node of a JSON constructor (makeJsonConstructorExpr)."""
     made = aggregate.type if aggregate is not None else oids.JSONB if returning.format == "jsonb" else oids.JSON
-    placeholder = CaseTestExpr(made)
+    placeholder = tree.CaseTestExpr(made)
     coercion = cast_result(scope, placeholder, returning)
-    return JsonConstructorExpr(
+    return tree.JsonConstructorExpr(
         returning.type,
         typmod=returning.typmod,
         location=location,
@@ -99,14 +90,14 @@ def _constructor(
 
 
 @singledispatch
-def transform_json(node: nodes.SqlJsonExpr, scope: Scope) -> Expr:
+def transform_json(node: nodes.SqlJsonExpr, scope: Scope) -> tree.Expr:
     assert isinstance(node, nodes.JsonFuncExpr)
     return query_function(node, scope)
 
 
 @transform_json.register
-def _(node: nodes.JsonObjectExpr, scope: Scope) -> Expr:
-    args: list[Expr] = []
+def _(node: nodes.JsonObjectExpr, scope: Scope) -> tree.Expr:
+    args: list[tree.Expr] = []
     for pair in node.pairs:
         args += (transform_expr(pair.key, scope), value_of(scope, "JSON_OBJECT()", pair.value, ""))
     returning = _constructed(scope, node.output, args)
@@ -116,14 +107,14 @@ def _(node: nodes.JsonObjectExpr, scope: Scope) -> Expr:
 
 
 @transform_json.register
-def _(node: nodes.JsonArrayExpr, scope: Scope) -> Expr:
+def _(node: nodes.JsonArrayExpr, scope: Scope) -> tree.Expr:
     args = [value_of(scope, "JSON_ARRAY()", value, "") for value in node.values]
     returning = _constructed(scope, node.output, args)
     return _constructor(scope, "JSON_ARRAY", args, returning, node.location, absent=node.absent_on_null)
 
 
 @transform_json.register
-def _(node: nodes.JsonArrayQuery, scope: Scope) -> Expr:
+def _(node: nodes.JsonArrayQuery, scope: Scope) -> tree.Expr:
     """JSON_ARRAY(query) is (SELECT JSON_ARRAYAGG(a) FROM (query) AS q(a))."""
     assert isinstance(node.query, nodes.SelectStmt)
     if len(analyze_subquery(node.query, scope).columns) != 1:
@@ -137,7 +128,7 @@ def _(node: nodes.JsonArrayQuery, scope: Scope) -> Expr:
 
 
 @transform_json.register
-def _(node: nodes.JsonAggregate, scope: Scope) -> Expr:
+def _(node: nodes.JsonAggregate, scope: Scope) -> tree.Expr:
     """As transformJsonObjectAgg, transformJsonArrayAgg and transformJsonAggConstructor do."""
     function = "JSON_ARRAYAGG" if node.key is None else "JSON_OBJECTAGG"
     keys = [] if node.key is None else [transform_expr(node.key, scope)]
@@ -151,7 +142,7 @@ def _(node: nodes.JsonAggregate, scope: Scope) -> Expr:
     condition = None
     if node.agg_filter is not None:
         condition = analyze_where(scope, node.agg_filter, ExprKind.FILTER, "FILTER")
-    aggregate: Expr
+    aggregate: tree.Expr
     if node.over is None:
         call = nodes.FuncCall(("pg_catalog", name), agg_order=node.order, location=node.location)
         aggregate = make_aggregate(scope, call, proc, proc.rettype, args, condition, False, False)
@@ -159,7 +150,7 @@ def _(node: nodes.JsonAggregate, scope: Scope) -> Expr:
         if node.order:
             message = "aggregate ORDER BY is not implemented for window functions"
             raise PgError("0A000", message, location=node.location)
-        window = WindowFunc(
+        window = tree.WindowFunc(
             proc.rettype, location=node.location, func=proc.oid, args=tuple(args), filter=condition, is_aggregate=True
         )
         aggregate = place_window_function(scope, window, node.over)
@@ -179,7 +170,7 @@ _JSON = Returning(oids.JSON, format="json")
 
 
 @transform_json.register
-def _(node: nodes.JsonParseExpr, scope: Scope) -> Expr:
+def _(node: nodes.JsonParseExpr, scope: Scope) -> tree.Expr:
     if not node.unique:
         arg = value_of(scope, "JSON()", node.value, "json", oids.JSON)
     else:
@@ -191,7 +182,7 @@ def _(node: nodes.JsonParseExpr, scope: Scope) -> Expr:
 
 
 @transform_json.register
-def _(node: nodes.JsonScalarExpr, scope: Scope) -> Expr:
+def _(node: nodes.JsonScalarExpr, scope: Scope) -> tree.Expr:
     arg = transform_expr(node.arg, scope)
     if arg.type == oids.UNKNOWN:
         arg = coerce_to_specific(scope, arg, oids.TEXT, "JSON_SCALAR")
@@ -199,7 +190,7 @@ def _(node: nodes.JsonScalarExpr, scope: Scope) -> Expr:
 
 
 @transform_json.register
-def _(node: nodes.JsonSerializeExpr, scope: Scope) -> Expr:
+def _(node: nodes.JsonSerializeExpr, scope: Scope) -> tree.Expr:
     arg = value_of(scope, "JSON_SERIALIZE()", node.value, "json")
     returning = returning_of(scope, node.output, any_type=True)
     if not returning.type:
@@ -215,20 +206,20 @@ def _(node: nodes.JsonSerializeExpr, scope: Scope) -> Expr:
 
 
 @transform_json.register
-def _(node: nodes.JsonIsPredicate, scope: Scope) -> Expr:
+def _(node: nodes.JsonIsPredicate, scope: Scope) -> tree.Expr:
     arg, typoid = _document(scope, node.arg, None)
     if typoid not in (oids.TEXT, oids.JSON, oids.JSONB):
         text = lookup.type_text(scope.session, typoid)
         raise PgError("42804", f"cannot use type {text} in IS JSON predicate")
-    return JsonIsPredicate(oids.BOOL, arg=arg, kind=node.kind, unique=node.unique, location=node.location)
+    return tree.JsonIsPredicate(oids.BOOL, arg=arg, kind=node.kind, unique=node.unique, location=node.location)
 
 
-def _document(scope: Scope, raw: nodes.Expr, given: nodes.JsonFormat | None) -> tuple[Expr, int]:
+def _document(scope: Scope, raw: nodes.Expr, given: nodes.JsonFormat | None) -> tuple[tree.Expr, int]:
     """A document and its type; a string is text (transformJsonParseArg)."""
     expr = transform_expr(raw, scope)
     if expr.type == oids.BYTEA:
         text = text_of_bytes(expr, given)
-        return JsonValueExpr(oids.TEXT, raw=expr, formatted=text, format=format_text(given)), oids.TEXT
+        return tree.JsonValueExpr(oids.TEXT, raw=expr, formatted=text, format=format_text(given)), oids.TEXT
     typoid = expr.type
     if typoid == oids.UNKNOWN or lookup.category(typoid) == lookup.STRING_CATEGORY:
         cast = coerce_to_target(scope, expr, typoid, oids.TEXT, -1, Context.IMPLICIT, IMPLICIT_CAST, -1)

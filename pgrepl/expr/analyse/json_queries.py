@@ -6,25 +6,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pgrepl.expr import tree
 from pgrepl.expr.analyse import lookup
 from pgrepl.expr.analyse.casts import Context, type_of_name
 from pgrepl.expr.analyse.coerce import IMPLICIT_CAST, coerce_to_specific, coerce_to_target
 from pgrepl.expr.analyse.collate import assign_collations
 from pgrepl.expr.analyse.scope import Scope
 from pgrepl.expr.analyse.transform import transform_expr
-from pgrepl.expr.tree import (
-    ArrayCoerceExpr,
-    CoerceViaIO,
-    CollateExpr,
-    Const,
-    Expr,
-    FuncExpr,
-    JsonExpr,
-    JsonValueExpr,
-    OpExpr,
-    RelabelType,
-    Var,
-)
 from pgrepl.expr.walk import children, location_of, returns_set, walk_deep
 from pgrepl.ground.errors import PgError
 from pgrepl.sql import nodes
@@ -57,7 +45,7 @@ class Returning:
 
 def value_of(
     scope: Scope, construct: str, value: nodes.JsonValue, format: str, target: int = 0, *, passing: bool = False
-) -> Expr:
+) -> tree.Expr:
     """A value, made json or jsonb where its format asks for it (transformJsonValueExpr)."""
     raw = transform_expr(value.raw, scope)
     if raw.type == oids.UNKNOWN:
@@ -86,10 +74,10 @@ def value_of(
     formatted = _made_json(scope, expr, wanted, cast_only=bool(target))
     if formatted is expr:
         return raw
-    return JsonValueExpr(formatted.type, raw=raw, formatted=formatted, format=format_text(given))
+    return tree.JsonValueExpr(formatted.type, raw=raw, formatted=formatted, format=format_text(given))
 
 
-def _made_json(scope: Scope, expr: Expr, target: int, *, cast_only: bool) -> Expr:
+def _made_json(scope: Scope, expr: tree.Expr, target: int, *, cast_only: bool) -> tree.Expr:
     at = location_of(expr)
     cast = coerce_to_target(scope, expr, expr.type, target, -1, Context.EXPLICIT, CoercionForm.EXPLICIT_CAST, at)
     if cast is not None:
@@ -97,7 +85,7 @@ def _made_json(scope: Scope, expr: Expr, target: int, *, cast_only: bool) -> Exp
     if cast_only:
         one, other = lookup.type_text(scope.session, expr.type), lookup.type_text(scope.session, target)
         raise PgError("42846", f"cannot cast type {one} to {other}", location=at)
-    return FuncExpr(target, location=at, func=_TO_JSON if target == oids.JSON else _TO_JSONB, args=(expr,))
+    return tree.FuncExpr(target, location=at, func=_TO_JSON if target == oids.JSON else _TO_JSONB, args=(expr,))
 
 
 def format_text(given: nodes.JsonFormat | None) -> str:
@@ -106,14 +94,14 @@ def format_text(given: nodes.JsonFormat | None) -> str:
     return " FORMAT JSON" + (f" ENCODING {given.encoding}" if given.encoding is not None else "")
 
 
-def _encoding(given: nodes.JsonFormat | None) -> Const:
+def _encoding(given: nodes.JsonFormat | None) -> tree.Const:
     name = given.encoding if given is not None and given.encoding is not None else "UTF8"
-    return Const(oids.NAME, value=name)
+    return tree.Const(oids.NAME, value=name)
 
 
-def text_of_bytes(expr: Expr, given: nodes.JsonFormat | None) -> Expr:
+def text_of_bytes(expr: tree.Expr, given: nodes.JsonFormat | None) -> tree.Expr:
     """A bytea as text in the encoding that FORMAT JSON names (makeJsonByteaToTextConversion)."""
-    return FuncExpr(oids.TEXT, location=location_of(expr), func=_CONVERT_FROM, args=(expr, _encoding(given)))
+    return tree.FuncExpr(oids.TEXT, location=location_of(expr), func=_CONVERT_FROM, args=(expr, _encoding(given)))
 
 
 def returning_of(scope: Scope, output: nodes.JsonOutput | None, *, any_type: bool) -> Returning:
@@ -158,7 +146,7 @@ _COLUMNS = {"JSON_QUERY": "formatted", "JSON_VALUE": "scalar", "JSON_EXISTS": "E
 _DEFAULT_TYPES = {"JSON_EXISTS": oids.BOOL, "JSON_QUERY": oids.JSONB, "JSON_VALUE": oids.TEXT, "JSON_TABLE": oids.JSONB}
 
 
-def query_function(node: nodes.JsonFuncExpr, scope: Scope, context: Expr | None = None) -> Expr:
+def query_function(node: nodes.JsonFuncExpr, scope: Scope, context: tree.Expr | None = None) -> tree.Expr:
     """context: the value that a column of JSON_TABLE looks at."""
     _check(node)
     function = node.function
@@ -184,11 +172,11 @@ def query_function(node: nodes.JsonFuncExpr, scope: Scope, context: Expr | None 
     otherwise = {"JSON_EXISTS": "FALSE", "JSON_TABLE": "EMPTY ARRAY"}.get(function, "NULL")
     on_error, error_value, error_coerced = _behavior(scope, node.on_error, otherwise, returning)
     on_empty: str = ""
-    empty_value: Expr | None = None
+    empty_value: tree.Expr | None = None
     empty_coerced = False
     if function in ("JSON_QUERY", "JSON_VALUE"):
         on_empty, empty_value, empty_coerced = _behavior(scope, node.on_empty, "NULL", returning)
-    return JsonExpr(
+    return tree.JsonExpr(
         typoid,
         typmod=typmod,
         collation=lookup.collation(typoid),
@@ -234,7 +222,7 @@ def _check(node: nodes.JsonFuncExpr) -> None:
         raise PgError("42601", message, detail=detail, location=behavior.location)
 
 
-def _path(scope: Scope, raw: nodes.Expr) -> Expr:
+def _path(scope: Scope, raw: nodes.Expr) -> tree.Expr:
     path = transform_expr(raw, scope)
     at = location_of(path)
     cast = coerce_to_target(scope, path, path.type, oids.JSONPATH, -1, Context.EXPLICIT, IMPLICIT_CAST, at)
@@ -247,19 +235,19 @@ def _path(scope: Scope, raw: nodes.Expr) -> Expr:
 
 # --- ON EMPTY, ON ERROR -------------------------------------------------------------------------------------------
 
-_CONSTANTS: dict[str, Const] = {
-    "NULL": Const(oids.INT4),
-    "UNKNOWN": Const(oids.INT4),
-    "TRUE": Const(oids.BOOL, value=True),
-    "FALSE": Const(oids.BOOL, value=False),
-    "EMPTY ARRAY": Const(oids.JSONB, value=Jsonb("[]")),
-    "EMPTY OBJECT": Const(oids.JSONB, value=Jsonb("{}")),
+_CONSTANTS: dict[str, tree.Const] = {
+    "NULL": tree.Const(oids.INT4),
+    "UNKNOWN": tree.Const(oids.INT4),
+    "TRUE": tree.Const(oids.BOOL, value=True),
+    "FALSE": tree.Const(oids.BOOL, value=False),
+    "EMPTY ARRAY": tree.Const(oids.JSONB, value=Jsonb("[]")),
+    "EMPTY OBJECT": tree.Const(oids.JSONB, value=Jsonb("{}")),
 }
 
 
 def _behavior(
     scope: Scope, behavior: nodes.JsonBehavior | None, otherwise: str, returning: Returning
-) -> tuple[str, Expr | None, bool]:
+) -> tuple[str, tree.Expr | None, bool]:
     """The words of a clause, its value, and whether that is cast at runtime (transformJsonBehavior)."""
     kind = behavior.kind if behavior is not None else otherwise
     if kind == "ERROR":
@@ -270,11 +258,11 @@ def _behavior(
         expr = _CONSTANTS[kind]
     if expr.type == returning.type:
         return kind, assign_collations(expr), False
-    is_null = isinstance(expr, Const) and expr.value is None
+    is_null = isinstance(expr, tree.Const) and expr.value is None
     to_integer = lookup.base(returning.type) == oids.INT4
     if is_null or expr.type == oids.JSONB or (expr.type == oids.BOOL and not to_integer):
         if expr.type == oids.BOOL:
-            expr = Const(oids.JSONB, value=Jsonb("true" if kind == "TRUE" else "false"))
+            expr = tree.Const(oids.JSONB, value=Jsonb("true" if kind == "TRUE" else "false"))
         return kind, expr, True
     at = behavior.location if behavior is not None else -1
     is_text = lookup.category(returning.type) in (lookup.STRING_CATEGORY, "V")
@@ -290,15 +278,15 @@ def _behavior(
     return kind, assign_collations(cast), False
 
 
-_PASSED = (RelabelType, CoerceViaIO, ArrayCoerceExpr, CollateExpr)
+_PASSED = (tree.RelabelType, tree.CoerceViaIO, tree.ArrayCoerceExpr, tree.CollateExpr)
 
 
-def _default(scope: Scope, raw: nodes.Expr) -> Expr:
+def _default(scope: Scope, raw: nodes.Expr) -> tree.Expr:
     expr = transform_expr(raw, scope)
     if not _is_plain(expr):
         problem = "can only specify a constant, non-aggregate function, or operator expression for DEFAULT"
         raise PgError("42804", problem, location=location_of(expr))
-    if any(isinstance(node, Var) and node.levelsup == level for node, level in walk_deep(expr)):
+    if any(isinstance(node, tree.Var) and node.levelsup == level for node, level in walk_deep(expr)):
         problem = "DEFAULT expression must not contain column references"
         raise PgError("42804", problem, location=location_of(expr))
     if returns_set(expr):
@@ -306,8 +294,8 @@ def _default(scope: Scope, raw: nodes.Expr) -> Expr:
     return expr
 
 
-def _is_plain(expr: Expr) -> bool:
+def _is_plain(expr: tree.Expr) -> bool:
     """As ValidJsonBehaviorDefaultExpr does; of what is cast any part may decide."""
-    if isinstance(expr, (Const, FuncExpr, OpExpr)):
+    if isinstance(expr, (tree.Const, tree.FuncExpr, tree.OpExpr)):
         return True
     return isinstance(expr, _PASSED) and any(_is_plain(child) for child in children(expr))

@@ -299,16 +299,8 @@ def common_type_of(types: Sequence[int]) -> int:
 def _parameter(one: _Family1, two: _Family2, given: int, parameter: int) -> int:
     """The actual type of a parameter. Polymorphic ones of the anyelement family are replaced for arguments of unknown
     type only."""
-    if parameter in _COMPATIBLE:
-        return two.type
-    if parameter == oids.ANYCOMPATIBLEARRAY:
-        return two.array
-    if parameter == oids.ANYCOMPATIBLERANGE:
-        return two.range
-    if parameter == oids.ANYCOMPATIBLEMULTIRANGE:
-        return two.multirange
     if parameter not in POLYMORPHIC_1 or given != oids.UNKNOWN:
-        return parameter
+        return _compatible(two, parameter)
     if parameter in _ELEMENTS:
         return one.elem
     if parameter == oids.ANYARRAY:
@@ -333,12 +325,15 @@ def _result(one: _Family1, two: _Family2, result: int) -> int:
         if not found:
             raise _Disagree(_undetermined("anyrange" if result == oids.ANYRANGE else "anymultirange"))
         return found
-    if result in _COMPATIBLE:
+    return _compatible(two, result)
+
+
+def _compatible(two: _Family2, typoid: int) -> int:
+    """The actual type of the anycompatible family; another type is itself."""
+    if typoid in _COMPATIBLE:
         return two.type
-    if result == oids.ANYCOMPATIBLEARRAY:
+    if typoid == oids.ANYCOMPATIBLEARRAY:
         return two.array
-    if result == oids.ANYCOMPATIBLERANGE:
+    if typoid == oids.ANYCOMPATIBLERANGE:
         return two.range
-    if result == oids.ANYCOMPATIBLEMULTIRANGE:
-        return two.multirange
-    return result
+    return two.multirange if typoid == oids.ANYCOMPATIBLEMULTIRANGE else typoid

@@ -6,42 +6,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
-
-from pgrepl.catalog.facts.namespace import routine, routine_row
+from pgrepl.catalog.facts.namespace import routine
+from pgrepl.catalog.facts.namespace import routine_row
+from pgrepl.expr import tree
 from pgrepl.expr.analyse import lookup
-from pgrepl.expr.analyse.kinds import ExprKind, chosen
+from pgrepl.expr.analyse.kinds import ExprKind
+from pgrepl.expr.analyse.kinds import chosen
 from pgrepl.expr.analyse.polymorphic import resolve
-from pgrepl.expr.analyse.scope import NsItem, Scope, WithItem, item_vars
+from pgrepl.expr.analyse.scope import NsItem
+from pgrepl.expr.analyse.scope import Scope
+from pgrepl.expr.analyse.scope import WithItem
+from pgrepl.expr.analyse.scope import item_vars
 from pgrepl.expr.analyse.sorting import known_type
-from pgrepl.expr.analyse.transform import named_item, transform
+from pgrepl.expr.analyse.transform import named_item
+from pgrepl.expr.analyse.transform import transform
 from pgrepl.expr.stored import from_json
-from pgrepl.expr.tree import (
-    MERGE_ACTION,
-    Column,
-    Expr,
-    FieldSelect,
-    FuncExpr,
-    OpExpr,
-    Query,
-    RowExpr,
-    Rte,
-    RteKind,
-    SetToDefault,
-    Target,
-    Var,
-)
 from pgrepl.ground.errors import PgError
 from pgrepl.sql import nodes
-from pgrepl.sql.nodes import AExprKind, AIndirection, AStar, ColumnRef, ResTarget, SubLinkType
-from pgrepl.types import builtin, oids
+from pgrepl.sql.nodes import AExprKind
+from pgrepl.sql.nodes import AIndirection
+from pgrepl.sql.nodes import AStar
+from pgrepl.sql.nodes import ColumnRef
+from pgrepl.sql.nodes import ResTarget
+from pgrepl.sql.nodes import SubLinkType
+from pgrepl.types import builtin
+from pgrepl.types import oids
+from typing import Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
     from pgrepl.expr.dml_tree import Modify
 
 
-def default_arguments(session: Session, oid: int) -> tuple[Expr, ...]:
+def default_arguments(session: Session, oid: int) -> tuple[tree.Expr, ...]:
     """The defaults of the last input parameters of a user's routine."""
     row = routine_row(session, oid)
     if row is None or row.proargdefaults is None:
@@ -49,7 +47,7 @@ def default_arguments(session: Session, oid: int) -> tuple[Expr, ...]:
     return tuple(from_json(data, session) for data in row.proargdefaults)
 
 
-def body_of(session: Session, stored: dict[str, Any]) -> list[Query | Modify]:
+def body_of(session: Session, stored: dict[str, Any]) -> list[tree.Query | Modify]:
     """The statements of a body that is no string. {"statements": […]}; "return": the body is RETURN alone; "returns":
     the numbers of the statements that are RETURN."""
     return [from_json(data, session) for data in stored["statements"]]
@@ -58,9 +56,9 @@ def body_of(session: Session, stored: dict[str, Any]) -> list[Query | Modify]:
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
-def function_columns(scope: Scope, call: Expr) -> tuple[Column, ...] | None:
+def function_columns(scope: Scope, call: tree.Expr) -> tuple[tree.Column, ...] | None:
     """The columns of a function's result, from OUT parameters or a named row type; None: it has neither."""
-    if isinstance(call, FuncExpr):
+    if isinstance(call, tree.FuncExpr):
         proc = routine(scope.session, call.func)
         if proc is not None and proc.allargtypes is not None and proc.argmodes is not None:
             outs = [i for i, mode in enumerate(proc.argmodes) if mode in ("o", "b", "t")]
@@ -71,7 +69,7 @@ def function_columns(scope: Scope, call: Expr) -> tuple[Column, ...] | None:
     return None
 
 
-def _out_columns(session: Session, call: FuncExpr, proc: builtin.Proc, outs: list[int]) -> tuple[Column, ...]:
+def _out_columns(session: Session, call: tree.FuncExpr, proc: builtin.Proc, outs: list[int]) -> tuple[tree.Column, ...]:
     assert proc.allargtypes is not None
     declared = [proc.allargtypes[i] for i in outs]
     if any(t in lookup.POLYMORPHIC for t in declared):
@@ -79,47 +77,48 @@ def _out_columns(session: Session, call: FuncExpr, proc: builtin.Proc, outs: lis
         declared = [resolve(session, actual, proc.argtypes, t)[1] for t in declared]
     names = proc.argnames or ("",) * len(proc.allargtypes)
     return tuple(
-        Column(names[i] or f"column{n}", typoid, -1, lookup.collation(typoid))
+        tree.Column(names[i] or f"column{n}", typoid, -1, lookup.collation(typoid))
         for n, (i, typoid) in enumerate(zip(outs, declared, strict=True), 1)
     )
 
 
-def named_row_columns(scope: Scope, typoid: int) -> tuple[Column, ...]:
+def named_row_columns(scope: Scope, typoid: int) -> tuple[tree.Column, ...]:
     return tuple(
-        Column(a.name, a.type, a.typmod, a.collation or lookup.collation(a.type), a.dropped)
+        tree.Column(a.name, a.type, a.typmod, a.collation or lookup.collation(a.type), a.dropped)
         for a in lookup.row_attributes(scope.session, lookup.base(typoid))
     )
 
 
-def row_columns(scope: Scope, row: Expr) -> tuple[Column, ...] | None:
+def row_columns(scope: Scope, row: tree.Expr) -> tuple[tree.Column, ...] | None:
     """The columns of a row-valued expression; None: unknown."""
-    if isinstance(row, Var) and row.type == oids.RECORD:
+    if isinstance(row, tree.Var) and row.type == oids.RECORD:
         return record_var_columns(scope, row)
-    if isinstance(row, RowExpr) and row.type == oids.RECORD:
+    if isinstance(row, tree.RowExpr) and row.type == oids.RECORD:
         return tuple(
-            Column(name, arg.type, arg.typmod, arg.collation) for name, arg in zip(row.names, row.args, strict=True)
+            tree.Column(name, arg.type, arg.typmod, arg.collation)
+            for name, arg in zip(row.names, row.args, strict=True)
         )
-    if isinstance(row, (FuncExpr, OpExpr)):
+    if isinstance(row, (tree.FuncExpr, tree.OpExpr)):
         return function_columns(scope, row)
     if lookup.is_complex(row.type):
         return named_row_columns(scope, row.type)
     return None
 
 
-def record_var_columns(scope: Scope, var: Var) -> tuple[Column, ...] | None:
+def record_var_columns(scope: Scope, var: tree.Var) -> tuple[tree.Column, ...] | None:
     """The columns of a Var of type record, traced to the expression that built the row (expandRecordVariable)."""
     level = scope.up(var.levelsup)
     rte = level.rtable[var.varno - 1]
     if var.attnum == 0:
         return tuple(c for c in rte.columns if not c.dropped)
-    expr: Expr | None = None
+    expr: tree.Expr | None = None
     inner = level
-    if rte.kind is RteKind.SUBQUERY and rte.subquery is not None:
+    if rte.kind is tree.RteKind.SUBQUERY and rte.subquery is not None:
         expr = _target(rte.subquery, var.attnum)
         inner = query_scope(level, rte.subquery)
-    elif rte.kind is RteKind.JOIN:
+    elif rte.kind is tree.RteKind.JOIN:
         expr = rte.join_vars[var.attnum - 1]
-    elif rte.kind is RteKind.CTE and not rte.self_reference:
+    elif rte.kind is tree.RteKind.CTE and not rte.self_reference:
         found = _cte_query(level, rte)
         if found is not None:
             query, home = found
@@ -127,22 +126,22 @@ def record_var_columns(scope: Scope, var: Var) -> tuple[Column, ...] | None:
             inner = query_scope(home, query)
     if expr is None:
         return None
-    if isinstance(expr, Var) and expr.type == oids.RECORD:
+    if isinstance(expr, tree.Var) and expr.type == oids.RECORD:
         return record_var_columns(inner, expr)
     return row_columns(inner, expr)
 
 
-def _target(query: Query, attnum: int) -> Expr | None:
+def _target(query: tree.Query, attnum: int) -> tree.Expr | None:
     return next((t.expr for t in query.targets if t.resno == attnum and not t.junk), None)
 
 
-def _cte_query(scope: Scope, rte: Rte) -> tuple[Query, Scope] | None:
+def _cte_query(scope: Scope, rte: tree.Rte) -> tuple[tree.Query, Scope] | None:
     home = scope.up(rte.cte_levelsup)
     cte = next((c for c in home.ctes if c.name == rte.cte), None)
     return (cte.query, home) if cte is not None and cte.query is not None else None
 
 
-def query_scope(parent: Scope, query: Query) -> Scope:
+def query_scope(parent: Scope, query: tree.Query) -> Scope:
     """The scope of an analysed query, rebuilt."""
     ctes = [WithItem(c.name, c.columns, query=c.query) for c in query.ctes]
     return Scope(parent.session, parent, rtable=list(query.rtable), ctes=ctes)
@@ -158,18 +157,18 @@ def is_star(node: object) -> bool:
     return isinstance(node, AIndirection) and isinstance(node.indirection[-1], AStar)
 
 
-def transform_targets(scope: Scope, items: Sequence[ResTarget], kind: ExprKind) -> list[Target]:
+def transform_targets(scope: Scope, items: Sequence[ResTarget], kind: ExprKind) -> list[tree.Target]:
     """The targets of a select list, `*` expanded (transformTargetList)."""
-    targets: list[Target] = []
+    targets: list[tree.Target] = []
     for item in items:
         assert item.value is not None
         if is_star(item.value):
             for name, expr in expand_star(scope, item.value, kind):
-                targets.append(Target(expr, name, _next_resno(scope)))
+                targets.append(tree.Target(expr, name, _next_resno(scope)))
             continue
         expr = transform(scope, item.value, kind)
         name = item.name if item.name is not None else column_name(item.value, scope)
-        targets.append(Target(expr, name, _next_resno(scope)))
+        targets.append(tree.Target(expr, name, _next_resno(scope)))
     return targets
 
 
@@ -180,20 +179,20 @@ def _next_resno(scope: Scope) -> int:
 
 def expand_expressions(
     scope: Scope, items: Sequence[nodes.Expr], kind: ExprKind, *, allow_default: bool = False
-) -> list[Expr]:
+) -> list[tree.Expr]:
     """A list of expressions with `*` expanded (transformExpressionList). DEFAULT is kept where it is allowed."""
-    result: list[Expr] = []
+    result: list[tree.Expr] = []
     for item in items:
         if is_star(item):
             result += [expr for _, expr in expand_star(scope, item, kind)]
         elif allow_default and isinstance(item, nodes.SetToDefault):
-            result.append(SetToDefault(oids.UNKNOWN, location=item.location))
+            result.append(tree.SetToDefault(oids.UNKNOWN, location=item.location))
         else:
             result.append(transform(scope, item, kind))
     return result
 
 
-def expand_star(scope: Scope, node: nodes.Expr, kind: ExprKind) -> list[tuple[str, Expr]]:
+def expand_star(scope: Scope, node: nodes.Expr, kind: ExprKind) -> list[tuple[str, tree.Expr]]:
     """The columns a `*` stands for, with their names."""
     if isinstance(node, ColumnRef):
         return _expand_relations(scope, node)
@@ -204,7 +203,7 @@ def expand_star(scope: Scope, node: nodes.Expr, kind: ExprKind) -> list[tuple[st
     return _expand_row(scope, transform(scope, inner, kind))
 
 
-def _expand_relations(scope: Scope, node: ColumnRef) -> list[tuple[str, Expr]]:
+def _expand_relations(scope: Scope, node: ColumnRef) -> list[tuple[str, tree.Expr]]:
     location = node.location
     if len(node.fields) == 1:
         shown = [item for item in scope.namespace if item.cols_visible]
@@ -223,20 +222,20 @@ def _expand_relations(scope: Scope, node: ColumnRef) -> list[tuple[str, Expr]]:
         location,
     )
     assert meant is not None
-    return _expand_row(scope, meant) if isinstance(meant, Expr) else meant
+    return _expand_row(scope, meant) if isinstance(meant, tree.Expr) else meant
 
 
-def _expand_relation(scope: Scope, names: list[str], location: int) -> list[tuple[str, Expr]]:
+def _expand_relation(scope: Scope, names: list[str], location: int) -> list[tuple[str, tree.Expr]]:
     return _item_columns(*named_item(scope, names, ".".join([*names, "*"]), location), location)
 
 
-def _item_columns(item: NsItem, levels: int, location: int) -> list[tuple[str, Expr]]:
+def _item_columns(item: NsItem, levels: int, location: int) -> list[tuple[str, tree.Expr]]:
     return [(name, var) for name, var in item_vars(item, levels, location)]
 
 
-def _expand_row(scope: Scope, row: Expr) -> list[tuple[str, Expr]]:
+def _expand_row(scope: Scope, row: tree.Expr) -> list[tuple[str, tree.Expr]]:
     """`(row).*`, as ExpandRowReference does."""
-    if isinstance(row, Var) and row.attnum == 0:
+    if isinstance(row, tree.Var) and row.attnum == 0:
         return _item_columns(scope.item(row.varno, row.levelsup), row.levelsup, row.location)
     columns = row_columns(scope, row)
     if columns is None:
@@ -246,7 +245,7 @@ def _expand_row(scope: Scope, row: Expr) -> list[tuple[str, Expr]]:
     return [
         (
             column.name,
-            FieldSelect(
+            tree.FieldSelect(
                 column.type,
                 typmod=column.typmod,
                 collation=column.collation,
@@ -260,24 +259,24 @@ def _expand_row(scope: Scope, row: Expr) -> list[tuple[str, Expr]]:
     ]
 
 
-def resolve_unknowns(scope: Scope, targets: list[Target]) -> list[Target]:
+def resolve_unknowns(scope: Scope, targets: list[tree.Target]) -> list[tree.Target]:
     """Cast literals that are still of unknown type to text (resolveTargetListUnknowns)."""
     return [replace(t, expr=known_type(scope, t.expr)) for t in targets]
 
 
-def mark_origins(scope: Scope, targets: list[Target]) -> list[Target]:
+def mark_origins(scope: Scope, targets: list[tree.Target]) -> list[tree.Target]:
     """Record for each target the relation and column that it comes from (markTargetListOrigins)."""
     return [replace(t, origin=_origin(scope, t.expr)) for t in targets]
 
 
-def _origin(scope: Scope, expr: Expr) -> tuple[int, int] | None:
-    if not isinstance(expr, Var):
+def _origin(scope: Scope, expr: tree.Expr) -> tuple[int, int] | None:
+    if not isinstance(expr, tree.Var):
         return None
     rte = scope.rte(expr.varno, expr.levelsup)
-    if rte.kind is RteKind.RELATION:
-        return None if expr.attnum == MERGE_ACTION else (rte.relid, expr.attnum)
+    if rte.kind is tree.RteKind.RELATION:
+        return None if expr.attnum == tree.MERGE_ACTION else (rte.relid, expr.attnum)
     query = rte.subquery
-    if rte.kind is RteKind.CTE and not rte.self_reference:
+    if rte.kind is tree.RteKind.CTE and not rte.self_reference:
         home = scope.up(expr.levelsup + rte.cte_levelsup)
         query = next((c.query for c in home.ctes if c.name == rte.cte), None)
     if query is None or not expr.attnum:

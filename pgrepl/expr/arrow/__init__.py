@@ -6,7 +6,7 @@
 
 Operations that Arrow computes as PostgreSQL does are computed by columns: comparisons, AND, OR and NOT in three-valued
 logic, IS NULL, IN, arithmetic, texts, CASE. Other conditions are evaluated row by row, for the rows that the conditions
-before them leave, and of documents those that may pass (documents.py). A batch in which Arrow finds an error (overflow,
-division by zero) is evaluated row by row, too: PostgreSQL may not evaluate the failing operation for that row, and then
-there is no error. Read compiler.py, comparisons.py, operations.py, values.py, program.py.
+before them leave, and of documents those that may pass. A batch in which Arrow finds an error (overflow, division
+by zero) is evaluated row by row, too: PostgreSQL may not evaluate the failing operation for that row, and then there is
+no error. Read compiler.py, comparisons.py, operations.py, values.py, program.py.
 """

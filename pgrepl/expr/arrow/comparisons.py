@@ -297,7 +297,7 @@ def _(node: tree.ScalarArrayOpExpr) -> Columnar:
     scalar, array = node.args
     sign = sign_of(node.op)
     left = columnar(scalar)
-    if not _is_constant(array):
+    if not isinstance(array, (tree.Const, tree.ArrayExpr)):
         return _among(sign, left, columnar(array), use_or=node.use_or)
     items = _items(array)
     if not items:
@@ -311,10 +311,6 @@ def _(node: tree.ScalarArrayOpExpr) -> Columnar:
     tests = [compared(sign, left, value).run for value in values]
     join = pc.or_kleene if node.use_or else pc.and_kleene
     return boolean(lambda columns: reduce(join, (test(columns) for test in tests)))
-
-
-def _is_constant(array: tree.Expr) -> bool:
-    return isinstance(array, (tree.Const, tree.ArrayExpr))
 
 
 def _among(sign: str, value: Columnar, lists: Columnar, *, use_or: bool) -> Columnar:

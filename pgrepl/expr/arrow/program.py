@@ -1,39 +1,171 @@
-"""A condition or a value over the columns of a table, as plain data that can be sent to an executor."""
+"""A condition or a value over the columns of a table, as plain data that can be sent to an executor; and which
+expressions can be evaluated without a session, in a task of Spark's or by a program over Arrow's arrays.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyarrow import types
 
+from pgrepl.catalog.facts.routines import is_user_routine
 from pgrepl.expr import tree
-from pgrepl.expr.arrow import documents  # noqa: F401 – they register nodes
+from pgrepl.expr.analyse.lookup import type_text
 from pgrepl.expr.arrow.compiler import Columnar, Columns, NotColumnar, with_rows
-from pgrepl.expr.arrow.documents import hint
-from pgrepl.expr.arrow.operations import CastByText, cast_by_text, columnar, with_casts
-from pgrepl.expr.arrow.without_session import (
-    HashKeys,
-    WorkerContext,
-    check_types,
-    check_without_session,
-    hash_keys,
-    style_fields,
-)
-from pgrepl.expr.evaluate.compiler import Compiled
+from pgrepl.expr.arrow.operations import CastByText, cast_by_text, check_column, columnar, hint, with_casts
+from pgrepl.expr.evaluate.compiler import Compiled, constraints, test_of
 from pgrepl.expr.evaluate.evaluate import compile, evaluate
-from pgrepl.expr.functions.registry import Context
+from pgrepl.expr.functions import misc, own
+from pgrepl.expr.functions.registry import Context, source_of
 from pgrepl.expr.tree import Expr, Var
-from pgrepl.expr.walk import contains_mutable_functions, is_volatile, rewrite, var_attnums, walk
-from pgrepl.ground.errors import PgError
+from pgrepl.expr.walk import (
+    contains_mutable_functions,
+    functions_used,
+    is_volatile,
+    rewrite,
+    var_attnums,
+    volatilities,
+    walk,
+)
+from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.ground.frozen import frozen
 from pgrepl.ground.lazy import np, pa, pc
 from pgrepl.sql.nodes import BoolOp, BoolTestType
 from pgrepl.types import oids
+from pgrepl.types.builtin import Proc, proc_by_oid, type_by_oid
 from pgrepl.types.lake.arrays import Form, plain_array, storage_type
 from pgrepl.types.lake.forms import form, is_row_type
+from pgrepl.types.names import format_type
 from pgrepl.types.style import TextStyle
+from pgrepl.types.user_types import parts_of
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session.session import Session
+
+_NEVER = (tree.Aggref, tree.WindowFunc, tree.GroupingFunc, tree.SubLink, tree.Param, tree.NextValueExpr)
+_RANDOM = ("drandom", "drandom_normal", "int4random", "int8random", "numeric_random")
+_REGISTERED = frozenset(
+    {
+        oids.REGPROC, oids.REGPROCEDURE, oids.REGOPER, oids.REGOPERATOR, oids.REGCLASS, oids.REGTYPE, oids.REGROLE,
+        oids.REGNAMESPACE, oids.REGCOLLATION, oids.REGCONFIG, oids.REGDICTIONARY, oids.ACLITEM,
+    }
+)  # fmt: skip
+
+
+class WorkerContext(Context):
+    """A runtime context without catalog. The partition keys that a program needs are sent with it."""
+
+    def __init__(self, style: TextStyle, hash_keys: dict[int, tuple[tuple[int, int], ...]]) -> None:
+        style = replace(style, check_domain=self._check_domain, check_domains=self._check_domains)
+        super().__init__(None, style)
+        self._hash_keys = hash_keys
+
+    def hash_classes(self, parent: int) -> tuple[tuple[int, int], ...] | None:
+        return self._hash_keys[parent]
+
+    def _check_domain(self, domain: int, value: Any) -> None:
+        test = test_of(domain, self)
+        if test is not None:
+            test(value)
+
+    def _check_domains(self, domain: int, array: Any) -> None:
+        check_column(domain, array, self)
+
+    @property
+    def session(self) -> Session:
+        raise unsupported("a function that asks the catalog for each row on Spark")
+
+
+def refuse(what: str) -> PgError:
+    return unsupported(f"{what} on Spark")
+
+
+def check_without_session(body: tree.Expr, context: Context) -> None:
+    """Refuse nodes that only a query can compute, names that need the catalog, and functions that need the session
+    (nextval)."""
+    for node in walk(body):
+        if isinstance(node, _NEVER) or (isinstance(node, tree.Var) and node.attnum <= 0):
+            raise refuse(f"{type(node).__name__} in this place")
+        if isinstance(node, tree.CoerceViaIO) and node.arg is not None:
+            for typoid in (node.type, node.arg.type):
+                if typoid in _REGISTERED:
+                    raise refuse("the name of a catalog object computed for each row")
+        for oid in functions_used(node):
+            proc = proc_by_oid(oid)
+            if proc is not None:
+                _check_function(proc, context)
+            elif is_user_routine(oid):
+                raise refuse("calling a user-defined function")
+
+
+HashKeys = tuple[tuple[int, tuple[tuple[int, int], ...]], ...]  # operator classes and types by partitioned table
+
+
+def hash_keys(body: tree.Expr, context: Context) -> HashKeys:
+    """The partition keys that satisfies_hash_partition() needs; they travel with the expression."""
+    found: dict[int, tuple[tuple[int, int], ...]] = {}
+    for node in walk(body):
+        proc = proc_by_oid(node.func) if isinstance(node, tree.FuncExpr) else None
+        if proc is None or proc.src != "satisfies_hash_partition" or not isinstance(node, tree.FuncExpr):
+            continue
+        parent = node.args[0]
+        if not isinstance(parent, tree.Const):
+            raise refuse("the key of another table for each row")
+        key = None if parent.value is None else context.hash_classes(parent.value)
+        if key is None:
+            raise refuse("satisfies_hash_partition() of what is no hash-partitioned table")
+        found[parent.value] = key
+    return tuple(sorted(found.items()))
+
+
+def check_types(body: tree.Expr, context: Context, *, words_errors: bool = True) -> None:
+    """Refuse the row types of tables, whose columns the catalog knows, and casts to domains whose constraints need the
+    session, or whose name in an error does."""
+    for node in walk(body):
+        for each in parts_of(node.type) if isinstance(node, tree.Typed) else ():
+            row = type_by_oid(each)
+            if row is None:
+                raise refuse("a table's row type")
+            if row.typtype == "d" and isinstance(node, (tree.CoerceToDomain, tree.CoerceViaIO, tree.FuncExpr)):
+                _check_domain(each, context, words_errors=words_errors)
+
+
+def _check_domain(domain: int, context: Context, *, words_errors: bool) -> None:
+    if words_errors and context.has_session and format_type(domain) != type_text(context.session, domain):
+        raise refuse("a domain in no schema of the search path")
+    for _, expr in constraints(domain)[1]:
+        check_without_session(expr, context)
+        check_types(expr, context, words_errors=words_errors)
+        if contains_mutable_functions(expr):
+            raise refuse("a domain whose constraints call functions that are not immutable")
+
+
+def _check_function(proc: Proc, context: Context) -> None:
+    known = own(source_of(proc))
+    if known is None and context.catalog_function(source_of(proc)) is not None:
+        raise refuse(f"function {proc.name}")
+    if proc.src == "setseed" or (proc.src in _RANDOM and context.has_session and misc.is_seeded(context.session)):
+        raise refuse("a random number after setseed()")  # the sequence depends on the order of rows
+
+
+def calls_volatile(expr: tree.Expr) -> bool:
+    """Whether the node itself calls a volatile function."""
+    return any(volatility == "v" for volatility in volatilities(expr))
+
+
+def style_fields(style: TextStyle) -> dict[str, Any]:
+    return {
+        "datestyle": style.datestyle,
+        "timezone": style.timezone,
+        "intervalstyle": style.intervalstyle,
+        "extra_float_digits": style.extra_float_digits,
+        "bytea_output": style.bytea_output,
+        "now": style.now,
+    }
+
 
 Test = Callable[[Columns, int], Any]  # (columns, number of rows) → an array of booleans without NULL
 

@@ -10,7 +10,7 @@ from typing import Any
 from pgrepl.expr import tree
 from pgrepl.expr.evaluate.compiler import Compiled, Compiler, Special
 from pgrepl.expr.functions.casts import float4_numeric, float8_numeric
-from pgrepl.expr.functions.documents import jsonpath_methods
+from pgrepl.expr.functions.documents import jsonpath_steps
 from pgrepl.expr.functions.documents.json import kind_of
 from pgrepl.expr.functions.documents.json_making import object_key, to_json_text, to_jsonb_tree
 from pgrepl.expr.functions.documents.json_populate import populate_type
@@ -243,12 +243,12 @@ def _behavior(
 
 
 def _exists(node: tree.JsonExpr, call: Call, value: Any, path: str, variables: dict[str, Variable]) -> Any:
-    return jsonpath_methods.exists(call, value, path, variables, use_tz=True)
+    return jsonpath_steps.exists(call, value, path, variables, use_tz=True)
 
 
 def _query(node: tree.JsonExpr, call: Call, value: Any, path: str, variables: dict[str, Variable]) -> Any:
     """What a path finds, as one json value, wrapped if asked (JsonPathQuery)."""
-    found = jsonpath_methods.items(call, value, path, variables, use_tz=True)
+    found = jsonpath_steps.items(call, value, path, variables, use_tz=True)
     if not found:
         raise _Empty
     if node.wrapper == "UNCONDITIONAL" or (node.wrapper == "CONDITIONAL" and len(found) > 1):
@@ -265,7 +265,7 @@ def _query(node: tree.JsonExpr, call: Call, value: Any, path: str, variables: di
 
 def _value(node: tree.JsonExpr, call: Call, value: Any, path: str, variables: dict[str, Variable]) -> Any:
     """What a path finds, as one scalar (JsonPathValue)."""
-    found = jsonpath_methods.items(call, value, path, variables, use_tz=True)
+    found = jsonpath_steps.items(call, value, path, variables, use_tz=True)
     if not found:
         raise _Empty
     if len(found) > 1 or isinstance(found[0], (dict, list)):
@@ -286,9 +286,9 @@ def _converted(node: tree.JsonExpr, call: Call, found: Any) -> Any:
         if found is None:
             return None
         is_json = node.type in (oids.JSON, oids.JSONB)
-        text = str(to_jsonb(jsonpath_methods.json_tree(found))) if is_json else item_text(found, call)
+        text = str(to_jsonb(jsonpath_steps.json_tree(found))) if is_json else item_text(found, call)
         return reader(node.type)(text, node.typmod, call.style)
-    tree_ = jsonpath_methods.json_tree(found)
+    tree_ = jsonpath_steps.json_tree(found)
     if not node.coercion:
         return to_jsonb(tree_)
     return populate_type(tree_, node.type, node.typmod, call.style, omit_quotes=node.omit_quotes)
@@ -385,7 +385,7 @@ class _Rows:
         """The rows of a path over a document; one without rows of nested paths has NULL in their columns."""
         for number, item in enumerate(self._items(scan.path, document), 1):
             own = {at: self._column(at, item, number) for at in range(scan.first, scan.last)}
-            tree_ = jsonpath_methods.json_tree(item)
+            tree_ = jsonpath_steps.json_tree(item)
             joined = False
             for nested in scan.nested:
                 for row in self.of(nested, tree_):
@@ -396,7 +396,7 @@ class _Rows:
 
     def _items(self, path: str, document: Any) -> list[Any]:
         try:
-            return jsonpath_methods.items(self.call, document, path, self.variables, use_tz=True)
+            return jsonpath_steps.items(self.call, document, path, self.variables, use_tz=True)
         except PathError:
             if self.raises:
                 raise
@@ -406,5 +406,5 @@ class _Rows:
         column = self.columns[at]
         if column is None:
             return number
-        self.cell[0] = to_jsonb(jsonpath_methods.json_tree(item))
+        self.cell[0] = to_jsonb(jsonpath_steps.json_tree(item))
         return column(self.env)

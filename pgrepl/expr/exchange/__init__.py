@@ -24,15 +24,14 @@ What Spark evaluates differently runs in Python on the executors, more slowly. A
 
 from __future__ import annotations
 
-from pgrepl.expr.exchange import arithmetic, comparisons, constructs, dates, fields, moments, numerics, strings
+from pgrepl.expr.exchange import arithmetic, comparisons, constructs, dates, moments, strings
 from pgrepl.expr.exchange.aggregates import aggregate, equal_key, sort_item
-from pgrepl.expr.exchange.compiler import to_form, to_sql, to_value
+from pgrepl.expr.exchange.compiler import Statement, to_form, to_sql, to_value
 from pgrepl.expr.exchange.sql import Sql
-from pgrepl.expr.exchange.statement import Statement
 from pgrepl.expr.exchange.windows import is_ranked, over, window_function
 
 # importing these modules registers their native functions
-FAMILIES = (arithmetic, constructs, comparisons, dates, fields, numerics, moments, strings)
+FAMILIES = (arithmetic, constructs, comparisons, dates, moments, strings)
 
 __all__ = [
     "Sql",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pgrepl.expr import tree
-from pgrepl.expr.exchange.compiler import NOT_CONSTANT, Compiler, Names, finished, gathered
+from pgrepl.expr.exchange.compiler import NOT_CONSTANT, Compiler, Names, Statement, fall_back, finished, gathered
 from pgrepl.expr.exchange.sql import (
     Sql,
     cast,
@@ -23,8 +23,7 @@ from pgrepl.expr.exchange.sql import (
     order_bytes,
     raised,
 )
-from pgrepl.expr.exchange.statement import Statement, fall_back
-from pgrepl.expr.functions.numbers.arithmetic import float_overflow
+from pgrepl.expr.functions.arithmetic import float_overflow
 from pgrepl.types import oids
 from pgrepl.types.builtin import array_type, base_type, element_type, operator, proc_by_oid
 

@@ -249,11 +249,7 @@ def array_length(call: SparkFunctionCall) -> Sql | None:
 
 
 in_spark("array_upper")(array_length)
-
-
-@in_spark("array_cardinality")
-def array_cardinality(call: SparkFunctionCall) -> Sql:
-    return Sql(f"size({call.text(0)})", "INT")
+in_spark("array_cardinality")(lambda call: Sql(f"size({call.text(0)})", "INT"))
 
 
 def _elements(call: SparkFunctionCall) -> int | None:

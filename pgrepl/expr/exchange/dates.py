@@ -1,7 +1,9 @@
-"""Dates and timestamps: comparison, arithmetic, date_trunc, and the casts between them.
+"""Dates and timestamps: comparison, arithmetic, date_trunc, the casts between them, and fields (extract, date_part).
 
 Functions that depend on the session's time zone are native if the zone is UTC, or if they only convert a moment to
 local time. The other direction follows PostgreSQL's rules around changes of the clock and is left to the fall-back.
+A field of an infinite moment is infinite if the field grows without limit (year, epoch), otherwise NULL. `extract` is
+a decimal with the infinities beside it (`special`), so that `extract(year from d) = 2024` needs no text.
 """
 
 from __future__ import annotations
@@ -23,10 +25,17 @@ from pgrepl.expr.exchange.moments import (
     within_limits,
     zone_of,
 )
-from pgrepl.expr.exchange.sql import Sql, let, raised
+from pgrepl.expr.exchange.sql import Sql, as_float, cast, decimal_type, let, raised
 from pgrepl.expr.functions.registry import in_spark
-from pgrepl.expr.functions.times.date_arithmetic import date_as_timestamp, date_out_of_range, move_timestamp
-from pgrepl.expr.functions.times.date_fields import moment_unit, timestamp_trunc
+from pgrepl.expr.functions.times.date_fields import (
+    DATE_UNITS,
+    MONOTONIC,
+    TIME_UNITS,
+    moment_unit,
+    timestamp_trunc,
+    unit_of,
+)
+from pgrepl.expr.functions.times.datetime import date_as_timestamp, date_out_of_range, move_timestamp
 from pgrepl.ground.errors import PgError
 from pgrepl.types import oids
 from pgrepl.types.lake.forms import form
@@ -74,9 +83,7 @@ def date_mi(call: SparkFunctionCall) -> Sql:
     return Sql(let(call.values(), body), "INT")
 
 
-@in_spark("date_finite")
-def date_finite(call: SparkFunctionCall) -> Sql:
-    return Sql(f"(abs({days(call.text(0))}) <> {DATE_INFINITY})", "BOOLEAN")
+in_spark("date_finite")(lambda call: Sql(f"(abs({days(call.text(0))}) <> {DATE_INFINITY})", "BOOLEAN"))
 
 
 @in_spark("timestamp_finite")
@@ -298,3 +305,133 @@ def date_trunc(call: SparkFunctionCall) -> Sql | None:
     if unit not in _UNITS and unit not in ("week", "month", "quarter", "year"):
         return None
     return within_limits(value, lambda moment: timestamp_trunc(unit, moment), write)
+
+
+_WHOLE = {
+    "month": "month({a})",
+    "day": "day({a})",
+    "quarter": "quarter({a})",
+    "hour": "hour({a})",
+    "minute": "minute({a})",
+    "dow": "(dayofweek({a}) - 1)",
+    "isodow": "(weekday({a}) + 1)",
+    "doy": "dayofyear({a})",
+    "week": "weekofyear({a})",
+}
+
+
+def _years(year: str, unit: str) -> str:
+    """Years, decades and centuries before Christ count down from -1."""
+    if unit in ("year", "isoyear"):
+        return f"CASE WHEN {year} > 0 THEN {year} ELSE {year} - 1 END"
+    if unit == "decade":
+        return f"CASE WHEN {year} >= 0 THEN {year} div 10 ELSE - ((8 - ({year} - 1)) div 10) END"
+    size = 100 if unit == "century" else 1000
+    before = f"- (({size - 1} - ({year} - 1)) div {size})"
+    return f"CASE WHEN {year} > 0 THEN ({year} + {size - 1}) div {size} ELSE {before} END"
+
+
+Field = tuple[Callable[[str, str], str], int, int]  # of clock and microseconds; precision and scale of the result
+
+
+def _field(unit: str) -> Field | None:
+    if unit in _WHOLE:
+        return lambda clock, number: _WHOLE[unit].replace("{a}", clock), 10, 0
+    if unit in ("year", "decade", "century", "millennium"):
+        return lambda clock, number: _years(f"year({clock})", unit), 10, 0
+    if unit == "isoyear":
+        return lambda clock, number: _years(f"extract(YEAROFWEEK FROM {clock})", unit), 10, 0
+    seconds = "pmod({n}, 60000000L)"
+    if unit == "microsecond":
+        return lambda clock, number: seconds.replace("{n}", number), 10, 0
+    if unit == "millisecond":
+        return lambda clock, number: f"({seconds.replace('{n}', number)} * 0.001BD)", 11, 3
+    if unit == "second":
+        return lambda clock, number: f"({seconds.replace('{n}', number)} * 0.000001BD)", 11, 6
+    if unit == "epoch":
+        return lambda clock, number: f"({number} * 0.000001BD)", 20, 6
+    return None
+
+
+def _extracted(call: SparkFunctionCall) -> tuple[str, Field] | None:
+    word = call.constant(0)
+    if not isinstance(word, str):
+        return None
+    try:
+        unit = unit_of(word, DATE_UNITS | TIME_UNITS, "timestamp")
+    except PgError:
+        return None
+    found = _field(unit)
+    return None if found is None else (unit, found)
+
+
+def _of_moment(call: SparkFunctionCall, value: Sql) -> Sql | None:
+    found = _extracted(call)
+    zone = zone_of(call.compiler)
+    if found is None:
+        return None
+    zoned = value.type == "TIMESTAMP"
+    if zoned and local_clock("", zone) is None:
+        return None
+    unit, (write, precision, scale) = found
+    result = decimal_type(precision, scale)
+
+    def clock(a: str) -> str:
+        return (local_clock(a, zone) or a) if zoned else a
+
+    def body(a: str) -> str:
+        number = micros(clock(a) if unit != "epoch" else a, value.type)
+        return f"CASE WHEN NOT {is_infinite(a, value.type)} THEN {cast(write(clock(a), number), result)} END"
+
+    def special(a: str) -> str:
+        last, first = from_micros(INFINITE, value.type), from_micros("-" + INFINITE, value.type)
+        return f"CASE {a} WHEN {last} THEN 'Infinity' WHEN {first} THEN '-Infinity' END"
+
+    return Sql(let([value], body), result, special=let([value], special) if unit in MONOTONIC else None)
+
+
+in_spark("extract_timestamp")(lambda call: _of_moment(call, call.value(1)))
+in_spark("extract_timestamptz")(lambda call: _of_moment(call, call.value(1)))
+
+
+_DAYS: dict[str, Field] = {
+    "epoch": (lambda date, number: f"(CAST({number} AS BIGINT) * 86400)", 15, 0),
+    "julian": (lambda date, number: f"(CAST({number} AS BIGINT) + {UNIX_EPOCH_JULIAN})", 15, 0),
+}
+
+
+@in_spark("extract_date")
+def extract_date(call: SparkFunctionCall) -> Sql | None:
+    value = call.value(1)
+    word = call.constant(0)
+    if not isinstance(word, str):
+        return None
+    try:
+        unit = unit_of(word, DATE_UNITS, "date")
+    except PgError:
+        return None
+    found = _DAYS.get(unit) or _field(unit)
+    if found is None:
+        return None
+    write, precision, _ = found
+    result = decimal_type(precision, 0)
+
+    def body(a: str) -> str:
+        return f"CASE WHEN abs({days(a)}) <> {DATE_INFINITY} THEN {cast(write(a, days(a)), result)} END"
+
+    def special(a: str) -> str:
+        return f"CASE {days(a)} WHEN {DATE_INFINITY} THEN 'Infinity' WHEN -{DATE_INFINITY} THEN '-Infinity' END"
+
+    return Sql(let([value], body), result, special=let([value], special) if unit in MONOTONIC else None)
+
+
+def _part(extract: Callable[[SparkFunctionCall], Sql | None]) -> Callable[[SparkFunctionCall], Sql | None]:
+    def make(call: SparkFunctionCall) -> Sql | None:
+        found = extract(call)
+        return None if found is None else as_float(found)
+
+    return make
+
+
+in_spark("timestamp_part", "timestamptz_part")(_part(lambda call: _of_moment(call, call.value(1))))
+in_spark("date_part(text,date)")(_part(lambda call: _of_moment(call, midnight(call.value(1), "TIMESTAMP_NTZ"))))

@@ -12,10 +12,9 @@ from functools import cache
 
 from pgrepl.expr import tree
 from pgrepl.expr.exchange.arithmetic import SparkFunctionCall
-from pgrepl.expr.exchange.compiler import NOT_CONSTANT
+from pgrepl.expr.exchange.compiler import NOT_CONSTANT, fall_back
 from pgrepl.expr.exchange.moments import output_text
 from pgrepl.expr.exchange.sql import Sql, let, raised
-from pgrepl.expr.exchange.statement import fall_back
 from pgrepl.expr.functions import strings as evaluator
 from pgrepl.expr.functions.registry import in_spark
 from pgrepl.ground.errors import PgError
@@ -153,14 +152,8 @@ def repeat(call: SparkFunctionCall) -> Sql | None:
 # ------------------------------------------------------------------------------------------------------------- joining
 
 
-@in_spark("anytextcat(anynonarray,text)")
-def anytextcat(call: SparkFunctionCall) -> Sql | None:
-    return _joined(call, 0)
-
-
-@in_spark("textanycat(text,anynonarray)")
-def textanycat(call: SparkFunctionCall) -> Sql | None:
-    return _joined(call, 1)
+in_spark("anytextcat(anynonarray,text)")(lambda call: _joined(call, 0))
+in_spark("textanycat(text,anynonarray)")(lambda call: _joined(call, 1))
 
 
 def _joined(call: SparkFunctionCall, other: int) -> Sql | None:
@@ -173,14 +166,8 @@ def _joined(call: SparkFunctionCall, other: int) -> Sql | None:
     return Sql(f"concat({', '.join(parts)})", "STRING")
 
 
-@in_spark("text_concat")
-def text_concat(call: SparkFunctionCall) -> Sql | None:
-    return _concatenated(call, "''", 0)
-
-
-@in_spark("text_concat_ws")
-def text_concat_ws(call: SparkFunctionCall) -> Sql | None:
-    return _concatenated(call, call.text(0), 1)
+in_spark("text_concat")(lambda call: _concatenated(call, "''", 0))
+in_spark("text_concat_ws")(lambda call: _concatenated(call, call.text(0), 1))
 
 
 def _concatenated(call: SparkFunctionCall, separator: str, first: int) -> Sql | None:

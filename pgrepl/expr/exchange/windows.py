@@ -9,11 +9,10 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 
 from pgrepl.expr import tree
-from pgrepl.expr.arrow.without_session import refuse
+from pgrepl.expr.arrow.program import refuse
 from pgrepl.expr.exchange.aggregates import aggregate_over, equal_key_of, sort_item_of
-from pgrepl.expr.exchange.compiler import NOT_CONSTANT, Compiler, Names
+from pgrepl.expr.exchange.compiler import NOT_CONSTANT, Compiler, Names, Statement
 from pgrepl.expr.exchange.sql import Sql, cast, form_type
-from pgrepl.expr.exchange.statement import Statement
 from pgrepl.ground.errors import PgError
 from pgrepl.types import oids
 from pgrepl.types.builtin import proc_by_oid

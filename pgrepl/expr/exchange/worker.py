@@ -13,11 +13,10 @@ from functools import cmp_to_key, lru_cache
 from typing import Any
 
 from pgrepl.expr import tree
-from pgrepl.expr.arrow.program import Test, by_columns, once
-from pgrepl.expr.arrow.without_session import WorkerContext
+from pgrepl.expr.arrow.program import Test, WorkerContext, by_columns, once
 from pgrepl.expr.evaluate.evaluate import accumulator, compile, ordered_set
 from pgrepl.expr.exchange.sql import order_bytes
-from pgrepl.expr.functions.numbers.numeric import numeric_div, unchecked_sum
+from pgrepl.expr.functions.numeric import numeric_div, unchecked_sum
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.functions.statistics import numeric_stddev
 from pgrepl.expr.stored import from_json

@@ -16,11 +16,11 @@ from decimal import Decimal
 from typing import Any, Protocol
 
 from pgrepl.expr import tree
+from pgrepl.expr.functions.arithmetic import fit_integer, float_overflow
 from pgrepl.expr.functions.arrays import array_of_arrays, check_accumulated
 from pgrepl.expr.functions.containers import in_common, joined
 from pgrepl.expr.functions.documents.json_making import is_structured, object_key, to_json_text, to_jsonb_tree
-from pgrepl.expr.functions.numbers.arithmetic import fit_integer, float_overflow
-from pgrepl.expr.functions.numbers.numeric import numeric_div, unchecked_sum
+from pgrepl.expr.functions.numeric import numeric_div, unchecked_sum
 from pgrepl.expr.functions.registry import Call, Context
 from pgrepl.expr.functions.statistics import MAKERS
 from pgrepl.expr.functions.times.intervals import interval_div, interval_pl
@@ -138,19 +138,9 @@ _MAKERS["range_agg"] = lambda call: _Ranges(call, common=False)
 _MAKERS["range_intersect_agg"] = lambda call: _Ranges(call, common=True)
 
 
-@aggregate("any_value")
-def any_value(call: Call) -> Accumulator:
-    return _Fold(lambda first, value: first)
-
-
-@aggregate("bool_and", "every")
-def bool_and(call: Call) -> Accumulator:
-    return _Fold(operator.and_)
-
-
-@aggregate("bool_or")
-def bool_or(call: Call) -> Accumulator:
-    return _Fold(operator.or_)
+aggregate("any_value")(lambda call: _Fold(lambda first, value: first))
+aggregate("bool_and", "every")(lambda call: _Fold(operator.and_))
+aggregate("bool_or")(lambda call: _Fold(operator.or_))
 
 
 def _bitwise(integers: Callable[[int, int], int], word: str) -> Maker:
@@ -356,7 +346,9 @@ class _JsonObject:
         if self.pairs is None:
             self.pairs = []
         if key is None:
-            raise PgError("22023" if self.binary else "22004", self._null_key())
+            if self.binary:
+                raise PgError("22023", "field name must not be null")
+            raise PgError("22004", "null value not allowed for object key")
         skipped = value is None and self.strict
         if skipped and not self.unique:
             return
@@ -372,9 +364,6 @@ class _JsonObject:
         member = convert(self.call, value, self.call.argtypes[1])
         if member is not None or not self.strict:  # jsonb leaves out nulls of JSON, too
             self.pairs.append((name, member))
-
-    def _null_key(self) -> str:
-        return "field name must not be null" if self.binary else "null value not allowed for object key"
 
     def result(self) -> Any:
         if self.pairs is None:

@@ -101,9 +101,7 @@ def array_slice(array: PgArray, lowers: Sequence[int | None], uppers: Sequence[i
 # ---------------------------------------------------------------------------------------------------------- dimensions
 
 
-@implements("array_ndims")
-def array_ndims(array: PgArray) -> int | None:
-    return len(array.dims) or None
+implements("array_ndims")(lambda array: len(array.dims) or None)
 
 
 @implements("array_dims")
@@ -131,9 +129,7 @@ def array_length(array: PgArray, dimension: int) -> int | None:
     return array.dims[dimension - 1] if 1 <= dimension <= len(array.dims) else None
 
 
-@implements("array_cardinality")
-def array_cardinality(array: PgArray) -> int:
-    return len(array.items)
+implements("array_cardinality")(lambda array: len(array.items))
 
 
 # -------------------------------------------------------------------------------------------------------------- making
@@ -237,11 +233,6 @@ def _is(compare: Compare, item: Any, value: Any) -> bool:
     return compare(item, value) == 0
 
 
-@implements("array_position")
-def array_position(array: PgArray | None, value: Any) -> int | None:
-    return array_position_start(array, value, None, False)
-
-
 @implements("array_position_start")
 def array_position_start(array: PgArray | None, value: Any, start: int | None, given: bool = True) -> int | None:
     if array is None:
@@ -256,6 +247,9 @@ def array_position_start(array: PgArray | None, value: Any, start: int | None, g
         if (start is None or number >= start) and _is(compare, item, value):
             return number
     return None
+
+
+implements("array_position")(lambda array, value: array_position_start(array, value, None, False))
 
 
 @implements("array_positions")
@@ -299,14 +293,8 @@ def _contains(one: PgArray, two: PgArray) -> bool:
     return all(item is not None and any(compare(item, other) == 0 for other in known) for item in two.items)
 
 
-@implements("arraycontains")
-def arraycontains(one: PgArray, two: PgArray) -> bool:
-    return _contains(one, two)
-
-
-@implements("arraycontained")
-def arraycontained(one: PgArray, two: PgArray) -> bool:
-    return _contains(two, one)
+implements("arraycontains")(_contains)
+implements("arraycontained")(lambda one, two: _contains(two, one))
 
 
 @implements("arrayoverlap")
@@ -319,9 +307,7 @@ def arrayoverlap(one: PgArray, two: PgArray) -> bool:
 # ------------------------------------------------------------------------------------------------------- text and rows
 
 
-@implements("array_to_text", context=True)
-def array_to_text(call: Call, array: PgArray, separator: str) -> str:
-    return _joined(call, array, separator, None)
+implements("array_to_text", context=True)(lambda call, array, separator: _joined(call, array, separator, None))
 
 
 @implements("array_to_text_null", context=True)
@@ -359,9 +345,7 @@ def split(text: str, separator: str | None) -> list[str]:
     return text.split(separator) if separator else [text]
 
 
-@implements("array_unnest")
-def array_unnest(array: PgArray) -> tuple[Any, ...]:
-    return array.items
+implements("array_unnest")(lambda array: array.items)
 
 
 @implements("_pg_expandarray(anyarray)")
@@ -390,9 +374,7 @@ def trim_array(array: PgArray, count: int) -> PgArray:
     return array_slice(array, [None], [upper])
 
 
-@implements("array_shuffle")
-def array_shuffle(array: PgArray) -> PgArray:
-    return _rearranged(array, lambda count: sample(range(count), count))
+implements("array_shuffle")(lambda array: _rearranged(array, lambda count: sample(range(count), count)))
 
 
 @implements("array_sample")

@@ -7,6 +7,7 @@ import hashlib
 import operator
 import zlib
 from collections.abc import Callable
+from typing import AnyStr
 
 from pgrepl.expr.functions.registry import Family
 from pgrepl.expr.functions.strings import btrim, ltrim, rtrim
@@ -34,23 +35,13 @@ def byteacat(one: bytes, two: bytes) -> bytes:
     return one + two
 
 
-@implements("byteaoctetlen", columns="binary_length", spark="octet_length({})")
-def byteaoctetlen(value: bytes) -> int:
-    return len(value)
+implements("byteaoctetlen", columns="binary_length", spark="octet_length({})")(len)
+implements("bit_length(bytea)")(lambda value: 8 * len(value))
+implements("bytea_substr_no_len", "bitsubstr_no_len")(lambda value, start: value[max(start, 1) - 1 :])
 
 
-@implements("bit_length(bytea)")
-def bytea_bit_length(value: bytes) -> int:
-    return 8 * len(value)
-
-
-@implements("bytea_substr_no_len")
-def bytea_substr_no_len(value: bytes, start: int) -> bytes:
-    return value[max(start, 1) - 1 :]
-
-
-@implements("bytea_substr")
-def bytea_substr(value: bytes, start: int, length: int) -> bytes:
+@implements("bytea_substr", "bitsubstr")
+def substring(value: AnyStr, start: int, length: int) -> AnyStr:
     if length < 0:
         raise _negative_length()
     return value[max(start, 1) - 1 : max(start + length - 1, 0)]
@@ -60,23 +51,15 @@ def _negative_length() -> PgError:
     return PgError("22011", "negative substring length not allowed")
 
 
-@implements("byteaoverlay")
-def byteaoverlay(value: bytes, new: bytes, start: int, length: int) -> bytes:
+@implements("byteaoverlay", "bitoverlay")
+def overlay(value: AnyStr, new: AnyStr, start: int, length: int) -> AnyStr:
     if start <= 0:
         raise _negative_length()
     return value[: start - 1] + new + value[max(start - 1 + length, 0) :]
 
 
-@implements("byteaoverlay_no_len")
-def byteaoverlay_no_len(value: bytes, new: bytes, start: int) -> bytes:
-    return byteaoverlay(value, new, start, len(new))
-
-
-@implements("byteapos")
-def byteapos(value: bytes, part: bytes) -> int:
-    return value.find(part) + 1
-
-
+implements("byteaoverlay_no_len", "bitoverlay_no_len")(lambda value, new, start: overlay(value, new, start, len(new)))
+implements("byteapos")(lambda value, part: value.find(part) + 1)
 implements("byteatrim")(btrim)
 implements("bytealtrim")(ltrim)
 implements("byteartrim")(rtrim)
@@ -88,9 +71,7 @@ def _index(index: int, size: int) -> int:
     return index
 
 
-@implements("byteaGetByte")
-def get_byte(value: bytes, index: int) -> int:
-    return value[_index(index, len(value))]
+implements("byteaGetByte")(lambda value, index: value[_index(index, len(value))])
 
 
 @implements("byteaSetByte")
@@ -114,14 +95,8 @@ def set_bit(value: bytes, index: int, new: int) -> bytes:
     return value[: index // 8] + bytes([byte]) + value[index // 8 + 1 :]
 
 
-@implements("bytea_bit_count")
-def bytea_bit_count(value: bytes) -> int:
-    return bin(int.from_bytes(value, "big")).count("1")
-
-
-@implements("bytea_reverse")
-def bytea_reverse(value: bytes) -> bytes:
-    return value[::-1]
+implements("bytea_bit_count")(lambda value: bin(int.from_bytes(value, "big")).count("1"))
+implements("bytea_reverse")(lambda value: value[::-1])
 
 
 # ----------------------------------------------------------------------------------------------------------- encodings
@@ -208,14 +183,8 @@ def _named(name: str, what: str) -> str:
     return found
 
 
-@implements("pg_convert_from")
-def convert_from(value: bytes, source: str) -> str:
-    return bytes_to_text(value, _named(source, "source encoding"))
-
-
-@implements("pg_convert_to")
-def convert_to(text: str, target: str) -> bytes:
-    return text_to_bytes(text, _named(target, "destination encoding"))
+implements("pg_convert_from")(lambda value, source: bytes_to_text(value, _named(source, "source encoding")))
+implements("pg_convert_to")(lambda text, target: text_to_bytes(text, _named(target, "destination encoding")))
 
 
 @implements("pg_convert")
@@ -266,9 +235,7 @@ def md5_text(text: str) -> str:
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
-@implements("md5_bytea", spark="md5({})")
-def md5_bytea(value: bytes) -> str:
-    return hashlib.md5(value, usedforsecurity=False).hexdigest()
+implements("md5_bytea", spark="md5({})")(lambda value: hashlib.md5(value, usedforsecurity=False).hexdigest())
 
 
 def _digest(name: str) -> Callable[[bytes], bytes]:
@@ -279,9 +246,7 @@ for _name in ("sha224", "sha256", "sha384", "sha512"):
     implements(f"{_name}_bytea")(_digest(_name))
 
 
-@implements("crc32_bytea")
-def crc32(value: bytes) -> int:
-    return zlib.crc32(value)
+implements("crc32_bytea")(zlib.crc32)
 
 
 @implements("crc32c_bytea")
@@ -321,9 +286,7 @@ _bitwise("bit_or", "OR", operator.or_)
 _bitwise("bitxor", "XOR", operator.xor)
 
 
-@implements("bitnot")
-def bitnot(bits: str) -> str:
-    return bits.translate({48: 49, 49: 48})
+implements("bitnot")(lambda bits: bits.translate({48: 49, 49: 48}))
 
 
 @implements("bitshiftleft")
@@ -340,53 +303,11 @@ def bitshiftright(bits: str, count: int) -> str:
     return bits[: max(len(bits) - count, 0)].rjust(len(bits), "0")
 
 
-@implements("bitcat")
-def bitcat(one: str, two: str) -> str:
-    return one + two
-
-
-@implements("bitlength", "bit_length(bit)")
-def bitlength(bits: str) -> int:
-    return len(bits)
-
-
-@implements("bitoctetlength")
-def bitoctetlength(bits: str) -> int:
-    return (len(bits) + 7) // 8
-
-
-@implements("bit_bit_count")
-def bit_bit_count(bits: str) -> int:
-    return bits.count("1")
-
-
-@implements("bitsubstr_no_len")
-def bitsubstr_no_len(bits: str, start: int) -> str:
-    return bits[max(start, 1) - 1 :]
-
-
-@implements("bitsubstr")
-def bitsubstr(bits: str, start: int, length: int) -> str:
-    if length < 0:
-        raise _negative_length()
-    return bits[max(start, 1) - 1 : max(start + length - 1, 0)]
-
-
-@implements("bitposition")
-def bitposition(bits: str, part: str) -> int:
-    return bits.find(part) + 1 if bits else 0
-
-
-@implements("bitoverlay")
-def bitoverlay(bits: str, new: str, start: int, length: int) -> str:
-    if start <= 0:
-        raise _negative_length()
-    return bits[: start - 1] + new + bits[max(start - 1 + length, 0) :]
-
-
-@implements("bitoverlay_no_len")
-def bitoverlay_no_len(bits: str, new: str, start: int) -> str:
-    return bitoverlay(bits, new, start, len(new))
+implements("bitcat")(lambda one, two: one + two)
+implements("bitlength", "bit_length(bit)")(len)
+implements("bitoctetlength")(lambda bits: (len(bits) + 7) // 8)
+implements("bit_bit_count")(lambda bits: bits.count("1"))
+implements("bitposition")(lambda bits, part: bits.find(part) + 1 if bits else 0)
 
 
 @implements("bitgetbit")
@@ -398,8 +319,7 @@ def bitgetbit(bits: str, index: int) -> int:
 
 @implements("bitsetbit")
 def bitsetbit(bits: str, index: int, new: int) -> str:
-    if not 0 <= index < len(bits):
-        raise PgError("2202E", f"bit index {index} out of valid range (0..{len(bits) - 1})")
+    bitgetbit(bits, index)  # the index is checked first
     if new not in (0, 1):
         raise PgError("22023", "new bit must be 0 or 1")
     return bits[:index] + str(new) + bits[index + 1 :]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
-from typing import Any
 
-from pgrepl.expr.functions.numbers.arithmetic import fit_integer, integer_out_of_range
+from pgrepl.expr.functions.arithmetic import fit_integer, integer_out_of_range
 from pgrepl.expr.functions.registry import Call, Family
 from pgrepl.ground.errors import PgError
 from pgrepl.types import oids
@@ -16,7 +15,7 @@ from pgrepl.types.numeric import INFINITY, NAN, NEGATIVE_INFINITY, fit, read_num
 from pgrepl.types.plain import fit_bits, read_char, truncate_name, write_char
 from pgrepl.types.text import read_text
 from pgrepl.types.times.datetime import TimeTz, fit_time, fit_timestamp
-from pgrepl.types.times.interval import Interval, fit_interval
+from pgrepl.types.times.interval import fit_interval
 
 implements = Family()
 
@@ -39,9 +38,7 @@ def i8tooid(value: int) -> int:
     return value
 
 
-@implements("i2tof", "i4tof", "i8tof", spark="CAST(CAST({} AS DOUBLE) AS FLOAT)")
-def _to_real(value: int) -> float:
-    return to_float4(value)
+implements("i2tof", "i4tof", "i8tof", spark="CAST(CAST({} AS DOUBLE) AS FLOAT)")(to_float4)
 
 
 @implements("dtof")
@@ -113,9 +110,7 @@ def float4_numeric(value: float) -> Decimal:
 @implements("numeric_float8")
 def numeric_float8(value: Decimal) -> float:
     result = float(value)
-    if math.isinf(result) and value.is_finite():
-        raise _float_range(value, "double precision")
-    if result == 0.0 and value:
+    if (math.isinf(result) and value.is_finite()) or (result == 0.0 and value):
         raise _float_range(value, "double precision")
     return result
 
@@ -132,27 +127,15 @@ def _float_range(value: Decimal, typename: str) -> PgError:
     return PgError("22003", f'"{value:f}" is out of range for type {typename}')
 
 
-@implements("int4_bool", spark="({} <> 0)")
-def int4_bool(value: int) -> bool:
-    return value != 0
-
-
-@implements("bool_int4", spark="CAST({} AS INT)")
-def bool_int4(value: bool) -> int:
-    return int(value)
-
-
-@implements("numeric")
-def numeric_length(value: Decimal, typmod: int) -> Decimal:
-    return fit(value, typmod)
+implements("int4_bool", spark="({} <> 0)")(lambda value: value != 0)
+implements("bool_int4", spark="CAST({} AS INT)")(int)
+implements("numeric")(fit)
 
 
 # ------------------------------------------------------------------------------------------------------------- strings
 
 
-@implements("booltext", spark="CAST({} AS STRING)")
-def booltext(value: bool) -> str:
-    return "true" if value else "false"
+implements("booltext", spark="CAST({} AS STRING)")(lambda value: "true" if value else "false")
 
 
 @implements("varchar")
@@ -177,32 +160,12 @@ def bpchar(value: str, typmod: int, explicit: bool) -> str:
     return value.ljust(length)
 
 
-@implements("text_name")
-def text_name(value: str) -> str:
-    return truncate_name(value)
-
-
-@implements("bpchar_name")
-def bpchar_name(value: str) -> str:
-    return truncate_name(value).rstrip(" ")
-
-
+implements("text_name")(truncate_name)
+implements("bpchar_name")(lambda value: truncate_name(value).rstrip(" "))
 implements("name_text", "name_bpchar", spark="{}")(same)
-
-
-@implements("rtrim1", spark="rtrim({})")
-def bpchar_text(value: str) -> str:
-    return value.rstrip(" ")
-
-
-@implements("char_text", "char_bpchar")
-def char_text(value: str) -> str:
-    return write_char(value)
-
-
-@implements("text_char")
-def text_char(value: str) -> str:
-    return read_char(value)
+implements("rtrim1", spark="rtrim({})")(lambda value: value.rstrip(" "))
+implements("char_text", "char_bpchar")(write_char)
+implements("text_char")(read_char)
 
 
 @implements("chartoi4")
@@ -237,17 +200,8 @@ def varbit(value: str, typmod: int, explicit: bool) -> str:
     return value[:typmod] if explicit else fit_bits(value, typmod, varying=True)
 
 
-@implements("bitfromint4")
-def bitfromint4(value: int, typmod: int) -> str:
-    return _bits_of(value, typmod)
-
-
-@implements("bitfromint8")
-def bitfromint8(value: int, typmod: int) -> str:
-    return _bits_of(value, typmod)
-
-
-def _bits_of(value: int, typmod: int) -> str:
+@implements("bitfromint4", "bitfromint8")
+def bits_of(value: int, typmod: int) -> str:
     length = max(typmod, 1)
     return f"{value & (1 << length) - 1:0{length}b}"
 
@@ -261,31 +215,11 @@ def _signed_bits(value: str, bits: int) -> int:
 
 implements("bittoint4")(lambda value: _signed_bits(value, 32))
 implements("bittoint8")(lambda value: _signed_bits(value, 64))
-
-
-@implements("interval_scale")
-def interval_scale(value: Interval, typmod: int) -> Interval:
-    return fit_interval(value, typmod)
-
-
-@implements("time_scale")
-def time_scale(value: int, typmod: int) -> int:
-    return fit_time(value, typmod)
-
-
-@implements("timetz_scale")
-def timetz_scale(value: Any, typmod: int) -> Any:
-    return TimeTz(fit_time(value.usecs, typmod), value.zone)
-
-
-@implements("timestamp_scale", "timestamptz_scale")
-def timestamp_scale(value: int, typmod: int) -> int:
-    return fit_timestamp(value, typmod)
-
-
-@implements("xid8toxid")
-def xid8toxid(value: int) -> int:
-    return value & 0xFFFFFFFF
+implements("interval_scale")(fit_interval)
+implements("time_scale")(fit_time)
+implements("timetz_scale")(lambda value, typmod: TimeTz(fit_time(value.usecs, typmod), value.zone))
+implements("timestamp_scale", "timestamptz_scale")(fit_timestamp)
+implements("xid8toxid")(lambda value: value & 0xFFFFFFFF)
 
 
 @implements("text_regclass", context=True)

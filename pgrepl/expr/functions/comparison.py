@@ -68,10 +68,8 @@ def _keyed(name: str, key: Callable[[Any], Any], joint: str = "") -> None:
 _natural("int2", "int4", "int8", "int24", "int28", "int42", "int48", "int82", "int84", "oid", "bool", "char", "name")
 _natural("bytea", "bit", "tid", "xid8")
 _natural("text", "date", "time", "timestamp", "pg_lsn", "uuid", "macaddr", "macaddr8", joint="_")
-for _name in ("textname", "nametext"):
-    for _word, _function in _OPERATORS.items():
-        first, second = ("text", "name") if _name == "textname" else ("name", "text")
-        implements(f"{first}{_word}{second}")(_function)
+for _word, _function in _OPERATORS.items():
+    implements(f"text{_word}name", f"name{_word}text")(_function)
 implements("texteq", "xideq", "cideq", "aclitem_eq")(operator.eq)
 implements("textne", "xidneq")(operator.ne)
 for _name in ("float4", "float8", "float48", "float84"):
@@ -84,13 +82,9 @@ _keyed("jsonb", order_key(oids.JSONB) or hashable, "_")
 _keyed("network", order_key(oids.INET) or hashable, "_")
 _keyed("oidvector", order_key(oids.OIDVECTOR) or hashable)
 
-for _name in ("text_pattern", "bpchar_pattern"):
-    for _word in ("lt", "le", "gt", "ge"):
-        _pattern = _OPERATORS[_word]
-        if _name.startswith("text"):
-            implements(f"{_name}_{_word}")(_pattern)
-        else:
-            implements(f"{_name}_{_word}")(lambda a, b, f=_pattern: f(bpchar_key(a), bpchar_key(b)))
+for _word in ("lt", "le", "gt", "ge"):
+    implements(f"text_pattern_{_word}")(_OPERATORS[_word])
+    implements(f"bpchar_pattern_{_word}")(lambda a, b, f=_OPERATORS[_word]: f(bpchar_key(a), bpchar_key(b)))
 
 
 def _compared(name: str, compare: Compare) -> None:
@@ -124,21 +118,7 @@ implements("array_eq")(equal_arrays)
 implements("array_ne")(lambda a, b: not equal_arrays(a, b))
 
 # Support functions of operator classes: -1, 0, 1.
-for _name in (
-    "int2",
-    "int4",
-    "int8",
-    "int24",
-    "int28",
-    "int42",
-    "int48",
-    "int82",
-    "int84",
-    "oid",
-    "bool",
-    "char",
-    "name",
-):
+for _name in "int2 int4 int8 int24 int28 int42 int48 int82 int84 oid bool char name".split():
     implements(f"bt{_name}cmp")(_order)
 for _name in ("bttextcmp", "btnametextcmp", "bttextnamecmp", "bttidcmp", "byteacmp", "bitcmp", "xid8cmp"):
     implements(_name)(_order)
@@ -258,14 +238,8 @@ for _word in ("lt", "le", "gt", "ge"):
 _enums("enum_cmp", lambda order: order)
 
 
-@implements("enum_larger", context=True)
-def enum_larger(call: Call, a: str, b: str) -> str:
-    return a if comparer(call.argtypes[0])(a, b) > 0 else b
-
-
-@implements("enum_smaller", context=True)
-def enum_smaller(call: Call, a: str, b: str) -> str:
-    return a if comparer(call.argtypes[0])(a, b) < 0 else b
+implements("enum_larger", context=True)(lambda call, a, b: a if comparer(call.argtypes[0])(a, b) > 0 else b)
+implements("enum_smaller", context=True)(lambda call, a, b: a if comparer(call.argtypes[0])(a, b) < 0 else b)
 
 
 # --- enums ------------------------------------------------------------------------------------------------------------
@@ -288,19 +262,8 @@ def _end(call: Call, place: int) -> str:
     return found
 
 
-@implements("enum_first", context=True)
-def enum_first(call: Call, value: str | None) -> str:
-    return _end(call, 0)
-
-
-@implements("enum_last", context=True)
-def enum_last(call: Call, value: str | None) -> str:
-    return _end(call, -1)
-
-
-@implements("enum_range_all", context=True)
-def enum_range_all(call: Call, value: str | None) -> PgArray:
-    return enum_range_bounds(call, None, None)
+implements("enum_first", context=True)(lambda call, value: _end(call, 0))
+implements("enum_last", context=True)(lambda call, value: _end(call, -1))
 
 
 @implements("enum_range_bounds", context=True)
@@ -310,3 +273,6 @@ def enum_range_bounds(call: Call, lower: str | None, upper: str | None) -> PgArr
     first = 0 if lower is None else labels.index(lower)
     last = len(labels) - 1 if upper is None else labels.index(upper)
     return array_of(enum, [read_text(label, enum) for label in labels[first : last + 1]])
+
+
+implements("enum_range_all", context=True)(lambda call, value: enum_range_bounds(call, None, None))

@@ -180,9 +180,7 @@ def range_merge(a: PgRange, b: PgRange) -> PgRange:
     return _joined(a, b)
 
 
-@implements("range_merge_from_multirange")
-def range_merge_from_multirange(value: PgMultirange) -> PgRange:
-    return _ends(value) or PgRange(value.subtype, empty=True)
+implements("range_merge_from_multirange")(lambda value: _ends(value) or PgRange(value.subtype, empty=True))
 
 
 def _rest(a: PgRange, b: PgRange) -> list[PgRange]:
@@ -217,9 +215,7 @@ def multirange_constructor(call: Call, ranges: Any = None) -> PgMultirange:
     return make_multirange(_subtype(call.type), members)
 
 
-@implements("multirange_union")
-def multirange_union(a: PgMultirange, b: PgMultirange) -> PgMultirange:
-    return make_multirange(a.subtype, [*a.ranges, *b.ranges])
+implements("multirange_union")(lambda a, b: make_multirange(a.subtype, [*a.ranges, *b.ranges]))
 
 
 @implements("multirange_intersect")
@@ -236,9 +232,7 @@ def multirange_minus(a: PgMultirange, b: PgMultirange) -> PgMultirange:
     return make_multirange(a.subtype, made)
 
 
-@implements("multirange_unnest")
-def multirange_unnest(value: PgMultirange) -> tuple[PgRange, ...]:
-    return value.ranges
+implements("multirange_unnest")(lambda value: value.ranges)
 
 
 def joined(known: PgMultirange | None, value: PgRange | PgMultirange) -> PgMultirange:

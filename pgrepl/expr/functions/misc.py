@@ -1,4 +1,4 @@
-"""Functions without a family of their own: boolean, type names, random numbers by PostgreSQL's generator, send
+"""Functions without a family of their own: boolean, type names, random numbers by PostgreSQL's generator, uuid, send
 functions, XML, pg_input_is_valid, pg_sleep, satisfies_hash_partition.
 """
 
@@ -7,9 +7,11 @@ from __future__ import annotations
 import math
 import os
 import re
+import time
 from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
+from uuid import UUID, uuid4
 from weakref import WeakKeyDictionary
 
 from pgrepl.catalog.facts.relation import relation
@@ -18,7 +20,6 @@ from pgrepl.expr.functions.registry import Call, Family
 from pgrepl.expr.partition_hash import hash_of_class, row_hash
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.interrupts import pause
-from pgrepl.types.arrays import PgArray
 from pgrepl.types.binary import sender
 from pgrepl.types.builtin import base_type, type_by_name, type_by_oid
 from pgrepl.types.names import format_type
@@ -111,9 +112,7 @@ def setseed(call: Call, seed: float) -> str:
     return ""
 
 
-@implements("drandom", context=True)
-def drandom(call: Call) -> float:
-    return _generator(call).fraction()
+implements("drandom", context=True)(lambda call: _generator(call).fraction())
 
 
 @implements("drandom_normal", context=True)
@@ -183,14 +182,8 @@ def _random_numeric(generator: Xoroshiro, length: Decimal, scale: int) -> Decima
 # --- misc -------------------------------------------------------------------------------------------------------------
 
 
-@implements("booland_statefunc")
-def booland_statefunc(a: bool, b: bool) -> bool:
-    return a and b
-
-
-@implements("boolor_statefunc")
-def boolor_statefunc(a: bool, b: bool) -> bool:
-    return a or b
+implements("booland_statefunc")(lambda a, b: a and b)
+implements("boolor_statefunc")(lambda a, b: a or b)
 
 
 def _arguments(call: Call, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -212,19 +205,9 @@ def pg_num_nonnulls(call: Call, *values: Any) -> int | None:
     return None if given is None else sum(value is not None for value in given)
 
 
-@implements("pg_typeof", context=True)
-def pg_typeof(call: Call, value: Any) -> int:
-    return call.argtypes[0]
-
-
-@implements("pg_basetype")
-def pg_basetype(typoid: int) -> int | None:
-    return base_type(typoid) if type_by_oid(typoid) is not None else None
-
-
-@implements("oidvectortypes")
-def oidvectortypes(vector: PgArray) -> str:
-    return ", ".join(format_type(typoid) for typoid in vector.items)
+implements("pg_typeof", context=True)(lambda call, value: call.argtypes[0])
+implements("pg_basetype")(lambda typoid: base_type(typoid) if type_by_oid(typoid) is not None else None)
+implements("oidvectortypes")(lambda vector: ", ".join(format_type(typoid) for typoid in vector.items))
 
 
 def _input_error(call: Call, text: str, name: str) -> PgError | None:
@@ -247,9 +230,7 @@ def _input_error(call: Call, text: str, name: str) -> PgError | None:
     return None
 
 
-@implements("pg_input_is_valid", context=True)
-def pg_input_is_valid(call: Call, text: str, name: str) -> bool:
-    return _input_error(call, text, name) is None
+implements("pg_input_is_valid", context=True)(lambda call, text, name: _input_error(call, text, name) is None)
 
 
 @implements("pg_input_error_info", context=True)
@@ -367,3 +348,63 @@ def _satisfies(call: Call, parent: int | None, modulus: int | None, remainder: i
             f"({len(given)})",
         )
     return row_hash([hash_of_class(*column) for column in key], given) % modulus == remainder
+
+
+# --- uuid -------------------------------------------------------------------------------------------------------------
+
+
+_STEP = 245  # nanoseconds: the least that 12 bits of a millisecond tell apart
+_UNIX_EPOCH = 946_684_800_000_000  # microseconds from 1970 to 2000
+_GREGORIAN_EPOCH = (2451545 - 2299161) * 86_400_000_000  # microseconds from the calendar's first day to 2000
+_last = 0
+
+
+implements("gen_random_uuid")(lambda: uuid4())
+
+
+def _later_nanoseconds() -> int:
+    """The time since 1970, later with each call of this process (get_real_time_ns_ascending)."""
+    global _last
+    _last = max(time.time_ns(), _last + _STEP)
+    return _last
+
+
+def _made(nanoseconds: int) -> UUID:
+    """48 bits of milliseconds, 12 of a fraction of one, the rest at random (generate_uuidv7)."""
+    milliseconds, rest = divmod(nanoseconds, 1_000_000)
+    fraction = rest * 4096 // 1_000_000
+    head = (milliseconds & ((1 << 48) - 1)) << 16 | 7 << 12 | fraction
+    return UUID(int=head << 64 | uuid4().int & _MASK)
+
+
+implements("uuidv7")(lambda: _made(_later_nanoseconds()))
+
+
+@implements("uuidv7_interval", context=True)
+def uuidv7_interval(call: Call, shift: Interval) -> UUID:
+    from pgrepl.expr.functions.times.datetime import timestamptz_pl_interval
+
+    now = _later_nanoseconds()
+    moved = timestamptz_pl_interval(call, now // 1000 - _UNIX_EPOCH, shift)
+    return _made((moved + _UNIX_EPOCH) * 1000 + now % 1000)
+
+
+def _is_rfc(value: UUID) -> bool:
+    return value.bytes[8] & 0xC0 == 0x80
+
+
+@implements("uuid_extract_version")
+def uuid_extract_version(value: UUID) -> int | None:
+    return value.bytes[6] >> 4 if _is_rfc(value) else None
+
+
+@implements("uuid_extract_timestamp", context=True)
+def uuid_extract_timestamp(call: Call, value: UUID) -> int | None:
+    """The timestamp of a uuid: version 1 counts 100 nanoseconds since the Gregorian calendar began, version 7, which 17
+    does not know, milliseconds since 1970."""
+    version = uuid_extract_version(value)
+    if version == 1:
+        return value.time // 10 - _GREGORIAN_EPOCH
+    if version == 7 and call.context.release >= 18:
+        return (value.int >> 80) * 1000 - _UNIX_EPOCH
+    return None

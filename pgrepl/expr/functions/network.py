@@ -22,9 +22,7 @@ def show(value: str) -> str:
     return inet_text(parse_address(value), always_mask=True)
 
 
-@implements("network_masklen")
-def masklen(value: str) -> int:
-    return parse_address(value).bits
+implements("network_masklen")(lambda value: parse_address(value).bits)
 
 
 @implements("network_family")
@@ -59,9 +57,7 @@ def hostmask(value: str) -> str:
     return address_text(address._replace(number=address.host_mask))
 
 
-@implements("inet_abbrev")
-def inet_abbrev(value: str) -> str:
-    return value
+implements("inet_abbrev")(lambda value: value)
 
 
 @implements("cidr_abbrev")
@@ -82,19 +78,9 @@ def _masked(value: str, bits: int) -> Address:
     return address._replace(bits=bits)
 
 
-@implements("inet_set_masklen")
-def inet_set_masklen(value: str, bits: int) -> str:
-    return inet_text(_masked(value, bits))
-
-
-@implements("cidr_set_masklen")
-def cidr_set_masklen(value: str, bits: int) -> str:
-    return inet_text(_network(_masked(value, bits)), always_mask=True)
-
-
-@implements("inet_same_family")
-def inet_same_family(one: str, two: str) -> bool:
-    return family(one) == family(two)
+implements("inet_set_masklen")(lambda value, bits: inet_text(_masked(value, bits)))
+implements("cidr_set_masklen")(lambda value, bits: inet_text(_network(_masked(value, bits)), always_mask=True))
+implements("inet_same_family")(lambda one, two: family(one) == family(two))
 
 
 @implements("inet_merge")
@@ -124,19 +110,9 @@ def network_subeq(one: str, two: str) -> bool:
     return _within(parse_address(one), parse_address(two))
 
 
-@implements("network_sup")
-def network_sup(one: str, two: str) -> bool:
-    return network_sub(two, one)
-
-
-@implements("network_supeq")
-def network_supeq(one: str, two: str) -> bool:
-    return network_subeq(two, one)
-
-
-@implements("network_overlap")
-def network_overlap(one: str, two: str) -> bool:
-    return network_subeq(one, two) or network_subeq(two, one)
+implements("network_sup")(lambda one, two: network_sub(two, one))
+implements("network_supeq")(lambda one, two: network_subeq(two, one))
+implements("network_overlap")(lambda one, two: network_subeq(one, two) or network_subeq(two, one))
 
 
 def _bitwise(name: str, word: str, function: Callable[[int, int], int]) -> None:
@@ -167,16 +143,8 @@ def _moved(value: str, by: int) -> str:
     return inet_text(address._replace(number=number))
 
 
-@implements("inetpl")
-def inetpl(value: str, by: int) -> str:
-    return _moved(value, by)
-
-
-@implements("inetmi_int8")
-def inetmi_int8(value: str, by: int) -> str:
-    return _moved(value, -by)
-
-
+implements("inetpl")(_moved)
+implements("inetmi_int8")(lambda value, by: _moved(value, -by))
 implements("int8pl_inet(bigint,inet)")(lambda by, value: _moved(value, by))
 
 
@@ -191,24 +159,10 @@ def inetmi(one: str, two: str) -> int:
     return difference
 
 
-@implements("macaddr_trunc")
-def macaddr_trunc(value: str) -> str:
-    return value[:9] + "00:00:00"
-
-
-@implements("macaddr8_trunc")
-def macaddr8_trunc(value: str) -> str:
-    return value[:9] + "00:00:00:00:00"
-
-
-@implements("macaddr8_set7bit")
-def macaddr8_set7bit(value: str) -> str:
-    return f"{int(value[:2], 16) | 2:02x}" + value[2:]
-
-
-@implements("macaddrtomacaddr8")
-def macaddrtomacaddr8(value: str) -> str:
-    return f"{value[:8]}:ff:fe:{value[9:]}"
+implements("macaddr_trunc")(lambda value: value[:9] + "00:00:00")
+implements("macaddr8_trunc")(lambda value: value[:9] + "00:00:00:00:00")
+implements("macaddr8_set7bit")(lambda value: f"{int(value[:2], 16) | 2:02x}" + value[2:])
+implements("macaddrtomacaddr8")(lambda value: f"{value[:8]}:ff:fe:{value[9:]}")
 
 
 @implements("macaddr8tomacaddr")

@@ -8,9 +8,8 @@ from decimal import Decimal
 from typing import Any
 
 from pgrepl.expr import tree
-from pgrepl.expr.functions.numbers.arithmetic import float_overflow
-from pgrepl.expr.functions.numbers.numeric import divide, division_scale
-from pgrepl.expr.functions.numbers.numeric_powers import square_root
+from pgrepl.expr.functions.arithmetic import float_overflow
+from pgrepl.expr.functions.numeric import divide, division_scale, square_root
 from pgrepl.expr.functions.registry import Call
 from pgrepl.expr.functions.times.intervals import interval_mi, interval_mul, interval_pl
 from pgrepl.ground.errors import PgError, unsupported

@@ -80,24 +80,10 @@ def joined(texts: list[str], separator: str = "") -> str:
     return separator.join(texts)
 
 
-@implements("textlen", columns="utf8_length", spark="char_length({})")
-def textlen(text: str) -> int:
-    return len(text)
-
-
-@implements("bpcharlen", spark="char_length(rtrim({}))")
-def bpcharlen(text: str) -> int:
-    return len(text.rstrip(" "))
-
-
-@implements("textoctetlen", columns="binary_length", spark="octet_length({})")
-def textoctetlen(text: str) -> int:
-    return len(text.encode())
-
-
-@implements("bpcharoctetlen", spark="octet_length({})")
-def bpcharoctetlen(text: str) -> int:
-    return len(text.encode())
+implements("textlen", columns="utf8_length", spark="char_length({})")(len)
+implements("bpcharlen", spark="char_length(rtrim({}))")(lambda text: len(text.rstrip(" ")))
+implements("textoctetlen", columns="binary_length", spark="octet_length({})")(lambda text: len(text.encode()))
+implements("bpcharoctetlen", spark="octet_length({})")(lambda text: len(text.encode()))
 
 
 @implements("bit_length(text)", spark="bit_length({})")
@@ -190,14 +176,8 @@ def btrim(text: AnyStr, characters: AnyStr) -> AnyStr:
     return text.strip(characters) if characters else text
 
 
-@implements("ltrim1", spark="ltrim({})")
-def ltrim1(text: str) -> str:
-    return text.lstrip(" ")
-
-
-@implements("btrim1", spark="trim({})")
-def btrim1(text: str) -> str:
-    return text.strip(" ")
+implements("ltrim1", spark="ltrim({})")(lambda text: text.lstrip(" "))
+implements("btrim1", spark="trim({})")(lambda text: text.strip(" "))
 
 
 @implements("text_substr_no_len")
@@ -221,14 +201,8 @@ def textoverlay(text: str, new: str, start: int, length: int) -> str:
     return textcat(textcat(text_substr(text, 1, start - 1), new), text_substr_no_len(text, start + length))
 
 
-@implements("textoverlay_no_len")
-def textoverlay_no_len(text: str, new: str, start: int) -> str:
-    return textoverlay(text, new, start, len(new))
-
-
-@implements("textpos", spark="instr({}, {})")
-def textpos(text: str, part: str) -> int:
-    return text.find(part) + 1
+implements("textoverlay_no_len")(lambda text, new, start: textoverlay(text, new, start, len(new)))
+implements("textpos", spark="instr({}, {})")(lambda text, part: text.find(part) + 1)
 
 
 @implements("translate", spark="translate({}, {}, {})")
@@ -251,9 +225,7 @@ def replace_text(text: str, old: str, new: str) -> str:
     return text.replace(old, new) if old else text
 
 
-@implements("ascii", spark="ascii({})")
-def ascii_(text: str) -> int:
-    return ord(text[0]) if text else 0
+implements("ascii", spark="ascii({})")(lambda text: ord(text[0]) if text else 0)
 
 
 @implements("chr")
@@ -276,9 +248,7 @@ def repeat(text: str, count: int) -> str:
     return text * max(count, 0)
 
 
-@implements("text_left")
-def text_left(text: str, count: int) -> str:
-    return text[:count]
+implements("text_left")(lambda text, count: text[:count])
 
 
 @implements("text_right")
@@ -288,14 +258,8 @@ def text_right(text: str, count: int) -> str:
     return text[max(len(text) - count, 0) :] if count >= 0 else text[-count:]
 
 
-@implements("text_reverse", columns="utf8_reverse", spark="reverse({})")
-def text_reverse(text: str) -> str:
-    return text[::-1]
-
-
-@implements("text_starts_with", spark="startswith({}, {})")
-def text_starts_with(text: str, start: str) -> bool:
-    return text.startswith(start)
+implements("text_reverse", columns="utf8_reverse", spark="reverse({})")(lambda text: text[::-1])
+implements("text_starts_with", spark="startswith({}, {})")(lambda text, start: text.startswith(start))
 
 
 @implements("split_part")

@@ -19,9 +19,7 @@ implements = Family()
 # ------------------------------------------------------------------------------------------------------------- quoting
 
 
-@implements("quote_ident")
-def quote_ident(name: str) -> str:
-    return keywords.quote_identifier(name)
+implements("quote_ident")(lambda name: keywords.quote_identifier(name))
 
 
 @implements("quote_literal")
@@ -31,9 +29,7 @@ def quote_literal(text: str) -> str:
     return keywords.quote_literal(text)
 
 
-@implements("quote_nullable")
-def quote_nullable(text: str | None) -> str:
-    return "NULL" if text is None else keywords.quote_literal(text)
+implements("quote_nullable")(lambda text: "NULL" if text is None else keywords.quote_literal(text))
 
 
 @implements("quote_literal(anyelement)", context=True)
@@ -243,14 +239,8 @@ def _form(name: str) -> Any:
     return name.upper()
 
 
-@implements("unicode_normalize_func")
-def unicode_normalize(text: str, form: str) -> str:
-    return unicodedata.normalize(_form(form), text)
-
-
-@implements("unicode_is_normalized")
-def unicode_is_normalized(text: str, form: str) -> bool:
-    return unicodedata.is_normalized(_form(form), text)
+implements("unicode_normalize_func")(lambda text, form: unicodedata.normalize(_form(form), text))
+implements("unicode_is_normalized")(lambda text, form: unicodedata.is_normalized(_form(form), text))
 
 
 @implements("unistr")

@@ -29,7 +29,7 @@ def _style(pretty: bool) -> Style:
 def load_forms() -> None:
     """Load the modules that print whole queries and other forms that a filter or a default seldom has. They are loaded
     only when an expression has one."""
-    from pgrepl.expr.print import print_calls, print_json, print_query  # noqa: F401 they register their forms
+    from pgrepl.expr.print import print_calls, print_query  # noqa: F401 they register their forms
 
 
 def expression_text(

@@ -7,41 +7,21 @@ from collections.abc import Sequence
 from pgrepl.expr import tree
 from pgrepl.expr.analyse.sorting import sort_operators
 from pgrepl.expr.print.print_expr import operator_name, print_const, print_expr, print_var
-from pgrepl.expr.print.print_from import print_from, print_values
-from pgrepl.expr.print.print_names import names_of_query
+from pgrepl.expr.print.print_from import names_of_query, print_from, print_values
 from pgrepl.expr.print.printer import STEP, VAR, Names, Printer
-from pgrepl.expr.tree import (
-    Aggref,
-    Const,
-    Cte,
-    Expr,
-    FuncExpr,
-    GroupSet,
-    Query,
-    RangeRef,
-    Rte,
-    RteKind,
-    SetOperation,
-    SortGroup,
-    SubLink,
-    Target,
-    Var,
-    Window,
-    WindowFunc,
-)
 from pgrepl.sql.keywords import quote_identifier
 from pgrepl.sql.nodes import GroupingKind, SubLinkType
 
 
 def print_subquery(
-    query: Query, out: Printer, *, result_names: Sequence[str] | None = None, names_visible: bool = True
+    query: tree.Query, out: Printer, *, result_names: Sequence[str] | None = None, names_visible: bool = True
 ) -> None:
     """A query inside the text of another (get_query_def)."""
     _print_query(query, out, out.names, result_names, names_visible)
 
 
 def _print_query(
-    query: Query, around: Printer, parents: list[Names], result_names: Sequence[str] | None, names_visible: bool
+    query: tree.Query, around: Printer, parents: list[Names], result_names: Sequence[str] | None, names_visible: bool
 ) -> None:
     names = names_of_query(around.session, query, parents)
     out = around.inside(names, query, prefix=bool(parents) or len(query.rtable) != 1)
@@ -49,12 +29,12 @@ def _print_query(
     _print_select(query, out, names_visible)
 
 
-def print_whole_query(query: Query, out: Printer, *, result_names: Sequence[str] | None = None) -> None:
+def print_whole_query(query: tree.Query, out: Printer, *, result_names: Sequence[str] | None = None) -> None:
     """Print a top-level query."""
     _print_query(query, out, [], result_names, names_visible=True)
 
 
-def _print_select(query: Query, out: Printer, names_visible: bool) -> None:
+def _print_select(query: tree.Query, out: Printer, names_visible: bool) -> None:
     print_with(query, out)
     if query.set_operation is not None:
         _print_set_operation(query.set_operation, query, out, names_visible)
@@ -77,7 +57,7 @@ def _print_select(query: Query, out: Printer, names_visible: bool) -> None:
             out.put(f" {mark.wait}")
 
 
-def _print_limit(limit: Expr, with_ties: bool, out: Printer) -> None:
+def _print_limit(limit: tree.Expr, with_ties: bool, out: Printer) -> None:
     if with_ties:
         out.keyword(" FETCH FIRST ", -STEP, STEP, 0)
         out.put("(")
@@ -85,7 +65,7 @@ def _print_limit(limit: Expr, with_ties: bool, out: Printer) -> None:
         out.put(") ROWS WITH TIES")
         return
     out.keyword(" LIMIT ", -STEP, STEP, 0)
-    if isinstance(limit, Const) and limit.value is None:
+    if isinstance(limit, tree.Const) and limit.value is None:
         out.put("ALL")
     else:
         print_expr(limit, out, False)
@@ -94,7 +74,7 @@ def _print_limit(limit: Expr, with_ties: bool, out: Printer) -> None:
 # --- WITH ---------------------------------------------------------------------------------------------------------
 
 
-def print_with(query: Query, out: Printer) -> None:
+def print_with(query: tree.Query, out: Printer) -> None:
     if not query.ctes:
         return
     if out.style.indent:
@@ -116,7 +96,7 @@ def _name_list(names: Sequence[str]) -> str:
     return ", ".join(quote_identifier(name) for name in names)
 
 
-def _print_cte(cte: Cte, out: Printer) -> None:
+def _print_cte(cte: tree.Cte, out: Printer) -> None:
     out.put(quote_identifier(cte.name))
     if cte.columns:
         out.put(f"({_name_list(cte.columns)})")
@@ -145,16 +125,16 @@ def _print_cte(cte: Cte, out: Printer) -> None:
         out.put(f" USING {quote_identifier(cycle.path)}")
 
 
-def _is_constant(expr: Expr, value: bool) -> bool:
-    return isinstance(expr, Const) and expr.value is value
+def _is_constant(expr: tree.Expr, value: bool) -> bool:
+    return isinstance(expr, tree.Const) and expr.value is value
 
 
 # --- SELECT -------------------------------------------------------------------------------------------------------
 
 
-def _simple_values(query: Query, out: Printer) -> Rte | None:
+def _simple_values(query: tree.Query, out: Printer) -> tree.Rte | None:
     """The VALUES list, if the query is nothing but that list (get_simple_values_rte)."""
-    found = [rte for rte in query.rtable if rte.kind is RteKind.VALUES and rte.in_from]
+    found = [rte for rte in query.rtable if rte.kind is tree.RteKind.VALUES and rte.in_from]
     if len(found) != 1 or len(query.rtable) != 1:
         return None
     rte = found[0]
@@ -166,13 +146,13 @@ def _simple_values(query: Query, out: Printer) -> Rte | None:
     return rte
 
 
-def _result_name(target: Target, number: int, out: Printer) -> str:
+def _result_name(target: tree.Target, number: int, out: Printer) -> str:
     if out.result_names is not None and number < len(out.result_names):
         return out.result_names[number]
     return target.name
 
 
-def _print_basic(query: Query, out: Printer, names_visible: bool) -> None:
+def _print_basic(query: tree.Query, out: Printer, names_visible: bool) -> None:
     if out.style.indent:
         out.indent += STEP
         out.put(" ")
@@ -210,7 +190,7 @@ def _print_basic(query: Query, out: Printer, names_visible: bool) -> None:
     _print_windows(query.windows, out)
 
 
-def print_targets(targets: Sequence[Target], out: Printer, names_visible: bool) -> None:
+def print_targets(targets: Sequence[tree.Target], out: Printer, names_visible: bool) -> None:
     separator, number, was_multiline = " ", 0, False
     for target in targets:
         if target.junk:
@@ -219,7 +199,7 @@ def print_targets(targets: Sequence[Target], out: Printer, names_visible: bool) 
         separator = ", "
         number += 1
         item = out.apart()
-        if isinstance(target.expr, Var):
+        if isinstance(target.expr, tree.Var):
             own = print_var(target.expr, item, top=True)
         else:
             print_expr(target.expr, item, True)
@@ -243,28 +223,28 @@ def _overflows(out: Printer, text: str) -> bool:
     return len(last_line.encode()) + len(text.encode()) > out.style.wrap
 
 
-def _target(resno: int, out: Printer) -> Target:
+def _target(resno: int, out: Printer) -> tree.Target:
     return next(t for t in out.targets if t.resno == resno)
 
 
-def _print_keys(keys: Sequence[SortGroup], out: Printer) -> None:
+def _print_keys(keys: Sequence[tree.SortGroup], out: Printer) -> None:
     for number, key in enumerate(keys):
         if number:
             out.put(", ")
         print_sort_expr(_target(key.resno, out).expr, out)
 
 
-def print_sort_expr(expr: Expr, out: Printer) -> None:
+def print_sort_expr(expr: tree.Expr, out: Printer) -> None:
     """Print a sort or group key. A constant must not be read as a position, nor a column as an output column
     (get_rule_sortgroupclause)."""
-    if isinstance(expr, Const):
+    if isinstance(expr, tree.Const):
         print_const(expr, out, 1)
-    elif isinstance(expr, Var):
+    elif isinstance(expr, tree.Var):
         saved, out.in_order_by = out.in_order_by, True
         print_var(expr, out)
         out.in_order_by = saved
     else:
-        parens = out.style.paren or isinstance(expr, (FuncExpr, Aggref, WindowFunc))
+        parens = out.style.paren or isinstance(expr, (tree.FuncExpr, tree.Aggref, tree.WindowFunc))
         out.put("(" if parens else "")
         print_expr(expr, out, True)
         out.put(")" if parens else "")
@@ -282,7 +262,7 @@ def print_direction(typoid: int, sortop: int, nulls_first: bool, out: Printer) -
         out.put(" NULLS FIRST" if nulls_first else " NULLS LAST")
 
 
-def print_order(keys: Sequence[SortGroup], out: Printer, *, by_number: bool = False) -> None:
+def print_order(keys: Sequence[tree.SortGroup], out: Printer, *, by_number: bool = False) -> None:
     for number, key in enumerate(keys):
         if number:
             out.put(", ")
@@ -294,7 +274,7 @@ def print_order(keys: Sequence[SortGroup], out: Printer, *, by_number: bool = Fa
         print_direction(target.expr.type, key.sortop, key.nulls_first, out)
 
 
-def _print_group_set(item: GroupSet, out: Printer, *, bare: bool) -> None:
+def _print_group_set(item: tree.GroupSet, out: Printer, *, bare: bool) -> None:
     if item.kind is GroupingKind.EMPTY:
         out.put("()")
         return
@@ -316,7 +296,7 @@ def _print_group_set(item: GroupSet, out: Printer, *, bare: bool) -> None:
 # --- windows ------------------------------------------------------------------------------------------------------
 
 
-def _print_windows(windows: Sequence[Window], out: Printer) -> None:
+def _print_windows(windows: Sequence[tree.Window], out: Printer) -> None:
     first = True
     for window in windows:
         if window.name is None:
@@ -330,7 +310,7 @@ def _print_windows(windows: Sequence[Window], out: Printer) -> None:
         first = False
 
 
-def print_window(window: Window, out: Printer) -> None:
+def print_window(window: tree.Window, out: Printer) -> None:
     out.put("(")
     space = ""
     if window.refname is not None:
@@ -357,15 +337,17 @@ def print_window(window: Window, out: Printer) -> None:
     out.put(")")
 
 
-def _print_bound(bound: str, offset: Expr | None, out: Printer) -> None:
+def _print_bound(bound: str, offset: tree.Expr | None, out: Printer) -> None:
     if offset is not None:
         print_expr(offset, out, False)
         out.put(" ")
     out.put(bound)
 
 
-def _print_set_operation(node: SetOperation | RangeRef, query: Query, out: Printer, names_visible: bool) -> None:
-    if isinstance(node, RangeRef):
+def _print_set_operation(
+    node: tree.SetOperation | tree.RangeRef, query: tree.Query, out: Printer, names_visible: bool
+) -> None:
+    if isinstance(node, tree.RangeRef):
         part = query.rtable[node.varno - 1].subquery
         assert part is not None
         parens = bool(
@@ -376,7 +358,7 @@ def _print_set_operation(node: SetOperation | RangeRef, query: Query, out: Print
         out.put(")" if parens else "")
         return
     left = node.left
-    parens = isinstance(left, SetOperation) and not (left.op is node.op and left.all == node.all)
+    parens = isinstance(left, tree.SetOperation) and not (left.op is node.op and left.all == node.all)
     indent = STEP if parens else 0
     if parens:
         out.put("(")
@@ -391,7 +373,7 @@ def _print_set_operation(node: SetOperation | RangeRef, query: Query, out: Print
     out.put(f"{node.op.name} ")
     if node.all:
         out.put("ALL ")
-    parens = isinstance(node.right, SetOperation)
+    parens = isinstance(node.right, tree.SetOperation)
     indent = STEP if parens else 0
     if parens:
         out.put("(")
@@ -406,8 +388,8 @@ def _print_set_operation(node: SetOperation | RangeRef, query: Query, out: Print
 # --- subqueries in expressions ------------------------------------------------------------------------------------
 
 
-@print_expr.register(SubLink)
-def _(expr: SubLink, out: Printer, implicit: bool) -> None:
+@print_expr.register(tree.SubLink)
+def _(expr: tree.SubLink, out: Printer, implicit: bool) -> None:
     assert expr.query is not None
     out.put("ARRAY(" if expr.kind is SubLinkType.ARRAY else "(")
     name = ""

@@ -4,49 +4,75 @@ clauses.c): their expressions and queries then take part in the choice of files,
     SELECT half(a) FROM t          half: RETURN $1 / 2           →  SELECT a / 2 FROM t
     SELECT * FROM big(5)           big: SELECT * FROM t WHERE a > $1
                                                                  →  SELECT * FROM (SELECT * FROM t WHERE a > 5)
+
+A statement names a function's parameters $1, name, function.name, name.field (`SqlVariables`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
-
-from pgrepl.catalog.facts.acl import check_execute, has_column_privilege, has_table_privilege, permission_denied
-from pgrepl.catalog.facts.namespace import SQL_LANGUAGE, routine_row
+from pgrepl.catalog.facts.acl import check_execute
+from pgrepl.catalog.facts.acl import has_column_privilege
+from pgrepl.catalog.facts.acl import has_table_privilege
+from pgrepl.catalog.facts.acl import permission_denied
+from pgrepl.catalog.facts.namespace import SQL_LANGUAGE
+from pgrepl.catalog.facts.namespace import routine_row
 from pgrepl.catalog.facts.relation import relation
 from pgrepl.expr import tree
 from pgrepl.expr.analyse import lookup
-from pgrepl.expr.analyse.analyze import analyze_modifying, analyze_query
+from pgrepl.expr.analyse.analyze import analyze_modifying
+from pgrepl.expr.analyse.analyze import analyze_query
+from pgrepl.expr.analyse.calls import project
 from pgrepl.expr.analyse.casts import Context as CastContext
 from pgrepl.expr.analyse.coerce import coerce_to_target
 from pgrepl.expr.analyse.collate import assign_collations
+from pgrepl.expr.analyse.kinds import Conflict
 from pgrepl.expr.analyse.scope import Scope
 from pgrepl.expr.analyse.targets import body_of
 from pgrepl.expr.evaluate.compiler import arguments
 from pgrepl.expr.evaluate.evaluate import evaluate
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.rewrite.folding import folded
-from pgrepl.expr.rewrite.sql_variables import SqlVariables, analysing, input_names
-from pgrepl.expr.tree import Column, Const, Expr, FuncExpr, Query, RangeRef, Rte, RteKind, Target, Var, Variable
-from pgrepl.expr.walk import (
-    contains_mutable_functions,
-    functions_used,
-    is_volatile,
-    map_children,
-    map_parts,
-    walk,
-    walk_deep,
-    with_levels,
-)
+from pgrepl.expr.tree import Column
+from pgrepl.expr.tree import Const
+from pgrepl.expr.tree import Expr
+from pgrepl.expr.tree import FuncExpr
+from pgrepl.expr.tree import Query
+from pgrepl.expr.tree import RangeRef
+from pgrepl.expr.tree import Rte
+from pgrepl.expr.tree import RteKind
+from pgrepl.expr.tree import Target
+from pgrepl.expr.tree import Var
+from pgrepl.expr.tree import Variable
+from pgrepl.expr.walk import contains_mutable_functions
+from pgrepl.expr.walk import functions_used
+from pgrepl.expr.walk import is_volatile
+from pgrepl.expr.walk import map_children
+from pgrepl.expr.walk import map_parts
+from pgrepl.expr.walk import walk
+from pgrepl.expr.walk import walk_deep
+from pgrepl.expr.walk import with_levels
 from pgrepl.ground.errors import PgError
-from pgrepl.sql.nodes import BoolOp, CoercionForm, DeleteStmt, InsertStmt, MergeStmt, SelectStmt, UpdateStmt
+from pgrepl.sql.nodes import BoolOp
+from pgrepl.sql.nodes import CoercionForm
+from pgrepl.sql.nodes import DeleteStmt
+from pgrepl.sql.nodes import InsertStmt
+from pgrepl.sql.nodes import MergeStmt
+from pgrepl.sql.nodes import SelectStmt
+from pgrepl.sql.nodes import UpdateStmt
 from pgrepl.sql.parser import parse
 from pgrepl.types import oids
+from typing import Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
     from pgrepl.catalog.store.tables import pg_proc
+
 
 _CHEAP = 10  # the cost of an argument that may be computed several times, in calls of simple functions
 # not strict, whatever functions are in them
@@ -332,3 +358,92 @@ def _checked(session: Session, expr: Expr, function: int) -> Expr:
     except PgError as error:
         name = routine.proname if routine is not None else ""
         raise error.with_context(f'SQL function "{name}" during inlining') from None
+
+
+class SqlVariables:
+    """`values` None: a parameter stands for itself, as a `Variable` with its number; else for its value."""
+
+    conflict = Conflict.COLUMN
+
+    def __init__(
+        self,
+        session: Session,
+        function: str,
+        names: Sequence[str],
+        types: Sequence[int],
+        values: Sequence[Any] | None = None,
+    ) -> None:
+        self._scope = Scope(session)
+        self._function = function
+        self._names = names
+        self._types = types
+        self._values = values
+        self._found: dict[int, int] = {}  # the number of the parameter that stands at a place
+
+    def of(self, values: Sequence[Any]) -> SqlVariables:
+        """The parameters with these values."""
+        return SqlVariables(self._scope.session, self._function, self._names, self._types, values)
+
+    def value(self, variable: Variable) -> Expr:
+        """The value of a parameter as a constant."""
+        assert self._values is not None
+        return Const(
+            variable.type,
+            typmod=variable.typmod,
+            collation=variable.collation,
+            location=variable.location,
+            value=self._values[variable.number - 1],
+        )
+
+    def numbered(self, number: int, location: int) -> Expr | None:
+        if not 0 < number <= len(self._types):
+            return None
+        self._found[location] = number
+        typoid = self._types[number - 1]
+        variable = Variable(typoid, collation=lookup.collation(typoid), location=location, number=number)
+        return variable if self._values is None else self.value(variable)
+
+    def number_at(self, location: int) -> int:
+        return self._found[location]
+
+    def named(self, names: tuple[str, ...], location: int, *, must_have_field: bool) -> Expr | None:
+        """A parameter of a function in SQL, by its name (sql_fn_post_column_ref)."""
+        if len(names) > 1 and names[0] == self._function:
+            found = self._parameter(names[1], location)
+            rest = names[2:]
+            if found is not None:
+                return self._field(found, rest, location)
+        found = self._parameter(names[0], location)
+        return None if found is None else self._field(found, names[1:], location)
+
+    def _parameter(self, name: str, location: int) -> Expr | None:
+        if not name or name not in self._names:
+            return None
+        return self.numbered(self._names.index(name) + 1, location)
+
+    def _field(self, found: Expr, rest: tuple[str, ...], location: int) -> Expr | None:
+        if not rest:
+            return found
+        return project(self._scope, rest[0], found, location) if len(rest) == 1 else None
+
+    def starred(self, names: tuple[str, ...], location: int) -> Expr | None:
+        found = self.named(names, location, must_have_field=False)
+        return found if found is not None and lookup.is_row(found.type) else None
+
+
+def input_names(names: Sequence[str] | None, modes: Sequence[str] | None, count: int) -> list[str]:
+    """The names of the input parameters of a routine; empty ones have none."""
+    if names is None:
+        return [""] * count
+    return [name for name, mode in zip(names, modes or "i" * len(names), strict=True) if mode in "ibv"]
+
+
+@contextmanager
+def analysing(session: Session, variables: SqlVariables | None) -> Iterator[None]:
+    """Statements see the variables, and no parameters of the client's statement."""
+    before, parameters = session.variables, session.parameters
+    session.variables, session.parameters = variables, None
+    try:
+        yield
+    finally:
+        session.variables, session.parameters = before, parameters

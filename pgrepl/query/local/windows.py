@@ -8,8 +8,8 @@ from typing import Any
 
 from pgrepl.expr import tree
 from pgrepl.expr.evaluate import evaluate
-from pgrepl.expr.functions.in_range import InRange
 from pgrepl.expr.functions.registry import Context
+from pgrepl.expr.functions.support_functions import InRange
 from pgrepl.expr.tree import Expr, Query, SortGroup, Target, Window
 from pgrepl.expr.walk import rewrite, walk
 from pgrepl.ground.errors import PgError, unsupported

@@ -1,5 +1,6 @@
 """PostgreSQL's seeded hashes of whole columns: what hashint4extended, hashint8extended and hashtextextended give for
-each value, in numpy (hash_bytes_extended of common/hashfn.c; expr/functions/hashing.py has them for one value).
+each value, in numpy (hash_bytes_extended of common/hashfn.c; expr/functions/support_functions.py has them for one
+value).
 
 The hash of a row is a chain: that of each column is the seed of the next one's. So SQL and numpy find the same number,
 and the sum of these over the rows of a range is compared.

@@ -17,8 +17,7 @@ from pgrepl.expr.analyse.coerce import coerce_to_target
 from pgrepl.expr.analyse.scope import Scope
 from pgrepl.expr.evaluate.evaluate import compile
 from pgrepl.expr.functions.registry import Context
-from pgrepl.expr.functions.times.date_arithmetic import date_as_timestamp
-from pgrepl.expr.functions.times.datetime import local_to_utc
+from pgrepl.expr.functions.times.datetime import date_as_timestamp, local_to_utc
 from pgrepl.expr.tree import Var
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen

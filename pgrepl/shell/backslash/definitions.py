@@ -186,7 +186,7 @@ def _routine_definition(c: BackslashCommand, name: str) -> str | None:
 
 
 def _of_name(session: Session, name: str) -> str | None:
-    from pgrepl.expr.print.routine_text import definition
+    from pgrepl.expr.print.print_routine import definition
 
     oid = session.object_oid(oids.REGPROCEDURE if "(" in name else oids.REGPROC, name)
     return definition(session, oid)

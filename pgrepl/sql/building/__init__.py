@@ -29,8 +29,8 @@ def listed(value: Any) -> Any:
 BUILDERS: dict[str, Builder] = {"replace": replace, "listed": listed}
 
 FAMILIES = (
-    "names", "expression", "select", "operator", "function", "setting", "query", "dml", "constraint", "table",
-    "publication", "view", "privilege", "alter_table", "role", "type", "copy", "json", "routine", "session",
+    "names", "select", "expression", "setting", "query", "dml", "constraint", "table", "publication", "relation",
+    "role", "type", "copy", "json", "routine",
 )  # fmt: skip
 """The modules of this package that register builders. They are loaded in this order until one is found, so the
 families that every session needs come first."""

@@ -199,9 +199,3 @@ def alter_publication(
     location: int, name: str, objects: list[_Object], action: AlterPublicationAction
 ) -> AlterPublicationStmt:
     return AlterPublicationStmt(name, action, carried_over(objects))
-
-
-# --- subscription -----------------------------------------------------------------------------------------------------
-
-
-# --- foreign server ---------------------------------------------------------------------------------------------------

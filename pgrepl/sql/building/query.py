@@ -6,43 +6,36 @@ from dataclasses import replace
 from typing import Any
 
 from pgrepl.ground.errors import PgError
+from pgrepl.sql import nodes
 from pgrepl.sql.building import build
 from pgrepl.sql.building.select import select, select_distinct
 from pgrepl.sql.location import expr_location
-from pgrepl.sql.nodes import (
-    CommonTableExpr,
-    CTECycleClause,
-    Expr,
-    LockingClause,
-    SelectLimit,
-    SelectStmt,
-    SortBy,
-    WithClause,
-)
 
 # ------------------------------------------------------------------------------------------------ LIMIT
 
 
 @build
-def limit_comma(location: int, count: Expr, offset: Expr) -> SelectLimit:
+def limit_comma(location: int, count: nodes.Expr, offset: nodes.Expr) -> nodes.SelectLimit:
     hint = "Use separate LIMIT and OFFSET clauses."
     raise PgError("42601", "LIMIT #,# syntax is not supported", hint=hint, location=location)
 
 
 @build
-def offset_rows(location: int, offset: Expr, _: None) -> Expr:
+def offset_rows(location: int, offset: nodes.Expr, _: None) -> nodes.Expr:
     return offset
 
 
 # ------------------------------------------------------------------------------------------------ WITH
 
 
-def with_(location: int, ctes: list[CommonTableExpr]) -> WithClause:
-    return WithClause(tuple(ctes), False, location)
+def with_(location: int, ctes: list[nodes.CommonTableExpr]) -> nodes.WithClause:
+    return nodes.WithClause(tuple(ctes), False, location)
 
 
-def cycle(location: int, columns: list[str], mark: str, value: Expr, default: Expr, path: str) -> CTECycleClause:
-    return CTECycleClause(tuple(columns), mark, path, value, default, location)
+def cycle(
+    location: int, columns: list[str], mark: str, value: nodes.Expr, default: nodes.Expr, path: str
+) -> nodes.CTECycleClause:
+    return nodes.CTECycleClause(tuple(columns), mark, path, value, default, location)
 
 
 # ------------------------------------------------------------------------------------------------ whole queries
@@ -51,12 +44,12 @@ def cycle(location: int, columns: list[str], mark: str, value: Expr, default: Ex
 @build
 def with_options(
     location: int,
-    query: SelectStmt,
-    order: list[SortBy] | None = None,
-    locks: list[LockingClause] | None = None,
-    limit: SelectLimit | None = None,
-    with_: WithClause | None = None,
-) -> SelectStmt:
+    query: nodes.SelectStmt,
+    order: list[nodes.SortBy] | None = None,
+    locks: list[nodes.LockingClause] | None = None,
+    limit: nodes.SelectLimit | None = None,
+    with_: nodes.WithClause | None = None,
+) -> nodes.SelectStmt:
     """A SELECT, VALUES or set operation with the clauses around it. A query in parentheses may have some already:
     `(SELECT a ORDER BY a) ORDER BY a` is an error (insertSelectOptions)."""
     changes: dict[str, Any] = {}
@@ -76,7 +69,7 @@ def with_options(
 
 
 def _limit_changes(
-    query: SelectStmt, limit: SelectLimit, ordered: bool, locks: tuple[LockingClause, ...]
+    query: nodes.SelectStmt, limit: nodes.SelectLimit, ordered: bool, locks: tuple[nodes.LockingClause, ...]
 ) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     if limit.offset is not None:
@@ -106,7 +99,7 @@ def _twice(what: str, location: int) -> PgError:
 
 
 @build
-def plpgsql_expression(location: int, distinct: list[Expr] | None, targets: Any, *rest: Any) -> SelectStmt:
+def plpgsql_expression(location: int, distinct: list[nodes.Expr] | None, targets: Any, *rest: Any) -> nodes.SelectStmt:
     *clauses, order, limit, locks = rest
     parts = (targets, None, *clauses)
     query = select(location, *parts) if distinct is None else select_distinct(location, distinct, *parts)

@@ -114,9 +114,6 @@ def discard(location: int, target: str) -> DiscardStmt:
     return DiscardStmt("TEMP" if target == "temporary" else target.upper())
 
 
-# --- transaction ------------------------------------------------------------------------------------------------------
-
-
 # ------------------------------------------------------------------------------------------------ modes
 
 

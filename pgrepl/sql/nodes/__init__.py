@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pgrepl.sql.nodes.expr import *  # noqa: F403
     from pgrepl.sql.nodes.json import *  # noqa: F403
-    from pgrepl.sql.nodes.kinds import *  # noqa: F403
     from pgrepl.sql.nodes.publication import *  # noqa: F403
     from pgrepl.sql.nodes.routine import *  # noqa: F403
     from pgrepl.sql.nodes.select import *  # noqa: F403
     from pgrepl.sql.nodes.table import *  # noqa: F403
     from pgrepl.sql.nodes.utility import *  # noqa: F403
 
-_FAMILIES = ("kinds", "expr", "select", "json", "utility", "publication", "table", "routine")
+_FAMILIES = ("expr", "select", "json", "utility", "publication", "table", "routine")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Raw expressions, names and types, before analysis."""
+"""Raw expressions, names and types, before analysis; and enumerations that the typed tree has, too."""
 
 from __future__ import annotations
 
@@ -6,7 +6,63 @@ from dataclasses import field
 from enum import Enum
 
 from pgrepl.ground.frozen import frozen
-from pgrepl.sql.nodes.kinds import BoolOp, BoolTestType, CoercionForm, NullTestType
+
+
+class BoolOp(Enum):
+    AND = "and"
+    OR = "or"
+    NOT = "not"
+
+
+class BoolTestType(Enum):
+    IS_TRUE = "IS TRUE"
+    IS_NOT_TRUE = "IS NOT TRUE"
+    IS_FALSE = "IS FALSE"
+    IS_NOT_FALSE = "IS NOT FALSE"
+    IS_UNKNOWN = "IS UNKNOWN"
+    IS_NOT_UNKNOWN = "IS NOT UNKNOWN"
+
+
+class CoercionForm(Enum):
+    EXPLICIT_CALL = "call"
+    EXPLICIT_CAST = "explicit"
+    IMPLICIT_CAST = "implicit"
+    SQL_SYNTAX = "sql"  # EXTRACT(… FROM …), OVERLAY, TRIM …: print as it was written
+
+
+class NullTestType(Enum):
+    IS_NULL = "is_null"
+    IS_NOT_NULL = "is_not_null"
+
+
+class SubLinkType(Enum):
+    EXISTS = "exists"
+    ALL = "all"
+    ANY = "any"
+    EXPR = "expr"
+    ARRAY = "array"
+    ROWCOMPARE = "rowcompare"  # (a, b) < (SELECT …); never in the text, analysis finds it
+
+
+class GroupingKind(Enum):
+    EMPTY = "empty"
+    ROLLUP = "rollup"
+    CUBE = "cube"
+    SETS = "sets"
+
+
+class JoinType(Enum):
+    INNER = "inner"
+    LEFT = "left"
+    FULL = "full"
+    RIGHT = "right"
+    CROSS = "cross"
+
+
+class SetOp(Enum):
+    UNION = "union"
+    INTERSECT = "intersect"
+    EXCEPT = "except"
 
 
 @frozen

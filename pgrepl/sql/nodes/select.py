@@ -6,9 +6,21 @@ from dataclasses import field
 from typing import Any
 
 from pgrepl.ground.frozen import frozen
-from pgrepl.sql.nodes.expr import Alias, Expr, Node, RangeVar, SortBy, Statement, TypeName, WindowDef
+from pgrepl.sql.nodes.expr import (
+    Alias,
+    Expr,
+    GroupingKind,
+    JoinType,
+    Node,
+    RangeVar,
+    SetOp,
+    SortBy,
+    Statement,
+    SubLinkType,
+    TypeName,
+    WindowDef,
+)
 from pgrepl.sql.nodes.json import JsonTable
-from pgrepl.sql.nodes.kinds import GroupingKind, JoinType, SetOp, SubLinkType
 from pgrepl.sql.nodes.utility import DefElem
 
 

@@ -23,7 +23,7 @@ from pgrepl.expr.analyse.scope import Scope
 from pgrepl.expr.analyse.targets import body_of
 from pgrepl.expr.catalog_names import text_of
 from pgrepl.expr.dml_tree import query_of, with_literals
-from pgrepl.expr.rewrite.sql_variables import SqlVariables, analysing
+from pgrepl.expr.rewrite.inline import SqlVariables, analysing
 from pgrepl.expr.tree import Expr, Query, has_modifying_cte
 from pgrepl.expr.walk import has_vars
 from pgrepl.ground.errors import PgError

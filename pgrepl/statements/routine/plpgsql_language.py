@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.ground.errors import PgError
-from pgrepl.plpgsql.call import call_function, call_trigger
-from pgrepl.plpgsql.function import check_types, compiled_function, forget, stand_in
+from pgrepl.plpgsql.function import call_function, call_trigger, check_types, compiled_function, forget, stand_in
 from pgrepl.statements.routine.parameters import transposed
 from pgrepl.types import oids
 

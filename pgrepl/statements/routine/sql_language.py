@@ -19,8 +19,8 @@ from pgrepl.expr.analyse.targets import body_of
 from pgrepl.expr.dml_tree import with_values
 from pgrepl.expr.evaluate.evaluate import compile
 from pgrepl.expr.functions.registry import Context
-from pgrepl.expr.print.routine_text import row_of
-from pgrepl.expr.rewrite.sql_variables import SqlVariables, analysing, input_names
+from pgrepl.expr.print.print_routine import row_of
+from pgrepl.expr.rewrite.inline import SqlVariables, analysing, input_names
 from pgrepl.expr.tree import Column, Expr, Query, Var, has_modifying_cte
 from pgrepl.expr.walk import calls_routines
 from pgrepl.ground.errors import PgError

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pgrepl.expr.arrow.documents import hint
+from pgrepl.expr.arrow.operations import hint
 from pgrepl.expr.arrow.program import program_of
 from pgrepl.expr.evaluate.evaluate import compile
 from pgrepl.expr.functions.registry import Context

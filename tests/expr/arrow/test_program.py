@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 
 from pgrepl.expr import tree
 from pgrepl.expr.arrow.compiler import NotColumnar, columnar
-from pgrepl.expr.arrow.program import Program, any_is_true, divided, none_is_false, program_of, value_of
+from pgrepl.expr.arrow.program import (
+    Program,
+    any_is_true,
+    check_without_session,
+    divided,
+    none_is_false,
+    program_of,
+    value_of,
+)
 from pgrepl.expr.evaluate.evaluate import compile
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Expr
@@ -204,6 +212,18 @@ def values_of(expr: Expr, rows: list[tuple[Any, ...]]) -> list[Any]:
         except PgError as error:
             found.append(error)
     return found
+
+
+@pytest.mark.parametrize("call", ["random()", "random_normal()", "random(1, 9)", "random(1.5, 2.5)"])
+def test_random_numbers_after_setseed_come_in_the_order_of_rows(place: Place, call: str) -> None:
+    place.run("CREATE TABLE t (a int)")
+    context = Context(place.session)
+    check_without_session(place.analyzed(f"{call} < 0.5"), context)
+    with pytest.raises(PgError, match="setseed"):
+        check_without_session(place.analyzed("setseed(0.5) IS NULL"), context)
+    place.run("SELECT setseed(0.5)")
+    with pytest.raises(PgError, match="a random number after setseed"):
+        check_without_session(place.analyzed(f"{call} < 0.5"), context)
 
 
 def test_values_as_people_write_them(place: Place) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from pgrepl.catalog.facts.relation import relation
+from pgrepl.expr import tree
 from pgrepl.expr.analyse.aggregates import locate_var
 from pgrepl.expr.analyse.casts import Context
 from pgrepl.expr.analyse.coerce import (
@@ -24,21 +25,6 @@ from pgrepl.expr.analyse.queries.ctes import transform_with
 from pgrepl.expr.analyse.scope import NsColumn, NsItem, Scope, check_name_conflicts, column_var, set_lateral
 from pgrepl.expr.analyse.targets import mark_origins, resolve_unknowns, transform_targets
 from pgrepl.expr.analyse.transform import analyze_where, transform
-from pgrepl.expr.tree import (
-    BoolExpr,
-    CoalesceExpr,
-    Column,
-    Expr,
-    Join,
-    Query,
-    RangeRef,
-    RelabelType,
-    Rte,
-    RteKind,
-    SortGroup,
-    Target,
-    Var,
-)
 from pgrepl.expr.walk import has_vars, walk_deep
 from pgrepl.ground.errors import PgError
 from pgrepl.sql import nodes
@@ -51,7 +37,7 @@ _INNER = (JoinType.INNER, JoinType.CROSS)
 
 
 # the join tree's node, what `*` stands for, and the names it brings
-Read = tuple[RangeRef | Join, NsItem, list[NsItem]]
+Read = tuple[tree.RangeRef | tree.Join, NsItem, list[NsItem]]
 
 
 def transform_join(scope: Scope, item: JoinExpr, transform_item: Callable[[Scope, FromItem], Read]) -> Read:
@@ -76,7 +62,7 @@ def transform_join(scope: Scope, item: JoinExpr, transform_item: Callable[[Scope
         scope.namespace = saved
     added = _join_item(scope, item, using, pairs, left_item, right_item)
     namespace = _visible_names(item, using, added, namespace)
-    node = Join(item.kind, left, right, quals, added.varno, item.natural, tuple(using))
+    node = tree.Join(item.kind, left, right, quals, added.varno, item.natural, tuple(using))
     return node, added, namespace
 
 
@@ -103,11 +89,11 @@ def _using_column(name: str, item: NsItem, side: str) -> int:
     return found[0]
 
 
-def _var(item: NsItem, attnum: int) -> Var:
+def _var(item: NsItem, attnum: int) -> tree.Var:
     return column_var(item.columns[attnum - 1], 0, -1)
 
 
-def _using_condition(scope: Scope, pairs: Sequence[tuple[int, int]], left: NsItem, right: NsItem) -> Expr:
+def _using_condition(scope: Scope, pairs: Sequence[tuple[int, int]], left: NsItem, right: NsItem) -> tree.Expr:
     """The condition that JOIN … USING stands for (transformJoinUsingClause)."""
     saved, scope.kind = scope.kind, ExprKind.JOIN_USING
     tests = tuple(make_operator(scope, ("=",), _var(left, a), _var(right, b), -1) for a, b in pairs)
@@ -115,33 +101,33 @@ def _using_condition(scope: Scope, pairs: Sequence[tuple[int, int]], left: NsIte
         condition = coerce_to_boolean(scope, tests[0], "JOIN/USING")
     else:
         args = tuple(coerce_to_boolean(scope, test, "AND") for test in tests)
-        condition = BoolExpr(oids.BOOL, op=BoolOp.AND, args=args)
+        condition = tree.BoolExpr(oids.BOOL, op=BoolOp.AND, args=args)
     scope.kind = saved
     return condition
 
 
-def _merged(scope: Scope, kind: JoinType, left: Var, right: Var) -> Expr:
+def _merged(scope: Scope, kind: JoinType, left: tree.Var, right: tree.Var) -> tree.Expr:
     """The expression of a merged column: the side that is not nullable, or COALESCE of both (buildMergedJoinVar)."""
     typoid = common_type(scope, [left, right], "JOIN/USING")
     typmod = common_typmod([left, right], typoid)
     one, other = (_as_merged(scope, var, typoid, typmod) for var in (left, right))
-    result: Expr
+    result: tree.Expr
     if kind in _INNER:
-        result = one if isinstance(one, Var) or not isinstance(other, Var) else other
+        result = one if isinstance(one, tree.Var) or not isinstance(other, tree.Var) else other
     elif kind is JoinType.LEFT:
         result = one
     elif kind is JoinType.RIGHT:
         result = other
     else:
-        result = CoalesceExpr(typoid, typmod=typmod, args=(one, other))
+        result = tree.CoalesceExpr(typoid, typmod=typmod, args=(one, other))
     return assign_collations(result)
 
 
-def _as_merged(scope: Scope, var: Var, typoid: int, typmod: int) -> Expr:
+def _as_merged(scope: Scope, var: tree.Var, typoid: int, typmod: int) -> tree.Expr:
     if var.type != typoid:
         return coerce_type(scope, var, var.type, typoid, typmod, Context.IMPLICIT, IMPLICIT_CAST, -1)
     if var.typmod != typmod:
-        return RelabelType(typoid, typmod=typmod, arg=var)
+        return tree.RelabelType(typoid, typmod=typmod, arg=var)
     return var
 
 
@@ -150,7 +136,7 @@ def _join_item(
 ) -> NsItem:
     varno = len(scope.rtable) + 1
     names: list[str] = list(using)
-    values: list[Expr] = []
+    values: list[tree.Expr] = []
     columns: list[NsColumn] = []
     left_attnums = [a for a, _ in pairs]
     right_attnums = [b for _, b in pairs]
@@ -184,11 +170,12 @@ def _join_item(
             f'join expression "{refname}" has {len(names)} columns available but {len(given)} columns specified',
         )
     names[: len(given)] = given
-    rte = Rte(
-        RteKind.JOIN,
+    rte = tree.Rte(
+        tree.RteKind.JOIN,
         refname,
         tuple(
-            Column(name, value.type, value.typmod, value.collation) for name, value in zip(names, values, strict=True)
+            tree.Column(name, value.type, value.typmod, value.collation)
+            for name, value in zip(names, values, strict=True)
         ),
         alias=alias.name if alias is not None else None,
         alias_columns=given,
@@ -235,7 +222,7 @@ def refuse_into(stmt: SelectStmt) -> None:
         raise PgError("42601", "SELECT ... INTO is not allowed here", location=stmt.into.location)
 
 
-def analyze_limit(scope: Scope, node: nodes.Expr | None, kind: ExprKind, stmt: SelectStmt) -> Expr | None:
+def analyze_limit(scope: Scope, node: nodes.Expr | None, kind: ExprKind, stmt: SelectStmt) -> tree.Expr | None:
     """LIMIT or OFFSET: a bigint without columns of the query (transformLimitClause)."""
     if node is None:
         return None
@@ -246,18 +233,18 @@ def analyze_limit(scope: Scope, node: nodes.Expr | None, kind: ExprKind, stmt: S
     return expr
 
 
-def check_no_columns(expr: Expr, construct: str) -> None:
+def check_no_columns(expr: tree.Expr, construct: str) -> None:
     if has_vars(expr):
         message = f"argument of {construct} must not contain variables"
         raise PgError("42P10", message, location=locate_var((expr,), 0))
 
 
-def settle_collations(query: Query) -> Query:
+def settle_collations(query: tree.Query) -> tree.Query:
     """Assign collations as assign_query_collations does. Subqueries in FROM already have theirs; join conditions do
     not."""
     keys = {key.resno for keys in _key_lists(query) for key in keys}
 
-    def settled(expr: Expr | None) -> Expr | None:
+    def settled(expr: tree.Expr | None) -> tree.Expr | None:
         return assign_collations(expr) if expr is not None else None
 
     return replace(
@@ -274,15 +261,15 @@ def settle_collations(query: Query) -> Query:
     )
 
 
-def _key_lists(query: Query) -> list[tuple[SortGroup, ...]]:
+def _key_lists(query: tree.Query) -> list[tuple[tree.SortGroup, ...]]:
     lists = [query.sort, query.group, query.distinct or ()]
     for window in query.windows:
         lists += [window.partition, window.order]
     return lists
 
 
-def _settled_join(item: RangeRef | Join) -> RangeRef | Join:
-    if isinstance(item, RangeRef):
+def _settled_join(item: tree.RangeRef | tree.Join) -> tree.RangeRef | tree.Join:
+    if isinstance(item, tree.RangeRef):
         return item
     return replace(
         item,
@@ -294,7 +281,7 @@ def _settled_join(item: RangeRef | Join) -> RangeRef | Join:
 
 def transform_returning(
     scope: Scope, clause: ReturningClause | None, kind: ExprKind = ExprKind.RETURNING
-) -> tuple[Target, ...]:
+) -> tuple[tree.Target, ...]:
     """The select list of RETURNING (transformReturningClause)."""
     if clause is None:
         return ()
@@ -308,7 +295,7 @@ def transform_returning(
     if scope.resolve_unknowns:
         targets = resolve_unknowns(scope, targets)
     scope.next_resno = saved
-    return tuple(Target(assign_collations(t.expr), t.name, t.resno, origin=t.origin) for t in targets)
+    return tuple(tree.Target(assign_collations(t.expr), t.name, t.resno, origin=t.origin) for t in targets)
 
 
 def _show_versions(scope: Scope, clause: ReturningClause) -> list[NsItem]:
@@ -339,13 +326,13 @@ def _show_versions(scope: Scope, clause: ReturningClause) -> list[NsItem]:
     return found
 
 
-def _hide_versions(scope: Scope, versions: Sequence[NsItem], targets: Sequence[Target]) -> None:
+def _hide_versions(scope: Scope, versions: Sequence[NsItem], targets: Sequence[tree.Target]) -> None:
     """Take the names away again, and entries that nothing has used."""
     used = {
         node.varno
         for target in targets
         for node, depth in walk_deep(target.expr)
-        if isinstance(node, Var) and node.levelsup == depth
+        if isinstance(node, tree.Var) and node.levelsup == depth
     }
     for item in reversed(versions):
         scope.namespace.remove(item)

@@ -22,58 +22,45 @@ from pgrepl.expr.walk import location_of
 from pgrepl.ground.errors import PgError
 from pgrepl.sql import nodes
 from pgrepl.sql.location import expr_location
-from pgrepl.sql.nodes import (
-    AConst,
-    AConstKind,
-    CommonTableExpr,
-    JoinExpr,
-    JoinType,
-    Node,
-    RangeVar,
-    SelectStmt,
-    SetOp,
-    SubLink,
-    WithClause,
-)
 from pgrepl.types import builtin, oids
 
 
-def _parts(node: Any) -> Iterator[Node]:
+def _parts(node: Any) -> Iterator[nodes.Node]:
     """The direct children of a node, without WITH, which is handled on its own."""
     if isinstance(node, tuple):
         for item in node:
-            if isinstance(item, Node):
+            if isinstance(item, nodes.Node):
                 yield item
             elif isinstance(item, tuple):
                 yield from _parts(item)
     elif is_dataclass(node):
         for f in fields(node):
             part = getattr(node, f.name)
-            if isinstance(part, WithClause):
+            if isinstance(part, nodes.WithClause):
                 continue
-            if isinstance(part, Node):
+            if isinstance(part, nodes.Node):
                 yield part
             elif isinstance(part, tuple):
                 yield from _parts(part)
 
 
-def references(cte: CommonTableExpr, ctes: Sequence[CommonTableExpr]) -> set[str]:
+def references(cte: nodes.CommonTableExpr, ctes: Sequence[nodes.CommonTableExpr]) -> set[str]:
     """The WITH queries of the same list that a query refers to (makeDependencyGraph)."""
     wanted = {c.name for c in ctes}
     found: set[str] = set()
 
     def walk(node: Any, hidden: frozenset[str]) -> None:
-        if isinstance(node, RangeVar):
+        if isinstance(node, nodes.RangeVar):
             if node.schema is None and node.name in wanted and node.name not in hidden:
                 found.add(node.name)
             return
         clause = getattr(node, "with_", None)
-        if isinstance(clause, WithClause):
+        if isinstance(clause, nodes.WithClause):
             hidden = _walk_with(clause, hidden)
         for part in _parts(node):
             walk(part, hidden)
 
-    def _walk_with(clause: WithClause, hidden: frozenset[str]) -> frozenset[str]:
+    def _walk_with(clause: nodes.WithClause, hidden: frozenset[str]) -> frozenset[str]:
         if clause.recursive:
             hidden |= {c.name for c in clause.ctes}
             for inner in clause.ctes:
@@ -88,10 +75,10 @@ def references(cte: CommonTableExpr, ctes: Sequence[CommonTableExpr]) -> set[str
     return found
 
 
-def in_order(ctes: Sequence[CommonTableExpr], uses: Sequence[set[str]]) -> list[CommonTableExpr]:
+def in_order(ctes: Sequence[nodes.CommonTableExpr], uses: Sequence[set[str]]) -> list[nodes.CommonTableExpr]:
     """The queries in dependency order (TopologicalSort)."""
     waiting = [(cte, used - {cte.name}) for cte, used in zip(ctes, uses, strict=True)]
-    result: list[CommonTableExpr] = []
+    result: list[nodes.CommonTableExpr] = []
     for number in range(len(waiting)):
         ready = next((n for n in range(number, len(waiting)) if not waiting[n][1]), None)
         if ready is None:
@@ -115,17 +102,17 @@ _WITHIN = {
 _OK = "ok"
 
 
-def check_recursion(ctes: Sequence[CommonTableExpr], recursive: set[str]) -> None:
+def check_recursion(ctes: Sequence[nodes.CommonTableExpr], recursive: set[str]) -> None:
     """Check the form of a recursive query: `one UNION other`, where only the right term refers to it, once, and not in
     an outer join or subquery (checkWellFormedRecursion)."""
     for cte in ctes:
         if cte.name not in recursive:
             continue
         stmt = cte.query
-        if not isinstance(stmt, SelectStmt):
+        if not isinstance(stmt, nodes.SelectStmt):
             message = f'recursive query "{cte.name}" must not contain data-modifying statements'
             raise PgError("42P19", message, location=cte.location)
-        if stmt.op is not SetOp.UNION:
+        if stmt.op is not nodes.SetOp.UNION:
             message = (
                 f'recursive query "{cte.name}" does not have the form non-recursive-term UNION [ALL] recursive-term'
             )
@@ -153,25 +140,25 @@ class _Checker:
         self.count = 0
 
     def walk(self, node: Any, where: str, hidden: frozenset[str]) -> None:
-        if isinstance(node, RangeVar):
+        if isinstance(node, nodes.RangeVar):
             self.refer(node, where, hidden)
-        elif isinstance(node, SelectStmt):
+        elif isinstance(node, nodes.SelectStmt):
             self.select(node, where, hidden)
-        elif isinstance(node, JoinExpr):
+        elif isinstance(node, nodes.JoinExpr):
             outer = "outer join" if where == _OK else where
-            left = outer if node.kind in (JoinType.RIGHT, JoinType.FULL) else where
-            right = outer if node.kind in (JoinType.LEFT, JoinType.FULL) else where
+            left = outer if node.kind in (nodes.JoinType.RIGHT, nodes.JoinType.FULL) else where
+            right = outer if node.kind in (nodes.JoinType.LEFT, nodes.JoinType.FULL) else where
             self.walk(node.left, left, hidden)
             self.walk(node.right, right, hidden)
             self.walk(node.quals, where, hidden)
-        elif isinstance(node, SubLink):
+        elif isinstance(node, nodes.SubLink):
             self.walk(node.subselect, "subquery", hidden)
             self.walk(node.test, where, hidden)
         elif node is not None:
             for part in _parts(node):
                 self.walk(part, where, hidden)
 
-    def refer(self, node: RangeVar, where: str, hidden: frozenset[str]) -> None:
+    def refer(self, node: nodes.RangeVar, where: str, hidden: frozenset[str]) -> None:
         if node.schema is not None or node.name != self.name or node.name in hidden:
             return
         if where != _OK:
@@ -182,7 +169,7 @@ class _Checker:
             message = f'recursive reference to query "{self.name}" must not appear more than once'
             raise PgError("42P19", message, location=node.location)
 
-    def select(self, node: SelectStmt, where: str, hidden: frozenset[str]) -> None:
+    def select(self, node: nodes.SelectStmt, where: str, hidden: frozenset[str]) -> None:
         if node.with_ is not None:
             names = frozenset(c.name for c in node.with_.ctes)
             if node.with_.recursive:
@@ -190,11 +177,11 @@ class _Checker:
             for inner in node.with_.ctes:
                 self.walk(inner.query, where, hidden)
                 hidden |= {inner.name}
-        if where != _OK or node.op in (None, SetOp.UNION):
+        if where != _OK or node.op in (None, nodes.SetOp.UNION):
             for part in _parts(node):
                 self.walk(part, where, hidden)
             return
-        intersect = node.op is SetOp.INTERSECT
+        intersect = node.op is nodes.SetOp.INTERSECT
         left = ("intersect" if intersect else "except") if node.all else where
         right = left if intersect else "except"
         self.walk(node.left, left, hidden)
@@ -206,7 +193,7 @@ class _Checker:
 # --- ctes -------------------------------------------------------------------------------------------------------------
 
 
-def transform_with(scope: Scope, clause: WithClause) -> None:
+def transform_with(scope: Scope, clause: nodes.WithClause) -> None:
     """Analyse the queries; they become the scope's `ctes` (transformWithClause)."""
     for number, cte in enumerate(clause.ctes):
         for other in clause.ctes[number + 1 :]:
@@ -233,17 +220,17 @@ def transform_with(scope: Scope, clause: WithClause) -> None:
         _analyze(scope, cte, item)
 
 
-def _item(cte: CommonTableExpr) -> WithItem:
+def _item(cte: nodes.CommonTableExpr) -> WithItem:
     return WithItem(cte.name, cte.columns, materialized=cte.materialized)
 
 
-def _analyze(scope: Scope, cte: CommonTableExpr, item: WithItem) -> None:
+def _analyze(scope: Scope, cte: nodes.CommonTableExpr, item: WithItem) -> None:
     """Analyses a query of WITH, and checks its columns (analyzeCTE)."""
     cycle = _cycle(scope, cte.cycle) if cte.cycle is not None else None
     if cte.search is not None:
         item.search = CteSearch(cte.search.columns, cte.search.breadth_first, cte.search.sequence_column)
     item.cycle = cycle
-    if not isinstance(cte.query, SelectStmt):
+    if not isinstance(cte.query, nodes.SelectStmt):
         _modifying(scope, cte, item)
         return
     assert scope.analyze_subquery is not None
@@ -257,7 +244,7 @@ def _analyze(scope: Scope, cte: CommonTableExpr, item: WithItem) -> None:
         _check_search_and_cycle(cte, item, query)
 
 
-def _modifying(scope: Scope, cte: CommonTableExpr, item: WithItem) -> None:
+def _modifying(scope: Scope, cte: nodes.CommonTableExpr, item: WithItem) -> None:
     """An INSERT, UPDATE or DELETE in WITH. Its columns are those of RETURNING, if it has one."""
     if scope.parent is not None:
         message = "WITH clause containing a data-modifying statement must be at the top level"
@@ -314,7 +301,7 @@ def _cycle(scope: Scope, clause: nodes.CTECycleClause) -> CteCycle:
     """Check CYCLE: its two mark values need a common type with = and <>."""
     marks: list[Expr] = []
     for raw, default in ((clause.mark_value, True), (clause.mark_default, False)):
-        node = raw if raw is not None else AConst(AConstKind.BOOLEAN, default)
+        node = raw if raw is not None else nodes.AConst(nodes.AConstKind.BOOLEAN, default)
         marks.append(transform(scope, node, ExprKind.CYCLE_MARK))
     typoid = common_type(scope, marks, "CYCLE")
     value = assign_collations(coerce_to_common(scope, marks[0], typoid, "CYCLE/SET/TO"))
@@ -327,7 +314,7 @@ def _cycle(scope: Scope, clause: nodes.CTECycleClause) -> CteCycle:
     return CteCycle(clause.columns, clause.mark_column, typoid, value, default_value, clause.path_column)
 
 
-def _check_search_and_cycle(cte: CommonTableExpr, item: WithItem, query: Query) -> None:
+def _check_search_and_cycle(cte: nodes.CommonTableExpr, item: WithItem, query: Query) -> None:
     if not item.recursive:
         raise PgError("42601", "WITH query is not recursive", location=cte.location)
     operation = query.set_operation

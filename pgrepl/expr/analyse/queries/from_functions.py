@@ -1,44 +1,71 @@
 """Functions in FROM: ROWS FROM, unnest, column definition lists (transformRangeFunction), JSON_TABLE
-(parse_jsontable.c).
+(parse_jsontable.c); and `t_at(moment)`, the table t as of a time or an LSN, if there is no function of this name.
+
+Where the table's past is kept (catalog/facts/history.py) it is a subquery over its versions, and an LSN is one of the
+publisher's. Otherwise the lake's snapshots are read, as far back as they are kept, and an LSN is one of the lake's own.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from collections.abc import Sequence
 from dataclasses import replace
-
+from pgrepl.catalog.facts import history
+from pgrepl.catalog.facts.access import is_active
+from pgrepl.catalog.facts.acl import check_table_privilege
 from pgrepl.catalog.facts.namespace import routine
+from pgrepl.catalog.facts.relation import Relation
+from pgrepl.catalog.facts.relation import find_relation
+from pgrepl.catalog.facts.routines import routines_named
 from pgrepl.expr.analyse import lookup
-from pgrepl.expr.analyse.casts import column_collation, type_of_name
+from pgrepl.expr.analyse.casts import column_collation
+from pgrepl.expr.analyse.casts import type_of_name
+from pgrepl.expr.analyse.coerce import coerce_to_specific
 from pgrepl.expr.analyse.collate import assign_collations
 from pgrepl.expr.analyse.json_queries import query_function
 from pgrepl.expr.analyse.kinds import ExprKind
 from pgrepl.expr.analyse.lookup import read_value
-from pgrepl.expr.analyse.scope import NsItem, Scope
-from pgrepl.expr.analyse.targets import column_name, function_columns
+from pgrepl.expr.analyse.lookup import relation_rte
+from pgrepl.expr.analyse.scope import NsItem
+from pgrepl.expr.analyse.scope import Scope
+from pgrepl.expr.analyse.targets import column_name
+from pgrepl.expr.analyse.targets import function_columns
 from pgrepl.expr.analyse.transform import transform
-from pgrepl.expr.tree import CaseTestExpr, Column, Expr, FuncExpr, JsonTableExpr, JsonTableScan, RowExpr, Rte, RteKind
-from pgrepl.expr.walk import has_vars, location_of
+from pgrepl.expr.evaluate.evaluate import compile
+from pgrepl.expr.functions.registry import Context
+from pgrepl.expr.tree import CaseTestExpr
+from pgrepl.expr.tree import Column
+from pgrepl.expr.tree import Expr
+from pgrepl.expr.tree import FuncExpr
+from pgrepl.expr.tree import JsonTableExpr
+from pgrepl.expr.tree import JsonTableScan
+from pgrepl.expr.tree import RowExpr
+from pgrepl.expr.tree import Rte
+from pgrepl.expr.tree import RteKind
+from pgrepl.expr.walk import has_vars
+from pgrepl.expr.walk import location_of
 from pgrepl.ground.errors import PgError
+from pgrepl.ground.errors import unsupported
 from pgrepl.sql import nodes
-from pgrepl.sql.nodes import (
-    AConst,
-    AConstKind,
-    ColumnDefinition,
-    FuncCall,
-    JsonTableColumn,
-    JsonTablePath,
-    RangeFunction,
-)
-from pgrepl.types import builtin, oids
+from pgrepl.sql.keywords import quote_identifier
+from pgrepl.sql.parser import parse
+from pgrepl.types import builtin
+from pgrepl.types import oids
 from pgrepl.types.json import escape_json
+from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pgrepl.catalog.session.session import Session
+
 
 MAX_COLUMNS = 1600  # MaxHeapAttributeNumber
 
 
-def transform_functions(scope: Scope, item: RangeFunction) -> NsItem:
+def transform_functions(scope: Scope, item: nodes.RangeFunction) -> NsItem:
     scope.lateral_active = True
-    calls: list[tuple[Expr, str, Sequence[ColumnDefinition]]] = []
+    calls: list[tuple[Expr, str, Sequence[nodes.ColumnDefinition]]] = []
     for raw, coldefs in item.functions:
         for part in _unnested(raw, coldefs):
             calls.append((_function(scope, part), column_name(part, scope), coldefs))
@@ -55,10 +82,10 @@ def transform_functions(scope: Scope, item: RangeFunction) -> NsItem:
     return scope.add_rte(_function_rte(scope, item, calls, lateral))
 
 
-def _unnested(raw: nodes.Expr, coldefs: Sequence[ColumnDefinition]) -> list[nodes.Expr]:
+def _unnested(raw: nodes.Expr, coldefs: Sequence[nodes.ColumnDefinition]) -> list[nodes.Expr]:
     """unnest(a, b) is unnest(a) and unnest(b) side by side."""
     if (
-        not isinstance(raw, FuncCall)
+        not isinstance(raw, nodes.FuncCall)
         or raw.name != ("unnest",)
         or len(raw.args) < 2
         or raw.agg_order
@@ -70,7 +97,7 @@ def _unnested(raw: nodes.Expr, coldefs: Sequence[ColumnDefinition]) -> list[node
         or coldefs
     ):
         return [raw]
-    return [FuncCall(("pg_catalog", "unnest"), (arg,), location=raw.location) for arg in raw.args]
+    return [nodes.FuncCall(("pg_catalog", "unnest"), (arg,), location=raw.location) for arg in raw.args]
 
 
 def _function(scope: Scope, raw: nodes.Expr) -> Expr:
@@ -82,7 +109,7 @@ def _function(scope: Scope, raw: nodes.Expr) -> Expr:
     return call
 
 
-def _check_coldefs(item: RangeFunction, count: int) -> None:
+def _check_coldefs(item: nodes.RangeFunction, count: int) -> None:
     location = item.coldefs[0].location
     if count != 1 and item.rows_from:
         raise PgError(
@@ -108,7 +135,10 @@ def _check_coldefs(item: RangeFunction, count: int) -> None:
 
 
 def _function_rte(
-    scope: Scope, item: RangeFunction, calls: Sequence[tuple[Expr, str, Sequence[ColumnDefinition]]], lateral: bool
+    scope: Scope,
+    item: nodes.RangeFunction,
+    calls: Sequence[tuple[Expr, str, Sequence[nodes.ColumnDefinition]]],
+    lateral: bool,
 ) -> Rte:
     """The range table entry of functions in FROM (addRangeTableEntryForFunction)."""
     alias = item.alias
@@ -142,7 +172,12 @@ def _function_rte(
 
 
 def _columns(
-    scope: Scope, call: Expr, function: str, coldefs: Sequence[ColumnDefinition], alias: nodes.Alias | None, count: int
+    scope: Scope,
+    call: Expr,
+    function: str,
+    coldefs: Sequence[nodes.ColumnDefinition],
+    alias: nodes.Alias | None,
+    count: int,
 ) -> list[Column]:
     """The columns that one function returns."""
     known = function_columns(scope, call)
@@ -179,7 +214,7 @@ def _check_coldefs_wanted(call: Expr, known: Sequence[Column] | None, location: 
     raise PgError("42601", problem, location=location)
 
 
-def _defined(scope: Scope, coldefs: Sequence[ColumnDefinition]) -> list[Column]:
+def _defined(scope: Scope, coldefs: Sequence[nodes.ColumnDefinition]) -> list[Column]:
     if len(coldefs) > MAX_COLUMNS:
         message = f"column definition lists can have at most {MAX_COLUMNS} entries"
         raise PgError("54011", message, location=coldefs[0].location)
@@ -259,8 +294,8 @@ def transform_json_table(scope: Scope, table: nodes.JsonTable) -> NsItem:
     )
 
 
-def _string(text: str, location: int) -> AConst:
-    return AConst(AConstKind.STRING, text, location)
+def _string(text: str, location: int) -> nodes.AConst:
+    return nodes.AConst(nodes.AConstKind.STRING, text, location)
 
 
 def _is_composite(typoid: int) -> bool:
@@ -284,14 +319,14 @@ class _Columns:
         self.root = self.named(table.path)
         self.names = [self.root.name]
 
-    def named(self, path: JsonTablePath) -> JsonTablePath:
+    def named(self, path: nodes.JsonTablePath) -> nodes.JsonTablePath:
         if path.name is not None:
             return path
         name = f"json_table_path_{self.unnamed}"
         self.unnamed += 1
         return replace(path, name=name)
 
-    def check_names(self, columns: Sequence[JsonTableColumn]) -> None:
+    def check_names(self, columns: Sequence[nodes.JsonTableColumn]) -> None:
         """Raises for a column name that JSON_TABLE has twice (CheckDuplicateColumnOrPathNames)."""
         for column in columns:
             if column.kind != "nested":
@@ -306,7 +341,7 @@ class _Columns:
             raise PgError("42712", message, location=location)
         self.names.append(name)
 
-    def scan(self, path: JsonTablePath, columns: Sequence[JsonTableColumn]) -> JsonTableScan:
+    def scan(self, path: nodes.JsonTablePath, columns: Sequence[nodes.JsonTableColumn]) -> JsonTableScan:
         first = len(self.columns)
         has_ordinality = False
         for column in columns:
@@ -332,7 +367,7 @@ class _Columns:
         self.columns.append(Column(name, typoid, typmod, lookup.collation(typoid)))
         self.exprs.append(expr)
 
-    def _column(self, column: JsonTableColumn) -> Expr:
+    def _column(self, column: nodes.JsonTableColumn) -> Expr:
         """A column's value as a function over the row's item (transformJsonTableColumn)."""
         assert column.type_name is not None
         kind = column.kind
@@ -340,7 +375,7 @@ class _Columns:
             typoid, _ = type_of_name(self.scope.session, column.type_name)
             if _is_composite(typoid) or column.quotes or column.wrapper:
                 kind = "formatted"
-        path = column.path if column.path is not None else JsonTablePath("$." + escape_json(column.name))
+        path = column.path if column.path is not None else nodes.JsonTablePath("$." + escape_json(column.name))
         function = nodes.JsonFuncExpr(
             _FUNCTIONS[kind],
             nodes.JsonValue(_string("", -1)),
@@ -355,3 +390,80 @@ class _Columns:
             column.location,
         )
         return assign_collations(query_function(function, self.scope, CaseTestExpr(oids.JSONB)))
+
+
+_SUFFIX = "_at"
+_LSN = re.compile(r"\s*[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}\s*")
+_TIMES = (oids.TIMESTAMPTZ, oids.TIMESTAMP, oids.DATE)
+
+
+def past_of(scope: Scope, item: nodes.RangeFunction) -> nodes.RangeSubselect | NsItem | None:
+    """What a call of t_at stands for; None: it is none."""
+    (call, _), *others = item.functions
+    if others or item.ordinality or item.coldefs or not isinstance(call, nodes.FuncCall) or len(call.args) != 1:
+        return None
+    *schema, name = call.name
+    if len(schema) > 1 or not name.endswith(_SUFFIX) or routines_named(scope.session, name):
+        return None
+    wanted = nodes.RangeVar(name.removesuffix(_SUFFIX), schema[0] if schema else None)
+    table = find_relation(scope.session, wanted, missing_ok=True)
+    if table is None or table.kind not in ("r", "p") or table.is_system:
+        return None
+    scope.lateral_active = True  # as of all functions in FROM
+    moment = transform(scope, call.args[0], ExprKind.FROM_FUNCTION)
+    scope.lateral_active = False
+    is_lsn = moment.type == oids.PG_LSN or (moment.type == oids.UNKNOWN and _looks_like_lsn(call.args[0]))
+    if not is_lsn and moment.type not in (*_TIMES, oids.UNKNOWN):
+        return None
+    alias = item.alias or nodes.Alias(name)
+    log = history.log_of(scope.session, table)
+    if log is not None:
+        return nodes.RangeSubselect(_versions(scope.session, table, log, call.args[0], is_lsn), alias, True)
+    check_table_privilege(scope.session, table, "SELECT")
+    if is_active(scope.session, table):
+        raise unsupported("the past of a table with row-level security", location=call.location)
+    typoid = oids.PG_LSN if is_lsn else oids.TIMESTAMPTZ
+    rte = relation_rte(table, alias.name, alias.columns)
+    rows = PastRows(scope.session, table, coerce_to_specific(scope, moment, typoid, name), is_lsn)
+    return scope.add_rte(replace(rte, kind=RteKind.VALUES, relid=0, rows=rows))
+
+
+def _looks_like_lsn(raw: Any) -> bool:
+    return isinstance(raw, nodes.AConst) and isinstance(raw.value, str) and _LSN.fullmatch(raw.value) is not None
+
+
+def _versions(session: Session, table: Relation, log: Relation, moment: nodes.Expr, is_lsn: bool) -> nodes.SelectStmt:
+    """The versions that were valid then. What the moment names is not looked for among their columns."""
+    begin, end = ("valid_from_lsn", "valid_to_lsn") if is_lsn else ("valid_from", "valid_to")
+    columns = ", ".join(f"v.{quote_identifier(column.name)}" for column in table.columns)
+    kind = "pg_lsn" if is_lsn else "timestamptz"
+    text = (
+        f"SELECT {columns} FROM ({history.versions_sql(session, table, log)}) AS v"
+        f" WHERE v.{begin} <= m.at AND (v.{end} > m.at OR v.{end} IS NULL)"
+    )
+    (raw,) = parse(text)
+    assert isinstance(raw.stmt, nodes.SelectStmt)
+    at = nodes.ResTarget(nodes.TypeCast(moment, nodes.TypeName(("pg_catalog", kind))), "at")
+    return replace(raw.stmt, from_=(nodes.RangeSubselect(nodes.SelectStmt((at,)), nodes.Alias("m")), *raw.stmt.from_))
+
+
+class PastRows(Sequence[tuple[Any, ...]]):
+    """The rows of a table as of a moment, which are read when they are wanted."""
+
+    unstored = "a view of the past of a table without history"
+
+    def __init__(self, session: Session, table: Relation, moment: Expr, is_lsn: bool) -> None:
+        self._session = session
+        self._table = table
+        self._moment = moment
+        self._is_lsn = is_lsn
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        moment = compile(self._moment, Context(self._session))(())
+        return iter(self._session.hooks.rows_at(self._session, self._table, moment, self._is_lsn))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __getitem__(self, place: Any) -> Any:
+        return list(self)[place]

@@ -19,49 +19,24 @@ from pgrepl.expr.analyse.lookup import relation_rte
 from pgrepl.expr.analyse.queries.clauses import transform_returning
 from pgrepl.expr.analyse.queries.ctes import transform_with
 from pgrepl.expr.analyse.queries.query import analyze_subquery
-from pgrepl.expr.analyse.queries.target import (
+from pgrepl.expr.analyse.queries.update import (
     AssignedColumn,
     NamedColumn,
+    SetClause,
     assigned,
     attribute_at,
     insert_columns,
     open_target,
 )
-from pgrepl.expr.analyse.queries.update import SetClause
 from pgrepl.expr.analyse.scope import NsItem, Scope, item_vars
 from pgrepl.expr.analyse.targets import expand_expressions
 from pgrepl.expr.analyse.transform import analyze_where, transform, transform_expr
 from pgrepl.expr.dml_tree import Assignment, Command, Conflict, Inference, Modify
 from pgrepl.expr.evaluate import evaluate
 from pgrepl.expr.functions.registry import Context
-from pgrepl.expr.tree import (
-    CoerceToDomain,
-    Column,
-    Const,
-    Expr,
-    FieldStore,
-    RangeRef,
-    RowExpr,
-    Rte,
-    RteKind,
-    SubscriptingRef,
-    Target,
-    Var,
-)
 from pgrepl.expr.walk import first_location, location_of
 from pgrepl.ground.errors import PgError
 from pgrepl.sql import nodes
-from pgrepl.sql.nodes import (
-    AConst,
-    AConstKind,
-    ColumnRef,
-    IndexElem,
-    InsertStmt,
-    NullsOrder,
-    OnConflictClause,
-    SelectStmt,
-    SortDir,
-)
 from pgrepl.types import oids
 from pgrepl.types.builtin import access_method_by_name, opclasses
 from pgrepl.types.text import read_text
@@ -116,20 +91,20 @@ class _Reader:
         self._text: Callable[[str], Any] | None = None
 
     def read(self, node: nodes.Expr) -> Any:
-        if node.__class__ is not AConst:
+        if node.__class__ is not nodes.AConst:
             raise _NotLiteral
         kind, value = node.kind, node.value
-        if kind is AConstKind.NULL:
+        if kind is nodes.AConstKind.NULL:
             return None
-        if kind is AConstKind.STRING:
+        if kind is nodes.AConstKind.STRING:
             if self._text is None:
                 self._text = self._text_reader()
             return self._text(str(value))
         typoid: int
-        if kind is AConstKind.INTEGER and isinstance(value, int) and -_INT4 <= value < _INT4:
+        if kind is nodes.AConstKind.INTEGER and isinstance(value, int) and -_INT4 <= value < _INT4:
             typoid = oids.INT4
         else:
-            constant = self._number(str(value)) if kind is AConstKind.FLOAT else None
+            constant = self._number(str(value)) if kind is nodes.AConstKind.FLOAT else None
             if constant is None:
                 made = transform_expr(node, self.scope)
                 assert isinstance(made, tree.Const)
@@ -179,7 +154,7 @@ def _itself(node: tree.Expr) -> Callable[[Any], Any] | None:
 # --- on conflict ------------------------------------------------------------------------------------------------------
 
 
-def transform_on_conflict(scope: Scope, clause: OnConflictClause, relation: Relation) -> Conflict:
+def transform_on_conflict(scope: Scope, clause: nodes.OnConflictClause, relation: Relation) -> Conflict:
     excluded: NsItem | None = None
     if not clause.do_nothing:
         excluded = scope.add_rte(relation_rte(relation, "excluded"))
@@ -197,9 +172,9 @@ def transform_on_conflict(scope: Scope, clause: OnConflictClause, relation: Rela
 
 
 def _arbiter(
-    scope: Scope, clause: OnConflictClause, relation: Relation
-) -> tuple[tuple[Inference, ...], Expr | None, int, frozenset[int]]:
-    elements = [e for e in clause.elements if isinstance(e, IndexElem)]
+    scope: Scope, clause: nodes.OnConflictClause, relation: Relation
+) -> tuple[tuple[Inference, ...], tree.Expr | None, int, frozenset[int]]:
+    elements = [e for e in clause.elements if isinstance(e, nodes.IndexElem)]
     if not clause.do_nothing and not elements and clause.constraint is None:
         raise PgError(
             "42601",
@@ -223,16 +198,16 @@ def _arbiter(
     return inferred, where, found.oid, frozenset(found.conkey or ())
 
 
-def _inference(scope: Scope, element: IndexElem, location: int) -> Inference:
+def _inference(scope: Scope, element: nodes.IndexElem, location: int) -> Inference:
     """An element of ON CONFLICT (…): an expression with collation and operator class (resolve_unique_index_expr)."""
-    if element.dir is not SortDir.DEFAULT:
+    if element.dir is not nodes.SortDir.DEFAULT:
         raise PgError("42P10", "ASC/DESC is not allowed in ON CONFLICT clause", location=location)
-    if element.nulls is not NullsOrder.DEFAULT:
+    if element.nulls is not nodes.NullsOrder.DEFAULT:
         raise PgError("42P10", "NULLS FIRST/LAST is not allowed in ON CONFLICT clause", location=location)
     node = element.expr
     if node is None:
         assert element.name is not None
-        node = ColumnRef((element.name,), location)
+        node = nodes.ColumnRef((element.name,), location)
     expr = transform(scope, node, ExprKind.INDEX_EXPRESSION)
     collation = opclass = 0
     if element.collation:
@@ -261,7 +236,7 @@ _PARENTHESES = (
 )
 
 
-def analyze_insert(stmt: InsertStmt, scope: Scope) -> Modify:
+def analyze_insert(stmt: nodes.InsertStmt, scope: Scope) -> Modify:
     if stmt.with_ is not None:
         transform_with(scope, stmt.with_)
     relation = open_target(scope, stmt.relation)
@@ -281,7 +256,7 @@ def analyze_insert(stmt: InsertStmt, scope: Scope) -> Modify:
         Command.INSERT,
         relation.oid,
         tuple(scope.rtable),
-        (RangeRef(source.varno),) if source.varno else (),
+        (tree.RangeRef(source.varno),) if source.varno else (),
         assigned=tuple(
             Assignment(column.attnum, assign_collations(value)) for column, value in zip(columns, values, strict=False)
         ),
@@ -295,7 +270,7 @@ def analyze_insert(stmt: InsertStmt, scope: Scope) -> Modify:
     )
 
 
-def _is_plain_values(select: SelectStmt) -> bool:
+def _is_plain_values(select: nodes.SelectStmt) -> bool:
     """Whether the source is a bare VALUES list. With further clauses it is an ordinary query, in which DEFAULT is not
     allowed."""
     rest = (select.order_by, select.offset, select.limit, select.locking, select.with_)
@@ -314,7 +289,7 @@ class InsertSource:
         self.varno = 0
         self.is_values = False
 
-    def read(self, select: SelectStmt | None) -> list[Expr]:
+    def read(self, select: nodes.SelectStmt | None) -> list[tree.Expr]:
         if select is None:
             return []
         if not _is_plain_values(select):
@@ -329,24 +304,24 @@ class InsertSource:
             return self._literals(rows)
         return self._lists(select)
 
-    def _query(self, select: SelectStmt) -> list[Expr]:
+    def _query(self, select: nodes.SelectStmt) -> list[tree.Expr]:
         """Analyse the source query. Its literals of unknown type stay unknown, because the target column decides their
         type."""
         query = analyze_subquery(select, self.scope, resolve_unknown=False)
-        item = self._add(Rte(RteKind.SUBQUERY, "*SELECT*", query.columns, alias="*SELECT*", subquery=query))
-        exprs: list[Expr] = []
+        item = self._add(tree.Rte(tree.RteKind.SUBQUERY, "*SELECT*", query.columns, alias="*SELECT*", subquery=query))
+        exprs: list[tree.Expr] = []
         for target in query.targets:
             if target.junk:
                 continue
-            if isinstance(target.expr, Const) and target.expr.type == oids.UNKNOWN:
+            if isinstance(target.expr, tree.Const) and target.expr.type == oids.UNKNOWN:
                 exprs.append(target.expr)
             else:
                 exprs.append(_var(item, target))
         return self.fitted(exprs)
 
-    def _lists(self, select: SelectStmt) -> list[Expr]:
+    def _lists(self, select: nodes.SelectStmt) -> list[tree.Expr]:
         assert select.values is not None
-        rows: list[tuple[Expr, ...]] = []
+        rows: list[tuple[tree.Expr, ...]] = []
         length = -1
         for raw in select.values:
             row = expand_expressions(self.scope, raw, ExprKind.VALUES, allow_default=True)
@@ -355,27 +330,29 @@ class InsertSource:
                 raise PgError("42601", message, location=first_location(row))
             length = len(row)
             rows.append(tuple([assign_collations(_stripped(value)) for value in self.fitted(row)]))
-        columns = tuple(Column(f"column{n}", value.type, value.typmod) for n, value in enumerate(rows[0], 1))
-        return self._over_values(Rte(RteKind.VALUES, "*VALUES*", columns, alias="*VALUES*", values=tuple(rows)))
+        columns = tuple(tree.Column(f"column{n}", value.type, value.typmod) for n, value in enumerate(rows[0], 1))
+        return self._over_values(
+            tree.Rte(tree.RteKind.VALUES, "*VALUES*", columns, alias="*VALUES*", values=tuple(rows))
+        )
 
-    def _literals(self, rows: tuple[tuple[object, ...], ...]) -> list[Expr]:
+    def _literals(self, rows: tuple[tuple[object, ...], ...]) -> list[tree.Expr]:
         columns = []
         for named in self.columns[: len(rows[0])]:
             column = self.relation.attributes[named.attnum - 1]
-            columns.append(Column(named.name, column.type, column.typmod, column.collation))
+            columns.append(tree.Column(named.name, column.type, column.typmod, column.collation))
         return self._over_values(rows_rte("*VALUES*", tuple(columns), rows))
 
-    def _over_values(self, rte: Rte) -> list[Expr]:
+    def _over_values(self, rte: tree.Rte) -> list[tree.Expr]:
         self.is_values = True
         item = self._add(rte)
         return self.fitted([var for _, var in item_vars(item, 0, -1)])
 
-    def _add(self, rte: Rte) -> NsItem:
+    def _add(self, rte: tree.Rte) -> NsItem:
         item = self.scope.add_rte(rte)
         self.varno = item.varno
         return item
 
-    def fitted(self, exprs: list[Expr]) -> list[Expr]:
+    def fitted(self, exprs: list[tree.Expr]) -> list[tree.Expr]:
         """The expressions cast to the columns' types (transformInsertRow)."""
         columns = self.columns
         if len(exprs) > len(columns):
@@ -391,38 +368,38 @@ class InsertSource:
             result.append(assigned(self.scope, expr, assigned_column, ExprKind.INSERT_TARGET))
         return result
 
-    def _row_width(self, expr: Expr) -> int:
+    def _row_width(self, expr: tree.Expr) -> int:
         """The number of columns of a row-valued expression (count_rowexpr_columns)."""
-        if isinstance(expr, Var) and expr.attnum > 0 and expr.type == oids.RECORD:
+        if isinstance(expr, tree.Var) and expr.attnum > 0 and expr.type == oids.RECORD:
             query = self.scope.rte(expr.varno).subquery
             found = next((t.expr for t in query.targets if t.resno == expr.attnum), None) if query is not None else None
             expr = found if found is not None else expr
-        return len(expr.args) if isinstance(expr, RowExpr) else -1
+        return len(expr.args) if isinstance(expr, tree.RowExpr) else -1
 
 
-def rows_rte(name: str, columns: tuple[Column, ...], rows: Iterable[tuple[Any, ...]]) -> Rte:
+def rows_rte(name: str, columns: tuple[tree.Column, ...], rows: Iterable[tuple[Any, ...]]) -> tree.Rte:
     """A range table entry for rows that are computed apart."""
-    return Rte(RteKind.VALUES, name, columns, alias=name, rows=rows)
+    return tree.Rte(tree.RteKind.VALUES, name, columns, alias=name, rows=rows)
 
 
-def _var(item: NsItem, target: Target) -> Var:
+def _var(item: NsItem, target: tree.Target) -> tree.Var:
     """A column of the source query, with the location of the expression that it stands for."""
     expr = target.expr
-    return Var(
+    return tree.Var(
         expr.type, typmod=expr.typmod, collation=expr.collation, location=location_of(expr),
         varno=item.varno, attnum=target.resno,
     )  # fmt: skip
 
 
-def _stripped(expr: Expr) -> Expr:
+def _stripped(expr: tree.Expr) -> tree.Expr:
     """The assigned value, without the nodes that put it into a part of the column."""
     while True:
-        inner: Expr | None = expr
-        while isinstance(inner, CoerceToDomain):
+        inner: tree.Expr | None = expr
+        while isinstance(inner, tree.CoerceToDomain):
             inner = inner.arg
-        if isinstance(inner, FieldStore):
+        if isinstance(inner, tree.FieldStore):
             expr = inner.values[0]
-        elif isinstance(inner, SubscriptingRef) and inner.assign is not None:
+        elif isinstance(inner, tree.SubscriptingRef) and inner.assign is not None:
             expr = inner.assign
         else:
             return expr

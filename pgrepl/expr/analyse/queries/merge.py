@@ -22,8 +22,7 @@ from pgrepl.expr.analyse.queries.clauses import settle_collations, transform_ret
 from pgrepl.expr.analyse.queries.ctes import transform_with
 from pgrepl.expr.analyse.queries.insert import InsertSource, rows_rte
 from pgrepl.expr.analyse.queries.query import transform_from
-from pgrepl.expr.analyse.queries.target import insert_columns, open_target
-from pgrepl.expr.analyse.queries.update import SetClause
+from pgrepl.expr.analyse.queries.update import SetClause, insert_columns, open_target
 from pgrepl.expr.analyse.scope import Scope
 from pgrepl.expr.analyse.targets import expand_expressions
 from pgrepl.expr.analyse.transform import analyze_where

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pgrepl.catalog.facts.relation import Relation, TransitionRows, TransitionTable, find_relation
+from pgrepl.expr import tree
 from pgrepl.expr.analyse.coerce import coerce_to_common, coerce_to_specific, common_type, common_typmod
 from pgrepl.expr.analyse.collate import assign_collations, common_collation
 from pgrepl.expr.analyse.kinds import ExprKind
@@ -27,20 +28,6 @@ from pgrepl.expr.analyse.scope import (
 from pgrepl.expr.analyse.sorting import TargetList, transform_distinct, transform_distinct_on, transform_sort
 from pgrepl.expr.analyse.targets import expand_expressions, mark_origins, resolve_unknowns, transform_targets
 from pgrepl.expr.analyse.transform import analyze_where, transform
-from pgrepl.expr.tree import (
-    Column,
-    Expr,
-    GroupSet,
-    Join,
-    Query,
-    RangeRef,
-    Rte,
-    RteKind,
-    SortGroup,
-    TableSample,
-    Target,
-    Window,
-)
 from pgrepl.expr.walk import first_location, has_vars
 from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.sql import nodes
@@ -51,9 +38,9 @@ from pgrepl.types.input_checks import MAX_ROW
 UNNAMED_SUBQUERY = "unnamed_subquery"
 
 
-def transform_from(scope: Scope, items: Sequence[FromItem]) -> tuple[RangeRef | Join, ...]:
+def transform_from(scope: Scope, items: Sequence[FromItem]) -> tuple[tree.RangeRef | tree.Join, ...]:
     """Analyse FROM as transformFromClause does: an item sees the items before it only if it is LATERAL."""
-    result: list[RangeRef | Join] = []
+    result: list[tree.RangeRef | tree.Join] = []
     for item in items:
         node, _, namespace = transform_item(scope, item)
         check_name_conflicts(scope.namespace, namespace)
@@ -64,7 +51,7 @@ def transform_from(scope: Scope, items: Sequence[FromItem]) -> tuple[RangeRef | 
     return tuple(result)
 
 
-def transform_item(scope: Scope, item: FromItem) -> tuple[RangeRef | Join, NsItem, list[NsItem]]:
+def transform_item(scope: Scope, item: FromItem) -> tuple[tree.RangeRef | tree.Join, NsItem, list[NsItem]]:
     """The join tree node of a FROM item, the columns of its `*`, and the names it adds (transformFromClauseItem)."""
     if isinstance(item, JoinExpr):
         return transform_join(scope, item, transform_item)
@@ -73,8 +60,7 @@ def transform_item(scope: Scope, item: FromItem) -> tuple[RangeRef | Join, NsIte
     elif isinstance(item, RangeSubselect):
         added = _subselect(scope, item)
     elif isinstance(item, RangeFunction):
-        from pgrepl.expr.analyse.queries.from_functions import transform_functions
-        from pgrepl.expr.analyse.queries.past import past_of
+        from pgrepl.expr.analyse.queries.from_functions import past_of, transform_functions
 
         past = past_of(scope, item)
         if isinstance(past, RangeSubselect):
@@ -88,7 +74,7 @@ def transform_item(scope: Scope, item: FromItem) -> tuple[RangeRef | Join, NsIte
         added = transform_json_table(scope, item)
     else:
         raise unsupported(getattr(item, "what", type(item).__name__), location=getattr(item, "location", None))
-    return RangeRef(added.varno), added, [added]
+    return tree.RangeRef(added.varno), added, [added]
 
 
 def open_relation(scope: Scope, name: RangeVar) -> Relation:
@@ -130,7 +116,7 @@ def _relation(scope: Scope, name: RangeVar) -> NsItem:
     return scope.add_rte(rte)
 
 
-def aliased_columns(columns: Sequence[Column], alias: nodes.Alias | None, name: str) -> tuple[Column, ...]:
+def aliased_columns(columns: Sequence[tree.Column], alias: nodes.Alias | None, name: str) -> tuple[tree.Column, ...]:
     """The columns, renamed by a column alias list; a list longer than the columns is an error."""
     names = alias.columns if alias is not None else ()
     if len(names) > len(columns):
@@ -151,8 +137,8 @@ def _subselect(scope: Scope, item: RangeSubselect) -> NsItem:
     alias = item.alias
     name = alias.name if alias is not None else UNNAMED_SUBQUERY
     added = scope.add_rte(
-        Rte(
-            RteKind.SUBQUERY,
+        tree.Rte(
+            tree.RteKind.SUBQUERY,
             name,
             aliased_columns(query.columns, alias, name),
             alias=alias.name if alias is not None else None,
@@ -180,7 +166,9 @@ def _transition_table(scope: Scope, name: RangeVar, table: TransitionTable) -> N
         alias.name if alias is not None else None,
         alias.columns if alias is not None else (),
     )
-    return scope.add_rte(replace(rte, kind=RteKind.VALUES, relid=0, rows=TransitionRows(scope.session, table.name)))
+    return scope.add_rte(
+        replace(rte, kind=tree.RteKind.VALUES, relid=0, rows=TransitionRows(scope.session, table.name))
+    )
 
 
 def _cte_reference(scope: Scope, name: RangeVar, cte: WithItem, levels: int) -> NsItem:
@@ -194,17 +182,19 @@ def _cte_reference(scope: Scope, name: RangeVar, cte: WithItem, levels: int) -> 
     hidden = 0
     if cte.search is not None:
         typoid = oids.RECORD if cte.search.breadth_first else oids.RECORD_ARRAY
-        columns += (Column(cte.search.sequence, typoid),)
+        columns += (tree.Column(cte.search.sequence, typoid),)
         hidden += 1
     if cte.cycle is not None:
         columns += (
-            Column(cte.cycle.mark, cte.cycle.mark_type, cte.cycle.mark_value.typmod, cte.cycle.mark_value.collation),
-            Column(cte.cycle.path, oids.RECORD_ARRAY),
+            tree.Column(
+                cte.cycle.mark, cte.cycle.mark_type, cte.cycle.mark_value.typmod, cte.cycle.mark_value.collation
+            ),
+            tree.Column(cte.cycle.path, oids.RECORD_ARRAY),
         )
         hidden += 2
     added = scope.add_rte(
-        Rte(
-            RteKind.CTE,
+        tree.Rte(
+            tree.RteKind.CTE,
             refname,
             columns,
             alias=alias.name if alias is not None else None,
@@ -227,7 +217,7 @@ def _sampled(scope: Scope, item: RangeTableSample) -> NsItem:
     """TABLESAMPLE, as transformRangeTableSample does."""
     added = _relation(scope, item.relation)
     rte = added.rte
-    if rte.kind is not RteKind.RELATION or rte.relkind not in "rmp":
+    if rte.kind is not tree.RteKind.RELATION or rte.relkind not in "rmp":
         message = "TABLESAMPLE clause can only be applied to tables and materialized views"
         raise PgError("0A000", message, location=item.relation.location)
     method = ".".join(item.method)
@@ -243,7 +233,7 @@ def _sampled(scope: Scope, item: RangeTableSample) -> NsItem:
     if item.repeatable is not None:
         repeatable = transform(scope, item.repeatable, ExprKind.FROM_FUNCTION)
         repeatable = assign_collations(coerce_to_specific(scope, repeatable, oids.FLOAT8, "REPEATABLE"))
-    sample = TableSample(procs[0].oid, tuple(assign_collations(arg) for arg in args), repeatable)
+    sample = tree.TableSample(procs[0].oid, tuple(assign_collations(arg) for arg in args), repeatable)
     added.rte = scope.rtable[added.varno - 1] = replace(rte, sample=sample)
     return added
 
@@ -258,7 +248,7 @@ def analyze_subquery(
     parent_cte: WithItem | None = None,
     locked: bool = False,
     resolve_unknown: bool = True,
-) -> Query:
+) -> tree.Query:
     """Analyse a query inside another (parse_sub_analyze)."""
     scope = Scope(
         parent.session,
@@ -271,14 +261,14 @@ def analyze_subquery(
     return analyze_select(stmt, scope)
 
 
-def analyze_select(stmt: SelectStmt, scope: Scope) -> Query:
+def analyze_select(stmt: SelectStmt, scope: Scope) -> tree.Query:
     query = _analyzed(stmt, scope)
     if len(query.targets) > MAX_ROW:
         raise PgError("54011", f"target lists can have at most {MAX_ROW} entries")
     return query
 
 
-def _analyzed(stmt: SelectStmt, scope: Scope) -> Query:
+def _analyzed(stmt: SelectStmt, scope: Scope) -> tree.Query:
     if stmt.values is not None:
         return _values(stmt, scope)
     if stmt.op is not None:
@@ -288,7 +278,7 @@ def _analyzed(stmt: SelectStmt, scope: Scope) -> Query:
     return _select(stmt, scope)
 
 
-def _select(stmt: SelectStmt, scope: Scope) -> Query:
+def _select(stmt: SelectStmt, scope: Scope) -> tree.Query:
     recursive = read_with(stmt, scope)
     refuse_into(stmt)
     scope.locking = stmt.locking
@@ -301,13 +291,13 @@ def _select(stmt: SelectStmt, scope: Scope) -> Query:
     if stmt.having is not None:
         having = analyze_where(scope, stmt.having, ExprKind.HAVING, "HAVING")
     sort = transform_sort(scope, stmt.order_by, targets, ExprKind.ORDER_BY)
-    group: list[SortGroup] = []
-    group_sets: tuple[GroupSet, ...] | None = None
+    group: list[tree.SortGroup] = []
+    group_sets: tuple[tree.GroupSet, ...] | None = None
     if stmt.group_by:
-        from pgrepl.expr.analyse.queries.windows import transform_group
+        from pgrepl.expr.analyse.queries.grouping import transform_group
 
         group, group_sets = transform_group(scope, stmt.group_by, targets, sort, ExprKind.GROUP_BY)
-    distinct: list[SortGroup] | None = None
+    distinct: list[tree.SortGroup] | None = None
     if stmt.distinct is not None:
         if stmt.distinct:
             distinct = transform_distinct_on(scope, stmt.distinct, targets, sort)
@@ -315,14 +305,14 @@ def _select(stmt: SelectStmt, scope: Scope) -> Query:
             distinct = transform_distinct(scope, targets, sort)
     offset = analyze_limit(scope, stmt.offset, ExprKind.OFFSET, stmt)
     limit = analyze_limit(scope, stmt.limit, ExprKind.LIMIT, stmt)
-    windows: list[Window] = []
+    windows: list[tree.Window] = []
     if scope.window_defs:
-        from pgrepl.expr.analyse.queries.windows import transform_windows
+        from pgrepl.expr.analyse.queries.grouping import transform_windows
 
         windows = transform_windows(scope, scope.window_defs, targets)
     if scope.resolve_unknowns:
         targets.items = resolve_unknowns(scope, targets.items)
-    query = Query(
+    query = tree.Query(
         tuple(targets.items),
         rtable=tuple(scope.rtable),
         from_=from_,
@@ -356,7 +346,7 @@ def _select(stmt: SelectStmt, scope: Scope) -> Query:
     return query
 
 
-def _values(stmt: SelectStmt, scope: Scope) -> Query:
+def _values(stmt: SelectStmt, scope: Scope) -> tree.Query:
     """A VALUES list as a query: SELECT * FROM (VALUES …) (transformValuesClause)."""
     recursive = read_with(stmt, scope)
     assert stmt.values is not None
@@ -367,20 +357,20 @@ def _values(stmt: SelectStmt, scope: Scope) -> Query:
             message = "VALUES lists must all be the same length"
             raise PgError("42601", message, location=first_location(row))
         rows.append(row)
-    columns: list[Column] = []
-    lists: list[list[Expr]] = []
+    columns: list[tree.Column] = []
+    lists: list[list[tree.Expr]] = []
     for number, exprs in enumerate(zip(*rows, strict=True), 1):
         typoid = common_type(scope, exprs, "VALUES")
         cast = [coerce_to_common(scope, expr, typoid, "VALUES") for expr in exprs]
         typmod = common_typmod(cast, typoid)
         cast = [assign_collations(expr) for expr in cast]
-        columns.append(Column(f"column{number}", typoid, typmod, common_collation(tuple(cast), none_ok=True)))
+        columns.append(tree.Column(f"column{number}", typoid, typmod, common_collation(tuple(cast), none_ok=True)))
         lists.append(cast)
     values = tuple(zip(*lists, strict=True)) if lists else tuple(() for _ in rows)
     lateral = bool(scope.rtable) and any(has_vars(expr) for row in values for expr in row)
-    item = scope.add_rte(Rte(RteKind.VALUES, "*VALUES*", tuple(columns), values=values, lateral=lateral))
+    item = scope.add_rte(tree.Rte(tree.RteKind.VALUES, "*VALUES*", tuple(columns), values=values, lateral=lateral))
     scope.show(item)
-    targets = TargetList([Target(var, name, n) for n, (name, var) in enumerate(item_vars(item, 0, -1), 1)])
+    targets = TargetList([tree.Target(var, name, n) for n, (name, var) in enumerate(item_vars(item, 0, -1), 1)])
     scope.next_resno = len(targets.items) + 1
     sort = transform_sort(scope, stmt.order_by, targets, ExprKind.ORDER_BY)
     offset = analyze_limit(scope, stmt.offset, ExprKind.OFFSET, stmt)
@@ -388,10 +378,10 @@ def _values(stmt: SelectStmt, scope: Scope) -> Query:
     if stmt.locking:
         raise PgError("0A000", f"FOR {stmt.locking[0].strength} cannot be applied to VALUES")
     return settle_collations(
-        Query(
+        tree.Query(
             tuple(targets.items),
             rtable=tuple(scope.rtable),
-            from_=(RangeRef(item.varno),),
+            from_=(tree.RangeRef(item.varno),),
             sort=tuple(sort),
             limit=limit,
             offset=offset,

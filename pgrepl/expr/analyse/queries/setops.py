@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from pgrepl.expr import tree
 from pgrepl.expr.analyse.coerce import coerce_to_common, common_type_and_expr, common_typmod
 from pgrepl.expr.analyse.collate import common_collation
 from pgrepl.expr.analyse.kinds import ExprKind
@@ -11,22 +12,6 @@ from pgrepl.expr.analyse.queries.clauses import analyze_limit, read_with, refuse
 from pgrepl.expr.analyse.queries.ctes import set_columns
 from pgrepl.expr.analyse.scope import NsColumn, NsItem, Scope
 from pgrepl.expr.analyse.sorting import TargetList, equality_operators, transform_sort
-from pgrepl.expr.tree import (
-    Column,
-    Const,
-    Expr,
-    Query,
-    RangeRef,
-    RowMark,
-    Rte,
-    RteKind,
-    SetOperation,
-    SetToDefault,
-    SortGroup,
-    Target,
-    Var,
-    WindowFunc,
-)
 from pgrepl.expr.walk import location_of, walk
 from pgrepl.ground.errors import PgError
 from pgrepl.sql.nodes import LockingClause, SelectStmt, SetOp
@@ -35,10 +20,10 @@ from pgrepl.types import oids
 _STRENGTHS = ("KEY SHARE", "SHARE", "NO KEY UPDATE", "UPDATE")
 _WAITS = (None, "SKIP LOCKED", "NOWAIT")
 _REFUSED = {
-    RteKind.JOIN: "a join",
-    RteKind.FUNCTION: "a function",
-    RteKind.VALUES: "VALUES",
-    RteKind.CTE: "a WITH query",
+    tree.RteKind.JOIN: "a join",
+    tree.RteKind.FUNCTION: "a function",
+    tree.RteKind.VALUES: "VALUES",
+    tree.RteKind.CTE: "a WITH query",
 }
 
 
@@ -47,12 +32,12 @@ def lock_text(clause: LockingClause) -> str:
 
 
 def transform_locking(
-    query: Query, clause: LockingClause, *, grouping: bool = False, pushed_down: bool = False
-) -> Query:
+    query: tree.Query, clause: LockingClause, *, grouping: bool = False, pushed_down: bool = False
+) -> tree.Query:
     _check_lockable(query, lock_text(clause), grouping)
     if not clause.relations:
         for varno, rte in enumerate(query.rtable, 1):
-            if rte.in_from and rte.kind in (RteKind.RELATION, RteKind.SUBQUERY):
+            if rte.in_from and rte.kind in (tree.RteKind.RELATION, tree.RteKind.SUBQUERY):
                 query = _lock(query, varno, rte, clause, pushed_down)
         return query
     for named in clause.relations:
@@ -72,17 +57,17 @@ def transform_locking(
     return query
 
 
-def _refname(rte: Rte) -> str | None:
+def _refname(rte: tree.Rte) -> str | None:
     """The name by which a relation can be referred to here; None: it has none."""
     if rte.alias is None:
-        if rte.kind is RteKind.JOIN:
+        if rte.kind is tree.RteKind.JOIN:
             return rte.join_using_alias
-        if rte.kind in (RteKind.SUBQUERY, RteKind.VALUES):
+        if rte.kind in (tree.RteKind.SUBQUERY, tree.RteKind.VALUES):
             return None
     return rte.name
 
 
-def _check_lockable(query: Query, lock: str, grouping: bool) -> None:
+def _check_lockable(query: tree.Query, lock: str, grouping: bool) -> None:
     """Raises for a query whose rows cannot be locked (CheckSelectLocking)."""
     problem = None
     if query.set_operation is not None:
@@ -95,7 +80,7 @@ def _check_lockable(query: Query, lock: str, grouping: bool) -> None:
         problem = "HAVING clause"
     elif query.has_aggregates:
         problem = "aggregate functions"
-    elif any(isinstance(node, WindowFunc) for target in query.targets for node in walk(target.expr)):
+    elif any(isinstance(node, tree.WindowFunc) for target in query.targets for node in walk(target.expr)):
         problem = "window functions"
     elif query.has_target_srfs:
         problem = "set-returning functions in the target list"
@@ -103,9 +88,9 @@ def _check_lockable(query: Query, lock: str, grouping: bool) -> None:
         raise PgError("0A000", f"{lock} is not allowed with {problem}")
 
 
-def _lock(query: Query, varno: int, rte: Rte, clause: LockingClause, pushed_down: bool) -> Query:
+def _lock(query: tree.Query, varno: int, rte: tree.Rte, clause: LockingClause, pushed_down: bool) -> tree.Query:
     query = replace(query, row_marks=_marked(query.row_marks, varno, clause, pushed_down))
-    if rte.kind is RteKind.SUBQUERY and rte.subquery is not None:
+    if rte.kind is tree.RteKind.SUBQUERY and rte.subquery is not None:
         inner = transform_locking(rte.subquery, replace(clause, relations=()), pushed_down=True)
         rtable = list(query.rtable)
         rtable[varno - 1] = replace(rte, subquery=inner)
@@ -113,12 +98,14 @@ def _lock(query: Query, varno: int, rte: Rte, clause: LockingClause, pushed_down
     return query
 
 
-def _marked(marks: tuple[RowMark, ...], varno: int, clause: LockingClause, pushed_down: bool) -> tuple[RowMark, ...]:
+def _marked(
+    marks: tuple[tree.RowMark, ...], varno: int, clause: LockingClause, pushed_down: bool
+) -> tuple[tree.RowMark, ...]:
     """The row marks after another locking clause; the stronger lock wins (applyLockingClause)."""
     known = next((m for m in marks if m.varno == varno), None)
     if known is None:
-        return (*marks, RowMark(varno, clause.strength, clause.wait, pushed_down))
-    mark = RowMark(
+        return (*marks, tree.RowMark(varno, clause.strength, clause.wait, pushed_down))
+    mark = tree.RowMark(
         varno,
         max(known.strength, clause.strength, key=_STRENGTHS.index),
         max(known.wait, clause.wait, key=_WAITS.index),
@@ -135,11 +122,11 @@ class _Result:
     """A column of one side of a set operation. leaf: its (varno, resno) in a member query, where a literal of unknown
     type can still be replaced."""
 
-    expr: Expr
+    expr: tree.Expr
     leaf: tuple[int, int] | None = None
 
 
-def analyze_set_operation(stmt: SelectStmt, scope: Scope) -> Query:
+def analyze_set_operation(stmt: SelectStmt, scope: Scope) -> tree.Query:
     refuse_into(stmt)
     if stmt.locking:
         message = f"{lock_text(stmt.locking[0])} is not allowed with UNION/INTERSECT/EXCEPT"
@@ -147,17 +134,17 @@ def analyze_set_operation(stmt: SelectStmt, scope: Scope) -> Query:
     recursive = read_with(stmt, scope)
     bare = replace(stmt, order_by=(), limit=None, offset=None, with_=None)
     node, _ = _tree(scope, bare, top=True)
-    assert isinstance(node, SetOperation)
+    assert isinstance(node, tree.SetOperation)
     first = node
-    while isinstance(first.left, SetOperation):
+    while isinstance(first.left, tree.SetOperation):
         first = first.left
-    assert isinstance(first.left, RangeRef)
+    assert isinstance(first.left, tree.RangeRef)
     varno = first.left.varno
     query = scope.rtable[varno - 1].subquery
     assert query is not None
-    targets: list[Target] = []
+    targets: list[tree.Target] = []
     for target, column in zip((t for t in query.targets if not t.junk), node.columns, strict=True):
-        var = Var(
+        var = tree.Var(
             column.type,
             typmod=column.typmod,
             collation=column.collation,
@@ -165,14 +152,14 @@ def analyze_set_operation(stmt: SelectStmt, scope: Scope) -> Query:
             varno=varno,
             attnum=target.resno,
         )
-        targets.append(Target(var, target.name, scope.next_resno))
+        targets.append(tree.Target(var, target.name, scope.next_resno))
         scope.next_resno += 1
     target_list = TargetList(targets)
     sort = _sort(scope, stmt, target_list)
     offset = analyze_limit(scope, stmt.offset, ExprKind.OFFSET, stmt)
     limit = analyze_limit(scope, stmt.limit, ExprKind.LIMIT, stmt)
     return settle_collations(
-        Query(
+        tree.Query(
             tuple(target_list.items),
             rtable=tuple(scope.rtable),
             sort=tuple(sort),
@@ -187,17 +174,17 @@ def analyze_set_operation(stmt: SelectStmt, scope: Scope) -> Query:
     )
 
 
-def _sort(scope: Scope, stmt: SelectStmt, targets: TargetList) -> list[SortGroup]:
+def _sort(scope: Scope, stmt: SelectStmt, targets: TargetList) -> list[tree.SortGroup]:
     """ORDER BY of a set operation; it may name output columns only."""
     columns = []
     for target in targets.items:
         var = target.expr
-        assert isinstance(var, Var)
+        assert isinstance(var, tree.Var)
         columns.append(NsColumn(var.varno, var.attnum, var.type, var.typmod, var.collation))
-    rte = Rte(
-        RteKind.JOIN,
+    rte = tree.Rte(
+        tree.RteKind.JOIN,
         "unnamed_join",
-        tuple(Column(t.name, t.expr.type, t.expr.typmod, t.expr.collation) for t in targets.items),
+        tuple(tree.Column(t.name, t.expr.type, t.expr.typmod, t.expr.collation) for t in targets.items),
         join_vars=tuple(t.expr for t in targets.items),
         in_from=False,
     )
@@ -220,7 +207,9 @@ def _sort(scope: Scope, stmt: SelectStmt, targets: TargetList) -> list[SortGroup
     return keys
 
 
-def _tree(scope: Scope, stmt: SelectStmt, *, top: bool = False) -> tuple[SetOperation | RangeRef, list[_Result]]:
+def _tree(
+    scope: Scope, stmt: SelectStmt, *, top: bool = False
+) -> tuple[tree.SetOperation | tree.RangeRef, list[_Result]]:
     """The tree of UNION, INTERSECT and EXCEPT, and its columns (transformSetOperationTree)."""
     if stmt.into is not None:
         message = "INTO is only allowed on first SELECT of UNION/INTERSECT/EXCEPT"
@@ -240,7 +229,7 @@ def _tree(scope: Scope, stmt: SelectStmt, *, top: bool = False) -> tuple[SetOper
     if len(left_columns) != len(right_columns):
         message = f"each {name} query must have the same number of columns"
         raise PgError("42601", message, location=_first(right_columns))
-    columns: list[Column] = []
+    columns: list[tree.Column] = []
     results: list[_Result] = []
     sortops: list[int] = []
     keyed = stmt.op is not SetOp.UNION or not stmt.all
@@ -250,12 +239,12 @@ def _tree(scope: Scope, stmt: SelectStmt, *, top: bool = False) -> tuple[SetOper
         pair = [_as_common(scope, part, typoid, name) for part in (one, other)]
         typmod = common_typmod(pair, typoid)
         collation = common_collation(tuple(pair), none_ok=not keyed)
-        columns.append(Column("", typoid, typmod, collation))
+        columns.append(tree.Column("", typoid, typmod, collation))
         if keyed:
             found = equality_operators(scope, typoid, location)
             sortops.append(found.lt)
-        results.append(_Result(SetToDefault(typoid, typmod=typmod, collation=collation, location=location)))
-    node = SetOperation(stmt.op, stmt.all, left, right, tuple(columns), tuple(sortops))
+        results.append(_Result(tree.SetToDefault(typoid, typmod=typmod, collation=collation, location=location)))
+    node = tree.SetOperation(stmt.op, stmt.all, left, right, tuple(columns), tuple(sortops))
     return node, results
 
 
@@ -263,11 +252,11 @@ def _first(columns: list[_Result]) -> int:
     return next((loc for loc in (location_of(c.expr) for c in columns) if loc >= 0), -1)
 
 
-def _as_common(scope: Scope, part: _Result, typoid: int, name: str) -> Expr:
+def _as_common(scope: Scope, part: _Result, typoid: int, name: str) -> tree.Expr:
     """Cast a column to the common type. A literal of unknown type is also replaced in the member query."""
     if part.expr.type != oids.UNKNOWN:
         return coerce_to_common(scope, part.expr, typoid, name)
-    if isinstance(part.expr, Const):
+    if isinstance(part.expr, tree.Const):
         cast = coerce_to_common(scope, part.expr, typoid, name)
         if part.leaf is not None:
             _set_target(scope, *part.leaf, cast)
@@ -275,7 +264,7 @@ def _as_common(scope: Scope, part: _Result, typoid: int, name: str) -> Expr:
     return part.expr
 
 
-def _set_target(scope: Scope, varno: int, resno: int, expr: Expr) -> None:
+def _set_target(scope: Scope, varno: int, resno: int, expr: tree.Expr) -> None:
     rte = scope.rtable[varno - 1]
     query = rte.subquery
     assert query is not None
@@ -287,24 +276,26 @@ def _set_target(scope: Scope, varno: int, resno: int, expr: Expr) -> None:
     scope.rtable[varno - 1] = replace(rte, subquery=query, columns=columns)
 
 
-def _leaf(scope: Scope, stmt: SelectStmt) -> tuple[RangeRef, list[_Result]]:
+def _leaf(scope: Scope, stmt: SelectStmt) -> tuple[tree.RangeRef, list[_Result]]:
     assert scope.analyze_subquery is not None
     query = scope.analyze_subquery(stmt, scope, resolve_unknown=False)
     name = f"*SELECT* {len(scope.rtable) + 1}"
-    item = scope.add_rte(Rte(RteKind.SUBQUERY, name, query.columns, alias=name, subquery=query, in_from=False))
+    item = scope.add_rte(
+        tree.Rte(tree.RteKind.SUBQUERY, name, query.columns, alias=name, subquery=query, in_from=False)
+    )
     results = [_Result(t.expr, (item.varno, t.resno)) for t in query.targets if not t.junk]
-    return RangeRef(item.varno), results
+    return tree.RangeRef(item.varno), results
 
 
-def _set_recursive_columns(scope: Scope, left: SetOperation | RangeRef, results: list[_Result]) -> None:
+def _set_recursive_columns(scope: Scope, left: tree.SetOperation | tree.RangeRef, results: list[_Result]) -> None:
     """Take the recursive query's columns from its non-recursive term (determineRecursiveColTypes)."""
     first = left
-    while isinstance(first, SetOperation):
+    while isinstance(first, tree.SetOperation):
         first = first.left
     query = scope.rtable[first.varno - 1].subquery
     assert query is not None and scope.parent_cte is not None
     names = [t.name for t in query.targets if not t.junk]
     columns = [
-        Column(name, r.expr.type, r.expr.typmod, r.expr.collation) for name, r in zip(names, results, strict=True)
+        tree.Column(name, r.expr.type, r.expr.typmod, r.expr.collation) for name, r in zip(names, results, strict=True)
     ]
     set_columns(scope.parent_cte, columns)

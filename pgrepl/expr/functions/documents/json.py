@@ -10,7 +10,6 @@ from typing import Any
 
 from pgrepl.expr.functions.registry import Family
 from pgrepl.ground.errors import PgError
-from pgrepl.types.arrays import PgArray
 from pgrepl.types.json import Jsonb, JsonNode, escape_json, jsonb_tree, parse_json, to_jsonb
 from pgrepl.types.numbers import SPACE
 
@@ -75,34 +74,12 @@ def _shown_text(text: str, node: JsonNode | None) -> str | None:
     return None if node is None else _as_text(text, node)
 
 
-@implements("json_object_field")
-def json_object_field(text: str, key: str) -> str | None:
-    return _shown(text, _member(_node(text), key))
-
-
-@implements("json_object_field_text")
-def json_object_field_text(text: str, key: str) -> str | None:
-    return _shown_text(text, _member(_node(text), key))
-
-
-@implements("json_array_element")
-def json_array_element(text: str, index: int) -> str | None:
-    return _shown(text, _item(_node(text), index))
-
-
-@implements("json_array_element_text")
-def json_array_element_text(text: str, index: int) -> str | None:
-    return _shown_text(text, _item(_node(text), index))
-
-
-@implements("json_extract_path")
-def json_extract_path(text: str, path: PgArray) -> str | None:
-    return _shown(text, _walk(_node(text), path.items))
-
-
-@implements("json_extract_path_text")
-def json_extract_path_text(text: str, path: PgArray) -> str | None:
-    return _shown_text(text, _walk(_node(text), path.items))
+implements("json_object_field")(lambda text, key: _shown(text, _member(_node(text), key)))
+implements("json_object_field_text")(lambda text, key: _shown_text(text, _member(_node(text), key)))
+implements("json_array_element")(lambda text, index: _shown(text, _item(_node(text), index)))
+implements("json_array_element_text")(lambda text, index: _shown_text(text, _item(_node(text), index)))
+implements("json_extract_path")(lambda text, path: _shown(text, _walk(_node(text), path.items)))
+implements("json_extract_path_text")(lambda text, path: _shown_text(text, _walk(_node(text), path.items)))
 
 
 @implements("json_typeof")
@@ -166,9 +143,7 @@ def json_array_elements_text(text: str) -> Iterator[str | None]:
     return iter([_as_text(text, node) for node in _elements(text, "json_array_elements_text")])
 
 
-@implements("json_strip_nulls")
-def json_strip_nulls(text: str) -> str:
-    return _stripped_text(text, _node(text))
+implements("json_strip_nulls")(lambda text: _stripped_text(text, _node(text)))
 
 
 def _stripped_text(text: str, node: JsonNode) -> str:
@@ -221,19 +196,9 @@ def _follow(tree: Any, path: Sequence[str | None]) -> Any:
     return tree
 
 
-@implements("jsonb_object_field")
-def jsonb_object_field(value: Jsonb, key: str) -> Jsonb | None:
-    return _tree_jsonb(_get(jsonb_tree(value), key))
-
-
-@implements("jsonb_object_field_text")
-def jsonb_object_field_text(value: Jsonb, key: str) -> str | None:
-    return _tree_text(_get(jsonb_tree(value), key))
-
-
-@implements("jsonb_array_element")
-def jsonb_array_element(value: Jsonb, index: int) -> Jsonb | None:
-    return _tree_jsonb(_at(_as_array(jsonb_tree(value)), index))
+implements("jsonb_object_field")(lambda value, key: _tree_jsonb(_get(jsonb_tree(value), key)))
+implements("jsonb_object_field_text")(lambda value, key: _tree_text(_get(jsonb_tree(value), key)))
+implements("jsonb_array_element")(lambda value, index: _tree_jsonb(_at(_as_array(jsonb_tree(value)), index)))
 
 
 @implements("jsonb_array_element_text")
@@ -246,14 +211,8 @@ def _as_array(tree: Any) -> Any:
     return tree if isinstance(tree, (list, dict)) else [tree]
 
 
-@implements("jsonb_extract_path")
-def jsonb_extract_path(value: Jsonb, path: PgArray) -> Jsonb | None:
-    return _tree_jsonb(_follow(jsonb_tree(value), path.items))
-
-
-@implements("jsonb_extract_path_text")
-def jsonb_extract_path_text(value: Jsonb, path: PgArray) -> str | None:
-    return _tree_text(_follow(jsonb_tree(value), path.items))
+implements("jsonb_extract_path")(lambda value, path: _tree_jsonb(_follow(jsonb_tree(value), path.items)))
+implements("jsonb_extract_path_text")(lambda value, path: _tree_text(_follow(jsonb_tree(value), path.items)))
 
 
 def jsonb_subscript(value: Jsonb, subscripts: Sequence[Any]) -> Jsonb | None:
@@ -269,9 +228,7 @@ def kind_of(tree: Any) -> str:
     return "number"
 
 
-@implements("jsonb_typeof")
-def jsonb_typeof(value: Jsonb) -> str:
-    return kind_of(jsonb_tree(value))
+implements("jsonb_typeof")(lambda value: kind_of(jsonb_tree(value)))
 
 
 @implements("jsonb_array_length")
@@ -317,19 +274,9 @@ def _array(value: Jsonb) -> list[Any]:
     return tree
 
 
-@implements("jsonb_array_elements")
-def jsonb_array_elements(value: Jsonb) -> Iterator[Jsonb]:
-    return iter([to_jsonb(item) for item in _array(value)])
-
-
-@implements("jsonb_array_elements_text")
-def jsonb_array_elements_text(value: Jsonb) -> Iterator[str | None]:
-    return iter([_tree_text(item) for item in _array(value)])
-
-
-@implements("jsonb_strip_nulls")
-def jsonb_strip_nulls(value: Jsonb) -> Jsonb:
-    return to_jsonb(_stripped(jsonb_tree(value)))
+implements("jsonb_array_elements")(lambda value: iter([to_jsonb(item) for item in _array(value)]))
+implements("jsonb_array_elements_text")(lambda value: iter([_tree_text(item) for item in _array(value)]))
+implements("jsonb_strip_nulls")(lambda value: to_jsonb(_stripped(jsonb_tree(value))))
 
 
 def _stripped(tree: Any) -> Any:
@@ -338,9 +285,7 @@ def _stripped(tree: Any) -> Any:
     return [_stripped(item) for item in tree] if isinstance(tree, list) else tree
 
 
-@implements("jsonb_pretty")
-def jsonb_pretty(value: Jsonb) -> str:
-    return _pretty(jsonb_tree(value), "")
+implements("jsonb_pretty")(lambda value: _pretty(jsonb_tree(value), ""))
 
 
 def _pretty(tree: Any, indent: str) -> str:

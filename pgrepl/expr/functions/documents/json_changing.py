@@ -8,8 +8,8 @@ from typing import Any
 
 from pgrepl.expr.functions import casts
 from pgrepl.expr.functions.documents.json import kind_of, path_index
-from pgrepl.expr.functions.documents.jsonpath_methods import exists, items, json_tree, variables_of
 from pgrepl.expr.functions.documents.jsonpath_run import Variable
+from pgrepl.expr.functions.documents.jsonpath_steps import exists, items, json_tree, variables_of
 from pgrepl.expr.functions.registry import Call, Family
 from pgrepl.ground.errors import PgError
 from pgrepl.types.arrays import PgArray
@@ -40,14 +40,8 @@ def _contains_item(mine: Any, item: Any) -> bool:
     return _same(mine, item)
 
 
-@implements("jsonb_contains")
-def jsonb_contains(one: Jsonb, two: Jsonb) -> bool:
-    return _contains(jsonb_tree(one), jsonb_tree(two))
-
-
-@implements("jsonb_contained")
-def jsonb_contained(one: Jsonb, two: Jsonb) -> bool:
-    return _contains(jsonb_tree(two), jsonb_tree(one))
+implements("jsonb_contains")(lambda one, two: _contains(jsonb_tree(one), jsonb_tree(two)))
+implements("jsonb_contained")(lambda one, two: _contains(jsonb_tree(two), jsonb_tree(one)))
 
 
 def _exists(tree: Any, key: str) -> bool:
@@ -56,9 +50,7 @@ def _exists(tree: Any, key: str) -> bool:
     return bool(isinstance(tree, str) and tree == key)
 
 
-@implements("jsonb_exists")
-def jsonb_exists(value: Jsonb, key: str) -> bool:
-    return _exists(jsonb_tree(value), key)
+implements("jsonb_exists")(lambda value, key: _exists(jsonb_tree(value), key))
 
 
 @implements("jsonb_exists_any")
@@ -91,9 +83,7 @@ def _deletable(tree: Any) -> None:
         raise PgError("22023", "cannot delete from scalar")
 
 
-@implements("jsonb_delete")
-def jsonb_delete(value: Jsonb, key: str) -> Jsonb:
-    return _without(value, (key,))
+implements("jsonb_delete")(lambda value, key: _without(value, (key,)))
 
 
 @implements("jsonb_delete_array")
@@ -251,20 +241,15 @@ def jsonb_numeric(value: Jsonb) -> Decimal:
     return found
 
 
-def _number(source: str, target: str, convert: str) -> None:
-    function = getattr(casts, convert)
-
-    def cast(value: Jsonb) -> Any:
-        return function(_scalar(value, Decimal, target))
-
-    implements(source)(cast)
+def _number(source: str, target: str, convert: Callable[[Decimal], Any]) -> None:
+    implements(source)(lambda value: convert(_scalar(value, Decimal, target)))
 
 
-_number("jsonb_int2", "smallint", "numeric_int2")
-_number("jsonb_int4", "integer", "numeric_int4")
-_number("jsonb_int8", "bigint", "numeric_int8")
-_number("jsonb_float4", "real", "numeric_float4")
-_number("jsonb_float8", "double precision", "numeric_float8")
+_number("jsonb_int2", "smallint", casts.numeric_int2)
+_number("jsonb_int4", "integer", casts.numeric_int4)
+_number("jsonb_int8", "bigint", casts.numeric_int8)
+_number("jsonb_float4", "real", casts.numeric_float4)
+_number("jsonb_float8", "double precision", casts.numeric_float8)
 
 
 # --- jsonpath ---------------------------------------------------------------------------------------------------------

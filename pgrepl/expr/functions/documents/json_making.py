@@ -140,9 +140,7 @@ def to_json(call: Call, value: Any) -> str:
     return to_json_text(call, value, call.argtypes[0])
 
 
-@implements("to_jsonb", context=True)
-def to_jsonb_(call: Call, value: Any) -> Jsonb:
-    return to_jsonb(to_jsonb_tree(call, value, call.argtypes[0]))
+implements("to_jsonb", context=True)(lambda call, value: to_jsonb(to_jsonb_tree(call, value, call.argtypes[0])))
 
 
 @implements("array_to_json", "row_to_json", context=True)
@@ -245,19 +243,9 @@ def _object_text(pairs: list[tuple[str, str | None]]) -> str:
     return "{" + ", ".join(shown) + "}"
 
 
-@implements("json_object")
-def json_object(array: PgArray) -> str:
-    return _object_text(_checked(_text_pairs(array)))
-
-
-@implements("json_object_two_arg")
-def json_object_two_arg(keys: PgArray, values: PgArray) -> str:
-    return _object_text(_checked(_two_arrays(keys, values)))
-
-
-@implements("jsonb_object")
-def jsonb_object(array: PgArray) -> Jsonb:
-    return to_jsonb(sorted_object(dict(_checked(_text_pairs(array)))))
+implements("json_object")(lambda array: _object_text(_checked(_text_pairs(array))))
+implements("json_object_two_arg")(lambda keys, values: _object_text(_checked(_two_arrays(keys, values))))
+implements("jsonb_object")(lambda array: to_jsonb(sorted_object(dict(_checked(_text_pairs(array))))))
 
 
 @implements("jsonb_object_two_arg")

@@ -1,23 +1,49 @@
-"""The steps of a path: literals, variables, keys, elements, levels, filters, arithmetic."""
+"""The steps of a path: literals, variables, keys, elements, levels, filters, arithmetic, and methods but those of
+dates and times; and the interface: the items that a path finds in a document.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from pgrepl.expr.functions.documents.jsonpath_moments import truth
-from pgrepl.expr.functions.documents.jsonpath_run import Found, PathError, Run, handles, is_number, only
-from pgrepl.expr.functions.numbers.numeric import (
+from pgrepl.expr.functions.casts import float8_numeric, numeric_int4, numeric_int8
+from pgrepl.expr.functions.documents.jsonpath_moments import METHODS as MOMENTS
+from pgrepl.expr.functions.documents.jsonpath_moments import moment, moment_text, truth
+from pgrepl.expr.functions.documents.jsonpath_run import (
+    Found,
+    Moment,
+    PathError,
+    Run,
+    Variable,
+    handles,
+    is_number,
+    is_string,
+    key_value,
+    only,
+)
+from pgrepl.expr.functions.numeric import (
+    numeric_abs,
     numeric_add,
+    numeric_ceil,
     numeric_div,
+    numeric_floor,
     numeric_mod,
     numeric_mul,
     numeric_sub,
     numeric_uminus,
 )
+from pgrepl.expr.functions.registry import Call
 from pgrepl.ground.errors import PgError
+from pgrepl.types import oids
+from pgrepl.types.input_checks import stack_depth_exceeded
+from pgrepl.types.jsonpath.parser import parse_path
 from pgrepl.types.jsonpath.scanner import Item, operation_name
+from pgrepl.types.names import format_type, typmod_in
+from pgrepl.types.numbers import read_bool, read_float8, read_int4, read_int8
+from pgrepl.types.numeric import read_numeric, write_numeric
 
 _OPERATORS: dict[str, Callable[[Decimal, Decimal], Decimal]] = {
     "+": numeric_add,
@@ -214,3 +240,249 @@ def filter_(run: Run, item: Item, value: Any, found: Found, unwrap: bool) -> boo
     finally:
         run.current = outer
     return run.next(item, value, found) if holds is True else False
+
+
+_NOT_NUMERIC = "22036"
+
+
+@handles("method")
+def method(run: Run, item: Item, value: Any, found: Found, unwrap: bool) -> bool:
+    name: str = item.value
+    if name == "type":
+        return run.next(item, type_name(value), found)
+    if name == "size":
+        return _size(run, item, value, found)
+    if unwrap and isinstance(value, list):
+        return run.members(item, value, found, unwrap=False)
+    if name in MOMENTS:
+        result: Any = moment(run, item, value)
+    elif name == "keyvalue":
+        return key_value(run, item, value, found)
+    else:
+        result = _CONVERSIONS[name](item, value)
+    if item.next is None and found is None:
+        return True
+    return run.next(item, result, found)
+
+
+def type_name(value: Any) -> str:
+    """The name of a json value's type (JsonbTypeName)."""
+    if value is None:
+        return "null"
+    if isinstance(value, Moment):
+        return format_type(value.type)
+    kinds = ((bool, "boolean"), (str, "string"), (Decimal, "number"), (list, "array"), (dict, "object"))
+    return next(name for kind, name in kinds if isinstance(value, kind))
+
+
+def _size(run: Run, item: Item, value: Any, found: Found) -> bool:
+    if isinstance(value, list):
+        return run.next(item, Decimal(len(value)), found)
+    if run.lax:
+        return run.next(item, Decimal(1), found)
+    if not run.ignore_structure:
+        raise PathError("22039", "jsonpath item method .size() can only be applied to an array")
+    return False
+
+
+def _only_to(name: str, what: str) -> PathError:
+    return PathError(_NOT_NUMERIC, f"jsonpath item method .{name}() can only be applied to a {what}")
+
+
+def _invalid(name: str, text: str, type_: str) -> PathError:
+    return PathError(_NOT_NUMERIC, f'argument "{text}" of jsonpath item method .{name}() is invalid for type {type_}')
+
+
+def _not_a_number(name: str) -> PathError:
+    return PathError(_NOT_NUMERIC, f"NaN or Infinity is not allowed for jsonpath item method .{name}()")
+
+
+def _read(read: Callable[[Any], Any], given: Any, error: PathError) -> Any:
+    try:
+        return read(given)
+    except PgError:
+        raise error from None
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+
+def _of_number(function: Callable[[Decimal], Decimal]) -> Callable[[Item, Any], Any]:
+    def convert(item: Item, value: Any) -> Decimal:
+        if not is_number(value):
+            raise _only_to(item.value, "numeric value")
+        return function(value)
+
+    return convert
+
+
+def _double(item: Item, value: Any) -> Decimal:
+    if not is_number(value) and not is_string(value):
+        raise _only_to("double", "string or numeric value")
+    text = value if is_string(value) else write_numeric(value)
+    number: float = _read(read_float8, text, _invalid("double", text, "double precision"))
+    if math.isinf(number) or math.isnan(number):
+        raise _not_a_number("double")
+    return value if is_number(value) else float8_numeric(number)
+
+
+def _whole(type_: int, of_number: Callable[[Decimal], int], of_text: Callable[[str], int]) -> Callable[..., Any]:
+    def convert(item: Item, value: Any) -> Decimal:
+        if is_number(value):
+            return Decimal(_read(of_number, value, _invalid(item.value, write_numeric(value), format_type(type_))))
+        if is_string(value):
+            return Decimal(_read(of_text, value, _invalid(item.value, value, format_type(type_))))
+        raise _only_to(item.value, "string or numeric value")
+
+    return convert
+
+
+def _number(item: Item, value: Any) -> Decimal:
+    """.number() and .decimal(precision, scale)"""
+    name: str = item.value
+    if not is_number(value) and not is_string(value):
+        raise _only_to(name, "string or numeric value")
+    text = value if is_string(value) else write_numeric(value)
+    number: Decimal = value if is_number(value) else _read(read_numeric, text, _invalid(name, text, "numeric"))
+    if not number.is_finite():
+        raise _not_a_number(name)
+    if not item.args:
+        return number
+    digits = [
+        _integer(arg, f"{what} of jsonpath item method .{name}() is out of range for type integer")
+        for arg, what in zip(item.args, ("precision", "scale"), strict=False)
+    ]
+    typmod = typmod_in(oids.NUMERIC, [str(number) for number in digits])
+    fitted: Decimal = _read(lambda given: read_numeric(given, typmod), text, _invalid(name, text, "numeric"))
+    return fitted
+
+
+def _integer(item: Item | None, message: str) -> int:
+    assert item is not None
+    number: int = _read(numeric_int4, item.value, PathError(_NOT_NUMERIC, message))
+    return number
+
+
+# --- other types ------------------------------------------------------------------------------------------------------
+
+
+def _boolean(item: Item, value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if is_number(value):
+        text = write_numeric(value)
+        return bool(_read(read_int4, text, _invalid("boolean", text, "boolean")))
+    if is_string(value):
+        return bool(_read(_read_exact_bool, value, _invalid("boolean", value, "boolean")))
+    raise _only_to("boolean", "boolean, string, or numeric value")
+
+
+def _read_exact_bool(text: str) -> bool:
+    """As parse_bool reads it, without spaces around."""
+    if text.strip() != text:
+        raise PgError("22P02", "invalid boolean")
+    return read_bool(text)
+
+
+def _string(item: Item, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if is_number(value):
+        return write_numeric(value)
+    if isinstance(value, Moment):
+        return moment_text(value)
+    raise _only_to("string", "boolean, string, numeric, or datetime value")
+
+
+_CONVERSIONS: dict[str, Callable[[Item, Any], Any]] = {
+    "abs": _of_number(numeric_abs),
+    "floor": _of_number(numeric_floor),
+    "ceiling": _of_number(numeric_ceil),
+    "double": _double,
+    "bigint": _whole(oids.INT8, numeric_int8, read_int8),
+    "integer": _whole(oids.INT4, numeric_int4, read_int4),
+    "number": _number,
+    "decimal": _number,
+    "boolean": _boolean,
+    "string": _string,
+}
+
+
+# --- search -----------------------------------------------------------------------------------------------------------
+
+
+_NOTHING: Mapping[str, Variable] = {}
+
+
+def variables_of(tree: Any) -> dict[str, Variable]:
+    """The members of the argument `vars`."""
+    if not isinstance(tree, dict):
+        detail = 'Jsonpath parameters should be encoded as key-value pairs of "vars" object.'
+        raise PgError("22023", '"vars" argument is not an object', detail=detail)
+    return {name: Variable(value, tree, 1) for name, value in tree.items()}
+
+
+def items(
+    call: Call,
+    tree: Any,
+    path: str,
+    variables: Mapping[str, Variable] | None = None,
+    *,
+    silent: bool = False,
+    use_tz: bool = False,
+) -> list[Any]:
+    """All items; with silent those before an error."""
+    found: list[Any] = []
+    parsed = parse_path(path)
+    try:
+        _run(call, tree, path, variables, use_tz).execute(parsed.first, tree, found)
+    except PathError:
+        if not silent:
+            raise
+    except RecursionError:
+        raise stack_depth_exceeded() from None
+    return found
+
+
+def exists(
+    call: Call,
+    tree: Any,
+    path: str,
+    variables: Mapping[str, Variable] | None = None,
+    *,
+    silent: bool = False,
+    use_tz: bool = False,
+) -> bool | None:
+    """Whether there is an item; None after an error that silent suppresses."""
+    parsed = parse_path(path)
+    run = _run(call, tree, path, variables, use_tz)
+    found: list[Any] | None = None if parsed.lax else []  # in strict mode all items are computed, to find errors
+    try:
+        result = run.execute(parsed.first, tree, found)
+    except PathError:
+        if not silent:
+            raise
+        return None
+    except RecursionError:
+        raise stack_depth_exceeded() from None
+    return result if found is None else bool(found)
+
+
+def _run(call: Call, tree: Any, path: str, variables: Mapping[str, Variable] | None, use_tz: bool) -> Run:
+    known = _NOTHING if variables is None else variables
+    numbers = max((variable.number for variable in known.values()), default=0 if variables is None else 1)
+    return Run(call, tree, parse_path(path).lax, known, numbers, use_tz)
+
+
+def json_tree(value: Any) -> Any:
+    """An item as plain JSON: dates and times as their text."""
+    if isinstance(value, Moment):
+        return moment_text(value)
+    if isinstance(value, dict):
+        if any(isinstance(member, (Moment, dict, list)) for member in value.values()):
+            return {key: json_tree(member) for key, member in value.items()}
+    elif isinstance(value, list) and any(isinstance(member, (Moment, dict, list)) for member in value):
+        return [json_tree(member) for member in value]
+    return value

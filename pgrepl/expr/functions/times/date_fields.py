@@ -6,9 +6,9 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from pgrepl.expr.functions.numbers.numeric import numeric_add, numeric_div
+from pgrepl.expr.functions.numeric import numeric_add, numeric_div
 from pgrepl.expr.functions.registry import Call, Family
-from pgrepl.expr.functions.times.date_arithmetic import checked_timestamp, date_as_timestamp, zoned_fields
+from pgrepl.expr.functions.times.datetime import checked_timestamp, date_as_timestamp, zoned_fields
 from pgrepl.expr.functions.times.intervals import made
 from pgrepl.expr.functions.times.zones import named_zone
 from pgrepl.ground.errors import PgError

@@ -6,8 +6,15 @@ from dataclasses import dataclass
 
 from pgrepl.expr.functions.registry import Call, Family
 from pgrepl.expr.functions.times.date_fields import iso_start, iso_week, toward_zero
-from pgrepl.expr.functions.times.from_char_scanner import FromCharScanner, TmFromChar, invalid
-from pgrepl.expr.functions.times.templates import ROMAN_MONTHS, Node, ordinal_suffix, parse_template
+from pgrepl.expr.functions.times.templates import (
+    ROMAN_MONTHS,
+    FromCharScanner,
+    Node,
+    TmFromChar,
+    invalid,
+    ordinal_suffix,
+    parse_template,
+)
 from pgrepl.ground.errors import PgError
 from pgrepl.types.times.dates import (
     DAYS,

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pgrepl.expr.functions.registry import Call, Family
-from pgrepl.expr.functions.times.date_arithmetic import move_timestamp, time_pl_interval, timestamptz_pl_interval
-from pgrepl.expr.functions.times.datetime import local_to_utc
+from pgrepl.expr.functions.times.datetime import local_to_utc, move_timestamp, time_pl_interval, timestamptz_pl_interval
 from pgrepl.ground.errors import PgError
 from pgrepl.types.times.dates import (
     EPOCH_JULIAN,
@@ -104,9 +103,7 @@ def interval_mul(value: Interval, factor: float) -> Interval:
     return _scaled(value, lambda part: part * factor)
 
 
-@implements("mul_d_interval")
-def mul_d_interval(factor: float, value: Interval) -> Interval:
-    return interval_mul(value, factor)
+implements("mul_d_interval")(lambda factor, value: interval_mul(value, factor))
 
 
 @implements("interval_div")
@@ -183,9 +180,7 @@ def _infinite_difference(a: int, b: int) -> Interval | None:
     return MINUS_INFINITE if b > 0 else INFINITE
 
 
-@implements("timestamp_mi")
-def timestamp_mi(a: int, b: int) -> Interval:
-    return _infinite_difference(a, b) or interval_justify_hours(made(0, 0, a - b))
+implements("timestamp_mi")(lambda a, b: _infinite_difference(a, b) or interval_justify_hours(made(0, 0, a - b)))
 
 
 def _age(a: int, b: int, one: Fields, two: Fields) -> Interval:
@@ -273,14 +268,8 @@ def _same(value: Any) -> Any:
     return value
 
 
-@implements("overlaps_timestamp", "overlaps_time")
-def overlaps_plain(s1: Any, e1: Any, s2: Any, e2: Any) -> bool | None:
-    return overlaps(s1, e1, s2, e2, _same)
-
-
-@implements("overlaps_timetz")
-def overlaps_timetz(s1: Any, e1: Any, s2: Any, e2: Any) -> bool | None:
-    return overlaps(s1, e1, s2, e2, timetz_key)
+implements("overlaps_timestamp", "overlaps_time")(lambda s1, e1, s2, e2: overlaps(s1, e1, s2, e2, _same))
+implements("overlaps_timetz")(lambda s1, e1, s2, e2: overlaps(s1, e1, s2, e2, timetz_key))
 
 
 def _overlaps_by_interval(typename: str, move: Callable[[Call, Any, Interval], Any]) -> None:

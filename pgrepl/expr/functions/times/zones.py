@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from pgrepl.expr.functions.numbers.arithmetic import float_overflow
+from pgrepl.expr.functions.arithmetic import float_overflow
 from pgrepl.expr.functions.registry import Call, Family
-from pgrepl.expr.functions.times.date_arithmetic import checked_timestamp, move_timestamp
 from pgrepl.expr.functions.times.datetime import (
+    checked_timestamp,
     local_to_utc,
+    move_timestamp,
     series,
     timestamp_to_timestamptz,
     timestamptz_timestamp,
@@ -121,18 +122,10 @@ def timetz_zone(call: Call, name: str, value: TimeTz) -> TimeTz:
     return _shift_timetz(value, -offset.seconds)
 
 
-@implements("timetz_izone")
-def timetz_izone(zone: Interval, value: TimeTz) -> TimeTz:
-    return _shift_timetz(value, -(_interval_zone(zone) // USECS_PER_SEC))
-
-
+implements("timetz_izone")(lambda zone, value: _shift_timetz(value, -(_interval_zone(zone) // USECS_PER_SEC)))
 implements("timestamp_at_local", context=True)(timestamp_to_timestamptz)
 implements("timestamptz_at_local", context=True)(timestamptz_timestamp)
-
-
-@implements("timetz_at_local", context=True)
-def timetz_at_local(call: Call, value: TimeTz) -> TimeTz:
-    return timetz_zone(call, call.style.timezone, value)
+implements("timetz_at_local", context=True)(lambda call, value: timetz_zone(call, call.style.timezone, value))
 
 
 # -------------------------------------------------------------------------------------------------------------- making
@@ -177,9 +170,7 @@ def _two_digits(second: float) -> str:
     return f"{second:g}".rjust(2, "0")
 
 
-@implements("make_time")
-def make_time(hour: int, minute: int, second: float) -> int:
-    return _time(hour, minute, second)
+implements("make_time")(_time)
 
 
 @implements("make_timestamp")

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from pgrepl.catalog.facts.relation import Attribute
 from pgrepl.engine.copy_rows import RowMaker
 from pgrepl.engine.task import keep_memory
-from pgrepl.expr.arrow.without_session import WorkerContext
+from pgrepl.expr.arrow.program import WorkerContext
 from pgrepl.ground.errors import Declined, PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.ground.lazy import np, pa, pacsv

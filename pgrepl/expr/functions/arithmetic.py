@@ -6,6 +6,7 @@ import math
 import operator
 from collections.abc import Callable
 from decimal import Decimal
+from typing import Any
 
 from pgrepl.expr.functions.registry import Family
 from pgrepl.ground.errors import PgError
@@ -27,6 +28,20 @@ def fit_integer(value: int, bits: int) -> int:
     if -(1 << bits - 1) <= value < 1 << bits - 1:
         return value
     raise integer_out_of_range(bits)
+
+
+def check_buckets(
+    is_nan: Callable[[Any], bool], is_infinite: Callable[[Any], bool], values: tuple[Any, Any, Any], count: int
+) -> None:
+    """The errors of width_bucket(operand, low, high, count)."""
+    if count <= 0:
+        raise PgError("2201G", "count must be greater than zero")
+    if any(map(is_nan, values)):
+        raise PgError("2201G", "operand, lower bound, and upper bound cannot be NaN")
+    if any(map(is_infinite, values[1:])):
+        raise PgError("2201G", "lower and upper bounds must be finite")
+    if values[1] == values[2]:
+        raise PgError("2201G", "lower bound cannot equal upper bound")
 
 
 def _quotient(a: int, b: int) -> int:
@@ -128,19 +143,9 @@ for _prefix, _bits in {"int2": 16, "int4": 32, "int8": 64}.items():
     _one_size(_prefix, _bits)
 
 
-@implements("int4inc")
-def int4inc(a: int) -> int:
-    return fit_integer(a + 1, 32)
-
-
-@implements("int8inc")
-def int8inc(a: int) -> int:
-    return fit_integer(a + 1, 64)
-
-
-@implements("int8dec")
-def int8dec(a: int) -> int:
-    return fit_integer(a - 1, 64)
+implements("int4inc")(lambda a: fit_integer(a + 1, 32))
+implements("int8inc")(lambda a: fit_integer(a + 1, 64))
+implements("int8dec")(lambda a: fit_integer(a - 1, 64))
 
 
 def _gcd(bits: int) -> Callable[[int, int], int]:
@@ -228,9 +233,7 @@ implements("float4abs", "float8abs", columns="abs", spark="abs({})")(abs)
 # ---------------------------------------------------------------------------------------------------------------- LSNs
 
 
-@implements("pg_lsn_mi")
-def pg_lsn_mi(a: int, b: int) -> Decimal:
-    return Decimal(a - b)
+implements("pg_lsn_mi")(lambda a, b: Decimal(a - b))
 
 
 def _moved(lsn: int, by: Decimal, sign: int) -> int:
@@ -244,17 +247,9 @@ def _moved(lsn: int, by: Decimal, sign: int) -> int:
     return value
 
 
-@implements("pg_lsn_pli")
-def pg_lsn_pli(lsn: int, by: Decimal) -> int:
-    return _moved(lsn, by, 1)
-
-
+implements("pg_lsn_pli")(lambda lsn, by: _moved(lsn, by, 1))
 implements("numeric_pl_pg_lsn(numeric,pg_lsn)")(lambda by, lsn: _moved(lsn, by, 1))
-
-
-@implements("pg_lsn_mii")
-def pg_lsn_mii(lsn: int, by: Decimal) -> int:
-    return _moved(lsn, by, -1)
+implements("pg_lsn_mii")(lambda lsn, by: _moved(lsn, by, -1))
 
 
 @implements("numeric_pg_lsn")

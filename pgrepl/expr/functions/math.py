@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pgrepl.expr.functions.numbers.arithmetic import float_overflow, float_underflow, integer_out_of_range
+from pgrepl.expr.functions.arithmetic import check_buckets, fit_integer, float_overflow, float_underflow
 from pgrepl.expr.functions.registry import Family
 from pgrepl.ground.errors import PgError
 from pgrepl.types.arrays import PgArray
@@ -27,11 +27,7 @@ def _whole(function: Callable[[float], int]) -> Callable[[float], float]:
 implements("dceil", columns="ceil")(_whole(math.ceil))
 implements("dfloor", columns="floor")(_whole(math.floor))
 implements("dtrunc", columns="trunc")(_whole(math.trunc))
-
-
-@implements("dsign")
-def dsign(value: float) -> float:
-    return 1.0 if value > 0 else -1.0 if value < 0 else 0.0
+implements("dsign")(lambda value: 1.0 if value > 0 else -1.0 if value < 0 else 0.0)
 
 
 @implements("dsqrt", columns="sqrt_checked")
@@ -171,24 +167,10 @@ for _name, _function in {
     implements(_name)(_checked(_function))
 
 
-@implements("datan2")
-def datan2(y: float, x: float) -> float:
-    return math.atan2(y, x)
-
-
-@implements("dpi")
-def dpi() -> float:
-    return math.pi
-
-
-@implements("degrees")
-def degrees(value: float) -> float:
-    return _finite(value / _RADIANS_PER_DEGREE, value)
-
-
-@implements("radians")
-def radians(value: float) -> float:
-    return value * _RADIANS_PER_DEGREE
+implements("datan2")(lambda y, x: math.atan2(y, x))
+implements("dpi")(lambda: math.pi)
+implements("degrees")(lambda value: _finite(value / _RADIANS_PER_DEGREE, value))
+implements("radians")(lambda value: value * _RADIANS_PER_DEGREE)
 
 
 _RADIANS_PER_DEGREE = 0.0174532925199432957692
@@ -223,49 +205,34 @@ def _cosd_quarter(degree: float) -> float:
     return _cosd_sixty(degree) if degree <= 60.0 else _sind_quarter(90.0 - degree)
 
 
-def _sind(value: float) -> float:
+def _quarter(value: float) -> tuple[float, float, float]:
+    """The angle of 0 … 90 degrees with the same sine and cosine, but for their signs, and these."""
     if math.isinf(value):
         raise ValueError
     degree = math.fmod(value, 360.0)
-    sign = 1.0
+    sine = cosine = 1.0
     if degree < 0.0:
-        degree, sign = -degree, -sign
+        degree, sine = -degree, -sine
     if degree > 180.0:
-        degree, sign = 360.0 - degree, -sign
+        degree, sine = 360.0 - degree, -sine
     if degree > 90.0:
-        degree = 180.0 - degree
+        degree, cosine = 180.0 - degree, -cosine
+    return degree, sine, cosine
+
+
+def _sind(value: float) -> float:
+    degree, sign, _ = _quarter(value)
     return sign * _sind_quarter(degree)
 
 
 def _cosd(value: float) -> float:
-    if math.isinf(value):
-        raise ValueError
-    degree = abs(math.fmod(value, 360.0))
-    sign = 1.0
-    if degree > 180.0:
-        degree = 360.0 - degree
-    if degree > 90.0:
-        degree, sign = 180.0 - degree, -sign
+    degree, _, sign = _quarter(value)
     return sign * _cosd_quarter(degree)
 
 
-def _quarter(value: float) -> tuple[float, float]:
-    """The angle of 0 … 90 degrees with the same tangent, and the sign of that."""
-    if math.isinf(value):
-        raise ValueError
-    degree = math.fmod(value, 360.0)
-    sign = 1.0
-    if degree < 0.0:
-        degree, sign = -degree, -sign
-    if degree > 180.0:
-        degree, sign = 360.0 - degree, -sign
-    if degree > 90.0:
-        degree, sign = 180.0 - degree, -sign
-    return degree, sign
-
-
 def _tand(value: float) -> float:
-    degree, sign = _quarter(value)
+    degree, *signs = _quarter(value)
+    sign = math.prod(signs)
     if degree == 90.0:
         return sign * math.inf
     return _over(sign * _sind_quarter(degree) / _cosd_quarter(degree), _TAN_45)
@@ -276,8 +243,8 @@ def _over(value: float, unit: float) -> float:
 
 
 def _cotd(value: float) -> float:
-    degree, sign = _quarter(value)
-    sine = _sind_quarter(degree)
+    degree, *signs = _quarter(value)
+    sign, sine = math.prod(signs), _sind_quarter(degree)
     if sine == 0.0:  # also for angles next to 0
         return sign * math.inf
     return _over(sign * _cosd_quarter(degree) / sine, _COT_45)
@@ -303,9 +270,7 @@ def _asind_quarter(value: float) -> float:
 def _acosd(value: float) -> float:
     if abs(value) > 1.0:
         raise ValueError
-    if value >= 0.0:
-        return _acosd_quarter(value)
-    return 90.0 + _asind_quarter(-value)
+    return _acosd_quarter(value) if value >= 0.0 else 90.0 + _asind_quarter(-value)
 
 
 def _acosd_quarter(value: float) -> float:
@@ -326,9 +291,7 @@ for _name, _function in {
     implements(_name)(_checked(_function))
 
 
-@implements("datan2d")
-def datan2d(y: float, x: float) -> float:
-    return (math.atan2(y, x) / _ATAN_1) * 45.0
+implements("datan2d")(lambda y, x: (math.atan2(y, x) / _ATAN_1) * 45.0)
 
 
 # -------------------------------------------------------------------------------------------------------------- series
@@ -364,22 +327,13 @@ def width_bucket_array(operand: Any, thresholds: PgArray) -> int:
 
 @implements("width_bucket_float8")
 def width_bucket_float8(operand: float, low: float, high: float, count: int) -> int:
-    if count <= 0:
-        raise PgError("2201G", "count must be greater than zero")
-    if math.isnan(operand) or math.isnan(low) or math.isnan(high):
-        raise PgError("2201G", "operand, lower bound, and upper bound cannot be NaN")
-    if math.isinf(low) or math.isinf(high):
-        raise PgError("2201G", "lower and upper bounds must be finite")
-    if low == high:
-        raise PgError("2201G", "lower bound cannot equal upper bound")
+    check_buckets(math.isnan, math.isinf, (operand, low, high), count)
     sign = 1.0 if low < high else -1.0
     operand, low, high = sign * operand, sign * low, sign * high
     if operand < low:
         return 0
     if operand >= high:
-        if count + 1 >= 1 << 31:
-            raise integer_out_of_range(32)
-        return count + 1
+        return fit_integer(count + 1, 32)
     width = high - low
     share = (operand - low) / width if not math.isinf(width) else (operand / 2 - low / 2) / (high / 2 - low / 2)
     return min(int(count * share), count - 1) + 1

@@ -1,1 +1,0 @@
-"""Numbers: arithmetic, numeric with PostgreSQL's result scales, double precision, and their text by templates."""
