@@ -16,7 +16,7 @@ from pgrepl.server.http import Answer, Request
 from pgrepl.server.iceberg.access import Access, BadGrant, Unauthorized, Visitor
 from pgrepl.server.iceberg.routes import STATUS
 from pgrepl.server.metrics import Family, of_publishers
-from pgrepl.shell.page.render import page, policy
+from pgrepl.shell.page import page, policy
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

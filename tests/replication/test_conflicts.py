@@ -195,7 +195,7 @@ def command(pair: Pair, *words: str) -> tuple[int, str]:
     from contextlib import redirect_stdout
     from io import StringIO
 
-    from pgrepl.shell.commands.conflicts import conflicts
+    from pgrepl.shell.commands.status import conflicts
 
     pair.sub.leave()
     with redirect_stdout(StringIO()) as out:

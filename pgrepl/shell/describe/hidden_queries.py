@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from pgrepl.shell.describe import catalog_lists
 from pgrepl.shell.describe.listing import BadPattern, PatternPart, parse_pattern
-from pgrepl.shell.describe.publications import FLAGS
-from pgrepl.shell.describe.subscriptions import COLUMNS, MORE
+from pgrepl.shell.describe.publications import COLUMNS, FLAGS, MORE
 from pgrepl.shell.shell import quote_literal
 
 _CATALOG_LISTS = frozenset("aAbCcdLlOoXxy")

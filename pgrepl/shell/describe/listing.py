@@ -20,6 +20,7 @@ from pgrepl.types import oids
 from pgrepl.types.input_checks import is_valid_utf8
 
 if TYPE_CHECKING:
+    from pgrepl.catalog.facts.publication import MemberTable
     from pgrepl.shell.shell import Shell
 
 SPECIAL = set("|*+?()[]{}.^$\\")
@@ -249,3 +250,15 @@ def print_description(
     if not expandable:
         options = replace(options, expanded="off")
     return shell.print_table(TableContent(headers, rows, "l" * len(headers), title=title, footers=footers), options)
+
+
+def member_clauses(session: Session, member: MemberTable) -> str:
+    """The column list and row filter of a table: ` (a, b) WHERE (a > 5)`."""
+    text = ""
+    if member.columns is not None:
+        text += f" ({', '.join(member.columns)})"
+    if member.filter is not None:
+        from pgrepl.expr.print.deparse import stored_expression_text
+
+        text += f" WHERE {stored_expression_text(session, member.filter, member.table.oid)}"
+    return text

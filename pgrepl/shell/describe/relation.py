@@ -41,8 +41,14 @@ from pgrepl.expr.print.definitions import (
     view_definition,
 )
 from pgrepl.expr.print.deparse import stored_expression_text
-from pgrepl.shell.describe.listing import matching_relations, print_description, print_listing, read_pattern, session_of
-from pgrepl.shell.describe.publications import member_clauses
+from pgrepl.shell.describe.listing import (
+    matching_relations,
+    member_clauses,
+    print_description,
+    print_listing,
+    read_pattern,
+    session_of,
+)
 from pgrepl.sql.keywords import quote_identifier
 from pgrepl.types.builtin import access_methods, type_by_oid
 from pgrepl.types.names import format_type

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.ground.errors import PgError
-from pgrepl.shell.backslash import MODULES
+from pgrepl.shell.backslash import LISTS, MODULES
 from pgrepl.shell.backslash.formatting import FORMATS, LINE_STYLES, LISTED
 from pgrepl.shell.backslash.helping import topics
 from pgrepl.shell.prompt import completion_rules as rules
@@ -123,7 +123,7 @@ class _Candidates:
         words, current = self.words, self.current
         if not words:
             names = [name for names in MODULES.values() for name in names]
-            names += ["copy", *[name for names in rules.SLASH_ARGUMENTS.values() for name in names]]
+            names += [*LISTS, *[name for names in rules.SLASH_ARGUMENTS.values() for name in names]]
             yield from {f"\\{name}" for name in names if f"\\{name}".startswith(current)}
             return
         command, arguments = words[0], words[1:]
