@@ -146,7 +146,7 @@ def _rows_to_come(frame: Frame, query: Query) -> Iterator[tuple[Any, ...]]:
 def loop_rows(frame: Frame, query: Query, text: str) -> SpiCursor:
     """The rows of an analysed query that only reads, for a loop: they are computed as the loop asks for them if that
     can be noticed, and otherwise all at once, when it asks for the first."""
-    from pgrepl.query.cursor_rows import may_wait
+    from pgrepl.query.portal import may_wait
 
     waits = may_wait(frame.session, query) and has_effects(query)
     found = _rows_to_come(frame, query)
@@ -201,7 +201,7 @@ def _cursor_tag(stmt: Statement | None) -> str:
 
 
 def _opened_query(frame: Frame, stmt: SelectStmt, text: str, scroll: bool | None, *, is_loop: bool) -> SpiCursor:
-    from pgrepl.query.cursor_rows import cursor_rows, scrolls
+    from pgrepl.query.portal import cursor_rows, scrolls
 
     session = frame.session
     _begin(frame)

@@ -33,7 +33,7 @@ from pgrepl.server.authentication import AuthenticationConfig, certificate_hash
 from pgrepl.server.connection import Server, settings_in
 from pgrepl.server.hba import read_rules
 from pgrepl.server.http import listen
-from pgrepl.server.iceberg.access import Access, Storage
+from pgrepl.server.iceberg_access import Access, Storage
 from pgrepl.server.monitoring import monitoring_process, while_starting
 from pgrepl.server.postmaster import AuxiliaryProcess, Postmaster
 from pgrepl.server.settings import ServerSettings, ServerState, make_access_files, server_settings
@@ -74,7 +74,7 @@ _STATEMENTS = (
 
 def load() -> None:
     """Run some usual statements in a catalog of their own, and load what copies by whole columns."""
-    from pgrepl.query import table_columns  # noqa: F401
+    from pgrepl.query import table_rows  # noqa: F401
 
     lazy.load()
     connection_process.setter()
@@ -275,8 +275,7 @@ def _iceberg(
     settings: ServerSettings, address: tuple[str, int], catalog: str, access: Access, log: ServerLog
 ) -> AuxiliaryProcess:
     """The process that answers readers of Iceberg; its tokens hold as long as this server."""
-    from pgrepl.server.iceberg.process import iceberg_process
-    from pgrepl.server.iceberg.routes import Routes
+    from pgrepl.server.iceberg import Routes, iceberg_process
 
     listening = listen(address, "readers of Iceberg")
     log.log(f'answering readers of Iceberg on address "{address[0]}", port {address[1]}')

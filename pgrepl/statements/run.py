@@ -112,10 +112,10 @@ def run_within(session: Session, prepared: PreparedStatement, parameters: Sequen
 def portal_moment(
     session: Session, prepared: PreparedStatement, parameters: Sequence[Parameter]
 ) -> tuple[int | None, bool] | None:
-    """As `reading_moment` (query/cursor_rows.py), of a statement that has been bound. None: it sees what there is when
+    """As `reading_moment` (query/portal.py), of a statement that has been bound. None: it sees what there is when
     its rows are wanted, or tells then that it can no longer run."""
     from pgrepl.expr.analyse.analyze import analyze_query
-    from pgrepl.query.cursor_rows import reading_moment
+    from pgrepl.query.portal import reading_moment
     from pgrepl.statements.prepared import looked_at
 
     if not isinstance(prepared.stmt, SelectStmt) or not prepared.is_analyzed:

@@ -30,8 +30,16 @@ from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.lake.commit import prepared
 from pgrepl.lake.commit.prepared import Prepared
 from pgrepl.query import run
-from pgrepl.query.cursor_rows import cursor_rows, scrolls
-from pgrepl.query.portal import Declared, Portal, close_all, close_portal, find_portal, open_portal
+from pgrepl.query.portal import (
+    Declared,
+    Portal,
+    close_all,
+    close_portal,
+    cursor_rows,
+    find_portal,
+    open_portal,
+    scrolls,
+)
 from pgrepl.query.result import NO_ORIGIN, Result, ResultColumn, listed_columns, told_columns
 from pgrepl.query.rowset import LocalRows
 from pgrepl.query.run import as_values, texts_for, with_table_locks

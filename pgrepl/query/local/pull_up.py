@@ -19,10 +19,10 @@ from pgrepl.expr.analyse.analyze import analyze_query
 from pgrepl.expr.tree import Expr, Join, Query, RangeRef, Rte, RteKind, SetOperation
 from pgrepl.expr.walk import is_volatile, map_children, map_parts, varnos, walk_deep, with_levels
 from pgrepl.ground.frozen import replace
+from pgrepl.query import system
 from pgrepl.query.local.join_plan import Columns, used_columns, without_useless_joins
 from pgrepl.query.reads import conjuncts
 from pgrepl.query.shape import is_simple
-from pgrepl.query.system import views
 from pgrepl.sql.nodes import BoolOp, JoinType
 from pgrepl.types import oids
 from pgrepl.types.builtin import operator_by_oid, proc_by_oid
@@ -54,7 +54,7 @@ def _with_view(session: Session, entry: Rte) -> Rte:
     if entry.kind is not RteKind.RELATION or entry.relid >= oids.FIRST_USER_OID:
         return entry
     known = session.system_relations(entry.release).by_oid(entry.relid)
-    if known is None or views.definition(known.schema, known.name) is None:
+    if known is None or system.definition(known.schema, known.name) is None:
         return entry
     return replace(entry, kind=RteKind.SUBQUERY, subquery=_view(session, known.schema, known.name))
 
@@ -63,7 +63,7 @@ def _view(session: Session, schema: str, name: str) -> Query:
     """The merged query of a system view with the types that the view declares; it names nothing of a session."""
     found = _views.get((schema, name))
     if found is None:
-        text = views.definition(schema, name)
+        text = system.definition(schema, name)
         known = session.system_relations().by_name(schema, name)
         assert text is not None and known is not None
         query = pulled_up(session, analyze_query(session, text, apart=True))

@@ -18,12 +18,12 @@ from pgrepl.expr.analyse.casts import is_binary_coercible
 from pgrepl.expr.tree import Column, Rte, RteKind
 from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.ground.memory import counted
+from pgrepl.query import system
 from pgrepl.query.local.env import Env, LazyRows, Row, Run
 from pgrepl.query.local.evaluator import Evaluator
 from pgrepl.query.local.pull_up import pulled_up
 from pgrepl.query.reads import note_reads
 from pgrepl.query.shape import is_user_table, pinned_row, table_rows
-from pgrepl.query.system import views
 from pgrepl.rows.changes import members
 from pgrepl.sql.nodes import SelectStmt
 from pgrepl.types.names import format_type
@@ -151,7 +151,7 @@ def _relation(varno: int, evaluator: Evaluator) -> Run:
         return lambda env: _state(session, found.oid)
     if known is None:
         raise unsupported(f'reading table "{found.name}"')
-    text = views.definition(known.schema, known.name)
+    text = system.definition(known.schema, known.name)
     if text is not None:
         return _read_once(lambda: _view(evaluator, text))
     if not known.key:

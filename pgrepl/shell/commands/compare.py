@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pgrepl.api.comparing import comparer
+from pgrepl.api.replication import comparer
 from pgrepl.ground.errors import PgError
 from pgrepl.replication.comparison.compare import Comparer, Options
 from pgrepl.replication.comparison.found import Progress

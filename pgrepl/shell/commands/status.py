@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pgrepl.api.overview_history import History, history_path
+from pgrepl.api.overview_history import History, facts_path, history_path, kept
 from pgrepl.ground.errors import PgError
 from pgrepl.replication.subscriber.status import check_may_look, subscription_status
 from pgrepl.shell.commands.standing import Line, applied_text, behind_text, copy_text, has_left, problems
@@ -172,12 +172,11 @@ def _look(opened: Connection, names: Sequence[str], dbname: str | None) -> list[
 
 def _write_page(opened: Connection, names: Sequence[str], dbname: str | None, file: Path) -> list[Status]:
     """Write the page; the subscriptions that it shows."""
-    from pgrepl.api import overview_spark
     from pgrepl.api.overview import overview
     from pgrepl.shell.page import page
 
     catalog = opened.session.catalog.path
-    spark = overview_spark.kept(overview_spark.facts_path(catalog))
+    spark = kept(facts_path(catalog))
     found = replace(overview(opened.session, names, dbname), spark=spark)
     text = page(found, History(history_path(catalog)), is_served=False)
     try:

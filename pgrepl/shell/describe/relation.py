@@ -101,7 +101,7 @@ def _cells(session: Session, found: Relation, with_index: bool, with_method: boo
         if with_method:
             cells.append(access_method_name(found))
         from pgrepl.expr.functions.misc import pg_size_pretty
-        from pgrepl.query.system.functions.sizes import table_size
+        from pgrepl.query.system.functions.relations import table_size
 
         cells += [pg_size_pretty(table_size(session, found)), comment_on(session, PG_CLASS, found.oid)]
     return cells

@@ -17,7 +17,6 @@ from pgrepl.catalog.session import parameters
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store.system import PG_AUTHID, PG_DATABASE, PG_NAMESPACE
 from pgrepl.expr.functions.misc import pg_size_pretty
-from pgrepl.query.system.functions.sizes import database_size
 from pgrepl.shell.describe.listing import matching_relations, print_description, print_listing, read_pattern, session_of
 from pgrepl.types.input_checks import NAMES
 from pgrepl.types.oids import TIMESTAMPTZ
@@ -100,6 +99,8 @@ def list_databases(shell: Shell, text: str | None, verbose: bool) -> bool:
             row.datcollate, row.datctype, None, None, shown_acl(session, row.datacl),
         ]  # fmt: skip
         if verbose:
+            from pgrepl.query.system.functions.relations import database_size
+
             cells += [
                 pg_size_pretty(database_size(session, row.oid)),
                 "pg_default",
