@@ -26,8 +26,9 @@ _HOMES = {
         "BINARY", "Binary", "DATETIME", "Date", "DateFromTicks", "NUMBER", "ROWID", "STRING", "Time", "TimeFromTicks",
         "Timestamp", "TimestampFromTicks",
     ),
-    "comparing": ("compare", "repair"),
-    "replication": ("Progress", "Publication", "PublishedTable", "apply", "publications", "status", "sync"),
+    "replication": (
+        "Progress", "Publication", "PublishedTable", "apply", "compare", "publications", "repair", "status", "sync",
+    ),
     "rounds": ("SubscriptionRound",),
     "datasource": ("register",),
 }  # fmt: skip

@@ -5,12 +5,10 @@ The describe commands themselves use the catalog's look-ups; the queries are for
 
 from __future__ import annotations
 
-from pgrepl.shell.describe import catalog_lists
 from pgrepl.shell.describe.listing import BadPattern, PatternPart, parse_pattern
 from pgrepl.shell.describe.publications import COLUMNS, FLAGS, MORE
 from pgrepl.shell.shell import quote_literal
 
-_CATALOG_LISTS = frozenset("aAbCcdLlOoXxy")
 _KINDS = {"t": "'r', 'p'", "v": "'v'", "m": "'m'", "i": "'i', 'I'", "s": "'S'", "E": "'f'"}
 _KIND_WORDS = (
     "CASE c.relkind WHEN 'r' THEN 'table' WHEN 'v' THEN 'view' WHEN 'm' THEN 'materialized view' "
@@ -22,13 +20,11 @@ _NO_SYSTEM = "n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspnam
 
 
 def hidden_query(command: str, text: str | None) -> str | None:
-    """The query of a command with its pattern; None: the pattern is not valid."""
+    """The query of a command with its pattern; None: the pattern is not valid, or catalog_lists shows the query."""
     verbose, system = "+" in command, "S" in command
     word = command.replace("+", "").replace("S", "")
     kind = "databases" if word in ("l", "list") else "p" if word == "z" else word[1:]
     try:
-        if kind in _CATALOG_LISTS or kind[:1] == "P":
-            return catalog_lists.hidden_query(kind, text, verbose, system)
         if kind == "" and text is not None:
             return _columns(text)
         if set(kind) <= set(_KINDS):
