@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from pgrepl.expr.analyse.analyze import analyze_query
@@ -17,6 +16,7 @@ from pgrepl.shell.describe.listing import (
     NamePattern,
     PatternPart,
     print_listing,
+    query_text,
     read_pattern,
     read_type_pattern,
     session_of,
@@ -30,7 +30,7 @@ from pgrepl.types.text import write_text
 if TYPE_CHECKING:
     from pgrepl.shell.shell import Shell
 
-_FILE = Path(__file__).with_name("lists.sql")
+_FILE = "lists.sql"
 _NUMBERS = frozenset((oids.INT2, oids.INT4, oids.INT8, oids.OID))
 _NO_SYSTEM = ("n.nspname <> 'pg_catalog'", "n.nspname <> 'information_schema'")
 _HANDLED = "l.lanplcallfoid != 0"
@@ -72,39 +72,14 @@ def _usual(pattern: NamePattern | None, system: bool) -> list[str]:
 
 def _casts(pattern: NamePattern | None, verbose: bool, system: bool) -> str:
     sides = [
-        " AND ".join(
-            [
-                "true",
-                *_matches(
-                    pattern,
-                    _Names(
-                        f"{t}.typname",
-                        f"{n}.nspname",
-                        f"pg_catalog.pg_type_is_visible({t}.oid)",
-                        f"pg_catalog.format_type({t}.oid, NULL)",
-                    ),
-                ),
-            ]
+        _Names(
+            f"{t}.typname", f"{n}.nspname", f"pg_catalog.pg_type_is_visible({t}.oid)",
+            f"pg_catalog.format_type({t}.oid, NULL)",
         )
         for t, n in (("ts", "ns"), ("tt", "nt"))
-    ]
-    return (
-        'SELECT pg_catalog.format_type(castsource, NULL) AS "Source type",\n'
-        '       pg_catalog.format_type(casttarget, NULL) AS "Target type",\n'
-        "       CASE WHEN c.castmethod = 'b' THEN '(binary coercible)'\n"
-        "            WHEN c.castmethod = 'i' THEN '(with inout)'\n            ELSE p.proname\n"
-        '       END AS "Function",\n'
-        "       CASE WHEN c.castcontext = 'e' THEN 'no'\n"
-        "            WHEN c.castcontext = 'a' THEN 'in assignment'\n            ELSE 'yes'\n"
-        '       END AS "Implicit?"'
-        + (",\n       pg_catalog.obj_description(c.oid, 'pg_cast') AS \"Description\"" if verbose else "")
-        + "\nFROM pg_catalog.pg_cast c LEFT JOIN pg_catalog.pg_proc p\n     ON c.castfunc = p.oid\n"
-        "     LEFT JOIN pg_catalog.pg_type ts\n     ON c.castsource = ts.oid\n"
-        "     LEFT JOIN pg_catalog.pg_namespace ns\n     ON ns.oid = ts.typnamespace\n"
-        "     LEFT JOIN pg_catalog.pg_type tt\n     ON c.casttarget = tt.oid\n"
-        "     LEFT JOIN pg_catalog.pg_namespace nt\n     ON nt.oid = tt.typnamespace\n"
-        f"WHERE ( ({sides[0]}) OR ({sides[1]}) )\nORDER BY 1, 2;"
-    )
+    ]  # fmt: skip
+    tests = [" AND ".join(["true", *_matches(pattern, side)]) for side in sides]
+    return _query("C", found=f"({tests[0]}) OR ({tests[1]})", marks=" +" if verbose else " -")
 
 
 def _descriptions(pattern: NamePattern | None, verbose: bool, system: bool) -> str:
@@ -287,7 +262,10 @@ _LISTS = {
         ("n.oid = c.collnamespace", *_NO_SYSTEM,
          "c.collencoding IN (-1, pg_catalog.pg_char_to_encoding(pg_catalog.getdatabaseencoding()))"),
     ),
-    "X": _List("List of extended statistics", (_Names("es.stxname", "es.stxnamespace::pg_catalog.regnamespace::pg_catalog.text"),)),
+    "X": _List(
+        "List of extended statistics",
+        (_Names("es.stxname", "es.stxnamespace::pg_catalog.regnamespace::pg_catalog.text"),),
+    ),
     "x": _List("List of installed extensions", (_Names("e.extname"),)),
     "y": _List("List of event triggers", (_Names("evtname"),)),
 }  # fmt: skip
@@ -338,9 +316,8 @@ def _list(shell: Shell, kind: str, args: Sequence[str | None], verbose: bool, sy
 
 def _query(name: str, conditions: Sequence[str] = (), found: str = "", *, marks: str = " ") -> str:
     """A query of lists.sql, of the lines with these marks."""
-    texts = dict(part.split("\n", 1) for part in _FILE.read_text("utf-8").rstrip().split("\n\n"))
-    lines = "\n".join(line[1:] for line in texts[name].split("\n") if line[0] in marks)
-    lines = re.sub(r"\{options (\w+)\}", lambda of: texts["options"][1:].replace("{of}", of[1]), lines)
+    options = query_text(_FILE, "options")
+    lines = re.sub(r"\{options (\w+)\}", lambda of: options.replace("{of}", of[1]), query_text(_FILE, name, marks))
     where = f"{_where(conditions)[1:]}\n" if conditions else ""
     joined = "".join(f"  AND {condition}\n" for condition in conditions)
     return lines.replace("{where}", where).replace("{and}", joined).replace("{found}", found)

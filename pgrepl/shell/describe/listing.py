@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts.namespace import schema_or_none
@@ -262,3 +263,11 @@ def member_clauses(session: Session, member: MemberTable) -> str:
 
         text += f" WHERE {stored_expression_text(session, member.filter, member.table.oid)}"
     return text
+
+
+def query_text(file: str, name: str, marks: str = " ") -> str:
+    """A query of a file beside this one, where each is a paragraph behind its name: the lines with these marks."""
+    texts = dict(
+        part.split("\n", 1) for part in Path(__file__).with_name(file).read_text("utf-8").rstrip().split("\n\n")
+    )
+    return "\n".join(line[1:] for line in texts[name].split("\n") if line[0] in marks)

@@ -234,6 +234,32 @@ Ap
    ap.amproclefttype = ap.amprocrighttype DESC,
    3, 4, 5;
 
+C
+ SELECT pg_catalog.format_type(castsource, NULL) AS "Source type",
+        pg_catalog.format_type(casttarget, NULL) AS "Target type",
+        CASE WHEN c.castmethod = 'b' THEN '(binary coercible)'
+             WHEN c.castmethod = 'i' THEN '(with inout)'
+             ELSE p.proname
+        END AS "Function",
+        CASE WHEN c.castcontext = 'e' THEN 'no'
+             WHEN c.castcontext = 'a' THEN 'in assignment'
+             ELSE 'yes'
+-       END AS "Implicit?"
++       END AS "Implicit?",
++       pg_catalog.obj_description(c.oid, 'pg_cast') AS "Description"
+ FROM pg_catalog.pg_cast c LEFT JOIN pg_catalog.pg_proc p
+      ON c.castfunc = p.oid
+      LEFT JOIN pg_catalog.pg_type ts
+      ON c.castsource = ts.oid
+      LEFT JOIN pg_catalog.pg_namespace ns
+      ON ns.oid = ts.typnamespace
+      LEFT JOIN pg_catalog.pg_type tt
+      ON c.casttarget = tt.oid
+      LEFT JOIN pg_catalog.pg_namespace nt
+      ON nt.oid = tt.typnamespace
+ WHERE ( {found} )
+ ORDER BY 1, 2;
+
 es
  SELECT s.srvname AS "Name",
    pg_catalog.pg_get_userbyid(s.srvowner) AS "Owner",
