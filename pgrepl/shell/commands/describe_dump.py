@@ -68,6 +68,12 @@ def _state(kind: str, each: SubscribedTable) -> dict[str, Any]:
     }
 
 
+_ALWAYS = (
+    "slot", "origin", "failover", "disable_on_error", "run_as_owner", "password_required", "synchronous_commit",
+)  # fmt: skip
+_IF_SET = ("schema_changes", "conflict_log", "retain_dead_tuples", "max_retention_duration")
+
+
 def _subscription(session: Session, subscription: SubscriptionFacts) -> dict[str, Any]:
     listed = [_state("table", each) for each in subscribed_tables(session, subscription.oid)]
     data = {
@@ -75,24 +81,11 @@ def _subscription(session: Session, subscription: SubscriptionFacts) -> dict[str
         "owner": role_display(session, subscription.owner),
         "enabled": subscription.enabled,
         "publications": list(subscription.publications),
-        "slot": subscription.slot,
-        "origin": subscription.origin,
-        "failover": subscription.failover,
-        "disable_on_error": subscription.disable_on_error,
-        "run_as_owner": subscription.run_as_owner,
-        "password_required": subscription.password_required,
-        "synchronous_commit": subscription.synchronous_commit,
+        **{name: getattr(subscription, name) for name in _ALWAYS},
         "skip_lsn": lsn_text(subscription.skip_lsn),
         "tables": sorted(listed, key=lambda t: str(t["table"])),
     }
-    if subscription.schema_changes != "none":
-        data["schema_changes"] = subscription.schema_changes
-    if subscription.conflict_log:
-        data["conflict_log"] = True
-    if subscription.retain_dead_tuples:
-        data["retain_dead_tuples"] = True
-    if subscription.max_retention_duration:
-        data["max_retention_duration"] = subscription.max_retention_duration
+    data |= {name: value for name in _IF_SET if (value := getattr(subscription, name)) not in (False, 0, "none")}
     if subscription.sequences:
         data["follows_sequences"] = True
     sequences = subscribed_sequences(session, subscription.oid)

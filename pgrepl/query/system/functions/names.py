@@ -150,21 +150,20 @@ def pg_is_other_temp_schema(call: Call, oid: int) -> bool:
     return found is not None and is_temporary(found.nspname) and oid != temporary_schema(call.session)
 
 
-def _in_pg_catalog(name: str, rows: BuiltinCatalog[Any]) -> None:
+def _in_pg_catalog(kind: str, rows: BuiltinCatalog[Any]) -> None:
     """All of these objects are in pg_catalog, which is always searched."""
 
-    @implements(name)
+    @implements(f"pg_{kind}_is_visible")
     def is_visible(oid: int) -> bool | None:
         return None if rows.get(oid) is None else True
 
 
-_in_pg_catalog("pg_opclass_is_visible", opclasses)
-_in_pg_catalog("pg_opfamily_is_visible", opfamilies)
-_in_pg_catalog("pg_conversion_is_visible", conversions)
-_in_pg_catalog("pg_ts_parser_is_visible", ts_parsers)
-_in_pg_catalog("pg_ts_template_is_visible", ts_templates)
-_in_pg_catalog("pg_ts_dict_is_visible", ts_dicts)
-_in_pg_catalog("pg_ts_config_is_visible", ts_configs)
+_OWN: dict[str, BuiltinCatalog[Any]] = {
+    "opclass": opclasses, "opfamily": opfamilies, "conversion": conversions, "ts_parser": ts_parsers,
+    "ts_template": ts_templates, "ts_dict": ts_dicts, "ts_config": ts_configs,
+}  # fmt: skip
+for _kind, _rows in _OWN.items():
+    _in_pg_catalog(_kind, _rows)
 
 
 @implements("pg_operator_is_visible", context=True)
@@ -199,14 +198,8 @@ _HARD = (
 )  # fmt: skip
 
 
-def _to_reg(typoid: int) -> None:
-    name = {
-        oids.REGCLASS: "to_regclass", oids.REGTYPE: "to_regtype", oids.REGROLE: "to_regrole",
-        oids.REGNAMESPACE: "to_regnamespace", oids.REGPROC: "to_regproc", oids.REGPROCEDURE: "to_regprocedure",
-        oids.REGOPER: "to_regoper", oids.REGOPERATOR: "to_regoperator", oids.REGCOLLATION: "to_regcollation",
-    }[typoid]  # fmt: skip
-
-    @implements(name, context=True)
+def _to_reg(name: str, typoid: int) -> None:
+    @implements(f"to_{name}", context=True)
     def find(call: Call, text: str) -> int | None:
         try:
             return int(read_value(call.session, text, typoid, -1))
@@ -216,8 +209,9 @@ def _to_reg(typoid: int) -> None:
             return None
 
 
-for _typoid in (
-    oids.REGCLASS, oids.REGTYPE, oids.REGROLE, oids.REGNAMESPACE, oids.REGPROC, oids.REGPROCEDURE, oids.REGOPER,
-    oids.REGOPERATOR, oids.REGCOLLATION,
-):  # fmt: skip
-    _to_reg(_typoid)
+for _name, _typoid in {
+    "regclass": oids.REGCLASS, "regtype": oids.REGTYPE, "regrole": oids.REGROLE, "regnamespace": oids.REGNAMESPACE,
+    "regproc": oids.REGPROC, "regprocedure": oids.REGPROCEDURE, "regoper": oids.REGOPER,
+    "regoperator": oids.REGOPERATOR, "regcollation": oids.REGCOLLATION,
+}.items():  # fmt: skip
+    _to_reg(_name, _typoid)
