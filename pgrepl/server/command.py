@@ -11,7 +11,7 @@ import secrets
 import signal
 import ssl
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,7 +38,7 @@ from pgrepl.server.monitoring import monitoring_process, while_starting
 from pgrepl.server.postmaster import AuxiliaryProcess, Postmaster
 from pgrepl.server.settings import ServerSettings, ServerState, make_access_files, server_settings
 from pgrepl.server.startup import server_context
-from pgrepl.shell.commands.subcommand import FAILURE, OK, on_spark, run
+from pgrepl.shell.commands.subcommand import FAILURE, OK, on_spark
 from pgrepl.statements.describe import prepare
 from pgrepl.statements.run import run as run_statements
 
@@ -321,7 +321,3 @@ def _tell(ready: int | None) -> None:
     if ready is not None:
         os.write(ready, b"+")
         os.close(ready)
-
-
-def serve(arguments: Sequence[str]) -> int:
-    return run(serve_command, arguments)

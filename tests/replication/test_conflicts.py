@@ -195,11 +195,12 @@ def command(pair: Pair, *words: str) -> tuple[int, str]:
     from contextlib import redirect_stdout
     from io import StringIO
 
-    from pgrepl.shell.commands.status import conflicts
+    from pgrepl.shell.commands.status import conflicts_group
+    from pgrepl.shell.commands.subcommand import run
 
     pair.sub.leave()
     with redirect_stdout(StringIO()) as out:
-        code = conflicts([*words, "--catalog", str(pair.folder / "catalog.db"), "-d", "sub"])
+        code = run(conflicts_group, [*words, "--catalog", str(pair.folder / "catalog.db"), "-d", "sub"])
     return code, out.getvalue()
 
 

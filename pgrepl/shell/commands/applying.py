@@ -23,7 +23,6 @@ from pgrepl.shell.commands.subcommand import (
     connection,
     is_only_with,
     on_spark,
-    run,
     say,
     write_table,
 )
@@ -283,14 +282,6 @@ def stoppable_command() -> Iterator[None]:
     except Stopped as stopped:
         sys.stderr.write("pgrepl: stopped; what was not committed is undone\n")
         sys.exit(stopped.code)
-
-
-def sync(arguments: Sequence[str]) -> int:
-    return run(sync_command, arguments)
-
-
-def apply(arguments: Sequence[str]) -> int:
-    return run(apply_command, arguments)
 
 
 _HEADERS = (

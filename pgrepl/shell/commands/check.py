@@ -20,7 +20,7 @@ import click
 from pgrepl.ground.errors import PgError, Report
 from pgrepl.ground.frozen import frozen
 from pgrepl.shell.commands.findings import FORMATS, UNKNOWN, WITHHELD, Finding, LineColumn, PlacedBuffer
-from pgrepl.shell.commands.subcommand import BAD_CONNECTION, FAILURE, OK, connection, is_given, run
+from pgrepl.shell.commands.subcommand import BAD_CONNECTION, FAILURE, OK, connection, is_given
 from pgrepl.shell.connection import (
     CATALOG_FILE,
     DEFAULT_DATABASE,
@@ -307,10 +307,6 @@ def _make_database(path: Path, name: str) -> None:
             list(opened.run(f"CREATE DATABASE {quote_identifier(name)}"))
 
 
-def check(arguments: Sequence[str]) -> int:
-    return run(check_command, arguments)
-
-
 _NOT_RUN = BAD_CONNECTION
 
 
@@ -432,7 +428,3 @@ def _case(outcome: Outcome) -> str:
     word = "failure" if outcome.could_run else "error"
     text = escape(xml_text(outcome.text))
     return f"{start}>\n      <{word} message={quoteattr(outcome.problem)}>{text}</{word}>\n    </testcase>\n"
-
-
-def run_scripts(arguments: Sequence[str]) -> int:
-    return run(run_command, arguments)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.shell.backslash.command import BackslashCommand
 from pgrepl.shell.commands.check import CheckingShell, can_read, rehearsal
 from pgrepl.shell.commands.findings import as_text
-from pgrepl.shell.commands.subcommand import BAD_CONNECTION, FAILURE, OK, connecting, connection, run
+from pgrepl.shell.commands.subcommand import BAD_CONNECTION, FAILURE, OK, connecting, connection
 from pgrepl.shell.connection import (
     CATALOG_FILE,
     DEFAULT_USER,
@@ -305,11 +305,3 @@ def _quiet(target: ConnectTarget) -> Iterator[Connection]:
         here.catalog.is_rehearsal = True
         here.session.on_report = lambda report: None
         yield here
-
-
-def plan(arguments: Sequence[str]) -> int:
-    return run(plan_command, arguments)
-
-
-def diff(arguments: Sequence[str]) -> int:
-    return run(diff_command, arguments, failure=_NOT_COMPARED)

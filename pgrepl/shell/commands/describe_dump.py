@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -34,7 +34,7 @@ from pgrepl.expr.print.definitions import (
 )
 from pgrepl.ground.errors import PgError
 from pgrepl.shell import describe as describing
-from pgrepl.shell.commands.subcommand import FAILURE, OK, connecting, connection, is_only_with, run
+from pgrepl.shell.commands.subcommand import FAILURE, OK, connecting, connection, is_only_with
 from pgrepl.shell.describe.listing import BadPattern, NamePattern, matching_relations, parse_pattern
 from pgrepl.shell.describe.publications import matching_publications
 from pgrepl.shell.describe.relation import KINDS as RELATION_KINDS
@@ -303,11 +303,3 @@ def _print_database(session: Session, wanted: dict[str, bool], first: str | None
 def _print(statements: Iterable[str]) -> None:
     for statement in statements:
         sys.stdout.write(statement + "\n")
-
-
-def describe(arguments: Sequence[str]) -> int:
-    return run(describe_command, arguments)
-
-
-def dump(arguments: Sequence[str]) -> int:
-    return run(dump_command, arguments)

@@ -17,7 +17,7 @@ from pgrepl.replication.publisher.postgres import ddl_trigger
 from pgrepl.replication.publisher.postgres.connecting import link_to
 from pgrepl.replication.publisher.postgres.schema import create_statements
 from pgrepl.replication.publisher.protocol import PublisherError
-from pgrepl.shell.commands.subcommand import OK, connecting, connection, run
+from pgrepl.shell.commands.subcommand import OK, connecting, connection
 from pgrepl.shell.connection import ConnectFailure
 from pgrepl.sql.nodes.expr import RangeVar
 from pgrepl.statements.run import run as run_statements
@@ -165,7 +165,3 @@ def _asked(conninfo: str, ask: Callable[[Link], T]) -> T:
         raise PgError(error.sqlstate, f"could not read the publisher's catalog: {error}") from None
     finally:
         link.close()
-
-
-def import_schema(arguments: Sequence[str]) -> int:
-    return run(import_schema_command, arguments)

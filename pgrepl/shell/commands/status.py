@@ -221,10 +221,6 @@ def _write(found: Sequence[Status], *, as_json: bool, max_lag: float | None = No
     sys.stdout.write(json.dumps(listed, ensure_ascii=False, indent=2) + "\n")
 
 
-def status(arguments: Sequence[str]) -> int:
-    return run(status_command, arguments)
-
-
 _IDS = click.argument("ids", nargs=-1, required=True, type=int, metavar="ID…")
 
 
@@ -331,11 +327,11 @@ def _pair(text: str) -> tuple[str, str]:
 
 def _apply(names: dict[str, None], catalog: str, dbname: str, username: str) -> int:
     """Go on with subscriptions that were stopped."""
-    from pgrepl.shell.commands.applying import apply
+    from pgrepl.shell.commands.applying import apply_command
 
     if not names:
         return OK
-    return apply([*names, "--catalog", catalog, "--dbname", dbname, "--username", username])
+    return run(apply_command, [*names, "--catalog", catalog, "--dbname", dbname, "--username", username])
 
 
 # --- discard ----------------------------------------------------------------------------------------------------------
@@ -357,7 +353,3 @@ def discard_command(ids: tuple[int, ...], catalog: str, dbname: str, username: s
                 stopped[name] = None
     click.echo(f"discarded {many(len(ids), 'conflict')}")
     return _apply(stopped, catalog, dbname, username)
-
-
-def conflicts(arguments: Sequence[str]) -> int:
-    return run(conflicts_group, arguments)

@@ -106,29 +106,29 @@ def _without_others(kind: str) -> str:
     return kind[0] if kind[0] in _ALONE else kind
 
 
-# the lists with one pattern: module, function, and whether it asks for `+` (v) and `S` (s)
+_ROLES, _FUNCTIONS = "pgrepl.shell.describe.roles", "pgrepl.shell.describe.functions"
+_PUBLICATIONS = "pgrepl.shell.describe.publications"
+# the lists with one pattern: the function, and whether it asks for `+` (v) and `S` (s)
 _LISTS = {
-    "databases": ("roles", "list_databases", "v"),
-    "n": ("roles", "list_schemas", "vs"),
-    "u": ("roles", "list_roles", "vs"),
-    "g": ("roles", "list_roles", "vs"),
-    "config": ("roles", "list_parameters", "v"),
-    "rg": ("roles", "list_role_grants", "s"),
-    "p": ("roles", "list_privileges", "s"),
-    "dp": ("roles", "list_default_privileges", ""),
-    "T": ("functions", "list_types", "vs"),
-    "D": ("functions", "list_domains", "vs"),
-    "Rs": ("publications", "list_subscriptions", "v"),
+    "databases": ((_ROLES, "list_databases"), "v"),
+    "n": ((_ROLES, "list_schemas"), "vs"),
+    "u": ((_ROLES, "list_roles"), "vs"),
+    "g": ((_ROLES, "list_roles"), "vs"),
+    "config": ((_ROLES, "list_parameters"), "v"),
+    "rg": ((_ROLES, "list_role_grants"), "s"),
+    "p": ((_ROLES, "list_privileges"), "s"),
+    "dp": ((_ROLES, "list_default_privileges"), ""),
+    "T": ((_FUNCTIONS, "list_types"), "vs"),
+    "D": ((_FUNCTIONS, "list_domains"), "vs"),
+    "Rs": ((_PUBLICATIONS, "list_subscriptions"), "v"),
 }
 
 
 def _other(kind: str, verbose: bool, system: bool) -> Describe | None:
     if kind in _LISTS:
-        module, name, asked = _LISTS[kind]
+        (module, name), asked = _LISTS[kind]
         given = [{"v": verbose, "s": system}[letter] for letter in asked]
-        return lambda shell, args: bool(
-            getattr(import_module(f"{__name__}.{module}"), name)(shell, _first(args), *given)
-        )
+        return lambda shell, args: bool(getattr(import_module(module), name)(shell, _first(args), *given))
     if kind[:1] == "f" and set(kind[1:]) <= _FUNCTION_KINDS:
         from pgrepl.shell.describe.functions import list_functions
 
