@@ -90,14 +90,14 @@ def _of(kind: str, text: str | None, verbose: bool, system: bool) -> str | None:
         return _query("p", ["c.relkind IN ('r', 'v', 'm', 'S', 'f', 'p')", *usual, *_relation_named(text)])
     if kind == "dp":
         pattern = parse_pattern(text, dots=2, database="")
-        columns = ("n.nspname", "pg_catalog.pg_get_userbyid(d.defaclrole)")
-        named = [] if pattern is None else [f"({' OR '.join(_matches(column, pattern.name) for column in columns)})"]
+        names = ("n.nspname", "pg_catalog.pg_get_userbyid(d.defaclrole)")
+        named = [] if pattern is None else [f"({' OR '.join(_matches(column, pattern.name) for column in names)})"]
         return _query("dp", named)
     if kind not in _BY_NAME:
         return None
-    column, usual = _BY_NAME[kind]
+    by_name, hidden = _BY_NAME[kind]
     hides = text is None and (kind == "config" or not system)
-    return _query("u" if kind == "g" else kind, (usual if hides else []) + _named(column, text))
+    return _query("u" if kind == "g" else kind, (hidden if hides else []) + _named(by_name, text))
 
 
 _NO_PREDEFINED = ["r.rolname !~ '^pg_'"]
