@@ -26,15 +26,15 @@ _HOMES = {
         "BINARY", "Binary", "DATETIME", "Date", "DateFromTicks", "NUMBER", "ROWID", "STRING", "Time", "TimeFromTicks",
         "Timestamp", "TimestampFromTicks",
     ),
-    "comparing": ("compare", "repair"),
-    "replication": ("Progress", "Publication", "PublishedTable", "apply", "publications", "status", "sync"),
+    "replication": (
+        "Progress", "Publication", "PublishedTable", "apply", "compare", "publications", "repair", "status", "sync",
+    ),
     "rounds": ("SubscriptionRound",),
     "datasource": ("register",),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 if TYPE_CHECKING:
-    from pgrepl.api.comparing import compare, repair
     from pgrepl.api.connection import Connection, connect
     from pgrepl.api.cursor import Column, Cursor
     from pgrepl.api.datasource import register
@@ -63,7 +63,17 @@ if TYPE_CHECKING:
         TimestampFromTicks,
         Warning,
     )
-    from pgrepl.api.replication import Progress, Publication, PublishedTable, apply, publications, status, sync
+    from pgrepl.api.replication import (
+        Progress,
+        Publication,
+        PublishedTable,
+        apply,
+        compare,
+        publications,
+        repair,
+        status,
+        sync,
+    )
     from pgrepl.api.rounds import SubscriptionRound
 
 __all__ = [

@@ -124,5 +124,5 @@ HOOKS = Hooks(
     call_trigger=_later("pgrepl.statements.routine.call", "call_trigger"),
     check_domain=_check_domain,
     check_domains=_check_domains,
-    rows_at=_later("pgrepl.query.past", "rows_at"),
+    rows_at=_later("pgrepl.query.table_rows", "rows_at"),
 )

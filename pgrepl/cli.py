@@ -10,7 +10,7 @@ import atexit
 import gc
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 
 from pgrepl.internals import pyarrow
@@ -18,6 +18,7 @@ from pgrepl.internals.pyarrow import leave_documentation_out
 from pgrepl.shell import options
 
 _FAILURE, _NO_CONNECTION, _INTERRUPTED = 1, 2, 130
+_BAD = 2  # the exit code of an error where 1 is an answer
 _MEANT = {"help": "--help", "version": "--version", "import": "import-schema"}
 _HELP = {"-?": "options", "--help": "options"}
 
@@ -56,9 +57,11 @@ def _leave_pandas_out(arguments: Sequence[str]) -> None:
 
 def run(arguments: Sequence[str]) -> int:
     if arguments and arguments[0] in _SUBCOMMANDS:
+        from pgrepl.shell.commands import subcommand
+
         module, name = _SUBCOMMANDS[arguments[0]]
-        command: Callable[[list[str]], int] = getattr(import_module(module), name)
-        return command(list(arguments[1:]))
+        failure = _BAD if arguments[0] in _TELLING else _FAILURE
+        return subcommand.run(getattr(import_module(module), name), arguments[1:], failure=failure)
     from pgrepl.shell import startup
 
     topic = _help_topic(arguments)
@@ -101,28 +104,29 @@ def _is_plain(word: str) -> bool:
     return not (word.startswith("-") or "=" in word or "://" in word)
 
 
-_SUBCOMMANDS = {  # modules and functions
-    "apply": ("pgrepl.shell.commands.applying", "apply"),
-    "backup": ("pgrepl.shell.commands.maintenance", "backup"),
-    "changes": ("pgrepl.shell.commands.exporting", "changes"),
-    "check": ("pgrepl.shell.commands.check", "check"),
-    "compare": ("pgrepl.shell.commands.compare", "compare"),
-    "conflicts": ("pgrepl.shell.commands.conflicts", "conflicts"),
-    "describe": ("pgrepl.shell.commands.describe_dump", "describe"),
-    "diff": ("pgrepl.shell.commands.comparing", "diff"),
-    "dump": ("pgrepl.shell.commands.describe_dump", "dump"),
-    "iceberg": ("pgrepl.shell.commands.exporting", "iceberg"),
-    "import-schema": ("pgrepl.shell.commands.import_schema", "import_schema"),
-    "plan": ("pgrepl.shell.commands.comparing", "plan"),
-    "repair": ("pgrepl.shell.commands.compare", "repair"),
-    "restore": ("pgrepl.shell.commands.maintenance", "restore"),
-    "run": ("pgrepl.shell.commands.expected", "run_scripts"),
-    "serve": ("pgrepl.server.command", "serve"),
-    "status": ("pgrepl.shell.commands.status", "status"),
-    "sync": ("pgrepl.shell.commands.applying", "sync"),
-    "standby": ("pgrepl.shell.commands.maintenance", "standby"),
-    "upgrade": ("pgrepl.shell.commands.upgrade", "upgrade"),
-    "verify": ("pgrepl.shell.commands.maintenance", "verify"),
+_TELLING = ("compare", "diff", "repair")  # whose exit code 1 says that something differs
+_SUBCOMMANDS = {  # modules and click's commands
+    "apply": ("pgrepl.shell.commands.applying", "apply_command"),
+    "backup": ("pgrepl.shell.commands.maintenance", "backup_command"),
+    "changes": ("pgrepl.shell.commands.exporting", "changes_command"),
+    "check": ("pgrepl.shell.commands.check", "check_command"),
+    "compare": ("pgrepl.shell.commands.compare", "compare_command"),
+    "conflicts": ("pgrepl.shell.commands.status", "conflicts_group"),
+    "describe": ("pgrepl.shell.commands.describe_dump", "describe_command"),
+    "diff": ("pgrepl.shell.commands.comparing", "diff_command"),
+    "dump": ("pgrepl.shell.commands.describe_dump", "dump_command"),
+    "iceberg": ("pgrepl.shell.commands.exporting", "iceberg_group"),
+    "import-schema": ("pgrepl.shell.commands.import_schema", "import_schema_command"),
+    "plan": ("pgrepl.shell.commands.comparing", "plan_command"),
+    "repair": ("pgrepl.shell.commands.compare", "repair_command"),
+    "restore": ("pgrepl.shell.commands.maintenance", "restore_command"),
+    "run": ("pgrepl.shell.commands.check", "run_command"),
+    "serve": ("pgrepl.server.command", "serve_command"),
+    "status": ("pgrepl.shell.commands.status", "status_command"),
+    "sync": ("pgrepl.shell.commands.applying", "sync_command"),
+    "standby": ("pgrepl.shell.commands.maintenance", "standby_group"),
+    "upgrade": ("pgrepl.shell.commands.upgrade", "upgrade_command"),
+    "verify": ("pgrepl.shell.commands.maintenance", "verify_command"),
 }
 
 

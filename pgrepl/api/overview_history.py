@@ -1,15 +1,18 @@
 """A few numbers of each subscription, and of the largest tables, over the last hour and the last day, in a small file
-beside the catalog.
+beside the catalog; and in another what a server's Spark does, for `pgrepl status --html`: only the server can ask its
+JVM.
 
-The file is two rings of slots of one size, one with a record of each minute and one of each ten minutes. It never grows
-beyond them: with more than a hundred curves it reaches less far back. Each record has a checksum, so that one
-which was being written when the machine failed is left out. Nothing depends on the file: it may be removed at any time.
+The file of numbers is two rings of slots of one size, one with a record of each minute and one of each ten minutes. It
+never grows beyond them: with more than a hundred curves it reaches less far back. Each record has a checksum, so that
+one which was being written when the machine failed is left out. Nothing depends on the files: they may be removed at
+any time.
 """
 
 from __future__ import annotations
 
 import os
 import struct
+import time
 from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -23,6 +26,7 @@ from zlib import crc32
 
 if TYPE_CHECKING:
     from pgrepl.api.overview import Overview, TableFacts
+    from pgrepl.engine.spark_jobs import SparkFacts
 
 _HOUR, _DAY = 3600.0, 86400.0
 MINUTE, _TEN_MINUTES = 60.0, 600.0  # between two points of an hour's curve, and of a day's
@@ -206,3 +210,37 @@ def _worst(point: Point, before: list[Point]) -> Point:
 
 def _number(value: float | None) -> float:
     return nan if value is None else float(value)
+
+
+_OLD = 2 * MINUTE  # a file of Spark's that says nothing any more
+
+
+def facts_path(catalog: object) -> Path | None:
+    """The file beside a catalog; None: it is in memory, or on a database server."""
+    return None if catalog is None or "://" in str(catalog) else Path(f"{catalog}.spark")
+
+
+def keep(path: Path | None, facts: SparkFacts | None) -> None:
+    """Write the file, or remove it where nothing is known."""
+    if path is None:
+        return
+    with suppress(OSError):  # a full disk: then the page alone has it
+        if facts is None:
+            path.unlink(missing_ok=True)
+            return
+        beside = path.with_name(path.name + ".new")
+        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            file.write(facts.text())
+        beside.replace(path)
+
+
+def kept(path: Path | None) -> SparkFacts | None:
+    """What a server has written lately."""
+    if path is None:
+        return None
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        if time.time() - path.stat().st_mtime < _OLD:
+            from pgrepl.engine.spark_jobs import SparkFacts
+
+            return SparkFacts.read(path.read_text("utf-8"))
+    return None

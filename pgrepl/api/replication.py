@@ -1,4 +1,5 @@
-"""`pgrepl.sync()`, `apply()`, `status()` and `publications()`: what the commands do and show, as frozen dataclasses.
+"""`pgrepl.sync()`, `apply()`, `status()`, `publications()`, `compare()` and `repair()`: what the
+commands do and show, as frozen dataclasses.
 
     for done in pgrepl.apply("catalog.db"):
         print(done.subscription, done.changes, done.applied_lsn)
@@ -16,14 +17,28 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from pgrepl.api.exceptions import dbapi_errors, exception_of
 from pgrepl.api.opened import OpenedSession, require_catalog
-from pgrepl.api.rounds import SubscriptionRound, Work, launched, once, start_spark, stoppable, table_ids, vacuuming
+from pgrepl.api.rounds import (
+    SubscriptionRound,
+    Work,
+    launched,
+    once,
+    server_log,
+    start_spark,
+    stoppable,
+    table_ids,
+    undisturbed,
+    vacuuming,
+)
 from pgrepl.catalog.facts.publication import member_schemas, member_tables, publication_facts, published_names
-from pgrepl.catalog.facts.roles import role_display
+from pgrepl.catalog.facts.roles import has_privs_of_role, is_superuser, role_display
+from pgrepl.catalog.session.context import in_recovery
 from pgrepl.catalog.session.transaction import reading
+from pgrepl.catalog.store.store import rows
+from pgrepl.catalog.store.tables import pg_subscription
 from pgrepl.engine.spark import use
 from pgrepl.expr.print.deparse import stored_expression_text
 from pgrepl.ground.errors import PgError
@@ -37,6 +52,9 @@ if TYPE_CHECKING:
     from pgrepl.catalog.facts.activity import Copying
     from pgrepl.catalog.facts.publication import PublicationFacts
     from pgrepl.catalog.session.session import Session
+    from pgrepl.replication.comparison.compare import Comparer, Comparison, Options
+    from pgrepl.replication.comparison.found import Progress as TableProgress
+    from pgrepl.replication.comparison.repair import Repaired
     from pgrepl.replication.subscriber.attach import Round
     from pgrepl.replication.subscriber.launcher import SubscriptionToServe
     from pgrepl.replication.subscriber.lease import Streamed
@@ -311,3 +329,99 @@ class _Told(Observer):
         self._changes[subscription] = 0 if streamed.finished else count
         if count:
             self._tell(Progress(subscription, None, count, count if streamed.finished else None, streamed.finished))
+
+
+Kind = TypeVar("Kind", bound="Comparer")
+
+
+@contextmanager
+def comparer(
+    session: Session,
+    name: str,
+    options: Options,
+    progress: TableProgress,
+    log_file: Path | None,
+    *,
+    everywhere: bool,
+    kind: type[Kind],
+) -> Iterator[Kind]:
+    """Who compares, or repairs, the subscription of this name: one of the session's database, or of any."""
+    found = _subscription(session, name, everywhere=everywhere)
+    there = session.elsewhere(found.subdbid, session.role, apart=True)
+    there.settings.take_client(session.settings)
+    opened = kind(there, found.oid, server_log(log_file), options, progress)
+    try:
+        yield opened
+    finally:
+        with undisturbed():
+            opened.close()
+            there.close()
+
+
+@contextmanager
+def _made(opened: OpenedSession, name: str, options: Options, dbname: str | None, kind: type[Kind]) -> Iterator[Kind]:
+    from pgrepl.replication.comparison.found import Progress as TableProgress
+
+    with comparer(
+        opened.session, name, options, TableProgress(), Path(os.devnull), everywhere=dbname is None, kind=kind
+    ) as made:
+        yield made
+
+
+def _subscription(session: Session, name: str, *, everywhere: bool) -> pg_subscription:
+    with reading(session):
+        if in_recovery(session):
+            raise PgError("55000", "recovery is in progress", hint="Compare the primary.")
+        where = {} if everywhere else {"subdbid": session.database_oid}
+        named = rows(session, pg_subscription, subname=name, **where)
+        if not named:
+            raise PgError("42704", f'subscription "{name}" does not exist')
+        if len(named) > 1:
+            raise PgError("42725", f'several databases have a subscription "{name}"', hint="Name one with -d.")
+        if not is_superuser(session, session.role) and not has_privs_of_role(session, session.role, named[0].subowner):
+            raise PgError("42501", f"must be owner of subscription {name}")
+    return named[0]
+
+
+# --- for programs -----------------------------------------------------------------------------------------------------
+
+
+def compare(
+    catalog: Catalog = None,
+    *,
+    subscription: str,
+    tables: Sequence[str] = (),
+    limit: int | None = None,
+    max_connections: int = 2,
+    rows_per_second: int | None = None,
+    timeout: float = 60.0,
+    dbname: str | None = None,
+    user: str | None = None,
+) -> Comparison:
+    """Compare the rows of a subscription's tables with its publisher's, at one LSN; `limit`: differences of a table."""
+    from pgrepl.replication.comparison.compare import Comparer, Options
+
+    options = Options(tuple(tables), limit, max_connections, rows_per_second, timeout)
+    with at_work(catalog, dbname, user, None) as opened, _made(opened, subscription, options, dbname, Comparer) as made:
+        return made.compare()
+
+
+def repair(
+    catalog: Catalog = None,
+    *,
+    subscription: str,
+    tables: Sequence[str] = (),
+    max_connections: int = 2,
+    rows_per_second: int | None = None,
+    timeout: float = 60.0,
+    dbname: str | None = None,
+    user: str | None = None,
+) -> Repaired | None:
+    """Repair what such a comparison finds, in one commit; None: both sides are equal."""
+    from pgrepl.replication.comparison.compare import Options
+    from pgrepl.replication.comparison.repair import Repairer
+
+    options = Options(tuple(tables), None, max_connections, rows_per_second, timeout)
+    with at_work(catalog, dbname, user, None) as opened, _made(opened, subscription, options, dbname, Repairer) as made:
+        found = made.look()
+        return made.repair(found) if made.new_slot is not None or not found.is_equal else None

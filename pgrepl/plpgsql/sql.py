@@ -2,34 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
-
 from pgrepl.catalog.session.transaction import LockNeeded
-from pgrepl.expr.analyse.analyze import analyze_modifying, analyze_query
-from pgrepl.expr.dml_tree import query_of, with_values
+from pgrepl.expr.analyse.analyze import analyze_modifying
+from pgrepl.expr.analyse.analyze import analyze_query
+from pgrepl.expr.dml_tree import query_of
+from pgrepl.expr.dml_tree import with_values
 from pgrepl.expr.rewrite import folding
 from pgrepl.expr.rewrite.inline import analysing
-from pgrepl.expr.tree import Query, has_modifying_cte
+from pgrepl.expr.tree import Query
+from pgrepl.expr.tree import has_modifying_cte
 from pgrepl.expr.walk import has_effects
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.plpgsql.frame import FrameVariables
 from pgrepl.query import run as permissions
-from pgrepl.query.portal import CursorRows, RowsAtOnce, StatementRows
+from pgrepl.query.portal import CursorRows
+from pgrepl.query.portal import RowsAtOnce
+from pgrepl.query.portal import StatementRows
 from pgrepl.query.result import listed_columns
 from pgrepl.query.rowset import passing_rows
 from pgrepl.query.run import with_table_locks
 from pgrepl.query.shape import writing_tag
 from pgrepl.sql.nodes import SelectStmt
-from pgrepl.sql.statements import command_tag, kind_of
+from pgrepl.sql.statements import command_tag
+from pgrepl.sql.statements import kind_of
+from typing import Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
-    from pgrepl.plpgsql.datums import Column, SqlText
+    from pgrepl.plpgsql.datums import Column
+    from pgrepl.plpgsql.datums import SqlText
     from pgrepl.plpgsql.frame import Frame
     from pgrepl.query.portal import Standing
     from pgrepl.query.result import Result
@@ -146,7 +157,7 @@ def _rows_to_come(frame: Frame, query: Query) -> Iterator[tuple[Any, ...]]:
 def loop_rows(frame: Frame, query: Query, text: str) -> SpiCursor:
     """The rows of an analysed query that only reads, for a loop: they are computed as the loop asks for them if that
     can be noticed, and otherwise all at once, when it asks for the first."""
-    from pgrepl.query.cursor_rows import may_wait
+    from pgrepl.query.portal import may_wait
 
     waits = may_wait(frame.session, query) and has_effects(query)
     found = _rows_to_come(frame, query)
@@ -201,7 +212,7 @@ def _cursor_tag(stmt: Statement | None) -> str:
 
 
 def _opened_query(frame: Frame, stmt: SelectStmt, text: str, scroll: bool | None, *, is_loop: bool) -> SpiCursor:
-    from pgrepl.query.cursor_rows import cursor_rows, scrolls
+    from pgrepl.query.portal import cursor_rows, scrolls
 
     session = frame.session
     _begin(frame)

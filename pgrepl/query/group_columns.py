@@ -24,7 +24,7 @@ from pgrepl.ground.errors import Declined
 from pgrepl.ground.lazy import pa, pc
 from pgrepl.lake.read.files import EXACT
 from pgrepl.query.shape import aggregates, uses_groups
-from pgrepl.query.table_columns import TableColumns, condition, only_table
+from pgrepl.query.table_rows import TableColumns, condition, only_table
 from pgrepl.types import oids
 from pgrepl.types.builtin import proc_by_oid
 from pgrepl.types.lake.forms import form

@@ -11,5 +11,5 @@ dies takes no other with it, and signals mean what they mean there. Read in this
     extended        Parse, Bind, Describe, Execute, Close; fastpath: FunctionCall
     channel, messages   messages as bytes, in and out; what they contain
     replication/    replication connections: their commands, and the sender of a slot's changes
-    http            the server of HTTP for monitoring, page and iceberg/
+    http            the server of HTTP for monitoring, page and iceberg, whose doors are in iceberg_access
 """

@@ -11,7 +11,7 @@ import secrets
 import signal
 import ssl
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,12 +33,12 @@ from pgrepl.server.authentication import AuthenticationConfig, certificate_hash
 from pgrepl.server.connection import Server, settings_in
 from pgrepl.server.hba import read_rules
 from pgrepl.server.http import listen
-from pgrepl.server.iceberg.access import Access, Storage
+from pgrepl.server.iceberg_access import Access, Storage
 from pgrepl.server.monitoring import monitoring_process, while_starting
 from pgrepl.server.postmaster import AuxiliaryProcess, Postmaster
 from pgrepl.server.settings import ServerSettings, ServerState, make_access_files, server_settings
 from pgrepl.server.startup import server_context
-from pgrepl.shell.commands.subcommand import FAILURE, OK, on_spark, run
+from pgrepl.shell.commands.subcommand import FAILURE, OK, on_spark
 from pgrepl.statements.describe import prepare
 from pgrepl.statements.run import run as run_statements
 
@@ -74,7 +74,7 @@ _STATEMENTS = (
 
 def load() -> None:
     """Run some usual statements in a catalog of their own, and load what copies by whole columns."""
-    from pgrepl.query import table_columns  # noqa: F401
+    from pgrepl.query import table_rows  # noqa: F401
 
     lazy.load()
     connection_process.setter()
@@ -275,8 +275,7 @@ def _iceberg(
     settings: ServerSettings, address: tuple[str, int], catalog: str, access: Access, log: ServerLog
 ) -> AuxiliaryProcess:
     """The process that answers readers of Iceberg; its tokens hold as long as this server."""
-    from pgrepl.server.iceberg.process import iceberg_process
-    from pgrepl.server.iceberg.routes import Routes
+    from pgrepl.server.iceberg import Routes, iceberg_process
 
     listening = listen(address, "readers of Iceberg")
     log.log(f'answering readers of Iceberg on address "{address[0]}", port {address[1]}')
@@ -322,7 +321,3 @@ def _tell(ready: int | None) -> None:
     if ready is not None:
         os.write(ready, b"+")
         os.close(ready)
-
-
-def serve(arguments: Sequence[str]) -> int:
-    return run(serve_command, arguments)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeAlias
 
-from pgrepl.api import overview_spark
+from pgrepl.api import overview_history
 from pgrepl.api.overview_history import MINUTE, History, history_path
 from pgrepl.catalog.facts import activity
 from pgrepl.catalog.store.opening import open_catalog
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pgrepl.catalog.session.session import Session
     from pgrepl.replication.log import ServerLog
-    from pgrepl.server.iceberg.access import Access
+    from pgrepl.server.iceberg_access import Access
     from pgrepl.server.settings import ServerSettings
 
 PATIENCE = 2.0  # seconds that an answer waits for fresh numbers
@@ -172,10 +172,10 @@ def monitoring_process(
         return open_session(open_catalog(catalog, folder=str(settings.folder)), "postgres", "postgres")
 
     def run(place: int) -> None:
-        from pgrepl.server.iceberg.process import Desk, open_outside
+        from pgrepl.server.iceberg import Desk, open_outside
         from pgrepl.server.page import PageRoutes, Watched
 
-        watched = Watched(History(history_path(catalog)), overview_spark.facts_path(catalog))
+        watched = Watched(History(history_path(catalog)), overview_history.facts_path(catalog))
         collectors = [
             Collector("catalog", metrics.of_catalog, open_session, log),
             Collector("publishers", watched.collect, open_session, log, every=MINUTE),
@@ -191,6 +191,6 @@ def monitoring_process(
             each.start()
         activity.show_process(place, "pgrepl monitor")
         server.run()
-        overview_spark.keep(watched.spark_file, None)
+        overview_history.keep(watched.spark_file, None)
 
     return run

@@ -6,17 +6,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgrepl.api import overview_spark
+from pgrepl.api import overview_history
 from pgrepl.api.overview import Overview, overview, visible
 from pgrepl.api.overview_history import History
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.engine import spark
 from pgrepl.ground.errors import PgError
 from pgrepl.server.http import Answer, Request
-from pgrepl.server.iceberg.access import Access, BadGrant, Unauthorized, Visitor
-from pgrepl.server.iceberg.routes import STATUS
+from pgrepl.server.iceberg import STATUS
+from pgrepl.server.iceberg_access import Access, BadGrant, Unauthorized, Visitor
 from pgrepl.server.metrics import Family, of_publishers
-from pgrepl.shell.page.render import page, policy
+from pgrepl.shell.page import page, policy
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
@@ -41,7 +41,7 @@ class Watched:
     def collect(self, session: Session) -> list[Family]:
         """Gather an overview; the families of metrics for which publishers are asked, too, are in it."""
         facts = spark.facts()
-        overview_spark.keep(self.spark_file, facts)
+        overview_history.keep(self.spark_file, facts)
         found = replace(overview(session), spark=facts)
         self.history.note(found)
         self.found = found

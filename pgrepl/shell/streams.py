@@ -11,24 +11,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from typing import IO, BinaryIO
 
 from pgrepl.ground.frozen import frozen
 from pgrepl.shell import connection
-from pgrepl.shell.formats.aligned import aligned, extra_lines, lay_out
-from pgrepl.shell.formats.markup import (
-    asciidoc,
-    asciidoc_expanded,
-    html,
-    html_expanded,
-    latex,
-    latex_expanded,
-    latex_longtable,
-    troff_ms,
-    troff_ms_expanded,
-)
-from pgrepl.shell.formats.table import JSON_FORMATS, PrintOptions, TableContent
+from pgrepl.shell.formats.aligned import aligned, expanded, extra_lines, lay_out
+from pgrepl.shell.formats.table import PrintOptions, TableContent
 
 _FLUSH_AT = 1 << 16
 
@@ -248,8 +236,11 @@ def print_table(
         else:
             text, lines = _aligned(table, options, stream, is_pager)
     else:
-        text = _renderer(options)(table, options)
-        lines = _line_count(table, options, options.expanded == "on")
+        from pgrepl.shell.formats.export import FORMATS
+
+        is_expanded = options.expanded == "on"
+        text = FORMATS[options.format][is_expanded](table, options)
+        lines = _line_count(table, options, is_expanded)
     target: Stream = stream
     if stream.is_stdout and not is_pager:
         target = pager(lines, options.pager, options.pager_min_lines) or stream
@@ -258,29 +249,6 @@ def print_table(
     target.write(text)
     if target is not stream:
         target.close()
-
-
-def _renderer(options: PrintOptions) -> Callable[[TableContent, PrintOptions], str]:
-    expanded = options.expanded == "on"
-    if options.format == "csv":
-        from pgrepl.shell.formats.delimited import csv, csv_expanded
-
-        return csv_expanded if expanded else csv
-    if options.format in JSON_FORMATS:
-        from pgrepl.shell.formats.delimited import json, ndjson
-
-        return json if options.format == "json" else ndjson
-    if options.format == "html":
-        return html_expanded if expanded else html
-    if options.format == "asciidoc":
-        return asciidoc_expanded if expanded else asciidoc
-    if options.format in ("latex", "latex-longtable"):
-        return latex_expanded if expanded else latex if options.format == "latex" else latex_longtable
-    if options.format == "troff-ms":
-        return troff_ms_expanded if expanded else troff_ms
-    from pgrepl.shell.formats.delimited import unaligned, unaligned_expanded
-
-    return unaligned_expanded if expanded else unaligned
 
 
 def _line_count(table: TableContent, options: PrintOptions, expanded: bool) -> int:
@@ -316,6 +284,4 @@ def _aligned(table: TableContent, options: PrintOptions, stream: Stream, is_page
 
 
 def _expanded(table: TableContent, options: PrintOptions, stream: Stream, is_pager: bool) -> tuple[str, int]:
-    from pgrepl.shell.formats.expanded import expanded
-
     return expanded(table, options, _columns(options, stream, is_pager)), _line_count(table, options, True)

@@ -10,8 +10,6 @@ from pathlib import Path
 from pgrepl.backend import HOOKS
 from pgrepl.expr.functions import own
 from pgrepl.expr.functions.registry import source_of
-from pgrepl.shell.backslash import MODULES
-from pgrepl.shell.describe import OF_PSQL
 from pgrepl.types import builtin, text
 from pgrepl.types.builtin import Proc, procs_by_name, type_by_oid
 from pgrepl.types.names import format_type
@@ -109,6 +107,5 @@ def test_no_function_is_named_that_is_there() -> None:
 
 
 def test_every_backslash_command_that_is_refused_is_named() -> None:
-    commands = {f"\\{word}" for word in (*OF_PSQL, *MODULES.get("refused", ()))}
-    commands |= {f"\\lo_{word}" for word in ("export", "import", "unlink")}
+    commands = {f"\\lo_{word}" for word in ("export", "import", "unlink")}
     assert sorted(command for command in commands if command.rstrip("+") not in NAMED) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pgrepl.api.comparing import comparer
+from pgrepl.api.replication import comparer
 from pgrepl.catalog.session.session import Session
 from pgrepl.replication.comparison.compare import Comparer, Comparison, Options
 from pgrepl.replication.comparison.found import Progress

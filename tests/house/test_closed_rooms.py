@@ -21,7 +21,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("pgrepl.replication.formats", "pgrepl.replication.publisher.files"),
         ("pgrepl.replication.decoding.change_writer",),
     ),
-    "iceberg": (("pgrepl.iceberg",), ("pgrepl.server.iceberg.routes",)),
+    "iceberg": (("pgrepl.iceberg",), ("pgrepl.server.iceberg",)),
 }
 
 CLOSED = """

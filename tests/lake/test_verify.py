@@ -17,7 +17,8 @@ from pgrepl.catalog.store.opening import open_catalog
 from pgrepl.ground.errors import PgError
 from pgrepl.lake.read.footers import forget_all
 from pgrepl.lake.upkeep.verify import Damage, Verification
-from pgrepl.shell.commands.maintenance import DAMAGED, verify
+from pgrepl.shell.commands.maintenance import DAMAGED, verify_command
+from pgrepl.shell.commands.subcommand import run as run_command
 from pgrepl.statements.run import run
 from tests.harness.dose import dose
 from tests.lake.conftest import Lake
@@ -92,7 +93,7 @@ def test_types_of_other_databases_are_known(whole: Lake, capfd: pytest.CaptureFi
     ):
         list(run(there, statement))
     there.close()
-    assert verify(["--catalog", str(whole.path)]) == 0
+    assert run_command(verify_command, ["--catalog", str(whole.path)]) == 0
     assert "not verified" not in capfd.readouterr().out
 
 
@@ -186,10 +187,10 @@ def test_missing_damaged_and_unused_files(whole: Lake, capfd: pytest.CaptureFixt
         ("postgres.public.t", str(data[0])), ("postgres.public.t", str(deletes[0])),
     }  # fmt: skip
     assert [found.file for found in damage(whole.path, quick=True)] == [str(deletes[0])]
-    assert verify(["--catalog", str(whole.path), "--json"]) == DAMAGED
+    assert run_command(verify_command, ["--catalog", str(whole.path), "--json"]) == DAMAGED
     told = json.loads(capfd.readouterr().out)
     assert (told["unused_files"], {each["file"] for each in told["damage"]}) == (1, {str(data[0]), str(deletes[0])})
-    assert verify(["--catalog", str(whole.path), "-d", "shop"]) == 0
+    assert run_command(verify_command, ["--catalog", str(whole.path), "-d", "shop"]) == 0
     assert capfd.readouterr().out.startswith("verified 0 tables, 0 files (0 bytes), 0 inlined rows: no damage\n")
 
 
@@ -199,7 +200,7 @@ def test_a_catalog_that_cannot_be_opened_is_damaged_too(
 ) -> None:
     with sqlite3.connect(whole.path) as link:
         link.execute(change)
-    assert verify(["--catalog", str(whole.path)]) == DAMAGED
+    assert run_command(verify_command, ["--catalog", str(whole.path)]) == DAMAGED
     assert f'catalog "{whole.path}" is damaged: ' in capfd.readouterr().err
 
 
@@ -235,7 +236,7 @@ def test_what_only_ends_the_work_is_no_damage(whole: Lake, monkeypatch: pytest.M
 
 
 def test_only_superusers_verify(whole: Lake, capfd: pytest.CaptureFixture[str]) -> None:
-    assert verify(["--catalog", str(whole.path), "-U", "joe"]) == 1
+    assert run_command(verify_command, ["--catalog", str(whole.path), "-U", "joe"]) == 1
     assert "permission denied to verify an instance" in capfd.readouterr().err
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
 import random
 from collections.abc import Callable
-
-import pytest
-
 from pgrepl.ground.errors import PgError
 from pgrepl.replication.wire import message_files
-from tests.harness.database import Database, by_columns, by_message
+from tests.harness.database import Database
+from tests.harness.database import by_columns
+from tests.harness.database import by_message
 from tests.harness.dose import dose
 from tests.harness.pair import Pair
 from tests.harness.trio import Trio
+
 
 T = "CREATE TABLE t (a int PRIMARY KEY, b text, c int UNIQUE)"
 KEPT = "WITH (conflict_log = on)"
@@ -195,11 +196,12 @@ def command(pair: Pair, *words: str) -> tuple[int, str]:
     from contextlib import redirect_stdout
     from io import StringIO
 
-    from pgrepl.shell.commands.conflicts import conflicts
+    from pgrepl.shell.commands.status import conflicts_group
+    from pgrepl.shell.commands.subcommand import run
 
     pair.sub.leave()
     with redirect_stdout(StringIO()) as out:
-        code = conflicts([*words, "--catalog", str(pair.folder / "catalog.db"), "-d", "sub"])
+        code = run(conflicts_group, [*words, "--catalog", str(pair.folder / "catalog.db"), "-d", "sub"])
     return code, out.getvalue()
 
 

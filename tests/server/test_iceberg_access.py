@@ -20,9 +20,8 @@ import pgrepl
 from pgrepl.replication.log import ServerLog
 from pgrepl.server.authentication import AuthenticationConfig
 from pgrepl.server.http import Answer, HttpServer, Limits, Request, listen
-from pgrepl.server.iceberg.access import Access, Storage
-from pgrepl.server.iceberg.process import Desk, open_outside
-from pgrepl.server.iceberg.routes import METHODS, Routes, complaint
+from pgrepl.server.iceberg import METHODS, Desk, Routes, complaint, open_outside
+from pgrepl.server.iceberg_access import Access, Storage
 from pgrepl.server.settings import server_settings
 from pgrepl.server.startup import server_context
 from tests.iceberg.readers import READERS, Row, plain

@@ -9,7 +9,7 @@ import pytest
 
 import pgrepl
 from pgrepl.ground.errors import PgError
-from pgrepl.server.iceberg import access
+from pgrepl.server import iceberg_access as access
 from tests.harness.serving import serving
 from tests.iceberg.readers import Row, duck, plain
 from tests.lake.conftest import Bucket

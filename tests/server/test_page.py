@@ -23,8 +23,8 @@ from pgrepl.api.overview_history import History
 from pgrepl.replication.log import ServerLog
 from pgrepl.server.authentication import AuthenticationConfig
 from pgrepl.server.http import Answer, Request
-from pgrepl.server.iceberg.access import Access
-from pgrepl.server.iceberg.process import Desk, open_outside
+from pgrepl.server.iceberg import Desk, open_outside
+from pgrepl.server.iceberg_access import Access
 from pgrepl.server.page import PageRoutes, Watched
 from pgrepl.server.settings import server_settings
 from tests.harness.forked import pgrepl as pgrepl_program

@@ -9,8 +9,7 @@ import pytest
 
 from pgrepl.shell.backslash.helping import topics
 from pgrepl.shell.connection import Connection, ConnectTarget
-from pgrepl.shell.prompt.completion import completions
-from pgrepl.shell.prompt.completion_rules import STATEMENTS, following
+from pgrepl.shell.prompt.completion import STATEMENTS, completions, following
 from pgrepl.shell.shell import Shell
 from pgrepl.statements.replication import subscription_parts
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from pgrepl.shell.backslash.helping import topics
-from pgrepl.shell.backslash.make_sql_help import COMMANDS
 from tests.shell.conftest import Run
+from tests.shell.make_sql_help import COMMANDS
 
 DROP_PUBLICATION = """Command:     DROP PUBLICATION
 Description: remove a publication

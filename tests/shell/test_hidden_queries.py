@@ -58,6 +58,9 @@ def test_the_query_finds_what_the_command_shows(command: str, catalog: Path) -> 
     assert COMMANDS[command] in played(catalog, asked + "\n", "-At", "-v", "ON_ERROR_STOP=1")
 
 
-def test_what_only_psql_describes_is_refused_by_name(catalog: Path) -> None:
-    done = pgrepl("-X", "-c", r"\dF", cwd=catalog)
-    assert (done.stderr, done.returncode) == ("\\dF is not supported\n", 1)
+@pytest.mark.parametrize("command", [r"\dRp", r"\dF", r"\dt"])
+def test_a_query_that_is_only_shown_ends_as_one_that_failed(command: str, catalog: Path) -> None:
+    done = pgrepl("-X", "-v", "ECHO_HIDDEN=noexec", "-c", command, cwd=catalog)
+    assert done.stdout.startswith("/******** QUERY *********/\nSELECT")
+    assert done.stdout.endswith("\n/************************/\n\n")
+    assert (done.stderr, done.returncode) == ("", 1)

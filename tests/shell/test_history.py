@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.shell.prompt.line_editing import StatementHistory, is_secret
+from pgrepl.shell.prompt.interactive import StatementHistory, is_secret
 from pgrepl.shell.shell import Shell
 
 

@@ -17,7 +17,7 @@ from pgrepl.engine.spark_jobs import SparkFacts, SparkJob
 from pgrepl.replication.publisher.protocol import Backlog, SlotLag
 from pgrepl.replication.publisher.senders import Retained
 from pgrepl.replication.subscriber.status import CopyStatus, Status, TableStatus
-from pgrepl.shell.page.render import page, policy
+from pgrepl.shell.page import page, policy
 from tests.harness.forked import pgrepl
 
 NOW = 1_800_000_000.0

@@ -4,13 +4,18 @@
 modifier, NOT NULL, collation, the later release that brought it, and the last one that has it. What 18 has brought is
 there where `pgrepl.postgres_version` is 18; what 19 has is found by its name only, `*` and pg_attribute leave it out.
 `pgrepl_stat_…` are pgrepl's own, with OIDs that PostgreSQL keeps free. Rows come from `base_tables` (the catalogs),
-`activity` (settings, locks), `statistics`, providers of higher rooms (slots, subscriptions) or `views` (queries in
-views.sql). Reading a relation without a provider is an error with its name.
+`activity` (settings, locks, statistics), providers of higher rooms (slots, subscriptions), or are those of a
+query in views.sql. Reading a relation without a provider is an error with its name.
+
+Rows are kept from one statement to the next: those of PostgreSQL's own objects as long as the process runs, those of
+users' objects until a definition changes, unless they are very many.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +25,10 @@ from pgrepl.ground.errors import unsupported
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
     from pgrepl.query.system.activity import Provider
+    from pgrepl.query.system.base_tables import Only
+    from pgrepl.sql.nodes import SelectStmt
+
+Row = tuple[Any, ...]
 
 PUBLIC_READS = ("10=arwdDxtm/10", "=r/10")
 OWNER_ONLY = ("10=arwdDxtm/10",)
@@ -61,16 +70,142 @@ def _relations(release: int) -> Iterator[SystemRelation]:
 
 def rows(
     session: Session, relation: SystemRelation, above: Mapping[str, Provider], only: frozenset[int] | None = None
-) -> Iterable[tuple[Any, ...]]:
+) -> Iterable[Row]:
     """The rows, with a Python value for each column; `above`: the providers of higher rooms. `only`: those with these
     OIDs in the relation's key; None: all."""
-    from pgrepl.query.system import activity, base_tables, kept_rows, statistics
+    from pgrepl.query.system import activity, base_tables
 
     if relation.key:
-        return kept_rows.keyed_rows(session, relation, only)
-    for providers in (above, base_tables.PROVIDERS, activity.PROVIDERS, statistics.PROVIDERS):
+        return keyed_rows(session, relation, only)
+    for providers in (above, base_tables.PROVIDERS, activity.PROVIDERS):
         if relation.schema == "pg_catalog" and relation.name in providers:
-            return kept_rows.rows_of(session, relation, providers[relation.name])
+            return unkeyed_rows(session, relation, providers[relation.name])
     if relation.name in base_tables.EMPTY:
         return iter(())
     raise unsupported(f'reading "{relation.schema}.{relation.name}"')
+
+
+# --- rows that are kept -----------------------------------------------------------------------------------------------
+
+
+_MOST = 20_000  # rows of a catalog that a session keeps
+
+
+Read = Callable[["Only"], Iterable[Row]]
+"""What reads rows of a catalog: those with some OIDs in its key, or all."""
+
+
+class KeptRows:
+    """Rows of a catalog as they have been asked for: all of them, or those with some OIDs in its key."""
+
+    def __init__(self, relation: SystemRelation) -> None:
+        self._place = relation.key - 1
+        self._all: list[Row] | None = None
+        self._by_key: dict[int, list[Row]] = {}
+        self._count = 0  # of the rows by key
+
+    def all(self, read: Read) -> list[Row]:
+        if self._all is None:
+            found = list(read(None))
+            if len(found) > _MOST:
+                return found
+            self._all, self._by_key, self._count = found, {}, 0
+        return self._all
+
+    def of(self, oids: Collection[int], read: Read) -> Iterable[Row]:
+        missing = frozenset(oids).difference(self._by_key)
+        if missing and self._count > _MOST:
+            self._by_key, self._count, missing = {}, 0, frozenset(oids)
+        if missing:
+            if self._all is None:
+                self._add([row for row in read(missing) if row[self._place] in missing])
+            elif not self._count:
+                self._add(self._all)
+            for oid in missing:
+                self._by_key.setdefault(oid, [])
+        return chain.from_iterable([self._by_key[oid] for oid in sorted(oids)])
+
+    def _add(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            self._by_key.setdefault(row[self._place], []).append(row)
+        self._count += len(rows)
+
+
+_own: dict[tuple[str, int, int], KeptRows] = {}  # by catalog, the release of its rows and that of its columns
+
+
+def keyed_rows(session: Session, relation: SystemRelation, only: frozenset[int] | None) -> Iterable[Row]:
+    """The rows of a catalog with these OIDs in its key; None: all."""
+    from pgrepl.query.system.activity import as_rows
+    from pgrepl.query.system.base_tables import KEYED, OWN, SETTLED
+
+    name = relation.name
+
+    def read_users(oids: Only) -> Iterable[Row]:
+        return as_rows(session, relation, KEYED[name](session, oids))
+
+    def read_own(_: Only) -> Iterable[Row]:
+        return as_rows(session, relation, OWN[name](session))
+
+    kept = _own.setdefault((name, session.settings.release, relation.release), KeptRows(relation))
+    own: Iterable[Row] = kept.all(read_own)
+    if only is not None:
+        own = kept.of(only, read_own)
+    if name not in SETTLED:
+        users = read_users(only)
+    elif only is None:
+        users = _kept(session, relation).all(read_users)
+    else:
+        users = _kept(session, relation).of(only, read_users)
+    return chain(users, own) if name in ("pg_class", "pg_attribute") else chain(own, users)
+
+
+def unkeyed_rows(session: Session, relation: SystemRelation, provide: Provider) -> Iterable[Row]:
+    """All rows of a catalog that has no key."""
+    from pgrepl.query.system.activity import as_rows
+    from pgrepl.query.system.base_tables import SETTLED
+
+    if relation.name not in SETTLED:
+        return as_rows(session, relation, provide(session))
+    return _kept(session, relation).all(lambda _: as_rows(session, relation, provide(session)))
+
+
+def _kept(session: Session, relation: SystemRelation) -> KeptRows:
+    """What the session keeps of a catalog whose rows change with definitions only. Defaults of types are printed by the
+    search path."""
+    printed_by = session.settings.found(("search_path", "pgrepl.postgres_version"))
+    key = ("catalog rows", relation.oid, relation.release, session.database_oid, printed_by)
+    known: KeptRows | None = session.derived.get(key)
+    if known is None:
+        known = session.derived[key] = KeptRows(relation)
+    return known
+
+
+# --- views ------------------------------------------------------------------------------------------------------------
+
+
+@cache
+def definitions() -> dict[tuple[str, str], str]:
+    """(schema, view) → the text of its SELECT."""
+    found = {}
+    for file in ("views.sql", "information_schema.sql"):
+        for paragraph in Path(__file__).with_name(file).read_text("utf-8").split("\n\n"):
+            name, _, text = paragraph.partition("\n")
+            if not name.startswith("--"):
+                schema, _, view = name.partition(".")
+                found[schema, view] = text
+    return found
+
+
+@cache
+def definition(schema: str, view: str) -> SelectStmt | None:
+    """The SELECT of a system view; None: a provider has its rows."""
+    text = definitions().get((schema, view))
+    if text is None:
+        return None
+    from pgrepl.sql.nodes import SelectStmt
+    from pgrepl.sql.parser import parse
+
+    (statement,) = parse(text)
+    assert isinstance(statement.stmt, SelectStmt)
+    return statement.stmt

@@ -7,33 +7,46 @@ something pgrepl cannot have (policies, foreign tables) is truly empty.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
 from functools import partial
-from typing import Any
-
-from pgrepl.catalog.facts import objects, triggers
-from pgrepl.catalog.facts.namespace import routine_row, routine_rows
+from itertools import chain
+from pgrepl.catalog.facts import objects
+from pgrepl.catalog.facts import triggers
+from pgrepl.catalog.facts.namespace import routine_row
+from pgrepl.catalog.facts.namespace import routine_rows
 from pgrepl.catalog.facts.roles import shown_roles
-from pgrepl.catalog.facts.subscription import WRAPPERS, is_retained, mapped_name, mappings, may_see_options, servers
+from pgrepl.catalog.facts.subscription import WRAPPERS
+from pgrepl.catalog.facts.subscription import is_retained
+from pgrepl.catalog.facts.subscription import mapped_name
+from pgrepl.catalog.facts.subscription import mappings
+from pgrepl.catalog.facts.subscription import may_see_options
+from pgrepl.catalog.facts.subscription import servers
 from pgrepl.catalog.session.session import Session
-from pgrepl.catalog.store import store, system, tables
+from pgrepl.catalog.store import store
+from pgrepl.catalog.store import system
+from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.declarative import SystemRow
-from pgrepl.catalog.store.system import (
-    BOOTSTRAP_SUPERUSER,
-    CATALOG_NAMESPACE,
-    INFORMATION_SCHEMA,
-    PLPGSQL_EXTENSION,
-    PLPGSQL_FUNCTIONS,
-    PLPGSQL_LANGUAGE,
-    SCHEMAS,
-    namespace_oid,
-)
+from pgrepl.catalog.store.system import BOOTSTRAP_SUPERUSER
+from pgrepl.catalog.store.system import CATALOG_NAMESPACE
+from pgrepl.catalog.store.system import INFORMATION_SCHEMA
+from pgrepl.catalog.store.system import PLPGSQL_EXTENSION
+from pgrepl.catalog.store.system import PLPGSQL_FUNCTIONS
+from pgrepl.catalog.store.system import PLPGSQL_LANGUAGE
+from pgrepl.catalog.store.system import SCHEMAS
+from pgrepl.catalog.store.system import namespace_oid
 from pgrepl.expr import stored as stored_trees
 from pgrepl.expr.print.deparse import expression_text
-from pgrepl.query.system.activity import Provider, Values
+from pgrepl.query.system.activity import Provider
+from pgrepl.query.system.activity import Values
 from pgrepl.types import builtin
 from pgrepl.types.arrays import array_of
 from pgrepl.types.user_types import array_over
+from typing import Any
+
 
 HEAP = 2
 Only = Collection[int] | None
@@ -57,16 +70,23 @@ def stored(table: type[SystemRow], **constants: Any) -> Provider:
     return provide
 
 
-def _of_relations(table: type[SystemRow], column: str, **constants: Any) -> Provider:
-    """The rows of a table that belong to relations of this database."""
+def _of(
+    table: type[SystemRow], column: str, owners: type[Any] = tables.pg_class, of: Mapping[str, str] | None = None,
+    **constants: Any,
+) -> Provider:  # fmt: skip
+    """The rows of a table that belong to relations, or other `owners` of a kind, of this database."""
 
     def provide(session: Session) -> Iterator[Values]:
-        here = {r.oid for r in store.rows(session, tables.pg_class, datid=session.database_oid)}
+        here = {owner.oid for owner in store.rows(session, owners, datid=session.database_oid, **(of or {}))}
         for row in store.rows(session, table):
             if getattr(row, column) in here:
                 yield {**constants, **row._asdict()}
 
     return provide
+
+
+def _both(first: Provider, second: Provider) -> Provider:
+    return lambda session: chain(first(session), second(session))
 
 
 def _among(column: str, only: Only) -> dict[str, tuple[int, ...]]:
@@ -251,13 +271,6 @@ def _roles(session: Session) -> Iterator[Values]:
         yield row._asdict()
 
 
-def _enums(session: Session) -> Iterator[Values]:
-    enums = {row.oid for row in store.rows(session, tables.pg_type, datid=session.database_oid, typtype="e")}
-    for row in store.rows(session, tables.pg_enum):
-        if row.enumtypid in enums:
-            yield row._asdict()
-
-
 def _namespace(schema: str) -> int:
     return CATALOG_NAMESPACE if schema == "pg_catalog" else INFORMATION_SCHEMA
 
@@ -294,43 +307,17 @@ def _procs(session: Session, only: Only = None) -> Iterator[Values]:
         yield {**row._asdict(), "prosupport": 0, "pronargdefaults": len(row.proargdefaults or ())}
 
 
-def _rows_of(
-    source: Iterable[Any], prefix: str, renamed: Mapping[str, str] | None = None, **constants: Any
-) -> Provider:
+def _rows_of(rows: Iterable[Any], prefix: str, **renamed: str) -> Provider:
     """Rows of types.builtin; a column is its prefix and the field's name, but for those renamed."""
-    names = {"oid": "oid", **(renamed or {})}
+    names = {"oid": "oid", **renamed}
+    # of those that a catalog has
+    always = {f"{prefix}namespace": CATALOG_NAMESPACE, f"{prefix}owner": BOOTSTRAP_SUPERUSER, "condefault": True}
 
     def provide(session: Session) -> Iterator[Values]:
-        for row in source:
-            yield {**constants, **{names.get(k, prefix + k): v for k, v in row._asdict().items()}}
+        for row in rows:
+            yield {**always, **{names.get(k, prefix + k): v for k, v in row._asdict().items()}}
 
     return provide
-
-
-def _operators(session: Session) -> Iterator[Values]:
-    for o in builtin.operators:
-        yield {
-            "oid": o.oid, "oprname": o.name, "oprnamespace": CATALOG_NAMESPACE, "oprowner": BOOTSTRAP_SUPERUSER,
-            "oprkind": o.kind, "oprcanmerge": o.canmerge, "oprcanhash": o.canhash, "oprleft": o.left,
-            "oprright": o.right, "oprresult": o.result, "oprcom": o.commutator, "oprnegate": o.negator,
-            "oprcode": o.code, "oprrest": o.rest, "oprjoin": o.join,
-        }  # fmt: skip
-    yield from stored(tables.pg_operator)(session)
-
-
-def _collations(session: Session) -> Iterator[Values]:
-    for c in builtin.collations:
-        yield {
-            "oid": c.oid, "collname": c.name, "collnamespace": CATALOG_NAMESPACE, "collowner": BOOTSTRAP_SUPERUSER,
-            "collprovider": c.provider, "collisdeterministic": c.deterministic, "collencoding": c.encoding,
-            "collcollate": c.collate, "collctype": c.ctype, "colllocale": c.locale, "collicurules": c.icurules,
-            "collversion": c.version,
-        }  # fmt: skip
-    yield from stored(tables.pg_collation)(session)
-
-
-_builtin_ranges = _rows_of(builtin.ranges, "rng", {"oid": "rngtypid", "multirange": "rngmultitypid"})
-_builtin_casts = _rows_of(builtin.casts, "cast")
 
 
 def _own_ranges(session: Session) -> list[tables.pg_range]:
@@ -338,33 +325,13 @@ def _own_ranges(session: Session) -> list[tables.pg_range]:
     return store.rows(session, tables.pg_range, rngtypid=owned) if owned else []
 
 
-def _ranges(session: Session) -> Iterator[Values]:
-    yield from _builtin_ranges(session)
-    for row in _own_ranges(session):
-        yield row._asdict()
-
-
-def _casts(session: Session) -> Iterator[Values]:
+def _own_casts(session: Session) -> Iterator[Values]:
     """Each range can be cast to its multirange, by a constructor of that."""
-    yield from _builtin_casts(session)
     for row in _own_ranges(session):
         yield {
             "oid": row.rngcast, "castsource": row.rngtypid, "casttarget": row.rngmultitypid, "castcontext": "e",
             "castmethod": "f", "castfunc": row.rngcastfunc,
         }  # fmt: skip
-
-
-def _conversions(session: Session) -> Iterator[Values]:
-    for c in builtin.conversions:
-        yield {
-            "oid": c.oid, "conname": c.name, "connamespace": CATALOG_NAMESPACE, "conowner": BOOTSTRAP_SUPERUSER,
-            "conforencoding": c.source, "contoencoding": c.target, "conproc": c.proc, "condefault": True,
-        }  # fmt: skip
-
-
-def _access_methods(session: Session) -> Iterator[Values]:
-    for a in builtin.access_methods:
-        yield {"oid": a.oid, "amname": a.name, "amhandler": a.handler, "amtype": a.type}
 
 
 def _tablespaces(session: Session) -> Iterator[Values]:
@@ -430,23 +397,8 @@ def _triggers(session: Session) -> Iterator[Values]:
 
 
 def _indexes(session: Session) -> Iterator[Values]:
-    for row in _of_relations(tables.pg_index, "indrelid", indcheckxmin=False)(session):
+    for row in _of(tables.pg_index, "indrelid", indcheckxmin=False)(session):
         yield {**row, "indcollation": row["indcollation"][: row["indnkeyatts"]]}
-
-
-def _inherits(session: Session) -> Iterable[Values]:
-    return _of_relations(tables.pg_inherits, "inhrelid")(session)
-
-
-def _publication_schemas(session: Session) -> Iterator[Values]:
-    here = {row.oid for row in store.rows(session, tables.pg_publication, datid=session.database_oid)}
-    for row in store.rows(session, tables.pg_publication_namespace):
-        if row.pnpubid in here:
-            yield row._asdict()
-
-
-def _publication_members(session: Session) -> Iterable[Values]:
-    return _of_relations(tables.pg_publication_rel, "prrelid")(session)
 
 
 def _wrappers(session: Session) -> Iterator[Values]:
@@ -478,16 +430,14 @@ def _subscriptions(session: Session) -> Iterator[Values]:
 _NO_XID = {"datfrozenxid": 0, "datminmxid": 0}
 
 PROVIDERS: dict[str, Provider] = {
-    "pg_attrdef": _of_relations(tables.pg_attrdef, "adrelid"),
+    "pg_attrdef": _of(tables.pg_attrdef, "adrelid"),
     "pg_constraint": _constraints,
     "pg_index": _indexes,
-    "pg_inherits": _inherits,
-    "pg_partitioned_table": _of_relations(tables.pg_partitioned_table, "partrelid"),
-    "pg_rewrite": _of_relations(
-        tables.pg_rewrite, "ev_class", ev_type="1", ev_enabled="O", is_instead=True, ev_qual="<>"
-    ),
+    "pg_inherits": _of(tables.pg_inherits, "inhrelid"),
+    "pg_partitioned_table": _of(tables.pg_partitioned_table, "partrelid"),
+    "pg_rewrite": _of(tables.pg_rewrite, "ev_class", ev_type="1", ev_enabled="O", is_instead=True, ev_qual="<>"),
     "pg_trigger": _triggers,
-    "pg_sequence": _of_relations(tables.pg_sequence, "seqrelid"),
+    "pg_sequence": _of(tables.pg_sequence, "seqrelid"),
     "pg_depend": _depends,
     "pg_description": _descriptions,
     "pg_shdescription": stored(tables.pg_shdescription),
@@ -498,31 +448,38 @@ PROVIDERS: dict[str, Provider] = {
     "pg_auth_members": stored(tables.pg_auth_members),
     "pg_db_role_setting": stored(tables.pg_db_role_setting),
     "pg_publication": stored(tables.pg_publication),
-    "pg_publication_rel": _publication_members,
-    "pg_publication_namespace": _publication_schemas,
+    "pg_publication_rel": _of(tables.pg_publication_rel, "prrelid"),
+    "pg_publication_namespace": _of(tables.pg_publication_namespace, "pnpubid", tables.pg_publication),
     "pg_subscription": _subscriptions,
-    "pg_subscription_rel": _of_relations(tables.pg_subscription_rel, "srrelid"),
+    "pg_subscription_rel": _of(tables.pg_subscription_rel, "srrelid"),
     "pg_foreign_data_wrapper": _wrappers,
     "pg_foreign_server": stored(tables.pg_foreign_server),
     "pg_user_mapping": stored(tables.pg_user_mapping),
     "pg_user_mappings": _user_mappings,
     "pg_replication_origin": stored(tables.pg_replication_origin),
-    "pg_enum": _enums,
-    "pg_operator": _operators,
-    "pg_aggregate": _rows_of(builtin.aggregates, "agg", {"oid": "aggfnoid"}),
-    "pg_cast": _casts,
-    "pg_collation": _collations,
-    "pg_range": _ranges,
-    "pg_am": _access_methods,
-    "pg_opfamily": _rows_of(builtin.opfamilies, "opf", opfnamespace=CATALOG_NAMESPACE, opfowner=BOOTSTRAP_SUPERUSER),
-    "pg_opclass": _rows_of(builtin.opclasses, "opc", opcnamespace=CATALOG_NAMESPACE, opcowner=BOOTSTRAP_SUPERUSER),
-    "pg_amop": _rows_of(builtin.amops, "amop", {"operator": "amopopr"}),
-    "pg_amproc": _rows_of(builtin.amprocs, "amproc", {"number": "amprocnum", "proc": "amproc"}),
-    "pg_conversion": _conversions,
-    "pg_ts_parser": _rows_of(builtin.ts_parsers, "prs", prsnamespace=CATALOG_NAMESPACE),
-    "pg_ts_template": _rows_of(builtin.ts_templates, "tmpl", tmplnamespace=CATALOG_NAMESPACE),
-    "pg_ts_dict": _rows_of(builtin.ts_dicts, "dict", dictnamespace=CATALOG_NAMESPACE, dictowner=BOOTSTRAP_SUPERUSER),
-    "pg_ts_config": _rows_of(builtin.ts_configs, "cfg", cfgnamespace=CATALOG_NAMESPACE, cfgowner=BOOTSTRAP_SUPERUSER),
+    "pg_enum": _of(tables.pg_enum, "enumtypid", tables.pg_type, {"typtype": "e"}),
+    "pg_operator": _both(
+        _rows_of(builtin.operators, "opr", commutator="oprcom", negator="oprnegate"), stored(tables.pg_operator)
+    ),
+    "pg_aggregate": _rows_of(builtin.aggregates, "agg", oid="aggfnoid"),
+    "pg_cast": _both(_rows_of(builtin.casts, "cast"), _own_casts),
+    "pg_collation": _both(
+        _rows_of(builtin.collations, "coll", deterministic="collisdeterministic"), stored(tables.pg_collation)
+    ),
+    "pg_range": _both(
+        _rows_of(builtin.ranges, "rng", oid="rngtypid", multirange="rngmultitypid"),
+        lambda session: (row._asdict() for row in _own_ranges(session)),
+    ),
+    "pg_am": _rows_of(builtin.access_methods, "am"),
+    "pg_opfamily": _rows_of(builtin.opfamilies, "opf"),
+    "pg_opclass": _rows_of(builtin.opclasses, "opc"),
+    "pg_amop": _rows_of(builtin.amops, "amop", operator="amopopr"),
+    "pg_amproc": _rows_of(builtin.amprocs, "amproc", number="amprocnum", proc="amproc"),
+    "pg_conversion": _rows_of(builtin.conversions, "con", source="conforencoding", target="contoencoding"),
+    "pg_ts_parser": _rows_of(builtin.ts_parsers, "prs"),
+    "pg_ts_template": _rows_of(builtin.ts_templates, "tmpl"),
+    "pg_ts_dict": _rows_of(builtin.ts_dicts, "dict"),
+    "pg_ts_config": _rows_of(builtin.ts_configs, "cfg"),
     "pg_ts_config_map": _rows_of(builtin.ts_config_maps, "map"),
     "pg_tablespace": _tablespaces,
     "pg_language": _languages,

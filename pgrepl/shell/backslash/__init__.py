@@ -1,7 +1,7 @@
 r"""Backslash commands: from a `\` to the end of the line, or to a `\\`.
 
 Each command is a function in one of the modules here, found by its name in `MODULES`, so that a script loads only what
-it uses. `\d` and its family are `shell.describe`'s.
+it uses. `\d` and its family, `\l` and `\z` are `shell.describe`'s; here their arguments are read.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from importlib import import_module
 
 from pgrepl.api.opened import internal_error
 from pgrepl.ground.errors import PgError
-from pgrepl.shell.backslash.command import COMMANDS, BackslashCommand, Loop, Run, RunFile
+from pgrepl.shell.backslash.command import COMMANDS, BackslashCommand, Loop, Run, RunFile, command
 from pgrepl.shell.scripts.lexer import Lexer
 from pgrepl.shell.scripts.slash_lexer import Argument, Branch, Outcome
 from pgrepl.shell.shell import Shell
@@ -21,7 +21,7 @@ MODULES = {
         "if", "elif", "else", "endif", "!", "cd", "echo", "i", "include", "include_relative", "ir", "o", "out",
         "qecho", "s", "warn", "getenv", "prompt", "set", "setenv", "timing", "unset",
     ),
-    "describing": ("l", "list", "l+", "list+", "z", "zS"),
+    "copying": ("copy",),
     "formatting": ("C", "H", "T", "a", "f", "html", "pset", "t", "x"),
     "helping": ("?", "copyright", "errverbose", "h", "help", "q", "quit"),
     "queries": (
@@ -32,6 +32,7 @@ MODULES = {
 }  # fmt: skip
 
 _MODULE_OF = {name: module for module, names in MODULES.items() for name in names}
+LISTS = ("l", "list", "l+", "list+", "z", "zS")
 _BRANCHING = ("if", "elif", "else", "endif")
 
 
@@ -62,16 +63,17 @@ def _run(command: BackslashCommand) -> Outcome:
     active = command.active
     if shell.interactive and not active and name not in _BRANCHING:
         shell.warning(f"\\{name} command ignored; use \\endif or Ctrl-C to exit current \\if block")
-    module = "describing" if name.startswith("d") else _MODULE_OF.get(name)
-    if name.startswith("lo_"):
-        module, name = "describing", "lo_"
-    if name.lower() == "copy":
-        module, name = "copying", "copy"
-    if module is None:
-        return Outcome.UNKNOWN
-    if module == "describing":
+    if name.startswith("d") or name in LISTS:
         name = "describe"
-    import_module(f"{__name__}.{module}")
+    elif name.startswith("lo_"):
+        name = "lo_"
+    elif name.lower() == "copy":
+        name = "copy"
+    module = _MODULE_OF.get(name)
+    if module is not None:
+        import_module(f"{__name__}.{module}")
+    elif name not in COMMANDS:
+        return Outcome.UNKNOWN
     entry = COMMANDS[name]
     if active or entry.always:
         result = _guarded(command, shell.own_commands.get(name, entry.run))
@@ -108,3 +110,44 @@ def _eat_extra(command: BackslashCommand) -> None:
                 shell.warning(f'\\{command.name}: extra argument "{extra}" ignored')
     finally:
         shell.conditionals.pop()
+
+
+@command("describe")
+def slash_describe(c: BackslashCommand) -> Outcome:
+    patterns = []
+    first = c.word(semicolon=True)
+    if first is not None:
+        patterns.append(first)
+        patterns += _more_patterns(c)
+    from pgrepl.shell import describe
+
+    known = describe.run(c.shell, c.name, patterns)
+    return Outcome.UNKNOWN if known is None else Outcome.NEXT if known else Outcome.FAILED
+
+
+def _more_patterns(c: BackslashCommand) -> list[str]:
+    r"""The arguments after the first: of `\df` and `\do` types, of `\drds` a database, of `\dAc` a second pattern."""
+    name = c.name
+    if name.startswith(("df", "do")):
+        return c.words(semicolon=True)
+    if name.startswith("drds") or (name.startswith("dA") and name[2:3] not in ("", "+")):
+        second = c.word(semicolon=True)
+        return [second] if second is not None else []
+    return []
+
+
+_LARGE_OBJECTS = ("lo_export", "lo_import", "lo_unlink")
+
+
+@command("lo_")
+def large_object(c: BackslashCommand) -> Outcome:
+    c.word(semicolon=True)
+    c.word(semicolon=True)
+    if c.name in ("lo_list", "lo_list+"):
+        from pgrepl.shell import describe
+
+        return Outcome.NEXT if describe.run(c.shell, c.name.replace("lo_list", "dl"), ()) else Outcome.FAILED
+    if c.name not in _LARGE_OBJECTS:
+        return Outcome.UNKNOWN
+    c.shell.error(f"\\{c.name} is not supported")
+    return Outcome.FAILED

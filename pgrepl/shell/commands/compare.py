@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pgrepl.api.comparing import comparer
+from pgrepl.api.replication import comparer
 from pgrepl.ground.errors import PgError
 from pgrepl.replication.comparison.compare import Comparer, Options
 from pgrepl.replication.comparison.found import Progress
 from pgrepl.replication.comparison.progress_file import ProgressFile
 from pgrepl.replication.comparison.repair import Repairer
 from pgrepl.shell.commands.applying import stoppable_command, worker_options
-from pgrepl.shell.commands.subcommand import BAD_CONNECTION, FAILURE, OK, Command, Seconds, connection, on_spark, run
+from pgrepl.shell.commands.subcommand import BAD_CONNECTION, FAILURE, OK, Command, Seconds, connection, on_spark
 from pgrepl.shell.connection import DEFAULT_DATABASE
 from pgrepl.types.plain import lsn_text
 
@@ -358,11 +358,3 @@ class _Shown(Progress):
     def ends(self, found: TableComparison) -> None:
         if (known := self._tasks.pop(found.name, None)) is not None and self._bars is not None:
             self._bars.remove_task(known[0])
-
-
-def compare(arguments: Sequence[str]) -> int:
-    return run(compare_command, arguments, failure=_NOT_TOLD)
-
-
-def repair(arguments: Sequence[str]) -> int:
-    return run(repair_command, arguments, failure=_NOT_TOLD)

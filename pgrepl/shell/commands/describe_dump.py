@@ -2,48 +2,54 @@
 
 from __future__ import annotations
 
+import click
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
-
-import click
-
+from collections.abc import Iterable
 from pgrepl.catalog.facts.objects import comment_on
-from pgrepl.catalog.facts.publication import publication_name, relation_publications
+from pgrepl.catalog.facts.publication import publication_name
+from pgrepl.catalog.facts.publication import relation_publications
 from pgrepl.catalog.facts.relation import Relation
-from pgrepl.catalog.facts.relation_parts import constraints_of, indexes
-from pgrepl.catalog.facts.roles import is_superuser, role_display
-from pgrepl.catalog.facts.subscription import (
-    SubscribedTable,
-    SubscriptionFacts,
-    subscribed_sequences,
-    subscribed_tables,
-    subscription_facts,
-)
+from pgrepl.catalog.facts.relation_parts import constraints_of
+from pgrepl.catalog.facts.relation_parts import indexes
+from pgrepl.catalog.facts.roles import is_superuser
+from pgrepl.catalog.facts.roles import role_display
+from pgrepl.catalog.facts.subscription import SubscribedTable
+from pgrepl.catalog.facts.subscription import SubscriptionFacts
+from pgrepl.catalog.facts.subscription import subscribed_sequences
+from pgrepl.catalog.facts.subscription import subscribed_tables
+from pgrepl.catalog.facts.subscription import subscription_facts
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.catalog.store.system import PG_CLASS
 from pgrepl.expr.catalog_trees import default_text
-from pgrepl.expr.print.definitions import (
-    constraint_definition,
-    index_definition,
-    partition_bound_text,
-    partition_key_definition,
-)
+from pgrepl.expr.print.definitions import constraint_definition
+from pgrepl.expr.print.definitions import index_definition
+from pgrepl.expr.print.definitions import partition_bound_text
+from pgrepl.expr.print.definitions import partition_key_definition
 from pgrepl.ground.errors import PgError
 from pgrepl.shell import describe as describing
-from pgrepl.shell.commands.subcommand import FAILURE, OK, connecting, connection, is_only_with, run
-from pgrepl.shell.describe.listing import BadPattern, NamePattern, matching_relations, parse_pattern
+from pgrepl.shell.commands.subcommand import FAILURE
+from pgrepl.shell.commands.subcommand import OK
+from pgrepl.shell.commands.subcommand import connecting
+from pgrepl.shell.commands.subcommand import connection
+from pgrepl.shell.commands.subcommand import is_only_with
+from pgrepl.shell.describe.listing import BadPattern
+from pgrepl.shell.describe.listing import NamePattern
+from pgrepl.shell.describe.listing import matching_relations
+from pgrepl.shell.describe.listing import parse_pattern
 from pgrepl.shell.describe.publications import matching_publications
 from pgrepl.shell.describe.relation import KINDS as RELATION_KINDS
 from pgrepl.shell.describe.relation import type_of
 from pgrepl.shell.shell import Shell
 from pgrepl.types.plain import lsn_text
+from typing import Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.shell.connection import Connection
+
 
 IDENTITIES = {"d": "default", "n": "nothing", "f": "full", "i": "index"}
 STATES = {"i": "initialize", "d": "data copy", "f": "finished copy", "s": "synchronized", "r": "ready"}
@@ -68,6 +74,12 @@ def _state(kind: str, each: SubscribedTable) -> dict[str, Any]:
     }
 
 
+_ALWAYS = (
+    "slot", "origin", "failover", "disable_on_error", "run_as_owner", "password_required", "synchronous_commit",
+)  # fmt: skip
+_IF_SET = ("schema_changes", "conflict_log", "retain_dead_tuples", "max_retention_duration")
+
+
 def _subscription(session: Session, subscription: SubscriptionFacts) -> dict[str, Any]:
     listed = [_state("table", each) for each in subscribed_tables(session, subscription.oid)]
     data = {
@@ -75,24 +87,11 @@ def _subscription(session: Session, subscription: SubscriptionFacts) -> dict[str
         "owner": role_display(session, subscription.owner),
         "enabled": subscription.enabled,
         "publications": list(subscription.publications),
-        "slot": subscription.slot,
-        "origin": subscription.origin,
-        "failover": subscription.failover,
-        "disable_on_error": subscription.disable_on_error,
-        "run_as_owner": subscription.run_as_owner,
-        "password_required": subscription.password_required,
-        "synchronous_commit": subscription.synchronous_commit,
+        **{name: getattr(subscription, name) for name in _ALWAYS},
         "skip_lsn": lsn_text(subscription.skip_lsn),
         "tables": sorted(listed, key=lambda t: str(t["table"])),
     }
-    if subscription.schema_changes != "none":
-        data["schema_changes"] = subscription.schema_changes
-    if subscription.conflict_log:
-        data["conflict_log"] = True
-    if subscription.retain_dead_tuples:
-        data["retain_dead_tuples"] = True
-    if subscription.max_retention_duration:
-        data["max_retention_duration"] = subscription.max_retention_duration
+    data |= {name: value for name in _IF_SET if (value := getattr(subscription, name)) not in (False, 0, "none")}
     if subscription.sequences:
         data["follows_sequences"] = True
     sequences = subscribed_sequences(session, subscription.oid)
@@ -310,11 +309,3 @@ def _print_database(session: Session, wanted: dict[str, bool], first: str | None
 def _print(statements: Iterable[str]) -> None:
     for statement in statements:
         sys.stdout.write(statement + "\n")
-
-
-def describe(arguments: Sequence[str]) -> int:
-    return run(describe_command, arguments)
-
-
-def dump(arguments: Sequence[str]) -> int:
-    return run(dump_command, arguments)

@@ -19,17 +19,7 @@ from pgrepl.catalog.session.transaction import reading
 from pgrepl.catalog.store.files import first_line
 from pgrepl.ground.errors import PgError
 from pgrepl.replication.wire.text import wire_style
-from pgrepl.shell.commands.subcommand import (
-    FAILURE,
-    OK,
-    Seconds,
-    as_lsn,
-    connecting,
-    connection,
-    is_only_with,
-    run,
-    say,
-)
+from pgrepl.shell.commands.subcommand import FAILURE, OK, Seconds, as_lsn, connecting, connection, is_only_with, say
 from pgrepl.shell.connection import ConnectFailure
 
 if TYPE_CHECKING:
@@ -160,10 +150,6 @@ def _stoppable() -> Iterator[tuple[threading.Event, list[Callable[[], None]]]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def changes(arguments: Sequence[str]) -> int:
-    return run(changes_command, arguments)
 
 
 # --- iceberg ----------------------------------------------------------------------------------------------------------
@@ -309,7 +295,3 @@ class _Exporting:
             also = ", registered" if is_registered else ""
             sys.stdout.write(f"{what} {name} to {done.location}: version {done.version}{also}\n")
         sys.stdout.flush()
-
-
-def iceberg(arguments: Sequence[str]) -> int:
-    return run(iceberg_group, arguments)

@@ -24,7 +24,6 @@ from pgrepl.shell.commands.subcommand import (
     connection,
     is_only_with,
     many,
-    run,
     say,
     write_table,
 )
@@ -91,14 +90,6 @@ def restore_command(folder: Path, target: Path) -> int:
     made = restore(folder, file)
     sys.stdout.write(f"restored {file} as of {lsn_text(made.lsn)}, {made.made_at}\n")
     return OK
-
-
-def backup(arguments: Sequence[str]) -> int:
-    return run(backup_command, arguments)
-
-
-def restore(arguments: Sequence[str]) -> int:
-    return run(restore_command, arguments)
 
 
 # --- standby ----------------------------------------------------------------------------------------------------------
@@ -244,10 +235,6 @@ def _tell(action: str, folder: str, done: Synchronized, as_json: bool) -> None:
     print(f"{action} {folder} at {lsn_text(done.lsn)}: {files}, {slots}")
 
 
-def standby(arguments: Sequence[str]) -> int:
-    return run(standby_group, arguments)
-
-
 # --- verify -----------------------------------------------------------------------------------------------------------
 
 
@@ -335,7 +322,3 @@ def _json(work: Verification, found: Sequence[Damage]) -> str:
         "damage": [{"table": damage.table, "file": damage.file, "what": damage.what} for damage in found],
     }
     return json.dumps(answer, ensure_ascii=False, indent=2)
-
-
-def verify(arguments: Sequence[str]) -> int:
-    return run(verify_command, arguments)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -20,7 +19,7 @@ from pgrepl.ground.errors import PgError
 from pgrepl.lake.define.adopt import NEWEST
 from pgrepl.lake.define.adopt import upgrade as upgrade_catalog
 from pgrepl.lake.define.options import WRITE_VECTORS, set_option
-from pgrepl.shell.commands.subcommand import FAILURE, OK, check_superuser, connecting, connection, run
+from pgrepl.shell.commands.subcommand import FAILURE, OK, check_superuser, connecting, connection
 from pgrepl.shell.connection import ConnectFailure
 
 
@@ -91,7 +90,3 @@ def _check(name: str) -> int:
     else:
         sys.stdout.write(f'it has DuckLake {lake}; "pgrepl upgrade" brings it to {NEWEST}, and nothing else does\n')
     return OK if found == FORMAT_VERSION else FAILURE
-
-
-def upgrade(arguments: Sequence[str]) -> int:
-    return run(upgrade_command, arguments)

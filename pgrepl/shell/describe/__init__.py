@@ -1,8 +1,8 @@
 r"""`\d` and its family: descriptions of the catalog's objects in psql's tables.
 
-`listing` has what all share, `relation` describes relations, `publications`, `subscriptions`, `functions`, `roles`
-(with databases, privileges and settings) and `catalog_lists` the rest. They use the catalog's look-ups instead of
-SQL, so that a description is as quick in a large catalog as in a small one.
+`listing` has what all share, `relation` describes relations, `publications` (and subscriptions),
+`functions` (and types), `roles` (with databases, privileges and settings) and `catalog_lists` the rest. They use the
+catalog's look-ups instead of SQL, so that a description is as quick in a large catalog as in a small one.
 """
 
 from __future__ import annotations
@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 
 RELATION_LETTERS = frozenset("tvmisE")
 
-# psql's other commands: of their objects pgrepl has none, or only those that PostgreSQL begins with
-OF_PSQL = frozenset("dAc dAf dAo dAp det dew dF dFd dFp dFt".split())
-
-_CATALOG_LISTS = frozenset("aAbCcdLlOoXxy")  # of describe/catalog_lists.py
+# of describe/catalog_lists.py
+_CATALOG_LISTS = frozenset("a A Ac Af Ao Ap b C c d es et eu ew F Fd Fp Ft L l O o X x y".split())
 _FUNCTION_KINDS = frozenset("anptw")
 
 
@@ -31,17 +29,13 @@ def run(shell: Shell, command: str, args: Sequence[str | None]) -> bool | None:
     r"""Run `\d…`, `\l…` or `\z…`; `args` are its pattern arguments. None: there is no such command."""
     describe = _find(command)
     if describe is None:
-        word = command.replace("+", "").replace("S", "")
-        if word not in OF_PSQL:
-            return None
-        shell.error(f"\\{command} is not supported")
-        return False
+        return None
     connection = shell.connection
     if connection is None:
         shell.error("You are currently not connected to a database.")
         return False
     if not _echo(shell, command, args[0] if args else None):
-        return True
+        return False
     from pgrepl.shell.describe.listing import BadPattern
 
     try:
@@ -89,7 +83,10 @@ def _find(command: str) -> Describe | None:
     kind = word[1:]
     if kind == "":
         return lambda shell, args: _describe(shell, _first(args), verbose, system)
-    kind = _without_others(kind)
+    if kind[0] in "AeF":  # of which only the next letter counts
+        kind = (command[1] + command[2:3]).rstrip("+")
+    else:
+        kind = _without_others(kind)
     if set(kind) <= RELATION_LETTERS:
         from pgrepl.shell.describe.relation import list_relations
 
@@ -110,6 +107,7 @@ def _without_others(kind: str) -> str:
 
 
 _ROLES, _FUNCTIONS = "pgrepl.shell.describe.roles", "pgrepl.shell.describe.functions"
+_PUBLICATIONS = "pgrepl.shell.describe.publications"
 # the lists with one pattern: the function, and whether it asks for `+` (v) and `S` (s)
 _LISTS = {
     "databases": ((_ROLES, "list_databases"), "v"),
@@ -122,7 +120,7 @@ _LISTS = {
     "dp": ((_ROLES, "list_default_privileges"), ""),
     "T": ((_FUNCTIONS, "list_types"), "vs"),
     "D": ((_FUNCTIONS, "list_domains"), "vs"),
-    "Rs": (("pgrepl.shell.describe.subscriptions", "list_subscriptions"), "v"),
+    "Rs": ((_PUBLICATIONS, "list_subscriptions"), "v"),
 }
 
 
@@ -144,7 +142,7 @@ def _other(kind: str, verbose: bool, system: bool) -> Describe | None:
 
         chosen = describe_publications if verbose else list_publications
         return lambda shell, args: chosen(shell, _first(args))
-    if kind in _CATALOG_LISTS or kind in ("es", "eu") or (kind[0] == "P" and set(kind[1:]) <= set("tin")):
+    if kind in _CATALOG_LISTS or (kind[0] == "P" and set(kind[1:]) <= set("tin")):
         from pgrepl.shell.describe.catalog_lists import list_objects
 
         return lambda shell, args: list_objects(shell, kind, args, verbose, system)

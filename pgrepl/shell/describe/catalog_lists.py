@@ -1,20 +1,22 @@
-r"""Lists of what PostgreSQL itself brings, or of which there is nothing: `\da`, `\dC`, `\do`, `\dx` and others. They
-are rare, so each is a query over the system catalogs, as in psql (describe.c); ECHO_HIDDEN shows it.
+r"""Lists of what PostgreSQL itself brings, or of which there is nothing: `\da`, `\dC`, `\do`, `\dx`, `\dF` and others.
+They are rare, so each is a query over the system catalogs, psql's own (describe.c); ECHO_HIDDEN shows it. Most are
+in lists.sql.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from pgrepl.catalog.session.session import Session
 from pgrepl.expr.analyse.analyze import analyze_query
+from pgrepl.expr.tree import Column
 from pgrepl.query.run import play
 from pgrepl.shell.describe.listing import (
     NamePattern,
-    parse_pattern,
+    PatternPart,
     print_listing,
+    query_text,
     read_pattern,
     read_type_pattern,
     session_of,
@@ -22,26 +24,42 @@ from pgrepl.shell.describe.listing import (
 from pgrepl.shell.shell import quote_literal
 from pgrepl.sql.nodes import SelectStmt
 from pgrepl.sql.parser import parse
+from pgrepl.types import oids
 from pgrepl.types.text import write_text
 
 if TYPE_CHECKING:
     from pgrepl.shell.shell import Shell
 
-_NO_SYSTEM = ["n.nspname <> 'pg_catalog'", "n.nspname <> 'information_schema'"]
+_FILE = "lists.sql"
+_NUMBERS = frozenset((oids.INT2, oids.INT4, oids.INT8, oids.OID))
+_NO_SYSTEM = ("n.nspname <> 'pg_catalog'", "n.nspname <> 'information_schema'")
+_HANDLED = "l.lanplcallfoid != 0"
+_USUAL = (*_NO_SYSTEM, _HANDLED)
 
 
-def _matches(pattern: NamePattern | None, name: str, schema: str = "", visible: str = "", other: str = "") -> list[str]:
-    """The conditions of a pattern, as processSQLNamePattern makes them. other: a second column for the name."""
+class _Names(NamedTuple):
+    """The columns that a pattern is about, and the condition that stands for a schema's where it names none."""
+
+    name: str
+    schema: str = ""
+    visible: str = ""
+    other: str = ""  # a second column for the name
+
+
+def _matches(pattern: NamePattern | None, names: _Names) -> list[str]:
+    """The conditions of a pattern, as processSQLNamePattern makes them."""
     found: list[str] = []
     if pattern is not None:
-        regex = quote_literal(pattern.name.regex).lstrip()
         if pattern.name.regex != "^(.*)$":
-            tests = [f"{column} OPERATOR(pg_catalog.~) {regex}" for column in (name, other) if column]
-            found.append(tests[0] if len(tests) == 1 else f"({' OR '.join(tests)})")
-        if pattern.schema is not None and schema:
-            found.append(f"{schema} OPERATOR(pg_catalog.~) {quote_literal(pattern.schema.regex).lstrip()}")
-            return found
-    return [*found, visible] if visible else found
+            tests = [_test(column, pattern.name) for column in (names.name, names.other) if column]
+            found.append(tests[0] if len(tests) == 1 else "({}\n        OR {})".format(*tests))
+        if pattern.schema is not None and names.schema:
+            return found + ([_test(names.schema, pattern.schema)] if pattern.schema.regex != "^(.*)$" else [])
+    return [*found, names.visible] if names.visible else found
+
+
+def _test(column: str, part: PatternPart) -> str:
+    return f"{column} OPERATOR(pg_catalog.~) {quote_literal(part.regex).lstrip()} COLLATE pg_catalog.default"
 
 
 def _where(conditions: Sequence[str]) -> str:
@@ -52,98 +70,21 @@ def _usual(pattern: NamePattern | None, system: bool) -> list[str]:
     return [] if system or pattern is not None else list(_NO_SYSTEM)
 
 
-def _aggregates(pattern: NamePattern | None, verbose: bool, system: bool) -> str:
-    conditions = ["p.prokind = 'a'", *_usual(pattern, system)]
-    conditions += _matches(pattern, "p.proname", "n.nspname", "pg_catalog.pg_function_is_visible(p.oid)")
-    return (
-        'SELECT n.nspname as "Schema",\n  p.proname AS "Name",\n'
-        '  pg_catalog.format_type(p.prorettype, NULL) AS "Result data type",\n'
-        "  CASE WHEN p.pronargs = 0\n    THEN CAST('*' AS pg_catalog.text)\n"
-        '    ELSE pg_catalog.pg_get_function_arguments(p.oid)\n  END AS "Argument data types",\n'
-        "  pg_catalog.obj_description(p.oid, 'pg_proc') as \"Description\"\n"
-        "FROM pg_catalog.pg_proc p\n     LEFT JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace"
-        + _where(conditions)
-        + "\nORDER BY 1, 2, 4;"
-    )
-
-
-def _access_methods(pattern: NamePattern | None, verbose: bool, system: bool) -> str:
-    more = ',\n  amhandler AS "Handler",\n  pg_catalog.obj_description(oid, \'pg_am\') AS "Description"'
-    return (
-        "SELECT amname AS \"Name\",\n  CASE amtype WHEN 'i' THEN 'Index' WHEN 't' THEN 'Table' END AS \"Type\""
-        + (more if verbose else "")
-        + "\nFROM pg_catalog.pg_am"
-        + _where(_matches(pattern, "amname"))
-        + "\nORDER BY 1;"
-    )
-
-
-def _tablespaces(pattern: NamePattern | None, verbose: bool, system: bool) -> str:
-    more = (
-        ",\n  pg_catalog.array_to_string(spcacl, E'\\n') AS \"Access privileges\",\n"
-        '  spcoptions AS "Options",\n  pg_catalog.pg_size_pretty(pg_catalog.pg_tablespace_size(oid)) AS "Size",\n'
-        "  pg_catalog.shobj_description(oid, 'pg_tablespace') AS \"Description\""
-    )
-    return (
-        'SELECT spcname AS "Name",\n  pg_catalog.pg_get_userbyid(spcowner) AS "Owner",\n  \'\' AS "Location"'
-        + (more if verbose else "")
-        + "\nFROM pg_catalog.pg_tablespace"
-        + _where(_matches(pattern, "spcname"))
-        + "\nORDER BY 1;"
-    )
-
-
 def _casts(pattern: NamePattern | None, verbose: bool, system: bool) -> str:
     sides = [
-        " AND ".join(
-            [
-                "true",
-                *_matches(
-                    pattern,
-                    f"{t}.typname",
-                    f"{n}.nspname",
-                    f"pg_catalog.pg_type_is_visible({t}.oid)",
-                    f"pg_catalog.format_type({t}.oid, NULL)",
-                ),
-            ]
+        _Names(
+            f"{t}.typname", f"{n}.nspname", f"pg_catalog.pg_type_is_visible({t}.oid)",
+            f"pg_catalog.format_type({t}.oid, NULL)",
         )
         for t, n in (("ts", "ns"), ("tt", "nt"))
-    ]
-    return (
-        'SELECT pg_catalog.format_type(castsource, NULL) AS "Source type",\n'
-        '       pg_catalog.format_type(casttarget, NULL) AS "Target type",\n'
-        "       CASE WHEN c.castmethod = 'b' THEN '(binary coercible)'\n"
-        "            WHEN c.castmethod = 'i' THEN '(with inout)'\n            ELSE p.proname\n"
-        '       END AS "Function",\n'
-        "       CASE WHEN c.castcontext = 'e' THEN 'no'\n"
-        "            WHEN c.castcontext = 'a' THEN 'in assignment'\n            ELSE 'yes'\n"
-        '       END AS "Implicit?"'
-        + (",\n       pg_catalog.obj_description(c.oid, 'pg_cast') AS \"Description\"" if verbose else "")
-        + "\nFROM pg_catalog.pg_cast c LEFT JOIN pg_catalog.pg_proc p\n     ON c.castfunc = p.oid\n"
-        "     LEFT JOIN pg_catalog.pg_type ts\n     ON c.castsource = ts.oid\n"
-        "     LEFT JOIN pg_catalog.pg_namespace ns\n     ON ns.oid = ts.typnamespace\n"
-        "     LEFT JOIN pg_catalog.pg_type tt\n     ON c.casttarget = tt.oid\n"
-        "     LEFT JOIN pg_catalog.pg_namespace nt\n     ON nt.oid = tt.typnamespace\n"
-        f"WHERE ( ({sides[0]}) OR ({sides[1]}) )\nORDER BY 1, 2;"
-    )
-
-
-def _conversions(pattern: NamePattern | None, verbose: bool, system: bool) -> str:
-    return (
-        'SELECT n.nspname AS "Schema",\n       c.conname AS "Name",\n'
-        '       pg_catalog.pg_encoding_to_char(c.conforencoding) AS "Source",\n'
-        '       pg_catalog.pg_encoding_to_char(c.contoencoding) AS "Destination",\n'
-        "       CASE WHEN c.condefault THEN 'yes' ELSE 'no' END AS \"Default?\""
-        + (",\n       pg_catalog.obj_description(c.oid, 'pg_conversion') AS \"Description\"" if verbose else "")
-        + "\nFROM pg_catalog.pg_conversion c\n     JOIN pg_catalog.pg_namespace n ON n.oid = c.connamespace"
-        + _where(_usual(pattern, system) + _matches(pattern, "c.conname", "n.nspname"))
-        + "\nORDER BY 1, 2;"
-    )
+    ]  # fmt: skip
+    tests = [" AND ".join(["true", *_matches(pattern, side)]) for side in sides]
+    return _query("C", found=f"({tests[0]}) OR ({tests[1]})", marks=" +" if verbose else " -")
 
 
 def _descriptions(pattern: NamePattern | None, verbose: bool, system: bool) -> str:
     def part(kind: str, of: str, name: str, visible: str, joins: str) -> str:
-        conditions = _usual(pattern, system) + _matches(pattern, name, "n.nspname", visible)
+        conditions = _usual(pattern, system) + _matches(pattern, _Names(name, "n.nspname", visible))
         return (
             f"  SELECT o.oid as oid, o.tableoid as tableoid, n.nspname as nspname,\n"
             f"  CAST({name} AS pg_catalog.text) as name, CAST('{kind}' AS pg_catalog.text) as object\n"
@@ -168,144 +109,6 @@ def _descriptions(pattern: NamePattern | None, verbose: bool, system: bool) -> s
     )
 
 
-def _languages(pattern: NamePattern | None, verbose: bool, system: bool) -> str:
-    more = (
-        ',\n       NOT l.lanispl AS "Internal language",\n'
-        '       l.lanplcallfoid::pg_catalog.regprocedure AS "Call handler",\n'
-        '       l.lanvalidator::pg_catalog.regprocedure AS "Validator",\n'
-        '       l.laninline::pg_catalog.regprocedure AS "Inline handler",\n'
-        "       pg_catalog.array_to_string(l.lanacl, E'\\n') AS \"Access privileges\""
-    )
-    usual = [] if system or pattern is not None else ["l.lanplcallfoid != 0"]
-    return (
-        'SELECT l.lanname AS "Name",\n       pg_catalog.pg_get_userbyid(l.lanowner) as "Owner",\n'
-        '       l.lanpltrusted AS "Trusted"'
-        + (more if verbose else "")
-        + ",\n       pg_catalog.obj_description(l.oid, 'pg_language') AS \"Description\"\nFROM pg_catalog.pg_language l"
-        + _where(_matches(pattern, "l.lanname") + usual)
-        + "\nORDER BY 1;"
-    )
-
-
-def _collations(pattern: NamePattern | None, verbose: bool, system: bool) -> str:
-    conditions = ["n.oid = c.collnamespace", *_usual(pattern, system)]
-    conditions.append("c.collencoding IN (-1, pg_catalog.pg_char_to_encoding(pg_catalog.getdatabaseencoding()))")
-    conditions += _matches(pattern, "c.collname", "n.nspname", "pg_catalog.pg_collation_is_visible(c.oid)")
-    return (
-        'SELECT\n  n.nspname AS "Schema",\n  c.collname AS "Name",\n'
-        "  CASE c.collprovider WHEN 'd' THEN 'default' WHEN 'b' THEN 'builtin' WHEN 'c' THEN 'libc' "
-        "WHEN 'i' THEN 'icu' END "
-        'AS "Provider",\n  c.collcollate AS "Collate",\n  c.collctype AS "Ctype",\n  c.colllocale AS "Locale",\n'
-        '  c.collicurules AS "ICU Rules",\n'
-        "  CASE WHEN c.collisdeterministic THEN 'yes' ELSE 'no' END AS \"Deterministic?\""
-        + (",\n  pg_catalog.obj_description(c.oid, 'pg_collation') AS \"Description\"" if verbose else "")
-        + "\nFROM pg_catalog.pg_collation c, pg_catalog.pg_namespace n"
-        + _where(conditions)
-        + "\nORDER BY 1, 2;"
-    )
-
-
-def _statistics(pattern: NamePattern | None, verbose: bool, system: bool) -> str:
-    return (
-        'SELECT es.stxnamespace::pg_catalog.regnamespace::pg_catalog.text AS "Schema", es.stxname AS "Name",\n'
-        '  NULL::text AS "Definition", NULL::text AS "Ndistinct", NULL::text AS "Dependencies", NULL::text AS "MCV"\n'
-        "FROM pg_catalog.pg_statistic_ext es" + _where(_matches(pattern, "es.stxname")) + "\nORDER BY 1, 2;"
-    )
-
-
-def _extensions(pattern: NamePattern | None, verbose: bool, system: bool) -> str:
-    return (
-        'SELECT e.extname AS "Name", e.extversion AS "Version", n.nspname AS "Schema",\n'
-        "  pg_catalog.obj_description(e.oid, 'pg_extension') AS \"Description\"\n"
-        "FROM pg_catalog.pg_extension e LEFT JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace"
-        + _where(_matches(pattern, "e.extname"))
-        + "\nORDER BY 1;"
-    )
-
-
-def _contents(name: str) -> str:
-    return (
-        'SELECT pg_catalog.pg_describe_object(classid, objid, 0) AS "Object description"\n'
-        "FROM pg_catalog.pg_depend\nWHERE refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass AND refobjid = "
-        f"(SELECT oid FROM pg_catalog.pg_extension WHERE extname = {quote_literal(name)})\n  AND deptype = 'e'\n"
-        "ORDER BY 1;"
-    )
-
-
-def _event_triggers(pattern: NamePattern | None, verbose: bool, system: bool) -> str:
-    return (
-        'SELECT evtname as "Name", evtevent as "Event", pg_catalog.pg_get_userbyid(e.evtowner) as "Owner",\n'
-        " case evtenabled when 'O' then 'enabled'  when 'R' then 'replica'  when 'A' then 'always'  "
-        "when 'D' then 'disabled' end as \"Enabled\",\n e.evtfoid::pg_catalog.regproc as \"Function\", "
-        "pg_catalog.array_to_string(evttags, ', ') as \"Tags\""
-        + (",\npg_catalog.obj_description(e.oid, 'pg_event_trigger') as \"Description\"" if verbose else "")
-        + "\nFROM pg_catalog.pg_event_trigger e"
-        + _where(_matches(pattern, "evtname"))
-        + "\nORDER BY 1;"
-    )
-
-
-def _large_objects(pattern: NamePattern | None, verbose: bool, system: bool) -> str:
-    return (
-        'SELECT oid as "ID",\n  pg_catalog.pg_get_userbyid(lomowner) as "Owner",\n'
-        + ("  pg_catalog.array_to_string(lomacl, E'\\n') AS \"Access privileges\",\n" if verbose else "")
-        + "  pg_catalog.obj_description(oid, 'pg_largeobject') as \"Description\"\n"
-        "FROM pg_catalog.pg_largeobject_metadata\nORDER BY oid;"
-    )
-
-
-_OPTIONS = (
-    "CASE WHEN {of} IS NULL THEN '' ELSE '(' || pg_catalog.array_to_string(ARRAY(SELECT pg_catalog.quote_ident(\n"
-    "    option_name) || ' ' || pg_catalog.quote_literal(option_value) FROM pg_catalog.pg_options_to_table({of})),\n"
-    "    ', ') || ')' END AS \"FDW options\""
-)
-
-
-def _foreign_servers(pattern: NamePattern | None, verbose: bool, system: bool) -> str:
-    more = (
-        ",\n  pg_catalog.array_to_string(s.srvacl, E'\\n') AS \"Access privileges\",\n"
-        '  s.srvtype AS "Type",\n  s.srvversion AS "Version",\n  ' + _OPTIONS.format(of="s.srvoptions") + ",\n"
-        "  pg_catalog.obj_description(s.oid, 'pg_foreign_server') AS \"Description\""
-    )
-    return (
-        'SELECT s.srvname AS "Name",\n  pg_catalog.pg_get_userbyid(s.srvowner) AS "Owner",\n'
-        '  f.fdwname AS "Foreign-data wrapper"'
-        + (more if verbose else "")
-        + "\nFROM pg_catalog.pg_foreign_server s\n     JOIN pg_catalog.pg_foreign_data_wrapper f ON f.oid = s.srvfdw"
-        + _where(_matches(pattern, "s.srvname"))
-        + "\nORDER BY 1;"
-    )
-
-
-def _user_mappings(pattern: NamePattern | None, verbose: bool, system: bool) -> str:
-    return (
-        'SELECT um.srvname AS "Server",\n  um.usename AS "User name"'
-        + (",\n  " + _OPTIONS.format(of="um.umoptions") if verbose else "")
-        + "\nFROM pg_catalog.pg_user_mappings um"
-        + _where(_matches(pattern, "um.srvname", other="um.usename"))
-        + "\nORDER BY 1, 2;"
-    )
-
-
-_LISTS: dict[str, tuple[str, bool, Callable[[NamePattern | None, bool, bool], str]]] = {
-    # kind: title, whether the objects have schemas, query
-    "es": ("List of foreign servers", False, _foreign_servers),
-    "eu": ("List of user mappings", False, _user_mappings),
-    "a": ("List of aggregate functions", True, _aggregates),
-    "A": ("List of access methods", False, _access_methods),
-    "b": ("List of tablespaces", False, _tablespaces),
-    "C": ("List of casts", True, _casts),
-    "c": ("List of conversions", True, _conversions),
-    "d": ("Object descriptions", True, _descriptions),
-    "L": ("List of languages", False, _languages),
-    "l": ("Large objects", False, _large_objects),
-    "O": ("List of collations", True, _collations),
-    "X": ("List of extended statistics", True, _statistics),
-    "x": ("List of installed extensions", False, _extensions),
-    "y": ("List of event triggers", False, _event_triggers),
-}
-
-
 def _operators(
     pattern: NamePattern | None,
     types: Sequence[NamePattern | None],
@@ -322,7 +125,7 @@ def _operators(
         for n, column in enumerate(columns)
     )
     conditions = _usual(pattern, system)
-    conditions += _matches(pattern, "o.oprname", "n.nspname", "pg_catalog.pg_operator_is_visible(o.oid)")
+    conditions += _matches(pattern, _Names("o.oprname", "n.nspname", "pg_catalog.pg_operator_is_visible(o.oid)"))
     if len(types) == 1:
         conditions.append("o.oprleft = 0")
     for n, wanted in enumerate(types):
@@ -331,7 +134,7 @@ def _operators(
         else:
             visible = f"pg_catalog.pg_type_is_visible(t{n}.oid)"
             other = f"pg_catalog.format_type(t{n}.oid, NULL)"
-            conditions += _matches(wanted, f"t{n}.typname", f"nt{n}.nspname", visible, other)
+            conditions += _matches(wanted, _Names(f"t{n}.typname", f"nt{n}.nspname", visible, other))
     return (
         'SELECT n.nspname as "Schema",\n  o.oprname AS "Name",\n'
         "  CASE WHEN o.oprkind='l' THEN NULL ELSE pg_catalog.format_type(o.oprleft, NULL) END AS \"Left arg type\",\n"
@@ -382,7 +185,7 @@ def _partitioned(kinds: str, pattern: NamePattern | None, verbose: bool) -> tupl
         conditions.append("NOT c.relispartition")
     if pattern is None:
         conditions += ["n.nspname <> 'pg_catalog'", "n.nspname !~ '^pg_toast'", "n.nspname <> 'information_schema'"]
-    conditions += _matches(pattern, "c.relname", "n.nspname", "pg_catalog.pg_table_is_visible(c.oid)")
+    conditions += _matches(pattern, _Names("c.relname", "n.nspname", "pg_catalog.pg_table_is_visible(c.oid)"))
     order = [
         '"Schema"',
         *(['"Type" DESC'] if tables and indexes else []),
@@ -402,28 +205,81 @@ def _partitioned(kinds: str, pattern: NamePattern | None, verbose: bool) -> tupl
     return f"List of partitioned {title}", query
 
 
-def hidden_query(kind: str, text: str | None, verbose: bool, system: bool) -> str:
-    """The query of a list, for ECHO_HIDDEN."""
-    schemas = kind not in _LISTS or _LISTS[kind][1]
-    pattern = parse_pattern(_escaped(text) if kind == "o" else text, qualified=schemas, database="")
-    if kind in _LISTS:
-        return _LISTS[kind][2](pattern, verbose, system)
-    return _operators(pattern, (), verbose, system) if kind == "o" else _partitioned(kind[1:], pattern, verbose)[1]
-
-
 def _escaped(text: str | None) -> str | None:
     """An operator's name as a pattern: its characters stand for themselves, but for `*` and `?`."""
     return text if text is None or '"' in text else re.sub(r"[|+()\[\]{}^\\]", lambda found: f'"{found[0]}"', text)
 
 
+# --- the lists --------------------------------------------------------------------------------------------------------
+
+
+class _List(NamedTuple):
+    title: str
+    names: tuple[_Names, ...] = ()  # what its patterns are about
+    conditions: tuple[str, ...] = ()  # those in _USUAL only without a pattern and an S
+
+
+_METHOD = _Names("am.amname")
+_TYPE = _Names("t.typname", "tn.nspname", "pg_catalog.pg_type_is_visible(t.oid)", "pg_catalog.format_type(t.oid, NULL)")
+_LISTS = {
+    "a": _List(
+        "List of aggregate functions",
+        (_Names("p.proname", "n.nspname", "pg_catalog.pg_function_is_visible(p.oid)"),),
+        ("p.prokind = 'a'", *_NO_SYSTEM),
+    ),
+    "A": _List("List of access methods", (_Names("amname"),)),
+    "Ac": _List("List of operator classes", (_METHOD, _TYPE)),
+    "Af": _List("List of operator families", (_METHOD, _TYPE)),
+    "Ao": _List("List of operators of operator families", (_METHOD, _Names("of.opfname", "nsf.nspname"))),
+    "Ap": _List("List of support functions of operator families", (_METHOD, _Names("of.opfname", "ns.nspname"))),
+    "b": _List("List of tablespaces", (_Names("spcname"),)),
+    "c": _List("List of conversions", (_Names("c.conname", "n.nspname"),), _NO_SYSTEM),
+    "es": _List("List of foreign servers", (_Names("s.srvname"),)),
+    "et": _List("List of foreign tables", (_Names("c.relname", "n.nspname", "pg_catalog.pg_table_is_visible(c.oid)"),)),
+    "eu": _List("List of user mappings", (_Names("um.srvname", other="um.usename"),)),
+    "ew": _List("List of foreign-data wrappers", (_Names("fdwname"),)),
+    "F": _List(
+        "List of text search configurations",
+        (_Names("c.cfgname", "n.nspname", "pg_catalog.pg_ts_config_is_visible(c.oid)"),),
+    ),
+    "Fd": _List(
+        "List of text search dictionaries",
+        (_Names("d.dictname", "n.nspname", "pg_catalog.pg_ts_dict_is_visible(d.oid)"),),
+    ),
+    "Fp": _List(
+        "List of text search parsers",
+        (_Names("p.prsname", "n.nspname", "pg_catalog.pg_ts_parser_is_visible(p.oid)"),),
+    ),
+    "Ft": _List(
+        "List of text search templates",
+        (_Names("t.tmplname", "n.nspname", "pg_catalog.pg_ts_template_is_visible(t.oid)"),),
+    ),
+    "L": _List("List of languages", (_Names("l.lanname"),), (_HANDLED,)),
+    "l": _List("Large objects"),
+    "O": _List(
+        "List of collations",
+        (_Names("c.collname", "n.nspname", "pg_catalog.pg_collation_is_visible(c.oid)"),),
+        ("n.oid = c.collnamespace", *_NO_SYSTEM,
+         "c.collencoding IN (-1, pg_catalog.pg_char_to_encoding(pg_catalog.getdatabaseencoding()))"),
+    ),
+    "X": _List(
+        "List of extended statistics",
+        (_Names("es.stxname", "es.stxnamespace::pg_catalog.regnamespace::pg_catalog.text"),),
+    ),
+    "x": _List("List of installed extensions", (_Names("e.extname"),)),
+    "y": _List("List of event triggers", (_Names("evtname"),)),
+}  # fmt: skip
+_DETAILED = {"F": "text search configuration", "Fp": "text search parser", "x": "extension"}  # each by itself with `+`
+_OWN_QUERIES = {"C": ("List of casts", _casts), "d": ("Object descriptions", _descriptions)}
+
+
 def list_objects(shell: Shell, kind: str, args: Sequence[str | None], verbose: bool, system: bool) -> bool:
     text = args[0] if args else None
-    schemas = kind not in _LISTS or _LISTS[kind][1]
-    pattern = read_pattern(shell, _escaped(text) if kind == "o" else text, qualified=schemas)
-    if kind == "x" and verbose:
-        return _describe_extensions(shell, text, pattern)
     if kind in _LISTS:
-        title, _, query = _LISTS[kind]
+        return _list(shell, kind, args, verbose, system)
+    pattern = read_pattern(shell, _escaped(text) if kind == "o" else text, qualified=True)
+    if kind in _OWN_QUERIES:
+        title, query = _OWN_QUERIES[kind]
         return _print(shell, title, query(pattern, verbose, system))
     if kind != "o":
         return _print(shell, *_partitioned(kind[1:], pattern, verbose))
@@ -432,29 +288,81 @@ def list_objects(shell: Shell, kind: str, args: Sequence[str | None], verbose: b
     return _print(shell, "List of operators", _operators(pattern, types, verbose, system, leakproof=newer))
 
 
-def _describe_extensions(shell: Shell, text: str | None, pattern: NamePattern | None) -> bool:
-    """The objects of each extension (listExtensionContents)."""
-    _, found = _rows(session_of(shell), _extensions(pattern, False, False))
-    names = [row[0] for row in found if row[0] is not None]
-    if not names and not shell.quiet:
-        shell.error("Did not find any extensions." if text is None else f'Did not find any extension named "{text}".')
-    return bool(names) and all(_print(shell, f'Objects in extension "{name}"', _contents(name)) for name in names)
+def _list(shell: Shell, kind: str, args: Sequence[str | None], verbose: bool, system: bool) -> bool:
+    title, columns, always = _LISTS[kind]
+    text = args[0] if args else None
+    conditions = [each for each in always if each not in _USUAL or (text is None and not system)]
+    for number, (names, word) in enumerate(zip(columns, [*args, None], strict=False)):
+        if number and word is None:
+            continue
+        tests = _matches(read_pattern(shell, word, qualified=bool(names.schema)), names)
+        conditions += [_query("Af of a type", tests)] if number and kind == "Af" else tests
+    marks = " -"
+    if verbose:
+        marks = " +8" if session_of(shell).settings.release >= 18 else " +7"
+    query = _query(kind, conditions, marks=marks)
+    if not verbose or kind not in _DETAILED:
+        return _print(shell, title, query)
+    found = _rows(shell, query)
+    if found is None:
+        return False
+    if not found[1]:
+        if not shell.quiet:
+            what = _DETAILED[kind]
+            shell.error(f"Did not find any {what}s." if text is None else f'Did not find any {what} named "{text}".')
+        return False
+    return all(_describe(shell, kind, [cell or "" for cell in row]) for row in found[1])
 
 
-def _print(shell: Shell, title: str, text: str) -> bool:
+def _query(name: str, conditions: Sequence[str] = (), found: str = "", *, marks: str = " ") -> str:
+    """A query of lists.sql, of the lines with these marks."""
+    options = query_text(_FILE, "options")
+    lines = re.sub(r"\{options (\w+)\}", lambda of: options.replace("{of}", of[1]), query_text(_FILE, name, marks))
+    where = f"{_where(conditions)[1:]}\n" if conditions else ""
+    joined = "".join(f"  AND {condition}\n" for condition in conditions)
+    return lines.replace("{where}", where).replace("{and}", joined).replace("{found}", found)
+
+
+def _describe(shell: Shell, kind: str, row: Sequence[str]) -> bool:
+    """An extension's objects (listOneExtensionContents), a configuration's dictionaries (describeOneTSConfig), or a
+    parser's functions and tokens (describeOneTSParser)."""
+    if kind == "x":
+        return _print(shell, f'Objects in extension "{row[0]}"', _query("x contents", found=quote_literal(row[0])))
+    if kind == "F":
+        oid, name, schema, parser, parser_schema = row
+        title = f'Text search configuration "{schema}.{name}"\nParser: "{parser_schema}.{parser}"'
+        return _print(shell, title, _query("F dictionaries", found=oid), footers=())
+    oid, schema, name = row
+    parser = f'parser "{schema}.{name}"'
+    return _print(shell, f"Text search {parser}", _query("Fp methods", found=oid), footers=()) and _print(
+        shell, f"Token types for {parser}", _query("Fp tokens", found=oid)
+    )
+
+
+# --- running ----------------------------------------------------------------------------------------------------------
+
+
+def _print(shell: Shell, title: str, text: str, footers: Sequence[str] | None = None) -> bool:
+    found = _rows(shell, text)
+    if found is None:
+        return False
+    columns, rows = found
+    right = [place for place, column in enumerate(columns) if column.type in _NUMBERS]
+    return print_listing(shell, title, [column.name for column in columns], rows, footers=footers, right=right)
+
+
+def _rows(shell: Shell, text: str) -> tuple[list[Column], list[list[str | None]]] | None:
+    """The columns and rows of a query, which ECHO_HIDDEN shows; None: it is not to be run."""
+    if not shell.echo_hidden(text):
+        return None
     session = session_of(shell)
-    headers, rows = _rows(session, text)
-    return print_listing(shell, title, headers, rows)
-
-
-def _rows(session: Session, text: str) -> tuple[list[str], list[list[str | None]]]:
     (raw,) = parse(text)
     assert isinstance(raw.stmt, SelectStmt)
     query = analyze_query(session, raw.stmt)
-    types = [column.type for column in query.columns]
     style = session.text_style
+    types = [column.type for column in query.columns]
     rows = [
         [None if value is None else write_text(value, typoid, style) for value, typoid in zip(row, types, strict=True)]
         for row in play(session, query)
     ]
-    return [column.name for column in query.columns], rows
+    return list(query.columns), rows

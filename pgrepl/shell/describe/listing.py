@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts.namespace import schema_or_none
@@ -20,6 +21,7 @@ from pgrepl.types import oids
 from pgrepl.types.input_checks import is_valid_utf8
 
 if TYPE_CHECKING:
+    from pgrepl.catalog.facts.publication import MemberTable
     from pgrepl.shell.shell import Shell
 
 SPECIAL = set("|*+?()[]{}.^$\\")
@@ -249,3 +251,23 @@ def print_description(
     if not expandable:
         options = replace(options, expanded="off")
     return shell.print_table(TableContent(headers, rows, "l" * len(headers), title=title, footers=footers), options)
+
+
+def member_clauses(session: Session, member: MemberTable) -> str:
+    """The column list and row filter of a table: ` (a, b) WHERE (a > 5)`."""
+    text = ""
+    if member.columns is not None:
+        text += f" ({', '.join(member.columns)})"
+    if member.filter is not None:
+        from pgrepl.expr.print.deparse import stored_expression_text
+
+        text += f" WHERE {stored_expression_text(session, member.filter, member.table.oid)}"
+    return text
+
+
+def query_text(file: str, name: str, marks: str = " ") -> str:
+    """A query of a file beside this one, where each is a paragraph behind its name: the lines with these marks."""
+    texts = dict(
+        part.split("\n", 1) for part in Path(__file__).with_name(file).read_text("utf-8").rstrip().split("\n\n")
+    )
+    return "\n".join(line[1:] for line in texts[name].split("\n") if line[0] in marks)

@@ -40,11 +40,11 @@ from pgrepl.expr.print.definitions import partition_key_definition
 from pgrepl.expr.print.definitions import view_definition
 from pgrepl.expr.print.deparse import stored_expression_text
 from pgrepl.shell.describe.listing import matching_relations
+from pgrepl.shell.describe.listing import member_clauses
 from pgrepl.shell.describe.listing import print_description
 from pgrepl.shell.describe.listing import print_listing
 from pgrepl.shell.describe.listing import read_pattern
 from pgrepl.shell.describe.listing import session_of
-from pgrepl.shell.describe.publications import member_clauses
 from pgrepl.sql.keywords import quote_identifier
 from pgrepl.types.builtin import access_methods
 from pgrepl.types.builtin import type_by_oid
@@ -100,7 +100,7 @@ def _cells(session: Session, found: Relation, with_index: bool, with_method: boo
         if with_method:
             cells.append(access_method_name(found))
         from pgrepl.expr.functions.misc import pg_size_pretty
-        from pgrepl.query.system.functions.sizes import table_size
+        from pgrepl.query.system.functions.relations import table_size
 
         cells += [pg_size_pretty(table_size(session, found)), comment_on(session, PG_CLASS, found.oid)]
     return cells

@@ -1,6 +1,6 @@
 r"""Tab completion: the candidates for the word at the cursor.
 
-`completion_rules` has the rules of what may follow what, `completion_words` reads the statement, `completion_names`
+completion_rules.txt has the rules of what may follow what, `completion_words` reads the statement, `completion_names`
 asks the catalog. Key words come in the case that COMP_KEYWORD_CASE says. In a failed transaction no names are found.
 """
 
@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
 
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.ground.errors import PgError
-from pgrepl.shell.backslash import MODULES
+from pgrepl.shell.backslash import LISTS, MODULES
 from pgrepl.shell.backslash.formatting import FORMATS, LINE_STYLES, LISTED
 from pgrepl.shell.backslash.helping import topics
-from pgrepl.shell.prompt import completion_rules as rules
 from pgrepl.shell.prompt.completion_clauses import OPERANDS, query_following
 from pgrepl.shell.prompt.completion_names import NAMES, Asked
 from pgrepl.shell.prompt.completion_words import fuzzy, named_relations, rest_of_statement, split, with_queries
@@ -123,7 +124,7 @@ class _Candidates:
         words, current = self.words, self.current
         if not words:
             names = [name for names in MODULES.values() for name in names]
-            names += ["copy", *[name for names in rules.SLASH_ARGUMENTS.values() for name in names]]
+            names += [*LISTS, *[name for names in SLASH_ARGUMENTS.values() for name in names]]
             yield from {f"\\{name}" for name in names if f"\\{name}".startswith(current)}
             return
         command, arguments = words[0], words[1:]
@@ -138,7 +139,7 @@ class _Candidates:
             yield from _help_topics(" ".join(arguments), current)
             return
         else:
-            kind = next((kind for kind, commands in rules.SLASH_ARGUMENTS.items() if command in commands), None)
+            kind = next((kind for kind, commands in SLASH_ARGUMENTS.items() if command in commands), None)
             if kind is None:
                 return
             if kind in ("<file>", "<folder>"):
@@ -157,7 +158,7 @@ class _Candidates:
             if _names_file(words):
                 yield from _quoted_files(current)
             else:
-                wanted = [each for each in rules.following(words) or () if each in _IN_QUOTES or each.startswith("'")]
+                wanted = [each for each in following(words) or () if each in _IN_QUOTES or each.startswith("'")]
                 for kind in wanted:
                     found = self._names(kind) if kind.startswith("<") else [kind]
                     yield from (value for value in found if value.startswith(current))
@@ -171,10 +172,10 @@ class _Candidates:
     def _following(self) -> Sequence[str]:
         words, current = self.words, self.current
         if not words:
-            return rules.STATEMENTS
+            return STATEMENTS
         found = query_following(words, typed=bool(current)) if words[0].upper() != "MERGE" else None
         if found is None:
-            found = rules.following(words)
+            found = following(words)
         if found is None and current:  # no rule: an expression, any name or key word that begins so
             found = ("<expression>", "<relation>", "<keyword>")
         return found or ()
@@ -291,3 +292,78 @@ def _argument_files(current: str, *, folders: bool = False) -> Iterator[str]:
 def _quoted(name: str) -> str:
     """A name in quotes, which stay open behind a folder."""
     return "'" + name.replace("'", "''") + ("" if name.endswith("/") else "'")
+
+
+_RULES = Path(__file__).with_name("completion_rules.txt")
+
+# kinds of arguments, and the backslash commands that take them
+SLASH_ARGUMENTS = {
+    "<database>": ("c", "connect", "l", "list", "l+", "list+"),
+    "<file>": ("e", "edit", "g", "gx", "i", "include", "include_relative", "ir", "o", "out", "s", "w", "write"),
+    "<folder>": ("cd",),
+    "<pset>": ("pset",),
+    "<variable>": ("set", "unset", "echo", "qecho", "warn", "if", "elif"),
+    "<help>": ("h", "help"),
+    "on|off": ("t", "timing"),
+    "on|off|auto": ("x",),
+    "commands|options|variables": ("?",),
+    "<encoding>": ("encoding",),
+    "<role>": ("password", "du", "dg", "drg", "drds", "du+", "dg+", "duS", "dgS", "drgS", "duS+", "dgS+"),
+    "<publication>": ("dRp", "dRp+"),
+    "<subscription>": ("dRs", "dRs+", "apply", "sync"),
+    "<schema>": ("dn", "dn+", "dnS", "dnS+", "ddp"),
+    "<setting>": ("dconfig", "dconfig+"),
+    "<view>": ("dv", "dv+", "dvS", "dvS+", "ev", "sv", "sv+"),
+    "<index>": ("di", "di+", "diS", "diS+"),
+    "<sequence>": ("ds", "ds+", "dsS", "dsS+"),
+    "<table>": ("dt", "dt+", "dtS", "dtS+"),
+    "<matview>": ("dm", "dm+", "dmS", "dmS+"),
+    "<domain>": ("dD", "dD+", "dDS", "dDS+"),
+    "<own type>": ("dT", "dT+", "dTS", "dTS+"),
+    "<routine>": ("df", "df+", "dfS", "dfS+", "ef", "sf", "sf+"),
+    "<relation>": ("d", "d+", "dS", "dS+", "dp", "z"),
+}
+
+
+STATEMENTS = (
+    "ABORT", "ALTER", "ANALYZE", "BEGIN", "CALL", "CHECKPOINT", "CLOSE", "COMMENT", "COMMIT", "COPY", "CREATE",
+    "DEALLOCATE", "DECLARE", "DELETE FROM", "DISCARD", "DO", "DROP", "END", "EXECUTE", "EXPLAIN", "FETCH", "GRANT",
+    "INSERT INTO", "LISTEN", "LOCK", "MERGE INTO", "MOVE", "NOTIFY", "PREPARE", "REASSIGN", "REFRESH", "REINDEX",
+    "RELEASE", "RESET", "REVOKE", "ROLLBACK", "SAVEPOINT", "SELECT", "SET", "SHOW", "START", "TABLE", "TRUNCATE",
+    "UNLISTEN", "UPDATE", "VACUUM", "VALUES", "WITH",
+)  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def _compiled() -> list[tuple[re.Pattern[str], tuple[str, ...]]]:
+    rules = []
+    said: dict[str, str] = {}
+    for line in _RULES.read_text("utf-8").splitlines():
+        if line.startswith("$"):
+            name, _, said[name] = line.partition(" = ")
+        elif line and not line.startswith("--"):
+            pattern, _, following = re.sub(r"\$\w+", lambda name: said[name[0]], line).partition(" -> ")
+            rules.append((_pattern(pattern), tuple(part.strip() for part in following.split(" | "))))
+    return rules
+
+
+def _pattern(pattern: str) -> re.Pattern[str]:
+    r"""The pattern as a regular expression over words that each end in a line feed."""
+    anchored = pattern.startswith("^")
+    out = []
+    for word in pattern.removeprefix("^").split(" "):
+        if word == "**":
+            out.append(r"(?:[^\n]+\n)*")
+        else:
+            choices = "|".join(r"[^\n]+" if choice == "*" else re.escape(choice) for choice in word.split("|"))
+            out.append(rf"(?:{choices})\n")
+    return re.compile(("^" if anchored else r"(?:^|\n)") + "".join(out) + r"\Z", re.IGNORECASE)
+
+
+def following(words: Sequence[str]) -> tuple[str, ...] | None:
+    """The candidates after these words of a statement; None: no rule matches."""
+    text = "".join(word + "\n" for word in words)
+    for pattern, candidates in _compiled():
+        if pattern.search(text):
+            return candidates
+    return None

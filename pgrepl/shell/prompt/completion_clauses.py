@@ -1,7 +1,7 @@
 """What may follow in a query: by the clause that the cursor is in, and by whether an operand stands before it.
 
 Parentheses are levels of their own: a query with clauses, or a list of expressions in a clause of the level outside.
-The answer is as a rule's (completion_rules.py): phrases of key words, and kinds of names in angle brackets.
+The answer is as a rule's (completion_rules.txt): phrases of key words, and kinds of names in angle brackets.
 """
 
 from __future__ import annotations

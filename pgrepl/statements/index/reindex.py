@@ -26,7 +26,6 @@ from pgrepl.expr.tree import Const
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.query.result import Result
-from pgrepl.query.system.functions.sizes import needs_toast
 from pgrepl.rows.in_use import check_not_in_use
 from pgrepl.rows.requirements import Indexed, Unique
 from pgrepl.sql.location import get_boolean, get_string
@@ -178,6 +177,8 @@ def _table(session: Session, stmt: ReindexStmt, options: _Options) -> None:
             _indexes_of(session, leaf, options)
         return
     if not _indexes_of(session, found, options):
+        from pgrepl.query.system.functions.relations import needs_toast
+
         if not needs_toast(found):  # a TOAST table has an index
             more = "that can be reindexed concurrently" if options.concurrently else "to reindex"
             session.notice("NOTICE", f'table "{found.name}" has no indexes {more}')

@@ -24,7 +24,7 @@ from pgrepl.query.engine_choice import extent_of
 from pgrepl.query.result import Result
 from pgrepl.query.rowset import PassingRows, SparkRows, passing_rows
 from pgrepl.query.run import as_text
-from pgrepl.query.table_columns import TableColumns, condition, plain_columns
+from pgrepl.query.table_rows import TableColumns, condition, plain_columns
 from pgrepl.sql.nodes import (
     ColumnRef,
     CopyStmt,

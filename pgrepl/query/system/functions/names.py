@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pgrepl.catalog.facts import namespace
-from pgrepl.catalog.facts.namespace import current_schemas, is_temporary, routine, schema_row, temporary_schema
-from pgrepl.catalog.facts.relation import Relation, find_relation, range_var, relation_is_visible, relation_or_none
-from pgrepl.catalog.facts.roles import role_display, role_row
+from pgrepl.catalog.facts.namespace import current_schemas
+from pgrepl.catalog.facts.namespace import is_temporary
+from pgrepl.catalog.facts.namespace import routine
+from pgrepl.catalog.facts.namespace import schema_row
+from pgrepl.catalog.facts.namespace import temporary_schema
+from pgrepl.catalog.facts.relation import Relation
+from pgrepl.catalog.facts.relation import find_relation
+from pgrepl.catalog.facts.relation import range_var
+from pgrepl.catalog.facts.relation import relation_is_visible
+from pgrepl.catalog.facts.relation import relation_or_none
+from pgrepl.catalog.facts.roles import role_display
+from pgrepl.catalog.facts.roles import role_row
 from pgrepl.catalog.facts.user_types import rowtype_relation
 from pgrepl.catalog.session.parameters import split_identifiers
 from pgrepl.catalog.session.session import Session
@@ -15,23 +22,26 @@ from pgrepl.expr.analyse import lookup
 from pgrepl.expr.analyse.calls import is_visible
 from pgrepl.expr.analyse.casts import find_type
 from pgrepl.expr.analyse.lookup import read_value
-from pgrepl.expr.functions.registry import Call, Family
+from pgrepl.expr.functions.registry import Call
+from pgrepl.expr.functions.registry import Family
 from pgrepl.ground.errors import PgError
 from pgrepl.types import oids
-from pgrepl.types.arrays import PgArray, array_of
-from pgrepl.types.builtin import (
-    BuiltinCatalog,
-    conversions,
-    opclasses,
-    opfamilies,
-    ts_configs,
-    ts_dicts,
-    ts_parsers,
-    ts_templates,
-    type_by_oid,
-)
-from pgrepl.types.input_checks import NAMES, encoding_name, width
+from pgrepl.types.arrays import PgArray
+from pgrepl.types.arrays import array_of
+from pgrepl.types.builtin import BuiltinCatalog
+from pgrepl.types.builtin import conversions
+from pgrepl.types.builtin import opclasses
+from pgrepl.types.builtin import opfamilies
+from pgrepl.types.builtin import ts_configs
+from pgrepl.types.builtin import ts_dicts
+from pgrepl.types.builtin import ts_parsers
+from pgrepl.types.builtin import ts_templates
+from pgrepl.types.builtin import type_by_oid
+from pgrepl.types.input_checks import NAMES
+from pgrepl.types.input_checks import encoding_name
+from pgrepl.types.input_checks import width
 from pgrepl.types.names import format_type as type_name
+from typing import Any
 
 
 def relation_named(session: Session, text: str) -> Relation:
@@ -149,21 +159,20 @@ def pg_is_other_temp_schema(call: Call, oid: int) -> bool:
     return found is not None and is_temporary(found.nspname) and oid != temporary_schema(call.session)
 
 
-def _in_pg_catalog(name: str, rows: BuiltinCatalog[Any]) -> None:
+def _in_pg_catalog(kind: str, rows: BuiltinCatalog[Any]) -> None:
     """All of these objects are in pg_catalog, which is always searched."""
 
-    @implements(name)
+    @implements(f"pg_{kind}_is_visible")
     def is_visible(oid: int) -> bool | None:
         return None if rows.get(oid) is None else True
 
 
-_in_pg_catalog("pg_opclass_is_visible", opclasses)
-_in_pg_catalog("pg_opfamily_is_visible", opfamilies)
-_in_pg_catalog("pg_conversion_is_visible", conversions)
-_in_pg_catalog("pg_ts_parser_is_visible", ts_parsers)
-_in_pg_catalog("pg_ts_template_is_visible", ts_templates)
-_in_pg_catalog("pg_ts_dict_is_visible", ts_dicts)
-_in_pg_catalog("pg_ts_config_is_visible", ts_configs)
+_OWN: dict[str, BuiltinCatalog[Any]] = {
+    "opclass": opclasses, "opfamily": opfamilies, "conversion": conversions, "ts_parser": ts_parsers,
+    "ts_template": ts_templates, "ts_dict": ts_dicts, "ts_config": ts_configs,
+}  # fmt: skip
+for _kind, _rows in _OWN.items():
+    _in_pg_catalog(_kind, _rows)
 
 
 @implements("pg_operator_is_visible", context=True)
@@ -198,14 +207,8 @@ _HARD = (
 )  # fmt: skip
 
 
-def _to_reg(typoid: int) -> None:
-    name = {
-        oids.REGCLASS: "to_regclass", oids.REGTYPE: "to_regtype", oids.REGROLE: "to_regrole",
-        oids.REGNAMESPACE: "to_regnamespace", oids.REGPROC: "to_regproc", oids.REGPROCEDURE: "to_regprocedure",
-        oids.REGOPER: "to_regoper", oids.REGOPERATOR: "to_regoperator", oids.REGCOLLATION: "to_regcollation",
-    }[typoid]  # fmt: skip
-
-    @implements(name, context=True)
+def _to_reg(name: str, typoid: int) -> None:
+    @implements(f"to_{name}", context=True)
     def find(call: Call, text: str) -> int | None:
         try:
             return int(read_value(call.session, text, typoid, -1))
@@ -215,8 +218,9 @@ def _to_reg(typoid: int) -> None:
             return None
 
 
-for _typoid in (
-    oids.REGCLASS, oids.REGTYPE, oids.REGROLE, oids.REGNAMESPACE, oids.REGPROC, oids.REGPROCEDURE, oids.REGOPER,
-    oids.REGOPERATOR, oids.REGCOLLATION,
-):  # fmt: skip
-    _to_reg(_typoid)
+for _name, _typoid in {
+    "regclass": oids.REGCLASS, "regtype": oids.REGTYPE, "regrole": oids.REGROLE, "regnamespace": oids.REGNAMESPACE,
+    "regproc": oids.REGPROC, "regprocedure": oids.REGPROCEDURE, "regoper": oids.REGOPER,
+    "regoperator": oids.REGOPERATOR, "regcollation": oids.REGCOLLATION,
+}.items():  # fmt: skip
+    _to_reg(_name, _typoid)

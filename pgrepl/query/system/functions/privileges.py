@@ -6,35 +6,42 @@ The text of privileges is a list: true if the role has any of them, `WITH GRANT 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any
-
 from pgrepl.catalog.facts import acl
-from pgrepl.catalog.facts.acl import BIT, ObjectKind
-from pgrepl.catalog.facts.namespace import routine_row, schema_by_name, schema_row
-from pgrepl.catalog.facts.relation import Relation, relation_or_none
+from pgrepl.catalog.facts.acl import BIT
+from pgrepl.catalog.facts.acl import ObjectKind
+from pgrepl.catalog.facts.namespace import routine_row
+from pgrepl.catalog.facts.namespace import schema_by_name
+from pgrepl.catalog.facts.namespace import schema_row
+from pgrepl.catalog.facts.relation import Relation
+from pgrepl.catalog.facts.relation import relation_or_none
 from pgrepl.catalog.facts.relation_parts import is_active
-from pgrepl.catalog.facts.roles import (
-    has_privs_of_role,
-    is_admin_of_role,
-    is_member_of_role,
-    is_superuser,
-    member_can_set_role,
-    role_by_name,
-)
+from pgrepl.catalog.facts.roles import has_privs_of_role
+from pgrepl.catalog.facts.roles import is_admin_of_role
+from pgrepl.catalog.facts.roles import is_member_of_role
+from pgrepl.catalog.facts.roles import is_superuser
+from pgrepl.catalog.facts.roles import member_can_set_role
+from pgrepl.catalog.facts.roles import role_by_name
 from pgrepl.catalog.facts.subscription import server_by_name
-from pgrepl.catalog.facts.user_types import rowtype_relation, type_row
+from pgrepl.catalog.facts.user_types import rowtype_relation
+from pgrepl.catalog.facts.user_types import type_row
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store.store import one
-from pgrepl.catalog.store.tables import pg_database, pg_foreign_server
-from pgrepl.expr.functions.registry import Call, Family
+from pgrepl.catalog.store.tables import pg_database
+from pgrepl.catalog.store.tables import pg_foreign_server
+from pgrepl.expr.functions.registry import Call
+from pgrepl.expr.functions.registry import Family
 from pgrepl.ground.errors import PgError
 from pgrepl.query.run import is_public
 from pgrepl.query.system.functions.names import relation_named
 from pgrepl.types import oids
 from pgrepl.types.arrays import array_of
-from pgrepl.types.builtin import proc_by_oid, type_by_oid
+from pgrepl.types.builtin import proc_by_oid
+from pgrepl.types.builtin import type_by_oid
+from typing import Any
+
 
 implements = Family()
 
@@ -67,11 +74,11 @@ _COLUMN = ("SELECT", "INSERT", "UPDATE", "REFERENCES")
 _SCHEMA = ("CREATE", "USAGE")
 _DATABASE = ("CREATE", "TEMPORARY", "TEMP", "CONNECT")
 
-Check = Callable[[Session, int, Any, str], bool | None]
+Check = Callable[..., bool | None]
 
 
-def _family(name: str, check: Check) -> None:
-    """The six forms of one function; `check` gets the role and what follows it."""
+def _family(name: str, check: Check, kinds: Iterable[str] = ("",)) -> None:
+    """The forms of one function, by names and OIDs; `check` gets session, role and what follows it."""
 
     def with_role(call: Call, role: Any, *rest: Any) -> bool | None:
         return check(call.session, _role(call.session, role), *rest)
@@ -79,9 +86,13 @@ def _family(name: str, check: Check) -> None:
     def current(call: Call, *rest: Any) -> bool | None:
         return check(call.session, call.session.role, *rest)
 
-    forms = [f"{name}_{a}_{b}" for a in ("name", "id") for b in ("name", "id")]
-    implements(*forms, context=True)(with_role)
-    implements(f"{name}_name", f"{name}_id", context=True)(current)
+    forms = [f"{of}{kind}" for of in ("name", "id") for kind in kinds]
+    implements(*[f"{name}_{role}_{form}" for role in ("name", "id") for form in forms], context=True)(with_role)
+    implements(*[f"{name}_{form}" for form in forms], context=True)(current)
+
+
+def _on_object(session: Session, kind: ObjectKind, row: Any, role: int, masks: list[int]) -> bool | None:
+    return None if row is None else any(acl.object_mask(session, kind, row, role, m) == m for m in masks)
 
 
 def _relation(session: Session, given: Any) -> Relation | None:
@@ -122,7 +133,7 @@ def _column(session: Session, found: Relation, number: int, role: int, mask: int
 def _on_schema(session: Session, role: int, given: Any, text: str) -> bool | None:
     masks = _masks(text, _SCHEMA)
     row = schema_row(session, given) if isinstance(given, int) else schema_by_name(session, given)
-    return None if row is None else any(acl.object_mask(session, ObjectKind.SCHEMA, row, role, m) == m for m in masks)
+    return _on_object(session, ObjectKind.SCHEMA, row, role, masks)
 
 
 def _on_database(session: Session, role: int, given: Any, text: str) -> bool | None:
@@ -133,7 +144,7 @@ def _on_database(session: Session, role: int, given: Any, text: str) -> bool | N
         row = one(session, pg_database, datname=given)
         if row is None:
             raise PgError("3D000", f'database "{given}" does not exist')
-    return None if row is None else any(acl.object_mask(session, ObjectKind.DATABASE, row, role, m) == m for m in masks)
+    return _on_object(session, ObjectKind.DATABASE, row, role, masks)
 
 
 def _on_function(session: Session, role: int, given: Any, text: str) -> bool | None:
@@ -141,19 +152,16 @@ def _on_function(session: Session, role: int, given: Any, text: str) -> bool | N
     oid = given if isinstance(given, int) else session.object_oid(oids.REGPROCEDURE, given)
     row = routine_row(session, oid)
     if row is not None:
-        return any(acl.object_mask(session, ObjectKind.FUNCTION, row, role, m) == m for m in masks)
+        return _on_object(session, ObjectKind.FUNCTION, row, role, masks)
     found = proc_by_oid(oid)
     return None if found is None else is_superuser(session, role) or is_public(found)
 
 
 def _on_server(session: Session, role: int, given: Any, text: str) -> bool | None:
     masks = _masks(text, ("USAGE",))
-    if isinstance(given, int):
-        row = one(session, pg_foreign_server, oid=given)
-    else:
-        row = server_by_name(session, given)
-    kind = ObjectKind.FOREIGN_SERVER
-    return None if row is None else any(acl.object_mask(session, kind, row, role, m) == m for m in masks)
+    by_oid = isinstance(given, int)
+    row = one(session, pg_foreign_server, oid=given) if by_oid else server_by_name(session, given)
+    return _on_object(session, ObjectKind.FOREIGN_SERVER, row, role, masks)
 
 
 def _on_type(session: Session, role: int, given: Any, text: str) -> bool | None:
@@ -162,7 +170,7 @@ def _on_type(session: Session, role: int, given: Any, text: str) -> bool | None:
     known = type_by_oid(session.type_of(oid))
     row = type_row(session, int(known.elem) if known is not None and known.category == "A" else oid)
     if row is not None:
-        return any(acl.object_mask(session, ObjectKind.TYPE, row, role, m) == m for m in masks)
+        return _on_object(session, ObjectKind.TYPE, row, role, masks)
     if known is None and rowtype_relation(session, oid) is None:
         return None
     return is_superuser(session, role) or any(m >> 16 == 0 for m in masks)
@@ -178,36 +186,23 @@ _family("has_schema_privilege", _on_schema)
 _family("has_database_privilege", _on_database)
 
 
-def _column_forms() -> None:
-    def check(session: Session, role: int, given: Any, column: Any, text: str) -> bool | None:
-        masks = _masks(text, _COLUMN)
-        found = _relation(session, given)
-        if found is None:
-            return None
-        if isinstance(column, int):
-            attribute = found.attribute_by_number(column)
-        else:
-            attribute = found.attribute(column)
-            if attribute is None:
-                raise PgError("42703", f'column "{column}" of relation "{found.name}" does not exist')
-        if attribute is None or attribute.dropped:
-            return None
-        return any(_column(session, found, attribute.num, role, m) for m in masks)
-
-    def with_role(call: Call, role: Any, *rest: Any) -> bool | None:
-        return check(call.session, _role(call.session, role), *rest)
-
-    def current(call: Call, *rest: Any) -> bool | None:
-        return check(call.session, call.session.role, *rest)
-
-    name = "has_column_privilege"
-    kinds = ("name", "attnum")
-    forms = [f"{name}_{a}_{b}_{c}" for a in ("name", "id") for b in ("name", "id") for c in kinds]
-    implements(*forms, context=True)(with_role)
-    implements(*[f"{name}_{b}_{c}" for b in ("name", "id") for c in kinds], context=True)(current)
+def _on_column(session: Session, role: int, given: Any, column: Any, text: str) -> bool | None:
+    masks = _masks(text, _COLUMN)
+    found = _relation(session, given)
+    if found is None:
+        return None
+    if isinstance(column, int):
+        attribute = found.attribute_by_number(column)
+    else:
+        attribute = found.attribute(column)
+        if attribute is None:
+            raise PgError("42703", f'column "{column}" of relation "{found.name}" does not exist')
+    if attribute is None or attribute.dropped:
+        return None
+    return any(_column(session, found, attribute.num, role, m) for m in masks)
 
 
-_column_forms()
+_family("has_column_privilege", _on_column, ("_name", "_attnum"))
 
 
 # --- roles ----------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from pgrepl.expr.functions.registry import Call, Family
 from pgrepl.ground import interrupts
 from pgrepl.ground.errors import PgError
 from pgrepl.lake.changes.history import snapshots
-from pgrepl.query.system.functions import sizes
+from pgrepl.query.system.functions import relations
 from pgrepl.types.times.dates import UNIX_EPOCH_USECS, USECS_PER_SEC
 from pgrepl.types.times.datetime_decoding import current_usecs
 
@@ -231,19 +231,19 @@ def pg_control_system(call: Call) -> tuple[object, ...]:
 @implements("pg_table_size", context=True)
 def pg_table_size(call: Call, oid: int) -> int | None:
     found = relation_or_none(call.session, oid)
-    return None if found is None else sizes.table_size(call.session, found)
+    return None if found is None else relations.table_size(call.session, found)
 
 
 @implements("pg_indexes_size", context=True)
 def pg_indexes_size(call: Call, oid: int) -> int | None:
     found = relation_or_none(call.session, oid)
-    return None if found is None else sizes.indexes_size(call.session, found)
+    return None if found is None else relations.indexes_size(call.session, found)
 
 
 @implements("pg_total_relation_size", context=True)
 def pg_total_relation_size(call: Call, oid: int) -> int | None:
     found = relation_or_none(call.session, oid)
-    return None if found is None else sizes.total_size(call.session, found)
+    return None if found is None else relations.total_size(call.session, found)
 
 
 @implements("pg_relation_size", "pg_relation_size(regclass)", context=True)
@@ -252,12 +252,12 @@ def pg_relation_size(call: Call, oid: int, fork: str = "main") -> int | None:
     found = relation_or_none(call.session, oid)
     if found is None:
         return None
-    return sizes.relation_size(call.session, found) if fork == "main" else 0
+    return relations.relation_size(call.session, found) if fork == "main" else 0
 
 
 @implements("pg_database_size_oid", context=True)
 def pg_database_size_oid(call: Call, oid: int) -> int:
-    return sizes.database_size(call.session, oid)
+    return relations.database_size(call.session, oid)
 
 
 @implements("pg_database_size_name", context=True)
@@ -265,7 +265,7 @@ def pg_database_size_name(call: Call, name: str) -> int:
     row = one(call.session, pg_database, datname=name)
     if row is None:
         raise PgError("3D000", f'database "{name}" does not exist')
-    return sizes.database_size(call.session, row.oid)
+    return relations.database_size(call.session, row.oid)
 
 
 @implements("pg_tablespace_size_oid", "pg_tablespace_size_name")

@@ -1,4 +1,5 @@
-"""The page: what an overview and its history show, as one HTML file that refers to nothing outside of it."""
+"""The page that a person opens first, by a server or by `pgrepl status --html`: what an overview and its history show,
+as one HTML file that refers to nothing outside of it. data/ has its style and script."""
 
 from __future__ import annotations
 
@@ -14,8 +15,7 @@ from pgrepl import __version__
 from pgrepl.catalog.facts.subscription import DATASYNC, INIT, READY
 from pgrepl.shell.commands.standing import applied_text, behind_text, copy_text, has_left, problems, wal_text
 from pgrepl.shell.commands.subcommand import many
-from pgrepl.shell.page.drawing import curve, graph
-from pgrepl.shell.page.words import STATES, amount, escaped, moment, named, size, state_of, time_text
+from pgrepl.shell.page_drawing import STATES, amount, curve, escaped, graph, moment, named, size, state_of, time_text
 
 if TYPE_CHECKING:
     from pgrepl.api.overview import DatabaseFacts, Overview, SlotFacts, SubscriptionFacts, TableFacts

@@ -1,5 +1,5 @@
-r"""Makes data/sql_help.json from psql 17's help: `psql -X -c '\h *' | python -m
-pgrepl.shell.backslash.make_sql_help`."""
+r"""Makes shell/backslash/data/sql_help.json from psql 17's help: `psql -X -c '\h *' | python -m
+tests.shell.make_sql_help`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import json
 import re
 import sys
 from pathlib import Path
+
+from pgrepl.shell import backslash
 
 _ENTRY = re.compile(
     r"^Command:     ([^\n]*)\nDescription: ([^\n]*)\nSyntax:\n(.*?)\n\n"
@@ -38,7 +40,7 @@ def main() -> None:
     missing = wanted - {entry[0] for entry in found}
     if missing:
         sys.exit(f"no help for {', '.join(sorted(missing))}")
-    target = Path(__file__).parent / "data" / "sql_help.json"
+    target = Path(backslash.__file__).parent / "data" / "sql_help.json"
     target.write_text(json.dumps(found, indent=0, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

@@ -1,0 +1,51 @@
+r"""Lists whose query is psql's own: what psql prints with -E, of operator classes, text search and foreign data.
+
+`describe_lists.txt` is what psql printed of a server 16: `psql -X -E -c COMMAND`, standard output and error, behind a
+line with the command. The lines are those that psql 17 prints, too.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.harness.forked import pgrepl
+
+RECORDED = dict(
+    part.split("\n", 1)
+    for part in Path(__file__).with_name("describe_lists.txt").read_text("utf-8").split("postgres=# ")[1:]
+)
+
+
+def without_oids(text: str) -> str:
+    return re.sub(r"oid = '\d+'", "oid = '…'", text)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("lists")
+
+
+@pytest.mark.parametrize("command", RECORDED)
+def test_what_psql_prints(command: str, folder: Path) -> None:
+    done = pgrepl("-X", "-E", "-c", command, cwd=folder)
+    assert without_oids(done.stdout + done.stderr) == without_oids(RECORDED[command])
+    assert done.returncode == (1 if done.stderr else 0)
+
+
+@pytest.mark.parametrize("release, is_there", [("17", False), ("18", True)])
+def test_leakproof_operators_are_told_in_18(folder: Path, release: str, is_there: bool) -> None:
+    done = pgrepl("-X", "-c", f"SET pgrepl.postgres_version = {release}", "-c", r"\dAo+ hash float_ops", cwd=folder)
+    assert ("Leakproof?" in done.stdout) is is_there
+    assert "Sort opfamily" in done.stdout
+
+
+def test_parsers_and_configurations_are_described_one_by_one(folder: Path) -> None:
+    shown = pgrepl("-X", "-c", r"\dFp+", "-c", r"\dF+ s*", cwd=folder).stdout
+    assert 'Text search parser "pg_catalog.default"\n     Method' in shown
+    assert 'Token types for parser "pg_catalog.default"\n' in shown
+    assert "(23 rows)" in shown
+    names = re.findall(r'Text search configuration "pg_catalog\.(\w+)"\nParser: "pg_catalog\.default"\n', shown)
+    assert names == ["serbian", "simple", "spanish", "swedish"]
