@@ -12,22 +12,15 @@ Spark computes are fetched when they are first asked for, and not at all for spa
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
-from pgrepl.api.exceptions import InterfaceError
-from pgrepl.api.exceptions import ProgrammingError
-from pgrepl.api.parameters import Parameters
-from pgrepl.api.parameters import batches
-from pgrepl.api.parameters import dumped
-from pgrepl.api.parameters import numbered
-from pgrepl.api.results import arrow_table
-from pgrepl.api.results import loaded
-from pgrepl.api.results import loaders
-from pgrepl.api.results import polars_table
-from pgrepl.api.results import spark_frame
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+
+from pgrepl.api.exceptions import InterfaceError, ProgrammingError
+from pgrepl.api.parameters import Parameters, batches, dumped, numbered
+from pgrepl.api.results import arrow_table, loaded, loaders, polars_table, spark_frame
 from pgrepl.ground.errors import PgError
 from pgrepl.sql.keywords import quote_identifier
 from pgrepl.sql.nodes import CopyStmt
@@ -35,24 +28,15 @@ from pgrepl.sql.parser import parse
 from pgrepl.types import oids
 from pgrepl.types.builtin import type_by_oid
 from pgrepl.types.lake.arrays import content
-from pgrepl.types.names import asks_catalog
-from pgrepl.types.names import numeric_precision_scale
-from types import TracebackType
-from typing import Any
-from typing import IO
-from typing import NamedTuple
-from typing import Protocol
-from typing import TYPE_CHECKING
-from typing import TypeAlias
+from pgrepl.types.names import asks_catalog, numeric_precision_scale
 
 if TYPE_CHECKING:
     import pandas
     import pyarrow
-    from pgrepl.catalog.session.session import Parameter
-    from pgrepl.catalog.session.session import Session
-    from pgrepl.query.result import Result
-    from pgrepl.query.result import ResultColumn
     from pyspark.sql import DataFrame
+
+    from pgrepl.catalog.session.session import Parameter, Session
+    from pgrepl.query.result import Result, ResultColumn
 
 
 Row: TypeAlias = "tuple[Any, ...]"

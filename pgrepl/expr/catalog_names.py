@@ -4,36 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
 from pgrepl.catalog.facts import namespace
-from pgrepl.catalog.facts.namespace import routine
-from pgrepl.catalog.facts.namespace import schema_or_none
-from pgrepl.catalog.facts.namespace import schema_row
-from pgrepl.catalog.facts.relation import display_name
-from pgrepl.catalog.facts.relation import find_relation_oid
-from pgrepl.catalog.facts.relation import range_var
-from pgrepl.catalog.facts.relation import relation_or_none
-from pgrepl.catalog.facts.roles import role_or_none
-from pgrepl.catalog.facts.roles import role_row
+from pgrepl.catalog.facts.namespace import routine, schema_or_none, schema_row
+from pgrepl.catalog.facts.relation import display_name, find_relation_oid, range_var, relation_or_none
+from pgrepl.catalog.facts.roles import role_or_none, role_row
 from pgrepl.catalog.session.parameters import split_identifiers
 from pgrepl.expr.analyse import lookup
-from pgrepl.expr.analyse.calls import is_visible
-from pgrepl.expr.analyse.calls import procs_named
-from pgrepl.expr.analyse.casts import collation_of_name
-from pgrepl.expr.analyse.casts import missing_collation
-from pgrepl.expr.analyse.casts import type_of_name
-from pgrepl.expr.analyse.operators import MAX_ARGUMENTS
-from pgrepl.expr.analyse.operators import operators_named
+from pgrepl.expr.analyse.calls import is_visible, procs_named
+from pgrepl.expr.analyse.casts import collation_of_name, missing_collation, type_of_name
+from pgrepl.expr.analyse.operators import MAX_ARGUMENTS, operators_named
 from pgrepl.expr.analyse.scope import Scope
 from pgrepl.ground.errors import PgError
 from pgrepl.sql.keywords import quote_identifier
 from pgrepl.sql.parser import parse_type_name
-from pgrepl.types import builtin
-from pgrepl.types import oids
-from pgrepl.types.builtin import BuiltinCatalog
-from pgrepl.types.builtin import Operator
-from pgrepl.types.builtin import Proc
-from typing import Any
-from typing import TYPE_CHECKING
+from pgrepl.types import builtin, oids
+from pgrepl.types.builtin import BuiltinCatalog, Operator, Proc
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
@@ -144,18 +131,6 @@ def _collation(session: Session, text: str) -> int:
     return collation_of_name(session, names)
 
 
-<<<<<<< ours
-def _collation_text(session: Session, oid: int) -> str | None:
-    return namespace.collation_text(session, oid)
-
-
-||||||| base
-def _collation_text(session: Session, oid: int) -> str | None:
-    return routines.collation_text(session, oid)
-
-
-=======
->>>>>>> theirs
 def _text_search(what: str, rows: BuiltinCatalog[Any]) -> Callable[[Session, str], int]:
     """All of these objects are in pg_catalog, which is always searched."""
 

@@ -2,45 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from contextlib import contextmanager
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from itertools import islice
+from typing import TYPE_CHECKING, Any
+
 from pgrepl.catalog.session.transaction import LockNeeded
-from pgrepl.expr.analyse.analyze import analyze_modifying
-from pgrepl.expr.analyse.analyze import analyze_query
-from pgrepl.expr.dml_tree import query_of
-from pgrepl.expr.dml_tree import with_values
+from pgrepl.expr.analyse.analyze import analyze_modifying, analyze_query
+from pgrepl.expr.dml_tree import query_of, with_values
 from pgrepl.expr.rewrite import folding
 from pgrepl.expr.rewrite.inline import analysing
-from pgrepl.expr.tree import Query
-from pgrepl.expr.tree import has_modifying_cte
+from pgrepl.expr.tree import Query, has_modifying_cte
 from pgrepl.expr.walk import has_effects
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.plpgsql.frame import FrameVariables
 from pgrepl.query import run as permissions
-from pgrepl.query.portal import CursorRows
-from pgrepl.query.portal import RowsAtOnce
-from pgrepl.query.portal import StatementRows
+from pgrepl.query.portal import CursorRows, RowsAtOnce, StatementRows
 from pgrepl.query.result import listed_columns
 from pgrepl.query.rowset import passing_rows
 from pgrepl.query.run import with_table_locks
 from pgrepl.query.shape import writing_tag
 from pgrepl.sql.nodes import SelectStmt
-from pgrepl.sql.statements import command_tag
-from pgrepl.sql.statements import kind_of
-from typing import Any
-from typing import TYPE_CHECKING
+from pgrepl.sql.statements import command_tag, kind_of
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
-    from pgrepl.plpgsql.datums import Column
-    from pgrepl.plpgsql.datums import SqlText
+    from pgrepl.plpgsql.datums import Column, SqlText
     from pgrepl.plpgsql.frame import Frame
     from pgrepl.query.portal import Standing
     from pgrepl.query.result import Result

@@ -18,30 +18,27 @@ import ssl
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
-from datetime import timezone
-from ipaddress import IPv4Address
-from ipaddress import IPv6Address
-from ipaddress import ip_address
+from datetime import datetime, timezone
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
-from pgrepl.catalog.facts.roles import ScramVerifier
-from pgrepl.catalog.facts.roles import is_md5
-from pgrepl.catalog.facts.roles import is_member_of_role
-from pgrepl.catalog.facts.roles import md5_answer
-from pgrepl.catalog.facts.roles import scram_verifier
-from pgrepl.catalog.facts.roles import verify_password
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.facts.roles import (
+    ScramVerifier,
+    is_md5,
+    is_member_of_role,
+    md5_answer,
+    scram_verifier,
+    verify_password,
+)
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import one
 from pgrepl.ground.errors import PgError
 from pgrepl.server import hba
-from pgrepl.server.channel import Body
-from pgrepl.server.channel import Channel
-from pgrepl.server.channel import ConnectionLost
+from pgrepl.server.channel import Body, Channel, ConnectionLost
 from pgrepl.types.oids import TIMESTAMPTZ
 from pgrepl.types.text import read_text
-from typing import Any
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

@@ -6,47 +6,35 @@ its end, unless BEGIN, COMMIT or ROLLBACK among them say otherwise. An error end
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime
-from datetime import timezone
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
+
 from pgrepl.catalog.session.context import Block
-from pgrepl.catalog.session.transaction import DimensionsNeeded
-from pgrepl.catalog.session.transaction import LockNeeded
-from pgrepl.catalog.session.transaction import aborted
-from pgrepl.catalog.session.transaction import is_read_only
-from pgrepl.catalog.session.transaction import reading
-from pgrepl.catalog.session.transaction import require_writable
+from pgrepl.catalog.session.transaction import (
+    DimensionsNeeded,
+    LockNeeded,
+    aborted,
+    is_read_only,
+    reading,
+    require_writable,
+)
 from pgrepl.ground import interrupts
 from pgrepl.ground.errors import PgError
 from pgrepl.query import timeouts
-from pgrepl.query.result import Result
-from pgrepl.query.result import StreamedRows
+from pgrepl.query.result import Result, StreamedRows
 from pgrepl.sql.nodes import SelectStmt
 from pgrepl.sql.parser import parse
 from pgrepl.sql.scanner import parameter_count
-from pgrepl.sql.statements import command_tag
-from pgrepl.sql.statements import ends_block
-from pgrepl.sql.statements import kind_of
+from pgrepl.sql.statements import command_tag, ends_block, kind_of
 from pgrepl.statements.utility import execute
-from pgrepl.types.input_checks import invalid_utf8
-from pgrepl.types.input_checks import stack_depth_exceeded
-from pgrepl.types.input_checks import text_to_bytes
-from pgrepl.types.input_checks import use_the_stack
-from typing import TYPE_CHECKING
-from typing import TypeAlias
-from typing import TypeVar
-from typing import cast
+from pgrepl.types.input_checks import invalid_utf8, stack_depth_exceeded, text_to_bytes, use_the_stack
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.session.session import Parameter
-    from pgrepl.catalog.session.session import Session
-    from pgrepl.sql.nodes import ExecuteStmt
-    from pgrepl.sql.nodes import RawStmt
-    from pgrepl.sql.nodes import Statement
+    from pgrepl.catalog.session.session import Parameter, Session
+    from pgrepl.sql.nodes import ExecuteStmt, RawStmt, Statement
     from pgrepl.statements.prepared import PreparedStatement
 
 

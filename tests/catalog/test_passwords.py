@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import pytest
 import re
-from pgrepl.catalog.facts.roles import md5_answer
-from pgrepl.catalog.facts.roles import scram_verifier
-from pgrepl.catalog.facts.roles import encrypt_password
-from pgrepl.catalog.facts.roles import is_md5
-from pgrepl.catalog.facts.roles import verify_password
 
+import pytest
+
+from pgrepl.catalog.facts.roles import encrypt_password, is_md5, md5_answer, scram_verifier, verify_password
 
 # the example of RFC 7677
 PENCIL = (

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
 import random
 from collections.abc import Callable
+
+import pytest
+
 from pgrepl.ground.errors import PgError
 from pgrepl.replication.wire import message_files
-from tests.harness.database import Database
-from tests.harness.database import by_columns
-from tests.harness.database import by_message
+from tests.harness.database import Database, by_columns, by_message
 from tests.harness.dose import dose
 from tests.harness.pair import Pair
 from tests.harness.trio import Trio
-
 
 T = "CREATE TABLE t (a int PRIMARY KEY, b text, c int UNIQUE)"
 KEPT = "WITH (conflict_log = on)"

@@ -9,49 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from pgrepl.catalog.facts.namespace import collation_row
-from pgrepl.catalog.facts.namespace import operator_row
-from pgrepl.catalog.facts.namespace import routine_row
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.facts.namespace import collation_row, operator_row, routine_row
 from pgrepl.catalog.facts.relation import relation_or_none
-from pgrepl.catalog.facts.user_types import type_row
-from pgrepl.catalog.facts.user_types import user_types
-from pgrepl.catalog.store.system import ObjectAddress
-from pgrepl.catalog.store.system import PG_CLASS
-from pgrepl.catalog.store.system import PG_COLLATION
-from pgrepl.catalog.store.system import PG_OPERATOR
-from pgrepl.catalog.store.system import PG_PROC
-from pgrepl.catalog.store.system import PG_TYPE
+from pgrepl.catalog.facts.user_types import type_row, user_types
+from pgrepl.catalog.store.system import PG_CLASS, PG_COLLATION, PG_OPERATOR, PG_PROC, PG_TYPE, ObjectAddress
 from pgrepl.expr import stored
 from pgrepl.expr.analyse import lookup
 from pgrepl.expr.analyse.analyze import analyze_query
 from pgrepl.expr.analyse.casts import Context
-from pgrepl.expr.analyse.coerce import IMPLICIT_CAST
-from pgrepl.expr.analyse.coerce import coerce_to_target
+from pgrepl.expr.analyse.coerce import IMPLICIT_CAST, coerce_to_target
 from pgrepl.expr.analyse.collate import assign_collations
 from pgrepl.expr.analyse.kinds import ExprKind
-from pgrepl.expr.analyse.queries.update import HINT
-from pgrepl.expr.analyse.queries.update import Parts
+from pgrepl.expr.analyse.queries.update import HINT, Parts
 from pgrepl.expr.analyse.scope import Scope
 from pgrepl.expr.analyse.transform import transform
 from pgrepl.expr.catalog_trees import objects_of
-from pgrepl.expr.dml_tree import query_of
-from pgrepl.expr.dml_tree import with_literals
-from pgrepl.expr.tree import Expr
-from pgrepl.expr.tree import Query
-from pgrepl.expr.tree import SubLink
-from pgrepl.expr.tree import has_modifying_cte
-from pgrepl.expr.walk import location_of
-from pgrepl.expr.walk import returns_set
-from pgrepl.expr.walk import walk
-from pgrepl.expr.walk import walk_deep
+from pgrepl.expr.dml_tree import query_of, with_literals
+from pgrepl.expr.tree import Expr, Query, SubLink, has_modifying_cte
+from pgrepl.expr.walk import location_of, returns_set, walk, walk_deep
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.sql.nodes import ColumnRef
-from pgrepl.sql.nodes import ParamRef
-from pgrepl.sql.nodes import PlAssign
+from pgrepl.sql.nodes import ColumnRef, ParamRef, PlAssign
 from pgrepl.types import oids
 from pgrepl.types.user_types import UserType
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

@@ -6,33 +6,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pgrepl.catalog.facts.namespace import routine
-from pgrepl.catalog.facts.namespace import routine_row
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.facts.namespace import routine, routine_row
 from pgrepl.expr import tree
 from pgrepl.expr.analyse import lookup
-from pgrepl.expr.analyse.kinds import ExprKind
-from pgrepl.expr.analyse.kinds import chosen
+from pgrepl.expr.analyse.kinds import ExprKind, chosen
 from pgrepl.expr.analyse.polymorphic import resolve
-from pgrepl.expr.analyse.scope import NsItem
-from pgrepl.expr.analyse.scope import Scope
-from pgrepl.expr.analyse.scope import WithItem
-from pgrepl.expr.analyse.scope import item_vars
+from pgrepl.expr.analyse.scope import NsItem, Scope, WithItem, item_vars
 from pgrepl.expr.analyse.sorting import known_type
-from pgrepl.expr.analyse.transform import named_item
-from pgrepl.expr.analyse.transform import transform
+from pgrepl.expr.analyse.transform import named_item, transform
 from pgrepl.expr.stored import from_json
 from pgrepl.ground.errors import PgError
 from pgrepl.sql import nodes
-from pgrepl.sql.nodes import AExprKind
-from pgrepl.sql.nodes import AIndirection
-from pgrepl.sql.nodes import AStar
-from pgrepl.sql.nodes import ColumnRef
-from pgrepl.sql.nodes import ResTarget
-from pgrepl.sql.nodes import SubLinkType
-from pgrepl.types import builtin
-from pgrepl.types import oids
-from typing import Any
-from typing import TYPE_CHECKING
+from pgrepl.sql.nodes import AExprKind, AIndirection, AStar, ColumnRef, ResTarget, SubLinkType
+from pgrepl.types import builtin, oids
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

@@ -9,53 +9,40 @@ certain words stand in its text; the evaluator judges the rows that are left.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import reduce
+from typing import TYPE_CHECKING, Any
+
 from pgrepl.expr import tree
-from pgrepl.expr.arrow.comparisons import compared
-from pgrepl.expr.arrow.comparisons import sign_of
-from pgrepl.expr.arrow.compiler import Columnar
-from pgrepl.expr.arrow.compiler import Columns
-from pgrepl.expr.arrow.compiler import NotColumnar
-from pgrepl.expr.arrow.compiler import Run
-from pgrepl.expr.arrow.compiler import argument
-from pgrepl.expr.arrow.compiler import boolean
-from pgrepl.expr.arrow.compiler import columnar
-from pgrepl.expr.arrow.compiler import condition
-from pgrepl.expr.arrow.compiler import storage_of
-from pgrepl.expr.arrow.values import Make
-from pgrepl.expr.arrow.values import TEXTS
-from pgrepl.expr.evaluate.compiler import constraints
-from pgrepl.expr.evaluate.compiler import test_of
+from pgrepl.expr.arrow.comparisons import compared, sign_of
+from pgrepl.expr.arrow.compiler import (
+    Columnar,
+    Columns,
+    NotColumnar,
+    Run,
+    argument,
+    boolean,
+    columnar,
+    condition,
+    storage_of,
+)
+from pgrepl.expr.arrow.values import TEXTS, Make
+from pgrepl.expr.evaluate.compiler import constraints, test_of
 from pgrepl.expr.functions import columns_form
-from pgrepl.expr.functions.registry import Context
-from pgrepl.expr.functions.registry import in_columns
-from pgrepl.expr.functions.registry import source_of
+from pgrepl.expr.functions.registry import Context, in_columns, source_of
 from pgrepl.expr.walk import rewrite
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.ground.lazy import pa
-from pgrepl.ground.lazy import pc
+from pgrepl.ground.lazy import pa, pc
 from pgrepl.types import oids
-from pgrepl.types.builtin import Proc
-from pgrepl.types.builtin import base_type
-from pgrepl.types.builtin import base_type_and_typmod
-from pgrepl.types.builtin import operator_by_oid
-from pgrepl.types.builtin import proc_by_oid
+from pgrepl.types.builtin import Proc, base_type, base_type_and_typmod, operator_by_oid, proc_by_oid
 from pgrepl.types.json import parse_tree
-from pgrepl.types.lake.arrays import Form
-from pgrepl.types.lake.arrays import storage_type
+from pgrepl.types.lake.arrays import Form, storage_type
 from pgrepl.types.lake.column_values import through_text
-from pgrepl.types.lake.forms import form
-from pgrepl.types.lake.forms import is_row_type
+from pgrepl.types.lake.forms import form, is_row_type
 from pgrepl.types.style import TextStyle
-from typing import Any
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.expr.tree import Expr

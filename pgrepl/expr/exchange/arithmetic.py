@@ -9,38 +9,34 @@ modifier is text and left to the fall-back, as is division, whose scale depends 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
+
 from pgrepl.catalog.facts.namespace import is_user_routine
 from pgrepl.expr import tree
 from pgrepl.expr.evaluate.compiler import arguments
-from pgrepl.expr.exchange.compiler import Compiler
-from pgrepl.expr.exchange.compiler import NOT_CONSTANT
+from pgrepl.expr.exchange.compiler import NOT_CONSTANT, Compiler
 from pgrepl.expr.exchange.compiler import native as native_node
-from pgrepl.expr.exchange.sql import Sql
-from pgrepl.expr.exchange.sql import Unchecked
-from pgrepl.expr.exchange.sql import as_float
-from pgrepl.expr.exchange.sql import cast
-from pgrepl.expr.exchange.sql import decimal_size
-from pgrepl.expr.exchange.sql import decimal_type
-from pgrepl.expr.exchange.sql import form_type
-from pgrepl.expr.exchange.sql import let
-from pgrepl.expr.exchange.sql import null_of
-from pgrepl.expr.exchange.sql import raised
+from pgrepl.expr.exchange.sql import (
+    Sql,
+    Unchecked,
+    as_float,
+    cast,
+    decimal_size,
+    decimal_type,
+    form_type,
+    let,
+    null_of,
+    raised,
+)
 from pgrepl.expr.functions import spark_form
-from pgrepl.expr.functions.arithmetic import SPARK_TYPES
-from pgrepl.expr.functions.arithmetic import float_overflow
-from pgrepl.expr.functions.arithmetic import float_underflow
-from pgrepl.expr.functions.arithmetic import integer_out_of_range
-from pgrepl.expr.functions.registry import in_spark
-from pgrepl.expr.functions.registry import source_of
+from pgrepl.expr.functions.arithmetic import SPARK_TYPES, float_overflow, float_underflow, integer_out_of_range
+from pgrepl.expr.functions.registry import in_spark, source_of
 from pgrepl.ground.errors import PgError
 from pgrepl.types import oids
 from pgrepl.types.builtin import proc_by_oid
 from pgrepl.types.lake.forms import form
 from pgrepl.types.names import numeric_precision_scale
-from pgrepl.types.numeric import NAN
-from pgrepl.types.numeric import fit
-from pgrepl.types.numeric import read_numeric
-from typing import Any
+from pgrepl.types.numeric import NAN, fit, read_numeric
 
 
 class SparkFunctionCall:

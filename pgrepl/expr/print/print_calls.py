@@ -5,39 +5,29 @@ SQL/JSON's expressions and JSON_TABLE (get_json_constructor, get_json_expr_optio
 from __future__ import annotations
 
 from collections.abc import Sequence
+
 from pgrepl.catalog.facts.namespace import routine
 from pgrepl.expr import tree
 from pgrepl.expr.analyse import lookup
 from pgrepl.expr.analyse.calls import name_finds
 from pgrepl.expr.analyse.scope import Scope
 from pgrepl.expr.analyse.targets import named_row_columns
-from pgrepl.expr.print.print_expr import IMPLICIT
-from pgrepl.expr.print.print_expr import operator_name
-from pgrepl.expr.print.print_expr import print_cast
-from pgrepl.expr.print.print_expr import print_const
-from pgrepl.expr.print.print_expr import print_expr
-from pgrepl.expr.print.print_expr import print_list
-from pgrepl.expr.print.print_expr import print_part
-from pgrepl.expr.print.print_expr import print_top
-from pgrepl.expr.print.print_expr import simple_quote
-from pgrepl.expr.print.print_query import print_direction
-from pgrepl.expr.print.print_query import print_sort_expr
-from pgrepl.expr.print.print_query import print_window
-from pgrepl.expr.print.printer import Printer
-from pgrepl.expr.print.printer import VAR
-from pgrepl.expr.print.printer import type_with_typmod
-from pgrepl.expr.tree import AggOrder
-from pgrepl.expr.tree import Aggref
-from pgrepl.expr.tree import Const
-from pgrepl.expr.tree import Expr
-from pgrepl.expr.tree import FuncExpr
-from pgrepl.expr.tree import NamedArg
-from pgrepl.expr.tree import OpExpr
-from pgrepl.expr.tree import Var
-from pgrepl.expr.tree import WindowFunc
+from pgrepl.expr.print.print_expr import (
+    IMPLICIT,
+    operator_name,
+    print_cast,
+    print_const,
+    print_expr,
+    print_list,
+    print_part,
+    print_top,
+    simple_quote,
+)
+from pgrepl.expr.print.print_query import print_direction, print_sort_expr, print_window
+from pgrepl.expr.print.printer import VAR, Printer, type_with_typmod
+from pgrepl.expr.tree import AggOrder, Aggref, Const, Expr, FuncExpr, NamedArg, OpExpr, Var, WindowFunc
 from pgrepl.expr.walk import without_implicit_casts
-from pgrepl.sql.keywords import quote_identifier
-from pgrepl.sql.keywords import quote_qualified
+from pgrepl.sql.keywords import quote_identifier, quote_qualified
 from pgrepl.sql.nodes import CoercionForm
 from pgrepl.types import oids
 from pgrepl.types.builtin import Proc

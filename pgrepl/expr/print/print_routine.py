@@ -7,81 +7,50 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
+from typing import TYPE_CHECKING
+
 from pgrepl.catalog.facts import triggers
-from pgrepl.catalog.facts.namespace import LANGUAGE_NAMES
-from pgrepl.catalog.facts.namespace import as_proc
-from pgrepl.catalog.facts.namespace import operator
-from pgrepl.catalog.facts.namespace import operator_text
-from pgrepl.catalog.facts.namespace import routine
-from pgrepl.catalog.facts.namespace import routine_row
-from pgrepl.catalog.facts.relation import Relation
-from pgrepl.catalog.facts.relation import display_name
-from pgrepl.catalog.facts.relation import relation
+from pgrepl.catalog.facts.namespace import LANGUAGE_NAMES, as_proc, operator, operator_text, routine, routine_row
+from pgrepl.catalog.facts.relation import Relation, display_name, relation
 from pgrepl.catalog.facts.relation_parts import constraint_row
-from pgrepl.catalog.facts.triggers import Trigger
-from pgrepl.catalog.facts.triggers import trigger_by_oid
+from pgrepl.catalog.facts.triggers import Trigger, trigger_by_oid
 from pgrepl.catalog.session import parameters
 from pgrepl.catalog.session.parameters import split_identifiers
 from pgrepl.expr import stored
 from pgrepl.expr.analyse import lookup
 from pgrepl.expr.analyse.calls import name_finds
-from pgrepl.expr.analyse.lookup import relation_rte
-from pgrepl.expr.analyse.lookup import row_attributes
-from pgrepl.expr.analyse.lookup import type_text
+from pgrepl.expr.analyse.lookup import relation_rte, row_attributes, type_text
 from pgrepl.expr.analyse.polymorphic import resolve
-from pgrepl.expr.analyse.targets import body_of
-from pgrepl.expr.analyse.targets import default_arguments
-from pgrepl.expr.dml_tree import Assignment
-from pgrepl.expr.dml_tree import Command
-from pgrepl.expr.dml_tree import Conflict
-from pgrepl.expr.dml_tree import Merge
-from pgrepl.expr.dml_tree import MergeAction
-from pgrepl.expr.dml_tree import MergeMatch
-from pgrepl.expr.dml_tree import Modify
-from pgrepl.expr.dml_tree import TARGET
+from pgrepl.expr.analyse.targets import body_of, default_arguments
+from pgrepl.expr.dml_tree import TARGET, Assignment, Command, Conflict, Merge, MergeAction, MergeMatch, Modify
 from pgrepl.expr.evaluate.compiler import out_columns
-from pgrepl.expr.print.deparse import expression_text
-from pgrepl.expr.print.deparse import load_forms
-from pgrepl.expr.print.print_expr import print_expr
-from pgrepl.expr.print.print_expr import print_list
-from pgrepl.expr.print.print_expr import print_top
-from pgrepl.expr.print.print_from import names_of_query
-from pgrepl.expr.print.print_from import print_from
-from pgrepl.expr.print.print_from import print_values
-from pgrepl.expr.print.print_from import relation_text
-from pgrepl.expr.print.print_query import print_subquery
-from pgrepl.expr.print.print_query import print_targets
-from pgrepl.expr.print.print_query import print_with
-from pgrepl.expr.print.printer import INDENTED
-from pgrepl.expr.print.printer import Names
-from pgrepl.expr.print.printer import PRETTY
-from pgrepl.expr.print.printer import Printer
-from pgrepl.expr.print.printer import STEP
-from pgrepl.expr.print.printer import Style
+from pgrepl.expr.print.deparse import expression_text, load_forms
+from pgrepl.expr.print.print_expr import print_expr, print_list, print_top
+from pgrepl.expr.print.print_from import names_of_query, print_from, print_values, relation_text
+from pgrepl.expr.print.print_query import print_subquery, print_targets, print_with
+from pgrepl.expr.print.printer import INDENTED, PRETTY, STEP, Names, Printer, Style
 from pgrepl.expr.rewrite.dml_queries import map_query
-from pgrepl.expr.tree import CoerceToDomain
-from pgrepl.expr.tree import CoerceViaIO
-from pgrepl.expr.tree import Column
-from pgrepl.expr.tree import Expr
-from pgrepl.expr.tree import FieldSelect
-from pgrepl.expr.tree import FuncExpr
-from pgrepl.expr.tree import Query
-from pgrepl.expr.tree import RangeRef
-from pgrepl.expr.tree import RelabelType
-from pgrepl.expr.tree import SubLink
+from pgrepl.expr.tree import (
+    CoerceToDomain,
+    CoerceViaIO,
+    Column,
+    Expr,
+    FieldSelect,
+    FuncExpr,
+    Query,
+    RangeRef,
+    RelabelType,
+    SubLink,
+)
 from pgrepl.ground.errors import PgError
-from pgrepl.sql.keywords import quote_identifier
-from pgrepl.sql.keywords import quote_literal
-from pgrepl.sql.keywords import quote_qualified
+from pgrepl.sql.keywords import quote_identifier, quote_literal, quote_qualified
 from pgrepl.types import oids
 from pgrepl.types.builtin import Proc
 from pgrepl.types.oids import REGPROC
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
-    from pgrepl.catalog.store.tables import pg_operator
-    from pgrepl.catalog.store.tables import pg_proc
+    from pgrepl.catalog.store.tables import pg_operator, pg_proc
 
 
 def print_modify(modify: Modify, around: Printer) -> None:

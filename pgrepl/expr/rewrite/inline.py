@@ -10,22 +10,17 @@ A statement names a function's parameters $1, name, function.name, name.field (`
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pgrepl.catalog.facts.acl import check_execute
-from pgrepl.catalog.facts.acl import has_column_privilege
-from pgrepl.catalog.facts.acl import has_table_privilege
-from pgrepl.catalog.facts.acl import permission_denied
-from pgrepl.catalog.facts.namespace import SQL_LANGUAGE
-from pgrepl.catalog.facts.namespace import routine_row
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.facts.acl import check_execute, has_column_privilege, has_table_privilege, permission_denied
+from pgrepl.catalog.facts.namespace import SQL_LANGUAGE, routine_row
 from pgrepl.catalog.facts.relation import relation
 from pgrepl.expr import tree
 from pgrepl.expr.analyse import lookup
-from pgrepl.expr.analyse.analyze import analyze_modifying
-from pgrepl.expr.analyse.analyze import analyze_query
+from pgrepl.expr.analyse.analyze import analyze_modifying, analyze_query
 from pgrepl.expr.analyse.calls import project
 from pgrepl.expr.analyse.casts import Context as CastContext
 from pgrepl.expr.analyse.coerce import coerce_to_target
@@ -37,37 +32,21 @@ from pgrepl.expr.evaluate.compiler import arguments
 from pgrepl.expr.evaluate.evaluate import evaluate
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.rewrite.folding import folded
-from pgrepl.expr.tree import Column
-from pgrepl.expr.tree import Const
-from pgrepl.expr.tree import Expr
-from pgrepl.expr.tree import FuncExpr
-from pgrepl.expr.tree import Query
-from pgrepl.expr.tree import RangeRef
-from pgrepl.expr.tree import Rte
-from pgrepl.expr.tree import RteKind
-from pgrepl.expr.tree import Target
-from pgrepl.expr.tree import Var
-from pgrepl.expr.tree import Variable
-from pgrepl.expr.walk import contains_mutable_functions
-from pgrepl.expr.walk import functions_used
-from pgrepl.expr.walk import is_volatile
-from pgrepl.expr.walk import map_children
-from pgrepl.expr.walk import map_parts
-from pgrepl.expr.walk import walk
-from pgrepl.expr.walk import walk_deep
-from pgrepl.expr.walk import with_levels
+from pgrepl.expr.tree import Column, Const, Expr, FuncExpr, Query, RangeRef, Rte, RteKind, Target, Var, Variable
+from pgrepl.expr.walk import (
+    contains_mutable_functions,
+    functions_used,
+    is_volatile,
+    map_children,
+    map_parts,
+    walk,
+    walk_deep,
+    with_levels,
+)
 from pgrepl.ground.errors import PgError
-from pgrepl.sql.nodes import BoolOp
-from pgrepl.sql.nodes import CoercionForm
-from pgrepl.sql.nodes import DeleteStmt
-from pgrepl.sql.nodes import InsertStmt
-from pgrepl.sql.nodes import MergeStmt
-from pgrepl.sql.nodes import SelectStmt
-from pgrepl.sql.nodes import UpdateStmt
+from pgrepl.sql.nodes import BoolOp, CoercionForm, DeleteStmt, InsertStmt, MergeStmt, SelectStmt, UpdateStmt
 from pgrepl.sql.parser import parse
 from pgrepl.types import oids
-from typing import Any
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

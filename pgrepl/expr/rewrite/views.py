@@ -5,8 +5,9 @@ is updatable.
 from __future__ import annotations
 
 from dataclasses import replace
-from pgrepl.catalog.facts.relation import Relation
-from pgrepl.catalog.facts.relation import relation
+from typing import TYPE_CHECKING
+
+from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.catalog.facts.relation_parts import hides_rows
 from pgrepl.catalog.session.parameters import split_identifiers
 from pgrepl.catalog.store.store import one
@@ -15,16 +16,10 @@ from pgrepl.expr import tree
 from pgrepl.expr.analyse.lookup import relation_rte
 from pgrepl.expr.rewrite.folding import folded
 from pgrepl.expr.stored import from_json
-from pgrepl.expr.walk import map_children
-from pgrepl.expr.walk import map_parts
-from pgrepl.expr.walk import query_exprs
-from pgrepl.expr.walk import returns_set
-from pgrepl.expr.walk import volatility_of_user
-from pgrepl.expr.walk import walk
+from pgrepl.expr.walk import map_children, map_parts, query_exprs, returns_set, volatility_of_user, walk
 from pgrepl.ground.errors import PgError
 from pgrepl.types import oids
 from pgrepl.types.numbers import parse_bool
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

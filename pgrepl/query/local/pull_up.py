@@ -10,44 +10,26 @@ What cannot be merged, a UNION or one with groups, gets the conditions that its 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
+from typing import TYPE_CHECKING
+
 from pgrepl.expr import tree
 from pgrepl.expr.analyse.analyze import analyze_query
-from pgrepl.expr.tree import Expr
-from pgrepl.expr.tree import Join
-from pgrepl.expr.tree import Query
-from pgrepl.expr.tree import RangeRef
-from pgrepl.expr.tree import Rte
-from pgrepl.expr.tree import RteKind
-from pgrepl.expr.tree import SetOperation
-from pgrepl.expr.walk import is_volatile
-from pgrepl.expr.walk import map_children
-from pgrepl.expr.walk import map_parts
-from pgrepl.expr.walk import varnos
-from pgrepl.expr.walk import walk_deep
-from pgrepl.expr.walk import with_levels
+from pgrepl.expr.tree import Expr, Join, Query, RangeRef, Rte, RteKind, SetOperation
+from pgrepl.expr.walk import is_volatile, map_children, map_parts, varnos, walk_deep, with_levels
 from pgrepl.ground.frozen import replace
 from pgrepl.query import system
-from pgrepl.query.local.join_plan import Columns
-from pgrepl.query.local.join_plan import used_columns
-from pgrepl.query.local.join_plan import without_useless_joins
+from pgrepl.query.local.join_plan import Columns, used_columns, without_useless_joins
 from pgrepl.query.reads import conjuncts
 from pgrepl.query.shape import is_simple
-from pgrepl.sql.nodes import BoolOp
-from pgrepl.sql.nodes import JoinType
+from pgrepl.sql.nodes import BoolOp, JoinType
 from pgrepl.types import oids
-from pgrepl.types.builtin import operator_by_oid
-from pgrepl.types.builtin import proc_by_oid
-from typing import TYPE_CHECKING
+from pgrepl.types.builtin import operator_by_oid, proc_by_oid
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
-    from pgrepl.catalog.store.system import SystemColumn
-    from pgrepl.catalog.store.system import SystemRelation
+    from pgrepl.catalog.store.system import SystemColumn, SystemRelation
 
 
 def pulled_up(session: Session, query: Query) -> Query:
@@ -72,13 +54,7 @@ def _with_view(session: Session, entry: Rte) -> Rte:
     if entry.kind is not RteKind.RELATION or entry.relid >= oids.FIRST_USER_OID:
         return entry
     known = session.system_relations(entry.release).by_oid(entry.relid)
-<<<<<<< ours
-    if known is None or views.definition(known.schema, known.name, known.release) is None:
-||||||| base
-    if known is None or views.definition(known.schema, known.name) is None:
-=======
-    if known is None or system.definition(known.schema, known.name) is None:
->>>>>>> theirs
+    if known is None or system.definition(known.schema, known.name, known.release) is None:
         return entry
     return replace(entry, kind=RteKind.SUBQUERY, subquery=_view(session, known))
 
@@ -88,18 +64,8 @@ def _view(session: Session, known: SystemRelation) -> Query:
     key = known.schema, known.name, known.release
     found = _views.get(key)
     if found is None:
-<<<<<<< ours
-        text = views.definition(*key)
+        text = system.definition(*key)
         assert text is not None
-||||||| base
-        text = views.definition(schema, name)
-        known = session.system_relations().by_name(schema, name)
-        assert text is not None and known is not None
-=======
-        text = system.definition(schema, name)
-        known = session.system_relations().by_name(schema, name)
-        assert text is not None and known is not None
->>>>>>> theirs
         query = pulled_up(session, analyze_query(session, text, apart=True))
         found = _views[key] = query if query.set_operation is not None else _declared(query, known.columns)
         if not any(is_volatile(target.expr) for target in found.targets):

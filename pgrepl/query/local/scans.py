@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain
-from itertools import zip_longest
+from itertools import chain, zip_longest
+from random import Random
+from typing import TYPE_CHECKING, Any, TypeVar
+
 from pgrepl.catalog.facts.relation import relation
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store import store
@@ -16,31 +15,19 @@ from pgrepl.catalog.store.system import SystemRelation
 from pgrepl.catalog.store.tables import pg_sequence
 from pgrepl.expr.analyse.analyze import analyze_query
 from pgrepl.expr.analyse.casts import is_binary_coercible
-from pgrepl.expr.tree import Column
-from pgrepl.expr.tree import Rte
-from pgrepl.expr.tree import RteKind
-from pgrepl.ground.errors import PgError
-from pgrepl.ground.errors import unsupported
+from pgrepl.expr.tree import Column, Rte, RteKind
+from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.ground.memory import counted
 from pgrepl.query import system
-from pgrepl.query.local.env import Env
-from pgrepl.query.local.env import LazyRows
-from pgrepl.query.local.env import Row
-from pgrepl.query.local.env import Run
+from pgrepl.query.local.env import Env, LazyRows, Row, Run
 from pgrepl.query.local.evaluator import Evaluator
 from pgrepl.query.local.pull_up import pulled_up
 from pgrepl.query.reads import note_reads
-from pgrepl.query.shape import is_user_table
-from pgrepl.query.shape import pinned_row
-from pgrepl.query.shape import table_rows
+from pgrepl.query.shape import is_user_table, pinned_row, table_rows
 from pgrepl.rows.changes import members
 from pgrepl.sql.nodes import SelectStmt
 from pgrepl.types.names import format_type
 from pgrepl.types.style import Record
-from random import Random
-from typing import Any
-from typing import TYPE_CHECKING
-from typing import TypeVar
 
 if TYPE_CHECKING:
     from pgrepl.expr.tree import TableSample
@@ -165,13 +152,7 @@ def _relation(varno: int, evaluator: Evaluator) -> Run:
         return lambda env: _state(session, found.oid)
     if known is None:
         raise unsupported(f'reading table "{found.name}"')
-<<<<<<< ours
-    text = views.definition(known.schema, known.name, known.release)
-||||||| base
-    text = views.definition(known.schema, known.name)
-=======
-    text = system.definition(known.schema, known.name)
->>>>>>> theirs
+    text = system.definition(known.schema, known.name, known.release)
     if text is not None:
         return _read_once(lambda: _view(evaluator, text))
     if not known.key:

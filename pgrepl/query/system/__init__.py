@@ -198,11 +198,13 @@ def definitions() -> dict[tuple[str, str], str]:
 
 
 @cache
-def definition(schema: str, view: str) -> SelectStmt | None:
-    """The SELECT of a system view; None: a provider has its rows."""
+def definition(schema: str, view: str, release: int) -> SelectStmt | None:
+    """The SELECT of a system view with the columns that it has in a release; None: a provider has its rows."""
     text = definitions().get((schema, view))
     if text is None:
         return None
+    if release >= 18:
+        text = "\n".join([line for line in text.split("\n") if not line.endswith("-- up to 17")])
     from pgrepl.sql.nodes import SelectStmt
     from pgrepl.sql.parser import parse
 

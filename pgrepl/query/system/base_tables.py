@@ -7,46 +7,34 @@ something pgrepl cannot have (policies, foreign tables) is truly empty.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
-from pgrepl.catalog.facts import objects
-from pgrepl.catalog.facts import triggers
-from pgrepl.catalog.facts.namespace import routine_row
-from pgrepl.catalog.facts.namespace import routine_rows
+from typing import Any
+
+from pgrepl.catalog.facts import objects, triggers
+from pgrepl.catalog.facts.namespace import routine_row, routine_rows
 from pgrepl.catalog.facts.roles import shown_roles
-from pgrepl.catalog.facts.subscription import WRAPPERS
-from pgrepl.catalog.facts.subscription import is_retained
-from pgrepl.catalog.facts.subscription import mapped_name
-from pgrepl.catalog.facts.subscription import mappings
-from pgrepl.catalog.facts.subscription import may_see_options
-from pgrepl.catalog.facts.subscription import servers
+from pgrepl.catalog.facts.subscription import WRAPPERS, is_retained, mapped_name, mappings, may_see_options, servers
 from pgrepl.catalog.session.session import Session
-from pgrepl.catalog.store import store
-from pgrepl.catalog.store import system
-from pgrepl.catalog.store import tables
+from pgrepl.catalog.store import store, system, tables
 from pgrepl.catalog.store.declarative import SystemRow
-from pgrepl.catalog.store.system import BOOTSTRAP_SUPERUSER
-from pgrepl.catalog.store.system import CATALOG_NAMESPACE
-from pgrepl.catalog.store.system import INFORMATION_SCHEMA
-from pgrepl.catalog.store.system import PLPGSQL_EXTENSION
-from pgrepl.catalog.store.system import PLPGSQL_FUNCTIONS
-from pgrepl.catalog.store.system import PLPGSQL_LANGUAGE
-from pgrepl.catalog.store.system import SCHEMAS
-from pgrepl.catalog.store.system import namespace_oid
+from pgrepl.catalog.store.system import (
+    BOOTSTRAP_SUPERUSER,
+    CATALOG_NAMESPACE,
+    INFORMATION_SCHEMA,
+    PLPGSQL_EXTENSION,
+    PLPGSQL_FUNCTIONS,
+    PLPGSQL_LANGUAGE,
+    SCHEMAS,
+    namespace_oid,
+)
 from pgrepl.expr import stored as stored_trees
 from pgrepl.expr.print.deparse import expression_text
-from pgrepl.query.system.activity import Provider
-from pgrepl.query.system.activity import Values
+from pgrepl.query.system.activity import Provider, Values
 from pgrepl.types import builtin
 from pgrepl.types.arrays import array_of
 from pgrepl.types.user_types import array_over
-from typing import Any
-
 
 HEAP = 2
 Only = Collection[int] | None

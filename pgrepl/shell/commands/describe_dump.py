@@ -2,50 +2,45 @@
 
 from __future__ import annotations
 
-import click
 import json
 import re
 import sys
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+
 from pgrepl.catalog.facts.objects import comment_on
-from pgrepl.catalog.facts.publication import publication_name
-from pgrepl.catalog.facts.publication import relation_publications
+from pgrepl.catalog.facts.publication import publication_name, relation_publications
 from pgrepl.catalog.facts.relation import Relation
-from pgrepl.catalog.facts.relation_parts import constraints_of
-from pgrepl.catalog.facts.relation_parts import indexes
-from pgrepl.catalog.facts.roles import is_superuser
-from pgrepl.catalog.facts.roles import role_display
-from pgrepl.catalog.facts.subscription import SubscribedTable
-from pgrepl.catalog.facts.subscription import SubscriptionFacts
-from pgrepl.catalog.facts.subscription import subscribed_sequences
-from pgrepl.catalog.facts.subscription import subscribed_tables
-from pgrepl.catalog.facts.subscription import subscription_facts
+from pgrepl.catalog.facts.relation_parts import constraints_of, indexes
+from pgrepl.catalog.facts.roles import is_superuser, role_display
+from pgrepl.catalog.facts.subscription import (
+    SubscribedTable,
+    SubscriptionFacts,
+    subscribed_sequences,
+    subscribed_tables,
+    subscription_facts,
+)
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.catalog.store.system import PG_CLASS
 from pgrepl.expr.catalog_trees import default_text
-from pgrepl.expr.print.definitions import constraint_definition
-from pgrepl.expr.print.definitions import index_definition
-from pgrepl.expr.print.definitions import partition_bound_text
-from pgrepl.expr.print.definitions import partition_key_definition
+from pgrepl.expr.print.definitions import (
+    constraint_definition,
+    index_definition,
+    partition_bound_text,
+    partition_key_definition,
+)
 from pgrepl.ground.errors import PgError
 from pgrepl.shell import describe as describing
-from pgrepl.shell.commands.subcommand import FAILURE
-from pgrepl.shell.commands.subcommand import OK
-from pgrepl.shell.commands.subcommand import connecting
-from pgrepl.shell.commands.subcommand import connection
-from pgrepl.shell.commands.subcommand import is_only_with
-from pgrepl.shell.describe.listing import BadPattern
-from pgrepl.shell.describe.listing import NamePattern
-from pgrepl.shell.describe.listing import matching_relations
-from pgrepl.shell.describe.listing import parse_pattern
+from pgrepl.shell.commands.subcommand import FAILURE, OK, connecting, connection, is_only_with
+from pgrepl.shell.describe.listing import BadPattern, NamePattern, matching_relations, parse_pattern
 from pgrepl.shell.describe.publications import matching_publications
 from pgrepl.shell.describe.relation import KINDS as RELATION_KINDS
 from pgrepl.shell.describe.relation import type_of
 from pgrepl.shell.shell import Shell
 from pgrepl.types.plain import lsn_text
-from typing import Any
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.shell.connection import Connection

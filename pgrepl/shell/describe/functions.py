@@ -2,45 +2,34 @@ r"""`\df`, `\dT` and `\dD`: functions, data types and domains."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Sequence
-from pgrepl.catalog.facts.namespace import LANGUAGE_NAMES
-from pgrepl.catalog.facts.namespace import as_proc
-from pgrepl.catalog.facts.namespace import routine_row
-from pgrepl.catalog.facts.namespace import routine_rows
-from pgrepl.catalog.facts.namespace import routines_named
-from pgrepl.catalog.facts.namespace import search_path
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from pgrepl.catalog.facts.namespace import (
+    LANGUAGE_NAMES,
+    as_proc,
+    routine_row,
+    routine_rows,
+    routines_named,
+    search_path,
+)
 from pgrepl.catalog.facts.objects import comment_on
 from pgrepl.catalog.facts.roles import role_display
-from pgrepl.catalog.facts.user_types import UserTypeRow
-from pgrepl.catalog.facts.user_types import domain_constraints
-from pgrepl.catalog.facts.user_types import type_is_visible
-from pgrepl.catalog.facts.user_types import type_rows
+from pgrepl.catalog.facts.user_types import UserTypeRow, domain_constraints, type_is_visible, type_rows
 from pgrepl.catalog.session.session import Session
-from pgrepl.catalog.store.system import BOOTSTRAP_SUPERUSER
-from pgrepl.catalog.store.system import PG_PROC
-from pgrepl.catalog.store.system import PG_TYPE
+from pgrepl.catalog.store.system import BOOTSTRAP_SUPERUSER, PG_PROC, PG_TYPE
 from pgrepl.expr import stored
 from pgrepl.expr.analyse.calls import is_visible
 from pgrepl.expr.analyse.casts import collation_name
 from pgrepl.expr.analyse.lookup import type_text
 from pgrepl.expr.print.definitions import constraint_definition
 from pgrepl.expr.print.deparse import expression_text
-from pgrepl.expr.print.print_routine import arguments_text
-from pgrepl.expr.print.print_routine import result_text
-from pgrepl.shell.describe.listing import NamePattern
-from pgrepl.shell.describe.listing import print_listing
-from pgrepl.shell.describe.listing import read_pattern
-from pgrepl.shell.describe.listing import read_type_pattern
-from pgrepl.shell.describe.listing import session_of
+from pgrepl.expr.print.print_routine import arguments_text, result_text
+from pgrepl.shell.describe.listing import NamePattern, print_listing, read_pattern, read_type_pattern, session_of
 from pgrepl.shell.describe.roles import shown_acl
 from pgrepl.types import builtin
-from pgrepl.types.builtin import PgType
-from pgrepl.types.builtin import Proc
-from pgrepl.types.builtin import type_by_oid
+from pgrepl.types.builtin import PgType, Proc, type_by_oid
 from pgrepl.types.user_types import described
-from typing import NamedTuple
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.shell.shell import Shell

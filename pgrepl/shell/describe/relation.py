@@ -2,55 +2,57 @@ r"""`\d NAME` with its footers, and the lists `\dt`, `\di`, `\dv`, `\ds`, `\dm`,
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pgrepl.catalog.facts.depend import Dependency
 from pgrepl.catalog.facts.namespace import name_and_schema
 from pgrepl.catalog.facts.objects import comment_on
-from pgrepl.catalog.facts.publication import excepting_publications
-from pgrepl.catalog.facts.publication import publication_name
-from pgrepl.catalog.facts.publication import publications
-from pgrepl.catalog.facts.publication import publications_of_table
-from pgrepl.catalog.facts.relation import Attribute
-from pgrepl.catalog.facts.relation import Relation
-from pgrepl.catalog.facts.relation import display_name
-from pgrepl.catalog.facts.relation import relation
-from pgrepl.catalog.facts.relation_parts import children
-from pgrepl.catalog.facts.relation_parts import constraints_of
-from pgrepl.catalog.facts.relation_parts import constraints_of_index
-from pgrepl.catalog.facts.relation_parts import foreign_keys_to
-from pgrepl.catalog.facts.relation_parts import index_row
-from pgrepl.catalog.facts.relation_parts import indexes
-from pgrepl.catalog.facts.relation_parts import link
-from pgrepl.catalog.facts.relation_parts import not_nulls
-from pgrepl.catalog.facts.relation_parts import parents
-from pgrepl.catalog.facts.relation_parts import partition_ancestors
+from pgrepl.catalog.facts.publication import (
+    excepting_publications,
+    publication_name,
+    publications,
+    publications_of_table,
+)
+from pgrepl.catalog.facts.relation import Attribute, Relation, display_name, relation
+from pgrepl.catalog.facts.relation_parts import (
+    children,
+    constraints_of,
+    constraints_of_index,
+    foreign_keys_to,
+    index_row,
+    indexes,
+    link,
+    not_nulls,
+    parents,
+    partition_ancestors,
+)
 from pgrepl.catalog.facts.roles import role_display
-from pgrepl.catalog.facts.sequences import owner_column
-from pgrepl.catalog.facts.sequences import sequence_row
-from pgrepl.catalog.facts.triggers import Trigger
-from pgrepl.catalog.facts.triggers import constraint_triggers
-from pgrepl.catalog.facts.triggers import triggers_of
+from pgrepl.catalog.facts.sequences import owner_column, sequence_row
+from pgrepl.catalog.facts.triggers import Trigger, constraint_triggers, triggers_of
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store.system import PG_CLASS
 from pgrepl.expr.analyse.lookup import type_text
 from pgrepl.expr.catalog_trees import default_text
-from pgrepl.expr.print.definitions import constraint_definition
-from pgrepl.expr.print.definitions import index_definition
-from pgrepl.expr.print.definitions import partition_bound_text
-from pgrepl.expr.print.definitions import partition_key_definition
-from pgrepl.expr.print.definitions import view_definition
+from pgrepl.expr.print.definitions import (
+    constraint_definition,
+    index_definition,
+    partition_bound_text,
+    partition_key_definition,
+    view_definition,
+)
 from pgrepl.expr.print.deparse import stored_expression_text
-from pgrepl.shell.describe.listing import matching_relations
-from pgrepl.shell.describe.listing import member_clauses
-from pgrepl.shell.describe.listing import print_description
-from pgrepl.shell.describe.listing import print_listing
-from pgrepl.shell.describe.listing import read_pattern
-from pgrepl.shell.describe.listing import session_of
+from pgrepl.shell.describe.listing import (
+    matching_relations,
+    member_clauses,
+    print_description,
+    print_listing,
+    read_pattern,
+    session_of,
+)
 from pgrepl.sql.keywords import quote_identifier
-from pgrepl.types.builtin import access_methods
-from pgrepl.types.builtin import type_by_oid
+from pgrepl.types.builtin import access_methods, type_by_oid
 from pgrepl.types.names import format_type
 from pgrepl.types.oids import FIRST_USER_OID
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.shell.shell import Shell

@@ -3,37 +3,23 @@ r"""`\du`, `\dg`, `\drg`, `\drds`, `\dp`, `\z`, `\ddp`, `\l`, `\dn` and `\dconfi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from pgrepl.catalog.facts.acl import acl_text
-from pgrepl.catalog.facts.namespace import schema_name
-from pgrepl.catalog.facts.namespace import schema_or_none
-from pgrepl.catalog.facts.namespace import schemas
-from pgrepl.catalog.facts.objects import comment_on
-from pgrepl.catalog.facts.objects import shared_comment_on
+from pgrepl.catalog.facts.namespace import schema_name, schema_or_none, schemas
+from pgrepl.catalog.facts.objects import comment_on, shared_comment_on
 from pgrepl.catalog.facts.privileges import default_entries
 from pgrepl.catalog.facts.publication import publications_of_schema
 from pgrepl.catalog.facts.relation import Relation
-from pgrepl.catalog.facts.roles import database_name
-from pgrepl.catalog.facts.roles import databases
-from pgrepl.catalog.facts.roles import memberships
-from pgrepl.catalog.facts.roles import role_display
-from pgrepl.catalog.facts.roles import roles
-from pgrepl.catalog.facts.roles import settings_of_roles
+from pgrepl.catalog.facts.roles import database_name, databases, memberships, role_display, roles, settings_of_roles
 from pgrepl.catalog.session import parameters
 from pgrepl.catalog.session.session import Session
-from pgrepl.catalog.store.system import PG_AUTHID
-from pgrepl.catalog.store.system import PG_DATABASE
-from pgrepl.catalog.store.system import PG_NAMESPACE
+from pgrepl.catalog.store.system import PG_AUTHID, PG_DATABASE, PG_NAMESPACE
 from pgrepl.expr.functions.misc import pg_size_pretty
-from pgrepl.shell.describe.listing import matching_relations
-from pgrepl.shell.describe.listing import print_description
-from pgrepl.shell.describe.listing import print_listing
-from pgrepl.shell.describe.listing import read_pattern
-from pgrepl.shell.describe.listing import session_of
+from pgrepl.shell.describe.listing import matching_relations, print_description, print_listing, read_pattern, session_of
 from pgrepl.types.input_checks import NAMES
 from pgrepl.types.oids import TIMESTAMPTZ
-from pgrepl.types.text import read_text
-from pgrepl.types.text import write_text
-from typing import TYPE_CHECKING
+from pgrepl.types.text import read_text, write_text
 
 if TYPE_CHECKING:
     from pgrepl.catalog.facts.roles import Role

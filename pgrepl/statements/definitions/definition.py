@@ -22,7 +22,7 @@ from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import one, rows
 from pgrepl.catalog.store.system import PG_CLASS, PG_OPERATOR, PG_PROC, PG_TYPE
-from pgrepl.expr.print.routine_text import create_operator, definition, signature
+from pgrepl.expr.print.print_routine import create_operator, definition, signature
 from pgrepl.ground.frozen import frozen
 from pgrepl.sql.keywords import quote_identifier
 

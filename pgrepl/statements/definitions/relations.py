@@ -3,60 +3,50 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
 from pgrepl.catalog.facts.acl import ObjectKind
 from pgrepl.catalog.facts.namespace import schemas
-from pgrepl.catalog.facts.relation import Relation
-from pgrepl.catalog.facts.relation import relation
-from pgrepl.catalog.facts.relation_parts import constraints_of
-from pgrepl.catalog.facts.relation_parts import constraints_of_index
-from pgrepl.catalog.facts.relation_parts import indexes
-from pgrepl.catalog.facts.relation_parts import not_nulls
-from pgrepl.catalog.facts.relation_parts import parents
-from pgrepl.catalog.facts.triggers import trigger_by_oid
-from pgrepl.catalog.facts.triggers import triggers_of
-from pgrepl.catalog.store.store import one
-from pgrepl.catalog.store.store import rows
-from pgrepl.catalog.store.system import FIRST_NORMAL_OID
-from pgrepl.catalog.store.system import PG_CLASS
-from pgrepl.catalog.store.system import PG_CONSTRAINT
-from pgrepl.catalog.store.system import PG_NAMESPACE
-from pgrepl.catalog.store.system import PG_TRIGGER
-from pgrepl.catalog.store.tables import pg_class
-from pgrepl.catalog.store.tables import pg_constraint
-from pgrepl.catalog.store.tables import pg_depend
-from pgrepl.catalog.store.tables import pg_inherits
-from pgrepl.catalog.store.tables import pg_sequence
-from pgrepl.expr.print.definitions import constraint_definition
-from pgrepl.expr.print.definitions import index_definition
-from pgrepl.expr.print.definitions import options_text
-from pgrepl.expr.print.definitions import partition_bound_text
-from pgrepl.expr.print.definitions import partition_key_definition
-from pgrepl.expr.print.definitions import view_definition
+from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.catalog.facts.relation_parts import constraints_of, constraints_of_index, indexes, not_nulls, parents
+from pgrepl.catalog.facts.triggers import trigger_by_oid, triggers_of
+from pgrepl.catalog.store.store import one, rows
+from pgrepl.catalog.store.system import FIRST_NORMAL_OID, PG_CLASS, PG_CONSTRAINT, PG_NAMESPACE, PG_TRIGGER
+from pgrepl.catalog.store.tables import pg_class, pg_constraint, pg_depend, pg_inherits, pg_sequence
+from pgrepl.expr.print.definitions import (
+    constraint_definition,
+    index_definition,
+    options_text,
+    partition_bound_text,
+    partition_key_definition,
+    view_definition,
+)
 from pgrepl.expr.print.print_routine import trigger_definition
 from pgrepl.sql.keywords import quote_identifier
 from pgrepl.statements.definitions import naming
-from pgrepl.statements.definitions.definition import Definition
-from pgrepl.statements.definitions.definition import Fact
-from pgrepl.statements.definitions.definition import Phase
-from pgrepl.statements.definitions.definition import RelationFacts
-from pgrepl.statements.definitions.definition import Stage
-from pgrepl.statements.definitions.definition import needed_by
-from pgrepl.statements.definitions.definition import statements
-from pgrepl.statements.definitions.naming import all_options
-from pgrepl.statements.definitions.naming import column_facts
-from pgrepl.statements.definitions.naming import columns_above
-from pgrepl.statements.definitions.naming import create_sequence
-from pgrepl.statements.definitions.naming import create_table
-from pgrepl.statements.definitions.naming import default_of
-from pgrepl.statements.definitions.naming import identities
-from pgrepl.statements.definitions.naming import is_printed
-from pgrepl.statements.definitions.routines import called_by_view
-from pgrepl.statements.definitions.routines import used_by_view
+from pgrepl.statements.definitions.definition import (
+    Definition,
+    Fact,
+    Phase,
+    RelationFacts,
+    Stage,
+    needed_by,
+    statements,
+)
+from pgrepl.statements.definitions.naming import (
+    all_options,
+    column_facts,
+    columns_above,
+    create_sequence,
+    create_table,
+    default_of,
+    identities,
+    is_printed,
+)
+from pgrepl.statements.definitions.routines import called_by_view, used_by_view
 from pgrepl.types.builtin import type_by_oid
 from pgrepl.types.names import format_type
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

@@ -5,58 +5,47 @@ statements that alter them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from pgrepl.catalog.facts.acl import ObjectKind
-from pgrepl.catalog.facts.namespace import as_proc
-from pgrepl.catalog.facts.namespace import collation_rows
-from pgrepl.catalog.facts.namespace import operator_row
-from pgrepl.catalog.facts.namespace import operator_rows
-from pgrepl.catalog.facts.namespace import qualified_collation
-from pgrepl.catalog.facts.namespace import routine_row
-from pgrepl.catalog.facts.namespace import written_routines
-from pgrepl.catalog.facts.relation import relation
-from pgrepl.catalog.facts.user_types import labels_of
-from pgrepl.catalog.facts.user_types import type_rows
-from pgrepl.catalog.store.store import rows
-from pgrepl.catalog.store.system import PG_CLASS
-from pgrepl.catalog.store.system import PG_COLLATION
-from pgrepl.catalog.store.system import PG_CONSTRAINT
-from pgrepl.catalog.store.system import PG_OPERATOR
-from pgrepl.catalog.store.system import PG_PROC
-from pgrepl.catalog.store.system import PG_TYPE
-from pgrepl.catalog.store.tables import pg_collation
-from pgrepl.catalog.store.tables import pg_depend
-from pgrepl.catalog.store.tables import pg_proc
-from pgrepl.catalog.store.tables import pg_rewrite
-from pgrepl.catalog.store.tables import pg_type
-from pgrepl.expr.analyse.lookup import type_text
-from pgrepl.expr.print.definitions import add_check
-from pgrepl.expr.print.definitions import attribute_definitions
-from pgrepl.expr.print.definitions import base_of_domain
-from pgrepl.expr.print.definitions import calls_routines
-from pgrepl.expr.print.definitions import checks_of
-from pgrepl.expr.print.definitions import create_type
-from pgrepl.expr.print.definitions import default_of_domain
-from pgrepl.expr.print.definitions import type_definition_name
-from pgrepl.expr.print.definitions import types_in_order
-from pgrepl.expr.print.print_routine import arguments_text
-from pgrepl.expr.print.print_routine import create_operator
-from pgrepl.expr.print.print_routine import definition
-from pgrepl.expr.print.print_routine import result_text
-from pgrepl.expr.print.print_routine import signature
-from pgrepl.expr.print.print_routine import signature_text
-from pgrepl.sql.keywords import quote_identifier
-from pgrepl.sql.keywords import quote_literal
-from pgrepl.sql.keywords import quote_qualified
-from pgrepl.statements.definitions import naming
-from pgrepl.statements.definitions.definition import Definition
-from pgrepl.statements.definitions.definition import Fact
-from pgrepl.statements.definitions.definition import Phase
-from pgrepl.statements.definitions.definition import Stage
-from pgrepl.statements.definitions.definition import statements
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
+
+from pgrepl.catalog.facts.acl import ObjectKind
+from pgrepl.catalog.facts.namespace import (
+    as_proc,
+    collation_rows,
+    operator_row,
+    operator_rows,
+    qualified_collation,
+    routine_row,
+    written_routines,
+)
+from pgrepl.catalog.facts.relation import relation
+from pgrepl.catalog.facts.user_types import labels_of, type_rows
+from pgrepl.catalog.store.store import rows
+from pgrepl.catalog.store.system import PG_CLASS, PG_COLLATION, PG_CONSTRAINT, PG_OPERATOR, PG_PROC, PG_TYPE
+from pgrepl.catalog.store.tables import pg_collation, pg_depend, pg_proc, pg_rewrite, pg_type
+from pgrepl.expr.analyse.lookup import type_text
+from pgrepl.expr.print.definitions import (
+    add_check,
+    attribute_definitions,
+    base_of_domain,
+    calls_routines,
+    checks_of,
+    create_type,
+    default_of_domain,
+    type_definition_name,
+    types_in_order,
+)
+from pgrepl.expr.print.print_routine import (
+    arguments_text,
+    create_operator,
+    definition,
+    result_text,
+    signature,
+    signature_text,
+)
+from pgrepl.sql.keywords import quote_identifier, quote_literal, quote_qualified
+from pgrepl.statements.definitions import naming
+from pgrepl.statements.definitions.definition import Definition, Fact, Phase, Stage, statements
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from contextlib import ExitStack
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
+
 from pgrepl.catalog.facts.acl import check_execute
-from pgrepl.catalog.facts.namespace import LANGUAGE_NAMES
-from pgrepl.catalog.facts.namespace import routine_row
-from pgrepl.catalog.session.context import Block
-from pgrepl.catalog.session.context import LOCAL_USERID_CHANGE
+from pgrepl.catalog.facts.namespace import LANGUAGE_NAMES, routine_row
+from pgrepl.catalog.session.context import LOCAL_USERID_CHANGE, Block
 from pgrepl.expr.analyse.analyze import transform
-from pgrepl.expr.analyse.calls import Ambiguous
-from pgrepl.expr.analyse.calls import argument_names
-from pgrepl.expr.analyse.calls import coerced_arguments
-from pgrepl.expr.analyse.calls import find_among
-from pgrepl.expr.analyse.calls import procs_named
-from pgrepl.expr.analyse.calls import signature
+from pgrepl.expr.analyse.calls import Ambiguous, argument_names, coerced_arguments, find_among, procs_named, signature
 from pgrepl.expr.analyse.coerce import with_default_types
 from pgrepl.expr.analyse.collate import assign_collations
 from pgrepl.expr.analyse.kinds import ExprKind
@@ -29,15 +21,11 @@ from pgrepl.expr.analyse.polymorphic import resolve
 from pgrepl.expr.analyse.scope import Scope
 from pgrepl.expr.analyse.targets import default_arguments
 from pgrepl.expr.evaluate.evaluate import compile
-from pgrepl.expr.functions.registry import Call
-from pgrepl.expr.functions.registry import Context
-from pgrepl.expr.tree import Expr
-from pgrepl.expr.tree import NamedArg
-from pgrepl.ground.errors import PgError
-from pgrepl.ground.errors import unsupported
+from pgrepl.expr.functions.registry import Call, Context
+from pgrepl.expr.tree import Expr, NamedArg
+from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.ground.frozen import frozen
-from pgrepl.query.result import Result
-from pgrepl.query.result import ResultColumn
+from pgrepl.query.result import Result, ResultColumn
 from pgrepl.query.rowset import LocalRows
 from pgrepl.query.run import as_text
 from pgrepl.rows.trigger_events import call_builtin
@@ -45,9 +33,6 @@ from pgrepl.sql.location import conflicting
 from pgrepl.sql.nodes import CallStmt
 from pgrepl.statements.routine.parameters import transposed
 from pgrepl.types.builtin import proc_by_oid
-from typing import Any
-from typing import Protocol
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pgrepl.catalog.facts.acl import ObjectKind
-from pgrepl.catalog.facts.acl import check_owner
-from pgrepl.catalog.facts.namespace import LANGUAGE_NAMES
-from pgrepl.catalog.facts.namespace import SQL_LANGUAGE
-from pgrepl.catalog.facts.namespace import TEMPORARY
-from pgrepl.catalog.facts.namespace import routine_row
-from pgrepl.catalog.facts.namespace import schema_for_creation
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.facts.acl import ObjectKind, check_owner
+from pgrepl.catalog.facts.namespace import LANGUAGE_NAMES, SQL_LANGUAGE, TEMPORARY, routine_row, schema_for_creation
 from pgrepl.catalog.facts.privileges import user_default_acl
 from pgrepl.catalog.facts.roles import is_superuser
 from pgrepl.catalog.store import store
@@ -22,22 +19,19 @@ from pgrepl.ground.errors import PgError
 from pgrepl.query.result import Result
 from pgrepl.sql.nodes import CreateFunctionStmt
 from pgrepl.statements.deletion import require_temporary_schema
-from pgrepl.statements.routine.alter import RoutineOptions
-from pgrepl.statements.routine.alter import read_options
-from pgrepl.statements.routine.alter import with_settings
-from pgrepl.statements.routine.call import language_of
-from pgrepl.statements.routine.call import language_oid
-from pgrepl.statements.routine.parameters import Parameters
-from pgrepl.statements.routine.parameters import check_internal
-from pgrepl.statements.routine.parameters import check_polymorphic
-from pgrepl.statements.routine.parameters import check_replaceable
-from pgrepl.statements.routine.parameters import interpret
-from pgrepl.statements.routine.parameters import record_uses
-from pgrepl.statements.routine.parameters import result_type
-from pgrepl.statements.routine.parameters import stored_body
+from pgrepl.statements.routine.alter import RoutineOptions, read_options, with_settings
+from pgrepl.statements.routine.call import language_of, language_oid
+from pgrepl.statements.routine.parameters import (
+    Parameters,
+    check_internal,
+    check_polymorphic,
+    check_replaceable,
+    interpret,
+    record_uses,
+    result_type,
+    stored_body,
+)
 from pgrepl.types import oids
-from typing import Any
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

@@ -8,53 +8,36 @@ publisher's. Otherwise the lake's snapshots are read, as far back as they are ke
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
 from pgrepl.catalog.facts import history
 from pgrepl.catalog.facts.access import is_active
 from pgrepl.catalog.facts.acl import check_table_privilege
 from pgrepl.catalog.facts.namespace import routine
-from pgrepl.catalog.facts.relation import Relation
-from pgrepl.catalog.facts.relation import find_relation
+from pgrepl.catalog.facts.relation import Relation, find_relation
 from pgrepl.catalog.facts.routines import routines_named
 from pgrepl.expr.analyse import lookup
-from pgrepl.expr.analyse.casts import column_collation
-from pgrepl.expr.analyse.casts import type_of_name
+from pgrepl.expr.analyse.casts import column_collation, type_of_name
 from pgrepl.expr.analyse.coerce import coerce_to_specific
 from pgrepl.expr.analyse.collate import assign_collations
 from pgrepl.expr.analyse.json_queries import query_function
 from pgrepl.expr.analyse.kinds import ExprKind
-from pgrepl.expr.analyse.lookup import read_value
-from pgrepl.expr.analyse.lookup import relation_rte
-from pgrepl.expr.analyse.scope import NsItem
-from pgrepl.expr.analyse.scope import Scope
-from pgrepl.expr.analyse.targets import column_name
-from pgrepl.expr.analyse.targets import function_columns
+from pgrepl.expr.analyse.lookup import read_value, relation_rte
+from pgrepl.expr.analyse.scope import NsItem, Scope
+from pgrepl.expr.analyse.targets import column_name, function_columns
 from pgrepl.expr.analyse.transform import transform
 from pgrepl.expr.evaluate.evaluate import compile
 from pgrepl.expr.functions.registry import Context
-from pgrepl.expr.tree import CaseTestExpr
-from pgrepl.expr.tree import Column
-from pgrepl.expr.tree import Expr
-from pgrepl.expr.tree import FuncExpr
-from pgrepl.expr.tree import JsonTableExpr
-from pgrepl.expr.tree import JsonTableScan
-from pgrepl.expr.tree import RowExpr
-from pgrepl.expr.tree import Rte
-from pgrepl.expr.tree import RteKind
-from pgrepl.expr.walk import has_vars
-from pgrepl.expr.walk import location_of
-from pgrepl.ground.errors import PgError
-from pgrepl.ground.errors import unsupported
+from pgrepl.expr.tree import CaseTestExpr, Column, Expr, FuncExpr, JsonTableExpr, JsonTableScan, RowExpr, Rte, RteKind
+from pgrepl.expr.walk import has_vars, location_of
+from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.sql import nodes
 from pgrepl.sql.keywords import quote_identifier
 from pgrepl.sql.parser import parse
-from pgrepl.types import builtin
-from pgrepl.types import oids
+from pgrepl.types import builtin, oids
 from pgrepl.types.json import escape_json
-from typing import Any
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

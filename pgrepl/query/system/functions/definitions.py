@@ -5,39 +5,29 @@ only initdb makes.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
+
 from pgrepl.catalog.facts.namespace import routine
-from pgrepl.catalog.facts.objects import PLPGSQL
-from pgrepl.catalog.facts.objects import comment_on
-from pgrepl.catalog.facts.objects import describe_object_or_none
-from pgrepl.catalog.facts.objects import shared_comment_on
+from pgrepl.catalog.facts.objects import PLPGSQL, comment_on, describe_object_or_none, shared_comment_on
 from pgrepl.catalog.facts.relation import relation_or_none
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store.store import one
-from pgrepl.catalog.store.system import ObjectAddress
-from pgrepl.catalog.store.system import PG_CLASS
+from pgrepl.catalog.store.system import PG_CLASS, ObjectAddress
 from pgrepl.catalog.store.tables import pg_description
-from pgrepl.expr.catalog_trees import bound_from_json
-from pgrepl.expr.catalog_trees import bound_text
-from pgrepl.expr.functions.registry import Call
-from pgrepl.expr.functions.registry import Family
+from pgrepl.expr.catalog_trees import bound_from_json, bound_text
+from pgrepl.expr.functions.registry import Call, Family
 from pgrepl.expr.partition_constraint import partition_constraint_text
-from pgrepl.expr.print import definitions
-from pgrepl.expr.print import print_routine
+from pgrepl.expr.print import definitions, print_routine
 from pgrepl.expr.print.deparse import stored_expression_text
 from pgrepl.expr.print.print_routine import trigger_definition
 from pgrepl.ground.errors import PgError
-from pgrepl.query.system.functions.names import relation_named
-from pgrepl.query.system.functions.names import system_table
+from pgrepl.query.system.functions.names import relation_named, system_table
 from pgrepl.types import oids
 from pgrepl.types.arrays import PgArray
-from pgrepl.types.builtin import Proc
-from pgrepl.types.builtin import ts_parsers
+from pgrepl.types.builtin import Proc, ts_parsers
 from pgrepl.types.input_checks import width
 from pgrepl.types.names import format_type
-from typing import Any
-
 
 implements = Family()
 

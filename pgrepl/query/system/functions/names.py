@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pgrepl.catalog.facts import namespace
-from pgrepl.catalog.facts.namespace import current_schemas
-from pgrepl.catalog.facts.namespace import is_temporary
-from pgrepl.catalog.facts.namespace import routine
-from pgrepl.catalog.facts.namespace import schema_row
-from pgrepl.catalog.facts.namespace import temporary_schema
-from pgrepl.catalog.facts.relation import Relation
-from pgrepl.catalog.facts.relation import find_relation
-from pgrepl.catalog.facts.relation import range_var
-from pgrepl.catalog.facts.relation import relation_is_visible
-from pgrepl.catalog.facts.relation import relation_or_none
-from pgrepl.catalog.facts.roles import role_display
-from pgrepl.catalog.facts.roles import role_row
+from pgrepl.catalog.facts.namespace import current_schemas, is_temporary, routine, schema_row, temporary_schema
+from pgrepl.catalog.facts.relation import Relation, find_relation, range_var, relation_is_visible, relation_or_none
+from pgrepl.catalog.facts.roles import role_display, role_row
 from pgrepl.catalog.facts.user_types import rowtype_relation
 from pgrepl.catalog.session.parameters import split_identifiers
 from pgrepl.catalog.session.session import Session
@@ -22,26 +15,23 @@ from pgrepl.expr.analyse import lookup
 from pgrepl.expr.analyse.calls import is_visible
 from pgrepl.expr.analyse.casts import find_type
 from pgrepl.expr.analyse.lookup import read_value
-from pgrepl.expr.functions.registry import Call
-from pgrepl.expr.functions.registry import Family
+from pgrepl.expr.functions.registry import Call, Family
 from pgrepl.ground.errors import PgError
 from pgrepl.types import oids
-from pgrepl.types.arrays import PgArray
-from pgrepl.types.arrays import array_of
-from pgrepl.types.builtin import BuiltinCatalog
-from pgrepl.types.builtin import conversions
-from pgrepl.types.builtin import opclasses
-from pgrepl.types.builtin import opfamilies
-from pgrepl.types.builtin import ts_configs
-from pgrepl.types.builtin import ts_dicts
-from pgrepl.types.builtin import ts_parsers
-from pgrepl.types.builtin import ts_templates
-from pgrepl.types.builtin import type_by_oid
-from pgrepl.types.input_checks import NAMES
-from pgrepl.types.input_checks import encoding_name
-from pgrepl.types.input_checks import width
+from pgrepl.types.arrays import PgArray, array_of
+from pgrepl.types.builtin import (
+    BuiltinCatalog,
+    conversions,
+    opclasses,
+    opfamilies,
+    ts_configs,
+    ts_dicts,
+    ts_parsers,
+    ts_templates,
+    type_by_oid,
+)
+from pgrepl.types.input_checks import NAMES, encoding_name, width
 from pgrepl.types.names import format_type as type_name
-from typing import Any
 
 
 def relation_named(session: Session, text: str) -> Relation:

@@ -6,42 +6,35 @@ The text of privileges is a list: true if the role has any of them, `WITH GRANT 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
+from typing import Any
+
 from pgrepl.catalog.facts import acl
-from pgrepl.catalog.facts.acl import BIT
-from pgrepl.catalog.facts.acl import ObjectKind
-from pgrepl.catalog.facts.namespace import routine_row
-from pgrepl.catalog.facts.namespace import schema_by_name
-from pgrepl.catalog.facts.namespace import schema_row
-from pgrepl.catalog.facts.relation import Relation
-from pgrepl.catalog.facts.relation import relation_or_none
+from pgrepl.catalog.facts.acl import BIT, ObjectKind
+from pgrepl.catalog.facts.namespace import routine_row, schema_by_name, schema_row
+from pgrepl.catalog.facts.relation import Relation, relation_or_none
 from pgrepl.catalog.facts.relation_parts import is_active
-from pgrepl.catalog.facts.roles import has_privs_of_role
-from pgrepl.catalog.facts.roles import is_admin_of_role
-from pgrepl.catalog.facts.roles import is_member_of_role
-from pgrepl.catalog.facts.roles import is_superuser
-from pgrepl.catalog.facts.roles import member_can_set_role
-from pgrepl.catalog.facts.roles import role_by_name
+from pgrepl.catalog.facts.roles import (
+    has_privs_of_role,
+    is_admin_of_role,
+    is_member_of_role,
+    is_superuser,
+    member_can_set_role,
+    role_by_name,
+)
 from pgrepl.catalog.facts.subscription import server_by_name
-from pgrepl.catalog.facts.user_types import rowtype_relation
-from pgrepl.catalog.facts.user_types import type_row
+from pgrepl.catalog.facts.user_types import rowtype_relation, type_row
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store.store import one
-from pgrepl.catalog.store.tables import pg_database
-from pgrepl.catalog.store.tables import pg_foreign_server
-from pgrepl.expr.functions.registry import Call
-from pgrepl.expr.functions.registry import Family
+from pgrepl.catalog.store.tables import pg_database, pg_foreign_server
+from pgrepl.expr.functions.registry import Call, Family
 from pgrepl.ground.errors import PgError
 from pgrepl.query.run import is_public
 from pgrepl.query.system.functions.names import relation_named
 from pgrepl.types import oids
 from pgrepl.types.arrays import array_of
-from pgrepl.types.builtin import proc_by_oid
-from pgrepl.types.builtin import type_by_oid
-from typing import Any
-
+from pgrepl.types.builtin import proc_by_oid, type_by_oid
 
 implements = Family()
 
