@@ -316,7 +316,7 @@ _WRITERS: dict[int, Callable[[Session, int], str | None]] = {
     oids.REGNAMESPACE: _namespace_text,
     oids.REGROLE: _role_text,
     oids.REGTYPE: _type_text,
-    oids.REGCOLLATION: routines.collation_text,
+    oids.REGCOLLATION: namespace.collation_text,
     oids.REGPROC: _proc_text,
     oids.REGPROCEDURE: _procedure_text,
     oids.REGOPER: _operator_text,

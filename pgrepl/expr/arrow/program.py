@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyarrow import types
 
-from pgrepl.catalog.facts.routines import is_user_routine
+from pgrepl.catalog.facts.namespace import is_user_routine
 from pgrepl.expr import tree
 from pgrepl.expr.analyse.lookup import type_text
 from pgrepl.expr.arrow.compiler import Columnar, Columns, NotColumnar, with_rows

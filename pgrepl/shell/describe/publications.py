@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts.publication import PublicationFacts, member_schemas, member_tables, publication_facts
 from pgrepl.catalog.facts.roles import is_superuser, role_display
-from pgrepl.catalog.facts.subscription_facts import SubscriptionFacts, subscription_facts
+from pgrepl.catalog.facts.subscription import SubscriptionFacts, subscription_facts
 from pgrepl.catalog.session.session import Session
 from pgrepl.ground.errors import PgError
 from pgrepl.shell.describe.listing import (
