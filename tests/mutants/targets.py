@@ -273,7 +273,9 @@ EQUIVALENT: dict[str, str] = {
     _L + "crash_point('commit.begin') -> pass": "tests that kill alone stop there",
     _L + "crash_point('commit.end') -> pass": "tests that kill alone stop there",
     _L + "collects or not any((_needs_catalog(write) for write in writes))"
-   XX
+    " -> not any((_needs_catalog(write) for write in writes))": (
+        "a prepared truncation is a test of tests/postgres/test_server_two_phase.py"
+    ),
     _C + "ScramExchange.final: self._binding or b'' -> self._binding": "without a certificate nobody is offered PLUS",
     _C + "ScramExchange.final: True -> False (2)": "both have 32 bytes",
     _C + "ScramExchange.final: self._fails or not right -> not right": "no hash that somebody finds is 32 zeros",

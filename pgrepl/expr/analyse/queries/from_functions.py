@@ -16,7 +16,7 @@ from pgrepl.catalog.facts import history
 from pgrepl.catalog.facts.acl import check_table_privilege
 from pgrepl.catalog.facts.namespace import routine, routines_named
 from pgrepl.catalog.facts.relation import Relation, find_relation
-from pgrepl.catalog.facts.roles import is_active
+from pgrepl.catalog.facts.relation_parts import is_active
 from pgrepl.expr.analyse import lookup
 from pgrepl.expr.analyse.casts import column_collation, type_of_name
 from pgrepl.expr.analyse.coerce import coerce_to_specific
