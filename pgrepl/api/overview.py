@@ -31,7 +31,7 @@ from pgrepl.replication.subscriber.status import Status, may_look, subscription_
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
-    from pgrepl.engine.spark_jobs import SparkFacts
+    from pgrepl.engine.spark_errors import SparkFacts
 
 
 @dataclass(frozen=True, slots=True)

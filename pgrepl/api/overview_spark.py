@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from pgrepl.api.overview_history import MINUTE
-from pgrepl.engine.spark_jobs import SparkFacts
+from pgrepl.engine.spark_errors import SparkFacts
 
 _OLD = 2 * MINUTE
 

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pgrepl.engine import job, spark
+from pgrepl.engine import run_kernels, spark
 from pgrepl.engine.copy_rows import CopyPart, KernelColumn, KernelCondition
 from pgrepl.engine.modify_rows import BrokenRule, Change, ChangedPart, ChangePart
 from pgrepl.engine.on_spark import package_check, ship
@@ -122,15 +122,17 @@ def write(session: Session, frame: DataFrame, part: FramePart) -> list[ChangedTa
     catalog does not refer to the files yet. Raises WrongRowInFrame or Declined, and leaves no file then."""
     tables = [target.table for target in part.targets]
     with ExitStack() as folders:
-        made = tuple(folders.enter_context(job.job_folder(table)) for table in tables)
+        made = tuple(folders.enter_context(run_kernels.job_folder(table)) for table in tables)
         places = list(zip(tables, made, strict=True))
-        with job.watch_folder(session, lambda: [file for place in places for file in job.written(*place)]):
+        with run_kernels.watch_folder(
+            session, lambda: [file for place in places for file in run_kernels.written(*place)]
+        ):
             answers = _answers(frame, part, made)
         found: list[ChangedTable] = []
         try:
             for number, table in enumerate(tables):
                 own = tuple(answer[number] for answer in answers)
-                files = job.take(table, made[number], [file for each in own for file in each.files])
+                files = run_kernels.take(table, made[number], [file for each in own for file in each.files])
                 found.append(ChangedTable(own, tuple(files)))
         except BaseException:
             for taken, table in zip(found, tables, strict=False):

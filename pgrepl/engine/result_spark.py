@@ -18,7 +18,7 @@ from pgrepl.engine.scan_spark import spark_path
 from pgrepl.expr.tree import Expr, Var
 from pgrepl.ground.lazy import F, np, pa
 from pgrepl.lake.read.data_file import once
-from pgrepl.lake.read.places import Positions
+from pgrepl.lake.read.extent import Positions
 from pgrepl.lake.storage import folders_in, listed, local_path, make_folder, open_input, reading, remove, uuid7
 from pgrepl.types.lake.forms import form
 

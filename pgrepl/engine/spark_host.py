@@ -25,8 +25,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.engine import on_spark
-from pgrepl.engine.spark_errors import not_started
-from pgrepl.engine.spark_jobs import SparkFacts, look
+from pgrepl.engine.spark_errors import SparkFacts, look, not_started
 from pgrepl.engine.spark_options import DEFAULT_MASTER, is_elsewhere, shared_settings
 from pgrepl.engine.spark_shared import OUT_OF_MEMORY, HostAnswer, HostChannel, refusal
 from pgrepl.engine.spark_start import launch

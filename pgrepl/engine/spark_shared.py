@@ -19,8 +19,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.engine.spark_errors import ended
-from pgrepl.engine.spark_jobs import SparkFacts
+from pgrepl.engine.spark_errors import SparkFacts, ended
 from pgrepl.engine.spark_options import DEFAULT_MASTER, SparkOptions
 from pgrepl.engine.spark_start import load, shows_log
 from pgrepl.ground.errors import PgError

@@ -28,7 +28,7 @@ from pgrepl.catalog.store.store import NOT_NULL, one, rows
 from pgrepl.catalog.store.tables import pg_class, pg_namespace
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.lake.define.names import PUBLIC, quoted
+from pgrepl.lake.define.types import PUBLIC, quoted
 from pgrepl.lake.sql import of_inlined
 from pgrepl.lake.table import LakeTable, lake_table
 

@@ -29,7 +29,7 @@ from pgrepl.lake.read.data_file import was_own_version
 from pgrepl.lake.table import lake_table
 from pgrepl.rows.changes import ModifiedRow, Row
 from pgrepl.rows.checks_table import converter
-from pgrepl.rows.foreign import lookup, periods
+from pgrepl.rows.foreign import lookup
 from pgrepl.rows.foreign.actions import act, is_deferred, modes, note_fired
 from pgrepl.rows.foreign.key import (
     RESTRICT,
@@ -381,8 +381,8 @@ class Queue:
         values = [key_values(event.row, key.columns) for event in events]
         whole = [each for each in dict.fromkeys(values) if None not in each]
         if session.transaction.locks_rows:
-            (periods.lock_referenced if key.period else lookup.lock_referenced)(session, key, whole)
-        there = (periods.present if key.period else lookup.present)(session, key, whole)
+            lookup.lock_referenced(session, key, whole)
+        there = lookup.present(session, key, whole)
         found = {each for number, each in enumerate(whole) if number in there}
         gone: set[Any] | None = None
         for event, each in zip(events, values, strict=True):
@@ -405,8 +405,7 @@ class Queue:
         if session.transaction.locks_rows:  # the keys are locked: transactions that reference them have committed
             session.beside.wait_for_writers()
             session.transaction.refresh()
-        references = periods.references if key.period else lookup.references
-        while used := references(session, key, values, restrict=restrict):
+        while used := lookup.references(session, key, values, restrict=restrict):
             first = min(used)
             if session.transaction.locks_rows and lookup.lock_referencing(session, key, used[first]):
                 continue

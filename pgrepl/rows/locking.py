@@ -137,7 +137,7 @@ def _has_its_keys(session: Session, each: Standing, newer: Newer | None) -> bool
 
 def changed_since(session: Session, rows: Iterable[Standing]) -> dict[Standing, Newer | None]:
     """The rows that others have changed since the statement's snapshot; the caller holds locks on all of them."""
-    from pgrepl.lake.read.places import begun_after, newest, standing
+    from pgrepl.lake.read.local import begun_after, newest, standing
 
     transaction = session.transaction
     if transaction.is_writing:
@@ -170,7 +170,7 @@ def changed_since(session: Session, rows: Iterable[Standing]) -> dict[Standing, 
 
 def as_found(session: Session, each: Standing) -> Newer | None:
     """The row as the statement's snapshot has it."""
-    from pgrepl.lake.read.places import newest
+    from pgrepl.lake.read.local import newest
 
     table = lake_table(session, each.table)
     found = newest(session, table, [column.attnum for column in table.columns], [each.place.row])
@@ -190,7 +190,7 @@ def refuse_changed(session: Session, changed: Mapping[Standing, Newer | None], *
 
 def _was_updated(session: Session, row: Standing) -> bool:
     """Whether others have updated the row before it was deleted."""
-    from pgrepl.lake.read.places import updated_after
+    from pgrepl.lake.read.local import updated_after
 
     snapshot = session.transaction.numbering.committed_snapshot()
     with session.beside.newest() as now:

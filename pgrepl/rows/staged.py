@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.facts.relation import Relation
 from pgrepl.engine import scan_spark, spark
 from pgrepl.engine.choice import choose
-from pgrepl.engine.object_store_cache import readable
 from pgrepl.engine.result_spark import ORDER, column_names, python_rows
-from pgrepl.engine.scan_spark import arrow_frame, spark_path, storage_array
+from pgrepl.engine.scan_spark import arrow_frame, readable, spark_path, storage_array
 from pgrepl.engine.spark_types import spark_type
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Expr, Var
 from pgrepl.ground.lazy import F, np, pa
 from pgrepl.lake.read.bounds import Bound
 from pgrepl.lake.read.data_file import NewFile, RowPlace, once
+from pgrepl.lake.read.extent import Positions
 from pgrepl.lake.read.files import extent
 from pgrepl.lake.read.footers import ROW_ID_NAME
-from pgrepl.lake.read.places import Positions
 from pgrepl.lake.table import LakeColumn, lake_table
 from pgrepl.lake.write.file_writer import DataFileWriter
 from pgrepl.lake.write.statement import Write

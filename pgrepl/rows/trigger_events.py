@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.ground.errors import PgError, unsupported
-from pgrepl.rows.changes import ModifiedRow, ModifyKind, Row
+from pgrepl.rows.changes import ModifiedRow, ModifyKind, Row, next_snapshot
 from pgrepl.rows.checks_table import converter
 from pgrepl.rows.triggers import (
     Captured,
@@ -26,7 +26,6 @@ from pgrepl.rows.triggers import (
     relation_triggers,
 )
 from pgrepl.rows.unwritten import Materialize
-from pgrepl.rows.write import next_snapshot
 from pgrepl.types.values import same_image
 
 if TYPE_CHECKING:

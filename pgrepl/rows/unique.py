@@ -304,7 +304,7 @@ class Holders:
         transaction = session.transaction
         if not (transaction.keeps_snapshot and transaction.keeps_pending):
             return found
-        from pgrepl.lake.read.places import begun_after
+        from pgrepl.lake.read.local import begun_after
 
         snapshot = transaction.numbering.committed_snapshot()
         mine = own_rows(session, lake_table(session, self.index.relation.oid).table_id)

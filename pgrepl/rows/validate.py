@@ -21,6 +21,7 @@ from pgrepl.expr.walk import map_attnums
 from pgrepl.ground.errors import PgError
 from pgrepl.lake.table import lake_table
 from pgrepl.rows.after_triggers import Queue
+from pgrepl.rows.changes import define_now
 from pgrepl.rows.checks_table import own
 from pgrepl.rows.foreign.key import ForeignKey, foreign_key, index_key, key_values, mixed_nulls, not_present
 from pgrepl.rows.requirements import (
@@ -44,7 +45,6 @@ from pgrepl.rows.requirements import (
     some,
 )
 from pgrepl.rows.unwritten import Event, EventKind
-from pgrepl.rows.write import define_now
 from pgrepl.sql.keywords import quote_always
 from pgrepl.sql.nodes import SelectStmt
 from pgrepl.sql.parser import parse

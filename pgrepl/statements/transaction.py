@@ -27,8 +27,8 @@ from pgrepl.expr.rewrite.views import view_query, view_role
 from pgrepl.expr.tree import Query, RteKind, SubLink, has_modifying_cte
 from pgrepl.expr.walk import query_exprs, subqueries, walk
 from pgrepl.ground.errors import PgError, unsupported
-from pgrepl.lake.commit import prepared
-from pgrepl.lake.commit.prepared import Prepared
+from pgrepl.lake import prepared
+from pgrepl.lake.prepared import Prepared
 from pgrepl.query import run
 from pgrepl.query.cursor_rows import cursor_rows, scrolls
 from pgrepl.query.portal import Declared, Portal, close_all, close_portal, find_portal, open_portal

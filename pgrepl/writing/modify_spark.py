@@ -1,7 +1,9 @@
 """Statements over many rows by Spark's SQL, INSERT … ON CONFLICT among them: the rows never come into this process.
 
 The statement reads one snapshot; the write lock is taken once all files are written. SparkChanges checks rows while
-it writes, and keys thereafter. ON CONFLICT is for one unique index on plain columns of a plain table.
+it writes, and keys thereafter. ON CONFLICT is for one unique index on plain columns of a plain table. For MERGE Spark
+joins the target with the source, and finds the WHEN clause of each row: the rows of the join are persisted with the
+number of their action; then each action is a query over its rows.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ from pgrepl.engine import spark
 from pgrepl.engine.result_spark import condition_text
 from pgrepl.expr.analyse.lookup import TABLEOID, relation_rte
 from pgrepl.expr.analyse.queries.insert import rows_rte
+from pgrepl.expr.analyse.queries.merge import Joined, joined_query, numbered_query, staged_query
 from pgrepl.expr.analyse.sorting import equality_operator
-from pgrepl.expr.dml_tree import TARGET, Command, Conflict, Modify
+from pgrepl.expr.dml_tree import TARGET, Command, Conflict, MergeAction, Modify
 from pgrepl.expr.exchange import Statement
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.rewrite.dml_queries import TargetRowsQuery, insert_query, map_level, row_columns, target_rows_query
@@ -29,10 +32,12 @@ from pgrepl.ground.frozen import frozen
 from pgrepl.ground.lazy import F
 from pgrepl.query.rowset import frame_of
 from pgrepl.rows.arrivals import Arrival
-from pgrepl.rows.changes import ModifyKind
+from pgrepl.rows.changes import ModifyKind, members
+from pgrepl.rows.checks import affected_twice
 from pgrepl.rows.checks_spark import FoundTwice, SparkChanges, check_fits
 from pgrepl.rows.checks_table import table_rules
 from pgrepl.rows.requirements import every, is_not_null, more_than_one
+from pgrepl.rows.triggers import TriggerEvent
 from pgrepl.sql.nodes import BoolOp, SubLinkType
 from pgrepl.types import oids
 from pgrepl.writing.modify import changed_tables
@@ -42,7 +47,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session.session import Session
-    from pgrepl.rows.triggers import TriggerEvent
 
 _PROPOSED = 2  # the range table entry beside the target
 _PLAIN = frozenset(
@@ -350,3 +354,70 @@ def _change(session: Session, modify: Modify, changes: SparkChanges, *, once: bo
             changes.update(table, rows.dropDuplicates(["place"]) if once else rows)
         else:
             changes.delete(table, frame.withColumnRenamed("c1", "place").select("place"))
+
+
+# --- MERGE ------------------------------------------------------------------------------------------------------------
+
+
+def stage_merge(session: Session, modify: Modify) -> SparkChanges:
+    """Carry out a MERGE as far as it goes without the write lock; or Declined."""
+    target = relation(session, modify.relid)
+    if target.kind != "p" and len(members(session, target.oid, modify.rtable[0].inh)) > 1:
+        raise Declined("a MERGE into a table that has children by inheritance")
+    events = [TriggerEvent(command.value) for command in modify.commands]
+    fill = partial(_merge, session, modify)
+    try:
+        return staged(session, target, ModifyKind.MERGE, modify.named, fill, events)
+    except FoundTwice:
+        raise affected_twice() from None
+
+
+def _merge(session: Session, modify: Modify, changes: SparkChanges) -> None:
+    assert modify.merge is not None
+    joined = joined_query(session, modify, on_spark=True)
+    action = f"c{len(joined.query.targets) + 1}"
+    rows = query_frame(session, numbered_query(session, modify, joined)).persist()
+    try:
+        if _changes_twice(modify.merge.actions, rows, action):
+            raise affected_twice()
+        for number, each in enumerate(modify.merge.actions, 1):
+            if each.command is not None:
+                _carry_out(session, modify, joined, each, rows.filter(f"{action} = {number}"), changes)
+    finally:
+        rows.unpersist()
+
+
+def _changes_twice(actions: tuple[MergeAction, ...], rows: DataFrame, action: str) -> bool:
+    """Whether several rows of the source change one row of the target."""
+    changing = [str(n) for n, each in enumerate(actions, 1) if each.command in (Command.UPDATE, Command.DELETE)]
+    if not changing:
+        return False
+    changed = rows.filter(f"{action} IN ({', '.join(changing)})").groupBy("c2", "c1").count()
+    with spark.pg_errors():
+        return bool(changed.filter("count > 1").take(1))
+
+
+def _carry_out(
+    session: Session, modify: Modify, joined: Joined, action: MergeAction, rows: DataFrame, changes: SparkChanges
+) -> None:
+    target = relation(session, modify.relid)
+    found = staged_query(session, modify, joined, action, FrameRows(rows))
+    if action.command is Command.INSERT:
+        if without_numbers(found.query)[1]:
+            raise Declined("numbers of sequences in MERGE")
+        changes.insert(query_frame(session, found.query))
+        return
+    frame = query_frame(session, found.query)
+    for member in members(session, target.oid, True):
+        table = member.relation
+        own = frame if target.kind != "p" else frame.filter(f"c2 = {table.oid}")
+        if action.command is Command.DELETE:
+            changes.delete(table, own.withColumnRenamed("c1", "place").select("place"))
+        else:
+            changes.update(table, _in_leaf(new_rows(target, found, own), target, table))
+
+
+def _in_leaf(rows: DataFrame, target: Relation, leaf: Relation) -> DataFrame:
+    """The new rows in the layout of the table that they are in."""
+    numbers = {a.name: a.num for a in target.kept}
+    return rows.select("place", *[F.col(f"c{numbers[a.name]}").alias(f"c{a.num}") for a in leaf.kept])

@@ -37,10 +37,9 @@ from pgrepl.query.local.env import LazyRows
 from pgrepl.query.rowset import rows_of, stream
 from pgrepl.rows.after_triggers import WrittenChanges, fire_all
 from pgrepl.rows.arbiters import arbiter_indexes
-from pgrepl.rows.changes import Row
+from pgrepl.rows.changes import Row, next_snapshot, write_changes
 from pgrepl.rows.triggers import TriggerEvent, enabled_triggers, refuse_triggers
 from pgrepl.rows.unwritten import Unwritten
-from pgrepl.rows.write import next_snapshot, write_changes
 from pgrepl.writing import views
 from pgrepl.writing.modify import Pending, Running, check_targets, insert, instead, nothing, update_or_delete
 from pgrepl.writing.views import on_tables

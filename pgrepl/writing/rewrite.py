@@ -22,16 +22,16 @@ from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Expr, FuncExpr, RelabelType, Var
 from pgrepl.expr.walk import is_volatile
 from pgrepl.ground.errors import Declined, PgError
-from pgrepl.lake.commit import commit
+from pgrepl.lake import commit
 from pgrepl.lake.define.columns import replace_column
 from pgrepl.lake.define.types import default_text, keeps_files
 from pgrepl.lake.read import local
 from pgrepl.lake.read.files import estimate, extent
 from pgrepl.lake.table import lake_table
 from pgrepl.lake.write.statement import Write
+from pgrepl.rows.changes import define_now, next_snapshot
 from pgrepl.rows.checks_table import declare_dimensions, keep_dimensions, own
 from pgrepl.rows.in_use import check_not_in_use
-from pgrepl.rows.write import define_now, next_snapshot
 from pgrepl.sql.keywords import quote_identifier
 from pgrepl.sql.nodes import CoercionForm
 from pgrepl.types.builtin import base_type, element_type

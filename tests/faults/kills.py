@@ -10,7 +10,7 @@ from pathlib import Path
 from pgrepl.backend import open_session
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store.opening import open_catalog
-from pgrepl.lake.upkeep import compact
+from pgrepl.lake import compact
 from pgrepl.replication.log import ServerLog
 from pgrepl.statements.run import run
 from pgrepl.statements.upkeep.autovacuum import Autovacuum

@@ -15,8 +15,8 @@ from pgrepl.backend import open_session
 from pgrepl.catalog.locks.lock_table import LockKind, RelationMode, RowMode
 from pgrepl.catalog.session.session import Session
 from pgrepl.ground.errors import PgError
-from pgrepl.lake.commit import commit
-from pgrepl.lake.commit.commit import LockedByOthers, Stale
+from pgrepl.lake import commit
+from pgrepl.lake.commit import LockedByOthers, Stale
 from pgrepl.lake.read.data_file import PROVISIONAL
 from pgrepl.lake.write.statement import Write
 from pgrepl.statements.run import run

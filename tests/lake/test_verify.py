@@ -16,7 +16,7 @@ from pgrepl.backend import open_session
 from pgrepl.catalog.store.opening import open_catalog
 from pgrepl.ground.errors import PgError
 from pgrepl.lake.read.footers import forget_all
-from pgrepl.lake.upkeep.verify import Damage, Verification
+from pgrepl.lake.verify import Damage, Verification
 from pgrepl.shell.commands.maintenance import DAMAGED, verify
 from pgrepl.statements.run import run
 from tests.harness.dose import dose
@@ -208,7 +208,7 @@ def test_whatever_damage_leads_to_is_told(whole: Lake, monkeypatch: pytest.Monke
     def fail(*_: object) -> None:
         raise raised
 
-    monkeypatch.setattr("pgrepl.lake.upkeep.verify.lake_table", fail)
+    monkeypatch.setattr("pgrepl.lake.verify.lake_table", fail)
     assert {found.what for found in damage(whole.path)} in ({"odd"}, {"internal error: KeyError: 'odd'"})
 
 
@@ -228,7 +228,7 @@ def test_what_only_ends_the_work_is_no_damage(whole: Lake, monkeypatch: pytest.M
     def fail(*_: object) -> None:
         raise PgError(sqlstate, "enough")
 
-    monkeypatch.setattr("pgrepl.lake.upkeep.verify.lake_table", fail)
+    monkeypatch.setattr("pgrepl.lake.verify.lake_table", fail)
     with pytest.raises(PgError) as caught:
         damage(whole.path)
     assert caught.value.sqlstate == sqlstate

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pgrepl.lake.upkeep import compact
-from pgrepl.lake.upkeep.verify import Verification
+from pgrepl.lake import compact
+from pgrepl.lake.verify import Verification
 from pgrepl.statements.upkeep.autovacuum import Autovacuum
 from tests.harness.pair import Pair
 from tests.harness.programs import PATIENCE, environment, eventually, started

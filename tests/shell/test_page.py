@@ -13,7 +13,7 @@ import pytest
 from pgrepl.api.overview import DatabaseFacts, Overview, SlotFacts, SubscriptionFacts, TableFacts, visible
 from pgrepl.api.overview_history import History, Point
 from pgrepl.catalog.facts.subscription import DATASYNC, INIT, READY
-from pgrepl.engine.spark_jobs import SparkFacts, SparkJob
+from pgrepl.engine.spark_errors import SparkFacts, SparkJob
 from pgrepl.replication.publisher.protocol import Backlog, SlotLag
 from pgrepl.replication.publisher.senders import Retained
 from pgrepl.replication.subscriber.status import CopyStatus, Status, TableStatus

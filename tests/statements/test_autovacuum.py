@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from pgrepl.lake import compact
 from pgrepl.lake.read.extent import RowCounts
-from pgrepl.lake.upkeep import compact
 from pgrepl.statements.upkeep import autovacuum
 from pgrepl.statements.upkeep.autovacuum import Autovacuum, AutovacuumLauncher, Thresholds
 from tests.harness.database import Database

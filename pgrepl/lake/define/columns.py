@@ -17,10 +17,18 @@ from pgrepl.catalog.store import store, tables
 from pgrepl.catalog.store.ducklake import ducklake_column, ducklake_column_tag
 from pgrepl.ground.frozen import frozen
 from pgrepl.lake import sql
-from pgrepl.lake.define import names
 from pgrepl.lake.define import schemas as versions
 from pgrepl.lake.define.inlined import keep_inlining
-from pgrepl.lake.define.types import ColumnType, column_type, default_text, fits, holds_places
+from pgrepl.lake.define.types import (
+    RESERVED_COLUMNS,
+    ColumnType,
+    column_type,
+    default_text,
+    fits,
+    free,
+    holds_places,
+    lower,
+)
 from pgrepl.lake.table import missing_value
 from pgrepl.types.lake.structs import NO_COLUMNS
 
@@ -63,12 +71,12 @@ def first_to_renumber(session: Session, oid: int) -> int | None:
     if row is None or row.table_id is None or other is None:
         return None
     ours, theirs = _columns(session, row.table_id), _columns(session, other)
-    names = {column.column_id: name for name, column in ours.items()}
+    types = {column.column_id: name for name, column in ours.items()}
     first, last = None, 0
     for attribute in sorted(store.rows(session, tables.pg_attribute, attrelid=oid), key=lambda a: a.attnum):
         if attribute.attnum <= 0 or attribute.attisdropped:
             continue
-        column = theirs.get(names.get(attribute.column_id or 0, ""))
+        column = theirs.get(types.get(attribute.column_id or 0, ""))
         if column is None or column.column_id <= last or column.column_type != ours[column.column_name].column_type:
             return None
         last = column.column_id
@@ -212,9 +220,9 @@ def column_names(attributes: Sequence[tables.pg_attribute], now: Mapping[int, st
         name = attribute.attname
         # another writer's column keeps a reserved name
         if attribute.column_id is None or now.get(attribute.column_id) != name:
-            name = names.free(name, taken | names.RESERVED_COLUMNS)
-        name = names.free(name, taken)
-        taken.add(names.lower(name))
+            name = free(name, taken | RESERVED_COLUMNS)
+        name = free(name, taken)
+        taken.add(lower(name))
         found[attribute.attnum] = name
     return found
 

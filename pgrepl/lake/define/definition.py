@@ -28,8 +28,8 @@ from pgrepl.catalog.store.ducklake import (
 from pgrepl.lake import sql, storage
 from pgrepl.lake.define import schemas as versions
 from pgrepl.lake.define.columns import Constant, define_columns
-from pgrepl.lake.define.names import free, is_variant, lower, quoted
 from pgrepl.lake.define.schemas import define_schemas, define_view, require_schema
+from pgrepl.lake.define.types import free, is_variant, lower, quoted
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

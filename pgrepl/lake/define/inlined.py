@@ -15,8 +15,8 @@ from pgrepl.catalog.store.declarative import of_row
 from pgrepl.catalog.store.ducklake import ducklake_column, ducklake_inlined_data_tables
 from pgrepl.ground.errors import PgError
 from pgrepl.lake import sql
-from pgrepl.lake.define.names import RESERVED_COLUMNS, lower, quoted
 from pgrepl.lake.define.options import inlined_prefix
+from pgrepl.lake.define.types import RESERVED_COLUMNS, lower, quoted
 from pgrepl.lake.table import InlinedTable, fields_of, inlined_tables
 
 if TYPE_CHECKING:

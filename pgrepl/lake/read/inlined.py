@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pgrepl.ground.errors import PgError
 from pgrepl.lake import sql
 from pgrepl.lake.define import inlined as inlined_checksums
-from pgrepl.lake.define.names import quoted
+from pgrepl.lake.define.types import quoted
 from pgrepl.lake.read.bounds import limits
 from pgrepl.lake.read.data_file import overlay
 from pgrepl.lake.table import InlinedTable, inlined_tables

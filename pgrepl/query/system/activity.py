@@ -233,7 +233,7 @@ def _shown(session: Session, entry: Mapping[str, Any]) -> Values:
 
 
 def _prepared(session: Session) -> Iterator[Values]:
-    from pgrepl.lake.commit import prepared
+    from pgrepl.lake import prepared
 
     for each in prepared.every(session):
         yield {

@@ -22,8 +22,8 @@ from pgrepl.expr.partition_constraint import leaf_partitions
 from pgrepl.ground.errors import Declined, PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.ground.lazy import np, pa
-from pgrepl.lake.commit import commit
-from pgrepl.lake.commit.commit import LockedByOthers
+from pgrepl.lake import commit
+from pgrepl.lake.commit import LockedByOthers
 from pgrepl.lake.read import local
 from pgrepl.lake.table import LakeTable, lake_table
 from pgrepl.lake.write.file_writer import DataFileWriter

@@ -19,7 +19,7 @@ from pgrepl.expr.evaluate.evaluate import compile
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.row_filter_checks import check_replica_identity
 from pgrepl.ground.frozen import frozen
-from pgrepl.rows.changes import ModifiedRow, ModifyKind, Row
+from pgrepl.rows.changes import ModifiedRow, ModifyKind, Row, next_snapshot, write_changes
 from pgrepl.rows.checks import RowChecks, prepare
 from pgrepl.rows.foreign import lookup
 from pgrepl.rows.foreign.key import CASCADE, SET_NULL, ForeignKey, key_values
@@ -28,7 +28,6 @@ from pgrepl.rows.locking import Standing, lock_rows, mode_of, refuse_changed
 from pgrepl.rows.trigger_events import TriggerEvents
 from pgrepl.rows.triggers import TriggerEvent
 from pgrepl.rows.unwritten import Event, EventKind
-from pgrepl.rows.write import next_snapshot, write_changes
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

@@ -32,7 +32,7 @@ from pgrepl.shell.connection import CATALOG_FILE, DEFAULT_DATABASE, DEFAULT_USER
 from pgrepl.types.plain import lsn_text
 
 if TYPE_CHECKING:
-    from pgrepl.lake.upkeep.verify import Damage, Verification
+    from pgrepl.lake.verify import Damage, Verification
     from pgrepl.replication.standby.synchronize import Synchronized
 
 
@@ -272,7 +272,7 @@ def verify_command(quick: bool, as_json: bool, username: str, dbname: str | None
     pgrepl verify
     pgrepl verify -d shop --quick
     """
-    from pgrepl.lake.upkeep.verify import Verification
+    from pgrepl.lake.verify import Verification
 
     try:
         with connection(catalog, dbname or DEFAULT_DATABASE, username) as opened:

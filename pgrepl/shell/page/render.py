@@ -20,7 +20,7 @@ from pgrepl.shell.page.words import STATES, amount, escaped, moment, named, size
 if TYPE_CHECKING:
     from pgrepl.api.overview import DatabaseFacts, Overview, SlotFacts, SubscriptionFacts, TableFacts
     from pgrepl.api.overview_history import History, Point
-    from pgrepl.engine.spark_jobs import SparkFacts, SparkJob
+    from pgrepl.engine.spark_errors import SparkFacts, SparkJob
     from pgrepl.replication.subscriber.status import Status, TableStatus
     from pgrepl.shell.commands.standing import Line
 

@@ -26,9 +26,9 @@ from pgrepl.catalog.session.transaction import LockNeeded, require_no_block
 from pgrepl.catalog.store import store
 from pgrepl.catalog.store.tables import pg_class, pg_database
 from pgrepl.ground.errors import PgError
-from pgrepl.lake.commit.commit import Stale
-from pgrepl.lake.upkeep import compact
-from pgrepl.lake.upkeep.expire import expire, remove_files
+from pgrepl.lake import compact
+from pgrepl.lake.commit import Stale
+from pgrepl.lake.expire import expire, remove_files
 from pgrepl.query.result import Result
 from pgrepl.replication.publisher.slots import invalidate_idle
 from pgrepl.sql.location import get_boolean, get_int32, get_string

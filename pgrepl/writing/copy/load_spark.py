@@ -1,4 +1,7 @@
-"""COPY FROM carried out by Spark: for large files, whose rows are never all in this process's memory.
+"""COPY FROM of large files, whose rows are never all in this process's memory: by Spark, or by kernels over Arrow.
+
+Kernels take columns into the lake's files as they are, in this process or as tasks of Spark's. A wrong row, and
+anything that they cannot do, raises `Declined`: another engine then copies, and reports the error.
 
 Where Spark does not read the source itself, this process reads it line by line into temporary files. The table is
 changed only at the end. Spark knows no lines: for a row that it has rejected the file is read again, up to that row.
@@ -8,24 +11,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
 from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.engine import spark
+from pgrepl.engine.choice import Choice
+from pgrepl.engine.copy_rows import KernelColumn
 from pgrepl.engine.result_spark import result_folder
+from pgrepl.engine.run_kernels import KernelTarget, WrongRow, copy
 from pgrepl.engine.scan_spark import spark_path, storage_array
 from pgrepl.engine.spark_types import spark_type
+from pgrepl.ground import interrupts
 from pgrepl.ground.errors import Declined, PgError
 from pgrepl.ground.lazy import pa
-from pgrepl.lake.commit.commit import Stale
+from pgrepl.lake.commit import Stale
 from pgrepl.rows.changes import ModifyKind, members
-from pgrepl.rows.checks_table import Router, TableChecks
-from pgrepl.rows.foreign.actions_spark import apply
-from pgrepl.rows.foreign.key import index_key
-from pgrepl.rows.unique import UniqueIndex, all_unique_indexes, unique_index
+from pgrepl.rows.checks_columns import check_program, columns_of, default_column, keys_differ, whole_keys
+from pgrepl.rows.checks_spark import SparkChanges, apply, check_fits
+from pgrepl.rows.checks_table import Router, TableChecks, table_rules
+from pgrepl.rows.foreign.key import index_key, keys_of
+from pgrepl.rows.staged import StagedRows
+from pgrepl.rows.unique import UniqueIndex, all_unique_indexes, unique_index, unique_indexes
 from pgrepl.types.lake.forms import form
-from pgrepl.writing.copy.load_rows import say_skipped
 from pgrepl.writing.copy.reader import is_placed, placed
 from pgrepl.writing.copy.text_columns import write_files
 from pgrepl.writing.modify_spark import insert_rows_of, staged
@@ -33,10 +42,12 @@ from pgrepl.writing.modify_spark import insert_rows_of, staged
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from pgrepl.catalog.facts.relation import Attribute
     from pgrepl.catalog.session.session import Session
-    from pgrepl.rows.checks_spark import SparkChanges
+    from pgrepl.lake.table import LakeColumn
     from pgrepl.types.lake.arrays import Form
     from pgrepl.writing.copy.source import Row, RowSource
+    from pgrepl.writing.copy.target import CopyTarget
 
 _UNIQUE, _FOREIGN_KEY = "23505", "23503"
 _OF_ROWS = ("22", "23", "42", "0A", "P0")  # classes of errors that one row can cause
@@ -121,7 +132,7 @@ def _violated(session: Session, named: Relation, error: PgError) -> UniqueIndex 
     return None
 
 
-# --- load spark -------------------------------------------------------------------------------------------------------
+# --- loading -------------------------------------------------------------------------------------------------------
 
 
 _TRIES = 3  # without the write lock; then once with it
@@ -150,7 +161,7 @@ def load(session: Session, open_source: Callable[[], RowSource], stage: Stage | 
                 raise
             transaction.release_write()
             continue
-        say_skipped(session, source)
+        source.say_skipped()
         return changes.count
     raise AssertionError("with the lock nobody else can have changed the table")
 
@@ -171,6 +182,58 @@ def _stage(session: Session, source: RowSource) -> SparkChanges:
         return staged(session, target.relation, ModifyKind.INSERT, named, fill)
     except PgError as error:
         raise found_again(session, source, error) from None
+
+
+# --- by kernels -------------------------------------------------------------------------------------------------------
+
+
+def load_by_kernels(session: Session, open_source: Callable[[], RowSource], choice: Choice) -> int:
+    """Read, check and write all rows; returns their number, or raises Declined."""
+    return load(session, open_source, partial(_stage_by_kernels, on_spark=choice.on_spark))
+
+
+def _stage_by_kernels(session: Session, source: RowSource, *, on_spark: bool) -> SparkChanges:
+    target = source.target
+    rel = target.relation
+    if rel.kind != "r" or keys_of(session, rel.oid):
+        raise Declined("a partitioned table, or one with foreign keys")
+    named = frozenset(target.attnums)
+    check_fits(session, rel, ModifyKind.INSERT, named, by_kernels=True)
+    staged = StagedRows(session, rel, session.transaction.numbering.last_snapshot())
+    try:
+        with source.kernel_source() as (files, longest), spark.described(f"COPY {rel.name}"):
+            to = _target(session, target, staged, longest)
+            copied = copy(session, [files], to, on_spark=on_spark, check=interrupts.check_for_interrupts)
+    except WrongRow as reason:
+        raise Declined(str(reason)) from None
+    except PgError as error:
+        if not error.is_of_data:
+            raise
+        raise Declined(error.message) from error
+    changes = SparkChanges(session, rel, ModifyKind.INSERT, named, staged.snapshot)
+    changes.add_files(copied.files)
+    staged.inserted += copied.files
+    if any(keys_differ(session, staged, info, copied.spans) is not True for info in unique_indexes(session, rel)):
+        changes.discard()
+        raise Declined("a unique key")
+    return changes
+
+
+def _target(session: Session, target: CopyTarget, staged: StagedRows, longest: dict[int, int | None]) -> KernelTarget:
+    rel = target.relation
+    rules = table_rules(session, rel)
+    places = {attnum: place for place, attnum in enumerate(longest, 1)}
+
+    def loaded(column: LakeColumn, attribute: Attribute) -> KernelColumn:
+        attnum, not_null = column.attnum, attribute.notnull
+        if attnum in places:
+            return KernelColumn(attnum, places[attnum], None, not_null, longest[attnum])
+        return default_column(session, column, target.defaults.get(attnum), not_null=not_null)
+
+    columns = columns_of(session, staged.table.columns, rules, loaded)
+    check = check_program(session, rules, bound=rel.is_partition)
+    infos = unique_indexes(session, rel)
+    return KernelTarget(staged.table, columns, check, tuple(whole_keys(infos, staged)))
 
 
 # --- rows that only this process can read -----------------------------------------------------------------------------

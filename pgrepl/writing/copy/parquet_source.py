@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 from pgrepl.catalog.facts.relation import Attribute
 from pgrepl.catalog.facts.user_types import row_type
 from pgrepl.engine import spark
-from pgrepl.engine.object_store_cache import readable
 from pgrepl.engine.run_kernels import ForeignSource
-from pgrepl.engine.scan_spark import spark_path
+from pgrepl.engine.scan_spark import readable, spark_path
 from pgrepl.engine.spark_types import spark_type
 from pgrepl.expr.analyse.casts import Context as CastContext
 from pgrepl.expr.analyse.coerce import IMPLICIT_CAST, coerce_to_target

@@ -112,6 +112,11 @@ class RowSource(ABC):
             if wanted:
                 yield row
 
+    def say_skipped(self) -> None:
+        if self.skipped and self.verbosity != "silent":
+            rows = "row was" if self.skipped == 1 else "rows were"
+            self.session.notice("NOTICE", f"{self.skipped} {rows} skipped due to data type incompatibility")
+
     def _completed(self, reader: CopyReader | BinaryFileReader) -> Iterator[Row]:
         complete = self._completion()
         for read in reader.rows():

@@ -15,9 +15,9 @@ from pgrepl.catalog.facts import subscription as catalog
 from pgrepl.catalog.locks.lock_table import EXCLUSIVE, LockKind, LockRequest, RelationMode, RowMode
 from pgrepl.catalog.store import store, tables
 from pgrepl.ground.errors import PgError, unsupported
+from pgrepl.lake import commit, prepared
 from pgrepl.lake.changes.history import COMMIT, PREPARE
-from pgrepl.lake.commit import commit, prepared
-from pgrepl.lake.commit.commit import LockedByOthers, RowChanges
+from pgrepl.lake.commit import LockedByOthers, RowChanges
 from pgrepl.lake.storage import crash_point
 from pgrepl.lake.table import lake_table
 from pgrepl.lake.write.statement import Write

@@ -23,7 +23,7 @@ from pgrepl.catalog.store import tables
 from pgrepl.engine import spark
 from pgrepl.ground.errors import PgError
 from pgrepl.lake.changes.history import snapshots
-from pgrepl.lake.commit.commit import Stale, check_unchanged
+from pgrepl.lake.commit import Stale, check_unchanged
 from pgrepl.lake.read.files import estimate, last_snapshot
 from pgrepl.lake.storage import crash_point
 from pgrepl.lake.table import lake_table
@@ -72,7 +72,7 @@ from pgrepl.replication.wire.text import WIRE_STYLE
 from pgrepl.rows.checks_table import Router
 from pgrepl.rows.triggers import inserts_one_by_one
 from pgrepl.types.text import writer
-from pgrepl.writing.copy.load_rows import BATCH_BYTES, BATCH_ROWS
+from pgrepl.writing.copy.reader import BATCH_BYTES, BATCH_ROWS
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

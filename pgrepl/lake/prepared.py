@@ -22,7 +22,7 @@ from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.lake import storage
 from pgrepl.lake.changes.history import COMMIT, PREPARE, ROLLBACK
-from pgrepl.lake.commit.commit import PendingStatement, RowChanges
+from pgrepl.lake.commit import PendingStatement, RowChanges
 from pgrepl.lake.read.data_file import NewFile
 from pgrepl.lake.read.inlined import as_stored
 from pgrepl.lake.storage import crash_point

@@ -20,6 +20,7 @@ from pgrepl.ground.lazy import np, pa
 from pgrepl.lake import sql, storage
 from pgrepl.lake.define.definition import see_everything
 from pgrepl.lake.define.types import default_text
+from pgrepl.lake.expire import known_files, unused_files
 from pgrepl.lake.read import footers, inlined
 from pgrepl.lake.read.data_file import PUFFIN, DataFile, DeleteFile
 from pgrepl.lake.read.file_scan import locate
@@ -27,7 +28,6 @@ from pgrepl.lake.read.files import check_entries, delete_files_until, files_betw
 from pgrepl.lake.read.footers import forget_all
 from pgrepl.lake.read.inlined import count_rows
 from pgrepl.lake.table import lake_table
-from pgrepl.lake.upkeep.expire import known_files, unused_files
 from pgrepl.lake.write import file_writer
 from pgrepl.lake.write.delete_files import read_delete_file
 from pgrepl.lake.write.statistics import ColumnStatistics, leaves, of_array, order, together

@@ -22,7 +22,7 @@ from pgrepl.ground.errors import PgError
 from pgrepl.ground.lazy import np
 from pgrepl.lake import sql
 from pgrepl.lake.changes.history import ROW_CHANGES, changes_after
-from pgrepl.lake.commit.rows import record
+from pgrepl.lake.commit_rows import record
 from pgrepl.lake.read.data_file import PROVISIONAL, DataFile, Overlays, RowPlace, TableOverlay
 from pgrepl.lake.read.inlined import as_stored
 from pgrepl.lake.storage import crash_point
@@ -216,7 +216,7 @@ def _may_have_moved(session: Session, table_id: int, since: int) -> bool:
 
 def _find_again(session: Session, write: Write, row_ids: set[int]) -> None:
     """Look up the deleted rows anew, which VACUUM may have moved."""
-    from pgrepl.lake.read.places import standing
+    from pgrepl.lake.read.local import standing
 
     places = [RowPlace(None, None, row_id) for row_id in write.inlined_deletes]
     places += [RowPlace(file_id, position, -1) for file_id, each in write.deletes.items() for position in each]
@@ -224,7 +224,7 @@ def _find_again(session: Session, write: Write, row_ids: set[int]) -> None:
     if len(there) == len(places):
         return
 
-    from pgrepl.lake.read.places import locate
+    from pgrepl.lake.read.extent import locate
 
     found = locate(session, write.table, np.array(sorted(row_ids), np.int64))
     if sum(map(len, found.files.values())) + len(found.inlined) < len(row_ids):
