@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.iceberg.avro import number
 from pgrepl.types.lake.foreign import foreign_form
 from pgrepl.types.lake.text import DATE_INFINITY, TIMESTAMP_INFINITY, date_text, read_blob, time_text, timestamp_text
 
@@ -259,7 +258,6 @@ class Leaf(NamedTuple):
     """What is known of a scalar column: its id, and how its bounds are encoded."""
 
     id: int
-    key: bytes  # the id, encoded
     kind: str
     low: Bound
     high: Bound
@@ -297,7 +295,7 @@ class Shape:
             kind = iceberg_type(field)
             low, high = (bound(field.type, kind, high=high) for high in (False, True))
             is_float, is_column = kind in ("float", "double"), field in self.fields
-            found.append(Leaf(field.id, number(field.id), kind, low, high, is_float, is_column))
+            found.append(Leaf(field.id, kind, low, high, is_float, is_column))
         return found
 
     @property

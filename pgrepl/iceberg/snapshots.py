@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.ground.lazy import np, pa, pq
 from pgrepl.ground.threads import ThreadPool
 from pgrepl.iceberg import tables
-from pgrepl.iceberg.avro import number
 from pgrepl.iceberg.contents import Contents, Data, Deletes, InlinedPart, Part
-from pgrepl.iceberg.manifests import DATA, DELETES, Entry, Plan, Statistics, Vector, Writer, head
+from pgrepl.iceberg.manifests import DATA, DELETES, Entry, Plan, Statistics, Vector, Writer, head, number
 from pgrepl.iceberg.place import TableFolder, digest
 from pgrepl.iceberg.schema import Shape
 from pgrepl.lake import storage
