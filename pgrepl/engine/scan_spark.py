@@ -410,6 +410,15 @@ def readable(paths: Sequence[str]) -> list[str]:
         return list(threads.map(lambda path: _copy(path) if _is_out_of_reach(path) else path, paths))
 
 
+def parquet_frame(columns: Sequence[tuple[str, str]], paths: Sequence[str], **options: str) -> DataFrame:
+    """The rows of Parquet files; of each column its name and type. Spark counts the rows even if it reads no column."""
+    from pyspark.sql.types import StructField, StructType
+
+    fields = [StructField(name, spark_type(kind)) for name, kind in columns or (("__no_column", "BIGINT"),)]
+    reader = spark.session().read.options(**options).schema(StructType(fields))
+    return reader.parquet(*[spark_path(path) for path in paths])
+
+
 def _is_out_of_reach(path: str) -> bool:
     return storage.scheme_of(path) in _BY_JARS and _has_no_jars()
 

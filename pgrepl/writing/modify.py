@@ -339,7 +339,7 @@ def _found_and_locked(session: Session, modify: Modify, target: Relation) -> Ite
         return
     found = {Standing(c.table, c.place): (c, rest) for c, rest in found_rows(session, modify, target) if c.place}
     verb = "updating" if modify.command is Command.UPDATE else "deleting"
-    changed = _locked(session, [change for change, _ in found.values()], verb)
+    changed = locked(session, [change for change, _ in found.values()], verb)
     for row, each in found.items():
         if row not in changed:
             yield each
@@ -348,14 +348,16 @@ def _found_and_locked(session: Session, modify: Modify, target: Relation) -> Ite
         if newer is None:
             continue
         for again in found_rows(session, modify, target, (row.table, newer)):
-            _locked(session, [again[0]], verb)
+            locked(session, [again[0]], verb)
             yield again
             break
 
 
-def _locked(session: Session, changes: Sequence[ModifiedRow], verb: str) -> Mapping[Standing, Newer | None]:
-    rows = [Standing(change.table, change.place) for change in changes if change.place is not None]
-    _, changed = lock_rows(session, rows, [mode_of(session, change) for change in changes], verb=verb)
+def locked(session: Session, changes: Sequence[ModifiedRow], verb: str) -> Mapping[Standing, Newer | None]:
+    """Lock the rows to change; those that another transaction has changed since."""
+    rows = {Standing(change.table, change.place): change for change in changes if change.place is not None}
+    modes = [mode_of(session, change) for change in rows.values()]
+    _, changed = lock_rows(session, list(rows), modes, verb=verb)
     refuse_changed(session, changed)
     return changed
 

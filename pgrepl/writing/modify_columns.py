@@ -264,16 +264,12 @@ def stage_modify(session: Session, modify: Modify, *, on_spark: bool) -> SparkCh
     snapshot = session.transaction.numbering.last_snapshot()
     changes = SparkChanges(session, target, ModifyKind(modify.command.value), modify.named, snapshot)
     members = changed_tables(session, modify)
-    made = [
-        (member.relation, _modify_columns_change_of(session, modify, target, member, snapshot)) for member in members
-    ]
+    made = [(member.relation, _modified(session, modify, target, member, snapshot)) for member in members]
     carry_out(session, changes, made, on_spark=on_spark)
     return changes
 
 
-def _modify_columns_change_of(
-    session: Session, modify: Modify, target: Relation, member: Member, snapshot: int
-) -> TableChange:
+def _modified(session: Session, modify: Modify, target: Relation, member: Member, snapshot: int) -> TableChange:
     rel = member.relation
     if rel.oid != target.oid:
         modify = in_layout(session, modify, target, rel)
@@ -287,15 +283,13 @@ def _modify_columns_change_of(
         return TableChange(source, table, (), None, True, 0)
     values = {each.attnum: own(each.expr, rel) for each in modify.assigned}
     columns = [
-        computed(session, column, values[column.attnum], rel) if column.attnum in values else _kept(column, rel)
+        computed(session, column, values[column.attnum], rel)
+        if column.attnum in values
+        else KernelColumn(column.attnum, column.attnum, None, rel.attributes[column.attnum - 1].notnull)
         for column in table.columns
     ]
     check = check_program(session, table_rules(session, rel), bound=False)
     return TableChange(source, table, tuple(columns), check, True, most_inlined(session, table))
-
-
-def _kept(column: LakeColumn, rel: Relation) -> KernelColumn:
-    return KernelColumn(column.attnum, column.attnum, None, rel.attributes[column.attnum - 1].notnull)
 
 
 _OF_PLACES = ("42501", "58P01", "58030", "XX001")  # errors of an executor that cannot reach the driver's store
@@ -370,10 +364,19 @@ def carry_out(
     if not made:
         return {}
     tables = [each for _, each in made]
-    words = _Words(session, changes, [rel for rel, _ in made])
+
+    def judge(number: int, part: ChangedPart) -> None:
+        if part.error is not None:
+            raise part.error
+        if part.failing is not None:
+            checks = TableChecks(session, made[number][0], changes.relation, changes.modified)
+            checks.constraints(part.failing)
+            checks.bound(part.failing)
+            raise Declined("a rule of the table")
+
     try:
         with spark.described(f"{changes.kind.value} {changes.relation.name}"):
-            done = change(session, tables, on_spark=on_spark, check=interrupts.check_for_interrupts, judge=words.judge)
+            done = change(session, tables, on_spark=on_spark, check=interrupts.check_for_interrupts, judge=judge)
     except PgError as problem:
         far = any(storage.local_path(each.target.location) is None for each in tables)
         if on_spark and far and problem.sqlstate in _OF_PLACES:
@@ -401,22 +404,3 @@ def _take(changes: SparkChanges, rel: Relation, made: TableChange, done: Changed
             staged.write.insert([row])
         else:
             staged.write.update(place, row)
-
-
-class _Words:
-    """Raises the error for the first wrong row."""
-
-    def __init__(self, session: Session, changes: SparkChanges, tables: Sequence[Relation]) -> None:
-        self._session = session
-        self._changes = changes
-        self._tables = tables
-
-    def judge(self, number: int, part: ChangedPart) -> None:
-        if part.error is not None:
-            raise part.error
-        if part.failing is not None:
-            changes = self._changes
-            checks = TableChecks(self._session, self._tables[number], changes.relation, changes.modified)
-            checks.constraints(part.failing)
-            checks.bound(part.failing)
-            raise Declined("a rule of the table")

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial, reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.catalog.facts.relation_parts import indexes
@@ -28,7 +28,6 @@ from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.rewrite.dml_queries import TargetRowsQuery, insert_query, map_level, row_columns, target_rows_query
 from pgrepl.expr.tree import PLACE, BoolExpr, Const, Expr, OpExpr, Query, RangeRef, Rte, SortGroup, SubLink, Target, Var
 from pgrepl.ground.errors import Declined, PgError
-from pgrepl.ground.frozen import frozen
 from pgrepl.ground.lazy import F
 from pgrepl.query.rowset import frame_of
 from pgrepl.rows.arrivals import Arrival
@@ -41,7 +40,16 @@ from pgrepl.rows.triggers import TriggerEvent
 from pgrepl.sql.nodes import BoolOp, SubLinkType
 from pgrepl.types import oids
 from pgrepl.writing.modify import changed_tables
-from pgrepl.writing.rows_spark import UNSTEADY, FrameRows, Numbered, new_rows, numbered, query_frame, without_numbers
+from pgrepl.writing.rows_spark import (
+    UNSTEADY,
+    FrameRows,
+    Numbered,
+    new_rows,
+    numbered,
+    query_frame,
+    with_generated,
+    without_numbers,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -49,26 +57,14 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
 
 _PROPOSED = 2  # the range table entry beside the target
-_PLAIN = frozenset(
-    (
-        oids.INT2,
-        oids.INT4,
-        oids.INT8,
-        oids.OID,
-        oids.BOOL,
-        oids.TEXT,
-        oids.VARCHAR,
-        oids.DATE,
-        oids.TIMESTAMP,
-        oids.TIMESTAMPTZ,
-        oids.UUID,
-    )
-)  # whose equality is that of their forms
+_PLAIN = (
+    oids.INT2, oids.INT4, oids.INT8, oids.OID, oids.BOOL, oids.TEXT, oids.VARCHAR, oids.DATE, oids.TIMESTAMP,
+    oids.TIMESTAMPTZ, oids.UUID,
+)  # whose equality is that of their forms  # fmt: skip
 _Side = Callable[[int], Var]
 
 
-@frozen
-class ArbiterKey:
+class ArbiterKey(NamedTuple):
     """The columns of the arbiter with their = operators."""
 
     columns: tuple[int, ...]
@@ -130,28 +126,17 @@ def _complete(session: Session, target: Relation, frame: DataFrame) -> DataFrame
     if not generated:
         return frame
     statement = Statement(Context(session))
-    made = [f"{condition_text(expr, statement)} AS c{number}" for number, expr in generated]
-    kept = [name for name in frame.columns if name not in {f"c{number}" for number, _ in generated}]
-    return statement.run(spark.session(), f"SELECT {', '.join([*kept, *made])} FROM {{f}}", {"f": frame})
+    return with_generated(statement, frame, {number: condition_text(expr, statement) for number, expr in generated})
 
 
+@dataclass
 class _Parted:
-    def __init__(
-        self,
-        session: Session,
-        modify: Modify,
-        conflict: Conflict,
-        target: Relation,
-        key: ArbiterKey,
-        proposed: DataFrame,
-    ) -> None:
-        self.session = session
-        self.modify = modify
-        self.conflict = conflict
-        self.target = target
-        self.key = key
-        self.proposed = proposed
-        self.columns = tuple(row_columns(target))
+    session: Session
+    modify: Modify
+    conflict: Conflict
+    target: Relation
+    key: ArbiterKey
+    proposed: DataFrame
 
     def has_twice(self) -> bool:
         """Whether two of the proposed rows have the same key."""
@@ -161,7 +146,7 @@ class _Parted:
             (self._outside(),),
             (RangeRef(1),),
             where=every([is_not_null(expr) for expr in keys]),
-            group=self._groups(),
+            group=tuple(SortGroup(n, op, 0) for n, op in enumerate(self.key.operators, 1)),
             having=more_than_one(),
             limit=Const(oids.INT8, value=1),
             has_aggregates=True,
@@ -190,27 +175,15 @@ class _Parted:
     def new(self) -> DataFrame:
         """The proposed rows whose key is not in the table."""
         same = every(self._same(self._own, lambda number: self._proposed(number, 1, levelsup=1)))
-        inside = Query(
-            (Target(Const(oids.INT4, value=1), "one", 1),),
-            (relation_rte(self.target, inh=False),),
-            (RangeRef(1),),
-            same,
-        )
+        one = Target(Const(oids.INT4, value=1), "one", 1)
+        inside = Query((one,), (relation_rte(self.target, inh=False),), (RangeRef(1),), same)
         there = SubLink(oids.BOOL, kind=SubLinkType.EXISTS, query=inside)
         targets = tuple(
             Target(Const(oids.INT4) if a.dropped else self._proposed(a.num, 1), a.name, a.num)
             for a in self.target.attributes
         )
-        return frame_of(
-            self.session,
-            Query(
-                targets,
-                (self._outside(),),
-                (RangeRef(1),),
-                BoolExpr(oids.BOOL, op=BoolOp.NOT, args=(there,)),
-                has_sublinks=True,
-            ),
-        )
+        missing = BoolExpr(oids.BOOL, op=BoolOp.NOT, args=(there,))
+        return frame_of(self.session, Query(targets, (self._outside(),), (RangeRef(1),), missing, has_sublinks=True))
 
     def found(self) -> DataFrame:
         """The rows of the table that DO UPDATE changes: c{attnum} of the new version, and `place`."""
@@ -245,7 +218,7 @@ class _Parted:
     # --- parts of the queries -----------------------------------------------------------------------------------------
 
     def _outside(self) -> Rte:
-        return rows_rte("excluded", self.columns, FrameRows(self.proposed))
+        return rows_rte("excluded", tuple(row_columns(self.target)), FrameRows(self.proposed))
 
     def _proposed(self, number: int, varno: int, levelsup: int = 0) -> Var:
         return replace(self._own(number), varno=varno, levelsup=levelsup)
@@ -260,9 +233,6 @@ class _Parted:
             OpExpr(oids.BOOL, op=op, args=(one(n), other(n)), input_collation=one(n).collation)
             for n, op in zip(self.key.columns, self.key.operators, strict=True)
         ]
-
-    def _groups(self) -> tuple[SortGroup, ...]:
-        return tuple(SortGroup(n, op, 0) for n, op in enumerate(self.key.operators, 1))
 
 
 # --- modify spark -----------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from pgrepl.catalog.facts.relation_parts import inheritors
@@ -127,16 +128,11 @@ def _finished(session: Session, prepared: _Prepared, opening: Opening) -> Result
     choice = _choice(session, source, by_kernels=source.is_columnar)
     count: int | None = None
     if choice.kernels:
-        count = _by_kernels(session, prepared, opening, choice)
+        count = _by_engine(session, prepared, opening, choice, load_spark.stage_by_kernels, "columns")
         if count is None:
             choice = _choice(session, source, by_kernels=False)
     if count is None and choice.on_spark:
-        try:
-            count = load_spark.load(session, lambda: opening(*prepared.now()))
-        except Declined as reason:
-            engine.declined(session, "COPY", reason, "COPY is not carried out by Spark")
-        else:
-            engine.done(session, "COPY", engine.Engine.SPARK)
+        count = _by_engine(session, prepared, opening, choice, load_spark.stage_by_spark, "Spark")
     if count is None:
         _take_locks(session, target)
         target, options = prepared.now()
@@ -144,12 +140,14 @@ def _finished(session: Session, prepared: _Prepared, opening: Opening) -> Result
     return Result(f"COPY {count}")
 
 
-def _by_kernels(session: Session, prepared: _Prepared, opening: Opening, choice: engine.Choice) -> int | None:
-    """Load by kernels over Arrow; None if another engine must do it."""
+def _by_engine(
+    session: Session, prepared: _Prepared, opening: Opening, choice: engine.Choice, stage: load_spark.Stage, by: str
+) -> int | None:
+    """The number of rows that kernels over Arrow or Spark load; None if another engine must do it."""
     try:
-        count = load_spark.load_by_kernels(session, lambda: opening(*prepared.now()), choice)
+        count = load_spark.load(session, lambda: opening(*prepared.now()), partial(stage, on_spark=choice.on_spark))
     except Declined as reason:
-        engine.declined(session, "COPY", reason, "COPY is not carried out by columns")
+        engine.declined(session, "COPY", reason, f"COPY is not carried out by {by}")
         return None
     engine.done(session, "COPY", choice.engine)
     return count

@@ -11,18 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
 from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.engine import spark
-from pgrepl.engine.choice import Choice
 from pgrepl.engine.copy_rows import KernelColumn
 from pgrepl.engine.result_spark import result_folder
 from pgrepl.engine.run_kernels import KernelTarget, WrongRow, copy
-from pgrepl.engine.scan_spark import spark_path, storage_array
-from pgrepl.engine.spark_types import spark_type
+from pgrepl.engine.scan_spark import parquet_frame, storage_array
 from pgrepl.ground import interrupts
 from pgrepl.ground.errors import Declined, PgError
 from pgrepl.ground.lazy import pa
@@ -139,19 +136,19 @@ _TRIES = 3  # without the write lock; then once with it
 _PORTION = 32768  # rows written to a file at a time
 
 
-Stage: TypeAlias = "Callable[[Session, RowSource], SparkChanges]"
+Stage: TypeAlias = "Callable[..., SparkChanges]"
 
 
-def load(session: Session, open_source: Callable[[], RowSource], stage: Stage | None = None) -> int:
+def load(session: Session, open_source: Callable[[], RowSource], stage: Stage) -> int:
     """Read, check and write all rows; returns their number, or raises Declined. `open_source` looks up the target again
-    for each try, as it may have changed. `stage`: the function that stages the rows, if not Spark does."""
+    for each try, as it may have changed. `stage` stages the rows."""
     transaction = session.transaction
     for number in range(_TRIES + 1):
         locked = transaction.is_writing or number == _TRIES
         if locked:
             transaction.require_write()
         source = open_source()
-        changes = (stage or _stage)(session, source)
+        changes = stage(session, source)
         transaction.require_write()
         try:
             apply(changes)
@@ -166,7 +163,7 @@ def load(session: Session, open_source: Callable[[], RowSource], stage: Stage | 
     raise AssertionError("with the lock nobody else can have changed the table")
 
 
-def _stage(session: Session, source: RowSource) -> SparkChanges:
+def stage_by_spark(session: Session, source: RowSource, *, on_spark: bool) -> SparkChanges:
     target = source.target
     named = frozenset(target.attnums)
 
@@ -187,12 +184,7 @@ def _stage(session: Session, source: RowSource) -> SparkChanges:
 # --- by kernels -------------------------------------------------------------------------------------------------------
 
 
-def load_by_kernels(session: Session, open_source: Callable[[], RowSource], choice: Choice) -> int:
-    """Read, check and write all rows; returns their number, or raises Declined."""
-    return load(session, open_source, partial(_stage_by_kernels, on_spark=choice.on_spark))
-
-
-def _stage_by_kernels(session: Session, source: RowSource, *, on_spark: bool) -> SparkChanges:
+def stage_by_kernels(session: Session, source: RowSource, *, on_spark: bool) -> SparkChanges:
     target = source.target
     rel = target.relation
     if rel.kind != "r" or keys_of(session, rel.oid):
@@ -244,7 +236,8 @@ def _kept(session: Session, source: RowSource) -> Iterator[DataFrame]:
     """The rows as a DataFrame with columns c{attnum}, by way of temporary files."""
     forms = {a.num: form(a.type, a.typmod) for a in source.target.relation.columns}
     with result_folder(session.catalog.data_path) as folder:
-        yield _frame(forms, write_files(_tables(source.rows(), forms), folder))
+        paths = write_files(_tables(source.rows(), forms), folder)
+        yield parquet_frame([(f"c{number}", form.spark) for number, form in forms.items()], paths)
 
 
 def _tables(rows: Iterator[Row], forms: dict[int, Form]) -> Iterator[pa.Table]:
@@ -256,11 +249,3 @@ def _tables(rows: Iterator[Row], forms: dict[int, Form]) -> Iterator[pa.Table]:
         portion = list(islice(rows, _PORTION))
         if not portion:
             return
-
-
-def _frame(forms: dict[int, Form], paths: list[str]) -> DataFrame:
-    from pyspark.sql.types import LongType, StructField, StructType
-
-    fields = [StructField(f"c{number}", spark_type(form.spark)) for number, form in forms.items()]
-    schema = StructType(fields or [StructField("__no_column", LongType())])
-    return spark.session().read.schema(schema).parquet(*[spark_path(path) for path in paths])

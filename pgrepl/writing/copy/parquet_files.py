@@ -34,7 +34,7 @@ from pgrepl.types.lake.nested_words import nested_texts
 from pgrepl.types.lake.structs import file_form, has_renamed_labels, read_form
 from pgrepl.types.text import write_text
 from pgrepl.types.user_types import composite_type
-from pgrepl.writing.copy.endpoints import Outgoing, file_error
+from pgrepl.writing.copy.endpoints import Outgoing, file_error, not_readable
 
 if TYPE_CHECKING:
     from pgrepl.types.lake.foreign import Nested
@@ -274,11 +274,7 @@ def _local(name: str) -> list[str]:
             with open(name, "rb"):
                 return [os.path.abspath(name)]
         except OSError as error:
-            hint = (
-                "COPY FROM instructs the PostgreSQL server process to read a file. "
-                "You may want a client-side facility such as psql's \\copy."
-            )
-            raise file_error(f'could not open file "{name}" for reading', error, hint=hint) from error
+            raise not_readable(name, error) from error
     found: list[str] = []
     for path in sorted(glob.glob(name, recursive=True)):
         found += sorted(_in_folder(path)) if os.path.isdir(path) else [os.path.abspath(path)]
@@ -308,10 +304,6 @@ def _remote(name: str) -> list[str]:
         listed = system.get_file_info(fs.FileSelector(inside, recursive=True))
         found = [each.path for each in listed if each.base_name.endswith(_SUFFIXES)]
     return sorted(f"{scheme}://{path}" for path in found)
-
-
-def total_rows(groups: Sequence[ParquetGroup]) -> int:
-    return sum(group.rows for group in groups)
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
