@@ -22,7 +22,6 @@ from pgrepl.ground.errors import Declined, PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.ground.lazy import F, np, pa, pc
 from pgrepl.internals import pyspark as internals
-from pgrepl.lake import storage
 from pgrepl.lake.read.data_file import RowPlace
 from pgrepl.lake.read.footers import ROWS_IN_GROUP
 from pgrepl.lake.read.part import SourceColumns, forms_of
@@ -128,18 +127,7 @@ def write(session: Session, frame: DataFrame, part: FramePart) -> list[ChangedTa
             session, lambda: [file for place in places for file in run_kernels.written(*place)]
         ):
             answers = _answers(frame, part, made)
-        found: list[ChangedTable] = []
-        try:
-            for number, table in enumerate(tables):
-                own = tuple(answer[number] for answer in answers)
-                files = run_kernels.take(table, made[number], [file for each in own for file in each.files])
-                found.append(ChangedTable(own, tuple(files)))
-        except BaseException:
-            for taken, table in zip(found, tables, strict=False):
-                for file in taken.files:
-                    storage.remove(table.location + file.name)
-            raise
-    return found
+        return run_kernels.changed_tables(tables, made, [[each[n] for each in answers] for n in range(len(tables))])
 
 
 def _answers(frame: DataFrame, part: FramePart, folders: tuple[str, ...]) -> list[tuple[ChangedPart, ...]]:

@@ -115,6 +115,7 @@ def copy(
     check: Callable[[], None],
 ) -> CopiedFiles:
     """Write the rows to files, which the catalog does not refer to yet. Declined and WrongRow leave no file."""
+    answers: list[CopiedPart]
     found = []
     for source in sources:
         columns = target.columns_from(source)
@@ -128,18 +129,14 @@ def copy(
             for rows in divide(of_source, cores)
         ]
         answers = run_parts(session, parts, copy_rows, target.table, folder, on_spark=on_spark, check=check)
-        _judge(answers)
+        for answer in answers:
+            if answer.wrong:
+                raise WrongRow(answer.wrong)
+            if answer.declined:
+                raise Declined(answer.declined)
         files = take(target.table, folder, [file for answer in answers for file in answer.files])
     spans = {key: [answer.spans[n] for answer in answers] for n, key in enumerate(target.keys)}
     return CopiedFiles(files, spans)
-
-
-def _judge(answers: Sequence[CopiedPart]) -> None:
-    for answer in answers:
-        if answer.wrong:
-            raise WrongRow(answer.wrong)
-        if answer.declined:
-            raise Declined(answer.declined)
 
 
 # --- change -----------------------------------------------------------------------------------------------------------
@@ -212,17 +209,26 @@ def change(
             if answer.declined:
                 raise Declined(answer.declined)
             judge(number, answer)
-        found: list[ChangedTable] = []
-        try:
-            for number, each in enumerate(changes):
-                own = tuple(answer for at, answer in zip(of_table, answers, strict=True) if at == number)
-                files = [file for answer in own for file in answer.files]
-                found.append(ChangedTable(own, tuple(take(each.target, made[number], files))))
-        except BaseException:
-            for each, taken in zip(changes, found, strict=False):
-                for file in taken.files:
-                    storage.remove(each.target.location + file.name)
-            raise
+        of_each: list[list[ChangedPart]] = [[] for _ in changes]
+        for number, answer in zip(of_table, answers, strict=True):
+            of_each[number].append(answer)
+        return changed_tables([each.target for each in changes], made, of_each)
+
+
+def changed_tables(
+    tables: Sequence[LakeTable], folders: Sequence[str], answers: Sequence[Sequence[ChangedPart]]
+) -> list[ChangedTable]:
+    """Take the files that the answers of each table name. If one cannot be taken no file is left."""
+    found: list[ChangedTable] = []
+    try:
+        for table, folder, own in zip(tables, folders, answers, strict=True):
+            files = take(table, folder, [file for answer in own for file in answer.files])
+            found.append(ChangedTable(tuple(own), tuple(files)))
+    except BaseException:
+        for table, taken in zip(tables, found, strict=False):
+            for file in taken.files:
+                storage.remove(table.location + file.name)
+        raise
     return found
 
 
@@ -303,7 +309,10 @@ def take(table: LakeTable, folder: str, files: Sequence[One]) -> list[One]:
     """Move the files that the answers name to their final places; remove all others."""
     here = storage.local_path(table.location)
     if here is None:
-        _remove_others(table, folder, {file.name for file in files})
+        named = {file.name for file in files}
+        for path, _ in written(table, folder):
+            if path.removeprefix(table.location) not in named:
+                storage.remove(path)
         return list(files)
     taken: list[One] = []
     try:
@@ -320,12 +329,6 @@ def take(table: LakeTable, folder: str, files: Sequence[One]) -> list[One]:
             storage.remove(table.location + each.name)
         raise
     return taken
-
-
-def _remove_others(table: LakeTable, folder: str, named: set[str]) -> None:
-    for path, _ in written(table, folder):
-        if path.removeprefix(table.location) not in named:
-            storage.remove(path)
 
 
 def written(table: LakeTable, folder: str) -> list[tuple[str, int]]:
@@ -350,7 +353,6 @@ def run_parts(
 ) -> list[Any]:
     """Run the kernel on each part: the answers, in the order of the parts. Rows written into the folder are counted
     while the job runs."""
-
     if not parts:
         return []
     if not on_spark:
@@ -370,6 +372,4 @@ def run_parts_apart(
 
 def parallelism(*, on_spark: bool) -> int:
     """The number of parts that can run at a time."""
-    if on_spark:
-        return cluster.parallelism()
-    return threads.parallelism()
+    return cluster.parallelism() if on_spark else threads.parallelism()

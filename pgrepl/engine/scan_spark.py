@@ -188,7 +188,9 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9._-]+")
 def _distinguishable(files: Sequence[DataFile]) -> list[Sequence[DataFile]]:
     """The files in scans in which they can be told apart: by size, else by name (_metadata has names percent-encoded,
     so they must be plain), else by size in as many scans as there are files of one size."""
-    if _differ(file.file_size_bytes for file in files) or _by_name(files):
+    names = [_file_name(file) for file in files]
+    by_name = _differ(names) and all(_PLAIN_NAME.fullmatch(name) for name in names)
+    if _differ(file.file_size_bytes for file in files) or by_name:
         return [files]
     scans: list[list[DataFile]] = []
     for file in files:
@@ -205,11 +207,6 @@ def _differ(values: Any) -> bool:
     return len(set(listed)) == len(listed)
 
 
-def _by_name(files: Sequence[DataFile]) -> bool:
-    names = [_file_name(file) for file in files]
-    return _differ(names) and all(_PLAIN_NAME.fullmatch(name) for name in names)
-
-
 def _file_name(file: DataFile) -> str:
     return file.path.rpartition("/")[2]
 
@@ -222,9 +219,8 @@ def _source_names(files: Sequence[DataFile]) -> dict[int, str] | None:
 
 def _names(session: Session, table: LakeTable) -> Callable[[LakeColumn], str]:
     """The name under which a column is read that is found by its field id."""
-    rows = session.link.execute(sql.COLUMN_NAMES, (table.table_id,))
     owners: dict[str, set[int]] = {"_metadata": {0, 1}, ROW_ID_NAME: {0, 1}, SNAPSHOT_ID_NAME: {0, 1}}
-    for owned, column_id in rows:
+    for owned, column_id in session.link.execute(sql.COLUMN_NAMES, (table.table_id,)):
         owners.setdefault(owned, set()).add(column_id)
 
     def name(column: LakeColumn) -> str:
@@ -275,20 +271,13 @@ def _of_file(files: Sequence[DataFile], by_size: bool, what: str) -> Column:
     of = {_key(file, by_size): file.data_file_id if what == _FILE else file.row_id_start for file in files}
     if len(of) == 1:
         return F.lit(next(iter(of.values()))).cast("bigint").alias(what)
-    entries = [
-        F.lit(each).cast(kind)
-        for pair in of.items()
-        for each, kind in zip(pair, (_kind(by_size), "bigint"), strict=True)
-    ]
+    kind = "bigint" if by_size else "string"
+    entries = [each for key, value in of.items() for each in (F.lit(key).cast(kind), F.lit(value).cast("bigint"))]
     return F.element_at(F.create_map(*entries), F.col(_TOLD_BY)).alias(what)
 
 
 def _key(file: DataFile, by_size: bool) -> int | str:
     return file.file_size_bytes if by_size else _file_name(file)
-
-
-def _kind(by_size: bool) -> str:
-    return "bigint" if by_size else "string"
 
 
 def _schema(
@@ -329,17 +318,14 @@ def _joined(df: DataFrame, group: _Group, places: bool, by_size: bool) -> DataFr
         known[_FILE] = pa.array([file.data_file_id for file in files], pa.int64())
         known[_START] = pa.array([file.row_id_start for file in files], pa.int64())
     if group.deleted:
-        sets = [_bitmap(group.deleted.get(file.data_file_id), file.record_count) for file in files]
+        dead = [(group.deleted.get(file.data_file_id), file.record_count) for file in files]
+        sets = [None if positions is None else pack(positions, rows) for positions, rows in dead]
         known[_DEAD] = pa.array(sets, pa.list_(pa.int64()))
     df = df.join(F.broadcast(arrow_frame(pa.table(known))), F.col(_TOLD_BY) == F.col(_KEY))
     if group.deleted:
         alive = f"{test(_DEAD, _POSITION)} = 0"
         df = df.filter(alive if len(group.deleted) == len(files) else f"{_DEAD} IS NULL OR {alive}")
     return df
-
-
-def _bitmap(positions: Any, rows: int) -> Any:
-    return None if positions is None else pack(positions, rows)
 
 
 # --- rows of the catalog ---------------------------------------------------------------------------------------------

@@ -146,17 +146,16 @@ class Host:
             if asked is not None:
                 connection, looks = asked
                 (self._tell if looks else self._answer)(connection)
-        if self._jvm is not None and self._is_unused(self._jvm):
-            self._end_unused(self._jvm)
+        if self._jvm is not None and self._patience() == 0:
+            jvm, self._jvm, self._way.runs = self._jvm, None, False
+            self._say(f"ending Spark (PID {jvm.driver.process.pid}), which nobody uses")
+            jvm.end()
 
     def _patience(self) -> float | None:
         """Milliseconds until the JVM is ended if nobody asks."""
         if self._jvm is None or self._jvm.guests:
             return None
         return max(0.0, self._jvm.unused_since + _IDLE - time.monotonic()) * 1000
-
-    def _is_unused(self, jvm: _Jvm) -> bool:
-        return not jvm.guests and time.monotonic() >= jvm.unused_since + _IDLE
 
     def _tell(self, connection: socket.socket) -> None:
         """Tell what Spark does to a process that looks on."""
@@ -208,11 +207,6 @@ class Host:
             how = f"was terminated by signal {-code}: {signal.strsignal(-code)}"
         self._say(f"Spark (PID {jvm.driver.process.pid}) {how}")
         jvm.tell_end()
-        jvm.end()
-
-    def _end_unused(self, jvm: _Jvm) -> None:
-        self._jvm, self._way.runs = None, False
-        self._say(f"ending Spark (PID {jvm.driver.process.pid}), which nobody uses")
         jvm.end()
 
 

@@ -17,6 +17,7 @@ import select
 import socket
 import threading
 from contextlib import suppress
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.engine.spark_errors import SparkFacts, ended
@@ -94,7 +95,7 @@ class HostAnswer:
     archive: str
 
     def said(self) -> bytes:
-        return _line({"port": self.port, "secret": self.secret, "group": self.group, "archive": self.archive})
+        return _line(asdict(self))
 
 
 def refusal(error: PgError) -> bytes:
