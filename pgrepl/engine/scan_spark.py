@@ -296,7 +296,7 @@ def _schema(
             value = F.expr(older) if older is not None else F.lit(None).cast(column.form.spark)
         else:
             fields[name] = read_field(column, name, by_id=by_id)
-            value = F.col(_quoted(name))
+            value = F.col(quoted(name))
         values.append(value.alias(f"c{column.attnum}"))
     wanted = [(_ROW_ID, ROW_ID_NAME, ROW_ID)] if places else []
     if group.until is not None:
@@ -375,7 +375,7 @@ def spark_path(path: str) -> str:
     return re.sub(r"([\[\]{}*?\\])", r"\\\1", path)
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts.relation import Relation, relation
@@ -173,7 +173,8 @@ class Queue:
         self.events: list[Fired] = []
         self._at_commit = at_commit
         self._replaced: set[int] = set()  # calls (by id) at the end of statements, which later ones make instead
-        self._keys: dict[tuple[str, int], list[ForeignKey]] = {}
+        self._to: Callable[[int], list[ForeignKey]] = cache(partial(keys_to, session))
+        self._of: Callable[[int], list[ForeignKey]] = cache(partial(keys_of, session))
 
     @cached_property
     def calls(self) -> TriggerEvents:
@@ -213,18 +214,6 @@ class Queue:
             self._add_old_row(named, change, change.old)
         if change.new is not None:
             self._add_new_row(change, change.new)
-
-    def _to(self, table: int) -> list[ForeignKey]:
-        keys = self._keys.get(("to", table))
-        if keys is None:
-            keys = self._keys["to", table] = keys_to(self.session, table)
-        return keys
-
-    def _of(self, table: int) -> list[ForeignKey]:
-        keys = self._keys.get(("of", table))
-        if keys is None:
-            keys = self._keys["of", table] = keys_of(self.session, table)
-        return keys
 
     def _add_old_row(self, named: Relation, change: ModifiedRow, old: Row) -> None:
         table, new = change.table, change.new
@@ -322,7 +311,10 @@ class Queue:
         constraint."""
         if any(isinstance(event, TriggerCall) for event in batch):
             for event in batch:
-                self._fire_one(event)
+                if not isinstance(event, TriggerCall):
+                    self._fire([event])
+                elif id(event) not in self._replaced:
+                    event.make(self.session)
             return
         groups: dict[tuple[int, EventKind | None], list[Fired]] = {}
         for event in batch:
@@ -336,12 +328,6 @@ class Queue:
                 self._fire(events)
         else:
             self._raise_first(batch, list(groups.values()))
-
-    def _fire_one(self, event: Fired) -> None:
-        if not isinstance(event, TriggerCall):
-            self._fire([event])
-        elif id(event) not in self._replaced:
-            event.make(self.session)
 
     def _fire(self, group: Sequence[Fired]) -> None:
         """Fire events of one constraint and kind."""

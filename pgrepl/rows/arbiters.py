@@ -210,7 +210,6 @@ def _same_comparison(index: pg_index, keys: list[int], exprs: list[Expr], elemen
 
 def implies(given: Expr | None, predicate: Expr) -> bool:
     """Whether the written WHERE has every conjunct of the index's predicate (predicate_implied_by)."""
-
     return implied(_conjuncts(predicate), _conjuncts(given) if given is not None else [])
 
 

@@ -35,6 +35,7 @@ from pgrepl.rows.arrivals import Arrival, check_arrays
 from pgrepl.rows.changes import Member, ModifyKind, members, next_snapshot
 from pgrepl.rows.foreign.actions import as_owner, may_change, set_columns
 from pgrepl.rows.foreign.key import CASCADE, NO_ACTION, RESTRICT, SET_DEFAULT, SET_NULL, ForeignKey, keys_of, keys_to
+from pgrepl.rows.foreign.lookup import tables_of
 from pgrepl.rows.foreign.statements import action_statement, in_statement
 from pgrepl.rows.keys_spark import (
     Failure,
@@ -46,7 +47,6 @@ from pgrepl.rows.keys_spark import (
     first_referenced,
     referencing_keys,
     removed_keys,
-    side,
 )
 from pgrepl.rows.staged import StagedRows
 from pgrepl.rows.triggers import TriggerEvent, refuse_triggers
@@ -240,7 +240,7 @@ class SparkChanges:
         return [(deleted, key) for deleted, key in self.referenced() if self.action(key) not in (NO_ACTION, RESTRICT)]
 
     def _note_read(self, table: int) -> None:
-        for member in side(self._session, table):
+        for member in tables_of(self._session, table):
             if member.relation.oid not in self.staged:
                 self._read.add(lake_table(self._session, member.relation.oid).table_id)
 
@@ -326,7 +326,7 @@ def _act_by_spark(now: TablesAfter, key: SparkKey, removed: DataFrame, deleted: 
     with as_owner(session, rel), in_statement(*statement):
         may_change(session, rel, kind)
         changes = SparkChanges(session, rel, kind, frozenset(() if remove else columns), now.snapshot)
-        for member in side(session, rel.oid):
+        for member in tables_of(session, rel.oid):
             rows = _referencing_rows(now, key, member, removed)
             if remove:
                 changes.delete(member.relation, rows.select("place"))

@@ -11,27 +11,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.catalog.facts.relation import relation
 from pgrepl.engine import scan_spark, spark
 from pgrepl.engine.result_spark import ORDER, column_names, python_rows
 from pgrepl.expr.analyse.casts import Context as CastContext
 from pgrepl.expr.analyse.coerce import coerce_to_target
 from pgrepl.expr.analyse.scope import Scope
 from pgrepl.expr.catalog_trees import IndexInfo, attnum_map
-from pgrepl.expr.exchange import Statement, equal_key
+from pgrepl.expr.exchange import Statement, equal_key, to_sql
 from pgrepl.expr.functions.registry import Context
-from pgrepl.expr.tree import Expr, Var
+from pgrepl.expr.rewrite.dml_queries import column_of
+from pgrepl.expr.tree import Expr
 from pgrepl.expr.walk import map_attnums
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.lake.read.files import estimate
 from pgrepl.lake.table import lake_table
-from pgrepl.rows.changes import Member, members
-from pgrepl.rows.checks_columns import new_keys_differ
+from pgrepl.rows.checks_columns import key_bounds, new_keys_differ
 from pgrepl.rows.checks_table import own
 from pgrepl.rows.foreign.key import ForeignKey, index_types, mixed_nulls, not_present, still_referenced
+from pgrepl.rows.foreign.lookup import tables_of
 from pgrepl.rows.staged import ROW, StagedRows
 from pgrepl.rows.unique import UniqueIndex, unique_indexes
 from pgrepl.sql.nodes import CoercionForm
@@ -73,7 +75,7 @@ class SparkKey:
         self.session = session
         self.own, self.other = relation(session, key.referencing), relation(session, key.referenced)
         pairs = zip(key.columns, key.referenced_columns, strict=True)
-        made = [_comparable(session, _column(self.own, a), _column(self.other, b)) for a, b in pairs]
+        made = [_comparable(session, column_of(self.own, a, 0), column_of(self.other, b, 0)) for a, b in pairs]
         self._own = [a for a, _ in made]
         self._other = [b for _, b in made]
         self.on = " AND ".join(f"a.k{number} = b.k{number}" for number in range(len(made)))
@@ -100,11 +102,6 @@ class SparkKey:
         return found[0] if found else None
 
 
-def _column(rel: Relation, attnum: int) -> Expr:
-    attribute = rel.attributes[attnum - 1]
-    return Var(attribute.type, typmod=attribute.typmod, collation=attribute.collation, attnum=attnum)
-
-
 def _comparable(session: Session, own: Expr, other: Expr) -> tuple[Expr, Expr]:
     """Both expressions as values of one type."""
     if own.type == other.type:
@@ -116,10 +113,6 @@ def _comparable(session: Session, own: Expr, other: Expr) -> tuple[Expr, Expr]:
     found = coerce_to_target(scope, other, other.type, own.type, -1, CastContext.IMPLICIT, form, -1)
     assert found is not None  # the foreign key could not have been made otherwise
     return own, found
-
-
-def side(session: Session, table: int) -> list[Member]:
-    return members(session, table, relation(session, table).kind == "p")
 
 
 # --- rows that came ---------------------------------------------------------------------------------------------------
@@ -146,7 +139,9 @@ def first_missing(after: TablesAfter, staged: StagedRows, key: ForeignKey) -> Fa
     firsts = spark_key.referencing(new, numbers, f"{ORDER}, {shown}")
     names = ", ".join(f"k{n}" for n in range(len(key.columns)))
     keys = spark_key.statement.run(
-        _spark(), f"SELECT {names}, min(struct({ORDER}, {shown})) AS first FROM {{f}} GROUP BY {names}", {"f": firsts}
+        spark.session(),
+        f"SELECT {names}, min(struct({ORDER}, {shown})) AS first FROM {{f}} GROUP BY {names}",
+        {"f": firsts},
     )
     text = (
         f"SELECT a.first.* FROM {{keys}} a LEFT ANTI JOIN {{there}} b ON {spark_key.on}"
@@ -171,26 +166,15 @@ def _present(after: TablesAfter, key: SparkKey, staged: StagedRows | None) -> Da
             if bound is not None:
                 bounds.append((other, bound))
     parts = []
-    for member in side(after.session, key.key.referenced):
+    for member in tables_of(after.session, key.key.referenced):
         attnums = sorted({member.numbers[number] for number in key.key.referenced_columns})
-        near = [_at(bound, member.numbers[other]) for other, bound in bounds]
+        near = [replace(bound, attnum=member.numbers[other]) for other, bound in bounds]
         parts.append(key.referenced(after.rows(member.relation.oid, attnums, near), member.numbers))
     return _union(parts)
 
 
-def _at(bound: Bound, attnum: int) -> Bound:
-    return replace(bound, attnum=attnum)
-
-
 def _union(parts: Sequence[DataFrame]) -> DataFrame:
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = whole.unionAll(part)
-    return whole
-
-
-def _spark() -> Any:
-    return spark.session()
+    return reduce(lambda whole, part: whole.unionAll(part), parts)
 
 
 # --- keys that went ---------------------------------------------------------------------------------------------------
@@ -209,7 +193,7 @@ def removed_keys(after: TablesAfter, deleted: Sequence[StagedRows], key: SparkKe
         if staged.versions:
             new = key.referenced(staged.new_rows(own), numbers, ROW)
             text = f"SELECT a.* FROM {{old}} a LEFT ANTI JOIN {{new}} b ON a.place.row = b.{ROW} AND {key.on}"
-            old = key.statement.run(_spark(), text, {"old": old, "new": new})
+            old = key.statement.run(spark.session(), text, {"old": old, "new": new})
         parts.append(old)
     return _union(parts)
 
@@ -241,7 +225,7 @@ def first_keys(
     text = f"SELECT {order}, {shown} FROM ({text}) ORDER BY f, p LIMIT {count}"
     types = [(oids.INT8, -1), (oids.INT8, -1), *((a.type, a.typmod) for a in attributes)]
     rows = []
-    for file, position, *values in python_rows(key.statement.run(_spark(), text, frames), types):
+    for file, position, *values in python_rows(key.statement.run(spark.session(), text, frames), types):
         row: list[Any] = [None] * len(key.other.attributes)
         for number, value in zip(columns, values, strict=True):
             row[number - 1] = value
@@ -252,7 +236,7 @@ def first_keys(
 def referencing_keys(after: TablesAfter, key: SparkKey) -> DataFrame:
     """The keys that all rows of the referencing table reference."""
     parts = []
-    for member in side(after.session, key.key.referencing):
+    for member in tables_of(after.session, key.key.referencing):
         attnums = sorted({member.numbers[number] for number in key.key.columns})
         parts.append(key.referencing(after.rows(member.relation.oid, attnums), member.numbers))
     return _union(parts)
@@ -273,24 +257,12 @@ class SparkIndex:
     """One unique index of a table with staged rows."""
 
     def __init__(self, session: Session, staged: StagedRows, info: IndexInfo) -> None:
-        from pgrepl.expr.exchange import Statement
-
         self.info = info
         self.index = UniqueIndex(session, staged.relation, info)
         self._staged = staged
         self._statement = Statement(Context(session))
-        rel = staged.relation
-        waiting = iter(info.exprs)
-        self._keys: list[Expr] = []
-        for attnum in info.columns[: info.key_count]:
-            attribute = rel.attributes[attnum - 1] if attnum else None
-            if attribute is None:
-                self._keys.append(own(next(waiting), rel))
-            else:
-                self._keys.append(
-                    Var(attribute.type, typmod=attribute.typmod, collation=attribute.collation, attnum=attnum)
-                )
-        self._predicate = None if info.predicate is None else own(info.predicate, rel)
+        self._keys = self.index.exprs
+        self._predicate = None if info.predicate is None else own(info.predicate, staged.relation)
         self._types = [(typoid, key.typmod) for typoid, key in zip(index_types(session, info), self._keys, strict=True)]
 
     @property
@@ -308,8 +280,6 @@ class SparkIndex:
 
     def _keyed(self, rows: DataFrame, more: str) -> DataFrame:
         """The rows that are in the index: the key to compare (k…), its values (v…), `more`."""
-        from pgrepl.expr.exchange import equal_key, to_sql
-
         columns = [more]
         conditions = []
         for number, key in enumerate(self._keys):
@@ -356,7 +326,7 @@ class SparkIndex:
     def _first_taken(self, new: DataFrame) -> tuple[int, tuple[Any, ...]] | None:
         """The first staged row whose key a remaining row of the table has."""
         staged = self._staged
-        bounds = self._bounds()
+        bounds = key_bounds(staged, self.info)
         if not estimate(staged._session, staged.table, bounds, staged.snapshot):
             return None
         attnums = sorted(self.attnums)
@@ -383,13 +353,3 @@ class SparkIndex:
             new=new,
             gone=gone,
         )
-
-    def _bounds(self) -> Sequence[Bound]:
-        """The bounds within which the table can have equal keys."""
-        bounds = []
-        for key in self._keys:
-            if isinstance(key, Var) and not self.info.nulls_not_distinct:
-                bound = self._staged.range_of(key.attnum)
-                if bound is not None:
-                    bounds.append(bound)
-        return bounds

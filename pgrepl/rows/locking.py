@@ -197,6 +197,15 @@ def _was_updated(session: Session, row: Standing) -> bool:
         return updated_after(now, lake_table(now, row.table), row.place.row, snapshot)
 
 
+def lock_changes(session: Session, changes: Sequence[ModifiedRow], verb: str) -> dict[Standing, Newer | None]:
+    """Lock the rows to change; those that another transaction has changed since."""
+    rows = {Standing(change.table, change.place): change for change in changes if change.place is not None}
+    modes = [mode_of(session, change) for change in rows.values()]
+    _, changed = lock_rows(session, list(rows), modes, verb=verb)
+    refuse_changed(session, changed)
+    return changed
+
+
 def mode_of(session: Session, change: ModifiedRow) -> RowMode:
     """The row lock of an UPDATE or DELETE: an UPDATE of no key column leaves room for FOR KEY SHARE
     (HeapDetermineColumnsInfo, INDEX_ATTR_BITMAP_KEY)."""

@@ -19,10 +19,10 @@ from pgrepl.query.rowset import stream
 from pgrepl.rows.changes import ModifiedRow, ModifyKind, Row
 from pgrepl.rows.checks import prepare
 from pgrepl.rows.checks_table import converter
-from pgrepl.rows.locking import Newer, Standing
+from pgrepl.rows.locking import Newer, Standing, lock_changes
 from pgrepl.rows.triggers import TriggerEvent
 from pgrepl.types import oids
-from pgrepl.writing.modify import Running, locked, replayed, with_values
+from pgrepl.writing.modify import Running, replayed, with_values
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
@@ -159,7 +159,7 @@ class _Merge:
         """The same with locks on the rows to change. A row that another transaction has changed since is looked at
         again in its newest version: it may match no more, or another WHEN clause applies (ExecMergeMatched)."""
         found = [(row, decided) for row in self._rows() if (decided := self._decide(row)) is not None]
-        changed = locked(self.session, [change for _, (_, change) in found], "updating")
+        changed = lock_changes(self.session, [change for _, (_, change) in found], "updating")
         for row, decided in found:
             change = decided[1]
             if change.place is None or (standing := Standing(change.table, change.place)) not in changed:
@@ -169,7 +169,7 @@ class _Merge:
             for again in self._newer(row, changed[standing]):
                 redone = self._decide(again)
                 if redone is not None:
-                    locked(self.session, [redone[1]], "updating")
+                    lock_changes(self.session, [redone[1]], "updating")
                     yield redone
 
     def _newer(self, row: _Joined, newer: Newer | None) -> Iterator[_Joined]:

@@ -6,7 +6,7 @@ Rows are computed from the state before the statement, checked one after the oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -37,7 +37,7 @@ from pgrepl.rows.changes import ConflictAction, Member, ModifiedRow, ModifyKind,
 from pgrepl.rows.checks import RowChecks, prepare
 from pgrepl.rows.checks_table import converter
 from pgrepl.rows.foreign.key import failing_row
-from pgrepl.rows.locking import Newer, Standing, lock_rows, mode_of, refuse_changed
+from pgrepl.rows.locking import Newer, Standing, lock_changes
 from pgrepl.rows.trigger_events import before_statement, fire_instead, instead_one_by_one
 from pgrepl.rows.triggers import TriggerEvent, enabled_triggers
 from pgrepl.rows.unwritten import Materialize
@@ -339,7 +339,7 @@ def _found_and_locked(session: Session, modify: Modify, target: Relation) -> Ite
         return
     found = {Standing(c.table, c.place): (c, rest) for c, rest in found_rows(session, modify, target) if c.place}
     verb = "updating" if modify.command is Command.UPDATE else "deleting"
-    changed = locked(session, [change for change, _ in found.values()], verb)
+    changed = lock_changes(session, [change for change, _ in found.values()], verb)
     for row, each in found.items():
         if row not in changed:
             yield each
@@ -348,18 +348,9 @@ def _found_and_locked(session: Session, modify: Modify, target: Relation) -> Ite
         if newer is None:
             continue
         for again in found_rows(session, modify, target, (row.table, newer)):
-            locked(session, [again[0]], verb)
+            lock_changes(session, [again[0]], verb)
             yield again
             break
-
-
-def locked(session: Session, changes: Sequence[ModifiedRow], verb: str) -> Mapping[Standing, Newer | None]:
-    """Lock the rows to change; those that another transaction has changed since."""
-    rows = {Standing(change.table, change.place): change for change in changes if change.place is not None}
-    modes = [mode_of(session, change) for change in rows.values()]
-    _, changed = lock_rows(session, list(rows), modes, verb=verb)
-    refuse_changed(session, changed)
-    return changed
 
 
 def found_rows(

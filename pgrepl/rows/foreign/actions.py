@@ -24,7 +24,7 @@ from pgrepl.rows.checks import RowChecks, prepare
 from pgrepl.rows.foreign import lookup
 from pgrepl.rows.foreign.key import CASCADE, SET_NULL, ForeignKey, key_values
 from pgrepl.rows.foreign.statements import action_statement, in_statement
-from pgrepl.rows.locking import Standing, lock_rows, mode_of, refuse_changed
+from pgrepl.rows.locking import Standing, lock_changes
 from pgrepl.rows.trigger_events import TriggerEvents
 from pgrepl.rows.triggers import TriggerEvent
 from pgrepl.rows.unwritten import Event, EventKind
@@ -136,10 +136,8 @@ def _locked(
 ) -> list[ModifiedRow]:
     """The changes of rows that still exist once they are locked, and reference the same key."""
     rows = [Standing(each.table, each.place) for each in changes if each.place is not None]
-    modes = [mode_of(session, each) for each in changes]
     removes = any(each.new is None for each in changes)
-    _, changed = lock_rows(session, rows, modes, verb="deleting" if removes else "updating")
-    refuse_changed(session, changed)
+    changed = lock_changes(session, changes, "deleting" if removes else "updating")
     left = []
     for each, known, row in zip(found, changes, rows, strict=True):
         newer = changed.get(row)

@@ -400,16 +400,8 @@ def assigned(session: Session, source: int, target: int, typmod: int) -> Callabl
     """Converts a value to a column of another type, as assignment does."""
     if source == target:
         return lambda value: value
-    expr = coerce_to_target(
-        Scope(session),
-        Var(source, attnum=1),
-        source,
-        target,
-        typmod,
-        CastContext.ASSIGNMENT,
-        CoercionForm.IMPLICIT_CAST,
-        -1,
-    )
+    var, form = Var(source, attnum=1), CoercionForm.IMPLICIT_CAST
+    expr = coerce_to_target(Scope(session), var, source, target, typmod, CastContext.ASSIGNMENT, form, -1)
     assert expr is not None  # the foreign key could not have been made otherwise
     value_of = compile(expr, Context(session))
     return lambda value: value_of((value,))

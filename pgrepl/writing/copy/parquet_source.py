@@ -15,7 +15,7 @@ from pgrepl.catalog.facts.relation import Attribute
 from pgrepl.catalog.facts.user_types import row_type
 from pgrepl.engine import spark
 from pgrepl.engine.run_kernels import ForeignSource
-from pgrepl.engine.scan_spark import parquet_frame, readable
+from pgrepl.engine.scan_spark import parquet_frame, quoted, readable
 from pgrepl.expr.analyse.casts import Context as CastContext
 from pgrepl.expr.analyse.coerce import IMPLICIT_CAST, coerce_to_target
 from pgrepl.expr.analyse.scope import Scope
@@ -266,7 +266,7 @@ class _FileRows(OutsideRows):
 
 def _made(column: CopyFileColumn) -> str:
     """Spark's expression for a column's values: a text that no database can hold is an error."""
-    name = _quoted(column.name)
+    name = quoted(column.name)
     made = column.made.format(name)
     bad = _has_bad_text(column.lake, column.fields, name) if column.spark else None
     return made if bad is None else f"CASE WHEN {bad} THEN {raised(nul())} ELSE {made} END"
@@ -277,7 +277,7 @@ def _has_bad_text(lake: str, fields: Sequence[Nested], value: str, depth: int = 
     if lake in ("varchar", "json"):
         return f"(contains({value}, chr(0)) OR NOT is_valid_utf8({value}))"
     if lake == "struct":
-        inner = [_has_bad_text(f.type, f.fields, f"{value}.{_quoted(f.name)}", depth) for f in fields]
+        inner = [_has_bad_text(f.type, f.fields, f"{value}.{quoted(f.name)}", depth) for f in fields]
         found = [condition for condition in inner if condition is not None]
     else:
         sides = {"list": [value], "map": [f"map_keys({value})", f"map_values({value})"]}.get(lake, [])
@@ -288,10 +288,6 @@ def _has_bad_text(lake: str, fields: Sequence[Nested], value: str, depth: int = 
             if (condition := _has_bad_text(f.type, f.fields, each, depth + 1)) is not None
         ]
     return f"({' OR '.join(found)})" if found else None
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _refuse_more(target: CopyTarget, group: ParquetGroup, path: str) -> None:
