@@ -139,9 +139,6 @@ def copy(
     return CopiedFiles(files, spans)
 
 
-# --- change -----------------------------------------------------------------------------------------------------------
-
-
 @frozen
 class SeriesSource:
     """The whole numbers of a series that pass the filter, as column 1."""

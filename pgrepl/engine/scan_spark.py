@@ -59,9 +59,6 @@ def test(bitmap: str, position: str) -> str:
     return f"getbit({bitmap}[CAST(shiftright({position}, 6) AS INT)], CAST({position} & 63 AS INT))"
 
 
-# --- scan -------------------------------------------------------------------------------------------------------------
-
-
 PLACE = "place"
 PLACE_TYPE = "STRUCT<file: BIGINT, pos: BIGINT, row: BIGINT>"
 

@@ -39,7 +39,6 @@ Item = TypeVar("Item")
 
 def ahead(items: Iterator[Item]) -> Iterator[Item]:
     """The items, each computed by another thread while the caller works with the one before it."""
-
     with ThreadPool(1) as worker:
         coming = worker.submit(next, items, None)
         while (item := coming.result()) is not None:

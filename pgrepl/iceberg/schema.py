@@ -143,9 +143,6 @@ def milliseconds(moment: Any) -> int:
     return round((when - datetime(1970, 1, 1, tzinfo=when.tzinfo)) / timedelta(milliseconds=1))
 
 
-# --- schema -----------------------------------------------------------------------------------------------------------
-
-
 _PLAIN = {
     "boolean": "boolean", "int8": "int", "int16": "int", "int32": "int", "uint8": "int", "uint16": "int",
     "int64": "long", "float32": "float", "float64": "double", "date": "date", "time": "time",

@@ -155,9 +155,6 @@ def inlined_deletes(name: str) -> str:
     return f"SELECT file_id, row_id, begin_snapshot FROM {quoted(name)} WHERE begin_snapshot > ?"
 
 
-# --- tables -----------------------------------------------------------------------------------------------------------
-
-
 Namespace = tuple[str, ...]
 _SYSTEM = ("pg_catalog", "information_schema", "pg_toast")
 

@@ -233,9 +233,6 @@ def _find_again(session: Session, write: Write, row_ids: set[int]) -> None:
     write.deletes = {file_id: positions.tolist() for file_id, positions in found.files.items()}
 
 
-# --- files ----------------------------------------------------------------------------------------------------------
-
-
 def _pending_file(table: LakeTable, file: NewFile, file_id: int, row_id: int, snapshot: int) -> DataFile:
     return DataFile(
         file_id, snapshot, None, table.location + file.name, file.record_count, file.file_size_bytes, row_id,
@@ -251,9 +248,6 @@ def changes_of(session: Session) -> RowChanges:
         transaction.pending = RowChanges(session, transaction.numbering.committed_snapshot())
     assert isinstance(transaction.pending, RowChanges)
     return transaction.pending
-
-
-# --- commit -----------------------------------------------------------------------------------------------------------
 
 
 class Stale(Exception):

@@ -101,9 +101,6 @@ def places(rows: Sequence[int], files: Sequence[NewFile], file_ids: Sequence[int
     return pairs
 
 
-# --- compact ----------------------------------------------------------------------------------------------------------
-
-
 SMALL_BYTES = 16 * 1024 * 1024  # a file below this is worth merging
 DEAD_SHARE = 0.005  # share of deleted rows from which on a file is rewritten: leaving rows out doubles a scan's time
 INLINED_ROWS = 100  # rows that are worth a file

@@ -43,9 +43,6 @@ def crash_point(name: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-# --- storage ----------------------------------------------------------------------------------------------------------
-
-
 TAIL = 8  # at the end of a Parquet file: the footer's length and the magic word
 _LOCAL = "file"
 

@@ -262,9 +262,6 @@ def _name(path: str) -> str:
     return PurePosixPath(path).name
 
 
-# --- verify -----------------------------------------------------------------------------------------------------------
-
-
 _BUSY_OR_READ_ONLY = ("55P03", "25006", "53100", "0A000", "55000")
 _NO_DAMAGE = ("53", "55", "57")  # classes of errors: no memory or disk, locked, cancelled
 _YOUNG = timedelta(hours=1)  # a younger unused file may be about to be committed

@@ -123,9 +123,6 @@ def _holds(family: int, test: str, left: Const, right: Const) -> Any:
     return not answer if negated else answer
 
 
-# --- arbiters ---------------------------------------------------------------------------------------------------------
-
-
 def arbiter_indexes(session: Session, modify: Modify, conflict: Conflict) -> frozenset[int]:
     """The OIDs of the arbiter indexes. Empty: any unique index will do."""
     if conflict.constraint:

@@ -56,9 +56,6 @@ def _numbers(top: Relation, member: Relation) -> dict[int, int]:
     return {a.num: own[a.name] for a in top.columns}
 
 
-# --- changes ----------------------------------------------------------------------------------------------------------
-
-
 Row = tuple[Any, ...]  # column n of a table stands at n - 1
 
 

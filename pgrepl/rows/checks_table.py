@@ -218,9 +218,6 @@ def _below(compare: Sequence[Callable[[Any, Any], int]], values: Sequence[Any], 
     return False
 
 
-# --- checks table -----------------------------------------------------------------------------------------------------
-
-
 @frozen
 class TableRules:
     """The rules of one table as the catalog has them: expressions over its own columns."""

@@ -37,9 +37,6 @@ def change_lock(table: int, row_id: int) -> LockRequest:
     return LockRequest(LockKind.CHANGE, table, row_id, EXCLUSIVE)
 
 
-# --- locking ----------------------------------------------------------------------------------------------------------
-
-
 class Standing(NamedTuple):
     """A row of a table, at the place where the statement found it."""
 

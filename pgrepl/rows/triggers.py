@@ -85,9 +85,6 @@ class TriggerData:
     new_table: TransitionTable | None = None
 
 
-# --- triggers ---------------------------------------------------------------------------------------------------------
-
-
 Key = tuple[TriggerWhen, TriggerLevel, TriggerEvent]
 _BITS = {
     TriggerEvent.INSERT: triggers.INSERT, TriggerEvent.UPDATE: triggers.UPDATE,

@@ -66,9 +66,6 @@ class Materialize:
             self._reading = False
 
 
-# --- unwritten --------------------------------------------------------------------------------------------------------
-
-
 _Late = tuple[int, UniqueIndex, tuple[Any, ...]]
 _MOST = 1 << 40  # changes of one statement
 

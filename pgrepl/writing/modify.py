@@ -95,9 +95,6 @@ def changed_tables(session: Session, modify: Modify) -> list[Member]:
     return [member for member in found if member.relation.oid in kept]
 
 
-# --- modify -----------------------------------------------------------------------------------------------------------
-
-
 _LOCKER = 2  # FrozenTransactionId, as in the system columns of rows that are read
 
 

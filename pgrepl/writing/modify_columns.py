@@ -213,9 +213,6 @@ def _source(
     return SeriesSource(SeriesRows(function.type, first, step, count), program)
 
 
-# --- modify columns ---------------------------------------------------------------------------------------------------
-
-
 def check_simple(session: Session, modify: Modify) -> None:
     """Declined if the statement looks at more than one row at a time, or at more than the row."""
     if modify.returning or modify.check_options:

@@ -235,9 +235,6 @@ class _Parted:
         ]
 
 
-# --- modify spark -----------------------------------------------------------------------------------------------------
-
-
 def stage(session: Session, modify: Modify, arbiters: frozenset[int] = frozenset()) -> SparkChanges:
     """Carry out a statement as far as it goes without the write lock; or Declined."""
     target = relation(session, modify.relid)

@@ -95,9 +95,6 @@ def _check_fits(session: Session, modify: Modify) -> None:
         check_simple(session, modify)
 
 
-# --- planning ---------------------------------------------------------------------------------------------------------
-
-
 @frozen
 class ModifyPlan:
     """A statement on tables, with all defaults; its privileges have been checked."""

@@ -130,8 +130,7 @@ class _Lake:
 
     def ended(self, table: str, **key: int) -> int:
         """The snapshot at which a row ended; the newest snapshot, if the row is not remembered."""
-        link = self._session.link
-        found = link.execute(sql.ended(table, *key), tuple(key.values()))[0][0]
+        found = self._session.link.execute(sql.ended(table, *key), tuple(key.values()))[0][0]
         return int(found) if found is not None else self._session.transaction.numbering.committed_snapshot()
 
     def fields_changed(self, table_id: int, column: ForeignColumn, known: int) -> int:

@@ -125,9 +125,6 @@ def _highest_id(session: Session, table_id: int) -> int:
     return int(session.link.execute(sql.HIGHEST_COLUMN_ID, (table_id,))[0][0] or 0)
 
 
-# --- definition columns -----------------------------------------------------------------------------------------------
-
-
 Constant = Callable[["Session", Any], Any]  # a stored default expression → its value if it is constant, else None
 
 NO_DEFAULT = "NULL"
@@ -395,6 +392,5 @@ def _collect(
 
 def _next_id(session: Session, table_id: int) -> int:
     """A column id that the table has never had."""
-    link = session.link
-    highest = link.execute(sql.HIGHEST_COLUMN_ID, (table_id,))
+    highest = session.link.execute(sql.HIGHEST_COLUMN_ID, (table_id,))
     return int(highest[0][0] or 0) + 1

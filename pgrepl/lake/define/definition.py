@@ -99,9 +99,6 @@ def _view_name(session: Session, name: str, schema_id: int, view_id: int) -> str
     return free_name(session, schema_id, name, view_id)
 
 
-# --- tables -------------------------------------------------------------------------------------------------------
-
-
 def define_table(session: Session, row: tables.pg_class, constant: Constant, before: Session | None) -> None:
     """`before`: the definitions before the running statement, if it has changed attributes of composite types."""
     numbering = session.transaction.numbering

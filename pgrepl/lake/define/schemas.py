@@ -53,9 +53,6 @@ def change(session: Session, table: type[SystemRow], row: Version, eq: dict[str,
     store.insert(session, table, **{**row._asdict(), **values, "begin_snapshot": session.snapshot()})
 
 
-# --- definition schema ------------------------------------------------------------------------------------------------
-
-
 _INTERNAL = frozenset({CATALOG_NAMESPACE, INFORMATION_SCHEMA, TOAST_NAMESPACE})
 
 

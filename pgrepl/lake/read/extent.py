@@ -105,11 +105,10 @@ def file_sizes(session: Session, below: int) -> dict[int, list[int]]:
 
 def volumes(session: Session, table_id: int | None = None) -> dict[int, Volume]:
     """The volumes by DuckLake table id; tables without files are left out."""
-    link = session.link
     of_one = table_id is not None
 
     def sums(table: str, count: str) -> dict[int, tuple[int, int, int]]:
-        found = link.execute(sql.volumes(table, count, of_one=of_one), (table_id,) if of_one else ())
+        found = session.link.execute(sql.volumes(table, count, of_one=of_one), (table_id,) if of_one else ())
         return {int(number): (int(size), int(rows), int(files)) for number, size, rows, files in found}
 
     deleted = sums("ducklake_delete_file", "delete_count")

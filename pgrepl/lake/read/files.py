@@ -235,8 +235,7 @@ def source_names(session: Session, mapping_id: int) -> SourceNames:
     known: SourceNames | None = session.derived.get(key)
     if known is not None:
         return known
-    link = session.link
-    rows = link.execute(sql.SOURCE_NAMES, (mapping_id,))
+    rows = session.link.execute(sql.SOURCE_NAMES, (mapping_id,))
     known = SourceNames({r[0]: r[1] for r in rows if not r[2]}, {r[0]: r[1] for r in rows if r[2]})
     session.derived[key] = known
     return known
@@ -259,9 +258,8 @@ def _missed_at(session: Session, table: LakeTable, snapshot: int, bounds: Sequen
 def _missed(session: Session, table: LakeTable, bounds: Sequence[Bound]) -> set[int]:
     """The files, of any snapshot, that have no row within the bounds."""
     missed: set[int] = set()
-    link = session.link
     for limit in limits(table, bounds):
-        rows = link.execute(sql.FILE_BOUNDS, (table.table_id, limit.column.column_id))
+        rows = session.link.execute(sql.FILE_BOUNDS, (table.table_id, limit.column.column_id))
         test, nulls_tell = _test_of(limit), not limit.column.fields
         wants_nulls = nulls_tell and limit.is_null
         missed.update(
@@ -371,6 +369,5 @@ def files_between(session: Session, table: LakeTable, after: int, upto: int) -> 
 def delete_files_until(session: Session, table: LakeTable, upto: int) -> list[DeleteFile]:
     """All delete files of the table up to a snapshot, replaced ones included."""
     check_entries(session, table.table_id)
-    link = session.link
-    rows = link.execute(sql.DELETE_FILES_UNTIL, (table.table_id, upto))
+    rows = session.link.execute(sql.DELETE_FILES_UNTIL, (table.table_id, upto))
     return [_made_delete_file(session, table, file_id, _DeleteFileRow(*row)) for file_id, *row in rows]

@@ -230,11 +230,10 @@ def count_rows(session: Session, table: LakeTable, snapshot: int) -> int:
 
 
 def _count_rows(session: Session, table: LakeTable, snapshot: int) -> int:
-    link = session.link
     own = overlay(session, table, snapshot)
     more = 0 if own is None else len(own.rows) - len(own.dead_rows)
     return more + sum(
-        int(link.execute(sql.count_inlined_rows(inlined.name, inlined.prefix), (snapshot, snapshot))[0][0])
+        int(session.link.execute(sql.count_inlined_rows(inlined.name, inlined.prefix), (snapshot, snapshot))[0][0])
         for inlined in inlined_tables(session, table.table_id)
     )
 

@@ -115,9 +115,6 @@ def _machine() -> str:
     return machine().replace("-", "_").replace("/", "_")
 
 
-# --- local ------------------------------------------------------------------------------------------------------------
-
-
 _PORTION = 4096  # rows made into Python values at a time
 
 
@@ -363,32 +360,29 @@ def standing(session: Session, table: LakeTable, places: Iterable[RowPlace]) -> 
 
 def _living(session: Session, table: LakeTable, row_ids: Sequence[int]) -> set[int]:
     """The ids of these rows that are inlined and not deleted."""
-    link = session.link
     living: set[int] = set()
     for version in inlined_tables(session, table.table_id):
         for start in range(0, len(row_ids), _AT_ONCE):
             some = row_ids[start : start + _AT_ONCE]
-            rows = link.execute(sql.living_inlined_rows(version.name, len(some), version.prefix), tuple(some))
+            rows = session.link.execute(sql.living_inlined_rows(version.name, len(some), version.prefix), tuple(some))
             living.update(row[0] for row in rows)
     return living
 
 
 def begun_after(session: Session, table: LakeTable, places: Sequence[RowPlace], snapshot: int) -> set[RowPlace]:
     """The places of inlined rows that have a newer version than the snapshot's."""
-    link = session.link
     wanted = {place.row: place for place in places if place.file is None}
     begun: set[RowPlace] = set()
     for version in inlined_tables(session, table.table_id) if wanted else ():
-        rows = link.execute(sql.inlined_rows_begun_after(version.name, version.prefix), (snapshot,))
+        rows = session.link.execute(sql.inlined_rows_begun_after(version.name, version.prefix), (snapshot,))
         begun.update(wanted[row[0]] for row in rows if row[0] in wanted)
     return begun
 
 
 def updated_after(session: Session, table: LakeTable, row_id: int, snapshot: int) -> bool:
     """Did a deleted row have a newer version than the snapshot's?"""
-    link = session.link
     return any(
-        link.execute(sql.is_inlined_row_begun_after(version.name, version.prefix), (row_id, snapshot))
+        session.link.execute(sql.is_inlined_row_begun_after(version.name, version.prefix), (row_id, snapshot))
         for version in inlined_tables(session, table.table_id)
     )
 

@@ -266,7 +266,6 @@ class Write:
 
     def stage_deletes_again(self, staged: StagedDeletes) -> None:
         """Stage deletes anew under the write lock: another snapshot, or a delete of this statement, came between."""
-
         from pgrepl.lake.write.delete_files import read_positions
 
         self.staged_deletes.remove(staged)

@@ -88,9 +88,6 @@ def note_fired(session: Session, events: frozenset[int]) -> None:
     set_modes(session, replace(current, fired=current.fired | events))
 
 
-# --- foreign actions --------------------------------------------------------------------------------------------------
-
-
 def act(session: Session, events: Sequence[Event], calls: TriggerEvents) -> tuple[RowChecks, list[ModifiedRow]]:
     """Change the rows that reference the events' keys, with the rights of their table's owner. Returns the checks of
     this statement on that table, and the changes. `calls` knows whether BEFORE triggers of such a statement have

@@ -141,9 +141,6 @@ def foreign_key_values(
     )
 
 
-# --- foreign key ------------------------------------------------------------------------------------------------------
-
-
 NO_ACTION, RESTRICT, CASCADE, SET_NULL, SET_DEFAULT = "a", "r", "c", "n", "d"
 
 Row = tuple[Any, ...]

@@ -126,9 +126,6 @@ def _local_times(session: Session) -> Callable[[int], set[int]]:
     return local
 
 
-# --- foreign lookup ---------------------------------------------------------------------------------------------------
-
-
 Key = tuple[Any, ...]
 Row = tuple[Any, ...]
 

@@ -45,9 +45,6 @@ def program_failed(command: str, status: int) -> PgError:
     return PgError("38000", f'program "{command}" failed', detail=exit_reason(status))
 
 
-# --- endpoints --------------------------------------------------------------------------------------------------------
-
-
 PIECE = 1 << 20  # bytes read at a time
 _IN_MEMORY = 16 << 20  # of what a client or program sends; more goes to a temporary file
 

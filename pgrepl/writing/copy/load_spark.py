@@ -129,9 +129,6 @@ def _violated(session: Session, named: Relation, error: PgError) -> UniqueIndex 
     return None
 
 
-# --- loading -------------------------------------------------------------------------------------------------------
-
-
 _TRIES = 3  # without the write lock; then once with it
 _PORTION = 32768  # rows written to a file at a time
 

@@ -192,9 +192,6 @@ def _nested(lake: str, fields: list[Any]) -> tuple[str, tuple[Nested, ...]] | No
     return lake, tuple(inner)
 
 
-# --- parquet files ----------------------------------------------------------------------------------------------------
-
-
 _AT_A_TIME = 8
 _PATTERN = re.compile(r"[*?\[]")
 _SUFFIXES = (".parquet", ".parq", ".pq")

@@ -209,9 +209,6 @@ def _without_escapes(array: pa.Array) -> pa.Array:
     return pc.replace_with_mask(array, pc.fill_null(escaped, False), pa.array([unescaped(word) for word in words]))
 
 
-# --- text columns -----------------------------------------------------------------------------------------------------
-
-
 _PORTION = 32768  # lines that are made columns together when they are read one by one
 
 
