@@ -31,7 +31,6 @@ from pgrepl.lake.write.statement import Write
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
-    from pgrepl.lake.read.data_file import NewFile
     from pgrepl.lake.table import LakeTable
 
 
@@ -102,7 +101,12 @@ class RowChanges(Overlays):
                 table.dead_rows.add(row_id)
         table.row_ids.update(write.changed_row_ids)
         for file in write.files:
-            table.files.append(_pending_file(write.table, file, self._next_file, self._next_row, snapshot))
+            path = write.table.location + file.name
+            pending = DataFile(
+                self._next_file, snapshot, None, path, file.record_count, file.file_size_bytes, self._next_row, None,
+                None, (),
+            )  # fmt: skip
+            table.files.append(pending)
             write.note_places_in_file(file, self._next_file, self._next_row)
             self._next_file += 1
             self._next_row += file.record_count
@@ -231,13 +235,6 @@ def _find_again(session: Session, write: Write, row_ids: set[int]) -> None:
         raise PgError("40001", "could not serialize access due to concurrent delete")
     write.inlined_deletes = dict.fromkeys(found.inlined.tolist())
     write.deletes = {file_id: positions.tolist() for file_id, positions in found.files.items()}
-
-
-def _pending_file(table: LakeTable, file: NewFile, file_id: int, row_id: int, snapshot: int) -> DataFile:
-    return DataFile(
-        file_id, snapshot, None, table.location + file.name, file.record_count, file.file_size_bytes, row_id,
-        None, None, (),
-    )  # fmt: skip
 
 
 def changes_of(session: Session) -> RowChanges:

@@ -13,7 +13,7 @@ from pgrepl.catalog.session.statistics import now
 from pgrepl.lake import sql
 from pgrepl.lake.define.inlined import inlined_table
 from pgrepl.lake.read import inlined
-from pgrepl.lake.read.files import data_file_entry, delete_file_entry
+from pgrepl.lake.read.files import entry_sum
 from pgrepl.lake.storage import crash_point
 from pgrepl.lake.write import statistics
 from pgrepl.lake.write.statement import Write
@@ -144,7 +144,7 @@ class _Commit:
                 made.snapshot,
             ),
         )
-        entry = delete_file_entry(
+        entry = entry_sum(
             file_id, self.table_id, begin, staged.data_file_id, made.name, made.delete_count, made.file_size_bytes,
             made.snapshot,
         )  # fmt: skip
@@ -210,7 +210,7 @@ class _Commit:
                 mapping,
             ),
         )
-        entry = data_file_entry(
+        entry = entry_sum(
             file_id, self.table_id, self.snapshot, file.name, file.record_count, file.file_size_bytes, row_id_start,
             mapping, None,
         )  # fmt: skip

@@ -217,9 +217,8 @@ def _of_rows(file: DataFile, footer: footers.Footer, known: Contents) -> Iterato
     recorded = known.statistics.get(file.data_file_id, {})
     for column, leaf, _ in there:
         if leaf.column_id in recorded and leaf.column_id in sums:
-            wrong = _disagree(
-                leaf.form, recorded[leaf.column_id], sums[leaf.column_id], exact=file.checksum is not None
-            )
+            number, exact = leaf.column_id, file.checksum is not None
+            wrong = _disagree(leaf.form, recorded[number], sums[number], exact=exact)
             if wrong is not None:
                 yield f'the catalog\'s statistics of column "{column.name}" are wrong: {wrong}'
 
@@ -301,13 +300,13 @@ class Verification:
             if isinstance(found, Damage):
                 yield found
             elif found is not None:
-                known.append((name, oid, found))
-        total = sum(file.file_size_bytes for _, _, found in known for file in found.every)
+                known.append((name, found))
+        total = sum(file.file_size_bytes for _, found in known for file in found.every)
         progress(0, total)
-        for name, oid, found in known:
+        for name, found in known:
             yield from (Damage(name, None, what) for what in found.problems)
             for file in found.every:
-                yield from self._of_file(name, oid, found, file)
+                yield from self._of_file(name, found, file)
                 self.files += 1
                 self.bytes += file.file_size_bytes
                 progress(self.bytes, total)
@@ -375,12 +374,12 @@ class Verification:
         row = store.one(self._session, pg_class, oid=oid)
         return self._session if row is None else self._session.in_database(row.datid)
 
-    def _of_file(self, name: str, oid: int, known: Contents, file: DataFile | DeleteFile) -> Iterator[Damage]:
+    def _of_file(self, name: str, known: Contents, file: DataFile | DeleteFile) -> Iterator[Damage]:
         for what in problems_of(file, known, quick=self._quick):
-            if storage.size_of(file.path) is not None or self._is_known(oid, file):
+            if storage.size_of(file.path) is not None or self._is_known(file):
                 yield Damage(name, file.path, what)
 
-    def _is_known(self, oid: int, file: DataFile | DeleteFile) -> bool:
+    def _is_known(self, file: DataFile | DeleteFile) -> bool:
         """Does the catalog refer to the file now?"""
         with reading(self._session):
             return file.path in known_files(self._session)

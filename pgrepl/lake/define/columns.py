@@ -241,9 +241,8 @@ def _column(
     if row is not None and row.default_value_type == "expression" and _is_theirs(session, attribute, row):
         assert row.default_value is not None
         default = row.default_value
-    initial = None
-    if attribute.atthasmissing:
-        initial = _missing(session, attribute, typmod)
+    missing = missing_value(session, attribute) if attribute.atthasmissing else None
+    initial = None if missing is None else default_text(missing, typoid, typmod)
     then = None if before is None else column_type(before.type_of(attribute.atttypid), typmod)
     nulls = may_be_null(session, attribute)
     return _Column(attribute.attnum, column_id, name, kind, changes, then, nulls, default, initial)
@@ -268,11 +267,6 @@ def _is_theirs(session: Session, attribute: tables.pg_attribute, row: ducklake_c
     """Is the default that another writer has set as SQL still the column's?"""
     ours = store.one(session, tables.pg_attrdef, adrelid=attribute.attrelid, adnum=attribute.attnum)
     return bool((attribute if ours is None else ours).begin_snapshot <= row.begin_snapshot)
-
-
-def _missing(session: Session, attribute: tables.pg_attribute, typmod: int) -> str | None:
-    value = missing_value(session, attribute)
-    return None if value is None else default_text(value, session.type_of(attribute.atttypid), typmod)
 
 
 def _difference(row: ducklake_column, column: _Column) -> dict[str, Any]:
@@ -317,7 +311,7 @@ def _define_fields(
     for (name, wanted), place in zip(kind.fields, kind.places, strict=True):
         if place not in kept:
             new_rows: list[dict[str, Any]] = []
-            _collect(new_rows, table_id, _next_id(session, table_id), row.column_id, name, wanted)
+            _collect(new_rows, table_id, _highest_id(session, table_id) + 1, row.column_id, name, wanted)
             versions.begin_many(session, ducklake_column, new_rows)
             changed = True
             continue
@@ -388,9 +382,3 @@ def _collect(
     for field, inner in kind.fields:
         following = _collect(made, table_id, following, column_id, field, inner)
     return following
-
-
-def _next_id(session: Session, table_id: int) -> int:
-    """A column id that the table has never had."""
-    highest = session.link.execute(sql.HIGHEST_COLUMN_ID, (table_id,))
-    return int(highest[0][0] or 0) + 1

@@ -256,7 +256,8 @@ def _merged(
     try:
         for some, file in inlined.among_files(files, in_catalog):
             count += len(some)
-            yield from _inlined(some, places)
+            for row in some:
+                yield (*row.values, RowPlace(None, None, row.row_id)) if places else row.values
             if file is None:
                 continue
             from pgrepl.lake.read.file_scan import portions
@@ -268,15 +269,6 @@ def _merged(
     finally:
         if session is not None:
             count_scan(session, table.oid, count)
-
-
-def _inlined(found: Sequence[inlined.InlinedRow], places: bool) -> Iterator[tuple[Any, ...]]:
-    if not places:
-        for row in found:
-            yield row.values
-        return
-    for row in found:
-        yield (*row.values, RowPlace(None, None, row.row_id))
 
 
 def _rows_of(
