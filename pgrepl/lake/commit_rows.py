@@ -128,22 +128,11 @@ class _Commit:
         made = staged.file
         file_id = self.numbering.next_file_id()
         begin = self.snapshot if made.begin_snapshot is None else made.begin_snapshot
-        self.link.execute(
-            sql.INSERT_DELETE_FILE,
-            (
-                file_id,
-                self.table_id,
-                begin,
-                staged.data_file_id,
-                made.name,
-                self.truth(True),
-                made.format,
-                made.delete_count,
-                made.file_size_bytes,
-                made.footer_size,
-                made.snapshot,
-            ),
-        )
+        row = (
+            file_id, self.table_id, begin, staged.data_file_id, made.name, self.truth(True), made.format,
+            made.delete_count, made.file_size_bytes, made.footer_size, made.snapshot,
+        )  # fmt: skip
+        self.link.execute(sql.INSERT_DELETE_FILE, row)
         entry = entry_sum(
             file_id, self.table_id, begin, staged.data_file_id, made.name, made.delete_count, made.file_size_bytes,
             made.snapshot,
@@ -194,22 +183,11 @@ class _Commit:
         file_id = self.numbering.next_file_id()
         self.file_ids.append(file_id)
         mapping = self.add_mapping(file.mapping) if file.mapping else None
-        link.execute(
-            sql.INSERT_DATA_FILE,
-            (
-                file_id,
-                self.table_id,
-                self.snapshot,
-                file.name,
-                self.truth(True),
-                "parquet",
-                file.record_count,
-                file.file_size_bytes,
-                file.footer_size,
-                row_id_start,
-                mapping,
-            ),
-        )
+        row = (
+            file_id, self.table_id, self.snapshot, file.name, self.truth(True), "parquet", file.record_count,
+            file.file_size_bytes, file.footer_size, row_id_start, mapping,
+        )  # fmt: skip
+        link.execute(sql.INSERT_DATA_FILE, row)
         entry = entry_sum(
             file_id, self.table_id, self.snapshot, file.name, file.record_count, file.file_size_bytes, row_id_start,
             mapping, None,

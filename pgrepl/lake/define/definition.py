@@ -202,20 +202,18 @@ def taken_names(session: Session, schema_id: int, name: str, itself: int) -> set
     return found
 
 
+_OF_TABLES = (
+    ducklake_table, ducklake_column, ducklake_column_tag, ducklake_partition_info, ducklake_sort_info,
+    ducklake_data_file, ducklake_delete_file,
+)  # fmt: skip
+
+
 def forget(session: Session, table_id: int) -> None:
     """End a dropped table or view, and all rows about it."""
     numbering = session.transaction.numbering
     kind = "table" if store.rows(session, ducklake_table, table_id=table_id, end_snapshot=None) else "view"
     if kind == "table":
-        for table in (
-            ducklake_table,
-            ducklake_column,
-            ducklake_column_tag,
-            ducklake_partition_info,
-            ducklake_sort_info,
-            ducklake_data_file,
-            ducklake_delete_file,
-        ):
+        for table in _OF_TABLES:
             versions.end(session, table, table_id=table_id)
     elif store.rows(session, ducklake_view, view_id=table_id, end_snapshot=None):
         versions.end(session, ducklake_view, view_id=table_id)

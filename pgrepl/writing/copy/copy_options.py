@@ -165,6 +165,9 @@ _OF_DIRECTION = ("header", "on_error")  # they are read otherwise for COPY TO
 # --- what fits together ---------------------------------------------------------------------------------------------
 
 
+_FIELDS = {"on_error": "ignore_errors", "log_verbosity": "verbosity"}  # of CopyOptions, by options of other names
+
+
 def _checked(given: dict[str, Any], is_from: bool) -> CopyOptions:
     """Check in PostgreSQL's order, so that of several faults the same one is reported."""
     form: Format = given.get("format", "text")
@@ -172,23 +175,9 @@ def _checked(given: dict[str, Any], is_from: bool) -> CopyOptions:
     if form in ("binary", "parquet"):
         _check_whole(given, form.upper())
     quote = given.get("quote", '"' if csv else "")
-    options = CopyOptions(
-        form,
-        given.get("freeze", False),
-        given.get("delimiter", "," if csv else "\t"),
-        given.get("null", "" if csv else "\\N"),
-        given.get("default"),
-        given.get("header", "false"),
-        quote,
-        given.get("escape", quote),
-        given.get("force_quote", ()),
-        given.get("force_not_null", ()),
-        given.get("force_null", ()),
-        given.get("encoding"),
-        given.get("on_error", False),
-        given.get("log_verbosity", "default"),
-        given.get("reject_limit", 0),
-    )
+    usual = {"delimiter": ",", "null": ""} if csv else {}
+    named = {_FIELDS.get(name, name): value for name, value in given.items()}
+    options = CopyOptions(**{**usual, "quote": quote, "escape": quote, **named})
     _check_marks(options)
     if form in ("binary", "parquet") and options.header != "false":
         raise PgError("0A000", f"cannot specify HEADER in {form.upper()} mode")
