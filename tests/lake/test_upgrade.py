@@ -12,7 +12,7 @@ import pytest
 from pgrepl.backend import open_session
 from pgrepl.catalog.session.transaction import statement
 from pgrepl.ground.errors import PgError
-from pgrepl.lake.define import inlined
+from pgrepl.lake.define import options
 from pgrepl.lake.define.adopt import upgrade
 from pgrepl.statements.run import run
 from tests.harness.forked import pgrepl
@@ -123,7 +123,7 @@ def test_vectors_of_several_snapshots(t: Lake, monkeypatch: pytest.MonkeyPatch) 
     first, last = min(known), max(known)
     assert {change[1] for change in feed(t, first, last)} == known[first].keys() - known[last].keys()
     assert problems(t) == []
-    monkeypatch.setattr(inlined, "MOST_VECTORS", 3)
+    monkeypatch.setattr(options, "MOST_VECTORS", 3)
     t.session.forget_all()
     t.sql("DELETE FROM t WHERE a % 400 = 30")
     known[t.last_snapshot()] = state(t, t.last_snapshot())

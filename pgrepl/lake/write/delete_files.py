@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
     Numbers = npt.NDArray[np.int64]
     AnyNumbers = npt.NDArray[Any]
-    import numpy.typing as npt
-
     Positions = npt.NDArray[np.int64]
 
 DELETES, VECTORS = "-delete.parquet", "-delete.puffin"  # the ends of such files' names
