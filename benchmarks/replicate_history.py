@@ -50,7 +50,7 @@ def _write(session: Any, table: Any, step: Step, file_of: Any, position_of: Any,
     import numpy as np
     import pyarrow as pa
 
-    from pgrepl.lake.commit import commit
+    from pgrepl.lake import commit
     from pgrepl.lake.write.file_writer import DataFileWriter
     from pgrepl.lake.write.statement import Write
 

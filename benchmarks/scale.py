@@ -26,8 +26,7 @@ def commit(folder: Path, first: int, count: int) -> float:
     from pgrepl.catalog.facts.relation import find_relation, range_var
     from pgrepl.catalog.session.transaction import reading
     from pgrepl.catalog.store.opening import open_catalog
-    from pgrepl.lake import storage
-    from pgrepl.lake.commit import commit
+    from pgrepl.lake import commit, storage
     from pgrepl.lake.read.data_file import NewFile
     from pgrepl.lake.table import lake_table
     from pgrepl.lake.write.statement import Write

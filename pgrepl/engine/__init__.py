@@ -2,13 +2,12 @@
 
     choice.py                                   the choice; begin here
     copy_rows.py, modify_rows.py                kernels: of copies and batches; of INSERT ... SELECT, UPDATE and DELETE
-    run_kernels.py, job.py, task.py, on_spark.py    where they run
-    changed_positions.py, changes_frame.py      what differs between two snapshots: positions; whole columns
+    run_kernels.py, task.py, on_spark.py        where they run
+    changes_frame.py                            what differs between two snapshots: positions, and whole columns
     spark.py, spark_start.py, spark_….py        the session
-    scan_spark.py                               tables as Spark's DataFrames
+    scan_spark.py                               tables as Spark's DataFrames; copies of files that Spark cannot reach
     frame_rows.py                               rows of DataFrames, written by kernels
     result_spark.py                             rows of DataFrames, read by this process
-    object_store_cache.py                       copies of objects in stores that Spark has no file system for
 
 Rule of the room: Spark schedules, Arrow computes: a kernel asks no catalog and no session. Nothing imports pyspark,
 pyarrow or numpy until rows are read or written.

@@ -1,9 +1,8 @@
-"""Changes of a table between two snapshots as whole columns; lake/changes/changes.py is for few.
+"""Changes of a table between two snapshots as whole columns (`ChangesFrame`; lake/changes/changes.py is for few); and
+the positions of the rows that were inserted and deleted, by ranges of row ids (`ChangedRows`).
 
-found = ChangesFrame(ChangedRows(session, oid, after, upto))
-found.snapshot, found.row_id, found.has_new, found.has_old     # numpy, an entry for every change, in order
-found.pick([attnum], numbers, new=True)                  # Arrow, an entry for each of these changes
-found.rows(attnums, numbers)                             # Spark: the new rows
+A row keeps its id, so all changes of a row are within one range: a range is read by itself, and takes memory for its
+own rows only. In files with row ids of their own, statistics tell the row groups that may have rows of a range.
 """
 
 from __future__ import annotations
@@ -13,18 +12,303 @@ from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.engine import spark
-from pgrepl.engine.changed_positions import ALL, ChangedRows, RowIds, nothing
-from pgrepl.engine.scan_spark import PLACE, arrow_frame, storage_array
+from pgrepl.engine.scan_spark import PLACE, FileReader, arrow_frame, storage_array
+from pgrepl.ground.frozen import frozen
 from pgrepl.ground.lazy import F, np, pa
-from pgrepl.lake.changes.side import NONE, RowsOfFile, in_order, merged, partners
+from pgrepl.lake.changes.changes import Feed
+from pgrepl.lake.changes.side import NONE, RowsOfFile, Side, by_threads, groups_of, in_order, merged, partners
+from pgrepl.lake.read import footers
+from pgrepl.lake.read.file_scan import locate
+from pgrepl.lake.table import LakeTable, lake_table
+from pgrepl.types.lake.arrays import plain_array
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     from pyspark.sql import DataFrame
 
+    from pgrepl.catalog.session.session import Session
+    from pgrepl.lake.read.data_file import DataFile
+    from pgrepl.lake.read.footers import FileColumn, Footer
+    from pgrepl.lake.read.inlined import InlinedRow
     from pgrepl.lake.table import LakeColumn
 
     Numbers = npt.NDArray[Any]
+
+_FIRST, _BEHIND = 0, 1 << 62
+
+
+@frozen
+class RowIds:
+    """The row ids from `first` on and before `behind`."""
+
+    first: int = _FIRST
+    behind: int = _BEHIND
+
+    @property
+    def are_all(self) -> bool:
+        return self.first <= _FIRST and self.behind >= _BEHIND
+
+    def hold(self, row_ids: Numbers) -> Numbers:
+        found: Numbers = (row_ids >= self.first) & (row_ids < self.behind)
+        return found
+
+
+ALL = RowIds()
+
+
+class ChangedRows(Feed):
+    """The changed rows of one table behind snapshot `after` up to `upto`. Ranks are their order: rows of one file are
+    together."""
+
+    def __init__(self, session: Session, oid: int, after: int, upto: int) -> None:
+        super().__init__(session, lake_table(session, oid, upto), after, upto)
+        self.table: LakeTable = self._table
+        self.reader = FileReader(session, self._table, self._files)
+        self.first = after + 1
+        self.ranks = 0  # of rows in files; those of the catalog come behind them
+        self._ranks: dict[int, int] = {}  # of each file's first row
+        self._extents: dict[int, tuple[int, int]] = {}  # by file, row ids between which all of its rows are
+        for file in self._files:
+            self._ranks[file.data_file_id] = self.ranks
+            self.ranks += file.record_count
+        self._begun = [row for row in self._in_catalog[0] if row.begin_snapshot not in self._only_files]
+        self._ended = [
+            (row, end) for row, end in self._in_catalog[1] if row.begin_snapshot < end and end not in self._only_files
+        ]
+        self.behind = self.ranks + len(self._begun) + len(self._ended)
+
+    def inserted_rows(self, ids: RowIds) -> Side:
+        parts = by_threads(lambda file: self._inserted(file, ids), self._files)
+        begun = [(row, row.begin_snapshot) for row in self._begun]
+        parts.append(_of_inlined(begun, self.ranks, ids))
+        return Side(parts, self._begun, self._columns)
+
+    def deleted_rows(self, ids: RowIds) -> Side:
+        parts = by_threads(lambda file: self._deleted_of(file, ids), self._files)
+        parts.append(_of_inlined(self._ended, self.ranks, ids))
+        return Side(parts, [row for row, _ in self._ended], self._columns)
+
+    # --- ranges -------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _all_spans(self) -> Numbers:
+        spans = [span for file in self._files for span in self._spans(file)]
+        spans += [(row.row_id, row.row_id + 1, 1.0) for row in self._begun]
+        spans += [(row.row_id, row.row_id + 1, 0.5) for row, _ in self._ended]
+        return np.array(spans, np.float64).reshape(-1, 3)
+
+    @property
+    def estimate(self) -> int:
+        """The number of changes, about."""
+        return int(self._all_spans[:, 2].sum())
+
+    @property
+    def width(self) -> int:
+        """The bytes of a new row in memory, about, by the size of the files' pages."""
+        size = rows = 0
+        for file in self._files:
+            if self._begins(file) and file.record_count:
+                metadata = footers.of(file).metadata
+                size += sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
+                rows += file.record_count
+        return 2 * size // max(rows, 1) + 8 * len(self._columns)
+
+    def ranges(self, most: int) -> list[RowIds]:
+        """Ranges of row ids with about `most` changes each, by statistics."""
+        spans = self._all_spans
+        total = float(spans[:, 2].sum())
+        if total <= most:
+            return [ALL]
+        first, behind, count = spans.T
+        edges = np.unique(np.concatenate([first, behind]))
+        each = count / (behind - first)  # a row id
+        density = np.zeros(len(edges))
+        np.add.at(density, np.searchsorted(edges, first), each)
+        np.add.at(density, np.searchsorted(edges, behind), -each)
+        below = np.concatenate([[0.0], np.cumsum(np.cumsum(density)[:-1] * np.diff(edges))])
+        wanted = np.arange(1, -(-total // most)) * most
+        cuts = sorted({int(cut) for cut in np.interp(wanted, below, edges).tolist()})
+        return [RowIds(first, behind) for first, behind in zip([_FIRST, *cuts], [*cuts, _BEHIND], strict=True)]
+
+    def _spans(self, file: DataFile) -> list[tuple[int, int, float]]:
+        """Spans of row ids: the first, the one behind the last, and about how many changes are in it."""
+        came = self._begins(file)
+        end = file.end_snapshot
+        gone = file.record_count if end is not None and self._in_range(end) and end not in self._only_files else 0
+        for deletes in self._deletes.get(file.data_file_id, ()):
+            if (deletes.partial_max or deletes.begin_snapshot) > self._after:
+                gone = max(gone, deletes.delete_count)
+        if not came and not gone:
+            return []
+        # an updated row is inserted and deleted
+        share = (came * file.record_count + gone / 2) / max(file.record_count, 1)
+        footer = footers.of(file)
+        start, column = file.row_id_start or 0, locate(file, footer).get(footers.ROW_ID)
+        if column is None:
+            self._extents[file.data_file_id] = start, start + file.record_count
+            return [(start, start + file.record_count, share * file.record_count)]
+        found = []
+        is_known = True
+        for group in footer.row_groups:
+            low, high = footer.starts[group : group + 2]
+            bounds = _bounds(footer, group, column)
+            is_known &= bounds is not None
+            first, last = bounds or (start + low, start + high - 1)
+            found.append((first, last + 1, share * (high - low)))
+        if is_known and found:
+            self._extents[file.data_file_id] = min(span[0] for span in found), max(span[1] for span in found)
+        return found
+
+    def _is_outside(self, file: DataFile, ids: RowIds) -> bool:
+        """Is it known that no row of the file has one of these ids? Each range looks at all files."""
+        extent = self._extents.get(file.data_file_id)
+        return extent is not None and (extent[0] >= ids.behind or extent[1] <= ids.first)
+
+    # --- of one file --------------------------------------------------------------------------------------------------
+
+    def _begins(self, file: DataFile) -> bool:
+        begun = self._in_range(file.begin_snapshot) and file.begin_snapshot not in self._only_files
+        return begun or (file.partial_max is not None and file.partial_max > self._after)
+
+    def _inserted(self, file: DataFile, ids: RowIds) -> RowsOfFile:
+        if self._is_outside(file, ids) or not self._begins(file):
+            return nothing(file)
+        merged = file.partial_max is not None and file.partial_max > self._after
+        positions, row_ids, births = self._rows(file, ids, None)
+        dead = self._deleted_in(file.data_file_id)
+        rank = self._ranks[file.data_file_id]
+        if not merged and dead is None:
+            return RowsOfFile(file, positions, row_ids, births, file.begin_snapshot, rank)
+        wanted = (births > self._after) & (births <= self._upto) & (_at(dead, positions) != births)
+        if self._only_files:
+            wanted &= ~np.isin(births, list(self._only_files))
+        one = None if file.partial_max is not None else file.begin_snapshot
+        return RowsOfFile(file, *_kept((positions, row_ids, births), wanted), one, rank)
+
+    def _deleted_of(self, file: DataFile, ids: RowIds) -> RowsOfFile:
+        """The file's rows that were deleted, one by one or with the whole file."""
+        if self._is_outside(file, ids):
+            return nothing(file)
+        found = []
+        dead = self._deleted_in(file.data_file_id)
+        only_files = list(self._only_files)
+        if dead is not None:
+            positions, at = dead
+            chosen = at > self._after
+            if only_files:
+                chosen &= ~np.isin(at, only_files)
+            if chosen.any():
+                here, row_ids, births = self._rows(file, ids, positions if chosen.all() else positions[chosen])
+                deaths = _at(dead, here)
+                found.append(_kept((here, row_ids, deaths), births < deaths))
+        end = file.end_snapshot
+        if end is not None and self._in_range(end) and end not in self._only_files:
+            here, row_ids, births = self._rows(file, ids, None)
+            deaths = np.broadcast_to(np.int64(end), len(here))
+            found.append(_kept((here, row_ids, deaths), (_at(dead, here) == 0) & (births < end)))
+        if not found:
+            return nothing(file)
+        rank = self._ranks[file.data_file_id]
+        if len(found) == 1:
+            return RowsOfFile(file, *found[0], rank=rank)
+        positions, row_ids, deaths = (np.concatenate(columns) for columns in zip(*found, strict=True))
+        order = np.argsort(positions)
+        return RowsOfFile(file, positions[order], row_ids[order], deaths[order], rank=rank)
+
+    def _rows(self, file: DataFile, ids: RowIds, positions: Numbers | None) -> tuple[Numbers, Numbers, Numbers]:
+        """Positions, row ids and snapshots of insertion of a file's rows with these ids, or only of those at some
+        positions, which ascend."""
+        footer = footers.of(file)
+        found = locate(file, footer)
+        own_ids = found.get(footers.ROW_ID)
+        own_births = found.get(footers.SNAPSHOT_ID) if file.partial_max is not None else None
+        start = file.row_id_start or 0
+        if own_ids is None:
+            edges = max(ids.first - start, 0), min(max(ids.behind - start, 0), file.record_count)
+            if positions is None:
+                positions = np.arange(*edges, dtype=np.int64)
+            elif not ids.are_all:
+                positions = positions[slice(*np.searchsorted(positions, edges))]
+        else:
+            groups = [g for g in footer.row_groups if _may_have(footer, g, own_ids, ids)]
+            if positions is None:
+                spans = [np.arange(*footer.starts[group : group + 2], dtype=np.int64) for group in groups]
+                positions = np.concatenate(spans) if spans else np.empty(0, np.int64)
+            elif len(groups) < len(footer.row_groups):
+                group = np.searchsorted(footer.starts, positions, side="right") - 1
+                positions = positions[np.isin(group, groups)]
+        row_ids = start + positions
+        births: Numbers = np.full(len(positions), file.begin_snapshot, np.int64)
+        wanted = [column for column in (own_ids, own_births) if column is not None]
+        if not wanted or not len(positions):
+            return positions, row_ids, births
+        groups, at = groups_of(footer, positions)
+        with footers.DataFileReader(footer) as reader:
+            arrays = iter([plain_array(array) for array in reader.read(groups, wanted)])
+        if own_ids is not None:
+            row_ids = _filled(next(arrays), at, row_ids)
+        if own_births is not None:
+            births = _filled(next(arrays), at, births)
+        if own_ids is None or ids.are_all:
+            return positions, row_ids, births
+        return _kept((positions, row_ids, births), ids.hold(row_ids))
+
+
+def _kept(columns: tuple[Numbers, Numbers, Numbers], wanted: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    first, second, third = columns
+    return columns if wanted.all() else (first[wanted], second[wanted], third[wanted])
+
+
+def _bounds(footer: Footer, group: int, column: FileColumn) -> tuple[int, int] | None:
+    """The least and the greatest row id of a row group, if all of its rows have their own."""
+    statistics = footer.metadata.row_group(group).column(column.first_leaf).statistics
+    if statistics is None or not statistics.has_min_max or not statistics.has_null_count or statistics.null_count:
+        return None
+    return statistics.min, statistics.max
+
+
+def _may_have(footer: Footer, group: int, column: FileColumn, ids: RowIds) -> bool:
+    bounds = None if ids.are_all else _bounds(footer, group, column)
+    return bounds is None or (bounds[0] < ids.behind and bounds[1] >= ids.first)
+
+
+def nothing(file: DataFile | None) -> RowsOfFile:
+    none = np.empty(0, np.int64)
+    return RowsOfFile(file, none, none, none)
+
+
+def _of_inlined(found: Sequence[tuple[InlinedRow, int]], rank: int, ids: RowIds) -> RowsOfFile:
+    """Inlined rows with the snapshots at which they were inserted or deleted."""
+    positions = np.arange(len(found), dtype=np.int64)
+    row_ids = np.array([row.row_id for row, _ in found], np.int64)
+    snapshots = np.array([snapshot for _, snapshot in found], np.int64)
+    if not ids.are_all:
+        here = ids.hold(row_ids)
+        positions, row_ids, snapshots = positions[here], row_ids[here], snapshots[here]
+    return RowsOfFile(None, positions, row_ids, snapshots, rank=rank)
+
+
+def _at(dead: tuple[Numbers, Numbers] | None, positions: Numbers) -> Numbers:
+    """The snapshots at which rows were deleted; 0: not deleted."""
+    if dead is None or not len(dead[0]) or not len(positions):
+        return np.zeros(len(positions), np.int64)
+    deleted, at = dead
+    places = np.searchsorted(deleted, positions)
+    places[places == len(deleted)] = 0
+    found: Numbers = np.where(deleted[places] == positions, at[places], 0)
+    return found
+
+
+def _filled(array: Any, at: Numbers, otherwise: Numbers) -> Numbers:
+    """The values at some places, with `otherwise` for NULL."""
+    if array.null_count == 0:
+        whole: Numbers = array.to_numpy(zero_copy_only=False)
+        return whole if len(at) == len(whole) else whole[at]
+    there = array.is_valid().to_numpy(zero_copy_only=False)[at]
+    own = array.fill_null(0).to_numpy(zero_copy_only=False)[at]
+    filled: Numbers = np.where(there, own, otherwise)
+    return filled
+
 
 AT = "at"
 LEFT_OUT = -1

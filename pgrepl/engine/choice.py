@@ -205,12 +205,7 @@ def _choose_with_kernels(session: Session, extent: Callable[[], Extent], check: 
     if cost.rows <= limit and wanted != Engine.SPARK.value:
         return Choice(Engine.LOCAL, _by_rows(cost.rows, limit), cost.rows, cost.bytes)
     check()
-    if wanted == Engine.SPARK.value:
-        return Choice(Engine.SPARK, _by_setting(wanted), cost.rows, cost.bytes, kernels=True)
-    if wanted == Engine.LOCAL.value:
-        return Choice(Engine.COLUMNS, _by_setting(wanted), cost.rows, cost.bytes, kernels=True)
-    engine, limit = _of_kernels(session, cost.rows)
-    return Choice(engine, _by_rows(cost.rows, limit), cost.rows, cost.bytes, kernels=True)
+    return Choice(*_of_kernels(session, cost.rows), cost.rows, cost.bytes, kernels=True)
 
 
 def choose_to_load(
@@ -318,21 +313,18 @@ def choose_direct(session: Session, size: int) -> Choice:
 def choose_kernels(session: Session, rows: int) -> Choice:
     """The engine of a copy of about so many rows of a lake: row by row if they are few, else by kernels over Arrow, in
     this process or, from `pgrepl.spark_rows` rows on, as Spark tasks."""
-    wanted = _setting(session)
-    least = WORTH_A_KERNEL if wanted == Engine.LOCAL.value or _is_auto(session) else 1
+    least = 1 if _setting(session) == Engine.SPARK.value else WORTH_A_KERNEL
     if rows < least:
         return Choice(Engine.LOCAL, _by_rows(rows, least - 1), rows)
-    if not _is_auto(session):
-        engine = Engine.SPARK if wanted == Engine.SPARK.value else Engine.COLUMNS
-        return Choice(engine, _by_setting(wanted), rows, kernels=True)
-    engine, limit = _of_kernels(session, rows)
-    return Choice(engine, _by_rows(rows, limit), rows, kernels=True)
+    return Choice(*_of_kernels(session, rows), rows, kernels=True)
 
 
-def _of_kernels(session: Session, rows: int) -> tuple[Engine, int]:
-    """The engine that runs kernels over so many rows, and the limit that decides."""
-    limit = _spark_rows(session)
-    return Engine.SPARK if rows > limit else Engine.COLUMNS, limit
+def _of_kernels(session: Session, rows: int, what: str = "rows") -> tuple[Engine, str]:
+    """The engine that runs kernels over so many rows, and why."""
+    wanted, limit = _setting(session), _spark_rows(session)
+    if wanted != "auto":
+        return Engine.SPARK if wanted == Engine.SPARK.value else Engine.COLUMNS, _by_setting(wanted)
+    return Engine.SPARK if rows > limit else Engine.COLUMNS, _by_rows(rows, limit, what)
 
 
 def choose_hashes(session: Session, rows: int) -> Choice:
@@ -346,11 +338,7 @@ def choose_hashes(session: Session, rows: int) -> Choice:
 def choose_parts(session: Session, changes: int) -> Choice:
     """The engine of a batch that is divided into parts (`changes_held`): threads of this process, or Spark tasks, if
     there are more than `pgrepl.spark_rows` changes."""
-    wanted = _setting(session)
-    if not _is_auto(session):
-        return Choice(Engine.SPARK if wanted == Engine.SPARK.value else Engine.COLUMNS, _by_setting(wanted), changes)
-    engine, limit = _of_kernels(session, changes)
-    return Choice(engine, _by_rows(changes, limit, "changes"), changes)
+    return Choice(*_of_kernels(session, changes, "changes"), changes)
 
 
 def changes_held(session: Session, room: int) -> int:

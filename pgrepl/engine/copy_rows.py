@@ -129,9 +129,6 @@ class _Maker:
             raise PgError("22003", str(problem)) from problem
 
 
-# --- copy rows --------------------------------------------------------------------------------------------------------
-
-
 @frozen
 class CopyPart:
     """`filter` is over the columns of the source. `check` is over those of the target and answers true for a row that

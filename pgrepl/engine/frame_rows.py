@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pgrepl.engine import job, spark
+from pgrepl.engine import run_kernels, spark
 from pgrepl.engine.copy_rows import CopyPart, KernelColumn, KernelCondition
 from pgrepl.engine.modify_rows import BrokenRule, Change, ChangedPart, ChangePart
 from pgrepl.engine.on_spark import package_check, ship
@@ -22,7 +22,6 @@ from pgrepl.ground.errors import Declined, PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.ground.lazy import F, np, pa, pc
 from pgrepl.internals import pyspark as internals
-from pgrepl.lake import storage
 from pgrepl.lake.read.data_file import RowPlace
 from pgrepl.lake.read.footers import ROWS_IN_GROUP
 from pgrepl.lake.read.part import SourceColumns, forms_of
@@ -122,22 +121,13 @@ def write(session: Session, frame: DataFrame, part: FramePart) -> list[ChangedTa
     catalog does not refer to the files yet. Raises WrongRowInFrame or Declined, and leaves no file then."""
     tables = [target.table for target in part.targets]
     with ExitStack() as folders:
-        made = tuple(folders.enter_context(job.job_folder(table)) for table in tables)
+        made = tuple(folders.enter_context(run_kernels.job_folder(table)) for table in tables)
         places = list(zip(tables, made, strict=True))
-        with job.watch_folder(session, lambda: [file for place in places for file in job.written(*place)]):
+        with run_kernels.watch_folder(
+            session, lambda: [file for place in places for file in run_kernels.written(*place)]
+        ):
             answers = _answers(frame, part, made)
-        found: list[ChangedTable] = []
-        try:
-            for number, table in enumerate(tables):
-                own = tuple(answer[number] for answer in answers)
-                files = job.take(table, made[number], [file for each in own for file in each.files])
-                found.append(ChangedTable(own, tuple(files)))
-        except BaseException:
-            for taken, table in zip(found, tables, strict=False):
-                for file in taken.files:
-                    storage.remove(table.location + file.name)
-            raise
-    return found
+        return run_kernels.changed_tables(tables, made, [[each[n] for each in answers] for n in range(len(tables))])
 
 
 def _answers(frame: DataFrame, part: FramePart, folders: tuple[str, ...]) -> list[tuple[ChangedPart, ...]]:

@@ -75,9 +75,6 @@ def _compiled(file: Path) -> bytes | None:
     return code[:4] + _UNCHECKED + bytes(8) + code[16:]
 
 
-# --- on spark ---------------------------------------------------------------------------------------------------------
-
-
 _OF_A_SERVER = 8  # tasks at a time; a Spark Connect server does not tell how many it can run
 
 

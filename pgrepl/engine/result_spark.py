@@ -18,7 +18,7 @@ from pgrepl.engine.scan_spark import spark_path
 from pgrepl.expr.tree import Expr, Var
 from pgrepl.ground.lazy import F, np, pa
 from pgrepl.lake.read.data_file import once
-from pgrepl.lake.read.places import Positions
+from pgrepl.lake.read.extent import Positions
 from pgrepl.lake.storage import folders_in, listed, local_path, make_folder, open_input, reading, remove, uuid7
 from pgrepl.types.lake.forms import form
 
@@ -35,8 +35,10 @@ def fetched(frame: DataFrame, data_path: str) -> Iterator[pa.RecordBatch]:
     from pyarrow.parquet import ParquetFile
 
     with result_folder(data_path) as folder:
+        # not the options of a write into the lake
+        writer = frame.write.option("compression", "snappy").option("parquet.block.size", str(32 << 20))
         with spark.pg_errors():
-            _write(frame, folder)
+            writer.parquet(spark_path(folder.rstrip("/") + "/rows"))
         for path in sorted(path for path, _ in listed(folder) if path.endswith(".parquet")):
             with reading(path), open_input(path) as file:
                 yield from ParquetFile(file).iter_batches(_BATCH)
@@ -51,13 +53,6 @@ def result_folder(data_path: str) -> Iterator[str]:
         yield folder
     finally:
         _remove_folder(folder)
-
-
-def _write(frame: DataFrame, folder: str) -> None:
-    # not the options of a write into the lake
-    frame.write.option("compression", "snappy").option("parquet.block.size", str(32 << 20)).parquet(
-        spark_path(folder.rstrip("/") + "/rows")
-    )
 
 
 def _folder(data_path: str) -> str:
@@ -127,12 +122,9 @@ def positions(places: DataFrame, column: str = "place") -> Positions:
         found = places.select(
             F.coalesce(file, F.lit(-1)).alias("file"), F.when(file.isNull(), row).otherwise(pos).alias("at")
         ).toArrow()
-    return _grouped(found["file"].to_numpy(), found["at"].to_numpy())
-
-
-def _grouped(files: Any, at: Any) -> Positions:
+    files, at = found["file"].to_numpy(), found["at"].to_numpy()
     order = np.argsort(files, kind="stable")
     present, starts = np.unique(files[order], return_index=True)
     parts = np.split(at[order], starts[1:]) if len(present) else []
-    found = {int(file): once(part) for file, part in zip(present, parts, strict=True)}
-    return Positions(found, found.pop(-1, np.empty(0, np.int64)))
+    of_file = {int(file): once(part) for file, part in zip(present, parts, strict=True)}
+    return Positions(of_file, of_file.pop(-1, np.empty(0, np.int64)))

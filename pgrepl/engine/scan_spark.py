@@ -10,18 +10,24 @@ ever had it.
 
 from __future__ import annotations
 
+import atexit
+import os
 import re
+import shutil
+import tempfile
+import threading
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.session.statistics import count_scan
-from pgrepl.engine import spark
-from pgrepl.engine.object_store_cache import readable
+from pgrepl.engine import spark, spark_options
+from pgrepl.engine.spark_options import DEFAULT_MASTER
 from pgrepl.engine.spark_types import older_value, read_field, spark_type
 from pgrepl.ground.frozen import frozen
 from pgrepl.ground.lazy import F, np, pa
-from pgrepl.lake import sql
+from pgrepl.ground.threads import ThreadPool
+from pgrepl.lake import sql, storage
 from pgrepl.lake.read import footers, inlined
 from pgrepl.lake.read.data_file import DataFile
 from pgrepl.lake.read.files import data_files, last_snapshot
@@ -51,9 +57,6 @@ def pack(positions: npt.NDArray[np.int64], rows: int) -> npt.NDArray[np.int64]:
 def test(bitmap: str, position: str) -> str:
     """The Spark SQL for the bit of a position, 0 or 1."""
     return f"getbit({bitmap}[CAST(shiftright({position}, 6) AS INT)], CAST({position} & 63 AS INT))"
-
-
-# --- scan -------------------------------------------------------------------------------------------------------------
 
 
 PLACE = "place"
@@ -182,7 +185,9 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9._-]+")
 def _distinguishable(files: Sequence[DataFile]) -> list[Sequence[DataFile]]:
     """The files in scans in which they can be told apart: by size, else by name (_metadata has names percent-encoded,
     so they must be plain), else by size in as many scans as there are files of one size."""
-    if _differ(file.file_size_bytes for file in files) or _by_name(files):
+    names = [_file_name(file) for file in files]
+    by_name = _differ(names) and all(_PLAIN_NAME.fullmatch(name) for name in names)
+    if _differ(file.file_size_bytes for file in files) or by_name:
         return [files]
     scans: list[list[DataFile]] = []
     for file in files:
@@ -199,11 +204,6 @@ def _differ(values: Any) -> bool:
     return len(set(listed)) == len(listed)
 
 
-def _by_name(files: Sequence[DataFile]) -> bool:
-    names = [_file_name(file) for file in files]
-    return _differ(names) and all(_PLAIN_NAME.fullmatch(name) for name in names)
-
-
 def _file_name(file: DataFile) -> str:
     return file.path.rpartition("/")[2]
 
@@ -216,9 +216,8 @@ def _source_names(files: Sequence[DataFile]) -> dict[int, str] | None:
 
 def _names(session: Session, table: LakeTable) -> Callable[[LakeColumn], str]:
     """The name under which a column is read that is found by its field id."""
-    rows = session.link.execute(sql.COLUMN_NAMES, (table.table_id,))
     owners: dict[str, set[int]] = {"_metadata": {0, 1}, ROW_ID_NAME: {0, 1}, SNAPSHOT_ID_NAME: {0, 1}}
-    for owned, column_id in rows:
+    for owned, column_id in session.link.execute(sql.COLUMN_NAMES, (table.table_id,)):
         owners.setdefault(owned, set()).add(column_id)
 
     def name(column: LakeColumn) -> str:
@@ -269,20 +268,13 @@ def _of_file(files: Sequence[DataFile], by_size: bool, what: str) -> Column:
     of = {_key(file, by_size): file.data_file_id if what == _FILE else file.row_id_start for file in files}
     if len(of) == 1:
         return F.lit(next(iter(of.values()))).cast("bigint").alias(what)
-    entries = [
-        F.lit(each).cast(kind)
-        for pair in of.items()
-        for each, kind in zip(pair, (_kind(by_size), "bigint"), strict=True)
-    ]
+    kind = "bigint" if by_size else "string"
+    entries = [each for key, value in of.items() for each in (F.lit(key).cast(kind), F.lit(value).cast("bigint"))]
     return F.element_at(F.create_map(*entries), F.col(_TOLD_BY)).alias(what)
 
 
 def _key(file: DataFile, by_size: bool) -> int | str:
     return file.file_size_bytes if by_size else _file_name(file)
-
-
-def _kind(by_size: bool) -> str:
-    return "bigint" if by_size else "string"
 
 
 def _schema(
@@ -301,7 +293,7 @@ def _schema(
             value = F.expr(older) if older is not None else F.lit(None).cast(column.form.spark)
         else:
             fields[name] = read_field(column, name, by_id=by_id)
-            value = F.col(_quoted(name))
+            value = F.col(quoted(name))
         values.append(value.alias(f"c{column.attnum}"))
     wanted = [(_ROW_ID, ROW_ID_NAME, ROW_ID)] if places else []
     if group.until is not None:
@@ -323,17 +315,14 @@ def _joined(df: DataFrame, group: _Group, places: bool, by_size: bool) -> DataFr
         known[_FILE] = pa.array([file.data_file_id for file in files], pa.int64())
         known[_START] = pa.array([file.row_id_start for file in files], pa.int64())
     if group.deleted:
-        sets = [_bitmap(group.deleted.get(file.data_file_id), file.record_count) for file in files]
+        dead = [(group.deleted.get(file.data_file_id), file.record_count) for file in files]
+        sets = [None if positions is None else pack(positions, rows) for positions, rows in dead]
         known[_DEAD] = pa.array(sets, pa.list_(pa.int64()))
     df = df.join(F.broadcast(arrow_frame(pa.table(known))), F.col(_TOLD_BY) == F.col(_KEY))
     if group.deleted:
         alive = f"{test(_DEAD, _POSITION)} = 0"
         df = df.filter(alive if len(group.deleted) == len(files) else f"{_DEAD} IS NULL OR {alive}")
     return df
-
-
-def _bitmap(positions: Any, rows: int) -> Any:
-    return None if positions is None else pack(positions, rows)
 
 
 # --- rows of the catalog ---------------------------------------------------------------------------------------------
@@ -383,5 +372,65 @@ def spark_path(path: str) -> str:
     return re.sub(r"([\[\]{}*?\\])", r"\\\1", path)
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
+
+
+_BY_JARS = frozenset(("s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss"))
+_OWN_JARS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
+_AT_A_TIME = 8
+
+_copies: dict[tuple[str, Any, Any], str] = {}
+_copies_lock = threading.Lock()
+_folder: str | None = None
+
+
+def readable(paths: Sequence[str]) -> list[str]:
+    """The paths by which Spark finds the files; the last part of each is unchanged."""
+    if not any(_is_out_of_reach(path) for path in paths):
+        return list(paths)
+    with ThreadPool(_AT_A_TIME) as threads:
+        return list(threads.map(lambda path: _copy(path) if _is_out_of_reach(path) else path, paths))
+
+
+def parquet_frame(columns: Sequence[tuple[str, str]], paths: Sequence[str], **options: str) -> DataFrame:
+    """The rows of Parquet files; of each column its name and type. Spark counts the rows even if it reads no column."""
+    from pyspark.sql.types import StructField, StructType
+
+    fields = [StructField(name, spark_type(kind)) for name, kind in columns or (("__no_column", "BIGINT"),)]
+    reader = spark.session().read.options(**options).schema(StructType(fields))
+    return reader.parquet(*[spark_path(path) for path in paths])
+
+
+def _is_out_of_reach(path: str) -> bool:
+    return storage.scheme_of(path) in _BY_JARS and _has_no_jars()
+
+
+def _has_no_jars() -> bool:
+    options = spark.options()
+    here = options.remote is None and (options.master or DEFAULT_MASTER).startswith("local")
+    return here and "SPARK_HOME" not in os.environ and not any(name in _OWN_JARS for name, _ in options.conf)
+
+
+def _copy(path: str) -> str:
+    """The copy of a file. It is made once for a path, size and time: a user's file may change."""
+    with storage.reading(path):
+        system, inside = storage.file_system(path)
+        info = system.get_file_info(inside)
+        key = (path, info.size, info.mtime)
+        if key not in _copies:
+            copy = os.path.join(tempfile.mkdtemp(dir=_copies_folder()), path.rpartition("/")[2])
+            with system.open_input_stream(inside) as source, storage.writing(copy), open(copy, "wb") as target:
+                shutil.copyfileobj(source, target, 1 << 20)
+            _copies[key] = copy
+    return _copies[key]
+
+
+def _copies_folder() -> str:
+    """The folder of the copies, which is removed at the end of the process."""
+    global _folder
+    with _copies_lock:
+        if _folder is None:
+            _folder = spark_options.make(spark_options.FILES)
+            atexit.register(shutil.rmtree, _folder, ignore_errors=True)
+        return _folder

@@ -13,8 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pgrepl.engine.spark_errors import ended, from_spark, not_started
-from pgrepl.engine.spark_jobs import SparkFacts
+from pgrepl.engine.spark_errors import SparkFacts, ended, from_spark, not_started
 from pgrepl.engine.spark_options import DEFAULT_MASTER, QUERY_PLANNED, SparkOptions, read_options
 from pgrepl.ground import interrupts
 from pgrepl.ground.errors import PgError

@@ -25,8 +25,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.engine import on_spark
-from pgrepl.engine.spark_errors import not_started
-from pgrepl.engine.spark_jobs import SparkFacts, look
+from pgrepl.engine.spark_errors import SparkFacts, look, not_started
 from pgrepl.engine.spark_options import DEFAULT_MASTER, is_elsewhere, shared_settings
 from pgrepl.engine.spark_shared import OUT_OF_MEMORY, HostAnswer, HostChannel, refusal
 from pgrepl.engine.spark_start import launch
@@ -147,17 +146,16 @@ class Host:
             if asked is not None:
                 connection, looks = asked
                 (self._tell if looks else self._answer)(connection)
-        if self._jvm is not None and self._is_unused(self._jvm):
-            self._end_unused(self._jvm)
+        if self._jvm is not None and self._patience() == 0:
+            jvm, self._jvm, self._way.runs = self._jvm, None, False
+            self._say(f"ending Spark (PID {jvm.driver.process.pid}), which nobody uses")
+            jvm.end()
 
     def _patience(self) -> float | None:
         """Milliseconds until the JVM is ended if nobody asks."""
         if self._jvm is None or self._jvm.guests:
             return None
         return max(0.0, self._jvm.unused_since + _IDLE - time.monotonic()) * 1000
-
-    def _is_unused(self, jvm: _Jvm) -> bool:
-        return not jvm.guests and time.monotonic() >= jvm.unused_since + _IDLE
 
     def _tell(self, connection: socket.socket) -> None:
         """Tell what Spark does to a process that looks on."""
@@ -209,11 +207,6 @@ class Host:
             how = f"was terminated by signal {-code}: {signal.strsignal(-code)}"
         self._say(f"Spark (PID {jvm.driver.process.pid}) {how}")
         jvm.tell_end()
-        jvm.end()
-
-    def _end_unused(self, jvm: _Jvm) -> None:
-        self._jvm, self._way.runs = None, False
-        self._say(f"ending Spark (PID {jvm.driver.process.pid}), which nobody uses")
         jvm.end()
 
 

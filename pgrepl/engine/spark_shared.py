@@ -17,10 +17,10 @@ import select
 import socket
 import threading
 from contextlib import suppress
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.engine.spark_errors import ended
-from pgrepl.engine.spark_jobs import SparkFacts
+from pgrepl.engine.spark_errors import SparkFacts, ended
 from pgrepl.engine.spark_options import DEFAULT_MASTER, SparkOptions
 from pgrepl.engine.spark_start import load, shows_log
 from pgrepl.ground.errors import PgError
@@ -95,7 +95,7 @@ class HostAnswer:
     archive: str
 
     def said(self) -> bytes:
-        return _line({"port": self.port, "secret": self.secret, "group": self.group, "archive": self.archive})
+        return _line(asdict(self))
 
 
 def refusal(error: PgError) -> bytes:

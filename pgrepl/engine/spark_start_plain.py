@@ -144,9 +144,6 @@ def connect(wanted: SparkOptions) -> SparkSession:
     return session
 
 
-# --- spark start plain ------------------------------------------------------------------------------------------------
-
-
 _PAUSE = 0.1  # seconds between two attempts to cancel: a call may be about to start a job
 _IDLE = 3  # pauses without a call, after which the attempts end
 

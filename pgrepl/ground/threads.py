@@ -1,4 +1,5 @@
-"""Threads that work for another one, or one step ahead; and waiting until a file changes, by inotify on Linux.
+"""Threads that work for another one, or one step ahead, or play the parts of a work by kernels, as Arrow computes and
+reads without Python's lock. And waiting until a file changes, by inotify on Linux.
 
 The folder is watched, so that a file may come, go, or be replaced by another of its name.
 """
@@ -11,10 +12,11 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Callable, Collection, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
+from threading import Event
 from typing import Any, TypeVar
 
 from pgrepl.ground.interrupts import check_for_interrupts, hold_interrupts
@@ -37,12 +39,67 @@ Item = TypeVar("Item")
 
 def ahead(items: Iterator[Item]) -> Iterator[Item]:
     """The items, each computed by another thread while the caller works with the one before it."""
-
     with ThreadPool(1) as worker:
         coming = worker.submit(next, items, None)
         while (item := coming.result()) is not None:
             coming = worker.submit(next, items, None)
             yield item
+
+
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
+
+_PAUSE = 0.1  # seconds between two checks for interrupts
+
+
+class _Stopped(Exception):
+    """The work has been cancelled."""
+
+
+class _Watch:
+    """The `PartWatch` of a kernel in a thread."""
+
+    def __init__(self, count_rows: Callable[[int, int], None] | None) -> None:
+        self.over = Event()
+        self._count_rows = count_rows
+
+    def check(self) -> None:
+        if self.over.is_set():
+            raise _Stopped
+
+    def add(self, rows: int, size: int) -> None:
+        if self._count_rows is not None:
+            self._count_rows(rows, size)
+
+
+def parallelism() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def run_parts(
+    parts: Sequence[Any],
+    kernel: Callable[..., Any],
+    check: Callable[[], None] = lambda: None,
+    count_rows: Callable[[int, int], None] | None = None,
+) -> list[Any]:
+    """The answers, in the order of the parts; the first error ends them all. `check` raises what ends the work."""
+    watch = _Watch(count_rows)
+    with ThreadPool(parallelism(), "pgrepl-kernel") as threads:
+        tasks = [threads.submit(kernel, part, watch) for part in parts]
+        try:
+            waiting: set[Any] = set(tasks)
+            while waiting:
+                done, waiting = wait(waiting, _PAUSE, FIRST_EXCEPTION)
+                for task in done:
+                    task.result()
+                check_for_interrupts()
+                check()
+        except BaseException:
+            watch.over.set()
+            for task in tasks:
+                task.cancel()
+            raise
+    return [task.result() for task in tasks]
 
 
 # --- file watch -------------------------------------------------------------------------------------------------------

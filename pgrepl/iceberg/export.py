@@ -181,9 +181,6 @@ def _object(text: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-# --- export -----------------------------------------------------------------------------------------------------------
-
-
 class Exported(NamedTuple):
     location: str  # the table's folder
     version: int

@@ -1,22 +1,24 @@
 """Manifests and manifest lists, and the removal of metadata that nobody reads any more.
 
 A manifest has the files of a range (contents.py), and its name a digest of what is in it: one that is there is not
-written again. Sequence numbers are DuckLake's snapshots.
+written again. Sequence numbers are DuckLake's snapshots. Manifests are Avro files: an entry is put together from pieces
+that are encoded once, which is faster than a general encoder.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pgrepl.ground.errors import PgError
-from pgrepl.iceberg import avro, tables
-from pgrepl.iceberg.avro import facts_of
+from pgrepl.iceberg import tables
 from pgrepl.iceberg.place import SETTING, TableFolder, digest, folder_names, place_of
 from pgrepl.iceberg.schema import Shape
 from pgrepl.lake import storage
@@ -25,6 +27,161 @@ from pgrepl.lake.read.footers import FILE_PATH
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
     from pgrepl.iceberg.place import Place
+
+# --- Avro -------------------------------------------------------------------------------------------------------------
+
+
+NOTHING = b"\x00"  # of an optional value
+_MAGIC = b"Obj\x01"
+
+
+def _encoded(number: int) -> bytes:
+    left = (number << 1) ^ (number >> 63)
+    found = bytearray()
+    while left > 0x7F:
+        found.append(left & 0x7F | 0x80)
+        left >>= 7
+    found.append(left)
+    return bytes(found)
+
+
+_SMALL = [_encoded(number) for number in range(8192)]
+
+
+def number(value: int) -> bytes:
+    """An int or a long."""
+    return _SMALL[value] if 0 <= value < 8192 else _encoded(value)
+
+
+def data(value: bytes) -> bytes:
+    return number(len(value)) + value
+
+
+def text(value: str) -> bytes:
+    return data(value.encode("utf-8", "surrogatepass"))
+
+
+def some(encoded: bytes) -> bytes:
+    """An optional value that is there."""
+    return b"\x02" + encoded
+
+
+def some_number(value: int | None) -> bytes:
+    return NOTHING if value is None else b"\x02" + number(value)
+
+
+def array(items: Sequence[bytes]) -> bytes:
+    return number(len(items)) + b"".join(items) + b"\x00" if items else b"\x00"
+
+
+def container(schema: Mapping[str, Any], facts: Mapping[str, str], rows: Sequence[bytes]) -> bytes:
+    """A file with records of the schema. Equal contents are equal files."""
+    body = b"".join(rows)
+    mark = hashlib.blake2b(body, digest_size=16).digest()
+    every = {"avro.schema": json.dumps(schema), "avro.codec": "deflate", **facts}
+    head = array([text(name) + text(value) for name, value in every.items()])
+    if not rows:
+        return _MAGIC + head + mark
+    packer = zlib.compressobj(4, zlib.DEFLATED, -15)
+    packed = packer.compress(body) + packer.flush()
+    return b"".join([_MAGIC, head, mark, number(len(rows)), data(packed), mark])
+
+
+def facts_of(file: bytes) -> dict[str, str]:
+    """The facts in the head of a file that `container` has made."""
+    at = len(_MAGIC)
+
+    def long() -> int:
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = file[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return (value >> 1) ^ -(value & 1)
+
+    def word() -> str:
+        nonlocal at
+        length = long()
+        at += length
+        return file[at - length : at].decode()
+
+    return {word(): word() for _ in range(long())}
+
+
+# --- schemas -------------------------------------------------------------------------------------------------
+
+
+Schema = dict[str, Any]
+
+
+def _needed(name: str, kind: Any, number: int) -> Schema:
+    return {"name": name, "type": kind, "field-id": number}
+
+
+def _optional(name: str, kind: Any, number: int) -> Schema:
+    return {"name": name, "type": ["null", kind], "default": None, "field-id": number}
+
+
+def _by_column(name: str, number: int, key: int, value: int, kind: str) -> Schema:
+    pair = {
+        "type": "record", "name": f"k{key}_v{value}",
+        "fields": [_needed("key", "int", key), _needed("value", kind, value)],
+    }  # fmt: skip
+    return _optional(name, {"type": "array", "logicalType": "map", "items": pair}, number)
+
+
+@cache
+def entry_schema(version: int) -> Schema:
+    """Of a manifest's entries."""
+    file = [
+        _needed("content", "int", 134), _needed("file_path", "string", 100), _needed("file_format", "string", 101),
+        _needed("partition", {"type": "record", "name": "r102", "fields": []}, 102),
+        _needed("record_count", "long", 103), _needed("file_size_in_bytes", "long", 104),
+        _by_column("column_sizes", 108, 117, 118, "long"), _by_column("value_counts", 109, 119, 120, "long"),
+        _by_column("null_value_counts", 110, 121, 122, "long"), _by_column("nan_value_counts", 137, 138, 139, "long"),
+        _by_column("lower_bounds", 125, 126, 127, "bytes"), _by_column("upper_bounds", 128, 129, 130, "bytes"),
+        _optional("sort_order_id", "int", 140), _optional("referenced_data_file", "string", 143),
+    ]  # fmt: skip
+    if version >= 3:
+        file += [_optional("first_row_id", "long", 142), _optional("content_offset", "long", 144),
+                 _optional("content_size_in_bytes", "long", 145)]  # fmt: skip
+    fields = [
+        _needed("status", "int", 0), _optional("snapshot_id", "long", 1), _optional("sequence_number", "long", 3),
+        _optional("file_sequence_number", "long", 4),
+        _needed("data_file", {"type": "record", "name": "r2", "fields": file}, 2),
+    ]  # fmt: skip
+    return {"type": "record", "name": "manifest_entry", "fields": fields}
+
+
+@cache
+def list_schema(version: int) -> Schema:
+    summary = {
+        "type": "record", "name": "r508",
+        "fields": [
+            _needed("contains_null", "boolean", 509), _optional("contains_nan", "boolean", 518),
+            _optional("lower_bound", "bytes", 510), _optional("upper_bound", "bytes", 511),
+        ],
+    }  # fmt: skip
+    fields = [
+        _needed("manifest_path", "string", 500), _needed("manifest_length", "long", 501),
+        _needed("partition_spec_id", "int", 502), _needed("content", "int", 517),
+        _needed("sequence_number", "long", 515), _needed("min_sequence_number", "long", 516),
+        _needed("added_snapshot_id", "long", 503), _needed("added_files_count", "int", 504),
+        _needed("existing_files_count", "int", 505), _needed("deleted_files_count", "int", 506),
+        _needed("added_rows_count", "long", 512), _needed("existing_rows_count", "long", 513),
+        _needed("deleted_rows_count", "long", 514),
+        _optional("partitions", {"type": "array", "items": summary, "element-id": 508}, 507),
+    ]  # fmt: skip
+    if version >= 3:
+        fields.append(_optional("first_row_id", "long", 520))
+    return {"type": "record", "name": "manifest_file", "fields": fields}
+
+
+# --- manifests --------------------------------------------------------------------------------------------------------
+
 
 DATA, DELETES = 0, 1  # kinds of files
 _KINDS = ("data", "deletes")
@@ -84,7 +241,7 @@ class Writer:
                 "partition-spec-id": "0", "format-version": str(self.version), "content": _KINDS[plan.kind],
                 NAMED: json.dumps(sidecars),
             }  # fmt: skip
-            size = self.folder.write(plan.name, avro.container(avro.entry(self.version), facts, rows))
+            size = self.folder.write(plan.name, container(entry_schema(self.version), facts, rows))
         if plan.row[0] != size:
             plan.row = size, self._encoded(plan, size)
         return plan.row[1]
@@ -97,7 +254,7 @@ class Writer:
             facts = {"snapshot-id": str(snapshot), "sequence-number": str(snapshot), "parent-snapshot-id": "null",
                      "format-version": str(self.version), NAMED: json.dumps(names)}  # fmt: skip
             rows = [self._row(plan) for plan in plans]
-            self.folder.write(name, avro.container(avro.manifest_list(self.version), facts, rows))
+            self.folder.write(name, container(list_schema(self.version), facts, rows))
         return name
 
     def _encoded(self, plan: Plan, size: int) -> bytes:
@@ -107,10 +264,10 @@ class Writer:
         rows = sum(entry.rows for entry in entries)
         numbers = (size, 0, plan.kind, last, min(entry.sequence for entry in entries), last, len(added),
                    len(entries) - len(added), 0, sum(added), rows - sum(added), 0)  # fmt: skip
-        found = [avro.text(self.folder.path(plan.name)), *map(avro.number, numbers), avro.NOTHING]
+        found = [text(self.folder.path(plan.name)), *map(number, numbers), NOTHING]
         if self.version >= 3:
             first = [entry.first_row_id for entry in entries if entry.first_row_id is not None]
-            found.append(avro.some_number(min(first) if first and plan.kind == DATA else None))
+            found.append(some_number(min(first) if first and plan.kind == DATA else None))
         return b"".join(found)
 
     # --- entries --------------------------------------------------------------------------------------------------
@@ -118,27 +275,27 @@ class Writer:
     def data_file(self, shape: Shape, path: str, entry: Entry, size: int, statistics: dict[int, Statistics]) -> bytes:
         """A data file's entry without its head."""
         found = [
-            avro.text(path), _parquet(), avro.number(entry.rows), avro.number(size),
-            *_metrics(shape, entry.rows, statistics), avro.some_number(0), avro.NOTHING,
+            text(path), _parquet(), number(entry.rows), number(size),
+            *_metrics(shape, entry.rows, statistics), some_number(0), NOTHING,
         ]  # fmt: skip
         if self.version >= 3:
-            found += [avro.some_number(entry.first_row_id), avro.NOTHING, avro.NOTHING]
+            found += [some_number(entry.first_row_id), NOTHING, NOTHING]
         return b"".join(found)
 
     def delete_entry(self, path: str, of: str, entry: Entry, size: int, last: int, vector: Vector | None) -> bytes:
         """`of`: the path of the data file; `vector`: the place of a deletion vector in its file."""
         if vector is None:
-            bound = avro.some(avro.array([avro.number(FILE_PATH) + avro.text(of)]))
-            metrics, file_format = (avro.NOTHING * 4 + bound * 2), _parquet()
+            bound = some(array([number(FILE_PATH) + text(of)]))
+            metrics, file_format = (NOTHING * 4 + bound * 2), _parquet()
         else:
-            metrics, file_format = avro.NOTHING * 6, avro.text("PUFFIN")
+            metrics, file_format = NOTHING * 6, text("PUFFIN")
         found = [
-            head(entry.sequence, last, DELETES), avro.text(path), file_format, avro.number(entry.rows),
-            avro.number(size), metrics, avro.NOTHING, avro.some(avro.text(of)),
+            head(entry.sequence, last, DELETES), text(path), file_format, number(entry.rows),
+            number(size), metrics, NOTHING, some(text(of)),
         ]  # fmt: skip
         if self.version >= 3:
             place = (None, None) if vector is None else vector
-            found += [avro.NOTHING, *map(avro.some_number, place)]
+            found += [NOTHING, *map(some_number, place)]
         return b"".join(found)
 
 
@@ -151,38 +308,39 @@ class Vector(NamedTuple):
 
 @cache
 def _parquet() -> bytes:
-    return avro.text("PARQUET")
+    return text("PARQUET")
 
 
 def head(sequence: int, last: int, kind: int) -> bytes:
     """Whether the file was added by the manifest's last snapshot, by which snapshot it was; what it holds."""
-    encoded = avro.some_number(sequence)
-    return avro.number(1 if sequence == last else 0) + encoded * 3 + avro.number(kind)
+    encoded = some_number(sequence)
+    return number(1 if sequence == last else 0) + encoded * 3 + number(kind)
 
 
 def _metrics(shape: Shape, rows: int, statistics: dict[int, Statistics]) -> list[bytes]:
     """Sizes, numbers of values, of NULLs and of NaNs, lower and upper bounds."""
     sizes, counts, nulls, nans, lows, highs = [], [], [], [], [], []
-    count = avro.number(rows)
+    count = number(rows)
     for leaf in shape.leaves:
         known = statistics.get(leaf.id)
         if known is None:
             continue
+        key = number(leaf.id)
         if known.size is not None:
-            sizes.append(leaf.key + avro.number(known.size))
+            sizes.append(key + number(known.size))
         if leaf.is_column:
-            counts.append(leaf.key + count)
+            counts.append(key + count)
             if known.nulls is not None:
-                nulls.append(leaf.key + avro.number(known.nulls))
+                nulls.append(key + number(known.nulls))
         if leaf.is_float:
             if known.has_nan is None or known.has_nan:
                 continue  # DuckDB takes NaN for the greatest value, and would skip the file
-            nans.append(leaf.key + b"\x00")
+            nans.append(key + b"\x00")
         if known.low is not None and (low := leaf.low(known.low)) is not None:
-            lows.append(leaf.key + avro.data(low))
+            lows.append(key + data(low))
         if known.high is not None and (high := leaf.high(known.high)) is not None:
-            highs.append(leaf.key + avro.data(high))
-    return [avro.some(avro.array(each)) for each in (sizes, counts, nulls, nans, lows, highs)]
+            highs.append(key + data(high))
+    return [some(array(each)) for each in (sizes, counts, nulls, nans, lows, highs)]
 
 
 # --- cleaning ---------------------------------------------------------------------------------------------------------

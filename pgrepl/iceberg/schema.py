@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.iceberg.avro import number
 from pgrepl.types.lake.foreign import foreign_form
 from pgrepl.types.lake.text import DATE_INFINITY, TIMESTAMP_INFINITY, date_text, read_blob, time_text, timestamp_text
 
@@ -144,9 +143,6 @@ def milliseconds(moment: Any) -> int:
     return round((when - datetime(1970, 1, 1, tzinfo=when.tzinfo)) / timedelta(milliseconds=1))
 
 
-# --- schema -----------------------------------------------------------------------------------------------------------
-
-
 _PLAIN = {
     "boolean": "boolean", "int8": "int", "int16": "int", "int32": "int", "uint8": "int", "uint16": "int",
     "int64": "long", "float32": "float", "float64": "double", "date": "date", "time": "time",
@@ -259,7 +255,6 @@ class Leaf(NamedTuple):
     """What is known of a scalar column: its id, and how its bounds are encoded."""
 
     id: int
-    key: bytes  # the id, encoded
     kind: str
     low: Bound
     high: Bound
@@ -297,7 +292,7 @@ class Shape:
             kind = iceberg_type(field)
             low, high = (bound(field.type, kind, high=high) for high in (False, True))
             is_float, is_column = kind in ("float", "double"), field in self.fields
-            found.append(Leaf(field.id, number(field.id), kind, low, high, is_float, is_column))
+            found.append(Leaf(field.id, kind, low, high, is_float, is_column))
         return found
 
     @property

@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.ground.lazy import np, pa, pq
 from pgrepl.ground.threads import ThreadPool
 from pgrepl.iceberg import tables
-from pgrepl.iceberg.avro import number
 from pgrepl.iceberg.contents import Contents, Data, Deletes, InlinedPart, Part
-from pgrepl.iceberg.manifests import DATA, DELETES, Entry, Plan, Statistics, Vector, Writer, head
+from pgrepl.iceberg.manifests import DATA, DELETES, Entry, Plan, Statistics, Vector, Writer, head, number
 from pgrepl.iceberg.place import TableFolder, digest
 from pgrepl.iceberg.schema import Shape
 from pgrepl.lake import storage
 from pgrepl.lake.read import footers, inlined
 from pgrepl.lake.read.data_file import PARQUET, PUFFIN, DeleteFile
 from pgrepl.lake.table import LakeTable, lake_table
-from pgrepl.lake.write import deletion_vector
+from pgrepl.lake.write import delete_files
 from pgrepl.lake.write.delete_files import read_delete_file
 from pgrepl.lake.write.file_writer import field_id, schema_of, with_statistics
 from pgrepl.lake.write.statistics import of_rows
@@ -95,17 +94,17 @@ def place_vector(folder: TableFolder, file: Deletes, data: Data, snapshot: int) 
     """
     with storage.reading(file.path), storage.open_input(file.path) as stream:
         content = bytes(stream.read())
-    found = deletion_vector.blobs(content)
+    found = delete_files.blobs(content)
     is_whole = len(found) == 1 and (found[0].snapshot or 0) <= snapshot and json.dumps(data.path).encode() in content
     if is_whole:
         return file.path, file.rows, file.size, Vector(found[0].offset, found[0].length)
     positions, snapshots = read_delete_file(_lake_file(file))
     positions = positions[snapshots <= snapshot]
     name = f"data/deletes-{digest(positions.tolist(), data.path)}.puffin"
-    content, _ = deletion_vector.made(positions, np.zeros(len(positions), np.int64), data.path)
+    content, _ = delete_files.made(positions, np.zeros(len(positions), np.int64), data.path)
     if folder.size(name) is None and len(positions):
         folder.write(name, content)
-    vector = deletion_vector.blobs(content)[0] if len(positions) else found[0]
+    vector = delete_files.blobs(content)[0] if len(positions) else found[0]
     return folder.path(name), len(positions), len(content), Vector(vector.offset, vector.length)
 
 

@@ -6,16 +6,16 @@
 from __future__ import annotations
 
 import re
+from pgrepl.lake.define.types import quoted
 
-from pgrepl.lake.define.names import quoted
 
 NOW = "end_snapshot IS NULL"
 THEN = "begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)"
 THEN_OF = "{0}.begin_snapshot <= ? AND ({0}.end_snapshot IS NULL OR {0}.end_snapshot > ?)"
 
 
-def _insert(table: str, *columns: str) -> str:
-    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+def _insert(table: str, columns: str) -> str:
+    return f"INSERT INTO {table} ({columns}) VALUES ({', '.join('?' * len(columns.split(',')))})"
 
 
 def delete(table: str, column: str) -> str:
@@ -141,42 +141,18 @@ def names_like(table: str, number: str, column: str) -> str:
 DELETE_FILES_OF = "SELECT delete_file_id FROM ducklake_delete_file WHERE data_file_id = ? AND end_snapshot IS NULL"
 INSERT_DATA_FILE = _insert(
     "ducklake_data_file",
-    "data_file_id",
-    "table_id",
-    "begin_snapshot",
-    "path",
-    "path_is_relative",
-    "file_format",
-    "record_count",
-    "file_size_bytes",
-    "footer_size",
-    "row_id_start",
-    "mapping_id",
+    "data_file_id, table_id, begin_snapshot, path, path_is_relative, file_format, record_count, file_size_bytes, "
+    "footer_size, row_id_start, mapping_id",
 )
 INSERT_DELETE_FILE = _insert(
     "ducklake_delete_file",
-    "delete_file_id",
-    "table_id",
-    "begin_snapshot",
-    "data_file_id",
-    "path",
-    "path_is_relative",
-    "format",
-    "delete_count",
-    "file_size_bytes",
-    "footer_size",
-    "partial_max",
+    "delete_file_id, table_id, begin_snapshot, data_file_id, path, path_is_relative, format, delete_count, "
+    "file_size_bytes, footer_size, partial_max",
 )
 DELETE_DELETE_FILE = delete("ducklake_delete_file", "delete_file_id")
-INSERT_COLUMN_MAPPING = _insert("ducklake_column_mapping", "mapping_id", "table_id", "type")
+INSERT_COLUMN_MAPPING = _insert("ducklake_column_mapping", "mapping_id, table_id, type")
 INSERT_NAME_MAPPING = _insert(
-    "ducklake_name_mapping",
-    "mapping_id",
-    "column_id",
-    "source_name",
-    "target_field_id",
-    "parent_column",
-    "is_partition",
+    "ducklake_name_mapping", "mapping_id, column_id, source_name, target_field_id, parent_column, is_partition"
 )
 SOURCE_NAMES = (
     "SELECT target_field_id, source_name, is_partition FROM ducklake_name_mapping WHERE mapping_id = ?"
@@ -275,15 +251,7 @@ def volumes(table: str, count: str, *, of_one: bool) -> str:
 # --- files that pgrepl has written, and files to be removed ----------------------------------------------------------
 
 INSERT_OWN_FILE = _insert(
-    "pgrepl_file",
-    "file_id",
-    "table_id",
-    "data_file_id",
-    "begin_snapshot",
-    "path",
-    "row_checksum",
-    "footer_checksum",
-    "checksum",
+    "pgrepl_file", "file_id, table_id, data_file_id, begin_snapshot, path, row_checksum, footer_checksum, checksum"
 )
 DELETE_OWN_FILE = delete("pgrepl_file", "file_id")
 OWN_PATHS = "SELECT path FROM pgrepl_file"
@@ -297,7 +265,7 @@ UNNAMED_OWN_FILES = (
 )
 DELETE_SCHEDULED = "DELETE FROM ducklake_files_scheduled_for_deletion"
 SCHEDULE_DELETION = _insert(
-    "ducklake_files_scheduled_for_deletion", "data_file_id", "path", "path_is_relative", "schedule_start"
+    "ducklake_files_scheduled_for_deletion", "data_file_id, path, path_is_relative, schedule_start"
 )
 DUE_FOR_DELETION = (
     "SELECT data_file_id, path, path_is_relative FROM ducklake_files_scheduled_for_deletion WHERE schedule_start <= ?"
@@ -344,12 +312,12 @@ TABLE_STATISTICS = (  # and those of the columns
     " LEFT JOIN ducklake_table_column_stats c ON c.table_id = t.table_id WHERE t.table_id = ?"
 )
 NEXT_ROW_ID = "SELECT next_row_id FROM ducklake_table_stats WHERE table_id = ?"
-INSERT_TABLE_STATISTICS = _insert("ducklake_table_stats", "record_count", "next_row_id", "file_size_bytes", "table_id")
+INSERT_TABLE_STATISTICS = _insert("ducklake_table_stats", "record_count, next_row_id, file_size_bytes, table_id")
 UPDATE_TABLE_STATISTICS = (
     "UPDATE ducklake_table_stats SET record_count = ?, next_row_id = ?, file_size_bytes = ? WHERE table_id = ?"
 )
 INSERT_COLUMN_STATISTICS = _insert(
-    "ducklake_table_column_stats", "table_id", "column_id", "contains_null", "contains_nan", "min_value", "max_value"
+    "ducklake_table_column_stats", "table_id, column_id, contains_null, contains_nan, min_value, max_value"
 )
 UPDATE_COLUMN_STATISTICS = (
     "UPDATE ducklake_table_column_stats SET contains_null = ?, contains_nan = ?, min_value = ?, max_value = ?"
@@ -358,15 +326,7 @@ UPDATE_COLUMN_STATISTICS = (
 DELETE_COLUMN_STATISTICS = "DELETE FROM ducklake_table_column_stats WHERE table_id = ? AND column_id = ?"
 INSERT_FILE_STATISTICS = _insert(
     "ducklake_file_column_stats",
-    "data_file_id",
-    "table_id",
-    "column_id",
-    "column_size_bytes",
-    "value_count",
-    "null_count",
-    "min_value",
-    "max_value",
-    "contains_nan",
+    "data_file_id, table_id, column_id, column_size_bytes, value_count, null_count, min_value, max_value, contains_nan",
 )
 FILE_STATISTICS = (
     "SELECT data_file_id, column_id, value_count, null_count, min_value, max_value, contains_nan"
@@ -498,7 +458,7 @@ def create_inlined_deletes(name: str) -> str:
 
 
 def insert_inlined_delete(name: str) -> str:
-    return _insert(name, "file_id", "row_id", "begin_snapshot")
+    return _insert(name, "file_id, row_id, begin_snapshot")
 
 
 def inlined_deletes(name: str, *, of_one_file: bool) -> str:

@@ -43,9 +43,6 @@ def crash_point(name: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-# --- storage ----------------------------------------------------------------------------------------------------------
-
-
 TAIL = 8  # at the end of a Parquet file: the footer's length and the magic word
 _LOCAL = "file"
 
@@ -109,13 +106,11 @@ def reading(path: str) -> Iterator[None]:
     """Raise errors in here as PgErrors about the file."""
     try:
         yield
-    except FileNotFoundError as problem:
-        raise PgError("58P01", f'could not open file "{path}": No such file or directory') from problem
     except Exception as problem:
         if not _is_about_files(problem) and not isinstance(problem, UnicodeDecodeError):
             raise
         number = getattr(problem, "errno", None)
-        if number == errno.ENOENT:
+        if isinstance(problem, FileNotFoundError) or number == errno.ENOENT:
             raise PgError("58P01", f'could not open file "{path}": No such file or directory') from problem
         if number in (errno.EACCES, errno.EPERM):
             raise PgError("42501", f'could not open file "{path}": {os.strerror(number)}') from problem

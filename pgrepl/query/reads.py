@@ -288,7 +288,7 @@ class Reads:
 
     def check(self, snapshot: int) -> None:
         """Check before the commit, holding the catalog's write lock."""
-        from pgrepl.lake.commit.prepared import tables_of_serializable
+        from pgrepl.lake.prepared import tables_of_serializable
         from pgrepl.lake.table import lake_table
 
         read = {*self._tables, *self._keys}
@@ -309,7 +309,7 @@ class Reads:
     def _is_changed(self, oid: int, snapshot: int) -> bool:
         from pgrepl.lake.read.data_file import own_rows
         from pgrepl.lake.read.files import last_snapshot
-        from pgrepl.lake.read.places import begun_after
+        from pgrepl.lake.read.local import begun_after
         from pgrepl.lake.table import lake_table
 
         session = self._session

@@ -13,44 +13,65 @@ INITIALLY DEFERRED constraints wait for the commit, except for their actions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
-
-from pgrepl.catalog.facts.relation import Relation, relation
-from pgrepl.catalog.facts.relation_parts import constraint_of_index, partition_ancestors
-from pgrepl.catalog.facts.triggers import DELETE, INSERT, UPDATE, fires_key_action, fires_key_check
+from functools import partial
+from pgrepl.catalog.facts.relation import Relation
+from pgrepl.catalog.facts.relation import relation
+from pgrepl.catalog.facts.relation_parts import constraint_of_index
+from pgrepl.catalog.facts.relation_parts import partition_ancestors
+from pgrepl.catalog.facts.triggers import DELETE
+from pgrepl.catalog.facts.triggers import INSERT
+from pgrepl.catalog.facts.triggers import UPDATE
+from pgrepl.catalog.facts.triggers import fires_key_action
+from pgrepl.catalog.facts.triggers import fires_key_check
 from pgrepl.catalog.store import store
-from pgrepl.catalog.store.tables import pg_constraint, pg_index, pg_trigger
+from pgrepl.catalog.store.tables import pg_constraint
+from pgrepl.catalog.store.tables import pg_index
+from pgrepl.catalog.store.tables import pg_trigger
 from pgrepl.expr.functions.containers import contains
 from pgrepl.ground.errors import PgError
 from pgrepl.lake.read.data_file import was_own_version
 from pgrepl.lake.table import lake_table
-from pgrepl.rows.changes import ModifiedRow, Row
+from pgrepl.rows.changes import ModifiedRow
+from pgrepl.rows.changes import Row
 from pgrepl.rows.checks_table import converter
-from pgrepl.rows.foreign import lookup, periods
-from pgrepl.rows.foreign.actions import act, is_deferred, modes, note_fired
-from pgrepl.rows.foreign.key import (
-    RESTRICT,
-    SET_DEFAULT,
-    ForeignKey,
-    key_values,
-    keys_of,
-    keys_to,
-    mixed_nulls,
-    not_present,
-    still_referenced,
-)
-from pgrepl.rows.trigger_events import TriggerEvents, calls_of_row
-from pgrepl.rows.triggers import RelationTriggers, TriggerCall, TriggerEvent
-from pgrepl.rows.unwritten import Event, EventKind, Fired, Recheck
+from pgrepl.rows.foreign import lookup
+from pgrepl.rows.foreign.actions import act
+from pgrepl.rows.foreign.actions import is_deferred
+from pgrepl.rows.foreign.actions import modes
+from pgrepl.rows.foreign.actions import note_fired
+from pgrepl.rows.foreign.key import ForeignKey
+from pgrepl.rows.foreign.key import RESTRICT
+from pgrepl.rows.foreign.key import SET_DEFAULT
+from pgrepl.rows.foreign.key import key_values
+from pgrepl.rows.foreign.key import keys_of
+from pgrepl.rows.foreign.key import keys_to
+from pgrepl.rows.foreign.key import mixed_nulls
+from pgrepl.rows.foreign.key import not_present
+from pgrepl.rows.foreign.key import still_referenced
+from pgrepl.rows.trigger_events import TriggerEvents
+from pgrepl.rows.trigger_events import calls_of_row
+from pgrepl.rows.triggers import RelationTriggers
+from pgrepl.rows.triggers import TriggerCall
+from pgrepl.rows.triggers import TriggerEvent
+from pgrepl.rows.unwritten import Event
+from pgrepl.rows.unwritten import EventKind
+from pgrepl.rows.unwritten import Fired
+from pgrepl.rows.unwritten import Recheck
 from pgrepl.types.values import same_image
+from typing import Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
     from pgrepl.lake.read.data_file import RowPlace
     from pgrepl.rows.checks import RowChecks
+
 
 _FEW = 64  # events that are fired one by one where their order could matter
 
@@ -174,7 +195,8 @@ class Queue:
         self.events: list[Fired] = []
         self._at_commit = at_commit
         self._replaced: set[int] = set()  # calls (by id) at the end of statements, which later ones make instead
-        self._keys: dict[tuple[str, int], list[ForeignKey]] = {}
+        self._to: Callable[[int], list[ForeignKey]] = cache(partial(keys_to, session))
+        self._of: Callable[[int], list[ForeignKey]] = cache(partial(keys_of, session))
 
     @cached_property
     def calls(self) -> TriggerEvents:
@@ -214,18 +236,6 @@ class Queue:
             self._add_old_row(named, change, change.old)
         if change.new is not None:
             self._add_new_row(change, change.new)
-
-    def _to(self, table: int) -> list[ForeignKey]:
-        keys = self._keys.get(("to", table))
-        if keys is None:
-            keys = self._keys["to", table] = keys_to(self.session, table)
-        return keys
-
-    def _of(self, table: int) -> list[ForeignKey]:
-        keys = self._keys.get(("of", table))
-        if keys is None:
-            keys = self._keys["of", table] = keys_of(self.session, table)
-        return keys
 
     def _add_old_row(self, named: Relation, change: ModifiedRow, old: Row) -> None:
         table, new = change.table, change.new
@@ -334,7 +344,10 @@ class Queue:
         constraint."""
         if any(isinstance(event, TriggerCall) for event in batch):
             for event in batch:
-                self._fire_one(event)
+                if not isinstance(event, TriggerCall):
+                    self._fire([event])
+                elif id(event) not in self._replaced:
+                    event.make(self.session)
             return
         groups: dict[tuple[int, EventKind | None], list[Fired]] = {}
         for event in batch:
@@ -348,12 +361,6 @@ class Queue:
                 self._fire(events)
         else:
             self._raise_first(batch, list(groups.values()))
-
-    def _fire_one(self, event: Fired) -> None:
-        if not isinstance(event, TriggerCall):
-            self._fire([event])
-        elif id(event) not in self._replaced:
-            event.make(self.session)
 
     def _fire(self, group: Sequence[Fired]) -> None:
         """Fire events of one constraint and kind."""
@@ -393,8 +400,8 @@ class Queue:
         values = [key_values(event.row, key.columns) for event in events]
         whole = [each for each in dict.fromkeys(values) if None not in each]
         if session.transaction.locks_rows:
-            (periods.lock_referenced if key.period else lookup.lock_referenced)(session, key, whole)
-        there = (periods.present if key.period else lookup.present)(session, key, whole)
+            lookup.lock_referenced(session, key, whole)
+        there = lookup.present(session, key, whole)
         found = {each for number, each in enumerate(whole) if number in there}
         gone: set[Any] | None = None
         for event, each in zip(events, values, strict=True):
@@ -417,8 +424,7 @@ class Queue:
         if session.transaction.locks_rows:  # the keys are locked: transactions that reference them have committed
             session.beside.wait_for_writers()
             session.transaction.refresh()
-        references = periods.references if key.period else lookup.references
-        while used := references(session, key, values, restrict=restrict):
+        while used := lookup.references(session, key, values, restrict=restrict):
             first = min(used)
             if session.transaction.locks_rows and lookup.lock_referencing(session, key, used[first]):
                 continue

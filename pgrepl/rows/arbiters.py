@@ -123,9 +123,6 @@ def _holds(family: int, test: str, left: Const, right: Const) -> Any:
     return not answer if negated else answer
 
 
-# --- arbiters ---------------------------------------------------------------------------------------------------------
-
-
 def arbiter_indexes(session: Session, modify: Modify, conflict: Conflict) -> frozenset[int]:
     """The OIDs of the arbiter indexes. Empty: any unique index will do."""
     if conflict.constraint:
@@ -210,7 +207,6 @@ def _same_comparison(index: pg_index, keys: list[int], exprs: list[Expr], elemen
 
 def implies(given: Expr | None, predicate: Expr) -> bool:
     """Whether the written WHERE has every conjunct of the index's predicate (predicate_implied_by)."""
-
     return implied(_conjuncts(predicate), _conjuncts(given) if given is not None else [])
 
 

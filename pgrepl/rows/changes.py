@@ -1,5 +1,5 @@
-"""The changes of single rows by INSERT, UPDATE, DELETE, MERGE and ON CONFLICT, and the tables that a scan of a parent
-reads.
+"""The changes of single rows by INSERT, UPDATE, DELETE, MERGE and ON CONFLICT, and how they become writes of the lake;
+and the tables that a scan of a parent reads.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
     from pgrepl.lake.read.bounds import Bound
     from pgrepl.lake.read.data_file import RowPlace
+    from pgrepl.lake.write.statement import Write
 
 _STORED = frozenset("rm")
 
@@ -53,9 +54,6 @@ def _numbers(top: Relation, member: Relation) -> dict[int, int]:
         return {a.num: a.num for a in top.columns}
     own = {a.name: a.num for a in member.columns}
     return {a.num: own[a.name] for a in top.columns}
-
-
-# --- changes ----------------------------------------------------------------------------------------------------------
 
 
 Row = tuple[Any, ...]  # column n of a table stands at n - 1
@@ -98,3 +96,67 @@ class ConflictAction:
     arbiters: frozenset[int] = frozenset()
     update: Callable[[Relation, Row, Row], Row | None] | None = None
     modified: frozenset[int] = frozenset()  # the columns that DO UPDATE sets, by the named relation
+
+
+def write_changes(session: Session, changes: Sequence[ModifiedRow]) -> None:
+    """Write what `RowChecks.local` returned, at the running statement's snapshot; the session holds the write lock."""
+    from pgrepl.lake import commit
+
+    writes = _by_table(session, changes)
+    if not writes:
+        return
+    for write in writes.values():
+        write.keeps_places |= bool(session.unsettled)
+    commit.record_writes(session, list(writes.values()))
+    if session.unsettled:
+        for table, write in writes.items():
+            for place in write.inserted:
+                _touch(session, table, place.row)
+
+
+def _touch(session: Session, table: int, row: int) -> None:
+    """Note that a row was changed or inserted while statements around this one run."""
+    session.touches += 1
+    session.touched[table, row] = session.touches
+
+
+def _by_table(session: Session, changes: Sequence[ModifiedRow]) -> dict[int, Write]:
+    """One write for each table, in the order in which the changes come to the tables."""
+    from pgrepl.lake.table import lake_table
+    from pgrepl.lake.write.statement import Write
+
+    writes: dict[int, Write] = {}
+    arriving: dict[int, list[Row]] = {}
+
+    def of(table: int) -> Write:
+        found = writes.get(table)
+        if found is None:
+            found = writes[table] = Write(session, lake_table(session, table))
+        return found
+
+    for change in changes:
+        if session.unsettled and change.place is not None:
+            _touch(session, change.table, change.place.row)
+        if change.new is not None and change.place is not None and change.to == change.table:
+            write = of(change.table)
+            write.update(change.place, write.table.lake_row(change.new))
+            continue
+        if change.place is not None:
+            of(change.table).delete([change.place])
+        if change.new is not None:
+            write = of(change.to)
+            arriving.setdefault(change.to, []).append(write.table.lake_row(change.new))
+    for table, rows in arriving.items():
+        of(table).insert(rows)
+    return writes
+
+
+def define_now(session: Session) -> None:
+    """Bring the running statement's changes of definitions into the lake, before rows are read or written."""
+    if session.transaction.numbering.definition_changes:
+        session.define_in_lake()
+
+
+def next_snapshot(session: Session) -> None:
+    """Later writes of the running statement belong to a further snapshot."""
+    session.transaction.numbering.store_snapshot()

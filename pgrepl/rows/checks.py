@@ -222,15 +222,20 @@ class RowChecks:
         if self.updates and leaf.oid not in self._updatable:  # as ExecInitPartitionInfo
             check_replica_identity(self._session, leaf, "UPDATE")
             self._updatable.add(leaf.oid)
-        checks = self._table(leaf)
+        arrived = self._arrived(leaf, row)
+        return None if arrived is None else replace(change, new=arrived, to=leaf.oid)
+
+    def _arrived(self, leaf: Relation, row: Row) -> Row | None:
+        """The row as its partition gets it; None: a BEFORE trigger leaves it out."""
         given = self._before_insert(leaf, row)
         if given is None:
             return None
+        checks = self._table(leaf)
         row = checks.complete(given)
         checks.constraints(row)
         if self._triggers_of(leaf) is not None:
             checks.bound(row)
-        return replace(change, new=row, to=leaf.oid)
+        return row
 
     def _before_insert(self, rel: Relation, row: Row) -> Row | None:
         triggers = self._triggers_of(rel)
@@ -259,7 +264,7 @@ class RowChecks:
             self._note_merged(change)
             return replace(change, new=row, to=rel.oid)
         if rel.oid == self.relation.oid:
-            raise checks.out_of_bound(checks.shown(row))
+            raise checks.out_of_bound(row)
         return self._moved(change, rel, row)
 
     def _moved(self, change: ModifiedRow, rel: Relation, row: Row) -> ModifiedRow | None:
@@ -269,15 +274,8 @@ class RowChecks:
         if triggers is not None and triggers.before(TriggerEvent.DELETE, change.old, None) is None:
             return None
         leaf, row = self._routed(converter(rel, self.relation)(row))
-        given = self._before_insert(leaf, row)
-        if given is None:
-            return replace(change, new=None)
-        checks = self._table(leaf)
-        row = checks.complete(given)
-        checks.constraints(row)
-        if self._triggers_of(leaf) is not None:
-            checks.bound(row)
-        return replace(change, new=row, to=leaf.oid)
+        arrived = self._arrived(leaf, row)
+        return replace(change, new=None) if arrived is None else replace(change, new=arrived, to=leaf.oid)
 
     def _check_once(self, change: ModifiedRow) -> None:
         """As ExecMergeMatched does when it meets a row that the statement has changed."""

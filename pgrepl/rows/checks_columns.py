@@ -141,7 +141,7 @@ def keys_differ(
 ) -> bool | None:
     """Whether no two rows have the same key; None: that cannot be decided here."""
     only = _only_column(info)
-    bounds = _bounds(staged, info)
+    bounds = key_bounds(staged, info)
     old = estimate(session, staged.table, bounds, staged.snapshot)
     if only is not None and not old and _ascend(spans.get(only, [None])):
         return True
@@ -185,7 +185,7 @@ def _is_known(staged: StagedRows, info: IndexInfo) -> bool:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def _bounds(staged: StagedRows, info: IndexInfo) -> list[Bound]:
+def key_bounds(staged: StagedRows, info: IndexInfo) -> list[Bound]:
     """The bounds within which the table can have equal keys."""
     attnums = [] if info.nulls_not_distinct else [attnum for attnum in info.columns[: info.key_count] if attnum]
     return [bound for attnum in attnums if (bound := staged.range_of(attnum)) is not None]

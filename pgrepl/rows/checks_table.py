@@ -25,13 +25,14 @@ from pgrepl.expr.evaluate.evaluate import compile
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.partition_constraint import PartitionDesc, comparisons, partition_constraint, partition_desc
 from pgrepl.expr.partition_hash import hash_function, row_hash
+from pgrepl.expr.rewrite.dml_queries import column_of
 from pgrepl.expr.rewrite.virtual import of_rows
 from pgrepl.expr.tree import Const, Expr, Var
 from pgrepl.expr.walk import rewrite, var_attnums
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.lake.table import lake_table
-from pgrepl.rows.foreign.key import failing_partition_key, failing_row
+from pgrepl.rows.foreign.key import failing_partition_key, failing_row, table_error
 from pgrepl.types import oids
 from pgrepl.types.lake.structs import holder
 
@@ -107,13 +108,9 @@ class _Level:
         values = [value(row) for value in self._values]
         position = self._choose(values)
         if position < 0:
-            raise PgError(
-                "23514",
-                f'no partition of relation "{self._rel.name}" found for row',
-                detail=failing_partition_key(self._session, self._rel, self._desc.key, values),
-                schema=self._rel.schema,
-                table=self._rel.name,
-            )
+            detail = failing_partition_key(self._session, self._rel, self._desc.key, values)
+            message = f'no partition of relation "{self._rel.name}" found for row'
+            raise table_error(self._rel, "23514", message, detail=detail)
         found = self._parts.get(position)
         if found is None:
             part = relation(self._session, self._desc.oids[position])
@@ -221,9 +218,6 @@ def _below(compare: Sequence[Callable[[Any, Any], int]], values: Sequence[Any], 
     return False
 
 
-# --- checks table -----------------------------------------------------------------------------------------------------
-
-
 @frozen
 class TableRules:
     """The rules of one table as the catalog has them: expressions over its own columns."""
@@ -250,13 +244,9 @@ def table_rules(session: Session, rel: Relation) -> TableRules:
     ]
     bound = partition_constraint(session, rel.oid) if rel.is_partition else []
     needed = [a for a in rel.columns if a.notnull]
-    computed = [(a, own(of_rows(session, _var(a), rel), rel)) for a in needed if a.generated == "v"]
+    computed = [(a, own(of_rows(session, column_of(rel, a.num, 0), rel), rel)) for a in needed if a.generated == "v"]
     stored_ = tuple([a for a in needed if a.generated != "v"])
     return TableRules(rel, tuple(generated), stored_, tuple(checks), tuple(computed), tuple(bound))
-
-
-def _var(column: Attribute) -> Var:
-    return Var(column.type, typmod=column.typmod, collation=column.collation, attnum=column.num)
 
 
 def own(expr: Expr, rel: Relation) -> Expr:
@@ -320,13 +310,14 @@ class TableChecks:
                 raise DimensionsNeeded(self.relation.oid, index + 1)
         for index, attribute in self._not_null:
             if row[index] is None:
-                raise self.null_value(attribute, self.shown(row))
+                raise self._null_value(attribute, row)
         for attribute, value in self._computed:
             if value(row) is None:
-                raise self.null_value(attribute, self.shown(row))
+                raise self._null_value(attribute, row)
         for name, test in self._checks:
             if test(row) is False:
-                raise self.check_failed(name, self.shown(row))
+                message = f'new row for relation "{self.relation.name}" violates check constraint "{name}"'
+                raise table_error(self.relation, "23514", message, detail=self._shown(row), constraint=name)
 
     def in_bound(self, row: Row) -> bool:
         """Whether the partition's bound admits the row (ExecPartitionCheck)."""
@@ -334,42 +325,19 @@ class TableChecks:
 
     def bound(self, row: Row) -> None:
         if not self.in_bound(row):
-            raise self.out_of_bound(self.shown(row))
+            raise self.out_of_bound(row)
 
     # --- messages -----------------------------------------------------------------------------------------------------
 
-    def shown(self, row: Row) -> str | None:
+    def _shown(self, row: Row) -> str | None:
         """The DETAIL that shows the row."""
         return failing_row(self._session, self._named, self._to_named(row), self._modified)
 
-    def null_value(self, attribute: Attribute, detail: str | None) -> PgError:
-        rel = self.relation
-        return PgError(
-            "23502",
-            f'null value in column "{attribute.name}" of relation "{rel.name}" violates not-null constraint',
-            detail=detail,
-            schema=rel.schema,
-            table=rel.name,
-            column=attribute.name,
-        )
+    def _null_value(self, attribute: Attribute, row: Row) -> PgError:
+        rel, name = self.relation, attribute.name
+        message = f'null value in column "{name}" of relation "{rel.name}" violates not-null constraint'
+        return table_error(rel, "23502", message, detail=self._shown(row), column=name)
 
-    def check_failed(self, name: str, detail: str | None) -> PgError:
-        rel = self.relation
-        return PgError(
-            "23514",
-            f'new row for relation "{rel.name}" violates check constraint "{name}"',
-            detail=detail,
-            schema=rel.schema,
-            table=rel.name,
-            constraint=name,
-        )
-
-    def out_of_bound(self, detail: str | None) -> PgError:
-        rel = self.relation
-        return PgError(
-            "23514",
-            f'new row for relation "{rel.name}" violates partition constraint',
-            detail=detail,
-            schema=rel.schema,
-            table=rel.name,
-        )
+    def out_of_bound(self, row: Row) -> PgError:
+        message = f'new row for relation "{self.relation.name}" violates partition constraint'
+        return table_error(self.relation, "23514", message, detail=self._shown(row))

@@ -37,9 +37,6 @@ def change_lock(table: int, row_id: int) -> LockRequest:
     return LockRequest(LockKind.CHANGE, table, row_id, EXCLUSIVE)
 
 
-# --- locking ----------------------------------------------------------------------------------------------------------
-
-
 class Standing(NamedTuple):
     """A row of a table, at the place where the statement found it."""
 
@@ -137,7 +134,7 @@ def _has_its_keys(session: Session, each: Standing, newer: Newer | None) -> bool
 
 def changed_since(session: Session, rows: Iterable[Standing]) -> dict[Standing, Newer | None]:
     """The rows that others have changed since the statement's snapshot; the caller holds locks on all of them."""
-    from pgrepl.lake.read.places import begun_after, newest, standing
+    from pgrepl.lake.read.local import begun_after, newest, standing
 
     transaction = session.transaction
     if transaction.is_writing:
@@ -170,7 +167,7 @@ def changed_since(session: Session, rows: Iterable[Standing]) -> dict[Standing, 
 
 def as_found(session: Session, each: Standing) -> Newer | None:
     """The row as the statement's snapshot has it."""
-    from pgrepl.lake.read.places import newest
+    from pgrepl.lake.read.local import newest
 
     table = lake_table(session, each.table)
     found = newest(session, table, [column.attnum for column in table.columns], [each.place.row])
@@ -190,11 +187,20 @@ def refuse_changed(session: Session, changed: Mapping[Standing, Newer | None], *
 
 def _was_updated(session: Session, row: Standing) -> bool:
     """Whether others have updated the row before it was deleted."""
-    from pgrepl.lake.read.places import updated_after
+    from pgrepl.lake.read.local import updated_after
 
     snapshot = session.transaction.numbering.committed_snapshot()
     with session.beside.newest() as now:
         return updated_after(now, lake_table(now, row.table), row.place.row, snapshot)
+
+
+def lock_changes(session: Session, changes: Sequence[ModifiedRow], verb: str) -> dict[Standing, Newer | None]:
+    """Lock the rows to change; those that another transaction has changed since."""
+    rows = {Standing(change.table, change.place): change for change in changes if change.place is not None}
+    modes = [mode_of(session, change) for change in rows.values()]
+    _, changed = lock_rows(session, list(rows), modes, verb=verb)
+    refuse_changed(session, changed)
+    return changed
 
 
 def mode_of(session: Session, change: ModifiedRow) -> RowMode:

@@ -115,9 +115,6 @@ def more_than_one() -> Expr:
     return OpExpr(oids.BOOL, op=more.oid, args=(Aggref(oids.INT8, func=count.oid, star=True), _ONE))
 
 
-# --- requirements -----------------------------------------------------------------------------------------------------
-
-
 @frozen
 class NotNull:
     """The requirement that no row has NULL in a column that is marked NOT NULL: `column "a" of relation "t" contains

@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.catalog.facts.relation import Relation
 from pgrepl.engine import scan_spark, spark
 from pgrepl.engine.choice import choose
-from pgrepl.engine.object_store_cache import readable
 from pgrepl.engine.result_spark import ORDER, column_names, python_rows
-from pgrepl.engine.scan_spark import arrow_frame, spark_path, storage_array
+from pgrepl.engine.scan_spark import arrow_frame, quoted, readable, spark_path, storage_array
 from pgrepl.engine.spark_types import spark_type
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Expr, Var
 from pgrepl.ground.lazy import F, np, pa
 from pgrepl.lake.read.bounds import Bound
 from pgrepl.lake.read.data_file import NewFile, RowPlace, once
+from pgrepl.lake.read.extent import Positions
 from pgrepl.lake.read.files import extent
 from pgrepl.lake.read.footers import ROW_ID_NAME
-from pgrepl.lake.read.places import Positions
 from pgrepl.lake.table import LakeColumn, lake_table
 from pgrepl.lake.write.file_writer import DataFileWriter
 from pgrepl.lake.write.statement import Write
@@ -129,8 +128,8 @@ class StagedRows:
             read = session.read.schema(schema).parquet(*paths)
         else:
             read = session.createDataFrame([], schema)
-        own = [F.col(_quoted(column.name)).alias(f"c{column.attnum}") for column in columns]
-        row = F.col(_quoted(ROW_ID_NAME)) if row_ids else F.lit(None).cast("bigint")
+        own = [F.col(quoted(column.name)).alias(f"c{column.attnum}") for column in columns]
+        row = F.col(quoted(ROW_ID_NAME)) if row_ids else F.lit(None).cast("bigint")
         return read.select(*own, row.alias(ROW))
 
     def old_rows(self, attnums: Sequence[int], *, deleted: bool, bounds: Sequence[Bound] = ()) -> DataFrame:
@@ -139,13 +138,13 @@ class StagedRows:
         if not self.has_deletions:
             return rows.limit(0) if deleted else rows
         places = self._places()
-        file, at = _key_of_place("place")
-        condition = (places["file"] == file) & (places["at"] == at)
+        file, pos, row = (F.col(f"place.{part}") for part in ("file", "pos", "row"))
+        at = F.when(file.isNull(), row).otherwise(pos)
+        condition = (places["file"] == F.coalesce(file, F.lit(-1))) & (places["at"] == at)
         return rows.join(places, condition, "left_semi" if deleted else "left_anti")
 
     def _places(self) -> DataFrame:
         """The places of the deleted and updated rows: (file, position), or (-1, row id) of an inlined one."""
-
         files: list[npt.NDArray[np.int64]] = []
         at: list[npt.NDArray[np.int64]] = []
         for places in self._deleted:
@@ -188,15 +187,6 @@ def together(parts: Sequence[ChangedPart]) -> Positions:
     )
 
 
-def _key_of_place(column: str) -> tuple[Any, Any]:
-    file, pos, row = (F.col(f"{column}.{part}") for part in ("file", "pos", "row"))
-    return F.coalesce(file, F.lit(-1)), F.when(file.isNull(), row).otherwise(pos)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
 # --- unique lookup spark ----------------------------------------------------------------------------------------------
 
 
@@ -229,7 +219,6 @@ def rows_with_keys(
 
 def _values(keys: Sequence[Expr], wanted: Sequence[tuple[Any, ...]]) -> DataFrame:
     """The wanted keys, as columns c1 … cn."""
-
     forms = [form(key.type, key.typmod) for key in keys]
     arrays = [storage_array(kind.to_array([each[n] for each in wanted])) for n, kind in enumerate(forms)]
     return arrow_frame(

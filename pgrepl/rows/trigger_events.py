@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.ground.errors import PgError, unsupported
-from pgrepl.rows.changes import ModifiedRow, ModifyKind, Row
+from pgrepl.rows.changes import ModifiedRow, ModifyKind, Row, next_snapshot
 from pgrepl.rows.checks_table import converter
 from pgrepl.rows.triggers import (
     Captured,
@@ -26,7 +26,6 @@ from pgrepl.rows.triggers import (
     relation_triggers,
 )
 from pgrepl.rows.unwritten import Materialize
-from pgrepl.rows.write import next_snapshot
 from pgrepl.types.values import same_image
 
 if TYPE_CHECKING:
@@ -100,14 +99,9 @@ class TriggerEvents:
         new: Row | None,
         updated: frozenset[int] | None,
         captured: Captured | None = None,
-    ) -> Iterator[TriggerCall]:
+    ) -> list[TriggerCall]:
         triggers = self.triggers(table)
-        if triggers is None:
-            return
-        columns = None if updated is None else triggers.updated(updated)
-        for firing in triggers.of(TriggerWhen.AFTER, TriggerLevel.ROW, event):
-            if firing.admits(old, new, columns):
-                yield TriggerCall(firing, event, old, new, captured)
+        return [] if triggers is None else _calls(triggers, event, old, new, updated, captured)
 
     def _capture(self, checks: RowChecks, event: TriggerEvent, change: ModifiedRow) -> Captured | None:
         """Note the row in the transition tables of the relation that the statement names."""
@@ -160,12 +154,22 @@ class TriggerEvents:
 
 def calls_of_row(triggers: RelationTriggers, change: ModifiedRow, columns: frozenset[int] | None) -> list[TriggerCall]:
     """The AFTER triggers to call for a row of one table, which see no transition tables."""
-    old, new, event = change.old, change.new, event_of(change)
-    updated = triggers.updated(columns) if columns is not None else None
+    return _calls(triggers, event_of(change), change.old, change.new, columns)
+
+
+def _calls(
+    triggers: RelationTriggers,
+    event: TriggerEvent,
+    old: Row | None,
+    new: Row | None,
+    updated: frozenset[int] | None,
+    captured: Captured | None = None,
+) -> list[TriggerCall]:
+    columns = None if updated is None else triggers.updated(updated)
     return [
-        TriggerCall(firing, event, old, new)
+        TriggerCall(firing, event, old, new, captured)
         for firing in triggers.of(TriggerWhen.AFTER, TriggerLevel.ROW, event)
-        if firing.admits(old, new, updated)
+        if firing.admits(old, new, columns)
     ]
 
 

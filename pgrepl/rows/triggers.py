@@ -25,9 +25,8 @@ from pgrepl.expr.walk import rewrite, var_attnums
 from pgrepl.ground.errors import Declined, PgError, unsupported
 from pgrepl.ground.frozen import frozen
 from pgrepl.ground.memory import TriggerCalls
-from pgrepl.rows.changes import Row
+from pgrepl.rows.changes import Row, next_snapshot
 from pgrepl.rows.checks_table import TableChecks
-from pgrepl.rows.write import next_snapshot
 from pgrepl.types import oids
 
 if TYPE_CHECKING:
@@ -84,9 +83,6 @@ class TriggerData:
     new: Row | None = None
     old_table: TransitionTable | None = None
     new_table: TransitionTable | None = None
-
-
-# --- triggers ---------------------------------------------------------------------------------------------------------
 
 
 Key = tuple[TriggerWhen, TriggerLevel, TriggerEvent]

@@ -19,14 +19,15 @@ from pgrepl.expr.evaluate.compiler import Compiled
 from pgrepl.expr.evaluate.evaluate import compile
 from pgrepl.expr.functions.containers import overlaps
 from pgrepl.expr.functions.registry import Context
-from pgrepl.expr.tree import Expr, Var
+from pgrepl.expr.rewrite.dml_queries import column_of
+from pgrepl.expr.tree import Expr
 from pgrepl.expr.walk import var_attnums
 from pgrepl.ground.errors import Declined, PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.lake.read.data_file import PROVISIONAL, own_rows
 from pgrepl.lake.table import lake_table
 from pgrepl.rows.checks_table import own
-from pgrepl.rows.foreign.key import index_key, index_types
+from pgrepl.rows.foreign.key import index_key, index_types, table_error
 from pgrepl.rows.periods import Periods, is_empty
 from pgrepl.types.values import hash_form
 
@@ -68,14 +69,15 @@ class UniqueIndex:
         context = Context(session)
         exprs = [own(expr, rel) for expr in info.exprs]
         waiting = iter(exprs)
-        self._exprs = [_column(rel, attnum) if attnum else next(waiting) for attnum in info.columns[: info.key_count]]
-        self._values: list[Compiled] = [compile(expr, context) for expr in self._exprs]
+        columns = info.columns[: info.key_count]
+        self.exprs: list[Expr] = [column_of(rel, attnum, 0) if attnum else next(waiting) for attnum in columns]
+        self._values: list[Compiled] = [compile(expr, context) for expr in self.exprs]
         predicate = None if info.predicate is None else own(info.predicate, rel)
         self._predicate = None if predicate is None else compile(predicate, context)
         self._forms = [hash_form(typoid) for typoid in index_types(session, info)]
         self._plain = not exprs
-        self._places = [attnum - 1 for attnum in info.columns[: info.key_count]] if self._plain else []
-        read = {attnum for attnum in info.columns[: info.key_count] if attnum}
+        self._places = [attnum - 1 for attnum in columns] if self._plain else []
+        read = {attnum for attnum in columns if attnum}
         for expr in (*exprs, *([] if predicate is None else [predicate])):
             used = var_attnums(expr)
             read |= {a.num for a in rel.kept} if 0 in used else used
@@ -144,7 +146,7 @@ class UniqueIndex:
         from pgrepl.rows.staged import is_large, rows_with_keys
 
         if wanted and is_large(self.session, table):
-            return rows_with_keys(self.session, table, self._exprs, wanted, columns)
+            return rows_with_keys(self.session, table, self.exprs, wanted, columns)
         return local.rows(self.session, table, columns, places=True)
 
     def is_twice(self, values: tuple[Any, ...]) -> bool:
@@ -154,15 +156,9 @@ class UniqueIndex:
     def duplicate(self, values: tuple[Any, ...], other: tuple[Any, ...] = ()) -> PgError:
         """`other`: the values of the row that is there, which may not be the same."""
         key = index_key(self.session, self.info, values)
-        rel = self.relation
-        return PgError(
-            "23505",
-            f'duplicate key value violates unique constraint "{self.info.name}"',
-            detail=None if key is None else f"{key} already exists.",
-            schema=rel.schema,
-            table=rel.name,
-            constraint=self.info.name,
-        )
+        detail = None if key is None else f"{key} already exists."
+        message = f'duplicate key value violates unique constraint "{self.info.name}"'
+        return table_error(self.relation, "23505", message, detail=detail, constraint=self.info.name)
 
 
 class TemporalIndex(UniqueIndex):
@@ -188,7 +184,7 @@ class TemporalIndex(UniqueIndex):
             rel = self.relation
             column = rel.attributes[place].name
             message = f'empty WITHOUT OVERLAPS value found in column "{column}" in relation "{rel.name}"'
-            raise PgError("23514", message, schema=rel.schema, table=rel.name)
+            raise table_error(rel, "23514", message)
 
     def clash(self, one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
         return overlaps(one[-1], other[-1])
@@ -203,20 +199,9 @@ class TemporalIndex(UniqueIndex):
             other = next((each for each in rows if each and each != values and self.clash(values, each)), values)
         shown, there = index_key(self.session, self.info, values), index_key(self.session, self.info, other)
         mine, its = ("Key", "key") if shown is None or there is None else (shown, f"k{there[1:]}")
-        rel = self.relation
-        return PgError(
-            "23P01",
-            f'conflicting key value violates exclusion constraint "{self.info.name}"',
-            detail=f"{mine} conflicts with existing {its}.",
-            schema=rel.schema,
-            table=rel.name,
-            constraint=self.info.name,
-        )
-
-
-def _column(rel: Relation, attnum: int) -> Expr:
-    attribute = rel.attributes[attnum - 1]
-    return Var(attribute.type, typmod=attribute.typmod, collation=attribute.collation, attnum=attnum)
+        message = f'conflicting key value violates exclusion constraint "{self.info.name}"'
+        detail = f"{mine} conflicts with existing {its}."
+        return table_error(self.relation, "23P01", message, detail=detail, constraint=self.info.name)
 
 
 @frozen
@@ -304,7 +289,7 @@ class Holders:
         transaction = session.transaction
         if not (transaction.keeps_snapshot and transaction.keeps_pending):
             return found
-        from pgrepl.lake.read.places import begun_after
+        from pgrepl.lake.read.local import begun_after
 
         snapshot = transaction.numbering.committed_snapshot()
         mine = own_rows(session, lake_table(session, self.index.relation.oid).table_id)
@@ -425,14 +410,8 @@ class UniqueChecks:
             if arbiters and not arbiters & {info.oid, *partition_ancestors(self._session, info.oid)}:
                 continue
             if not info.immediate:
-                rel = self.relation
-                raise PgError(
-                    "55000",
-                    "ON CONFLICT does not support deferrable unique constraints/exclusion constraints as arbiters",
-                    schema=rel.schema,
-                    table=rel.name,
-                    constraint=info.name,
-                )
+                message = "ON CONFLICT does not support deferrable unique constraints/exclusion constraints as arbiters"
+                raise table_error(self.relation, "55000", message, constraint=info.name)
             found = holders.of(row)
             if found is not None:
                 return found

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.rows.changes import ModifiedRow, Row
+from pgrepl.rows.changes import ModifiedRow, Row, next_snapshot, write_changes
 from pgrepl.rows.foreign.key import NO_ACTION, RESTRICT, ForeignKey
 from pgrepl.rows.triggers import TriggerCall
 from pgrepl.rows.unique import UniqueChecks, UniqueIndex
-from pgrepl.rows.write import next_snapshot, write_changes
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
@@ -65,9 +64,6 @@ class Materialize:
             self._error = error
         finally:
             self._reading = False
-
-
-# --- unwritten --------------------------------------------------------------------------------------------------------
 
 
 _Late = tuple[int, UniqueIndex, tuple[Any, ...]]

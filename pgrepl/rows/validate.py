@@ -21,8 +21,17 @@ from pgrepl.expr.walk import map_attnums
 from pgrepl.ground.errors import PgError
 from pgrepl.lake.table import lake_table
 from pgrepl.rows.after_triggers import Queue
+from pgrepl.rows.changes import define_now
 from pgrepl.rows.checks_table import own
-from pgrepl.rows.foreign.key import ForeignKey, foreign_key, index_key, key_values, mixed_nulls, not_present
+from pgrepl.rows.foreign.key import (
+    ForeignKey,
+    foreign_key,
+    index_key,
+    key_values,
+    mixed_nulls,
+    not_present,
+    table_error,
+)
 from pgrepl.rows.requirements import (
     Asking,
     CheckHolds,
@@ -44,7 +53,6 @@ from pgrepl.rows.requirements import (
     some,
 )
 from pgrepl.rows.unwritten import Event, EventKind
-from pgrepl.rows.write import define_now
 from pgrepl.sql.keywords import quote_always
 from pgrepl.sql.nodes import SelectStmt
 from pgrepl.sql.parser import parse
@@ -87,24 +95,14 @@ def _not_null(asking: Asking, rel: Relation, requirement: NotNull) -> None:
     row = asking.first(exprs, some([is_null(expr) for expr in exprs]))
     if row is not None:
         name = next(a.name for a, value in zip(columns, row, strict=True) if value is None)
-        raise PgError(
-            "23502",
-            f'column "{name}" of relation "{rel.name}" contains null values',
-            schema=rel.schema,
-            table=rel.name,
-            column=name,
-        )
+        message = f'column "{name}" of relation "{rel.name}" contains null values'
+        raise table_error(rel, "23502", message, column=name)
 
 
 def _check(asking: Asking, rel: Relation, requirement: CheckHolds) -> None:
     if asking.first([], is_false(own(requirement.expr, rel))) is not None:
-        raise PgError(
-            "23514",
-            f'check constraint "{requirement.name}" of relation "{rel.name}" is violated by some row',
-            schema=rel.schema,
-            table=rel.name,
-            constraint=requirement.name,
-        )
+        message = f'check constraint "{requirement.name}" of relation "{rel.name}" is violated by some row'
+        raise table_error(rel, "23514", message, constraint=requirement.name)
 
 
 def _domain(asking: Asking, rel: Relation, requirement: DomainHolds) -> None:
@@ -120,13 +118,8 @@ def _domain(asking: Asking, rel: Relation, requirement: DomainHolds) -> None:
     attnum, expr = next(pair for pair, value in zip(requirement.columns, row, strict=True) if value)
     name = rel.attributes[attnum - 1].name
     fault = "null values" if expr is None else "values that violate the new constraint"
-    raise PgError(
-        "23502" if expr is None else "23514",
-        f'column "{name}" of table "{rel.name}" contains {fault}',
-        schema=rel.schema,
-        table=rel.name,
-        column=name,
-    )
+    message = f'column "{name}" of table "{rel.name}" contains {fault}'
+    raise table_error(rel, "23502" if expr is None else "23514", message, column=name)
 
 
 def _unique(asking: Asking, rel: Relation, requirement: Unique) -> None:
@@ -148,14 +141,9 @@ def _unique(asking: Asking, rel: Relation, requirement: Unique) -> None:
     found = asking.duplicate(keys, operators, every(conditions), present)
     if found is not None:
         shown = index_key(session, info, found)
-        raise PgError(
-            "23505",
-            f'could not create unique index "{info.name}"',
-            detail="Duplicate keys exist." if shown is None else f"{shown} is duplicated.",
-            schema=rel.schema,
-            table=rel.name,
-            constraint=info.name,
-        )
+        detail = "Duplicate keys exist." if shown is None else f"{shown} is duplicated."
+        message = f'could not create unique index "{info.name}"'
+        raise table_error(rel, "23505", message, detail=detail, constraint=info.name)
 
 
 def _without_overlaps(session: Session, rel: Relation, info: IndexInfo) -> None:
@@ -175,16 +163,9 @@ def _without_overlaps(session: Session, rel: Relation, info: IndexInfo) -> None:
         clash = first_clash(found)
         if clash is not None:
             one, other = (index_key(session, info, values) for values in clash)
-            raise PgError(
-                "23P01",
-                f'could not create exclusion constraint "{info.name}"',
-                detail="Key conflicts exist."
-                if one is None or other is None
-                else f"{one} conflicts with k{other[1:]}.",
-                schema=rel.schema,
-                table=rel.name,
-                constraint=info.name,
-            )
+            detail = None if one is None or other is None else f"{one} conflicts with k{other[1:]}."
+            message = f'could not create exclusion constraint "{info.name}"'
+            raise table_error(rel, "23P01", message, detail=detail or "Key conflicts exist.", constraint=info.name)
 
 
 def _rows(session: Session, rel: Relation, columns: Sequence[int]) -> Iterator[tuple[Any, ...]]:
@@ -219,12 +200,7 @@ def _in_partition(asking: Asking, rel: Relation, requirement: InPartition) -> No
     session = asking.session
     parts = _bound(session, requirement.parent, requirement.bound, rel)
     if parts and asking.first([], some([is_false(part) for part in parts])) is not None:
-        raise PgError(
-            "23514",
-            f'partition constraint of relation "{rel.name}" is violated by some row',
-            schema=rel.schema,
-            table=rel.name,
-        )
+        raise table_error(rel, "23514", f'partition constraint of relation "{rel.name}" is violated by some row')
 
 
 def _default_partition(asking: Asking, rel: Relation, requirement: DefaultPartition) -> None:
@@ -232,12 +208,8 @@ def _default_partition(asking: Asking, rel: Relation, requirement: DefaultPartit
     parts = _bound(session, requirement.parent, requirement.bound, rel)
     if asking.first([], every(parts)) is not None:
         default = relation(session, requirement.table)
-        raise PgError(
-            "23514",
-            f'updated partition constraint for default partition "{default.name}" would be violated by some row',
-            schema=default.schema,
-            table=default.name,
-        )
+        would = f'updated partition constraint for default partition "{default.name}" would be violated by some row'
+        raise table_error(default, "23514", would)
 
 
 # --- foreign keys -----------------------------------------------------------------------------------------------------
@@ -307,14 +279,9 @@ def _partition_referenced(
     texts = ", ".join(
         write_text(value, a.type, session.text_style) for a, value in zip(attributes, values, strict=True)
     )
-    return PgError(
-        "23503",
-        f'removing partition "{rel.name}" violates foreign key constraint "{key.name}"',
-        detail=f'Key ({names})=({texts}) is still referenced from table "{other.name}".',
-        schema=other.schema,
-        table=other.name,
-        constraint=key.name,
-    )
+    message = f'removing partition "{rel.name}" violates foreign key constraint "{key.name}"'
+    detail = f'Key ({names})=({texts}) is still referenced from table "{other.name}".'
+    return table_error(other, "23503", message, detail=detail, constraint=key.name)
 
 
 def _names(rel: Relation, columns: Sequence[int]) -> list[str]:

@@ -2,8 +2,7 @@
 of ALTER TABLE.
 
 `planning` chooses the way: `modify` in this process, row by row; `modify_columns` by kernels over whole columns;
-`modify_spark` and `merge_spark` by Spark's SQL. COPY FROM has the same three: `copy/load_rows`, `load_columns`,
-`load_spark`.
+`modify_spark` by Spark's SQL. COPY FROM has the same three: `copy/copy_from` row by row, `load_spark` the others.
 
 Rule of the room: `rows` has the rules that rows must satisfy, `query` reads rows; the modules here decide what is
 written.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ from pgrepl.query.rowset import stream
 from pgrepl.rows.changes import ModifiedRow, ModifyKind, Row
 from pgrepl.rows.checks import prepare
 from pgrepl.rows.checks_table import converter
-from pgrepl.rows.locking import Newer, Standing, lock_rows, mode_of, refuse_changed
+from pgrepl.rows.locking import Newer, Standing, lock_changes
 from pgrepl.rows.triggers import TriggerEvent
 from pgrepl.types import oids
 from pgrepl.writing.modify import Running, replayed, with_values
@@ -79,8 +79,7 @@ class _Merge:
         return Running(session, modify, checks, self._changes(), carried=self._carried, columns=self._joined.carried)
 
     def _changes(self) -> Iterator[ModifiedRow]:
-        rows = self._rows()
-        decided = self._locked(rows) if self.session.transaction.locks_rows else self._decided(rows)
+        decided = self._locked() if self.session.transaction.locks_rows else self._decided()
         for action, change in decided:
             assert action.command is not None
             if self.modify.returning:
@@ -95,11 +94,8 @@ class _Merge:
 
     # --- one row ------------------------------------------------------------------------------------------------------
 
-    def _decided(self, rows: Iterator[_Joined]) -> Iterator[_Decided]:
-        for row in rows:
-            decided = self._decide(row)
-            if decided is not None:
-                yield decided
+    def _decided(self) -> Iterator[_Decided]:
+        return (decided for row in self._rows() if (decided := self._decide(row)) is not None)
 
     def _decide(self, row: _Joined) -> _Decided | None:
         """The first action whose condition is true, and what it does with the row."""
@@ -159,11 +155,11 @@ class _Merge:
 
     # --- rows that other transactions change --------------------------------------------------------------------------
 
-    def _locked(self, rows: Iterator[_Joined]) -> Iterator[_Decided]:
+    def _locked(self) -> Iterator[_Decided]:
         """The same with locks on the rows to change. A row that another transaction has changed since is looked at
         again in its newest version: it may match no more, or another WHEN clause applies (ExecMergeMatched)."""
-        found = [(row, decided) for row in rows if (decided := self._decide(row)) is not None]
-        changed = self._lock([change for _, (_, change) in found])
+        found = [(row, decided) for row in self._rows() if (decided := self._decide(row)) is not None]
+        changed = lock_changes(self.session, [change for _, (_, change) in found], "updating")
         for row, decided in found:
             change = decided[1]
             if change.place is None or (standing := Standing(change.table, change.place)) not in changed:
@@ -173,15 +169,8 @@ class _Merge:
             for again in self._newer(row, changed[standing]):
                 redone = self._decide(again)
                 if redone is not None:
-                    self._lock([redone[1]])
+                    lock_changes(self.session, [redone[1]], "updating")
                     yield redone
-
-    def _lock(self, changes: Sequence[ModifiedRow]) -> dict[Standing, Newer | None]:
-        standing = {Standing(c.table, c.place): c for c in changes if c.place is not None}
-        modes = [mode_of(self.session, change) for change in standing.values()]
-        _, changed = lock_rows(self.session, list(standing), modes, verb="updating")
-        refuse_changed(self.session, changed)
-        return changed
 
     def _newer(self, row: _Joined, newer: Newer | None) -> Iterator[_Joined]:
         if newer is None:

@@ -6,7 +6,7 @@ Rows are computed from the state before the statement, checked one after the oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -37,7 +37,7 @@ from pgrepl.rows.changes import ConflictAction, Member, ModifiedRow, ModifyKind,
 from pgrepl.rows.checks import RowChecks, prepare
 from pgrepl.rows.checks_table import converter
 from pgrepl.rows.foreign.key import failing_row
-from pgrepl.rows.locking import Newer, Standing, lock_rows, mode_of, refuse_changed
+from pgrepl.rows.locking import Newer, Standing, lock_changes
 from pgrepl.rows.trigger_events import before_statement, fire_instead, instead_one_by_one
 from pgrepl.rows.triggers import TriggerEvent, enabled_triggers
 from pgrepl.rows.unwritten import Materialize
@@ -93,9 +93,6 @@ def changed_tables(session: Session, modify: Modify) -> list[Member]:
         return found
     kept = {leaf.oid for leaf in leaves(session, target, what)}
     return [member for member in found if member.relation.oid in kept]
-
-
-# --- modify -----------------------------------------------------------------------------------------------------------
 
 
 _LOCKER = 2  # FrozenTransactionId, as in the system columns of rows that are read
@@ -339,7 +336,7 @@ def _found_and_locked(session: Session, modify: Modify, target: Relation) -> Ite
         return
     found = {Standing(c.table, c.place): (c, rest) for c, rest in found_rows(session, modify, target) if c.place}
     verb = "updating" if modify.command is Command.UPDATE else "deleting"
-    changed = _locked(session, [change for change, _ in found.values()], verb)
+    changed = lock_changes(session, [change for change, _ in found.values()], verb)
     for row, each in found.items():
         if row not in changed:
             yield each
@@ -348,16 +345,9 @@ def _found_and_locked(session: Session, modify: Modify, target: Relation) -> Ite
         if newer is None:
             continue
         for again in found_rows(session, modify, target, (row.table, newer)):
-            _locked(session, [again[0]], verb)
+            lock_changes(session, [again[0]], verb)
             yield again
             break
-
-
-def _locked(session: Session, changes: Sequence[ModifiedRow], verb: str) -> Mapping[Standing, Newer | None]:
-    rows = [Standing(change.table, change.place) for change in changes if change.place is not None]
-    _, changed = lock_rows(session, rows, [mode_of(session, change) for change in changes], verb=verb)
-    refuse_changed(session, changed)
-    return changed
 
 
 def found_rows(

@@ -1,16 +1,18 @@
 """Statements over many rows by Spark's SQL, INSERT … ON CONFLICT among them: the rows never come into this process.
 
 The statement reads one snapshot; the write lock is taken once all files are written. SparkChanges checks rows while
-it writes, and keys thereafter. ON CONFLICT is for one unique index on plain columns of a plain table.
+it writes, and keys thereafter. ON CONFLICT is for one unique index on plain columns of a plain table. For MERGE Spark
+joins the target with the source, and finds the WHEN clause of each row: the rows of the join are persisted with the
+number of their action; then each action is a query over its rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial, reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.catalog.facts.relation_parts import indexes
@@ -18,53 +20,51 @@ from pgrepl.engine import spark
 from pgrepl.engine.result_spark import condition_text
 from pgrepl.expr.analyse.lookup import TABLEOID, relation_rte
 from pgrepl.expr.analyse.queries.insert import rows_rte
+from pgrepl.expr.analyse.queries.merge import Joined, joined_query, numbered_query, staged_query
 from pgrepl.expr.analyse.sorting import equality_operator
-from pgrepl.expr.dml_tree import TARGET, Command, Conflict, Modify
+from pgrepl.expr.dml_tree import TARGET, Command, Conflict, MergeAction, Modify
 from pgrepl.expr.exchange import Statement
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.rewrite.dml_queries import TargetRowsQuery, insert_query, map_level, row_columns, target_rows_query
 from pgrepl.expr.tree import PLACE, BoolExpr, Const, Expr, OpExpr, Query, RangeRef, Rte, SortGroup, SubLink, Target, Var
 from pgrepl.ground.errors import Declined, PgError
-from pgrepl.ground.frozen import frozen
 from pgrepl.ground.lazy import F
 from pgrepl.query.rowset import frame_of
 from pgrepl.rows.arrivals import Arrival
-from pgrepl.rows.changes import ModifyKind
+from pgrepl.rows.changes import ModifyKind, members
+from pgrepl.rows.checks import affected_twice
 from pgrepl.rows.checks_spark import FoundTwice, SparkChanges, check_fits
 from pgrepl.rows.checks_table import table_rules
 from pgrepl.rows.requirements import every, is_not_null, more_than_one
+from pgrepl.rows.triggers import TriggerEvent
 from pgrepl.sql.nodes import BoolOp, SubLinkType
 from pgrepl.types import oids
 from pgrepl.writing.modify import changed_tables
-from pgrepl.writing.rows_spark import UNSTEADY, FrameRows, Numbered, new_rows, numbered, query_frame, without_numbers
+from pgrepl.writing.rows_spark import (
+    UNSTEADY,
+    FrameRows,
+    Numbered,
+    new_rows,
+    numbered,
+    query_frame,
+    with_generated,
+    without_numbers,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session.session import Session
-    from pgrepl.rows.triggers import TriggerEvent
 
 _PROPOSED = 2  # the range table entry beside the target
-_PLAIN = frozenset(
-    (
-        oids.INT2,
-        oids.INT4,
-        oids.INT8,
-        oids.OID,
-        oids.BOOL,
-        oids.TEXT,
-        oids.VARCHAR,
-        oids.DATE,
-        oids.TIMESTAMP,
-        oids.TIMESTAMPTZ,
-        oids.UUID,
-    )
-)  # whose equality is that of their forms
+_PLAIN = (
+    oids.INT2, oids.INT4, oids.INT8, oids.OID, oids.BOOL, oids.TEXT, oids.VARCHAR, oids.DATE, oids.TIMESTAMP,
+    oids.TIMESTAMPTZ, oids.UUID,
+)  # whose equality is that of their forms  # fmt: skip
 _Side = Callable[[int], Var]
 
 
-@frozen
-class ArbiterKey:
+class ArbiterKey(NamedTuple):
     """The columns of the arbiter with their = operators."""
 
     columns: tuple[int, ...]
@@ -126,28 +126,17 @@ def _complete(session: Session, target: Relation, frame: DataFrame) -> DataFrame
     if not generated:
         return frame
     statement = Statement(Context(session))
-    made = [f"{condition_text(expr, statement)} AS c{number}" for number, expr in generated]
-    kept = [name for name in frame.columns if name not in {f"c{number}" for number, _ in generated}]
-    return statement.run(spark.session(), f"SELECT {', '.join([*kept, *made])} FROM {{f}}", {"f": frame})
+    return with_generated(statement, frame, {number: condition_text(expr, statement) for number, expr in generated})
 
 
+@dataclass
 class _Parted:
-    def __init__(
-        self,
-        session: Session,
-        modify: Modify,
-        conflict: Conflict,
-        target: Relation,
-        key: ArbiterKey,
-        proposed: DataFrame,
-    ) -> None:
-        self.session = session
-        self.modify = modify
-        self.conflict = conflict
-        self.target = target
-        self.key = key
-        self.proposed = proposed
-        self.columns = tuple(row_columns(target))
+    session: Session
+    modify: Modify
+    conflict: Conflict
+    target: Relation
+    key: ArbiterKey
+    proposed: DataFrame
 
     def has_twice(self) -> bool:
         """Whether two of the proposed rows have the same key."""
@@ -157,7 +146,7 @@ class _Parted:
             (self._outside(),),
             (RangeRef(1),),
             where=every([is_not_null(expr) for expr in keys]),
-            group=self._groups(),
+            group=tuple(SortGroup(n, op, 0) for n, op in enumerate(self.key.operators, 1)),
             having=more_than_one(),
             limit=Const(oids.INT8, value=1),
             has_aggregates=True,
@@ -186,27 +175,15 @@ class _Parted:
     def new(self) -> DataFrame:
         """The proposed rows whose key is not in the table."""
         same = every(self._same(self._own, lambda number: self._proposed(number, 1, levelsup=1)))
-        inside = Query(
-            (Target(Const(oids.INT4, value=1), "one", 1),),
-            (relation_rte(self.target, inh=False),),
-            (RangeRef(1),),
-            same,
-        )
+        one = Target(Const(oids.INT4, value=1), "one", 1)
+        inside = Query((one,), (relation_rte(self.target, inh=False),), (RangeRef(1),), same)
         there = SubLink(oids.BOOL, kind=SubLinkType.EXISTS, query=inside)
         targets = tuple(
             Target(Const(oids.INT4) if a.dropped else self._proposed(a.num, 1), a.name, a.num)
             for a in self.target.attributes
         )
-        return frame_of(
-            self.session,
-            Query(
-                targets,
-                (self._outside(),),
-                (RangeRef(1),),
-                BoolExpr(oids.BOOL, op=BoolOp.NOT, args=(there,)),
-                has_sublinks=True,
-            ),
-        )
+        missing = BoolExpr(oids.BOOL, op=BoolOp.NOT, args=(there,))
+        return frame_of(self.session, Query(targets, (self._outside(),), (RangeRef(1),), missing, has_sublinks=True))
 
     def found(self) -> DataFrame:
         """The rows of the table that DO UPDATE changes: c{attnum} of the new version, and `place`."""
@@ -241,7 +218,7 @@ class _Parted:
     # --- parts of the queries -----------------------------------------------------------------------------------------
 
     def _outside(self) -> Rte:
-        return rows_rte("excluded", self.columns, FrameRows(self.proposed))
+        return rows_rte("excluded", tuple(row_columns(self.target)), FrameRows(self.proposed))
 
     def _proposed(self, number: int, varno: int, levelsup: int = 0) -> Var:
         return replace(self._own(number), varno=varno, levelsup=levelsup)
@@ -256,12 +233,6 @@ class _Parted:
             OpExpr(oids.BOOL, op=op, args=(one(n), other(n)), input_collation=one(n).collation)
             for n, op in zip(self.key.columns, self.key.operators, strict=True)
         ]
-
-    def _groups(self) -> tuple[SortGroup, ...]:
-        return tuple(SortGroup(n, op, 0) for n, op in enumerate(self.key.operators, 1))
-
-
-# --- modify spark -----------------------------------------------------------------------------------------------------
 
 
 def stage(session: Session, modify: Modify, arbiters: frozenset[int] = frozenset()) -> SparkChanges:
@@ -350,3 +321,70 @@ def _change(session: Session, modify: Modify, changes: SparkChanges, *, once: bo
             changes.update(table, rows.dropDuplicates(["place"]) if once else rows)
         else:
             changes.delete(table, frame.withColumnRenamed("c1", "place").select("place"))
+
+
+# --- MERGE ------------------------------------------------------------------------------------------------------------
+
+
+def stage_merge(session: Session, modify: Modify) -> SparkChanges:
+    """Carry out a MERGE as far as it goes without the write lock; or Declined."""
+    target = relation(session, modify.relid)
+    if target.kind != "p" and len(members(session, target.oid, modify.rtable[0].inh)) > 1:
+        raise Declined("a MERGE into a table that has children by inheritance")
+    events = [TriggerEvent(command.value) for command in modify.commands]
+    fill = partial(_merge, session, modify)
+    try:
+        return staged(session, target, ModifyKind.MERGE, modify.named, fill, events)
+    except FoundTwice:
+        raise affected_twice() from None
+
+
+def _merge(session: Session, modify: Modify, changes: SparkChanges) -> None:
+    assert modify.merge is not None
+    joined = joined_query(session, modify, on_spark=True)
+    action = f"c{len(joined.query.targets) + 1}"
+    rows = query_frame(session, numbered_query(session, modify, joined)).persist()
+    try:
+        if _changes_twice(modify.merge.actions, rows, action):
+            raise affected_twice()
+        for number, each in enumerate(modify.merge.actions, 1):
+            if each.command is not None:
+                _carry_out(session, modify, joined, each, rows.filter(f"{action} = {number}"), changes)
+    finally:
+        rows.unpersist()
+
+
+def _changes_twice(actions: tuple[MergeAction, ...], rows: DataFrame, action: str) -> bool:
+    """Whether several rows of the source change one row of the target."""
+    changing = [str(n) for n, each in enumerate(actions, 1) if each.command in (Command.UPDATE, Command.DELETE)]
+    if not changing:
+        return False
+    changed = rows.filter(f"{action} IN ({', '.join(changing)})").groupBy("c2", "c1").count()
+    with spark.pg_errors():
+        return bool(changed.filter("count > 1").take(1))
+
+
+def _carry_out(
+    session: Session, modify: Modify, joined: Joined, action: MergeAction, rows: DataFrame, changes: SparkChanges
+) -> None:
+    target = relation(session, modify.relid)
+    found = staged_query(session, modify, joined, action, FrameRows(rows))
+    if action.command is Command.INSERT:
+        if without_numbers(found.query)[1]:
+            raise Declined("numbers of sequences in MERGE")
+        changes.insert(query_frame(session, found.query))
+        return
+    frame = query_frame(session, found.query)
+    for member in members(session, target.oid, True):
+        table = member.relation
+        own = frame if target.kind != "p" else frame.filter(f"c2 = {table.oid}")
+        if action.command is Command.DELETE:
+            changes.delete(table, own.withColumnRenamed("c1", "place").select("place"))
+        else:
+            changes.update(table, _in_leaf(new_rows(target, found, own), target, table))
+
+
+def _in_leaf(rows: DataFrame, target: Relation, leaf: Relation) -> DataFrame:
+    """The new rows in the layout of the table that they are in."""
+    numbers = {a.name: a.num for a in target.kept}
+    return rows.select("place", *[F.col(f"c{numbers[a.name]}").alias(f"c{a.num}") for a in leaf.kept])

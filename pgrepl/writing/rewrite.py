@@ -9,7 +9,7 @@ A column of lists or structs becomes one of text, as a statement brings a value 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from pgrepl.catalog.facts.relation import Attribute, Relation, relation
 from pgrepl.catalog.session.transaction import DimensionsNeeded
@@ -22,16 +22,16 @@ from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Expr, FuncExpr, RelabelType, Var
 from pgrepl.expr.walk import is_volatile
 from pgrepl.ground.errors import Declined, PgError
-from pgrepl.lake.commit import commit
+from pgrepl.lake import commit
 from pgrepl.lake.define.columns import replace_column
 from pgrepl.lake.define.types import default_text, keeps_files
 from pgrepl.lake.read import local
 from pgrepl.lake.read.files import estimate, extent
 from pgrepl.lake.table import lake_table
 from pgrepl.lake.write.statement import Write
+from pgrepl.rows.changes import define_now, next_snapshot
 from pgrepl.rows.checks_table import declare_dimensions, keep_dimensions, own
 from pgrepl.rows.in_use import check_not_in_use
-from pgrepl.rows.write import define_now, next_snapshot
 from pgrepl.sql.keywords import quote_identifier
 from pgrepl.sql.nodes import CoercionForm
 from pgrepl.types.builtin import base_type, element_type
@@ -81,9 +81,7 @@ def rewrite(session: Session, values: Mapping[int, list[NewColumnValue]]) -> set
 def _frame(session: Session, each: Rewrite) -> DataFrame | None:
     """The rows as Spark computes them; None: this process computes them, as always arrays of several dimensions
     and rows as values."""
-    if each.was.has_dimensions or any(column.ndims > 1 for column in each.relation.columns):
-        return None
-    if any(is_row_type(column.type) for column in each.relation.columns):
+    if each.was.has_dimensions or any(c.ndims > 1 or is_row_type(c.type) for c in each.relation.columns):
         return None
     if not choice.choose(session, lambda: extent(session, each.was, snapshot=each.snapshot)).on_spark:
         return None
@@ -136,7 +134,8 @@ def _prepared(session: Session, rel: Relation, values: Sequence[NewColumnValue],
         )
         if not kept:
             replace_column(session, rel.oid, value.attnum)
-            _forget_missing_value(session, rel, value.attnum)
+            where = {"attrelid": rel.oid, "attnum": value.attnum}  # every row gets a value (RelationClearMissing)
+            store.update(session, pg_attribute, where, atthasmissing=False, attmissingval=None)
         if not kept or value.generates or not _is_column_itself(value.expr, value.attnum):
             left.append(value)
     if not left or not estimate(session, was, snapshot=snapshot):
@@ -163,12 +162,6 @@ def _is_missing_value(session: Session, rel: Relation, attribute: Attribute, exp
     return True
 
 
-def _forget_missing_value(session: Session, rel: Relation, attnum: int) -> None:
-    """Every row gets a value of its own (RelationClearMissing)."""
-    where = {"attrelid": rel.oid, "attnum": attnum}
-    store.update(session, pg_attribute, where, atthasmissing=False, attmissingval=None)
-
-
 def _is_column_itself(expr: Expr, attnum: int) -> bool:
     """Whether the expression is the column alone, maybe cast to its new type."""
     while not isinstance(expr, Var):
@@ -182,9 +175,6 @@ def _is_column_itself(expr: Expr, attnum: int) -> bool:
 
 
 # --- dimensions -------------------------------------------------------------------------------------------------------
-
-
-T = TypeVar("T")
 
 
 def keep_as_text(session: Session, needed: DimensionsNeeded) -> None:
@@ -210,17 +200,15 @@ def check_unchanged(session: Session, needed: DimensionsNeeded, begun: int) -> N
     rel = relation(session, needed.relid)
     column = rel.attributes[needed.attnum - 1]
     kind = type_text(session, column.type)
+    cannot, such = "become one of arrays of several dimensions", "such an array"
+    alter = f"ALTER TABLE {quote_identifier(rel.name)} ALTER COLUMN {quote_identifier(column.name)} TYPE {kind}[]"
+    hint = f"Use {alter} before it."
     if not element_type(base_type(column.type)):
-        raise PgError(
-            "0A000",
-            f'column "{column.name}" of relation "{rel.name}" cannot keep rows that are no struct now',
-            detail="The statement has changed other rows before it came to such a row.",
-            hint="Store such a row by a statement of its own before it.",
-        )
+        cannot, such = "keep rows that are no struct", "such a row"
+        hint = "Store such a row by a statement of its own before it."
     raise PgError(
         "0A000",
-        f'column "{column.name}" of relation "{rel.name}" cannot become one of arrays of several dimensions now',
-        detail="The statement has changed other rows before it came to such an array.",
-        hint=f"Use ALTER TABLE {quote_identifier(rel.name)} ALTER COLUMN {quote_identifier(column.name)} TYPE {kind}[]"
-        " before it.",
+        f'column "{column.name}" of relation "{rel.name}" cannot {cannot} now',
+        detail=f"The statement has changed other rows before it came to {such}.",
+        hint=hint,
     )

@@ -6,7 +6,7 @@ they are persisted and numbered again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pgrepl.catalog.session.session import Session
+    from pgrepl.expr.exchange import Statement
     from pgrepl.lake.write.statement import Write
 
 
@@ -123,7 +124,6 @@ def _sequence(expr: Expr) -> int:
 
 def numbered(session: Session, frame: DataFrame, columns: Sequence[Numbered]) -> tuple[DataFrame, int]:
     """The frame with the numbers, and the number of rows that it must have."""
-
     with spark.pg_errors():
         counted = frame.groupBy(F.spark_partition_id().alias("part")).count().collect()
     counts = {row["part"]: row["count"] for row in counted}
@@ -208,16 +208,18 @@ def rewritten_rows(session: Session, each: Rewrite) -> DataFrame:
     frame = statement.run(spark.session(), text, {"f": frame})
     if numbers:
         frame, _ = numbered(session, frame, numbers)
-    if generated:
-        kept = [name for name in frame.columns if name not in {f"c{attnum}" for attnum in generated}]
-        made = [f"{text} AS c{attnum}" for attnum, text in generated.items()]
-        frame = statement.run(spark.session(), f"SELECT {', '.join([*kept, *made])} FROM {{f}}", {"f": frame})
-    return frame
+    return with_generated(statement, frame, generated) if generated else frame
+
+
+def with_generated(statement: Statement, frame: DataFrame, generated: Mapping[int, str]) -> DataFrame:
+    """The rows with generated columns, of each its attnum and Spark's SQL."""
+    kept = [name for name in frame.columns if name not in {f"c{attnum}" for attnum in generated}]
+    made = [f"{text} AS c{attnum}" for attnum, text in generated.items()]
+    return statement.run(spark.session(), f"SELECT {', '.join([*kept, *made])} FROM {{f}}", {"f": frame})
 
 
 def _without_numbers(each: Rewrite) -> tuple[list[NewColumnValue], list[Numbered]]:
     """The values with NULL in place of numbers of sequences, and the columns of these numbers."""
-
     query = Query(tuple(Target(v.expr, "", n) for n, v in enumerate(each.values, 1)))
     query, found = without_numbers(query)
     values = [replace(v, expr=t.expr) for v, t in zip(each.values, query.targets, strict=True)]

@@ -26,9 +26,9 @@ from pgrepl.query.result import Result, result_columns
 from pgrepl.query.rowset import LocalRows
 from pgrepl.query.run import texts_for
 from pgrepl.rows.after_triggers import fire_triggers
+from pgrepl.rows.changes import write_changes
 from pgrepl.rows.foreign.key import NO_ACTION, RESTRICT, keys_of, keys_to
 from pgrepl.rows.locking import lock_tables, others_hold_locks
-from pgrepl.rows.write import write_changes
 from pgrepl.sql.nodes import AnalyzedStmt, DeleteStmt, InsertStmt, MergeStmt, SelectStmt, UpdateStmt
 from pgrepl.types.lake.lists import is_no_list
 from pgrepl.writing.planning import ModifyPlan, Together, choose_to_modify, plan, running
@@ -145,7 +145,7 @@ def _is_small(stmt: Statement, session: Session) -> bool:
 def _without_lock(stmt: Statement, session: Session, known: _Large | None) -> Result | None:
     """Run the statement, if it is large or the catalog has not changed since it was planned. None: it must be run
     again, under the write lock if the session holds it now."""
-    from pgrepl.lake.commit.commit import Stale
+    from pgrepl.lake.commit import Stale
 
     transaction = session.transaction
     transaction.require_read()
@@ -172,7 +172,7 @@ def _without_lock(stmt: Statement, session: Session, known: _Large | None) -> Re
 
 
 def _applied(session: Session, written: Modify, staged: SparkChanges) -> Result:
-    from pgrepl.rows.foreign.actions_spark import apply
+    from pgrepl.rows.checks_spark import apply
 
     apply(staged)
     engine.done(session, written.command.value, staged.engine)
@@ -259,13 +259,11 @@ def _staged_by(session: Session, planned: ModifyPlan, choice: Choice) -> SparkCh
             _say_declined(session, modify, unfit, "by whole columns")
             return None
     try:
+        from pgrepl.writing import modify_spark
+
         if modify.command is Command.MERGE:
-            from pgrepl.writing import merge_spark
-
-            return merge_spark.stage(session, modify)
-        from pgrepl.writing.modify_spark import stage
-
-        return stage(session, modify, planned.arbiters)
+            return modify_spark.stage_merge(session, modify)
+        return modify_spark.stage(session, modify, planned.arbiters)
     except Declined as reason:
         _say_declined(session, modify, reason, "by Spark")
         return None

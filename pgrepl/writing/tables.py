@@ -16,17 +16,17 @@ from pgrepl.catalog.locks.lock_table import RelationMode
 from pgrepl.catalog.store import store
 from pgrepl.catalog.store.tables import pg_constraint
 from pgrepl.ground.errors import PgError
-from pgrepl.lake.commit import commit
+from pgrepl.lake import commit
 from pgrepl.lake.read import local
 from pgrepl.lake.table import lake_table
 from pgrepl.lake.write.statement import Write
 from pgrepl.query.result import Result
 from pgrepl.query.rowset import LocalRows, SparkRows
 from pgrepl.rows.after_triggers import fire_deferred, pending, truncate_tables
+from pgrepl.rows.changes import define_now
 from pgrepl.rows.checks_table import keep_dimensions
 from pgrepl.rows.foreign.actions import Modes, modes, set_modes
 from pgrepl.rows.in_use import lock_table, referencing_tables, refuse_referenced, refuse_used
-from pgrepl.rows.write import define_now
 from pgrepl.sql.nodes import ConstraintsSetStmt, TruncateStmt
 from pgrepl.types.style import DEFAULT_STYLE, quote_field
 from pgrepl.types.text import writer

@@ -4,7 +4,7 @@ and read-only transactions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -354,30 +354,23 @@ def _allowed(session: Session, target: Relation, modify: Modify, read: frozenset
     commands, named = modify.commands, modify.named_by
     if Command.DELETE in commands and not acl.has_table_privilege(session, target, "DELETE", role):
         return False
-    if Command.INSERT in commands and not _may_change(session, target, "INSERT", named(Command.INSERT), role):
+    if Command.INSERT in commands and not may_use(session, target, "INSERT", named(Command.INSERT), role):
         return False
     updated = named(Command.UPDATE) if Command.UPDATE in commands else None
     conflict = modify.conflict
     if conflict is not None and conflict.assigned is not None:
         updated = frozenset(a.attnum for a in conflict.assigned)
-    if updated is not None and not _may_change(session, target, "UPDATE", updated, role):
+    if updated is not None and not may_use(session, target, "UPDATE", updated, role):
         return False
-    reads = read or (modify.merge is not None and any(action.command is None for action in modify.merge.actions))
-    if not reads:
+    if not read and not (modify.merge is not None and any(each.command is None for each in modify.merge.actions)):
         return True
-    return _may_read(session, target, read, role)
-
-
-def _may_read(session: Session, target: Relation, read: frozenset[int], role: int) -> bool:
-    if acl.has_table_privilege(session, target, "SELECT", role):
-        return True
-    if not read:
-        return any(acl.has_column_privilege(session, target, a.num, "SELECT", role) for a in target.columns)
     wanted = read if 0 not in read else {*read, *(a.num for a in target.columns)} - {0}
-    return all(acl.has_column_privilege(session, target, n, "SELECT", role) for n in wanted)
+    return may_use(session, target, "SELECT", wanted, role)
 
 
-def _may_change(session: Session, target: Relation, privilege: str, columns: frozenset[int], role: int) -> bool:
+def may_use(
+    session: Session, target: Relation, privilege: str, columns: Collection[int], role: int | None = None
+) -> bool:
     """The privilege on each named column; on any column if none is named (ExecCheckPermissionsModified)."""
     if acl.has_table_privilege(session, target, privilege, role):
         return True

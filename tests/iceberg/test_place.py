@@ -13,8 +13,8 @@ import pytest
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.ground.errors import PgError
 from pgrepl.iceberg import manifests, metadata, tables
-from pgrepl.iceberg.avro import facts_of
 from pgrepl.iceberg.export import export_tables
+from pgrepl.iceberg.manifests import facts_of
 from pgrepl.iceberg.place import TableFolder, place_of
 from tests.iceberg.conftest import Shop
 from tests.iceberg.readers import READERS, duckdb_rows, pyiceberg_rows

@@ -13,7 +13,7 @@ from pgrepl.backend import open_session
 from pgrepl.catalog.facts.relation import find_relation, range_var
 from pgrepl.catalog.session.transaction import statement
 from pgrepl.catalog.store.opening import open_catalog
-from pgrepl.lake.commit import commit
+from pgrepl.lake import commit
 from pgrepl.lake.read import local
 from pgrepl.lake.read.bounds import Bound
 from pgrepl.lake.read.data_file import RowPlace

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pgrepl.engine.changed_positions import ALL, ChangedRows
-from pgrepl.engine.changes_frame import LEFT_OUT, ChangesFrame
+from pgrepl.engine.changes_frame import ALL, LEFT_OUT, ChangedRows, ChangesFrame
 from pgrepl.lake.changes.changes import changes
 from tests.lake.conftest import Lake
 from tests.lake.spark_rows import nothing_inlined

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pgrepl.backend import open_session
 from pgrepl.catalog.session.transaction import statement
-from pgrepl.lake.commit import commit
+from pgrepl.lake import commit
 from pgrepl.lake.read.bounds import Bound
 from pgrepl.lake.read.files import estimate
 from pgrepl.lake.write.statement import Write

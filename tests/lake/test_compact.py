@@ -11,8 +11,8 @@ import pytest
 from pgrepl.backend import open_session
 from pgrepl.catalog.facts.relation import find_relation, range_var
 from pgrepl.catalog.session.transaction import statement
-from pgrepl.lake.commit.commit import Stale
-from pgrepl.lake.upkeep import compact
+from pgrepl.lake import compact
+from pgrepl.lake.commit import Stale
 from tests.lake.conftest import Lake
 from tests.lake.test_changes import difference, feed, state
 

@@ -8,7 +8,7 @@ import pytest
 
 from pgrepl.backend import open_session
 from pgrepl.ground.errors import PgError
-from pgrepl.lake.upkeep.expire import expire
+from pgrepl.lake.expire import expire
 from pgrepl.statements.run import run
 from tests.harness.dose import dose
 from tests.lake.conftest import Lake

@@ -15,8 +15,8 @@ import pytest
 from pgrepl.ground.errors import PgError
 from pgrepl.lake.read.files import data_files
 from pgrepl.lake.read.footers import forget_all
-from pgrepl.lake.upkeep.verify import Verification
-from pgrepl.lake.write.deletion_vector import Damaged, decode, encode, made, read
+from pgrepl.lake.verify import Verification
+from pgrepl.lake.write.delete_files import Damaged, decode, encode, made, read
 from tests.harness.dose import dose
 from tests.lake.conftest import Lake
 from tests.lake.test_changes import feed, state

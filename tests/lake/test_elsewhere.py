@@ -15,7 +15,7 @@ from pgrepl.catalog.session.transaction import statement
 from pgrepl.catalog.store.opening import open_catalog
 from pgrepl.lake.define.adopt import upgrade
 from pgrepl.lake.define.options import WRITE_VECTORS, set_option
-from pgrepl.lake.upkeep.verify import Verification
+from pgrepl.lake.verify import Verification
 from pgrepl.statements.run import run
 from tests.harness.forked import pgrepl
 from tests.postgres.server import Server, wheel_binaries

@@ -13,9 +13,9 @@ import pytest
 from pgrepl.catalog.facts.relation import find_relation, range_var
 from pgrepl.engine import result_spark, scan_spark
 from pgrepl.ground.errors import PgError, marked
-from pgrepl.lake.commit import commit
+from pgrepl.lake import commit
+from pgrepl.lake.read.extent import locate
 from pgrepl.lake.read.files import data_files, last_snapshot
-from pgrepl.lake.read.places import locate
 from pgrepl.rows.arrivals import Arrival
 from pgrepl.rows.staged import StagedRows
 from tests.lake.conftest import Lake

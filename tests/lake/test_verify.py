@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import json
 import os
+import pytest
 import random
 import shutil
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
-
 from pgrepl.backend import open_session
 from pgrepl.catalog.store.opening import open_catalog
 from pgrepl.ground.errors import PgError
 from pgrepl.lake.read.footers import forget_all
-from pgrepl.lake.upkeep.verify import Damage, Verification
-from pgrepl.shell.commands.maintenance import DAMAGED, verify_command
+from pgrepl.lake.verify import Damage
+from pgrepl.lake.verify import Verification
+from pgrepl.shell.commands.maintenance import DAMAGED
+from pgrepl.shell.commands.maintenance import verify_command
 from pgrepl.shell.commands.subcommand import run as run_command
 from pgrepl.statements.run import run
 from tests.harness.dose import dose
 from tests.lake.conftest import Lake
 from tests.lake.test_damage import files
+
 
 EVERYTHING = """
     CREATE TABLE t (a int PRIMARY KEY, b text DEFAULT 'x', c numeric CHECK (c < 1e6), d timestamptz, e float8[]);
@@ -209,7 +210,7 @@ def test_whatever_damage_leads_to_is_told(whole: Lake, monkeypatch: pytest.Monke
     def fail(*_: object) -> None:
         raise raised
 
-    monkeypatch.setattr("pgrepl.lake.upkeep.verify.lake_table", fail)
+    monkeypatch.setattr("pgrepl.lake.verify.lake_table", fail)
     assert {found.what for found in damage(whole.path)} in ({"odd"}, {"internal error: KeyError: 'odd'"})
 
 
@@ -229,7 +230,7 @@ def test_what_only_ends_the_work_is_no_damage(whole: Lake, monkeypatch: pytest.M
     def fail(*_: object) -> None:
         raise PgError(sqlstate, "enough")
 
-    monkeypatch.setattr("pgrepl.lake.upkeep.verify.lake_table", fail)
+    monkeypatch.setattr("pgrepl.lake.verify.lake_table", fail)
     with pytest.raises(PgError) as caught:
         damage(whole.path)
     assert caught.value.sqlstate == sqlstate

@@ -112,7 +112,7 @@ TARGETS = [
         ("tests/catalog/test_privileges.py",),
     ),
     Target(
-        "pgrepl.lake.commit.commit",
+        "pgrepl.lake.commit",
         (
             "RowChanges.back_to",
             "_Ids.add",

@@ -499,7 +499,7 @@ def test_what_is_done_twice_leaves_no_row_twice_and_no_file(
         done.append(kernel.__name__)
         return [pair[n % 2] for n, pair in enumerate(zip(*answers, strict=True))]
 
-    monkeypatch.setattr("pgrepl.engine.job.run_parts_apart", twice)
+    monkeypatch.setattr("pgrepl.engine.run_kernels.run_parts_apart", twice)
     monkeypatch.setattr("pgrepl.replication.publisher.lake.stream_columns.run_parts_apart", twice)
     workload(trio, case, random.Random(2), 3)
     trio.pub("UPDATE t SET b = 'last'; DELETE FROM t WHERE n % 3 = 0")

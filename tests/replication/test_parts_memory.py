@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from pgrepl.catalog.facts.relation import find_relation, range_var
-from pgrepl.lake.commit import commit
+from pgrepl.lake import commit
 from pgrepl.lake.read.files import data_files
 from pgrepl.lake.table import LakeTable, lake_table
 from pgrepl.lake.write.file_writer import DataFileWriter

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pgrepl.engine import job
+from pgrepl.engine import run_kernels
 from pgrepl.ground.errors import PgError
 from pgrepl.lake.table import LakeTable
 from tests.harness.dose import dose
@@ -201,7 +201,7 @@ def test_nothing_is_left_if_the_files_of_one_partition_cannot_be_moved(
         "INSERT INTO t SELECT n, 'v' FROM generate_series(1, 999) n",
     )
     before = files(two)
-    take = job.take
+    take = run_kernels.take
     taken: list[str] = []
 
     def once(table: LakeTable, folder: str, made: list[Any]) -> Any:
@@ -210,7 +210,7 @@ def test_nothing_is_left_if_the_files_of_one_partition_cannot_be_moved(
         taken.append(table.name)
         return take(table, folder, made)
 
-    monkeypatch.setattr(job, "take", once)
+    monkeypatch.setattr(run_kernels, "take", once)
     assert two.play("sub", "UPDATE t SET b = 'w'") == ["ERROR:  disk is full"]
     assert (taken, files(two)) == (["t1"], before)
 

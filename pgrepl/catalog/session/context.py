@@ -74,7 +74,7 @@ class Block(Enum):
 
 
 class PendingChanges(Protocol):
-    """Row changes that are not in the catalog until the commit (lake/commit/commit.py)."""
+    """Row changes that are not in the catalog until the commit (lake/commit.py)."""
 
     replayed: bool
 

@@ -1,7 +1,7 @@
 """Transactions with PostgreSQL's states: statements, blocks and savepoints (PostgreSQL's xact.c).
 
 A statement that only reads has a snapshot until it ends (READ COMMITTED); REPEATABLE READ and SERIALIZABLE keep the
-snapshot of their first statement. The row changes of a block are pending (`pending`, lake/commit/commit.py) under row
+snapshot of their first statement. The row changes of a block are pending (`pending`, lake/commit.py) under row
 locks
 (`locks`), and it takes the catalog's write lock only to commit. A statement by itself takes that lock at once, unless
 another session holds locks; so does a block at its first statement that changes definitions, and keeps it until it

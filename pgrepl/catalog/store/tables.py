@@ -741,7 +741,7 @@ class pgrepl_walsender(SystemRow, key=("slot_name",)):
 
 
 class pgrepl_prepared(SystemRow, key=("gid",)):
-    """A prepared transaction (lake/commit/prepared.py)."""
+    """A prepared transaction (lake/prepared.py)."""
 
     xid: Int8
     gid: Varchar

@@ -16,11 +16,10 @@ from pgrepl.catalog.store.ducklake import NEW_COLUMNS, NEW_TABLE, VERSIONS
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.lake import sql
-from pgrepl.lake.define import names
 from pgrepl.lake.define.columns import NO_DEFAULT, Constant, column_names, default_of, may_be_null
 from pgrepl.lake.define.definition import taken_names
 from pgrepl.lake.define.options import has_1_1, option, set_option
-from pgrepl.lake.define.types import ColumnType, column_type, fits
+from pgrepl.lake.define.types import MAIN, ColumnType, column_type, fits, is_variant, lower, place_of
 from pgrepl.lake.table import LakeField
 from pgrepl.types.lake.forms import is_row_type
 from pgrepl.types.lake.structs import NO_COLUMNS
@@ -131,8 +130,7 @@ class _Lake:
 
     def ended(self, table: str, **key: int) -> int:
         """The snapshot at which a row ended; the newest snapshot, if the row is not remembered."""
-        link = self._session.link
-        found = link.execute(sql.ended(table, *key), tuple(key.values()))[0][0]
+        found = self._session.link.execute(sql.ended(table, *key), tuple(key.values()))[0][0]
         return int(found) if found is not None else self._session.transaction.numbering.committed_snapshot()
 
     def fields_changed(self, table_id: int, column: ForeignColumn, known: int) -> int:
@@ -191,8 +189,8 @@ def _schemas(session: Session, lake: _Lake) -> list[Difference]:
     databases = {row.datname for row in store.rows(session, tables.pg_database)}
     found: list[Difference] = []
     for schema_id, (name, begin) in lake.schemas.items():
-        if schema_id not in known and (name != names.MAIN or schema_id in used):
-            found.append(SchemaMade(begin, schema_id, *names.place_of(name, databases)))
+        if schema_id not in known and (name != MAIN or schema_id in used):
+            found.append(SchemaMade(begin, schema_id, *place_of(name, databases)))
     for schema_id, row in known.items():
         if schema_id not in lake.schemas:
             found.append(SchemaGone(lake.ended("ducklake_schema", schema_id=schema_id), row.datid, row.oid))
@@ -223,7 +221,7 @@ def _tables(session: Session, lake: _Lake, relations: dict[int, tables.pg_class]
 
 def _is_stand_in(session: Session, name: str, own: str, schema_id: int, table_id: int) -> bool:
     """Has the table this name because its own is taken?"""
-    return names.is_variant(name, own) and names.lower(own) in taken_names(session, schema_id, own, table_id)
+    return is_variant(name, own) and lower(own) in taken_names(session, schema_id, own, table_id)
 
 
 def _columns(

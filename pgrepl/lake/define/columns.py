@@ -17,10 +17,18 @@ from pgrepl.catalog.store import store, tables
 from pgrepl.catalog.store.ducklake import ducklake_column, ducklake_column_tag
 from pgrepl.ground.frozen import frozen
 from pgrepl.lake import sql
-from pgrepl.lake.define import names
 from pgrepl.lake.define import schemas as versions
 from pgrepl.lake.define.inlined import keep_inlining
-from pgrepl.lake.define.types import ColumnType, column_type, default_text, fits, holds_places
+from pgrepl.lake.define.types import (
+    RESERVED_COLUMNS,
+    ColumnType,
+    column_type,
+    default_text,
+    fits,
+    free,
+    holds_places,
+    lower,
+)
 from pgrepl.lake.table import missing_value
 from pgrepl.types.lake.structs import NO_COLUMNS
 
@@ -63,12 +71,12 @@ def first_to_renumber(session: Session, oid: int) -> int | None:
     if row is None or row.table_id is None or other is None:
         return None
     ours, theirs = _columns(session, row.table_id), _columns(session, other)
-    names = {column.column_id: name for name, column in ours.items()}
+    types = {column.column_id: name for name, column in ours.items()}
     first, last = None, 0
     for attribute in sorted(store.rows(session, tables.pg_attribute, attrelid=oid), key=lambda a: a.attnum):
         if attribute.attnum <= 0 or attribute.attisdropped:
             continue
-        column = theirs.get(names.get(attribute.column_id or 0, ""))
+        column = theirs.get(types.get(attribute.column_id or 0, ""))
         if column is None or column.column_id <= last or column.column_type != ours[column.column_name].column_type:
             return None
         last = column.column_id
@@ -115,9 +123,6 @@ def _may_have(session: Session, table_id: int, column: ducklake_column) -> bool:
 
 def _highest_id(session: Session, table_id: int) -> int:
     return int(session.link.execute(sql.HIGHEST_COLUMN_ID, (table_id,))[0][0] or 0)
-
-
-# --- definition columns -----------------------------------------------------------------------------------------------
 
 
 Constant = Callable[["Session", Any], Any]  # a stored default expression → its value if it is constant, else None
@@ -212,9 +217,9 @@ def column_names(attributes: Sequence[tables.pg_attribute], now: Mapping[int, st
         name = attribute.attname
         # another writer's column keeps a reserved name
         if attribute.column_id is None or now.get(attribute.column_id) != name:
-            name = names.free(name, taken | names.RESERVED_COLUMNS)
-        name = names.free(name, taken)
-        taken.add(names.lower(name))
+            name = free(name, taken | RESERVED_COLUMNS)
+        name = free(name, taken)
+        taken.add(lower(name))
         found[attribute.attnum] = name
     return found
 
@@ -236,9 +241,8 @@ def _column(
     if row is not None and row.default_value_type == "expression" and _is_theirs(session, attribute, row):
         assert row.default_value is not None
         default = row.default_value
-    initial = None
-    if attribute.atthasmissing:
-        initial = _missing(session, attribute, typmod)
+    missing = missing_value(session, attribute) if attribute.atthasmissing else None
+    initial = None if missing is None else default_text(missing, typoid, typmod)
     then = None if before is None else column_type(before.type_of(attribute.atttypid), typmod)
     nulls = may_be_null(session, attribute)
     return _Column(attribute.attnum, column_id, name, kind, changes, then, nulls, default, initial)
@@ -263,11 +267,6 @@ def _is_theirs(session: Session, attribute: tables.pg_attribute, row: ducklake_c
     """Is the default that another writer has set as SQL still the column's?"""
     ours = store.one(session, tables.pg_attrdef, adrelid=attribute.attrelid, adnum=attribute.attnum)
     return bool((attribute if ours is None else ours).begin_snapshot <= row.begin_snapshot)
-
-
-def _missing(session: Session, attribute: tables.pg_attribute, typmod: int) -> str | None:
-    value = missing_value(session, attribute)
-    return None if value is None else default_text(value, session.type_of(attribute.atttypid), typmod)
 
 
 def _difference(row: ducklake_column, column: _Column) -> dict[str, Any]:
@@ -312,7 +311,7 @@ def _define_fields(
     for (name, wanted), place in zip(kind.fields, kind.places, strict=True):
         if place not in kept:
             new_rows: list[dict[str, Any]] = []
-            _collect(new_rows, table_id, _next_id(session, table_id), row.column_id, name, wanted)
+            _collect(new_rows, table_id, _highest_id(session, table_id) + 1, row.column_id, name, wanted)
             versions.begin_many(session, ducklake_column, new_rows)
             changed = True
             continue
@@ -383,10 +382,3 @@ def _collect(
     for field, inner in kind.fields:
         following = _collect(made, table_id, following, column_id, field, inner)
     return following
-
-
-def _next_id(session: Session, table_id: int) -> int:
-    """A column id that the table has never had."""
-    link = session.link
-    highest = link.execute(sql.HIGHEST_COLUMN_ID, (table_id,))
-    return int(highest[0][0] or 0) + 1

@@ -28,8 +28,8 @@ from pgrepl.catalog.store.ducklake import (
 from pgrepl.lake import sql, storage
 from pgrepl.lake.define import schemas as versions
 from pgrepl.lake.define.columns import Constant, define_columns
-from pgrepl.lake.define.names import free, is_variant, lower, quoted
 from pgrepl.lake.define.schemas import define_schemas, define_view, require_schema
+from pgrepl.lake.define.types import free, is_variant, lower, quoted
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
@@ -97,9 +97,6 @@ def see_everything(session: Session) -> None:
 
 def _view_name(session: Session, name: str, schema_id: int, view_id: int) -> str:
     return free_name(session, schema_id, name, view_id)
-
-
-# --- tables -------------------------------------------------------------------------------------------------------
 
 
 def define_table(session: Session, row: tables.pg_class, constant: Constant, before: Session | None) -> None:
@@ -205,20 +202,18 @@ def taken_names(session: Session, schema_id: int, name: str, itself: int) -> set
     return found
 
 
+_OF_TABLES = (
+    ducklake_table, ducklake_column, ducklake_column_tag, ducklake_partition_info, ducklake_sort_info,
+    ducklake_data_file, ducklake_delete_file,
+)  # fmt: skip
+
+
 def forget(session: Session, table_id: int) -> None:
     """End a dropped table or view, and all rows about it."""
     numbering = session.transaction.numbering
     kind = "table" if store.rows(session, ducklake_table, table_id=table_id, end_snapshot=None) else "view"
     if kind == "table":
-        for table in (
-            ducklake_table,
-            ducklake_column,
-            ducklake_column_tag,
-            ducklake_partition_info,
-            ducklake_sort_info,
-            ducklake_data_file,
-            ducklake_delete_file,
-        ):
+        for table in _OF_TABLES:
             versions.end(session, table, table_id=table_id)
     elif store.rows(session, ducklake_view, view_id=table_id, end_snapshot=None):
         versions.end(session, ducklake_view, view_id=table_id)

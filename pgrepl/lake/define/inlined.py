@@ -15,8 +15,8 @@ from pgrepl.catalog.store.declarative import of_row
 from pgrepl.catalog.store.ducklake import ducklake_column, ducklake_inlined_data_tables
 from pgrepl.ground.errors import PgError
 from pgrepl.lake import sql
-from pgrepl.lake.define.names import RESERVED_COLUMNS, lower, quoted
 from pgrepl.lake.define.options import inlined_prefix
+from pgrepl.lake.define.types import RESERVED_COLUMNS, lower, quoted
 from pgrepl.lake.table import InlinedTable, fields_of, inlined_tables
 
 if TYPE_CHECKING:
@@ -67,10 +67,9 @@ def _make(session: Session, table_id: int, columns: tuple[LakeField, ...]) -> In
     numbering.note_definition(table_id)  # DuckDB reads structs by the fields that the table had at this version
     version = numbering.schema_version
     name = f"ducklake_inlined_data_{table_id}_{version}"
-    link = session.link
     own = [f"{quoted(column.name)} {_sqlite_type(column.type)}" for column in columns]
     prefix = inlined_prefix(session)
-    link.execute(sql.create_inlined_table(name, own, prefix))
+    session.link.execute(sql.create_inlined_table(name, own, prefix))
     store.insert(session, ducklake_inlined_data_tables, table_id=table_id, table_name=name, schema_version=version)
     return InlinedTable(name, version, columns, prefix)
 

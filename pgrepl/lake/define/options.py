@@ -32,8 +32,7 @@ def option(session: Session, table_id: int, name: str) -> str | None:
     if key in session.derived:
         known: str | None = session.derived[key]
         return known
-    link = session.link
-    found = link.execute(sql.OPTION, (name, table_id, table_id))
+    found = session.link.execute(sql.OPTION, (name, table_id, table_id))
     value = session.derived[key] = str(found[0][0]) if found else None
     return value
 

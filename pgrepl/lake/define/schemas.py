@@ -11,8 +11,7 @@ from pgrepl.catalog.store import store, tables
 from pgrepl.catalog.store.ducklake import ducklake_column, ducklake_schema, ducklake_table, ducklake_tag, ducklake_view
 from pgrepl.catalog.store.system import CATALOG_NAMESPACE, INFORMATION_SCHEMA, TOAST_NAMESPACE
 from pgrepl.lake import sql, storage
-from pgrepl.lake.define import names
-from pgrepl.lake.define.types import column_type
+from pgrepl.lake.define.types import column_type, free, is_variant, lower, place_of, quoted, schema_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,9 +51,6 @@ def change(session: Session, table: type[SystemRow], row: Version, eq: dict[str,
         return
     end(session, table, **eq)
     store.insert(session, table, **{**row._asdict(), **values, "begin_snapshot": session.snapshot()})
-
-
-# --- definition schema ------------------------------------------------------------------------------------------------
 
 
 _INTERNAL = frozenset({CATALOG_NAMESPACE, INFORMATION_SCHEMA, TOAST_NAMESPACE})
@@ -98,7 +94,7 @@ def require_schema(session: Session, database: int, oid: int) -> ducklake_schema
 
 
 def _create(session: Session, row: tables.pg_namespace, *, path: str = "", relative: bool = True) -> int:
-    name = names.free(_wanted(session, row), _taken(session))
+    name = free(_wanted(session, row), _taken(session))
     schema_id = session.transaction.numbering.next_catalog_id()
     store.insert(
         session,
@@ -111,7 +107,7 @@ def _create(session: Session, row: tables.pg_namespace, *, path: str = "", relat
         path_is_relative=relative,
     )
     store.amend(session, tables.pg_namespace, {"datid": row.datid, "oid": row.oid}, schema_id=schema_id)
-    session.transaction.numbering.note_change(f"created_schema:{names.quoted(name)}")
+    session.transaction.numbering.note_change(f"created_schema:{quoted(name)}")
     session.transaction.numbering.note_definition()
     return schema_id
 
@@ -119,11 +115,11 @@ def _create(session: Session, row: tables.pg_namespace, *, path: str = "", relat
 def _wanted(session: Session, row: tables.pg_namespace) -> str:
     database = store.one(session, tables.pg_database, oid=row.datid)
     assert database is not None
-    return names.schema_name(database.datname, row.nspname)
+    return schema_name(database.datname, row.nspname)
 
 
 def _taken(session: Session) -> set[str]:
-    return {names.lower(row.schema_name) for row in store.rows(session, ducklake_schema, end_snapshot=None)}
+    return {lower(row.schema_name) for row in store.rows(session, ducklake_schema, end_snapshot=None)}
 
 
 def _rename(session: Session, row: tables.pg_namespace) -> bool:
@@ -131,10 +127,10 @@ def _rename(session: Session, row: tables.pg_namespace) -> bool:
     now = store.one(session, ducklake_schema, schema_id=row.schema_id)
     assert now is not None
     databases = {d.datname: d.oid for d in store.rows(session, tables.pg_database)}
-    database, schema = names.place_of(now.schema_name, databases)
+    database, schema = place_of(now.schema_name, databases)
     if (databases.get(database), schema) == (row.datid, row.nspname):
         return False
-    if names.is_variant(now.schema_name, _wanted(session, row)):
+    if is_variant(now.schema_name, _wanted(session, row)):
         return False
     schema_id = _create(session, row, path=now.path, relative=now.path_is_relative)
     numbering = session.transaction.numbering
@@ -185,7 +181,7 @@ def define_view(session: Session, row: tables.pg_class, free_name: Callable[[int
             column_aliases="",
         )
         store.amend(session, tables.pg_class, {"oid": row.oid}, table_id=view_id)
-        numbering.note_change(f"created_view:{names.quoted(schema.schema_name)}.{names.quoted(name)}")
+        numbering.note_change(f"created_view:{quoted(schema.schema_name)}.{quoted(name)}")
         numbering.note_definition()
     elif (now.sql, now.view_name, now.schema_id) != (sql, name, schema.schema_id):
         values = {"sql": sql, "view_name": name, "schema_id": schema.schema_id}
@@ -207,7 +203,7 @@ def _query(session: Session, row: tables.pg_class) -> str | None:
             parts.append(_leaf(session, found, columns))
     if parts:
         return " UNION ALL ".join(parts)
-    nothing = [f"CAST(NULL AS {kind}) AS {names.quoted(name)}" for _attname, name, kind in columns]
+    nothing = [f"CAST(NULL AS {kind}) AS {quoted(name)}" for _attname, name, kind in columns]
     return f"SELECT {', '.join(nothing)} WHERE false"
 
 
@@ -219,8 +215,8 @@ def _columns(session: Session, oid: int) -> list[tuple[str, str, str]]:
     taken: set[str] = set()
     found = []
     for attribute in attributes:
-        name = names.free(attribute.attname, taken)
-        taken.add(names.lower(name))
+        name = free(attribute.attname, taken)
+        taken.add(lower(name))
         typmod = -1 if attribute.atttypmod is None else attribute.atttypmod
         kind = column_type(session.type_of(attribute.atttypid), typmod, attribute.attndims or 0)
         found.append((attribute.attname, name, kind.duckdb))
@@ -239,6 +235,6 @@ def _leaf(session: Session, row: tables.pg_class, columns: list[tuple[str, str, 
     listed = []
     for attname, name, _kind in columns:
         own = given[ids[attname]]
-        listed.append(names.quoted(own) + ("" if own == name else f" AS {names.quoted(name)}"))
-    place = f"{{DUCKLAKE_CATALOG}}.{names.quoted(schema.schema_name)}.{names.quoted(table.table_name)}"
+        listed.append(quoted(own) + ("" if own == name else f" AS {quoted(name)}"))
+    place = f"{{DUCKLAKE_CATALOG}}.{quoted(schema.schema_name)}.{quoted(table.table_name)}"
     return f"SELECT {', '.join(listed)} FROM {place}"

@@ -103,7 +103,6 @@ class Limit:
 
     def mask(self, array: pa.Array) -> pa.Array:
         """A boolean array without NULLs: which of a column's values may be within the bound."""
-
         array = plain_array(array)
         if self.is_null:
             return pc.is_null(array)

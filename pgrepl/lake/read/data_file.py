@@ -108,9 +108,6 @@ class PositionSet:
         return len(self.positions)
 
 
-# --- data file --------------------------------------------------------------------------------------------------------
-
-
 PARQUET, PUFFIN = "parquet", "puffin"  # the format of a delete file: positions, or deletion vectors
 
 

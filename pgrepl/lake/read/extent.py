@@ -1,18 +1,19 @@
 """How much a scan reads, by the catalog's statistics and footers; the places of a table's rows as plain data for
-kernels; and the division of rows into parts.
+kernels, and of the rows with given ids; and the division of rows into parts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.ground.lazy import np, pa
 from pgrepl.lake import sql
 from pgrepl.lake.read import footers, inlined
+from pgrepl.lake.read.data_file import once, row_ids
 from pgrepl.lake.read.files import Extent, data_files, last_snapshot, whole_extent
 from pgrepl.lake.read.inlined import count_rows, deletes_table, exists
 from pgrepl.lake.read.part import CatalogRows, FileRows, ForeignRows, PartRows
@@ -20,6 +21,8 @@ from pgrepl.lake.table import inlined_tables
 from pgrepl.types.lake.arrays import plain_array
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from pgrepl.catalog.session.session import Session
     from pgrepl.lake.read.bounds import Bound
     from pgrepl.lake.read.data_file import DataFile
@@ -102,11 +105,10 @@ def file_sizes(session: Session, below: int) -> dict[int, list[int]]:
 
 def volumes(session: Session, table_id: int | None = None) -> dict[int, Volume]:
     """The volumes by DuckLake table id; tables without files are left out."""
-    link = session.link
     of_one = table_id is not None
 
     def sums(table: str, count: str) -> dict[int, tuple[int, int, int]]:
-        found = link.execute(sql.volumes(table, count, of_one=of_one), (table_id,) if of_one else ())
+        found = session.link.execute(sql.volumes(table, count, of_one=of_one), (table_id,) if of_one else ())
         return {int(number): (int(size), int(rows), int(files)) for number, size, rows, files in found}
 
     deleted = sums("ducklake_delete_file", "delete_count")
@@ -313,3 +315,61 @@ def _merged(part: Sequence[PartRows]) -> list[PartRows]:
         else:
             parts.append(rows)
     return parts
+
+
+# --- places of rows ---------------------------------------------------------------------------------------------------
+
+
+class Positions(NamedTuple):
+    """Distinct positions by file id, ascending, for Write.delete_positions; and row ids for Write.delete_inlined."""
+
+    files: dict[int, npt.NDArray[np.int64]]
+    inlined: npt.NDArray[np.int64]
+
+
+def locate(
+    session: Session, table: LakeTable, row_ids: npt.NDArray[np.int64], snapshot: int | None = None
+) -> Positions:
+    """The places at the snapshot of the rows with these ids."""
+    from pgrepl.lake.write.delete_files import joined
+
+    at = last_snapshot(session) if snapshot is None else snapshot
+    wanted = once(row_ids)
+    in_catalog = np.array([row.row_id for row in inlined.rows(session, table, (), at)], np.int64)
+    found_inlined = np.intersect1d(wanted, in_catalog)
+    deletes = inlined.deletes(session, table, at)
+    positions: dict[int, Any] = {}
+    left = len(wanted) - len(found_inlined)
+    for file in data_files(session, table, at):
+        if left <= 0:
+            break
+        here = _positions_in(file, wanted)
+        if len(here):
+            gone, _ = joined(file.delete_files, deletes.get(file.data_file_id, []), at)
+            here = np.setdiff1d(here, gone)
+        if len(here):
+            positions[file.data_file_id] = here
+            left -= len(here)
+    return Positions(positions, found_inlined)
+
+
+def _positions_in(file: DataFile, wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The positions of the file's rows, deleted ones included, whose ids are in `wanted`, which ascends."""
+    footer = footers.of(file)
+    column = footer.by_id.get(footers.ROW_ID) or footer.by_name.get(footers.ROW_ID_NAME)
+    start = file.row_id_start
+    if column is None:
+        if start is None:
+            return np.empty(0, np.int64)
+        first, last = np.searchsorted(wanted, [start, start + file.record_count])
+        return wanted[first:last] - start
+    with footers.DataFileReader(footer) as reader:
+        array = reader.read(footer.row_groups, [column])[0]
+    if array.null_count and start is not None:
+        ids = row_ids(start, np.arange(len(array)), array.combine_chunks())
+    else:
+        ids = array.to_numpy()
+    places = np.searchsorted(wanted, ids)
+    places[places == len(wanted)] = 0
+    positions: npt.NDArray[np.int64] = np.flatnonzero(wanted[places] == ids) if len(wanted) else np.empty(0, np.int64)
+    return positions

@@ -86,9 +86,6 @@ def _made(array: pa.Array, fields: Sequence[LakeField], kind: pa.DataType) -> pa
     )
 
 
-# --- file scan --------------------------------------------------------------------------------------------------------
-
-
 _FEW = 16  # rows of a row group whose columns are remembered for the next look-up
 _BATCH_OF_BOUNDS = 1 << 20  # rows whose bounded columns are read together
 

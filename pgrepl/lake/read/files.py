@@ -13,7 +13,7 @@ from pgrepl.ground.frozen import frozen
 from pgrepl.lake import sql
 from pgrepl.lake.read.bounds import limits
 from pgrepl.lake.read.data_file import PARQUET, PUFFIN, DataFile, DeleteFile, SourceNames, overlay
-from pgrepl.lake.read.inlined import count_rows
+from pgrepl.lake.read.inlined import count_rows, remembered
 from pgrepl.lake.storage import size_of
 from pgrepl.lake.table import table_folder
 from pgrepl.types import oids
@@ -84,13 +84,9 @@ def files_by_id(
 
 def _files_at(session: Session, table: LakeTable, snapshot: int, only: int | None = None) -> list[DataFile]:
     session.transaction.require_read()
-    if only is None and session.transaction.numbering.is_settled(snapshot):
-        key, now = ("files", table.table_id), (session.transaction.catalog_state, snapshot)
-        known: tuple[object, list[DataFile]] | None = session.derived.get(key)
-        if known is None or known[0] != now:
-            known = session.derived[key] = (now, _read_files(session, table, snapshot, None))
-        return list(known[1])
-    return _read_files(session, table, snapshot, only)
+    if only is not None:
+        return _read_files(session, table, snapshot, only)
+    return list(remembered(session, "files", table, snapshot, lambda: _read_files(session, table, snapshot, None)))
 
 
 def _read_files(session: Session, table: LakeTable, snapshot: int, only: int | None) -> list[DataFile]:
@@ -116,7 +112,7 @@ def _made(session: Session, table: LakeTable, row: tuple[Any, ...]) -> DataFile:
     (file_id, begin, end, path, relative, count, size, row_id_start, mapping, partial, file_format, key, entry,
      footer, whole, *of_deletes) = row  # fmt: skip
     if entry is not None:
-        own = data_file_entry(file_id, table.table_id, begin, path, count, size, row_id_start, mapping, partial)
+        own = entry_sum(file_id, table.table_id, begin, path, count, size, row_id_start, mapping, partial)
         _compare_entry(session, "ducklake_data_file", path, own, entry)
     location = table.location
     if file_format is not None and file_format != "parquet":
@@ -150,9 +146,7 @@ class _DeleteFileRow(NamedTuple):
 
 def _made_delete_file(session: Session, table: LakeTable, file_id: int, row: _DeleteFileRow) -> DeleteFile:
     if row.entry is not None:
-        own = delete_file_entry(
-            row.delete_id, table.table_id, row.begin, file_id, row.path, row.deleted, row.size, row.partial
-        )
+        own = entry_sum(row.delete_id, table.table_id, row.begin, file_id, row.path, row.deleted, row.size, row.partial)
         _compare_entry(session, "ducklake_delete_file", row.path, own, row.entry)
     if row.kind not in (None, PARQUET, PUFFIN):
         raise unsupported(f"a delete file in format {row.kind}")
@@ -167,26 +161,12 @@ def _made_delete_file(session: Session, table: LakeTable, file_id: int, row: _De
 # --- the catalog's rows about files ---------------------------------------------------------------------------------
 
 
-def data_file_entry(
-    file_id: int,
-    table_id: int,
-    begin: int,
-    path: str,
-    rows: int,
-    size: int,
-    row_id_start: int | None,
-    mapping: int | None,
-    partial: int | None,
-) -> int:
-    """The checksum of those columns of a ducklake_data_file row that never change."""
-    return of_row((file_id, table_id, begin, path, rows, size, row_id_start, mapping, partial))
-
-
-def delete_file_entry(
-    file_id: int, table_id: int, begin: int, data_file_id: int, path: str, rows: int, size: int, partial: int | None
-) -> int:
-    """The checksum of those columns of a ducklake_delete_file row that never change."""
-    return of_row((file_id, table_id, begin, data_file_id, path, rows, size, partial))
+def entry_sum(*columns: Any) -> int:
+    """The checksum of those columns of a row about a file that never change. Of ducklake_data_file: data_file_id,
+    table_id, begin_snapshot, path, record_count, file_size_bytes, row_id_start, mapping_id, partial_max; of
+    ducklake_delete_file: delete_file_id, table_id, begin_snapshot, data_file_id, path, delete_count, file_size_bytes,
+    partial_max."""
+    return of_row(columns)
 
 
 def _compare_entry(session: Session, table: str, path: str, found: int, wanted: int) -> None:
@@ -221,13 +201,9 @@ def _check(session: Session, table_id: int, forgotten: list[tuple[Any, ...]]) ->
         where = "ducklake_data_file" if data_file_id is None else "ducklake_delete_file"
         if owner is not None:
             raise _damaged(session, f'the row of file "{path}" in {where} is not as it was written')
-        if _is_there(session, table_id, path):  # else another program has removed both
+        if size_of(table_folder(session, table_id) + path) is not None:  # else another program has removed both
             raise _damaged(session, f'{where} has no row of file "{path}"')
     session.derived["files_checked", table_id] = True
-
-
-def _is_there(session: Session, table_id: int, path: str) -> bool:
-    return size_of(table_folder(session, table_id) + path) is not None
 
 
 def source_names(session: Session, mapping_id: int) -> SourceNames:
@@ -235,8 +211,7 @@ def source_names(session: Session, mapping_id: int) -> SourceNames:
     known: SourceNames | None = session.derived.get(key)
     if known is not None:
         return known
-    link = session.link
-    rows = link.execute(sql.SOURCE_NAMES, (mapping_id,))
+    rows = session.link.execute(sql.SOURCE_NAMES, (mapping_id,))
     known = SourceNames({r[0]: r[1] for r in rows if not r[2]}, {r[0]: r[1] for r in rows if r[2]})
     session.derived[key] = known
     return known
@@ -247,21 +222,14 @@ def source_names(session: Session, mapping_id: int) -> SourceNames:
 
 def _missed_at(session: Session, table: LakeTable, snapshot: int, bounds: Sequence[Bound]) -> set[int]:
     """The files that have no row within the bounds, cached: the choice of the engine and the scan both ask for them."""
-    if not session.transaction.numbering.is_settled(snapshot):
-        return _missed(session, table, bounds)
-    key, now = ("missed", table.table_id), (session.transaction.catalog_state, snapshot, tuple(bounds))
-    known: tuple[object, set[int]] | None = session.derived.get(key)
-    if known is None or known[0] != now:
-        known = session.derived[key] = (now, _missed(session, table, bounds))
-    return known[1]
+    return remembered(session, "missed", table, snapshot, lambda: _missed(session, table, bounds), tuple(bounds))
 
 
 def _missed(session: Session, table: LakeTable, bounds: Sequence[Bound]) -> set[int]:
     """The files, of any snapshot, that have no row within the bounds."""
     missed: set[int] = set()
-    link = session.link
     for limit in limits(table, bounds):
-        rows = link.execute(sql.FILE_BOUNDS, (table.table_id, limit.column.column_id))
+        rows = session.link.execute(sql.FILE_BOUNDS, (table.table_id, limit.column.column_id))
         test, nulls_tell = _test_of(limit), not limit.column.fields
         wants_nulls = nulls_tell and limit.is_null
         missed.update(
@@ -371,6 +339,5 @@ def files_between(session: Session, table: LakeTable, after: int, upto: int) -> 
 def delete_files_until(session: Session, table: LakeTable, upto: int) -> list[DeleteFile]:
     """All delete files of the table up to a snapshot, replaced ones included."""
     check_entries(session, table.table_id)
-    link = session.link
-    rows = link.execute(sql.DELETE_FILES_UNTIL, (table.table_id, upto))
+    rows = session.link.execute(sql.DELETE_FILES_UNTIL, (table.table_id, upto))
     return [_made_delete_file(session, table, file_id, _DeleteFileRow(*row)) for file_id, *row in rows]

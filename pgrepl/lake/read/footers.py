@@ -82,9 +82,6 @@ def forget_all() -> None:
         recent.clear()
 
 
-# --- footers ----------------------------------------------------------------------------------------------------------
-
-
 ROW_ID = 2147483540  # field id of _ducklake_internal_row_id
 SNAPSHOT_ID = 2147483539  # of _ducklake_internal_snapshot_id
 FILE_PATH = 2147483546  # of a delete file's columns, as Iceberg numbers them

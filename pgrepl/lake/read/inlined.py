@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from pgrepl.ground.errors import PgError
 from pgrepl.lake import sql
 from pgrepl.lake.define import inlined as inlined_checksums
-from pgrepl.lake.define.names import quoted
+from pgrepl.lake.define.types import quoted
 from pgrepl.lake.read.bounds import limits
 from pgrepl.lake.read.data_file import overlay
 from pgrepl.lake.table import InlinedTable, inlined_tables
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from pgrepl.lake.read.bounds import Bound, Limit
     from pgrepl.lake.read.data_file import DataFile, TableOverlay
     from pgrepl.lake.table import LakeColumn, LakeField, LakeTable
+
+
+Found = TypeVar("Found")
 
 
 class InlinedRow(NamedTuple):
@@ -106,10 +109,7 @@ _EQUAL_AS_STORED = (*_ORDERED_AS_STORED, "uuid", "date", "timestamp", "timestamp
 def _add(conditions: list[str], values: list[Any], inlined: InlinedTable, limit: Limit) -> None:
     """Add a bound as a condition on stored values, if their order or equality is the type's."""
     column = limit.column
-    stored = next(
-        (version_column.name for version_column in inlined.columns if version_column.column_id == column.column_id),
-        None,
-    )
+    stored = next((each.name for each in inlined.columns if each.column_id == column.column_id), None)
     if stored is None:
         return
     name = quoted(stored)
@@ -133,7 +133,7 @@ def _layout(
 ) -> tuple[list[str], list[Callable[[tuple[Any, ...]], Any]]]:
     """The names to select, and for each wanted column the function that reads it from a row (after row_id and
     begin_snapshot)."""
-    there = {version_column.column_id: version_column for version_column in inlined.columns}
+    there = {each.column_id: each for each in inlined.columns}
     picked: list[str] = []
     readers: list[Callable[[tuple[Any, ...]], Any]] = []
     for column in columns:
@@ -220,21 +220,27 @@ def among_files(
 
 def count_rows(session: Session, table: LakeTable, snapshot: int) -> int:
     """The number of inlined rows at the snapshot."""
-    if session.transaction.numbering.is_settled(snapshot):
-        key, now = ("counted", table.table_id), (session.transaction.catalog_state, snapshot)
-        known: tuple[object, int] | None = session.derived.get(key)
-        if known is None or known[0] != now:
-            known = session.derived[key] = (now, _count_rows(session, table, snapshot))
-        return known[1]
-    return _count_rows(session, table, snapshot)
+    return remembered(session, "counted", table, snapshot, lambda: _count_rows(session, table, snapshot))
+
+
+def remembered(
+    session: Session, what: str, table: LakeTable, snapshot: int, make: Callable[[], Found], more: object = None
+) -> Found:
+    """What is made of a table's rows in the catalog at a snapshot, and of `more`: kept until the catalog changes."""
+    if not session.transaction.numbering.is_settled(snapshot):
+        return make()
+    key, now = (what, table.table_id), (session.transaction.catalog_state, snapshot, more)
+    known: tuple[object, Found] | None = session.derived.get(key)
+    if known is None or known[0] != now:
+        known = session.derived[key] = (now, make())
+    return known[1]
 
 
 def _count_rows(session: Session, table: LakeTable, snapshot: int) -> int:
-    link = session.link
     own = overlay(session, table, snapshot)
     more = 0 if own is None else len(own.rows) - len(own.dead_rows)
     return more + sum(
-        int(link.execute(sql.count_inlined_rows(inlined.name, inlined.prefix), (snapshot, snapshot))[0][0])
+        int(session.link.execute(sql.count_inlined_rows(inlined.name, inlined.prefix), (snapshot, snapshot))[0][0])
         for inlined in inlined_tables(session, table.table_id)
     )
 
@@ -285,11 +291,9 @@ def damage(session: Session, table_id: int) -> Iterator[str]:
     link = session.link
     if not link.is_sqlite:
         return
-    for inlined in inlined_tables(session, table_id):
-        for begin in inlined_checksums.damaged(link, inlined.name, table_id):
-            yield f"the rows of snapshot {begin} in {inlined.name} are not as they were written"
-    name = deletes_table(table_id)
-    if exists(link, name):
+    names = [inlined.name for inlined in inlined_tables(session, table_id)]
+    of_deletes = deletes_table(table_id)
+    for name in [*names, of_deletes] if exists(link, of_deletes) else names:
         for begin in inlined_checksums.damaged(link, name, table_id):
             yield f"the rows of snapshot {begin} in {name} are not as they were written"
 
@@ -317,19 +321,11 @@ def insert(
     snapshot = session.snapshot()
     writers = [column.form.to_inlined for column in table.columns]
     stand_in = (None,) * (len(inlined.columns) - len(writers))  # DuckLake's column of a table that has none
-    link.execute_many(
-        sql.insert_inlined_row(inlined.name, len(inlined.columns)),
-        [
-            (
-                row_id,
-                snapshot,
-                None,
-                *[None if v is None else write(v) for write, v in zip(writers, row, strict=True)],
-                *stand_in,
-            )
-            for row_id, row in rows
-        ],
-    )
+    made = []
+    for row_id, row in rows:
+        values = [None if v is None else write(v) for write, v in zip(writers, row, strict=True)]
+        made.append((row_id, snapshot, None, *values, *stand_in))
+    link.execute_many(sql.insert_inlined_row(inlined.name, len(inlined.columns)), made)
     inlined_checksums.add(link, inlined.name, len(rows))
 
 

@@ -1,5 +1,5 @@
-"""Scans of a table and look-ups of keys in this process; and the pins by which a reader keeps VACUUM from its
-snapshot's files.
+"""Scans of a table and look-ups of keys in this process; the newest versions of rows that were found; and the pins by
+which a reader keeps VACUUM from its snapshot's files.
 
 A pin is a small file in the data folder, named by machine and process; one of a process that has ended does not
 count. A promise is a pin until a time, for readers that nobody knows.
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from itertools import repeat
@@ -19,11 +19,12 @@ from weakref import WeakKeyDictionary
 from pgrepl.catalog.locks.lock_file import is_alive, machine
 from pgrepl.catalog.session.statistics import count_scan
 from pgrepl.ground.errors import PgError
-from pgrepl.lake import storage
+from pgrepl.lake import sql, storage
 from pgrepl.lake.read import inlined
 from pgrepl.lake.read.bounds import Bound
 from pgrepl.lake.read.data_file import RowPlace, once
-from pgrepl.lake.read.files import data_files, exact_ends, last_snapshot
+from pgrepl.lake.read.files import data_file, data_files, exact_ends, last_snapshot
+from pgrepl.lake.table import inlined_tables
 from pgrepl.types.lake.arrays import plain_array
 from pgrepl.types.values import hash_form
 
@@ -112,9 +113,6 @@ def _is_gone(name: str, age: timedelta) -> bool:
 
 def _machine() -> str:
     return machine().replace("-", "_").replace("/", "_")
-
-
-# --- local ------------------------------------------------------------------------------------------------------------
 
 
 _PORTION = 4096  # rows made into Python values at a time
@@ -258,7 +256,8 @@ def _merged(
     try:
         for some, file in inlined.among_files(files, in_catalog):
             count += len(some)
-            yield from _inlined(some, places)
+            for row in some:
+                yield (*row.values, RowPlace(None, None, row.row_id)) if places else row.values
             if file is None:
                 continue
             from pgrepl.lake.read.file_scan import portions
@@ -270,15 +269,6 @@ def _merged(
     finally:
         if session is not None:
             count_scan(session, table.oid, count)
-
-
-def _inlined(found: Sequence[inlined.InlinedRow], places: bool) -> Iterator[tuple[Any, ...]]:
-    if not places:
-        for row in found:
-            yield row.values
-        return
-    for row in found:
-        yield (*row.values, RowPlace(None, None, row.row_id))
 
 
 def _rows_of(
@@ -332,3 +322,70 @@ def lookup(
         for number in wanted.get(same, ()):
             found.append((number, row[width:]))
     return found
+
+
+# --- versions ---------------------------------------------------------------------------------------------------------
+
+
+_AT_ONCE = 500
+
+
+def standing(session: Session, table: LakeTable, places: Iterable[RowPlace]) -> set[RowPlace]:
+    """The places whose rows are still there, as the session sees the catalog."""
+    by_file: dict[int | None, list[RowPlace]] = {}
+    for place in places:
+        by_file.setdefault(place.file, []).append(place)
+    from pgrepl.lake.write.delete_files import deleted_positions
+
+    there: set[RowPlace] = set()
+    for file_id, here in by_file.items():
+        if file_id is None:
+            alive = _living(session, table, [place.row for place in here])
+            there.update(place for place in here if place.row in alive)
+            continue
+        file = data_file(session, table, file_id)
+        if file is not None:
+            gone = set(deleted_positions(session, table, file).tolist())
+            there.update(place for place in here if place.pos not in gone)
+    return there
+
+
+def _living(session: Session, table: LakeTable, row_ids: Sequence[int]) -> set[int]:
+    """The ids of these rows that are inlined and not deleted."""
+    living: set[int] = set()
+    for version in inlined_tables(session, table.table_id):
+        for start in range(0, len(row_ids), _AT_ONCE):
+            some = row_ids[start : start + _AT_ONCE]
+            rows = session.link.execute(sql.living_inlined_rows(version.name, len(some), version.prefix), tuple(some))
+            living.update(row[0] for row in rows)
+    return living
+
+
+def begun_after(session: Session, table: LakeTable, places: Sequence[RowPlace], snapshot: int) -> set[RowPlace]:
+    """The places of inlined rows that have a newer version than the snapshot's."""
+    wanted = {place.row: place for place in places if place.file is None}
+    begun: set[RowPlace] = set()
+    for version in inlined_tables(session, table.table_id) if wanted else ():
+        rows = session.link.execute(sql.inlined_rows_begun_after(version.name, version.prefix), (snapshot,))
+        begun.update(wanted[row[0]] for row in rows if row[0] in wanted)
+    return begun
+
+
+def updated_after(session: Session, table: LakeTable, row_id: int, snapshot: int) -> bool:
+    """Did a deleted row have a newer version than the snapshot's?"""
+    return any(
+        session.link.execute(sql.is_inlined_row_begun_after(version.name, version.prefix), (row_id, snapshot))
+        for version in inlined_tables(session, table.table_id)
+    )
+
+
+def newest(
+    session: Session, table: LakeTable, attnums: Sequence[int], row_ids: Collection[int]
+) -> dict[int, tuple[Any, ...]]:
+    """The rows with these ids as they are now, by id: the columns, and last the RowPlace. Deleted rows are left out."""
+    wanted = set(row_ids)
+    return {
+        row[-1].row: row
+        for row in rows(session, table, attnums, places=True, snapshot=last_snapshot(session))
+        if row[-1].row in wanted
+    }

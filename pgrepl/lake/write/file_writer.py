@@ -130,9 +130,6 @@ def _texts(form: Form, low: Any, high: Any) -> tuple[str | None, str | None]:
     return (None, None) if None in texts else texts
 
 
-# --- file writer ------------------------------------------------------------------------------------------------------
-
-
 _SAMPLE = 20_000  # first rows by which `_encodings` judges
 
 

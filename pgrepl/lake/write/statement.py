@@ -229,7 +229,7 @@ class Write:
     def _stage_deletes_of(self, given: dict[int, tuple[npt.NDArray[np.int64], int]]) -> None:
         """Write the one delete file of each of these data files: new positions, of which so many count, and those of an
         old delete file with their snapshots. Threads do it, since each file waits for the disk."""
-        from pgrepl.lake import threads
+        from pgrepl.ground.threads import run_parts
         from pgrepl.lake.write.delete_files import stage_deletes
 
         session, table = self.session, self.table
@@ -247,7 +247,7 @@ class Write:
             if len(given) == 1:
                 stage_one(next(iter(given)))
             else:
-                threads.run_parts(session, list(given), stage_one, lambda: None)
+                run_parts(list(given), stage_one, count_rows=session.rows_written)
         finally:
             self.insert_deletes(made[file_id] for file_id in given if file_id in made)
 
@@ -266,7 +266,6 @@ class Write:
 
     def stage_deletes_again(self, staged: StagedDeletes) -> None:
         """Stage deletes anew under the write lock: another snapshot, or a delete of this statement, came between."""
-
         from pgrepl.lake.write.delete_files import read_positions
 
         self.staged_deletes.remove(staged)

@@ -211,8 +211,7 @@ def _widest(
 
 
 def store_of_file(session: Session, table_id: int, file_id: int, statistics: dict[int, ColumnStatistics]) -> None:
-    link = session.link
-    link.execute_many(
+    session.link.execute_many(
         sql.INSERT_FILE_STATISTICS,
         [
             (file_id, table_id, column_id, s.size, s.values, s.nulls, s.low, s.high, _stored(session, s.has_nan))

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
-
-from pgrepl.engine import choice, job, spark
+from pgrepl.engine import choice
+from pgrepl.engine import run_kernels
+from pgrepl.engine import spark
 from pgrepl.engine.choice import Engine
-from pgrepl.engine.copy_rows import CopyPart, RowsCopy
+from pgrepl.engine.copy_rows import CopyPart
+from pgrepl.engine.copy_rows import RowsCopy
 from pgrepl.ground.errors import Declined
 from pgrepl.ground.frozen import frozen
 from pgrepl.ground.interrupts import check_for_interrupts
 from pgrepl.ground.lazy import np
 from pgrepl.lake.read.extent import divide
-from pgrepl.lake.read.part import PartWatch, Shared
+from pgrepl.lake.read.part import PartWatch
+from pgrepl.lake.read.part import Shared
 from pgrepl.replication.comparison.columns import row_hashes
 from pgrepl.replication.comparison.pieces import Digests
 from pgrepl.types.names import asks_catalog
+from typing import Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.engine.choice import Choice
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
     from pgrepl.replication.comparison.columns import HashedColumn
     from pgrepl.replication.comparison.local_table import LocalTable
     from pgrepl.replication.comparison.pieces import Pieces
+
 
 Rows = Sequence[tuple["PartRows", int, int]]
 
@@ -88,15 +94,17 @@ def digest_in_parts(
     """Add the rows of all sources to the digests. `count` is told of them, by threads as they go."""
     how = Shared((list(columns), pieces, seed, replace(local.style, lookup=None)))
     on_spark = engine is Engine.SPARK
-    parallelism = job.parallelism(on_spark=on_spark)
+    parallelism = run_kernels.parallelism(on_spark=on_spark)
     parts = [
         _DigestPart(replace(copy, rows=tuple(rows)), how)
         for copy, found in sources
         for rows in divide(found, parallelism)
     ]
     described = spark.described(f"comparison of {local.relation.qualified_name}") if on_spark else nullcontext()
-    with described, job.counting_writes(local.session, lambda rows, _size: count(rows)):
-        answers = job.run_parts_apart(local.session, parts, _digest_rows, on_spark=on_spark, check=check_for_interrupts)
+    with described, run_kernels.counting_writes(local.session, lambda rows, _size: count(rows)):
+        answers = run_kernels.run_parts_apart(
+            local.session, parts, _digest_rows, on_spark=on_spark, check=check_for_interrupts
+        )
     for answer in answers:
         if answer.declined:
             raise Declined(answer.declined)

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeAlias, TypeVar
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.ground.lazy import np, pa
-from pgrepl.ground.threads import ThreadPool
-from pgrepl.lake.threads import parallelism
+from pgrepl.ground.threads import ThreadPool, parallelism
 from pgrepl.replication.wire import batch
 from pgrepl.replication.wire.messages import DELETE, INSERT, UPDATE
 

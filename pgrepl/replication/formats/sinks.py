@@ -40,10 +40,10 @@ from pgrepl.replication.wire.messages import (
 )
 from pgrepl.types.plain import lsn_text
 from pgrepl.types.times.dates import UNIX_EPOCH_USECS
-from pgrepl.writing.copy.writer import parquet_columns
+from pgrepl.writing.copy.parquet_files import parquet_columns
 
 if TYPE_CHECKING:
-    from pgrepl.writing.copy.writer import ParquetColumn
+    from pgrepl.writing.copy.parquet_files import ParquetColumn
 
 _LOOK = 1 << 20
 _ROWS = 50_000  # of a table, that are held in memory

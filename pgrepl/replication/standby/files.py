@@ -31,10 +31,10 @@ from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.ground.frozen import frozen
 from pgrepl.lake import sql as lake_sql
 from pgrepl.lake import storage
+from pgrepl.lake.expire import forget_removed, known_files, named_files, sizes_by_path
 from pgrepl.lake.read.local import FOLDER as PINS_FOLDER
 from pgrepl.lake.read.local import oldest_pin
 from pgrepl.lake.storage import crash_point
-from pgrepl.lake.upkeep.expire import forget_removed, known_files, named_files, sizes_by_path
 from pgrepl.replication.conninfo import check_conninfo
 
 if TYPE_CHECKING:

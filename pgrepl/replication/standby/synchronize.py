@@ -25,8 +25,8 @@ from pgrepl.expr.functions.registry import Family
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.lake import sql
+from pgrepl.lake.expire import known_files
 from pgrepl.lake.storage import claim, crash_point
-from pgrepl.lake.upkeep.expire import known_files
 from pgrepl.replication.conninfo import check_conninfo
 from pgrepl.replication.publisher.slots import at_once, check_slot_permissions, slot_or_none
 from pgrepl.replication.publisher.standby_slots import create_physical_slot, move_physical_slot, standby_slot

@@ -23,7 +23,7 @@ from pgrepl.catalog.store.sql import OTHERS_AT_WORK
 from pgrepl.catalog.store.store import one, remember
 from pgrepl.ground.errors import PgError, Report
 from pgrepl.lake import sql
-from pgrepl.lake.commit.commit import LockedByOthers
+from pgrepl.lake.commit import LockedByOthers
 from pgrepl.lake.storage import crash_point
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.origins import origin_or_none

@@ -9,7 +9,7 @@ from typing import TypeVar
 from pgrepl.catalog.locks.lock_table import LockRequest
 from pgrepl.catalog.session.transaction import DimensionsNeeded, LockNeeded, statement
 from pgrepl.ground.errors import PgError
-from pgrepl.lake.commit.commit import LockedByOthers
+from pgrepl.lake.commit import LockedByOthers
 from pgrepl.replication.subscriber.context import WorkerContext
 
 T = TypeVar("T")

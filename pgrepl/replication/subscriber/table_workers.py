@@ -33,7 +33,7 @@ from pgrepl.engine import spark
 from pgrepl.engine.choice import choose_job
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.interrupts import JoinedThread
-from pgrepl.lake.commit.commit import LockedByOthers
+from pgrepl.lake.commit import LockedByOthers
 from pgrepl.lake.storage import crash_point
 from pgrepl.replication.origins import drop_origin
 from pgrepl.replication.publisher.protocol import PublisherError

@@ -19,16 +19,15 @@ from pgrepl.expr.evaluate.evaluate import compile
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.row_filter_checks import check_replica_identity
 from pgrepl.ground.frozen import frozen
-from pgrepl.rows.changes import ModifiedRow, ModifyKind, Row
+from pgrepl.rows.changes import ModifiedRow, ModifyKind, Row, next_snapshot, write_changes
 from pgrepl.rows.checks import RowChecks, prepare
 from pgrepl.rows.foreign import lookup
 from pgrepl.rows.foreign.key import CASCADE, SET_NULL, ForeignKey, key_values
 from pgrepl.rows.foreign.statements import action_statement, in_statement
-from pgrepl.rows.locking import Standing, lock_rows, mode_of, refuse_changed
+from pgrepl.rows.locking import Standing, lock_changes
 from pgrepl.rows.trigger_events import TriggerEvents
 from pgrepl.rows.triggers import TriggerEvent
 from pgrepl.rows.unwritten import Event, EventKind
-from pgrepl.rows.write import next_snapshot, write_changes
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
@@ -89,9 +88,6 @@ def note_fired(session: Session, events: frozenset[int]) -> None:
     set_modes(session, replace(current, fired=current.fired | events))
 
 
-# --- foreign actions --------------------------------------------------------------------------------------------------
-
-
 def act(session: Session, events: Sequence[Event], calls: TriggerEvents) -> tuple[RowChecks, list[ModifiedRow]]:
     """Change the rows that reference the events' keys, with the rights of their table's owner. Returns the checks of
     this statement on that table, and the changes. `calls` knows whether BEFORE triggers of such a statement have
@@ -137,10 +133,8 @@ def _locked(
 ) -> list[ModifiedRow]:
     """The changes of rows that still exist once they are locked, and reference the same key."""
     rows = [Standing(each.table, each.place) for each in changes if each.place is not None]
-    modes = [mode_of(session, each) for each in changes]
     removes = any(each.new is None for each in changes)
-    _, changed = lock_rows(session, rows, modes, verb="deleting" if removes else "updating")
-    refuse_changed(session, changed)
+    changed = lock_changes(session, changes, "deleting" if removes else "updating")
     left = []
     for each, known, row in zip(found, changes, rows, strict=True):
         newer = changed.get(row)

@@ -4,26 +4,54 @@ may read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
-
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Sequence
 from pgrepl.catalog.facts import relation_parts
-from pgrepl.catalog.facts.acl import has_column_privilege, has_table_privilege
-from pgrepl.catalog.facts.relation import Attribute, Relation, relation
-from pgrepl.catalog.facts.triggers import DELETE, INSERT, UPDATE, fires_key_action, fires_key_check
+from pgrepl.catalog.facts.acl import has_column_privilege
+from pgrepl.catalog.facts.acl import has_table_privilege
+from pgrepl.catalog.facts.relation import Attribute
+from pgrepl.catalog.facts.relation import Relation
+from pgrepl.catalog.facts.relation import relation
+from pgrepl.catalog.facts.triggers import DELETE
+from pgrepl.catalog.facts.triggers import INSERT
+from pgrepl.catalog.facts.triggers import UPDATE
+from pgrepl.catalog.facts.triggers import fires_key_action
+from pgrepl.catalog.facts.triggers import fires_key_check
 from pgrepl.catalog.store import store
 from pgrepl.catalog.store.tables import pg_constraint
-from pgrepl.expr.print.definitions import index_definition, partition_key_columns
+from pgrepl.expr.print.definitions import index_definition
+from pgrepl.expr.print.definitions import partition_key_columns
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.types.builtin import opclass_by_oid, type_by_oid
+from pgrepl.types.builtin import opclass_by_oid
+from pgrepl.types.builtin import type_by_oid
 from pgrepl.types.text import write_text
+from typing import Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
-    from pgrepl.expr.catalog_trees import IndexInfo, PartitionKey
+    from pgrepl.expr.catalog_trees import IndexInfo
+    from pgrepl.expr.catalog_trees import PartitionKey
+
 
 _LONGEST = 64  # bytes of one value
+
+
+def table_error(
+    rel: Relation,
+    sqlstate: str,
+    message: str,
+    *,
+    detail: str | None = None,
+    column: str | None = None,
+    constraint: str | None = None,
+) -> PgError:
+    """An error about a table (errtable, errtablecol, errtableconstraint)."""
+    return PgError(
+        sqlstate, message, detail=detail, schema=rel.schema, table=rel.name, column=column, constraint=constraint
+    )
 
 
 def value_text(session: Session, value: Any, typoid: int) -> str:
@@ -126,9 +154,6 @@ def foreign_key_values(
     )
 
 
-# --- foreign key ------------------------------------------------------------------------------------------------------
-
-
 NO_ACTION, RESTRICT, CASCADE, SET_NULL, SET_DEFAULT = "a", "r", "c", "n", "d"
 
 Row = tuple[Any, ...]
@@ -212,35 +237,24 @@ def key_values(row: Row, columns: Sequence[int]) -> tuple[Any, ...]:
 # --- messages (ri_ReportViolation) ------------------------------------------------------------------------------------
 
 
-def _key_text(session: Session, rel: Relation, columns: Sequence[int], row: Row, rest: Callable[[str], str]) -> str:
+def _key_text(session: Session, rel: Relation, columns: Sequence[int], row: Row) -> str:
     shown = foreign_key_values(session, rel, columns, lambda number: row[number - 1])
-    return rest("Key" if shown is None else f"Key ({shown[0]})=({shown[1]})")
+    return "Key" if shown is None else f"Key ({shown[0]})=({shown[1]})"
 
 
 def not_present(session: Session, key: ForeignKey, rel: Relation, row: Row) -> PgError:
     """The error for a row of the referencing table `rel` whose key does not exist."""
-    other = relation(session, key.referenced)
-    return PgError(
-        "23503",
-        f'insert or update on table "{rel.name}" violates foreign key constraint "{key.name}"',
-        detail=_key_text(
-            session, rel, key.columns, row, lambda words: f'{words} is not present in table "{other.name}".'
-        ),
-        schema=rel.schema,
-        table=rel.name,
-        constraint=key.name,
-    )
+    words = _key_text(session, rel, key.columns, row)
+    return _violated(key, rel, f'{words} is not present in table "{relation(session, key.referenced).name}".')
 
 
 def mixed_nulls(key: ForeignKey, rel: Relation) -> PgError:
-    return PgError(
-        "23503",
-        f'insert or update on table "{rel.name}" violates foreign key constraint "{key.name}"',
-        detail="MATCH FULL does not allow mixing of null and nonnull key values.",
-        schema=rel.schema,
-        table=rel.name,
-        constraint=key.name,
-    )
+    return _violated(key, rel, "MATCH FULL does not allow mixing of null and nonnull key values.")
+
+
+def _violated(key: ForeignKey, rel: Relation, detail: str) -> PgError:
+    message = f'insert or update on table "{rel.name}" violates foreign key constraint "{key.name}"'
+    return table_error(rel, "23503", message, detail=detail, constraint=key.name)
 
 
 def still_referenced(session: Session, key: ForeignKey, row: Row, *, restrict: bool) -> PgError:
@@ -249,17 +263,9 @@ def still_referenced(session: Session, key: ForeignKey, row: Row, *, restrict: b
     rel, other = relation(session, key.referenced), relation(session, key.referencing)
     restrict = restrict and session.settings.release >= 18
     broken, still = ("RESTRICT setting of foreign key", "") if restrict else ("foreign key", "still ")
-    return PgError(
-        "23001" if restrict else "23503",
-        f'update or delete on table "{rel.name}" violates {broken} constraint "{key.name}" on table "{other.name}"',
-        detail=_key_text(
-            session,
-            rel,
-            key.referenced_columns,
-            row,
-            lambda words: f'{words} is {still}referenced from table "{other.name}".',
-        ),
-        schema=other.schema,
-        table=other.name,
-        constraint=key.name,
+    message = (
+        f'update or delete on table "{rel.name}" violates {broken} constraint "{key.name}" on table "{other.name}"'
     )
+    words = _key_text(session, rel, key.referenced_columns, row)
+    detail = f'{words} is {still}referenced from table "{other.name}".'
+    return table_error(other, "23001" if restrict else "23503", message, detail=detail, constraint=key.name)

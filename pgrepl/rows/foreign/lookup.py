@@ -1,42 +1,64 @@
 """Look-ups on both sides of a foreign key: which keys exist, which rows reference them, also where the two types
-differ.
+differ. With PERIOD, the periods of the referenced rows must together cover that of the referencing row; their other
+columns are equal, as those of any foreign key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from collections.abc import Sequence
 from decimal import Decimal
 from itertools import product
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-from pgrepl.catalog.facts.relation import Relation, relation
-from pgrepl.catalog.locks.lock_table import RelationMode, RowMode
+from pgrepl.catalog.facts.relation import Relation
+from pgrepl.catalog.facts.relation import relation
+from pgrepl.catalog.locks.lock_table import RelationMode
+from pgrepl.catalog.locks.lock_table import RowMode
 from pgrepl.expr.analyse import lookup
 from pgrepl.expr.analyse.casts import Context as CastContext
 from pgrepl.expr.analyse.coerce import coerce_to_target
 from pgrepl.expr.analyse.scope import Scope
 from pgrepl.expr.evaluate.evaluate import compile
+from pgrepl.expr.functions.containers import in_common
+from pgrepl.expr.functions.containers import overlaps
 from pgrepl.expr.functions.registry import Context
-from pgrepl.expr.functions.times.datetime import date_as_timestamp, local_to_utc
+from pgrepl.expr.functions.times.datetime import date_as_timestamp
+from pgrepl.expr.functions.times.datetime import local_to_utc
 from pgrepl.expr.tree import Var
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.lake.read import local
-from pgrepl.lake.read.data_file import PROVISIONAL, own_rows
+from pgrepl.lake.read.data_file import PROVISIONAL
+from pgrepl.lake.read.data_file import own_rows
 from pgrepl.lake.table import lake_table
-from pgrepl.rows.changes import Member, members
+from pgrepl.rows.changes import Member
+from pgrepl.rows.changes import members
 from pgrepl.rows.foreign.key import ForeignKey
-from pgrepl.rows.foreign.statements import check_statement, in_statement, restrict_statement
-from pgrepl.rows.locking import Standing, as_found, lock_rows, lock_tables, refuse_changed
+from pgrepl.rows.foreign.statements import check_statement
+from pgrepl.rows.foreign.statements import in_statement
+from pgrepl.rows.foreign.statements import restrict_statement
+from pgrepl.rows.locking import Standing
+from pgrepl.rows.locking import as_found
+from pgrepl.rows.locking import lock_rows
+from pgrepl.rows.locking import lock_tables
+from pgrepl.rows.locking import refuse_changed
+from pgrepl.rows.periods import Cover
+from pgrepl.rows.periods import Period
 from pgrepl.sql.nodes import CoercionForm
 from pgrepl.types import oids
 from pgrepl.types.lake.lists import timestamp_to_lake
-from pgrepl.types.times.dates import INFINITY, UNIX_EPOCH_USECS, USECS_PER_DAY, USECS_PER_SEC
+from pgrepl.types.times.dates import INFINITY
+from pgrepl.types.times.dates import UNIX_EPOCH_USECS
+from pgrepl.types.times.dates import USECS_PER_DAY
+from pgrepl.types.times.dates import USECS_PER_SEC
 from pgrepl.types.times.datetime_decoding import session_zone
+from typing import Any
+from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
     from pgrepl.lake.read.data_file import RowPlace
+
 
 EqualValues = Callable[[Any], Sequence[Any]]
 
@@ -122,9 +144,6 @@ def _local_times(session: Session) -> Callable[[int], set[int]]:
     return local
 
 
-# --- foreign lookup ---------------------------------------------------------------------------------------------------
-
-
 Key = tuple[Any, ...]
 Row = tuple[Any, ...]
 
@@ -152,6 +171,8 @@ class Referencing:
 def present(session: Session, key: ForeignKey, values: Sequence[Key], *, own: bool = False) -> set[int]:
     """The numbers of the keys that exist in the referenced table. They have the types of the referencing columns, or
     with `own` of the referenced ones."""
+    if key.period:
+        return _covered(session, key, values)
     rel = relation(session, key.referenced)
     convert = converters(session, key, to_referenced=True) if not own else None
     wanted, numbers = converted(values, convert)
@@ -187,6 +208,9 @@ def newest_rows(
 
 def lock_referenced(session: Session, key: ForeignKey, values: Sequence[Key]) -> None:
     """Lock the rows that have the keys."""
+    if key.period:
+        _lock_covering(session, key, values)
+        return
     wanted, _ = converted(values, converters(session, key, to_referenced=True))
     rows = []
     for member in tables_of(session, key.referenced):
@@ -250,6 +274,8 @@ RowsOfKeys = dict[int, list[Standing]]
 def references(session: Session, key: ForeignKey, values: Sequence[Key], *, restrict: bool) -> RowsOfKeys:
     """The rows that reference keys of the referenced table. Without `restrict`, a key that another row has now does not
     count."""
+    if key.period:
+        return _left_bare(session, key, values)
     wanted, numbers = converted(values, converters(session, key, to_referenced=False))
     used = _rows_with(session, key.referencing, key.columns, wanted, numbers, newest_rows)
     if used and not restrict:
@@ -275,6 +301,83 @@ def _rows_with(
         attnums = [member.numbers[number] for number in columns]
         for n, read in look(session, member.relation.oid, attnums, wanted, ()):
             found.setdefault(numbers[n], []).append(Standing(member.relation.oid, read[-1]))
+    return found
+
+
+# --- PERIOD -----------------------------------------------------------------------------------------------------------
+
+
+PeriodsOfKeys = dict[Key, list[tuple[Period, Standing]]]
+
+
+def _covered(session: Session, key: ForeignKey, values: Sequence[Key]) -> set[int]:
+    """The numbers of the keys of the referencing table whose periods are covered (RI_FKey_check)."""
+    covers = _covers(_referenced(session, key, values))
+    return {number for number, (*others, period) in enumerate(values) if covers[tuple(others)].covers(period)}
+
+
+def _left_bare(session: Session, key: ForeignKey, values: Sequence[Key]) -> RowsOfKeys:
+    """The rows that reference keys of the referenced table for a time that no row covers now (ri_restrict)."""
+    keys = _others(values)
+    covers = _covers(_periods(session, key.referenced, key.referenced_columns, keys, None, newest_rows))
+    convert = converters(session, key, to_referenced=False)[:-1]
+    used = _periods(session, key.referencing, key.columns, keys, convert, newest_rows)
+    bare = {each: [found for found in rows if not covers[each].covers(found[0])] for each, rows in used.items()}
+    found: RowsOfKeys = {}
+    for number, (*others, period) in enumerate(values):
+        cover = covers[tuple(others)]
+        for one, row in bare[tuple(others)]:
+            if overlaps(one, period) and not cover.covers(in_common(one, period)):
+                found.setdefault(number, []).append(row)
+    return found
+
+
+def _lock_covering(session: Session, key: ForeignKey, values: Sequence[Key]) -> None:
+    """Lock the rows whose periods cover parts of those of the keys."""
+    wanted: dict[Key, list[Period]] = {}
+    for *others, period in values:
+        wanted.setdefault(tuple(others), []).append(period)
+    there = _referenced(session, key, values, rows_at_snapshot)
+    rows = []
+    for each, periods in wanted.items():
+        asked = Cover(periods)
+        rows += [row for period, row in there[each] if asked.meets(period)]
+    lock_key_share(session, key, rows, check_statement)
+
+
+def _referenced(session: Session, key: ForeignKey, values: Sequence[Key], look: Look | None = None) -> PeriodsOfKeys:
+    """The referenced rows, by keys of the referencing table."""
+    partitioned = relation(session, key.referenced).kind == "p"
+    look = look or (newest_rows if partitioned else rows_at_snapshot)
+    convert = converters(session, key, to_referenced=True)[:-1]
+    return _periods(session, key.referenced, key.referenced_columns, _others(values), convert, look)
+
+
+def _others(values: Sequence[Key]) -> list[Key]:
+    """The keys without their periods, each once."""
+    return list(dict.fromkeys(each[:-1] for each in values))
+
+
+def _covers(found: PeriodsOfKeys) -> dict[Key, Cover]:
+    return {each: Cover(period for period, _ in there) for each, there in found.items()}
+
+
+def _periods(
+    session: Session,
+    table: int,
+    columns: Sequence[int],
+    keys: Sequence[Key],
+    convert: Sequence[EqualValues] | None,
+    look: Look,
+) -> PeriodsOfKeys:
+    """The periods of the rows of one side, by the other columns of the key."""
+    wanted, numbers = converted(keys, convert)
+    found: PeriodsOfKeys = {each: [] for each in keys}
+    for member in tables_of(session, table):
+        *others, last = [member.numbers[number] for number in columns]
+        for n, (period, place) in look(session, member.relation.oid, others, wanted, [last]):
+            if period is not None:
+                found[keys[numbers[n]]].append((period, Standing(member.relation.oid, place)))
     return found
 
 
@@ -312,16 +415,8 @@ def assigned(session: Session, source: int, target: int, typmod: int) -> Callabl
     """Converts a value to a column of another type, as assignment does."""
     if source == target:
         return lambda value: value
-    expr = coerce_to_target(
-        Scope(session),
-        Var(source, attnum=1),
-        source,
-        target,
-        typmod,
-        CastContext.ASSIGNMENT,
-        CoercionForm.IMPLICIT_CAST,
-        -1,
-    )
+    var, form = Var(source, attnum=1), CoercionForm.IMPLICIT_CAST
+    expr = coerce_to_target(Scope(session), var, source, target, typmod, CastContext.ASSIGNMENT, form, -1)
     assert expr is not None  # the foreign key could not have been made otherwise
     value_of = compile(expr, Context(session))
     return lambda value: value_of((value,))

@@ -1,9 +1,18 @@
-"""COPY FROM: the rows of a file, a program or the client go into a table (BeginCopyFrom, CopyFrom)."""
+"""COPY FROM: the rows of a file, a program or the client go into a table (BeginCopyFrom, CopyFrom); small files row by
+row, in this process.
+
+PostgreSQL enters rows into unique indexes a thousand at a time. So it may report a line that cannot be read before a
+duplicate key that stands further up; so does this module.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from pgrepl.catalog.facts.relation_parts import inheritors
@@ -12,15 +21,19 @@ from pgrepl.catalog.session.transaction import DimensionsNeeded, require_writabl
 from pgrepl.engine import choice as engine
 from pgrepl.ground.errors import Declined, PgError
 from pgrepl.query.result import Result
+from pgrepl.rows.after_triggers import fire_triggers
+from pgrepl.rows.changes import ModifiedRow, ModifyKind, write_changes
+from pgrepl.rows.checks import prepare
 from pgrepl.rows.locking import lock_tables, others_hold_locks
-from pgrepl.rows.triggers import TriggerEvent, refuse_triggers
+from pgrepl.rows.trigger_events import before_statement, fire_instead
+from pgrepl.rows.triggers import TriggerEvent, inserts_one_by_one, refuse_triggers
 from pgrepl.types.input_checks import codec
 from pgrepl.writing.copy import load_spark
 from pgrepl.writing.copy.copy_options import CopyOptions, check_freeze, check_target, copy_options
 from pgrepl.writing.copy.endpoints import Incoming, check_place, incoming
-from pgrepl.writing.copy.load_rows import load
 from pgrepl.writing.copy.parquet_files import groups_of, parquet_groups
 from pgrepl.writing.copy.parquet_source import ParquetSource
+from pgrepl.writing.copy.reader import BATCH_BYTES, BATCH_ROWS, is_placed, placed
 from pgrepl.writing.copy.source import BinarySource, TextSource
 from pgrepl.writing.copy.target import CopyTarget, find_target, one_by_one, with_options
 from pgrepl.writing.rewrite import check_unchanged, keep_as_text
@@ -115,31 +128,26 @@ def _finished(session: Session, prepared: _Prepared, opening: Opening) -> Result
     choice = _choice(session, source, by_kernels=source.is_columnar)
     count: int | None = None
     if choice.kernels:
-        count = _by_kernels(session, prepared, opening, choice)
+        count = _by_engine(session, prepared, opening, choice, load_spark.stage_by_kernels, "columns")
         if count is None:
             choice = _choice(session, source, by_kernels=False)
     if count is None and choice.on_spark:
-        try:
-            count = load_spark.load(session, lambda: opening(*prepared.now()))
-        except Declined as reason:
-            engine.declined(session, "COPY", reason, "COPY is not carried out by Spark")
-        else:
-            engine.done(session, "COPY", engine.Engine.SPARK)
+        count = _by_engine(session, prepared, opening, choice, load_spark.stage_by_spark, "Spark")
     if count is None:
         _take_locks(session, target)
         target, options = prepared.now()
-        count = load(session, opening(target, options), one_by_one=one_by_one(target, options))
+        count = _load(session, opening(target, options), one_by_one=one_by_one(target, options))
     return Result(f"COPY {count}")
 
 
-def _by_kernels(session: Session, prepared: _Prepared, opening: Opening, choice: engine.Choice) -> int | None:
-    """Load by kernels over Arrow; None if another engine must do it."""
-    from pgrepl.writing.copy.load_columns import load
-
+def _by_engine(
+    session: Session, prepared: _Prepared, opening: Opening, choice: engine.Choice, stage: load_spark.Stage, by: str
+) -> int | None:
+    """The number of rows that kernels over Arrow or Spark load; None if another engine must do it."""
     try:
-        count = load(session, lambda: opening(*prepared.now()), choice)
+        count = load_spark.load(session, lambda: opening(*prepared.now()), partial(stage, on_spark=choice.on_spark))
     except Declined as reason:
-        engine.declined(session, "COPY", reason, "COPY is not carried out by columns")
+        engine.declined(session, "COPY", reason, f"COPY is not carried out by {by}")
         return None
     engine.done(session, "COPY", choice.engine)
     return count
@@ -195,3 +203,83 @@ def _prepared(session: Session, stmt: CopyStmt) -> tuple[CopyTarget, CopyOptions
     target = with_options(target, options)
     codec(options.encoding or session.settings.get("client_encoding"))
     return target, options
+
+
+# --- row by row -------------------------------------------------------------------------------------------------------
+
+
+def _load(session: Session, source: RowSource, *, one_by_one: bool) -> int:
+    """Read, check and write all rows; returns their number. `one_by_one`: PostgreSQL would insert each before it reads
+    the next."""
+    target = source.target
+    checks = prepare(session, target.relation, ModifyKind.INSERT, frozenset(target.attnums))
+    alone = target.relation.kind == "v" or inserts_one_by_one(session, target.relation) or checks.has_before_triggers()
+    rows = _Entering(source, one_by_one=one_by_one or alone)
+    try:
+        before_statement(session, target.relation, TriggerEvent.INSERT, frozenset(), checks.begun)
+        with rows.telling_the_line(session):
+            if target.relation.kind == "v":
+                changes = fire_instead(session, checks, rows.changes())
+            else:
+                changes = checks.local(rows.changes(), entered=rows.entered)
+    except PgError as error:
+        raise rows.placed(error, checks.failed) from None
+    source.say_skipped()
+    write_changes(session, changes[checks.written :])
+    fire_triggers(session, checks, changes)
+    return len(changes)
+
+
+class _Entering:
+    """The rows on their way into the table, and which line each of them is from."""
+
+    def __init__(self, source: RowSource, *, one_by_one: bool) -> None:
+        self._source = source
+        self._one_by_one = one_by_one
+        self._numbers = array("q")  # of the lines that the rows are from
+        self._batches = array("q")  # how many rows there were each time PostgreSQL would have written them
+        self._finished = False
+
+    def changes(self) -> Iterator[ModifiedRow]:
+        table, source, numbers = self._source.target.relation.oid, self._source, self._numbers
+        rows = size = 0
+        try:
+            for row in source.rows():
+                numbers.append(source.number)
+                yield ModifiedRow(table, new=row)
+                rows, size = rows + 1, size + source.size
+                if rows >= BATCH_ROWS or size >= BATCH_BYTES:
+                    self._batches.append(len(numbers))
+                    rows = size = 0
+        except PgError:
+            self._finished = True
+            raise
+        self._finished = True
+
+    @contextmanager
+    def telling_the_line(self, session: Session) -> Iterator[None]:
+        """Messages of triggers have the line in their CONTEXT, where it is the one that was read last."""
+        depth = len(session.contexts)
+        if self._one_by_one:
+            session.contexts.append(self._source.place)
+        try:
+            yield
+        finally:
+            del session.contexts[depth:]
+
+    def entered(self, failed: int) -> int:
+        """The number of rows that are in their indexes when the row of this number fails."""
+        if self._one_by_one:
+            return failed
+        batch = bisect_right(self._batches, failed)
+        return self._batches[batch - 1] if batch else 0
+
+    def placed(self, error: PgError, failed: int | None) -> PgError:
+        """The error with its CONTEXT. An error in the row read last shows its line; a duplicate key may be found when
+        more rows have been read."""
+        if is_placed(error) or failed is None or failed >= len(self._numbers):
+            return error
+        if not self._finished and failed == len(self._numbers) - 1:
+            return placed(error, self._source.place())
+        number = self._numbers[failed]
+        return placed(error, self._source.text_of(number) if self._one_by_one else self._source.place(number))

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -70,27 +70,19 @@ def copy_options(options: tuple[DefElem, ...], *, is_from: bool) -> CopyOptions:
             raise PgError("42601", f'option "{option.name}" not recognized', location=option.location)
         if option.name in given:
             conflicting(option)
-        given[option.name] = read(option, is_from)
+        given[option.name] = read(option, is_from) if option.name in _OF_DIRECTION else read(option)
     return _checked(given, is_from)
 
 
 # --- one option -----------------------------------------------------------------------------------------------------
 
 
-def _format(option: DefElem, is_from: bool) -> Format:
+def _format(option: DefElem) -> Format:
     name = get_string(option)
     for known in ("text", "csv", "binary", "parquet"):
         if name == known:
             return known
     raise PgError("22023", f'COPY format "{name}" not recognized', location=option.location)
-
-
-def _flag(option: DefElem, is_from: bool) -> bool:
-    return get_boolean(option)
-
-
-def _text(option: DefElem, is_from: bool) -> str:
-    return get_string(option)
 
 
 def _header(option: DefElem, is_from: bool) -> Header:
@@ -114,7 +106,7 @@ def _header(option: DefElem, is_from: bool) -> Header:
     raise PgError("42601", f'{option.name} requires a Boolean value or "match"')
 
 
-def _columns(option: DefElem, is_from: bool) -> Names:
+def _columns(option: DefElem) -> Names:
     value = option.value
     if isinstance(value, AStar):
         return "*"
@@ -125,7 +117,7 @@ def _columns(option: DefElem, is_from: bool) -> Names:
     )
 
 
-def _encoding(option: DefElem, is_from: bool) -> str:
+def _encoding(option: DefElem) -> str:
     found = encoding_name(get_string(option))
     if found is None:
         raise PgError(
@@ -142,11 +134,11 @@ def _on_error(option: DefElem, is_from: bool) -> bool:
     return _choice(option, word, "ON_ERROR", "stop", "ignore") == "ignore"
 
 
-def _log_verbosity(option: DefElem, is_from: bool) -> str:
+def _log_verbosity(option: DefElem) -> str:
     return _choice(option, get_string(option), "LOG_VERBOSITY", "silent", "default", "verbose")
 
 
-def _reject_limit(option: DefElem, is_from: bool) -> int:
+def _reject_limit(option: DefElem) -> int:
     """REJECT_LIMIT: a number, or its text, above zero (defGetCopyRejectLimitOption)."""
     value = option.value
     limit = int(read_text(value, oids.INT8)) if isinstance(value, str) else get_int64(option)
@@ -161,15 +153,19 @@ def _choice(option: DefElem, word: str, name: str, *choices: str) -> str:
     return word.lower()
 
 
-_READERS = {
-    "format": _format, "freeze": _flag, "delimiter": _text, "null": _text, "default": _text, "header": _header,
-    "quote": _text, "escape": _text, "force_quote": _columns, "force_not_null": _columns, "force_null": _columns,
-    "encoding": _encoding, "on_error": _on_error, "log_verbosity": _log_verbosity,
-    "reject_limit": _reject_limit,
+_READERS: dict[str, Callable[..., Any]] = {
+    "format": _format, "freeze": get_boolean, "header": _header, "encoding": _encoding, "on_error": _on_error,
+    "log_verbosity": _log_verbosity, "reject_limit": _reject_limit,
+    **dict.fromkeys(("delimiter", "null", "default", "quote", "escape"), get_string),
+    **dict.fromkeys(("force_quote", "force_not_null", "force_null"), _columns),
 }  # fmt: skip
+_OF_DIRECTION = ("header", "on_error")  # they are read otherwise for COPY TO
 
 
 # --- what fits together ---------------------------------------------------------------------------------------------
+
+
+_FIELDS = {"on_error": "ignore_errors", "log_verbosity": "verbosity"}  # of CopyOptions, by options of other names
 
 
 def _checked(given: dict[str, Any], is_from: bool) -> CopyOptions:
@@ -179,23 +175,9 @@ def _checked(given: dict[str, Any], is_from: bool) -> CopyOptions:
     if form in ("binary", "parquet"):
         _check_whole(given, form.upper())
     quote = given.get("quote", '"' if csv else "")
-    options = CopyOptions(
-        form,
-        given.get("freeze", False),
-        given.get("delimiter", "," if csv else "\t"),
-        given.get("null", "" if csv else "\\N"),
-        given.get("default"),
-        given.get("header", "false"),
-        quote,
-        given.get("escape", quote),
-        given.get("force_quote", ()),
-        given.get("force_not_null", ()),
-        given.get("force_null", ()),
-        given.get("encoding"),
-        given.get("on_error", False),
-        given.get("log_verbosity", "default"),
-        given.get("reject_limit", 0),
-    )
+    usual = {"delimiter": ",", "null": ""} if csv else {}
+    named = {_FIELDS.get(name, name): value for name, value in given.items()}
+    options = CopyOptions(**{**usual, "quote": quote, "escape": quote, **named})
     _check_marks(options)
     if form in ("binary", "parquet") and options.header != "false":
         raise PgError("0A000", f"cannot specify HEADER in {form.upper()} mode")

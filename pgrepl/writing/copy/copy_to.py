@@ -1,11 +1,15 @@
-"""COPY TO: the rows of a table or a query, written to a file, a program or the client (BeginCopyTo, DoCopyTo)."""
+"""COPY TO: the rows of a table or a query, written to a file, a program or the client (BeginCopyTo, DoCopyTo), as lines
+in text and CSV format (CopyOneRowTo), in binary format, or as Parquet.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from functools import cached_property
 from functools import partial
-from typing import TYPE_CHECKING, Any
-
 from pgrepl.catalog.facts.relation import Relation
 from pgrepl.catalog.facts.user_types import row_type
 from pgrepl.engine import choice as engine
@@ -15,45 +19,53 @@ from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.rewrite import folding
 from pgrepl.expr.rewrite.views import expand_views
 from pgrepl.expr.tree import Query
-from pgrepl.ground.errors import Declined, PgError
+from pgrepl.ground.errors import Declined
+from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.ground.interrupts import check_for_interrupts
+from pgrepl.ground.lazy import np
+from pgrepl.ground.lazy import pa
+from pgrepl.ground.lazy import pc
 from pgrepl.ground.threads import ahead
 from pgrepl.query import run
 from pgrepl.query.engine_choice import extent_of
 from pgrepl.query.result import Result
-from pgrepl.query.rowset import PassingRows, SparkRows, passing_rows
+from pgrepl.query.rowset import PassingRows
+from pgrepl.query.rowset import SparkRows
+from pgrepl.query.rowset import passing_rows
 from pgrepl.query.run import as_text
-from pgrepl.query.table_rows import TableColumns, condition, plain_columns
-from pgrepl.sql.nodes import (
-    ColumnRef,
-    CopyStmt,
-    DeleteStmt,
-    InsertStmt,
-    MergeStmt,
-    RangeVar,
-    ResTarget,
-    SelectStmt,
-    Statement,
-    UpdateStmt,
-)
+from pgrepl.query.table_rows import TableColumns
+from pgrepl.query.table_rows import condition
+from pgrepl.query.table_rows import plain_columns
+from pgrepl.sql.nodes import ColumnRef
+from pgrepl.sql.nodes import CopyStmt
+from pgrepl.sql.nodes import DeleteStmt
+from pgrepl.sql.nodes import InsertStmt
+from pgrepl.sql.nodes import MergeStmt
+from pgrepl.sql.nodes import RangeVar
+from pgrepl.sql.nodes import ResTarget
+from pgrepl.sql.nodes import SelectStmt
+from pgrepl.sql.nodes import Statement
+from pgrepl.sql.nodes import UpdateStmt
 from pgrepl.types.input_checks import text_to_bytes
+from pgrepl.types.lake.arrays import content
 from pgrepl.types.text import read_text
-from pgrepl.writing.copy.copy_options import (
-    CopyOptions,
-    check_source,
-    copied_columns,
-    copies_partitions,
-    copy_options,
-    forced,
-    open_relation,
-)
-from pgrepl.writing.copy.endpoints import check_place, outgoing
-from pgrepl.writing.copy.writer import LineWriter, parquet_columns, write_file, write_folder
+from pgrepl.writing.copy.copy_options import CopyOptions
+from pgrepl.writing.copy.copy_options import check_source
+from pgrepl.writing.copy.copy_options import copied_columns
+from pgrepl.writing.copy.copy_options import copies_partitions
+from pgrepl.writing.copy.copy_options import copy_options
+from pgrepl.writing.copy.copy_options import forced
+from pgrepl.writing.copy.copy_options import open_relation
+from pgrepl.writing.copy.endpoints import check_place
+from pgrepl.writing.copy.endpoints import outgoing
 from pgrepl.writing.run import modify_rows
+from typing import Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
+
 
 TextRow = Sequence["str | None"]
 
@@ -216,6 +228,8 @@ def _binary(session: Session, stmt: CopyStmt, source: CopyToSource) -> int:
 
 def _parquet(session: Session, stmt: CopyStmt, source: CopyToSource) -> int:
     """Write a Parquet file or a folder of them; returns the number of rows."""
+    from pgrepl.writing.copy.parquet_files import parquet_columns, write_file, write_folder
+
     columns = parquet_columns(source.names, source.types, partial(row_type, session))
     name = stmt.filename
     if name is not None and not stmt.program and name.endswith("/"):
@@ -236,3 +250,96 @@ def _rows(session: Session, source: CopyToSource) -> PassingRows | SparkRows:
         for row in source.returned
     )
     return PassingRows((), rows)
+
+
+# --- lines ------------------------------------------------------------------------------------------------------------
+
+
+_LETTERS = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
+
+Quoting = Callable[[str], str]
+
+
+class LineWriter:
+    """Makes the lines of one file, as text; the caller encodes them."""
+
+    def __init__(self, names: Sequence[str], options: CopyOptions, force_quote: Sequence[bool]) -> None:
+        self._names = names
+        self._null = options.null
+        self._delimiter = options.delimiter
+        alone = len(names) == 1
+        if options.csv:
+            self._header_quoting = _csv_field(options, force=False, alone=alone)
+            self._quoting = [_csv_field(options, force=force, alone=alone) for force in force_quote]
+            self._always_quoted = force_quote
+            self._special_characters = "\r\n" + options.delimiter + options.quote
+            self._special_texts = [options.null, "\\."]
+        else:
+            self._always_quoted = [False] * len(names)
+            self._special_characters = "".join(_LETTERS) + "\\" + options.delimiter
+            self._special_texts = []
+            self._header_quoting = _text_field(options)
+            self._quoting = [self._header_quoting] * len(names)
+
+    def header(self) -> str:
+        return self._delimiter.join([self._header_quoting(name) for name in self._names]) + "\n"
+
+    def line(self, row: Sequence[str | None]) -> str:
+        """The values are the texts that the types' output functions give."""
+        null = self._null
+        fields = [null if text is None else quote(text) for text, quote in zip(row, self._quoting, strict=True)]
+        return self._delimiter.join(fields) + "\n"
+
+    def lines(self, columns: Sequence[Any]) -> Any:
+        """The lines of many rows: arrays of large strings, of the values of each column."""
+        text = pa.large_string()
+        join = partial(pc.binary_join_element_wise, null_handling="replace", null_replacement=self._null)
+        fields = [self._field(number, column) for number, column in enumerate(columns)]
+        fields[-1] = join(fields[-1], pa.scalar("", text), pa.scalar("\n", text))
+        return join(*fields, pa.scalar(self._delimiter, text))
+
+    def _field(self, number: int, column: Any) -> Any:
+        """A column's fields. Texts are looked at one by one only if one of them has a special character."""
+        if not self._always_quoted[number] and not self._has_special(column):
+            return column
+        quote = self._quoting[number]
+        return pa.array([None if text is None else quote(text) for text in column.to_pylist()], pa.large_string())
+
+    def _has_special(self, column: Any) -> bool:
+        if self._special[np.frombuffer(content(column), np.uint8)].any():
+            return True
+        whole = pa.array(self._special_texts, pa.large_string())
+        return bool(len(whole)) and bool(pc.any(pc.is_in(column, value_set=whole)).as_py())
+
+    @cached_property
+    def _special(self) -> Any:
+        """A mask of the bytes that are special in a field."""
+        found = np.zeros(256, bool)
+        found[list(self._special_characters.encode())] = True
+        return found
+
+
+def _text_field(options: CopyOptions) -> Quoting:
+    """Puts backslashes before characters that have a meaning to a reader."""
+    special = re.compile(f"[\b-\r\\\\{re.escape(options.delimiter)}]")
+
+    def escape(found: re.Match[str]) -> str:
+        return _LETTERS.get(found[0]) or "\\" + found[0]
+
+    search, sub = special.search, special.sub
+    return lambda text: sub(escape, text) if search(text) else text
+
+
+def _csv_field(options: CopyOptions, *, force: bool, alone: bool) -> Quoting:
+    quote, escape, null = options.quote, options.escape, options.null
+    needs_quotes = re.compile(f"[\r\n{re.escape(options.delimiter + quote)}]").search
+    marks = re.compile(f"[{re.escape(quote + escape)}]")
+    # Alone on a line it would end the data.
+    marker = "\\." if alone else None
+
+    def quoted(text: str) -> str:
+        return quote + marks.sub(lambda found: escape + found[0], text) + quote
+
+    if force:
+        return quoted
+    return lambda text: quoted(text) if text in (null, marker) or needs_quotes(text) else text

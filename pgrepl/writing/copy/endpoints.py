@@ -45,13 +45,11 @@ def program_failed(command: str, status: int) -> PgError:
     return PgError("38000", f'program "{command}" failed', detail=exit_reason(status))
 
 
-# --- endpoints --------------------------------------------------------------------------------------------------------
-
-
 PIECE = 1 << 20  # bytes read at a time
 _IN_MEMORY = 16 << 20  # of what a client or program sends; more goes to a temporary file
 
 _ROLES = {"read": "pg_read_server_files", "write": "pg_write_server_files", "program": "pg_execute_server_program"}
+_USE_PSQL = "You may want a client-side facility such as psql's \\copy."
 _HINT = "Anyone can COPY to stdout or from stdin. psql's \\copy command also works for anyone."
 
 
@@ -167,15 +165,16 @@ def incoming(session: Session, stmt: CopyStmt, *, binary: bool, columns: int) ->
         source.close()
 
 
+def not_readable(name: str, error: OSError) -> PgError:
+    hint = f"COPY FROM instructs the PostgreSQL server process to read a file. {_USE_PSQL}"
+    return file_error(f'could not open file "{name}" for reading', error, hint=hint)
+
+
 def _from_file(name: str) -> Incoming:
-    hint = (
-        "COPY FROM instructs the PostgreSQL server process to read a file. "
-        "You may want a client-side facility such as psql's \\copy."
-    )
     try:
         descriptor = os.open(name, os.O_RDONLY | getattr(os, "O_BINARY", 0))
     except OSError as error:
-        raise file_error(f'could not open file "{name}" for reading', error, hint=hint) from error
+        raise not_readable(name, error) from error
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISDIR(mode):
         os.close(descriptor)
@@ -238,10 +237,7 @@ class Outgoing:
     def __init__(self, name: str) -> None:
         if not os.path.isabs(name):
             raise PgError("42602", "relative path not allowed for COPY to file")
-        hint = (
-            "COPY TO instructs the PostgreSQL server process to write a file. "
-            "You may want a client-side facility such as psql's \\copy."
-        )
+        hint = f"COPY TO instructs the PostgreSQL server process to write a file. {_USE_PSQL}"
         self._name = name
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)

@@ -65,9 +65,6 @@ def verified(raw: bytes) -> str:
     return text
 
 
-# --- fields -----------------------------------------------------------------------------------------------------------
-
-
 class DefaultMark(Enum):
     DEFAULT = "default"
 

@@ -1,4 +1,7 @@
-"""COPY FROM carried out by Spark: for large files, whose rows are never all in this process's memory.
+"""COPY FROM of large files, whose rows are never all in this process's memory: by Spark, or by kernels over Arrow.
+
+Kernels take columns into the lake's files as they are, in this process or as tasks of Spark's. A wrong row, and
+anything that they cannot do, raises `Declined`: another engine then copies, and reports the error.
 
 Where Spark does not read the source itself, this process reads it line by line into temporary files. The table is
 changed only at the end. Spark knows no lines: for a row that it has rejected the file is read again, up to that row.
@@ -13,19 +16,22 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from pgrepl.catalog.facts.relation import Relation, relation
 from pgrepl.engine import spark
+from pgrepl.engine.copy_rows import KernelColumn
 from pgrepl.engine.result_spark import result_folder
-from pgrepl.engine.scan_spark import spark_path, storage_array
-from pgrepl.engine.spark_types import spark_type
+from pgrepl.engine.run_kernels import KernelTarget, WrongRow, copy
+from pgrepl.engine.scan_spark import parquet_frame, storage_array
+from pgrepl.ground import interrupts
 from pgrepl.ground.errors import Declined, PgError
 from pgrepl.ground.lazy import pa
-from pgrepl.lake.commit.commit import Stale
+from pgrepl.lake.commit import Stale
 from pgrepl.rows.changes import ModifyKind, members
-from pgrepl.rows.checks_table import Router, TableChecks
-from pgrepl.rows.foreign.actions_spark import apply
-from pgrepl.rows.foreign.key import index_key
-from pgrepl.rows.unique import UniqueIndex, all_unique_indexes, unique_index
+from pgrepl.rows.checks_columns import check_program, columns_of, default_column, keys_differ, whole_keys
+from pgrepl.rows.checks_spark import SparkChanges, apply, check_fits
+from pgrepl.rows.checks_table import Router, TableChecks, table_rules
+from pgrepl.rows.foreign.key import index_key, keys_of
+from pgrepl.rows.staged import StagedRows
+from pgrepl.rows.unique import UniqueIndex, all_unique_indexes, unique_index, unique_indexes
 from pgrepl.types.lake.forms import form
-from pgrepl.writing.copy.load_rows import say_skipped
 from pgrepl.writing.copy.reader import is_placed, placed
 from pgrepl.writing.copy.text_columns import write_files
 from pgrepl.writing.modify_spark import insert_rows_of, staged
@@ -33,10 +39,12 @@ from pgrepl.writing.modify_spark import insert_rows_of, staged
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from pgrepl.catalog.facts.relation import Attribute
     from pgrepl.catalog.session.session import Session
-    from pgrepl.rows.checks_spark import SparkChanges
+    from pgrepl.lake.table import LakeColumn
     from pgrepl.types.lake.arrays import Form
     from pgrepl.writing.copy.source import Row, RowSource
+    from pgrepl.writing.copy.target import CopyTarget
 
 _UNIQUE, _FOREIGN_KEY = "23505", "23503"
 _OF_ROWS = ("22", "23", "42", "0A", "P0")  # classes of errors that one row can cause
@@ -121,26 +129,23 @@ def _violated(session: Session, named: Relation, error: PgError) -> UniqueIndex 
     return None
 
 
-# --- load spark -------------------------------------------------------------------------------------------------------
-
-
 _TRIES = 3  # without the write lock; then once with it
 _PORTION = 32768  # rows written to a file at a time
 
 
-Stage: TypeAlias = "Callable[[Session, RowSource], SparkChanges]"
+Stage: TypeAlias = "Callable[..., SparkChanges]"
 
 
-def load(session: Session, open_source: Callable[[], RowSource], stage: Stage | None = None) -> int:
+def load(session: Session, open_source: Callable[[], RowSource], stage: Stage) -> int:
     """Read, check and write all rows; returns their number, or raises Declined. `open_source` looks up the target again
-    for each try, as it may have changed. `stage`: the function that stages the rows, if not Spark does."""
+    for each try, as it may have changed. `stage` stages the rows."""
     transaction = session.transaction
     for number in range(_TRIES + 1):
         locked = transaction.is_writing or number == _TRIES
         if locked:
             transaction.require_write()
         source = open_source()
-        changes = (stage or _stage)(session, source)
+        changes = stage(session, source)
         transaction.require_write()
         try:
             apply(changes)
@@ -150,12 +155,12 @@ def load(session: Session, open_source: Callable[[], RowSource], stage: Stage | 
                 raise
             transaction.release_write()
             continue
-        say_skipped(session, source)
+        source.say_skipped()
         return changes.count
     raise AssertionError("with the lock nobody else can have changed the table")
 
 
-def _stage(session: Session, source: RowSource) -> SparkChanges:
+def stage_by_spark(session: Session, source: RowSource, *, on_spark: bool) -> SparkChanges:
     target = source.target
     named = frozenset(target.attnums)
 
@@ -173,6 +178,53 @@ def _stage(session: Session, source: RowSource) -> SparkChanges:
         raise found_again(session, source, error) from None
 
 
+# --- by kernels -------------------------------------------------------------------------------------------------------
+
+
+def stage_by_kernels(session: Session, source: RowSource, *, on_spark: bool) -> SparkChanges:
+    target = source.target
+    rel = target.relation
+    if rel.kind != "r" or keys_of(session, rel.oid):
+        raise Declined("a partitioned table, or one with foreign keys")
+    named = frozenset(target.attnums)
+    check_fits(session, rel, ModifyKind.INSERT, named, by_kernels=True)
+    staged = StagedRows(session, rel, session.transaction.numbering.last_snapshot())
+    try:
+        with source.kernel_source() as (files, longest), spark.described(f"COPY {rel.name}"):
+            to = _target(session, target, staged, longest)
+            copied = copy(session, [files], to, on_spark=on_spark, check=interrupts.check_for_interrupts)
+    except WrongRow as reason:
+        raise Declined(str(reason)) from None
+    except PgError as error:
+        if not error.is_of_data:
+            raise
+        raise Declined(error.message) from error
+    changes = SparkChanges(session, rel, ModifyKind.INSERT, named, staged.snapshot)
+    changes.add_files(copied.files)
+    staged.inserted += copied.files
+    if any(keys_differ(session, staged, info, copied.spans) is not True for info in unique_indexes(session, rel)):
+        changes.discard()
+        raise Declined("a unique key")
+    return changes
+
+
+def _target(session: Session, target: CopyTarget, staged: StagedRows, longest: dict[int, int | None]) -> KernelTarget:
+    rel = target.relation
+    rules = table_rules(session, rel)
+    places = {attnum: place for place, attnum in enumerate(longest, 1)}
+
+    def loaded(column: LakeColumn, attribute: Attribute) -> KernelColumn:
+        attnum, not_null = column.attnum, attribute.notnull
+        if attnum in places:
+            return KernelColumn(attnum, places[attnum], None, not_null, longest[attnum])
+        return default_column(session, column, target.defaults.get(attnum), not_null=not_null)
+
+    columns = columns_of(session, staged.table.columns, rules, loaded)
+    check = check_program(session, rules, bound=rel.is_partition)
+    infos = unique_indexes(session, rel)
+    return KernelTarget(staged.table, columns, check, tuple(whole_keys(infos, staged)))
+
+
 # --- rows that only this process can read -----------------------------------------------------------------------------
 
 
@@ -181,7 +233,8 @@ def _kept(session: Session, source: RowSource) -> Iterator[DataFrame]:
     """The rows as a DataFrame with columns c{attnum}, by way of temporary files."""
     forms = {a.num: form(a.type, a.typmod) for a in source.target.relation.columns}
     with result_folder(session.catalog.data_path) as folder:
-        yield _frame(forms, write_files(_tables(source.rows(), forms), folder))
+        paths = write_files(_tables(source.rows(), forms), folder)
+        yield parquet_frame([(f"c{number}", form.spark) for number, form in forms.items()], paths)
 
 
 def _tables(rows: Iterator[Row], forms: dict[int, Form]) -> Iterator[pa.Table]:
@@ -193,11 +246,3 @@ def _tables(rows: Iterator[Row], forms: dict[int, Form]) -> Iterator[pa.Table]:
         portion = list(islice(rows, _PORTION))
         if not portion:
             return
-
-
-def _frame(forms: dict[int, Form], paths: list[str]) -> DataFrame:
-    from pyspark.sql.types import LongType, StructField, StructType
-
-    fields = [StructField(f"c{number}", spark_type(form.spark)) for number, form in forms.items()]
-    schema = StructType(fields or [StructField("__no_column", LongType())])
-    return spark.session().read.schema(schema).parquet(*[spark_path(path) for path in paths])

@@ -1,4 +1,5 @@
-"""The Parquet files that COPY FROM names, their columns' types in PostgreSQL, and how each engine reads them.
+"""The Parquet files that COPY FROM names, their columns' types in PostgreSQL, and how each engine reads them; and those
+that COPY TO writes: one file, or a folder where the name ends in a slash, with types as in tables of the lake.
 
 Files whose columns are the same are read together. Nested values other than lists of scalars are jsonb; for columns
 of composite types they are texts that the input function reads.
@@ -7,6 +8,7 @@ of composite types they are texts that the input function reads.
 from __future__ import annotations
 
 import glob
+import io
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -16,18 +18,23 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.ground.lazy import fs, pa, pc, pq
+from pgrepl.ground.lazy import F, fs, pa, pc, pq
 from pgrepl.ground.threads import ThreadPool
 from pgrepl.lake import storage
+from pgrepl.lake.read.footers import ROWS_IN_GROUP
+from pgrepl.lake.write.file_writer import rows_in_group
+from pgrepl.query.rowset import PassingRows, SparkRows
 from pgrepl.types import oids
 from pgrepl.types.builtin import base_type, element_type, type_by_oid
 from pgrepl.types.input_checks import invalid_bytes
 from pgrepl.types.lake.arrays import Form
 from pgrepl.types.lake.foreign import Field
+from pgrepl.types.lake.forms import form, is_row_type, row_type_in
 from pgrepl.types.lake.nested_words import nested_texts
-from pgrepl.types.lake.structs import read_form
+from pgrepl.types.lake.structs import file_form, has_renamed_labels, read_form
 from pgrepl.types.text import write_text
-from pgrepl.writing.copy.endpoints import file_error
+from pgrepl.types.user_types import composite_type
+from pgrepl.writing.copy.endpoints import Outgoing, file_error, not_readable
 
 if TYPE_CHECKING:
     from pgrepl.types.lake.foreign import Nested
@@ -185,9 +192,6 @@ def _nested(lake: str, fields: list[Any]) -> tuple[str, tuple[Nested, ...]] | No
     return lake, tuple(inner)
 
 
-# --- parquet files ----------------------------------------------------------------------------------------------------
-
-
 _AT_A_TIME = 8
 _PATTERN = re.compile(r"[*?\[]")
 _SUFFIXES = (".parquet", ".parq", ".pq")
@@ -267,11 +271,7 @@ def _local(name: str) -> list[str]:
             with open(name, "rb"):
                 return [os.path.abspath(name)]
         except OSError as error:
-            hint = (
-                "COPY FROM instructs the PostgreSQL server process to read a file. "
-                "You may want a client-side facility such as psql's \\copy."
-            )
-            raise file_error(f'could not open file "{name}" for reading', error, hint=hint) from error
+            raise not_readable(name, error) from error
     found: list[str] = []
     for path in sorted(glob.glob(name, recursive=True)):
         found += sorted(_in_folder(path)) if os.path.isdir(path) else [os.path.abspath(path)]
@@ -303,5 +303,140 @@ def _remote(name: str) -> list[str]:
     return sorted(f"{scheme}://{path}" for path in found)
 
 
-def total_rows(groups: Sequence[ParquetGroup]) -> int:
-    return sum(group.rows for group in groups)
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+@frozen
+class ParquetColumn:
+    name: str
+    form: Form
+    kept: Form | None = None  # the lake's, where it has other values
+
+
+def parquet_columns(
+    names: Sequence[str], types: Sequence[tuple[int, int]], row_type: RowTypes = composite_type
+) -> list[ParquetColumn]:
+    """The columns of the file. Their names must differ. `row_type` may know row types of tables, too."""
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            raise PgError("42701", f'column "{name}" specified more than once')
+    if not names:
+        raise PgError("0A000", "a Parquet file must have at least one column")
+    return [_column(name, *kind, row_type) for name, kind in zip(names, types, strict=True)]
+
+
+def _column(name: str, typoid: int, typmod: int, row_type: RowTypes) -> ParquetColumn:
+    row = row_type(row_type_in(typoid)) if is_row_type(typoid) else None
+    kept = form(typoid, typmod) if has_renamed_labels(typoid) else None
+    return ParquetColumn(name, file_form(typoid, typmod, row), kept)
+
+
+def write_file(place: Outgoing, columns: Sequence[ParquetColumn], rows: PassingRows | SparkRows) -> int:
+    """Write one file; returns its number of rows."""
+    schema = pa.schema([pa.field(column.name, column.form.arrow()) for column in columns])
+    count = 0
+    with pq.ParquetWriter(_Sink(place), schema, compression="snappy", store_schema=False) as writer:
+        for table in _groups(_tables(columns, rows, schema)):
+            writer.write_table(table, rows_in_group(table.num_rows))
+            count += table.num_rows
+    return count
+
+
+def _tables(columns: Sequence[ParquetColumn], rows: PassingRows | SparkRows, schema: pa.Schema) -> Iterator[pa.Table]:
+    if isinstance(rows, SparkRows):
+        from pgrepl.engine.result_spark import fetched
+
+        for batch in fetched(rows.frame, rows.data_path):
+            found = [_renamed(column, batch.column(n)) for n, column in enumerate(columns)]
+            arrays = [_as(array, field.type) for array, field in zip(found, schema, strict=True)]
+            yield pa.Table.from_arrays(arrays, schema=schema)
+        return
+    for part in rows.batches():
+        values = list(zip(*part, strict=True))
+        arrays = [c.form.to_array(v) for c, v in zip(columns, values, strict=True)]
+        yield pa.Table.from_arrays([_as(a, f.type) for a, f in zip(arrays, schema, strict=True)], schema=schema)
+
+
+def _renamed(column: ParquetColumn, array: Any) -> Any:
+    return array if column.kept is None else column.form.to_array(column.kept.from_array(array))
+
+
+def _as(array: Any, kind: pa.DataType) -> Any:
+    """Cast a column of Spark's to the type of the file: they differ in extension types (uuid) and time zones only."""
+    if array.type == kind:
+        return array
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, array.cast(kind.storage_type))
+    return array.cast(kind)
+
+
+def _groups(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Small tables as row groups of the usual size."""
+    waiting: list[pa.Table] = []
+    for table in tables:
+        waiting.append(table)
+        if sum(each.num_rows for each in waiting) >= ROWS_IN_GROUP:
+            yield pa.concat_tables(waiting)
+            waiting = []
+    if waiting:
+        yield pa.concat_tables(waiting)
+
+
+class _Sink(io.RawIOBase):
+    """A file object for pyarrow that is written from front to back."""
+
+    def __init__(self, place: Outgoing) -> None:
+        self._place = place
+        self._at = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def write(self, data: Any) -> int:
+        raw = bytes(data)
+        self._place.write(raw)
+        self._at += len(raw)
+        return len(raw)
+
+
+# --- folders ----------------------------------------------------------------------------------------------------------
+
+
+def write_folder(folder: str, columns: Sequence[ParquetColumn], rows: PassingRows | SparkRows) -> int:
+    """Write files to a new folder; returns their number of rows."""
+    _refuse_taken(folder)
+    if isinstance(rows, SparkRows) and all(column.kept is None for column in columns):
+        return _write_by_spark(folder, columns, rows)
+    os.makedirs(folder, exist_ok=True)
+    place = Outgoing(os.path.join(folder, "part-00000.parquet"))
+    try:
+        count = write_file(place, columns, rows)
+    except BaseException:
+        place.abandon()
+        raise
+    place.finish()
+    return count
+
+
+def _refuse_taken(folder: str) -> None:
+    """Refuse a folder with files: they would be taken for part of the result."""
+    if not os.path.isabs(folder):
+        raise PgError("42602", "relative path not allowed for COPY to file")
+    try:
+        if os.path.exists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
+            raise PgError("58P02", f'folder "{folder}" is not empty')
+    except OSError as error:
+        raise file_error(f'could not open directory "{folder}"', error) from error
+
+
+def _write_by_spark(folder: str, columns: Sequence[ParquetColumn], rows: SparkRows) -> int:
+    from pgrepl.engine import spark
+    from pgrepl.engine.scan_spark import spark_path
+
+    named = [F.col(f"c{n}").alias(column.name) for n, column in enumerate(columns, 1)]
+    with spark.pg_errors():
+        rows.frame.select(*named).write.mode("append").parquet(spark_path(folder))
+    return sum(pq.read_metadata(path).num_rows for path in parquet_paths(folder))

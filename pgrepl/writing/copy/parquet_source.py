@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 from pgrepl.catalog.facts.relation import Attribute
 from pgrepl.catalog.facts.user_types import row_type
 from pgrepl.engine import spark
-from pgrepl.engine.object_store_cache import readable
 from pgrepl.engine.run_kernels import ForeignSource
-from pgrepl.engine.scan_spark import spark_path
-from pgrepl.engine.spark_types import spark_type
+from pgrepl.engine.scan_spark import parquet_frame, quoted, readable
 from pgrepl.expr.analyse.casts import Context as CastContext
 from pgrepl.expr.analyse.coerce import IMPLICIT_CAST, coerce_to_target
 from pgrepl.expr.analyse.scope import Scope
@@ -36,7 +34,7 @@ from pgrepl.types.arrays import PgArray
 from pgrepl.types.builtin import type_by_oid
 from pgrepl.types.input_checks import nul
 from pgrepl.types.names import format_type
-from pgrepl.writing.copy.parquet_files import CopyFileColumn, ParquetGroup, as_type, opened, total_rows, values
+from pgrepl.writing.copy.parquet_files import CopyFileColumn, ParquetGroup, as_type, opened, values
 from pgrepl.writing.copy.reader import placed
 from pgrepl.writing.copy.source import Row, RowSource
 from pgrepl.writing.copy.target import CopyTarget
@@ -75,7 +73,7 @@ class ParquetSource(RowSource):
         return ParquetSource(self.session, self.target, self._groups, self._shown)
 
     def extent(self, rows: int) -> Extent:
-        return Extent(total_rows(self._groups))
+        return Extent(sum(group.rows for group in self._groups))
 
     def queries(self) -> AbstractContextManager[list[Query]]:
         """One for each group of files."""
@@ -114,16 +112,9 @@ class ParquetSource(RowSource):
     def number(self) -> int:
         return self._number
 
-    @property
-    def size(self) -> int:
-        return 0
-
     def place(self, number: int | None = None) -> str:
         row = self._number if number is None else number
         return f'COPY {self.target.relation.name}, row {row} of file "{self._shown or self._path}"'
-
-    def text_of(self, number: int) -> str:
-        return self.place(number)
 
 
 class _InColumn(Exception):
@@ -252,20 +243,14 @@ class _FileRows(OutsideRows):
         self._part = part
 
     def frame(self, numbers: Sequence[int]) -> DataFrame:
-        from pyspark.sql.types import LongType, StructField, StructType
-
-        session = spark.session()
         wanted = [(number, self._part.columns[number - 1]) for number in numbers]
         for _, column in wanted:
             if column.target:
                 raise Declined(f'the type of column "{column.name}"')
         if any(column.spark == "BIGINT" and column.made != "{0}" for _, column in wanted):
-            session.conf.set("spark.sql.legacy.parquet.nanosAsLong", "true")
-        fields = [StructField(c.name, spark_type(c.spark)) for _, c in wanted if c.spark]
-        # Spark counts the rows even if none of their columns are read
-        schema = StructType(fields or [StructField("__no_column", LongType())])
-        reader = session.read.schema(schema).option("recursiveFileLookup", "true")
-        frame = reader.parquet(*[spark_path(path) for path in readable(self._part.group.paths)])
+            spark.session().conf.set("spark.sql.legacy.parquet.nanosAsLong", "true")
+        columns = [(c.name, c.spark) for _, c in wanted if c.spark]
+        frame = parquet_frame(columns, readable(self._part.group.paths), recursiveFileLookup="true")
         return frame.select(*[F.expr(_made(c)).alias(f"c{n}") for n, c in wanted])
 
     def __len__(self) -> int:
@@ -281,7 +266,7 @@ class _FileRows(OutsideRows):
 
 def _made(column: CopyFileColumn) -> str:
     """Spark's expression for a column's values: a text that no database can hold is an error."""
-    name = _quoted(column.name)
+    name = quoted(column.name)
     made = column.made.format(name)
     bad = _has_bad_text(column.lake, column.fields, name) if column.spark else None
     return made if bad is None else f"CASE WHEN {bad} THEN {raised(nul())} ELSE {made} END"
@@ -292,7 +277,7 @@ def _has_bad_text(lake: str, fields: Sequence[Nested], value: str, depth: int = 
     if lake in ("varchar", "json"):
         return f"(contains({value}, chr(0)) OR NOT is_valid_utf8({value}))"
     if lake == "struct":
-        inner = [_has_bad_text(f.type, f.fields, f"{value}.{_quoted(f.name)}", depth) for f in fields]
+        inner = [_has_bad_text(f.type, f.fields, f"{value}.{quoted(f.name)}", depth) for f in fields]
         found = [condition for condition in inner if condition is not None]
     else:
         sides = {"list": [value], "map": [f"map_keys({value})", f"map_values({value})"]}.get(lake, [])
@@ -303,10 +288,6 @@ def _has_bad_text(lake: str, fields: Sequence[Nested], value: str, depth: int = 
             if (condition := _has_bad_text(f.type, f.fields, each, depth + 1)) is not None
         ]
     return f"({' OR '.join(found)})" if found else None
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _refuse_more(target: CopyTarget, group: ParquetGroup, path: str) -> None:

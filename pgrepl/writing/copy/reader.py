@@ -26,6 +26,8 @@ from pgrepl.writing.copy.copy_options import CopyOptions
 from pgrepl.writing.copy.fields import DEFAULT, splitter
 from pgrepl.writing.copy.lines import CopyLines
 
+# when PostgreSQL empties its buffer of rows (MAX_BUFFERED_TUPLES, MAX_BUFFERED_BYTES)
+BATCH_ROWS, BATCH_BYTES = 1000, 65535
 _MOST_SHOWN = 100  # bytes of a line or a value
 
 

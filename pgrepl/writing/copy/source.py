@@ -8,7 +8,7 @@ import os
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -67,10 +67,10 @@ class RowSource(ABC):
     def extent(self, rows: int) -> Extent:
         """The number of rows, or an upper bound. Counting may stop once there are more than `rows`."""
 
-    @abstractmethod
     def queries(self) -> AbstractContextManager[list[Query]]:
         """Queries with which Spark reads these rows, with the table's columns by number; valid within the context.
         An empty list: only this process can read the rows."""
+        return nullcontext([])
 
     def kernel_source(self) -> AbstractContextManager[tuple[ForeignSource, dict[int, int | None]]]:
         """For kernels over Arrow: files with the columns that go into the table unchanged, and the greatest number of
@@ -87,17 +87,17 @@ class RowSource(ABC):
         """The number of the line or row read last."""
 
     @property
-    @abstractmethod
     def size(self) -> int:
-        """The size of the line read last, in bytes."""
+        """The size of the line read last, in bytes; PostgreSQL does not count those of binary rows (line_buf)."""
+        return 0
 
     @abstractmethod
     def place(self, number: int | None = None) -> str:
         """CONTEXT for an error in the row read last, or in the earlier one of this number."""
 
-    @abstractmethod
     def text_of(self, number: int) -> str:
-        """CONTEXT with the text of the line, which is read again."""
+        """CONTEXT with the text of the line, if it has one; it is read again."""
+        return self.place(number)
 
     def rows(self) -> Iterator[Row]:
         """The rows that satisfy WHERE."""
@@ -111,6 +111,11 @@ class RowSource(ABC):
                 raise placed(error, self.place()) from None
             if wanted:
                 yield row
+
+    def say_skipped(self) -> None:
+        if self.skipped and self.verbosity != "silent":
+            rows = "row was" if self.skipped == 1 else "rows were"
+            self.session.notice("NOTICE", f"{self.skipped} {rows} skipped due to data type incompatibility")
 
     def _completed(self, reader: CopyReader | BinaryFileReader) -> Iterator[Row]:
         complete = self._completion()
@@ -312,10 +317,6 @@ class BinarySource(RowSource):
             arrays = [storage_array(f.to_array([row[n] for row in portion])) for n, f in enumerate(forms)]
             yield pa.table(arrays, names=names)
 
-    @contextmanager
-    def queries(self) -> Iterator[list[Query]]:
-        yield []
-
     def _read(self) -> Iterator[Row]:
         return self._completed(self._reader)
 
@@ -323,12 +324,5 @@ class BinarySource(RowSource):
     def number(self) -> int:
         return self._reader.number
 
-    @property
-    def size(self) -> int:
-        return 0  # PostgreSQL does not count the bytes of binary rows (line_buf)
-
     def place(self, number: int | None = None) -> str:
-        return self._reader.context(number)
-
-    def text_of(self, number: int) -> str:
         return self._reader.context(number)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts import acl
+from pgrepl.catalog.facts.acl import permission_denied
 from pgrepl.catalog.facts.relation import Attribute, Relation
 from pgrepl.expr.analyse.analyze import analyze_where
 from pgrepl.expr.analyse.collate import assign_collations
@@ -24,6 +24,7 @@ from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.writing.copy.copy_options import CopyOptions, copied_columns, forced, open_relation
 from pgrepl.writing.copy.reader import CopyColumn
+from pgrepl.writing.views import may_use
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
@@ -102,22 +103,11 @@ def _condition(session: Session, found: Relation, stmt: CopyStmt) -> Expr:
 
 def _check_privileges(session: Session, found: Relation, columns: list[Attribute], where: Expr | None) -> None:
     """INSERT on the columns filled, SELECT on the columns that the condition reads."""
-    _check(session, found, "INSERT", [column.num for column in columns])
-    if where is not None:
-        read = var_attnums(where)
-        if read:
-            _check(session, found, "SELECT", [a.num for a in found.columns] if 0 in read else sorted(read))
-
-
-def _check(session: Session, found: Relation, privilege: str, attnums: list[int]) -> None:
-    if acl.has_table_privilege(session, found, privilege):
-        return
-    if attnums:
-        allowed = all(acl.has_column_privilege(session, found, number, privilege) for number in attnums)
-    else:
-        allowed = any(acl.has_column_privilege(session, found, a.num, privilege) for a in found.columns)
-    if not allowed:
-        raise acl.permission_denied(found)
+    read = var_attnums(where) if where is not None else ()
+    wanted = [a.num for a in found.columns] if 0 in read else sorted(read)
+    allowed = may_use(session, found, "INSERT", [column.num for column in columns])
+    if not allowed or (read and not may_use(session, found, "SELECT", wanted)):
+        raise permission_denied(found)
 
 
 def one_by_one(target: CopyTarget, options: CopyOptions) -> bool:

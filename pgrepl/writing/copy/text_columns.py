@@ -17,10 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyarrow import csv
 
-from pgrepl.engine import spark
 from pgrepl.engine.result_spark import result_folder
-from pgrepl.engine.scan_spark import spark_path
-from pgrepl.engine.spark_types import spark_type
+from pgrepl.engine.scan_spark import parquet_frame
 from pgrepl.expr.catalog_trees import null_of
 from pgrepl.expr.tree import Column, Const, Expr, Query, RangeRef, Rte, RteKind, Target, Var
 from pgrepl.ground.errors import PgError
@@ -211,9 +209,6 @@ def _without_escapes(array: pa.Array) -> pa.Array:
     return pc.replace_with_mask(array, pc.fill_null(escaped, False), pa.array([unescaped(word) for word in words]))
 
 
-# --- text columns -----------------------------------------------------------------------------------------------------
-
-
 _PORTION = 32768  # lines that are made columns together when they are read one by one
 
 
@@ -370,11 +365,8 @@ class _TypedRows(OutsideRows):
         self._paths = paths
 
     def frame(self, numbers: Sequence[int]) -> DataFrame:
-        from pyspark.sql.types import StructField, StructType
-
-        fields = [StructField(f"c{n}", spark_type(kind.spark)) for n, kind in enumerate(self._forms, 1)]
-        frame = spark.session().read.schema(StructType(fields)).parquet(*[spark_path(path) for path in self._paths])
-        return frame.select(*[f"c{n}" for n in numbers])
+        columns = [(f"c{n}", kind.spark) for n, kind in enumerate(self._forms, 1)]
+        return parquet_frame(columns, self._paths).select(*[f"c{n}" for n in numbers])
 
     def _tables(self) -> Iterator[pa.Table]:
         for path in self._paths:

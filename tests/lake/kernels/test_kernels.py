@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from pgrepl.engine import job
 from pgrepl.engine import on_spark as shipping
+from pgrepl.engine import run_kernels
 from pgrepl.engine.copy_rows import CopyPart, KernelColumn, copy_rows
 from pgrepl.engine.run_kernels import KernelSource, KernelTarget, WrongRow, copy
 from pgrepl.engine.spark_errors import from_spark
 from pgrepl.engine.task import done, packed
 from pgrepl.expr import tree
 from pgrepl.expr.arrow.program import Program
+from pgrepl.ground import threads
 from pgrepl.ground.errors import Declined, PgError
-from pgrepl.lake import threads
 from pgrepl.lake.read.data_file import DataFile
 from pgrepl.lake.read.extent import divide, rows_of
 from pgrepl.lake.read.part import CatalogRows, FileRows, PartRows, PartWatch
@@ -98,11 +98,11 @@ def test_what_is_wrong_leaves_no_file(lake: Lake, request: Any, on_spark: bool) 
 
 def test_a_task_that_is_done_twice_and_one_that_comes_late_leave_nothing(lake: Lake) -> None:
     table = lake.table("t")
-    with job.job_folder(table) as folder:
+    with run_kernels.job_folder(table) as folder:
         wanted = part(lake, folder)
         first, second = (copy_rows(wanted, threads._Watch(None)) for _ in range(2))
         assert len(files(lake)) == 3
-        taken = job.take(table, folder, second.files)
+        taken = run_kernels.take(table, folder, second.files)
     assert first.files[0].name != second.files[0].name
     assert files(lake) == [taken[0].name]
     with pytest.raises(PgError, match="could not write file"):
@@ -124,13 +124,13 @@ def test_a_part_that_nobody_waits_for_ends(lake: Lake) -> None:
             raise PgError("57P01", "terminating")
 
     with pytest.raises(PgError, match="terminating"):
-        threads.run_parts(lake.session, [1, 2, 3], kernel, check)
+        threads.run_parts([1, 2, 3], kernel, check)
 
 
 @pytest.mark.slow
 def test_an_executor_needs_numpy_and_pyarrow_alone(lake: Lake, tmp_path: Path) -> None:
     """The package comes in an archive; what is imported of it asks for nothing that only a driver has."""
-    with job.job_folder(lake.table("t")) as folder:
+    with run_kernels.job_folder(lake.table("t")) as folder:
         (task,), shared = packed(copy_rows, [part(lake, folder)])
         for name, content in (("task", task), ("shared", shared)):
             (tmp_path / name).write_bytes(content)
@@ -168,7 +168,7 @@ for package in map(importlib.import_module, ("pgrepl.lake", "pgrepl.replication"
 
 def test_tasks_share_the_files_that_they_look_at(lake: Lake) -> None:
     """A task does not grow with the table."""
-    with job.job_folder(lake.table("t")) as folder:
+    with run_kernels.job_folder(lake.table("t")) as folder:
         one = part(lake, folder)
         (row,) = [rows for rows in one.rows if isinstance(rows, FileRows)][:1]
         files = [replace(row, file=replace(row.file, data_file_id=n, path=f"{n}" * 99)) for n in range(100)]

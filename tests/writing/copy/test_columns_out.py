@@ -23,7 +23,7 @@ from pgrepl.types.text import read_text, write_text
 from pgrepl.types.times.dates import INFINITY
 from pgrepl.writing.copy import copy_to
 from pgrepl.writing.copy.copy_options import CopyOptions
-from pgrepl.writing.copy.writer import LineWriter
+from pgrepl.writing.copy.copy_to import LineWriter
 
 CSV = {"format": "csv", "delimiter": ",", "null": "", "quote": '"', "escape": '"'}
 OPTIONS = (

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from pgrepl.engine import job, spark
+from pgrepl.engine import run_kernels, spark
 from pgrepl.engine.task import NoWatch
 from pgrepl.ground.errors import Declined, PgError
 from pgrepl.ground.lazy import np
@@ -109,7 +109,7 @@ class SparkReading:
             return
         waiting = chain([first], parts)
         size = MOST * tasks.tried(first)
-        room = job.parallelism(on_spark=True) * SIZE
+        room = run_kernels.parallelism(on_spark=True) * SIZE
         while taken := list(_up_to(waiting, max(size, room))):
             for part, found in zip(taken, tasks.read(taken), strict=True):
                 following.follow(part, found)
@@ -163,7 +163,8 @@ class _Tasks:
 
     def read(self, parts: Sequence[FilePart]) -> list[ReadPart]:
         return self._played(
-            parts, partial(job.run_parts_apart, self._session, kernel=read_parts, on_spark=True, check=lambda: None)
+            parts,
+            partial(run_kernels.run_parts_apart, self._session, kernel=read_parts, on_spark=True, check=lambda: None),
         )
 
     def _played(

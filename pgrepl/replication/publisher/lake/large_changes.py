@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.engine.changed_positions import ChangedRows
-from pgrepl.engine.changes_frame import ChangesFrame
+from pgrepl.engine.changes_frame import ChangedRows, ChangesFrame
 from pgrepl.ground.lazy import np, pa
 from pgrepl.lake.changes.changes import RowChange, changes_at
 from pgrepl.lake.table import LakeTable

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.engine import spark
 from pgrepl.engine.choice import choose_parts, has_cluster, is_warm
-from pgrepl.engine.job import run_parts_apart
+from pgrepl.engine.run_kernels import run_parts_apart
 from pgrepl.engine.task import NoWatch
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from pgrepl.catalog.session.session import Session
-    from pgrepl.engine.changed_positions import RowIds
+    from pgrepl.engine.changes_frame import RowIds
     from pgrepl.replication.wire.message_files import Decoded
 
     Numbers = npt.NDArray[Any]

@@ -12,8 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgrepl.engine import spark
-from pgrepl.engine.changed_positions import ALL, ChangedRows, RowIds
-from pgrepl.engine.changes_frame import LEFT_OUT, ChangesFrame
+from pgrepl.engine.changes_frame import ALL, LEFT_OUT, ChangedRows, ChangesFrame, RowIds
 from pgrepl.engine.choice import changes_held, choose_job
 from pgrepl.engine.result_spark import column_names
 from pgrepl.engine.scan_spark import arrow_frame, storage_array

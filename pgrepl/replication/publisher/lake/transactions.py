@@ -18,9 +18,8 @@ from pgrepl.catalog.session.numbering import current_lsn
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import one, rows
 from pgrepl.ground.frozen import frozen
-from pgrepl.lake import sql
+from pgrepl.lake import prepared, sql
 from pgrepl.lake.changes.history import COMMIT, PREPARE, Snapshot, TwoPhase, committed_since, snapshots
-from pgrepl.lake.commit import prepared
 from pgrepl.lake.table import lake_table
 from pgrepl.replication.publisher.senders import Retained
 
@@ -267,7 +266,7 @@ def rows_in_files(session: Session, oids: Iterable[int], start: int, end: int) -
 
 
 def retained(session: Session, slot: tables.pg_replication_slot) -> Retained:
-    """What the lake keeps for a slot (lake/upkeep/expire.py): the snapshots from its restart point on but the last,
+    """What the lake keeps for a slot (lake/expire.py): the snapshots from its restart point on but the last,
     and the bytes of files that these have and the last one has not."""
     start, end = int(slot.restart_lsn or 0), current_lsn(session)
     if not start or slot.invalidation_reason:

@@ -17,11 +17,11 @@ from threading import Event
 from typing import TYPE_CHECKING, TypeVar
 
 from pgrepl.catalog.facts.relation import Attribute, Relation
-from pgrepl.engine import job, spark
+from pgrepl.engine import run_kernels, spark
 from pgrepl.engine.choice import BYTES_IN_ROW, declined
 from pgrepl.engine.copy_rows import KernelColumn, RowMaker
-from pgrepl.engine.job import counting_writes
 from pgrepl.engine.result_spark import result_folder
+from pgrepl.engine.run_kernels import counting_writes
 from pgrepl.engine.scan_spark import spark_path
 from pgrepl.ground.errors import Declined, PgError
 from pgrepl.ground.lazy import pa, pq
@@ -218,20 +218,20 @@ class ServerRows:
 
     def _by_tasks(self, session: Session, table: LakeTable, parts: MakeParts, count_rows: CountRows) -> list[NewFile]:
         """The files, written by Spark's executors."""
-        count = min(job.parallelism(on_spark=True), self._connections_left()) if self._rows.kind == "r" else 1
-        with job.job_folder(table) as folder, counting_writes(session, count_rows):
-            answers = job.run_parts(
+        count = min(run_kernels.parallelism(on_spark=True), self._connections_left()) if self._rows.kind == "r" else 1
+        with run_kernels.job_folder(table) as folder, counting_writes(session, count_rows):
+            answers = run_kernels.run_parts(
                 session, parts(count, folder), copy_pages, table, folder, on_spark=True, check=lambda: None
             )
-            return job.take(table, folder, files_of(answers))
+            return run_kernels.take(table, folder, files_of(answers))
 
     def _by_processes(
         self, workers: Workers, table: LakeTable, parts: MakeParts, count_rows: CountRows, check: Callable[[], None]
     ) -> list[NewFile]:
         """The files, written by processes of this machine."""
-        with job.job_folder(table) as folder:
+        with run_kernels.job_folder(table) as folder:
             answers = workers.play(copy_in_process, parts(len(workers), folder), count_rows, check)
-            return job.take(table, folder, files_of(answers))
+            return run_kernels.take(table, folder, files_of(answers))
 
     def _workers(self, session: Session) -> Workers | None:
         """Processes for a table that is worth them; None: threads read it."""

@@ -21,9 +21,9 @@ from pgrepl.replication.subscriber.apply.target import converted, copied, is_sam
 from pgrepl.replication.wire.messages import SentColumn, SentRelation
 from pgrepl.rows.checks_columns import check_form, check_program, columns_of, keys_differ, whole_keys
 from pgrepl.rows.checks_table import table_rules
+from pgrepl.rows.keys_spark import SparkIndex
 from pgrepl.rows.staged import StagedRows
 from pgrepl.rows.unique import unique_indexes
-from pgrepl.rows.unique_spark import SparkIndex
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

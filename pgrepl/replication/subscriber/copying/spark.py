@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 from pgrepl.catalog.facts.relation import Attribute, Relation
 from pgrepl.engine import choice as engine
 from pgrepl.engine import spark
-from pgrepl.engine.job import counting_writes
-from pgrepl.engine.run_kernels import WrongRow
+from pgrepl.engine.run_kernels import WrongRow, counting_writes
 from pgrepl.expr.catalog_trees import column_default
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.tree import Var
 from pgrepl.expr.walk import contains_mutable_functions
 from pgrepl.ground.errors import Declined, PgError
-from pgrepl.lake.commit import commit
+from pgrepl.lake import commit
 from pgrepl.lake.read.files import last_snapshot
 from pgrepl.replication.publisher.tables import BeginCount, TableCopy
 from pgrepl.replication.subscriber.apply.target import MatchedColumns, check_readable, row_errors, through_text
@@ -28,9 +27,9 @@ from pgrepl.replication.wire.batch import SparkCopyRows
 from pgrepl.replication.wire.messages import SentRelation
 from pgrepl.replication.wire.text import WIRE_STYLE
 from pgrepl.rows.arrivals import Arrival
+from pgrepl.rows.keys_spark import SparkIndex
 from pgrepl.rows.staged import StagedRows
 from pgrepl.rows.unique import unique_indexes
-from pgrepl.rows.unique_spark import SparkIndex
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

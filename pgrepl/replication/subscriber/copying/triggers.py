@@ -16,11 +16,10 @@ from pgrepl.replication.subscriber.apply.triggers import AppliedOrigin
 from pgrepl.replication.wire.messages import Row, SentRelation
 from pgrepl.replication.wire.text import WIRE_STYLE
 from pgrepl.rows.after_triggers import fire_triggers
-from pgrepl.rows.changes import ModifiedRow, ModifyKind
+from pgrepl.rows.changes import ModifiedRow, ModifyKind, write_changes
 from pgrepl.rows.checks import prepare
 from pgrepl.rows.trigger_events import before_statement
 from pgrepl.rows.triggers import TriggerEvent, inserts_one_by_one
-from pgrepl.rows.write import write_changes
 from pgrepl.types.text import write_text
 
 if TYPE_CHECKING:

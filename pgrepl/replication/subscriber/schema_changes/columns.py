@@ -19,7 +19,7 @@ from pgrepl.catalog.store import store, tables
 from pgrepl.expr.analyse.lookup import type_in_schema_named
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.lake.commit.commit import LockedByOthers
+from pgrepl.lake.commit import LockedByOthers
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.publisher.definitions import ToldColumn, ToldTable
 from pgrepl.replication.publisher.protocol import PublisherCatalog

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pgrepl.catalog.session.statistics import count_index_scans
-from pgrepl.engine import job, spark
+from pgrepl.engine import run_kernels, spark
 from pgrepl.ground.errors import Declined, PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.lake.read.bounds import Bound
@@ -98,10 +98,11 @@ class LargeApply:
         `spill`: the prefix of names of temporary files."""
         with ExitStack() as stack:
             folders = {
-                oid: stack.enter_context(job.job_folder(target.write.table)) for oid, target in self._targets.items()
+                oid: stack.enter_context(run_kernels.job_folder(target.write.table))
+                for oid, target in self._targets.items()
             }
             logs = {each.log[0].table.oid: each.log[0].table for each in self._targets.values() if each.log is not None}
-            log_folders = {oid: stack.enter_context(job.job_folder(table)) for oid, table in logs.items()}
+            log_folders = {oid: stack.enter_context(run_kernels.job_folder(table)) for oid, table in logs.items()}
             tasks = list(self._tasks(messages, since, spill, folders, log_folders))
             answers, obstacles = done(self._play("apply", tasks, apply_part))
             crash_point("columns.part")
@@ -127,7 +128,7 @@ class LargeApply:
     ) -> None:
         files = [file for each in applied for file in each.files]
         made = [each.file for each in merged if each.file is not None]
-        taken: list[Any] = job.take(target.write.table, folder, [*files, *made])
+        taken: list[Any] = run_kernels.take(target.write.table, folder, [*files, *made])
         target.write.insert_files(taken[: len(files)])
         deletes = iter(taken[len(files) :])
         target.write.insert_deletes(replace(each, file=each.file and next(deletes)) for each in merged)
@@ -142,7 +143,7 @@ class LargeApply:
                 files = logged.setdefault(log[0].table.oid, (log[0], []))[1]
                 files += [file for each in own for file in each.logged]
         for oid, (write, files) in logged.items():
-            write.insert_files(job.take(write.table, folders[oid], files))
+            write.insert_files(run_kernels.take(write.table, folders[oid], files))
 
     def _other_obstacles(self, applied: Mapping[int, Sequence[AppliedPart]]) -> list[int]:
         found: list[int] = []
@@ -310,6 +311,6 @@ def player(session: Session, what: str, *, on_spark: bool, check: Callable[[], N
 
     def play(step: str, pieces: Sequence[Any], kernel: Kernel) -> list[Any]:
         with spark.described(f"{what}: {step}"):
-            return job.run_parts_apart(session, pieces, kernel, on_spark=on_spark, check=check)
+            return run_kernels.run_parts_apart(session, pieces, kernel, on_spark=on_spark, check=check)
 
     return play

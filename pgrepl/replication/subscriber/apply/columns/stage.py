@@ -22,8 +22,8 @@ from pgrepl.catalog.store import tables
 from pgrepl.engine import choice, spark
 from pgrepl.engine.choice import Engine, check_utf8
 from pgrepl.ground.errors import Declined, PgError
-from pgrepl.lake.commit import commit
-from pgrepl.lake.commit.commit import Stale
+from pgrepl.lake import commit
+from pgrepl.lake.commit import Stale
 from pgrepl.lake.storage import crash_point
 from pgrepl.lake.table import lake_table
 from pgrepl.lake.write.statement import Write

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from pgrepl.ground.frozen import frozen
 from pgrepl.ground.lazy import np, pa
 from pgrepl.lake import sql, storage
-from pgrepl.lake.commit.commit import Stale, check_only_rows_changed
-from pgrepl.lake.commit.rows import Compaction
+from pgrepl.lake.commit import Stale, check_only_rows_changed
+from pgrepl.lake.commit_rows import Compaction
 from pgrepl.lake.read import inlined
 from pgrepl.lake.read.data_file import DataFile, NewFile
 from pgrepl.lake.read.file_scan import portions
@@ -99,9 +99,6 @@ def places(rows: Sequence[int], files: Sequence[NewFile], file_ids: Sequence[int
             at += 1
         pairs.append((file_ids[at], row - first))
     return pairs
-
-
-# --- compact ----------------------------------------------------------------------------------------------------------
 
 
 SMALL_BYTES = 16 * 1024 * 1024  # a file below this is worth merging

@@ -22,7 +22,7 @@ from pgrepl.ground.errors import PgError
 from pgrepl.ground.lazy import np
 from pgrepl.lake import sql
 from pgrepl.lake.changes.history import ROW_CHANGES, changes_after
-from pgrepl.lake.commit.rows import record
+from pgrepl.lake.commit_rows import record
 from pgrepl.lake.read.data_file import PROVISIONAL, DataFile, Overlays, RowPlace, TableOverlay
 from pgrepl.lake.read.inlined import as_stored
 from pgrepl.lake.storage import crash_point
@@ -31,7 +31,6 @@ from pgrepl.lake.write.statement import Write
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
-    from pgrepl.lake.read.data_file import NewFile
     from pgrepl.lake.table import LakeTable
 
 
@@ -102,7 +101,12 @@ class RowChanges(Overlays):
                 table.dead_rows.add(row_id)
         table.row_ids.update(write.changed_row_ids)
         for file in write.files:
-            table.files.append(_pending_file(write.table, file, self._next_file, self._next_row, snapshot))
+            path = write.table.location + file.name
+            pending = DataFile(
+                self._next_file, snapshot, None, path, file.record_count, file.file_size_bytes, self._next_row, None,
+                None, (),
+            )  # fmt: skip
+            table.files.append(pending)
             write.note_places_in_file(file, self._next_file, self._next_row)
             self._next_file += 1
             self._next_row += file.record_count
@@ -216,7 +220,7 @@ def _may_have_moved(session: Session, table_id: int, since: int) -> bool:
 
 def _find_again(session: Session, write: Write, row_ids: set[int]) -> None:
     """Look up the deleted rows anew, which VACUUM may have moved."""
-    from pgrepl.lake.read.places import standing
+    from pgrepl.lake.read.local import standing
 
     places = [RowPlace(None, None, row_id) for row_id in write.inlined_deletes]
     places += [RowPlace(file_id, position, -1) for file_id, each in write.deletes.items() for position in each]
@@ -224,23 +228,13 @@ def _find_again(session: Session, write: Write, row_ids: set[int]) -> None:
     if len(there) == len(places):
         return
 
-    from pgrepl.lake.read.places import locate
+    from pgrepl.lake.read.extent import locate
 
     found = locate(session, write.table, np.array(sorted(row_ids), np.int64))
     if sum(map(len, found.files.values())) + len(found.inlined) < len(row_ids):
         raise PgError("40001", "could not serialize access due to concurrent delete")
     write.inlined_deletes = dict.fromkeys(found.inlined.tolist())
     write.deletes = {file_id: positions.tolist() for file_id, positions in found.files.items()}
-
-
-# --- files ----------------------------------------------------------------------------------------------------------
-
-
-def _pending_file(table: LakeTable, file: NewFile, file_id: int, row_id: int, snapshot: int) -> DataFile:
-    return DataFile(
-        file_id, snapshot, None, table.location + file.name, file.record_count, file.file_size_bytes, row_id,
-        None, None, (),
-    )  # fmt: skip
 
 
 def changes_of(session: Session) -> RowChanges:
@@ -251,9 +245,6 @@ def changes_of(session: Session) -> RowChanges:
         transaction.pending = RowChanges(session, transaction.numbering.committed_snapshot())
     assert isinstance(transaction.pending, RowChanges)
     return transaction.pending
-
-
-# --- commit -----------------------------------------------------------------------------------------------------------
 
 
 class Stale(Exception):

@@ -1,32 +1,41 @@
-"""Foreign keys of a statement of Spark's, as joins: staged rows whose key does not exist, removed keys that are still
-referenced.
+"""Keys of a statement of Spark's. Foreign keys, as joins: staged rows whose key does not exist, removed keys that are
+still referenced. Unique indexes: no two staged rows have the same key, and none has the key of a row that stays.
 
-Both sides are read as the statement leaves them: without the deleted rows, with the staged ones.
+Tables are read as the statement leaves them: without the deleted rows, with the staged ones. Where statistics say that
+the keys of the table and the new ones do not meet, the table is not read. A deferrable constraint holds for the state
+that the statement leaves. An immediate one must hold at each row: a row that an UPDATE gives the old key of a row
+behind it is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.catalog.facts.relation import relation
 from pgrepl.engine import scan_spark, spark
 from pgrepl.engine.result_spark import ORDER, column_names, python_rows
 from pgrepl.expr.analyse.casts import Context as CastContext
 from pgrepl.expr.analyse.coerce import coerce_to_target
 from pgrepl.expr.analyse.scope import Scope
-from pgrepl.expr.catalog_trees import attnum_map
-from pgrepl.expr.exchange import Statement, equal_key
+from pgrepl.expr.catalog_trees import IndexInfo, attnum_map
+from pgrepl.expr.exchange import Statement, equal_key, to_sql
 from pgrepl.expr.functions.registry import Context
-from pgrepl.expr.tree import Expr, Var
+from pgrepl.expr.rewrite.dml_queries import column_of
+from pgrepl.expr.tree import Expr
 from pgrepl.expr.walk import map_attnums
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
+from pgrepl.lake.read.files import estimate
 from pgrepl.lake.table import lake_table
-from pgrepl.rows.changes import Member, members
-from pgrepl.rows.foreign.key import ForeignKey, mixed_nulls, not_present, still_referenced
+from pgrepl.rows.checks_columns import key_bounds, new_keys_differ
+from pgrepl.rows.checks_table import own
+from pgrepl.rows.foreign.key import ForeignKey, index_types, mixed_nulls, not_present, still_referenced
+from pgrepl.rows.foreign.lookup import tables_of
 from pgrepl.rows.staged import ROW, StagedRows
+from pgrepl.rows.unique import UniqueIndex, unique_indexes
 from pgrepl.sql.nodes import CoercionForm
 from pgrepl.types import oids
 
@@ -66,7 +75,7 @@ class SparkKey:
         self.session = session
         self.own, self.other = relation(session, key.referencing), relation(session, key.referenced)
         pairs = zip(key.columns, key.referenced_columns, strict=True)
-        made = [_comparable(session, _column(self.own, a), _column(self.other, b)) for a, b in pairs]
+        made = [_comparable(session, column_of(self.own, a, 0), column_of(self.other, b, 0)) for a, b in pairs]
         self._own = [a for a, _ in made]
         self._other = [b for _, b in made]
         self.on = " AND ".join(f"a.k{number} = b.k{number}" for number in range(len(made)))
@@ -93,11 +102,6 @@ class SparkKey:
         return found[0] if found else None
 
 
-def _column(rel: Relation, attnum: int) -> Expr:
-    attribute = rel.attributes[attnum - 1]
-    return Var(attribute.type, typmod=attribute.typmod, collation=attribute.collation, attnum=attnum)
-
-
 def _comparable(session: Session, own: Expr, other: Expr) -> tuple[Expr, Expr]:
     """Both expressions as values of one type."""
     if own.type == other.type:
@@ -109,10 +113,6 @@ def _comparable(session: Session, own: Expr, other: Expr) -> tuple[Expr, Expr]:
     found = coerce_to_target(scope, other, other.type, own.type, -1, CastContext.IMPLICIT, form, -1)
     assert found is not None  # the foreign key could not have been made otherwise
     return own, found
-
-
-def side(session: Session, table: int) -> list[Member]:
-    return members(session, table, relation(session, table).kind == "p")
 
 
 # --- rows that came ---------------------------------------------------------------------------------------------------
@@ -139,7 +139,9 @@ def first_missing(after: TablesAfter, staged: StagedRows, key: ForeignKey) -> Fa
     firsts = spark_key.referencing(new, numbers, f"{ORDER}, {shown}")
     names = ", ".join(f"k{n}" for n in range(len(key.columns)))
     keys = spark_key.statement.run(
-        _spark(), f"SELECT {names}, min(struct({ORDER}, {shown})) AS first FROM {{f}} GROUP BY {names}", {"f": firsts}
+        spark.session(),
+        f"SELECT {names}, min(struct({ORDER}, {shown})) AS first FROM {{f}} GROUP BY {names}",
+        {"f": firsts},
     )
     text = (
         f"SELECT a.first.* FROM {{keys}} a LEFT ANTI JOIN {{there}} b ON {spark_key.on}"
@@ -164,26 +166,15 @@ def _present(after: TablesAfter, key: SparkKey, staged: StagedRows | None) -> Da
             if bound is not None:
                 bounds.append((other, bound))
     parts = []
-    for member in side(after.session, key.key.referenced):
+    for member in tables_of(after.session, key.key.referenced):
         attnums = sorted({member.numbers[number] for number in key.key.referenced_columns})
-        near = [_at(bound, member.numbers[other]) for other, bound in bounds]
+        near = [replace(bound, attnum=member.numbers[other]) for other, bound in bounds]
         parts.append(key.referenced(after.rows(member.relation.oid, attnums, near), member.numbers))
     return _union(parts)
 
 
-def _at(bound: Bound, attnum: int) -> Bound:
-    return replace(bound, attnum=attnum)
-
-
 def _union(parts: Sequence[DataFrame]) -> DataFrame:
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = whole.unionAll(part)
-    return whole
-
-
-def _spark() -> Any:
-    return spark.session()
+    return reduce(lambda whole, part: whole.unionAll(part), parts)
 
 
 # --- keys that went ---------------------------------------------------------------------------------------------------
@@ -202,7 +193,7 @@ def removed_keys(after: TablesAfter, deleted: Sequence[StagedRows], key: SparkKe
         if staged.versions:
             new = key.referenced(staged.new_rows(own), numbers, ROW)
             text = f"SELECT a.* FROM {{old}} a LEFT ANTI JOIN {{new}} b ON a.place.row = b.{ROW} AND {key.on}"
-            old = key.statement.run(_spark(), text, {"old": old, "new": new})
+            old = key.statement.run(spark.session(), text, {"old": old, "new": new})
         parts.append(old)
     return _union(parts)
 
@@ -234,7 +225,7 @@ def first_keys(
     text = f"SELECT {order}, {shown} FROM ({text}) ORDER BY f, p LIMIT {count}"
     types = [(oids.INT8, -1), (oids.INT8, -1), *((a.type, a.typmod) for a in attributes)]
     rows = []
-    for file, position, *values in python_rows(key.statement.run(_spark(), text, frames), types):
+    for file, position, *values in python_rows(key.statement.run(spark.session(), text, frames), types):
         row: list[Any] = [None] * len(key.other.attributes)
         for number, value in zip(columns, values, strict=True):
             row[number - 1] = value
@@ -245,7 +236,120 @@ def first_keys(
 def referencing_keys(after: TablesAfter, key: SparkKey) -> DataFrame:
     """The keys that all rows of the referencing table reference."""
     parts = []
-    for member in side(after.session, key.key.referencing):
+    for member in tables_of(after.session, key.key.referencing):
         attnums = sorted({member.numbers[number] for number in key.key.columns})
         parts.append(key.referencing(after.rows(member.relation.oid, attnums), member.numbers))
     return _union(parts)
+
+
+_MANY = 50_000_000  # more keys are not sorted in this process
+
+
+def check_unique(session: Session, staged: StagedRows, changed: frozenset[int] | None) -> None:
+    """Check all unique indexes of a table; `changed`: of an UPDATE, the columns that can have another value."""
+    for info in unique_indexes(session, staged.relation):
+        index = SparkIndex(session, staged, info)
+        if staged.files and (changed is None or index.attnums & changed):
+            index.check()
+
+
+class SparkIndex:
+    """One unique index of a table with staged rows."""
+
+    def __init__(self, session: Session, staged: StagedRows, info: IndexInfo) -> None:
+        self.info = info
+        self.index = UniqueIndex(session, staged.relation, info)
+        self._staged = staged
+        self._statement = Statement(Context(session))
+        self._keys = self.index.exprs
+        self._predicate = None if info.predicate is None else own(info.predicate, staged.relation)
+        self._types = [(typoid, key.typmod) for typoid, key in zip(index_types(session, info), self._keys, strict=True)]
+
+    @property
+    def attnums(self) -> frozenset[int]:
+        return self.index.attnums
+
+    def check(self) -> None:
+        new = self._keyed(self._staged.new_rows(sorted(self.attnums)), f"{ORDER}, {ROW}")
+        found = [each for each in (self._first_duplicate(new), self._first_taken(new)) if each is not None]
+        if found:
+            _, values = min(found, key=lambda each: each[0])
+            raise self.index.duplicate(values)
+
+    # --- pieces -------------------------------------------------------------------------------------------------------
+
+    def _keyed(self, rows: DataFrame, more: str) -> DataFrame:
+        """The rows that are in the index: the key to compare (k…), its values (v…), `more`."""
+        columns = [more]
+        conditions = []
+        for number, key in enumerate(self._keys):
+            columns.append(f"{equal_key(key, column_names, self._statement)} AS k{number}")
+            columns.append(f"{to_sql(key, column_names, self._statement)} AS v{number}")
+            if not self.info.nulls_not_distinct:
+                conditions.append(f"({to_sql(key, column_names, self._statement)}) IS NOT NULL")
+        if self._predicate is not None:
+            conditions.append(f"({to_sql(self._predicate, column_names, self._statement)}) IS TRUE")
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        return self._statement.run(spark.session(), f"SELECT {', '.join(columns)} FROM {{f}}{where}", {"f": rows})
+
+    @property
+    def _key_list(self) -> str:
+        return ", ".join(f"k{number}" for number in range(len(self._keys)))
+
+    def _values(self, alias: str) -> str:
+        return ", ".join(f"{alias}.v{number}" for number in range(len(self._keys)))
+
+    def _first(self, text: str, **frames: DataFrame) -> tuple[int, tuple[Any, ...]] | None:
+        """The first row of (order, values …)."""
+        found = python_rows(self._statement.run(spark.session(), text, frames), [(oids.INT8, -1), *self._types])
+        return (found[0][0], tuple(found[0][1:])) if found else None
+
+    def _first_duplicate(self, new: DataFrame) -> tuple[int, tuple[Any, ...]] | None:
+        """The first staged row whose key an earlier staged row has."""
+        staged = self._staged
+        if staged.count < 2 or (staged.count <= _MANY and new_keys_differ(staged, self.info)):
+            return None
+        text = (
+            f"SELECT {ORDER}, {self._values('t')} FROM (SELECT *, row_number() OVER (PARTITION BY {self._key_list}"
+            f" ORDER BY {ORDER}) AS nth FROM {{new}}) t WHERE nth = 2 ORDER BY {ORDER} LIMIT 1"
+        )
+        if not self._has_duplicate(new):
+            return None
+        return self._first(text, new=new)
+
+    def _has_duplicate(self, new: DataFrame) -> bool:
+        """Whether there is a duplicate: cheaper than finding the first."""
+        text = f"SELECT 1 AS one FROM {{new}} GROUP BY {self._key_list} HAVING count(*) > 1 LIMIT 1"
+        with spark.pg_errors():
+            return bool(self._statement.run(spark.session(), text, {"new": new}).toArrow().num_rows)
+
+    def _first_taken(self, new: DataFrame) -> tuple[int, tuple[Any, ...]] | None:
+        """The first staged row whose key a remaining row of the table has."""
+        staged = self._staged
+        bounds = key_bounds(staged, self.info)
+        if not estimate(staged._session, staged.table, bounds, staged.snapshot):
+            return None
+        attnums = sorted(self.attnums)
+        old = self._keyed(staged.old_rows(attnums, deleted=False, bounds=bounds), "place")
+        on = " AND ".join(f"n.k{number} <=> o.k{number}" for number in range(len(self._keys)))
+        stays = self._first(
+            f"SELECT n.{ORDER}, {self._values('n')} FROM {{new}} n JOIN {{old}} o ON {on} ORDER BY n.{ORDER} LIMIT 1",
+            new=new,
+            old=old,
+        )
+        if stays is not None or not staged.versions or not self.info.immediate:
+            return stays
+        return self._first_met_on_the_way(new, on)
+
+    def _first_met_on_the_way(self, new: DataFrame, on: str) -> tuple[int, tuple[Any, ...]] | None:
+        """The first row that takes the old key of a row behind it."""
+        gone = self._keyed(self._staged.old_rows(sorted(self.attnums), deleted=True), "place")
+        order = "struct(coalesce({0}.place.file, {1}), coalesce({0}.place.pos, {0}.place.row))"
+        own_place, other = (order.format(alias, "9223372036854775807") for alias in ("p", "o"))
+        return self._first(
+            f"SELECT n.{ORDER}, {self._values('n')} FROM {{new}} n"
+            f" JOIN {{gone}} o ON {on} AND NOT (n.{ROW} <=> o.place.row)"
+            f" JOIN {{gone}} p ON p.place.row = n.{ROW} WHERE {own_place} < {other} ORDER BY {own_place} LIMIT 1",
+            new=new,
+            gone=gone,
+        )

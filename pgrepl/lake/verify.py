@@ -5,37 +5,56 @@ Each table is checked as of one snapshot while others write. A file of another w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
-
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.catalog.store import store
 from pgrepl.catalog.store.ddl import catalog_problems
-from pgrepl.catalog.store.tables import pg_class, pg_database, pg_namespace
+from pgrepl.catalog.store.tables import pg_class
+from pgrepl.catalog.store.tables import pg_database
+from pgrepl.catalog.store.tables import pg_namespace
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.ground.lazy import np, pa
-from pgrepl.lake import sql, storage
+from pgrepl.ground.lazy import np
+from pgrepl.ground.lazy import pa
+from pgrepl.lake import sql
+from pgrepl.lake import storage
 from pgrepl.lake.define.definition import see_everything
 from pgrepl.lake.define.types import default_text
-from pgrepl.lake.read import footers, inlined
-from pgrepl.lake.read.data_file import PUFFIN, DataFile, DeleteFile
+from pgrepl.lake.expire import known_files
+from pgrepl.lake.expire import unused_files
+from pgrepl.lake.read import footers
+from pgrepl.lake.read import inlined
+from pgrepl.lake.read.data_file import DataFile
+from pgrepl.lake.read.data_file import DeleteFile
+from pgrepl.lake.read.data_file import PUFFIN
 from pgrepl.lake.read.file_scan import locate
-from pgrepl.lake.read.files import check_entries, delete_files_until, files_between, last_snapshot
+from pgrepl.lake.read.files import check_entries
+from pgrepl.lake.read.files import delete_files_until
+from pgrepl.lake.read.files import files_between
+from pgrepl.lake.read.files import last_snapshot
 from pgrepl.lake.read.footers import forget_all
 from pgrepl.lake.read.inlined import count_rows
 from pgrepl.lake.table import lake_table
-from pgrepl.lake.upkeep.expire import known_files, unused_files
 from pgrepl.lake.write import file_writer
 from pgrepl.lake.write.delete_files import read_delete_file
-from pgrepl.lake.write.statistics import ColumnStatistics, leaves, of_array, order, together
+from pgrepl.lake.write.statistics import ColumnStatistics
+from pgrepl.lake.write.statistics import leaves
+from pgrepl.lake.write.statistics import of_array
+from pgrepl.lake.write.statistics import order
+from pgrepl.lake.write.statistics import together
 from pgrepl.types.text import read_text
+from typing import Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
     from pgrepl.lake.table import LakeTable
+
 
 UNSUPPORTED = "0A000"
 
@@ -217,9 +236,8 @@ def _of_rows(file: DataFile, footer: footers.Footer, known: Contents) -> Iterato
     recorded = known.statistics.get(file.data_file_id, {})
     for column, leaf, _ in there:
         if leaf.column_id in recorded and leaf.column_id in sums:
-            wrong = _disagree(
-                leaf.form, recorded[leaf.column_id], sums[leaf.column_id], exact=file.checksum is not None
-            )
+            number, exact = leaf.column_id, file.checksum is not None
+            wrong = _disagree(leaf.form, recorded[number], sums[number], exact=exact)
             if wrong is not None:
                 yield f'the catalog\'s statistics of column "{column.name}" are wrong: {wrong}'
 
@@ -262,9 +280,6 @@ def _name(path: str) -> str:
     return PurePosixPath(path).name
 
 
-# --- verify -----------------------------------------------------------------------------------------------------------
-
-
 _BUSY_OR_READ_ONLY = ("55P03", "25006", "53100", "0A000", "55000")
 _NO_DAMAGE = ("53", "55", "57")  # classes of errors: no memory or disk, locked, cancelled
 _YOUNG = timedelta(hours=1)  # a younger unused file may be about to be committed
@@ -304,13 +319,13 @@ class Verification:
             if isinstance(found, Damage):
                 yield found
             elif found is not None:
-                known.append((name, oid, found))
-        total = sum(file.file_size_bytes for _, _, found in known for file in found.every)
+                known.append((name, found))
+        total = sum(file.file_size_bytes for _, found in known for file in found.every)
         progress(0, total)
-        for name, oid, found in known:
+        for name, found in known:
             yield from (Damage(name, None, what) for what in found.problems)
             for file in found.every:
-                yield from self._of_file(name, oid, found, file)
+                yield from self._of_file(name, found, file)
                 self.files += 1
                 self.bytes += file.file_size_bytes
                 progress(self.bytes, total)
@@ -378,12 +393,12 @@ class Verification:
         row = store.one(self._session, pg_class, oid=oid)
         return self._session if row is None else self._session.in_database(row.datid)
 
-    def _of_file(self, name: str, oid: int, known: Contents, file: DataFile | DeleteFile) -> Iterator[Damage]:
+    def _of_file(self, name: str, known: Contents, file: DataFile | DeleteFile) -> Iterator[Damage]:
         for what in problems_of(file, known, quick=self._quick):
-            if storage.size_of(file.path) is not None or self._is_known(oid, file):
+            if storage.size_of(file.path) is not None or self._is_known(file):
                 yield Damage(name, file.path, what)
 
-    def _is_known(self, oid: int, file: DataFile | DeleteFile) -> bool:
+    def _is_known(self, file: DataFile | DeleteFile) -> bool:
         """Does the catalog refer to the file now?"""
         with reading(self._session):
             return file.path in known_files(self._session)

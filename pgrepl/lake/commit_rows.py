@@ -13,7 +13,7 @@ from pgrepl.catalog.session.statistics import now
 from pgrepl.lake import sql
 from pgrepl.lake.define.inlined import inlined_table
 from pgrepl.lake.read import inlined
-from pgrepl.lake.read.files import data_file_entry, delete_file_entry
+from pgrepl.lake.read.files import entry_sum
 from pgrepl.lake.storage import crash_point
 from pgrepl.lake.write import statistics
 from pgrepl.lake.write.statement import Write
@@ -128,23 +128,12 @@ class _Commit:
         made = staged.file
         file_id = self.numbering.next_file_id()
         begin = self.snapshot if made.begin_snapshot is None else made.begin_snapshot
-        self.link.execute(
-            sql.INSERT_DELETE_FILE,
-            (
-                file_id,
-                self.table_id,
-                begin,
-                staged.data_file_id,
-                made.name,
-                self.truth(True),
-                made.format,
-                made.delete_count,
-                made.file_size_bytes,
-                made.footer_size,
-                made.snapshot,
-            ),
-        )
-        entry = delete_file_entry(
+        row = (
+            file_id, self.table_id, begin, staged.data_file_id, made.name, self.truth(True), made.format,
+            made.delete_count, made.file_size_bytes, made.footer_size, made.snapshot,
+        )  # fmt: skip
+        self.link.execute(sql.INSERT_DELETE_FILE, row)
+        entry = entry_sum(
             file_id, self.table_id, begin, staged.data_file_id, made.name, made.delete_count, made.file_size_bytes,
             made.snapshot,
         )  # fmt: skip
@@ -194,23 +183,12 @@ class _Commit:
         file_id = self.numbering.next_file_id()
         self.file_ids.append(file_id)
         mapping = self.add_mapping(file.mapping) if file.mapping else None
-        link.execute(
-            sql.INSERT_DATA_FILE,
-            (
-                file_id,
-                self.table_id,
-                self.snapshot,
-                file.name,
-                self.truth(True),
-                "parquet",
-                file.record_count,
-                file.file_size_bytes,
-                file.footer_size,
-                row_id_start,
-                mapping,
-            ),
-        )
-        entry = data_file_entry(
+        row = (
+            file_id, self.table_id, self.snapshot, file.name, self.truth(True), "parquet", file.record_count,
+            file.file_size_bytes, file.footer_size, row_id_start, mapping,
+        )  # fmt: skip
+        link.execute(sql.INSERT_DATA_FILE, row)
+        entry = entry_sum(
             file_id, self.table_id, self.snapshot, file.name, file.record_count, file.file_size_bytes, row_id_start,
             mapping, None,
         )  # fmt: skip

@@ -18,8 +18,7 @@ from pgrepl.catalog.store.declarative import every
 from pgrepl.catalog.store.sql import SNAPSHOT_AT
 from pgrepl.catalog.store.store import rows
 from pgrepl.ground.frozen import frozen
-from pgrepl.lake import sql, storage
-from pgrepl.lake.commit import prepared
+from pgrepl.lake import prepared, sql, storage
 from pgrepl.lake.define import inlined
 from pgrepl.lake.define.options import inlined_prefix
 from pgrepl.lake.read.inlined import deletes_table, exists, settle
