@@ -7,43 +7,27 @@ it, and the history keeps a few numbers of it for some hours.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import replace
-from datetime import datetime
-from datetime import timezone
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
 from pgrepl.catalog.facts.acl import has_table_privilege
-from pgrepl.catalog.facts.namespace import is_temporary
-from pgrepl.catalog.facts.namespace import schemas
-from pgrepl.catalog.facts.publication import publication_facts
-from pgrepl.catalog.facts.publication import published_names
+from pgrepl.catalog.facts.namespace import is_temporary, schemas
+from pgrepl.catalog.facts.publication import publication_facts, published_names
 from pgrepl.catalog.facts.relation import relation_or_none
-from pgrepl.catalog.facts.roles import database_name
-from pgrepl.catalog.facts.roles import databases
+from pgrepl.catalog.facts.roles import database_name, databases
 from pgrepl.catalog.session import statistics
 from pgrepl.catalog.session.numbering import current_lsn
-from pgrepl.catalog.session.statistics import RELATION
-from pgrepl.catalog.session.statistics import SLOT
-from pgrepl.catalog.session.statistics import SUBSCRIPTION
+from pgrepl.catalog.session.statistics import RELATION, SLOT, SUBSCRIPTION
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import rows
-from pgrepl.lake.read.extent import RowCounts
-from pgrepl.lake.read.extent import Volume
-from pgrepl.lake.read.extent import present_files
-from pgrepl.lake.read.extent import row_counts
-from pgrepl.lake.read.extent import volumes
+from pgrepl.lake.read.extent import RowCounts, Volume, present_files, row_counts, volumes
 from pgrepl.replication.publisher import senders
-from pgrepl.replication.publisher.lake.transactions import retained
-from pgrepl.replication.publisher.lake.transactions import waiting
+from pgrepl.replication.publisher.lake.transactions import retained, waiting
 from pgrepl.replication.publisher.senders import LOST
-from pgrepl.replication.subscriber.status import Status
-from pgrepl.replication.subscriber.status import may_look
-from pgrepl.replication.subscriber.status import subscription_status
-from typing import Any
-from typing import TYPE_CHECKING
+from pgrepl.replication.subscriber.status import Status, may_look, subscription_status
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

@@ -26,7 +26,7 @@ from zlib import crc32
 
 if TYPE_CHECKING:
     from pgrepl.api.overview import Overview, TableFacts
-    from pgrepl.engine.spark_jobs import SparkFacts
+    from pgrepl.engine.spark_errors import SparkFacts
 
 _HOUR, _DAY = 3600.0, 86400.0
 MINUTE, _TEN_MINUTES = 60.0, 600.0  # between two points of an hour's curve, and of a day's
@@ -240,7 +240,7 @@ def kept(path: Path | None) -> SparkFacts | None:
         return None
     with suppress(OSError, ValueError, TypeError, KeyError):
         if time.time() - path.stat().st_mtime < _OLD:
-            from pgrepl.engine.spark_jobs import SparkFacts
+            from pgrepl.engine.spark_errors import SparkFacts
 
             return SparkFacts.read(path.read_text("utf-8"))
     return None

@@ -61,7 +61,7 @@ class ChangedRows(Feed):
     together."""
 
     def __init__(self, session: Session, oid: int, after: int, upto: int) -> None:
-        super().__init__(session, lake_table(session, oid, upto), after, upto)
+        super().__init__(session, lake_table(session, oid, upto, labels_then=True), after, upto)
         self.table: LakeTable = self._table
         self.reader = FileReader(session, self._table, self._files)
         self.first = after + 1

@@ -7,39 +7,29 @@ files reads all rows: a table with row security is seen by those only to whom th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
 from pgrepl.catalog.facts import roles
-from pgrepl.catalog.facts.acl import ObjectKind
-from pgrepl.catalog.facts.acl import has_column_privilege
-from pgrepl.catalog.facts.acl import has_privilege
-from pgrepl.catalog.facts.acl import has_table_privilege
-from pgrepl.catalog.facts.acl import permission_denied
-from pgrepl.catalog.facts.namespace import is_temporary
-from pgrepl.catalog.facts.namespace import schema_or_none
-from pgrepl.catalog.facts.namespace import schemas
-from pgrepl.catalog.facts.relation import Relation
-from pgrepl.catalog.facts.relation import find_relation
-from pgrepl.catalog.facts.relation import range_var
-from pgrepl.catalog.facts.relation import relation
-from pgrepl.catalog.facts.relation_parts import inheritors
-from pgrepl.catalog.facts.relation_parts import is_active
-from pgrepl.catalog.facts.relation_parts import not_supported
+from pgrepl.catalog.facts.acl import (
+    ObjectKind,
+    has_column_privilege,
+    has_privilege,
+    has_table_privilege,
+    permission_denied,
+)
+from pgrepl.catalog.facts.namespace import is_temporary, schema_or_none, schemas
+from pgrepl.catalog.facts.relation import Relation, find_relation, range_var, relation
+from pgrepl.catalog.facts.relation_parts import inheritors, is_active, not_supported
 from pgrepl.catalog.facts.roles import is_superuser
 from pgrepl.catalog.session.parameters import split_identifiers
-from pgrepl.catalog.store.store import NOT_NULL
-from pgrepl.catalog.store.store import one
-from pgrepl.catalog.store.store import rows
-from pgrepl.catalog.store.tables import pg_class
-from pgrepl.catalog.store.tables import pg_namespace
+from pgrepl.catalog.store.store import NOT_NULL, one, rows
+from pgrepl.catalog.store.tables import pg_class, pg_namespace
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.lake.define.types import PUBLIC
-from pgrepl.lake.define.types import quoted
+from pgrepl.lake.define.types import PUBLIC, quoted
 from pgrepl.lake.sql import of_inlined
-from pgrepl.lake.table import LakeTable
-from pgrepl.lake.table import lake_table
-from typing import TYPE_CHECKING
+from pgrepl.lake.table import LakeTable, lake_table
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

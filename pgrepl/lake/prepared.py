@@ -11,37 +11,24 @@ These snapshots have `"two_phase": [kind, gid, xid, database, prepared at, state
 from __future__ import annotations
 
 import json
-from base64 import b64decode
-from base64 import b64encode
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from dataclasses import asdict
-from dataclasses import fields
-from datetime import datetime
-from datetime import timedelta
-from datetime import timezone
-from pgrepl.catalog.store import store
-from pgrepl.catalog.store import tables
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, fields
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.store import store, tables
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.lake import sql
-from pgrepl.lake import storage
-from pgrepl.lake.changes.history import COMMIT
-from pgrepl.lake.changes.history import PREPARE
-from pgrepl.lake.changes.history import ROLLBACK
-from pgrepl.lake.commit import PendingStatement
-from pgrepl.lake.commit import RowChanges
+from pgrepl.lake import sql, storage
+from pgrepl.lake.changes.history import COMMIT, PREPARE, ROLLBACK
+from pgrepl.lake.commit import PendingStatement, RowChanges
 from pgrepl.lake.read.data_file import NewFile
 from pgrepl.lake.read.inlined import as_stored
 from pgrepl.lake.storage import crash_point
-from pgrepl.lake.table import LakeField
-from pgrepl.lake.table import lake_table
+from pgrepl.lake.table import LakeField, lake_table
 from pgrepl.lake.write.statement import Write
 from pgrepl.lake.write.statistics import ColumnStatistics
-from typing import Any
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import re
-from pgrepl.lake.define.types import quoted
 
+from pgrepl.lake.define.types import quoted
 
 NOW = "end_snapshot IS NULL"
 THEN = "begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)"

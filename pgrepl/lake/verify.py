@@ -5,51 +5,33 @@ Each table is checked as of one snapshot while others write. A file of another w
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.catalog.store import store
 from pgrepl.catalog.store.ddl import catalog_problems
-from pgrepl.catalog.store.tables import pg_class
-from pgrepl.catalog.store.tables import pg_database
-from pgrepl.catalog.store.tables import pg_namespace
+from pgrepl.catalog.store.tables import pg_class, pg_database, pg_namespace
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.ground.lazy import np
-from pgrepl.ground.lazy import pa
-from pgrepl.lake import sql
-from pgrepl.lake import storage
+from pgrepl.ground.lazy import np, pa
+from pgrepl.lake import sql, storage
 from pgrepl.lake.define.definition import see_everything
 from pgrepl.lake.define.types import default_text
-from pgrepl.lake.expire import known_files
-from pgrepl.lake.expire import unused_files
-from pgrepl.lake.read import footers
-from pgrepl.lake.read import inlined
-from pgrepl.lake.read.data_file import DataFile
-from pgrepl.lake.read.data_file import DeleteFile
-from pgrepl.lake.read.data_file import PUFFIN
+from pgrepl.lake.expire import known_files, unused_files
+from pgrepl.lake.read import footers, inlined
+from pgrepl.lake.read.data_file import PUFFIN, DataFile, DeleteFile
 from pgrepl.lake.read.file_scan import locate
-from pgrepl.lake.read.files import check_entries
-from pgrepl.lake.read.files import delete_files_until
-from pgrepl.lake.read.files import files_between
-from pgrepl.lake.read.files import last_snapshot
+from pgrepl.lake.read.files import check_entries, delete_files_until, files_between, last_snapshot
 from pgrepl.lake.read.footers import forget_all
 from pgrepl.lake.read.inlined import count_rows
 from pgrepl.lake.table import lake_table
 from pgrepl.lake.write import file_writer
 from pgrepl.lake.write.delete_files import read_delete_file
-from pgrepl.lake.write.statistics import ColumnStatistics
-from pgrepl.lake.write.statistics import leaves
-from pgrepl.lake.write.statistics import of_array
-from pgrepl.lake.write.statistics import order
-from pgrepl.lake.write.statistics import together
+from pgrepl.lake.write.statistics import ColumnStatistics, leaves, of_array, order, together
 from pgrepl.types.text import read_text
-from typing import Any
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

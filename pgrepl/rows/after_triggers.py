@@ -13,59 +13,39 @@ INITIALLY DEFERRED constraints wait for the commit, except for their actions.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from functools import cached_property
-from functools import partial
-from pgrepl.catalog.facts.relation import Relation
-from pgrepl.catalog.facts.relation import relation
-from pgrepl.catalog.facts.relation_parts import constraint_of_index
-from pgrepl.catalog.facts.relation_parts import partition_ancestors
-from pgrepl.catalog.facts.triggers import DELETE
-from pgrepl.catalog.facts.triggers import INSERT
-from pgrepl.catalog.facts.triggers import UPDATE
-from pgrepl.catalog.facts.triggers import fires_key_action
-from pgrepl.catalog.facts.triggers import fires_key_check
+from functools import cache, cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.catalog.facts.relation_parts import constraint_of_index, partition_ancestors
+from pgrepl.catalog.facts.triggers import DELETE, INSERT, UPDATE, fires_key_action, fires_key_check
 from pgrepl.catalog.store import store
-from pgrepl.catalog.store.tables import pg_constraint
-from pgrepl.catalog.store.tables import pg_index
-from pgrepl.catalog.store.tables import pg_trigger
+from pgrepl.catalog.store.tables import pg_constraint, pg_index, pg_trigger
 from pgrepl.expr.functions.containers import contains
 from pgrepl.ground.errors import PgError
 from pgrepl.lake.read.data_file import was_own_version
 from pgrepl.lake.table import lake_table
-from pgrepl.rows.changes import ModifiedRow
-from pgrepl.rows.changes import Row
+from pgrepl.rows.changes import ModifiedRow, Row
 from pgrepl.rows.checks_table import converter
 from pgrepl.rows.foreign import lookup
-from pgrepl.rows.foreign.actions import act
-from pgrepl.rows.foreign.actions import is_deferred
-from pgrepl.rows.foreign.actions import modes
-from pgrepl.rows.foreign.actions import note_fired
-from pgrepl.rows.foreign.key import ForeignKey
-from pgrepl.rows.foreign.key import RESTRICT
-from pgrepl.rows.foreign.key import SET_DEFAULT
-from pgrepl.rows.foreign.key import key_values
-from pgrepl.rows.foreign.key import keys_of
-from pgrepl.rows.foreign.key import keys_to
-from pgrepl.rows.foreign.key import mixed_nulls
-from pgrepl.rows.foreign.key import not_present
-from pgrepl.rows.foreign.key import still_referenced
-from pgrepl.rows.trigger_events import TriggerEvents
-from pgrepl.rows.trigger_events import calls_of_row
-from pgrepl.rows.triggers import RelationTriggers
-from pgrepl.rows.triggers import TriggerCall
-from pgrepl.rows.triggers import TriggerEvent
-from pgrepl.rows.unwritten import Event
-from pgrepl.rows.unwritten import EventKind
-from pgrepl.rows.unwritten import Fired
-from pgrepl.rows.unwritten import Recheck
+from pgrepl.rows.foreign.actions import act, is_deferred, modes, note_fired
+from pgrepl.rows.foreign.key import (
+    RESTRICT,
+    SET_DEFAULT,
+    ForeignKey,
+    key_values,
+    keys_of,
+    keys_to,
+    mixed_nulls,
+    not_present,
+    still_referenced,
+)
+from pgrepl.rows.trigger_events import TriggerEvents, calls_of_row
+from pgrepl.rows.triggers import RelationTriggers, TriggerCall, TriggerEvent
+from pgrepl.rows.unwritten import Event, EventKind, Fired, Recheck
 from pgrepl.types.values import same_image
-from typing import Any
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
@@ -316,7 +296,7 @@ class Queue:
         first = numbering.first_snapshot
         if first is None or not self.session.transaction.is_writing:
             return False  # with the write lock each statement is written at its end
-        from pgrepl.lake.read.places import is_begun_between
+        from pgrepl.lake.read.local import is_begun_between
 
         return is_begun_between(self.session, found, place, first, numbering.snapshot() - 1)
 

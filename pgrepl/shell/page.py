@@ -5,49 +5,23 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from itertools import chain
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
-from pgrepl import __version__
-from pgrepl.catalog.facts.subscription import DATASYNC
-from pgrepl.catalog.facts.subscription import INIT
-from pgrepl.catalog.facts.subscription import READY
-from pgrepl.shell.commands.standing import applied_text
-from pgrepl.shell.commands.standing import behind_text
-from pgrepl.shell.commands.standing import copy_text
-from pgrepl.shell.commands.standing import has_left
-from pgrepl.shell.commands.standing import problems
-from pgrepl.shell.commands.standing import wal_text
-from pgrepl.shell.commands.subcommand import many
-from pgrepl.shell.page_drawing import STATES
-from pgrepl.shell.page_drawing import amount
-from pgrepl.shell.page_drawing import curve
-from pgrepl.shell.page_drawing import escaped
-from pgrepl.shell.page_drawing import graph
-from pgrepl.shell.page_drawing import moment
-from pgrepl.shell.page_drawing import named
-from pgrepl.shell.page_drawing import size
-from pgrepl.shell.page_drawing import state_of
-from pgrepl.shell.page_drawing import time_text
 from typing import TYPE_CHECKING
 
+from pgrepl import __version__
+from pgrepl.catalog.facts.subscription import DATASYNC, INIT, READY
+from pgrepl.shell.commands.standing import applied_text, behind_text, copy_text, has_left, problems, wal_text
+from pgrepl.shell.commands.subcommand import many
+from pgrepl.shell.page_drawing import STATES, amount, curve, escaped, graph, moment, named, size, state_of, time_text
+
 if TYPE_CHECKING:
-    from pgrepl.api.overview import DatabaseFacts
-    from pgrepl.api.overview import Overview
-    from pgrepl.api.overview import SlotFacts
-    from pgrepl.api.overview import SubscriptionFacts
-    from pgrepl.api.overview import TableFacts
-    from pgrepl.api.overview_history import History
-    from pgrepl.api.overview_history import Point
-    from pgrepl.engine.spark_errors import SparkFacts
-    from pgrepl.engine.spark_errors import SparkJob
-    from pgrepl.replication.subscriber.status import Status
-    from pgrepl.replication.subscriber.status import TableStatus
+    from pgrepl.api.overview import DatabaseFacts, Overview, SlotFacts, SubscriptionFacts, TableFacts
+    from pgrepl.api.overview_history import History, Point
+    from pgrepl.engine.spark_errors import SparkFacts, SparkJob
+    from pgrepl.replication.subscriber.status import Status, TableStatus
     from pgrepl.shell.commands.standing import Line
 
 

@@ -8,74 +8,50 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import repeat
-from pgrepl.catalog.facts.acl import has_table_privilege
-from pgrepl.catalog.facts.acl import permission_denied
-from pgrepl.catalog.facts.relation import Relation
-from pgrepl.catalog.facts.relation import find_relation
-from pgrepl.catalog.facts.relation import relation
-from pgrepl.catalog.facts.relation_parts import inheritors
-from pgrepl.catalog.facts.relation_parts import not_supported
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.catalog.facts.acl import has_table_privilege, permission_denied
+from pgrepl.catalog.facts.relation import Relation, find_relation, relation
+from pgrepl.catalog.facts.relation_parts import inheritors, not_supported
 from pgrepl.catalog.facts.roles import has_privs_of_role as may_act_as
-from pgrepl.catalog.facts.roles import is_superuser
-from pgrepl.catalog.facts.roles import role_or_none
+from pgrepl.catalog.facts.roles import is_superuser, role_or_none
 from pgrepl.catalog.locks.lock_table import RelationMode
 from pgrepl.catalog.locks.notifications import notifications
-from pgrepl.catalog.session.context import Block
-from pgrepl.catalog.session.context import refuse_in_recovery
+from pgrepl.catalog.session.context import Block, refuse_in_recovery
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.session.transaction import require_no_block
 from pgrepl.catalog.store.files import sync_log
 from pgrepl.expr.analyse.analyze import analyze_query
 from pgrepl.expr.rewrite import folding
-from pgrepl.expr.rewrite.views import view_query
-from pgrepl.expr.rewrite.views import view_role
-from pgrepl.expr.tree import Query
-from pgrepl.expr.tree import RteKind
-from pgrepl.expr.tree import SubLink
-from pgrepl.expr.tree import has_modifying_cte
-from pgrepl.expr.walk import query_exprs
-from pgrepl.expr.walk import subqueries
-from pgrepl.expr.walk import walk
-from pgrepl.ground.errors import PgError
-from pgrepl.ground.errors import unsupported
+from pgrepl.expr.rewrite.views import view_query, view_role
+from pgrepl.expr.tree import Query, RteKind, SubLink, has_modifying_cte
+from pgrepl.expr.walk import query_exprs, subqueries, walk
+from pgrepl.ground.errors import PgError, unsupported
 from pgrepl.lake import prepared
 from pgrepl.lake.prepared import Prepared
 from pgrepl.query import run
-from pgrepl.query.portal import Declared
-from pgrepl.query.portal import Portal
-from pgrepl.query.portal import close_all
-from pgrepl.query.portal import close_portal
-from pgrepl.query.portal import cursor_rows
-from pgrepl.query.portal import find_portal
-from pgrepl.query.portal import open_portal
-from pgrepl.query.portal import scrolls
-from pgrepl.query.result import NO_ORIGIN
-from pgrepl.query.result import Result
-from pgrepl.query.result import ResultColumn
-from pgrepl.query.result import listed_columns
-from pgrepl.query.result import told_columns
+from pgrepl.query.portal import (
+    Declared,
+    Portal,
+    close_all,
+    close_portal,
+    cursor_rows,
+    find_portal,
+    open_portal,
+    scrolls,
+)
+from pgrepl.query.result import NO_ORIGIN, Result, ResultColumn, listed_columns, told_columns
 from pgrepl.query.rowset import LocalRows
-from pgrepl.query.run import as_values
-from pgrepl.query.run import texts_for
-from pgrepl.query.run import with_table_locks
+from pgrepl.query.run import as_values, texts_for, with_table_locks
 from pgrepl.query.shape import locks_rows
 from pgrepl.rows.locking import lock_tables
-from pgrepl.sql.nodes import CheckPointStmt
-from pgrepl.sql.nodes import ClosePortalStmt
-from pgrepl.sql.nodes import DeclareCursorStmt
-from pgrepl.sql.nodes import FetchStmt
-from pgrepl.sql.nodes import LockStmt
-from pgrepl.sql.nodes.utility import TransactionKind
-from pgrepl.sql.nodes.utility import TransactionStmt
+from pgrepl.sql.nodes import CheckPointStmt, ClosePortalStmt, DeclareCursorStmt, FetchStmt, LockStmt
+from pgrepl.sql.nodes.utility import TransactionKind, TransactionStmt
 from pgrepl.statements.settings import set_transaction
 from pgrepl.types.names import format_type
-from typing import Any
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pgrepl.sql.nodes import ListenStmt
-    from pgrepl.sql.nodes import NotifyStmt
-    from pgrepl.sql.nodes import UnlistenStmt
+    from pgrepl.sql.nodes import ListenStmt, NotifyStmt, UnlistenStmt
 
 
 _LONGEST = 200  # bytes of an identifier, with the zero at its end (GIDSIZE)

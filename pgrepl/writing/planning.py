@@ -8,71 +8,40 @@ Where one could meet what another does, each row is done before the next is look
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from contextlib import ExitStack
-from contextlib import contextmanager
-from dataclasses import dataclass
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
+
 from pgrepl.catalog.facts.relation import relation
-from pgrepl.catalog.facts.relation_parts import hides_rows
-from pgrepl.catalog.facts.relation_parts import inheritors
-from pgrepl.engine.choice import Choice
-from pgrepl.engine.choice import Engine
-from pgrepl.engine.choice import choose_to_change
+from pgrepl.catalog.facts.relation_parts import hides_rows, inheritors
+from pgrepl.engine.choice import Choice, Engine, choose_to_change
 from pgrepl.expr.analyse.lookup import var_of
 from pgrepl.expr.analyse.queries.insert import rows_rte
 from pgrepl.expr.analyse.queries.merge import joined_query
-from pgrepl.expr.dml_tree import Command
-from pgrepl.expr.dml_tree import Modify
+from pgrepl.expr.dml_tree import Command, Modify
 from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.rewrite.dml_defaults import with_constants
-from pgrepl.expr.rewrite.dml_queries import insert_query
-from pgrepl.expr.rewrite.dml_queries import target_rows_query
+from pgrepl.expr.rewrite.dml_queries import insert_query, target_rows_query
 from pgrepl.expr.rewrite.views import expand_views
-from pgrepl.expr.tree import Cte
-from pgrepl.expr.tree import Query
-from pgrepl.expr.tree import RangeRef
-from pgrepl.expr.tree import Rte
-from pgrepl.expr.tree import RteKind
-from pgrepl.expr.tree import Target
-from pgrepl.expr.walk import calls_routines
-from pgrepl.expr.walk import has_effects
-from pgrepl.expr.walk import is_volatile
-from pgrepl.expr.walk import walk_deep
+from pgrepl.expr.tree import Cte, Query, RangeRef, Rte, RteKind, Target
+from pgrepl.expr.walk import calls_routines, has_effects, is_volatile, walk_deep
 from pgrepl.ground.errors import Declined
 from pgrepl.ground.frozen import frozen
 from pgrepl.lake.read.data_file import Overlays
-from pgrepl.lake.read.files import Extent
-from pgrepl.lake.read.files import last_snapshot
-from pgrepl.query.engine_choice import choose_to_write
-from pgrepl.query.engine_choice import counted_rows
-from pgrepl.query.engine_choice import extent_of
+from pgrepl.lake.read.files import Extent, last_snapshot
+from pgrepl.query.engine_choice import choose_to_write, counted_rows, extent_of
 from pgrepl.query.local.env import LazyRows
-from pgrepl.query.rowset import rows_of
-from pgrepl.query.rowset import stream
-from pgrepl.rows.after_triggers import WrittenChanges
-from pgrepl.rows.after_triggers import fire_all
+from pgrepl.query.rowset import rows_of, stream
+from pgrepl.rows.after_triggers import WrittenChanges, fire_all
 from pgrepl.rows.arbiters import arbiter_indexes
-from pgrepl.rows.changes import Row
-from pgrepl.rows.changes import next_snapshot
-from pgrepl.rows.changes import write_changes
-from pgrepl.rows.triggers import TriggerEvent
-from pgrepl.rows.triggers import enabled_triggers
-from pgrepl.rows.triggers import refuse_triggers
+from pgrepl.rows.changes import Row, next_snapshot, write_changes
+from pgrepl.rows.triggers import TriggerEvent, enabled_triggers, refuse_triggers
 from pgrepl.rows.unwritten import Unwritten
 from pgrepl.writing import views
-from pgrepl.writing.modify import Pending
-from pgrepl.writing.modify import Running
-from pgrepl.writing.modify import check_targets
-from pgrepl.writing.modify import insert
-from pgrepl.writing.modify import instead
-from pgrepl.writing.modify import nothing
-from pgrepl.writing.modify import update_or_delete
+from pgrepl.writing.modify import Pending, Running, check_targets, insert, instead, nothing, update_or_delete
 from pgrepl.writing.views import on_tables
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

@@ -6,6 +6,7 @@ import random
 import signal
 import sys
 from pathlib import Path
+
 from pgrepl.backend import open_session
 from pgrepl.catalog.session.session import Session
 from pgrepl.catalog.store.opening import open_catalog
@@ -15,9 +16,7 @@ from pgrepl.statements.run import run
 from pgrepl.statements.upkeep.background import Autovacuum
 from tests.harness import forked
 from tests.harness.programs import environment
-from tests.lake.duck import close
-from tests.lake.duck import duck
-
+from tests.lake.duck import close, duck
 
 # Statements of every kind of write: inlined, into files, deletes in files and in the catalog, all of a transaction.
 STATEMENTS = [

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
-from collections.abc import Callable
-from collections.abc import Iterator
-from contextlib import closing
+
 from pgrepl.backend import open_session
-from pgrepl.catalog.locks.lock_table import LockKind
-from pgrepl.catalog.locks.lock_table import RelationMode
-from pgrepl.catalog.locks.lock_table import RowMode
+from pgrepl.catalog.locks.lock_table import LockKind, RelationMode, RowMode
 from pgrepl.catalog.session.session import Session
 from pgrepl.ground.errors import PgError
 from pgrepl.lake import commit
-from pgrepl.lake.commit import LockedByOthers
-from pgrepl.lake.commit import Stale
+from pgrepl.lake.commit import LockedByOthers, Stale
 from pgrepl.lake.read.data_file import PROVISIONAL
 from pgrepl.lake.write.statement import Write
 from pgrepl.statements.run import run
 from tests.harness.database import ask
 from tests.lake.conftest import Lake
-from types import SimpleNamespace
-from typing import Any
-
 
 ROWS = 300
 

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import json
 import os
-import pytest
 import random
 import shutil
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
+
 from pgrepl.backend import open_session
 from pgrepl.catalog.store.opening import open_catalog
 from pgrepl.ground.errors import PgError
 from pgrepl.lake.read.footers import forget_all
-from pgrepl.lake.verify import Damage
-from pgrepl.lake.verify import Verification
-from pgrepl.shell.commands.maintenance import DAMAGED
-from pgrepl.shell.commands.maintenance import verify_command
+from pgrepl.lake.verify import Damage, Verification
+from pgrepl.shell.commands.maintenance import DAMAGED, verify_command
 from pgrepl.shell.commands.subcommand import run as run_command
 from pgrepl.statements.run import run
 from tests.harness.dose import dose
 from tests.lake.conftest import Lake
 from tests.lake.test_damage import files
-
 
 EVERYTHING = """
     CREATE TABLE t (a int PRIMARY KEY, b text DEFAULT 'x', c numeric CHECK (c < 1e6), d timestamptz, e float8[]);

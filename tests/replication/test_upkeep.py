@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
-import pytest
 import signal
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+
+import pytest
+
 from pgrepl.lake import compact
 from pgrepl.lake.verify import Verification
 from pgrepl.statements.upkeep.background import Autovacuum
 from tests.harness.pair import Pair
-from tests.harness.programs import PATIENCE
-from tests.harness.programs import environment
-from tests.harness.programs import eventually
-from tests.harness.programs import started
-
+from tests.harness.programs import PATIENCE, environment, eventually, started
 
 ROWS = 500
 KEPT = "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'ducklake_%'"

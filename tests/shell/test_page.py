@@ -3,34 +3,22 @@ out of its place."""
 
 from __future__ import annotations
 
-import pytest
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
-from pgrepl.api.overview import DatabaseFacts
-from pgrepl.api.overview import Overview
-from pgrepl.api.overview import SlotFacts
-from pgrepl.api.overview import SubscriptionFacts
-from pgrepl.api.overview import TableFacts
-from pgrepl.api.overview import visible
-from pgrepl.api.overview_history import History
-from pgrepl.api.overview_history import Point
-from pgrepl.catalog.facts.subscription import DATASYNC
-from pgrepl.catalog.facts.subscription import INIT
-from pgrepl.catalog.facts.subscription import READY
-from pgrepl.engine.spark_errors import SparkFacts
-from pgrepl.engine.spark_errors import SparkJob
-from pgrepl.replication.publisher.protocol import Backlog
-from pgrepl.replication.publisher.protocol import SlotLag
-from pgrepl.replication.publisher.senders import Retained
-from pgrepl.replication.subscriber.status import CopyStatus
-from pgrepl.replication.subscriber.status import Status
-from pgrepl.replication.subscriber.status import TableStatus
-from pgrepl.shell.page import page
-from pgrepl.shell.page import policy
-from tests.harness.forked import pgrepl
 
+import pytest
+
+from pgrepl.api.overview import DatabaseFacts, Overview, SlotFacts, SubscriptionFacts, TableFacts, visible
+from pgrepl.api.overview_history import History, Point
+from pgrepl.catalog.facts.subscription import DATASYNC, INIT, READY
+from pgrepl.engine.spark_errors import SparkFacts, SparkJob
+from pgrepl.replication.publisher.protocol import Backlog, SlotLag
+from pgrepl.replication.publisher.senders import Retained
+from pgrepl.replication.subscriber.status import CopyStatus, Status, TableStatus
+from pgrepl.shell.page import page, policy
+from tests.harness.forked import pgrepl
 
 NOW = 1_800_000_000.0
 VOID = {"meta", "link", "br"}

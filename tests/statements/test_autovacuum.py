@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-import pytest
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+
+import pytest
+
 from pgrepl.lake import compact
 from pgrepl.lake.read.extent import RowCounts
 from pgrepl.statements.upkeep import background
-from pgrepl.statements.upkeep.background import Autovacuum
-from pgrepl.statements.upkeep.background import AutovacuumLauncher
-from pgrepl.statements.upkeep.background import Thresholds
+from pgrepl.statements.upkeep.background import Autovacuum, AutovacuumLauncher, Thresholds
 from tests.harness.database import Database
-
 
 STATS = (
     "SELECT n_live_tup, n_dead_tup, n_ins_since_vacuum, autovacuum_count, last_autovacuum IS NOT NULL, vacuum_count"

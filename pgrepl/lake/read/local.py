@@ -379,6 +379,18 @@ def updated_after(session: Session, table: LakeTable, row_id: int, snapshot: int
     )
 
 
+def is_begun_between(session: Session, table: LakeTable, place: RowPlace, first: int, last: int) -> bool:
+    """Was the version of a row at this place written by one of these snapshots?"""
+    link = session.link
+    if place.file is not None:
+        begins = link.execute(sql.BEGIN_OF_FILE, (place.file,))
+    else:
+        versions = inlined_tables(session, table.table_id)
+        asked = [sql.begins_of_inlined_row(version.name, version.prefix) for version in versions]
+        begins = [row for each in asked for row in link.execute(each, (place.row,))]
+    return any(first <= begin <= last for (begin,) in begins)
+
+
 def newest(
     session: Session, table: LakeTable, attnums: Sequence[int], row_ids: Collection[int]
 ) -> dict[int, tuple[Any, ...]]:

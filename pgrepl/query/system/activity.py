@@ -8,58 +8,38 @@ dead rows come from the lake. pgrepl reads no blocks, so that pg_statio_… coun
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from functools import cache
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
 from pgrepl.catalog.facts import activity
 from pgrepl.catalog.facts.acl import acl_text
-from pgrepl.catalog.facts.roles import database_name
-from pgrepl.catalog.facts.roles import has_privs_of_role
-from pgrepl.catalog.facts.roles import role_display
-from pgrepl.catalog.locks.lock_table import LockKind
-from pgrepl.catalog.locks.lock_table import MODE_NAMES
-from pgrepl.catalog.locks.lock_table import RelationMode
-from pgrepl.catalog.locks.lock_table import TUPLE_MODES
+from pgrepl.catalog.facts.roles import database_name, has_privs_of_role, role_display
+from pgrepl.catalog.locks.lock_table import MODE_NAMES, TUPLE_MODES, LockKind, RelationMode
 from pgrepl.catalog.locks.locks import AdvisoryKey
-from pgrepl.catalog.session import login
-from pgrepl.catalog.session import parameters
-from pgrepl.catalog.session import statistics
-from pgrepl.catalog.session.parameters import Parameter
-from pgrepl.catalog.session.parameters import Value
+from pgrepl.catalog.session import login, parameters, statistics
+from pgrepl.catalog.session.parameters import Parameter, Value
 from pgrepl.catalog.session.session import Session
-from pgrepl.catalog.session.statistics import DATABASE
-from pgrepl.catalog.session.statistics import ENGINE
-from pgrepl.catalog.session.statistics import RELATION
-from pgrepl.catalog.session.statistics import SLOT
+from pgrepl.catalog.session.statistics import DATABASE, ENGINE, RELATION, SLOT
 from pgrepl.catalog.store.store import rows
-from pgrepl.catalog.store.system import CATALOG_NAMESPACE
-from pgrepl.catalog.store.system import INFORMATION_SCHEMA
-from pgrepl.catalog.store.system import ROLE_READ_ALL_SETTINGS
-from pgrepl.catalog.store.system import SystemRelation
-from pgrepl.catalog.store.system import TOAST_NAMESPACE
-from pgrepl.catalog.store.tables import pg_class
-from pgrepl.catalog.store.tables import pg_database
-from pgrepl.catalog.store.tables import pg_index
-from pgrepl.catalog.store.tables import pg_namespace
-from pgrepl.catalog.store.tables import pg_replication_slot
+from pgrepl.catalog.store.system import (
+    CATALOG_NAMESPACE,
+    INFORMATION_SCHEMA,
+    ROLE_READ_ALL_SETTINGS,
+    TOAST_NAMESPACE,
+    SystemRelation,
+)
+from pgrepl.catalog.store.tables import pg_class, pg_database, pg_index, pg_namespace, pg_replication_slot
 from pgrepl.engine import choice
 from pgrepl.ground.frozen import frozen
 from pgrepl.types import oids
-from pgrepl.types.arrays import array_of
-from pgrepl.types.arrays import vector_of
+from pgrepl.types.arrays import array_of, vector_of
 from pgrepl.types.builtin import type_by_oid
 from pgrepl.types.lake.forms import ctid
 from pgrepl.types.text import read_text
-from typing import Any
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pgrepl.catalog.locks.lock_table import Holder
-    from pgrepl.catalog.locks.lock_table import LockTable
-    from pgrepl.catalog.locks.lock_table import Waiter
+    from pgrepl.catalog.locks.lock_table import Holder, LockTable, Waiter
 
 
 Values = Mapping[str, Any]

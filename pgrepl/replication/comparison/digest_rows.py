@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from pgrepl.engine import choice
-from pgrepl.engine import run_kernels
-from pgrepl.engine import spark
+from typing import TYPE_CHECKING, Any
+
+from pgrepl.engine import choice, run_kernels, spark
 from pgrepl.engine.choice import Engine
-from pgrepl.engine.copy_rows import CopyPart
-from pgrepl.engine.copy_rows import RowsCopy
+from pgrepl.engine.copy_rows import CopyPart, RowsCopy
 from pgrepl.ground.errors import Declined
 from pgrepl.ground.frozen import frozen
 from pgrepl.ground.interrupts import check_for_interrupts
 from pgrepl.ground.lazy import np
 from pgrepl.lake.read.extent import divide
-from pgrepl.lake.read.part import PartWatch
-from pgrepl.lake.read.part import Shared
+from pgrepl.lake.read.part import PartWatch, Shared
 from pgrepl.replication.comparison.columns import row_hashes
 from pgrepl.replication.comparison.pieces import Digests
 from pgrepl.types.names import asks_catalog
-from typing import Any
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.engine.choice import Choice

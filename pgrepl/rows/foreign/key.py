@@ -4,36 +4,24 @@ may read.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
 from pgrepl.catalog.facts import relation_parts
-from pgrepl.catalog.facts.acl import has_column_privilege
-from pgrepl.catalog.facts.acl import has_table_privilege
-from pgrepl.catalog.facts.relation import Attribute
-from pgrepl.catalog.facts.relation import Relation
-from pgrepl.catalog.facts.relation import relation
-from pgrepl.catalog.facts.triggers import DELETE
-from pgrepl.catalog.facts.triggers import INSERT
-from pgrepl.catalog.facts.triggers import UPDATE
-from pgrepl.catalog.facts.triggers import fires_key_action
-from pgrepl.catalog.facts.triggers import fires_key_check
+from pgrepl.catalog.facts.acl import has_column_privilege, has_table_privilege
+from pgrepl.catalog.facts.relation import Attribute, Relation, relation
+from pgrepl.catalog.facts.triggers import DELETE, INSERT, UPDATE, fires_key_action, fires_key_check
 from pgrepl.catalog.store import store
 from pgrepl.catalog.store.tables import pg_constraint
-from pgrepl.expr.print.definitions import index_definition
-from pgrepl.expr.print.definitions import partition_key_columns
+from pgrepl.expr.print.definitions import index_definition, partition_key_columns
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.types.builtin import opclass_by_oid
-from pgrepl.types.builtin import type_by_oid
+from pgrepl.types.builtin import opclass_by_oid, type_by_oid
 from pgrepl.types.text import write_text
-from typing import Any
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
-    from pgrepl.expr.catalog_trees import IndexInfo
-    from pgrepl.expr.catalog_trees import PartitionKey
+    from pgrepl.expr.catalog_trees import IndexInfo, PartitionKey
 
 
 _LONGEST = 64  # bytes of one value

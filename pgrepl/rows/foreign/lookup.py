@@ -5,55 +5,37 @@ columns are equal, as those of any foreign key.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from itertools import product
-from pgrepl.catalog.facts.relation import Relation
-from pgrepl.catalog.facts.relation import relation
-from pgrepl.catalog.locks.lock_table import RelationMode
-from pgrepl.catalog.locks.lock_table import RowMode
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pgrepl.catalog.facts.relation import Relation, relation
+from pgrepl.catalog.locks.lock_table import RelationMode, RowMode
 from pgrepl.expr.analyse import lookup
 from pgrepl.expr.analyse.casts import Context as CastContext
 from pgrepl.expr.analyse.coerce import coerce_to_target
 from pgrepl.expr.analyse.scope import Scope
 from pgrepl.expr.evaluate.evaluate import compile
-from pgrepl.expr.functions.containers import in_common
-from pgrepl.expr.functions.containers import overlaps
+from pgrepl.expr.functions.containers import in_common, overlaps
 from pgrepl.expr.functions.registry import Context
-from pgrepl.expr.functions.times.datetime import date_as_timestamp
-from pgrepl.expr.functions.times.datetime import local_to_utc
+from pgrepl.expr.functions.times.datetime import date_as_timestamp, local_to_utc
 from pgrepl.expr.tree import Var
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.lake.read import local
-from pgrepl.lake.read.data_file import PROVISIONAL
-from pgrepl.lake.read.data_file import own_rows
+from pgrepl.lake.read.data_file import PROVISIONAL, own_rows
 from pgrepl.lake.table import lake_table
-from pgrepl.rows.changes import Member
-from pgrepl.rows.changes import members
+from pgrepl.rows.changes import Member, members
 from pgrepl.rows.foreign.key import ForeignKey
-from pgrepl.rows.foreign.statements import check_statement
-from pgrepl.rows.foreign.statements import in_statement
-from pgrepl.rows.foreign.statements import restrict_statement
-from pgrepl.rows.locking import Standing
-from pgrepl.rows.locking import as_found
-from pgrepl.rows.locking import lock_rows
-from pgrepl.rows.locking import lock_tables
-from pgrepl.rows.locking import refuse_changed
-from pgrepl.rows.periods import Cover
-from pgrepl.rows.periods import Period
+from pgrepl.rows.foreign.statements import check_statement, in_statement, restrict_statement
+from pgrepl.rows.locking import Standing, as_found, lock_rows, lock_tables, refuse_changed
+from pgrepl.rows.periods import Cover, Period
 from pgrepl.sql.nodes import CoercionForm
 from pgrepl.types import oids
 from pgrepl.types.lake.lists import timestamp_to_lake
-from pgrepl.types.times.dates import INFINITY
-from pgrepl.types.times.dates import UNIX_EPOCH_USECS
-from pgrepl.types.times.dates import USECS_PER_DAY
-from pgrepl.types.times.dates import USECS_PER_SEC
+from pgrepl.types.times.dates import INFINITY, UNIX_EPOCH_USECS, USECS_PER_DAY, USECS_PER_SEC
 from pgrepl.types.times.datetime_decoding import session_zone
-from typing import Any
-from typing import TYPE_CHECKING
-from typing import TypeAlias
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

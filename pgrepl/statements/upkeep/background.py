@@ -5,7 +5,7 @@ Its sessions are those of the bootstrap superuser with the settings of each data
 
 Autovacuum is VACUUM of the tables that need it, database after database within autovacuum_naptime (autovacuum.c). A
 table needs a vacuum by PostgreSQL's formulas, and a partial one by rules of the lake: many small files
-(lake/upkeep/compact.py), many rows or deleted positions in the catalog. No file is opened to find that out. It takes
+(lake/compact.py), many rows or deleted positions in the catalog. No file is opened to find that out. It takes
 the write lock only for commits, and adapts to others' changes; where another session holds a lock the table waits for
 the next look. Then snapshots expire, and files that nothing refers to are removed.
 """
@@ -34,10 +34,10 @@ from pgrepl.catalog.store.system import BOOTSTRAP_SUPERUSER
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.ground.interrupts import JoinedThread
-from pgrepl.lake.commit.commit import Stale
+from pgrepl.lake import compact
+from pgrepl.lake.commit import Stale
+from pgrepl.lake.expire import expire, remove_files, remove_scheduled
 from pgrepl.lake.read.extent import RowCounts, file_sizes, row_counts
-from pgrepl.lake.upkeep import compact
-from pgrepl.lake.upkeep.expire import expire, remove_files, remove_scheduled
 from pgrepl.replication.log import LogOf, ServerLog
 from pgrepl.replication.publisher.slots import invalidate_idle
 from pgrepl.sql.keywords import quote_qualified

@@ -12,55 +12,37 @@ such a version becomes a copy, as what it replaced is gone.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
 from pgrepl.catalog.facts import history
-from pgrepl.catalog.facts.acl import has_table_privilege
-from pgrepl.catalog.facts.acl import is_owner
-from pgrepl.catalog.facts.history import COPY
-from pgrepl.catalog.facts.history import OLD
-from pgrepl.catalog.facts.history import is_log
-from pgrepl.catalog.facts.relation import Relation
-from pgrepl.catalog.facts.relation import find_relation
-from pgrepl.catalog.facts.relation import relation
+from pgrepl.catalog.facts.acl import has_table_privilege, is_owner
+from pgrepl.catalog.facts.history import COPY, OLD, is_log
+from pgrepl.catalog.facts.relation import Relation, find_relation, relation
 from pgrepl.catalog.facts.relation_parts import inheritors
-from pgrepl.catalog.locks.lock_table import LockKind
-from pgrepl.catalog.locks.lock_table import LockRequest
-from pgrepl.catalog.locks.lock_table import RelationMode
-from pgrepl.catalog.locks.lock_table import conflicts
-from pgrepl.catalog.session import parameters
-from pgrepl.catalog.session import statistics
+from pgrepl.catalog.locks.lock_table import LockKind, LockRequest, RelationMode, conflicts
+from pgrepl.catalog.session import parameters, statistics
 from pgrepl.catalog.session.context import refuse_in_recovery
 from pgrepl.catalog.session.parameters import parse
-from pgrepl.catalog.session.transaction import LockNeeded
-from pgrepl.catalog.session.transaction import require_no_block
+from pgrepl.catalog.session.transaction import LockNeeded, require_no_block
 from pgrepl.catalog.store import store
 from pgrepl.catalog.store.store import rows
-from pgrepl.catalog.store.tables import pg_class
-from pgrepl.catalog.store.tables import pg_database
+from pgrepl.catalog.store.tables import pg_class, pg_database
 from pgrepl.ground.errors import PgError
 from pgrepl.lake import compact
 from pgrepl.lake.commit import Stale
-from pgrepl.lake.expire import expire
-from pgrepl.lake.expire import remove_files
+from pgrepl.lake.expire import expire, remove_files
 from pgrepl.query.result import Result
 from pgrepl.replication.publisher.slots import invalidate_idle
 from pgrepl.replication.wire.pgoutput import now
-from pgrepl.sql.keywords import quote_identifier
-from pgrepl.sql.keywords import quote_literal
-from pgrepl.sql.keywords import quote_qualified
-from pgrepl.sql.location import get_boolean
-from pgrepl.sql.location import get_int32
-from pgrepl.sql.location import get_string
+from pgrepl.sql.keywords import quote_identifier, quote_literal, quote_qualified
+from pgrepl.sql.location import get_boolean, get_int32, get_string
 from pgrepl.sql.nodes import VacuumStmt
 from pgrepl.types import oids
 from pgrepl.types.text import write_text
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

@@ -5,11 +5,10 @@ in text and CSV format (CopyOneRowTo), in binary format, or as Parquet.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from functools import cached_property
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
 from pgrepl.catalog.facts.relation import Relation
 from pgrepl.catalog.facts.user_types import row_type
 from pgrepl.engine import choice as engine
@@ -19,49 +18,43 @@ from pgrepl.expr.functions.registry import Context
 from pgrepl.expr.rewrite import folding
 from pgrepl.expr.rewrite.views import expand_views
 from pgrepl.expr.tree import Query
-from pgrepl.ground.errors import Declined
-from pgrepl.ground.errors import PgError
+from pgrepl.ground.errors import Declined, PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.ground.interrupts import check_for_interrupts
-from pgrepl.ground.lazy import np
-from pgrepl.ground.lazy import pa
-from pgrepl.ground.lazy import pc
+from pgrepl.ground.lazy import np, pa, pc
 from pgrepl.ground.threads import ahead
 from pgrepl.query import run
 from pgrepl.query.engine_choice import extent_of
 from pgrepl.query.result import Result
-from pgrepl.query.rowset import PassingRows
-from pgrepl.query.rowset import SparkRows
-from pgrepl.query.rowset import passing_rows
+from pgrepl.query.rowset import PassingRows, SparkRows, passing_rows
 from pgrepl.query.run import as_text
-from pgrepl.query.table_rows import TableColumns
-from pgrepl.query.table_rows import condition
-from pgrepl.query.table_rows import plain_columns
-from pgrepl.sql.nodes import ColumnRef
-from pgrepl.sql.nodes import CopyStmt
-from pgrepl.sql.nodes import DeleteStmt
-from pgrepl.sql.nodes import InsertStmt
-from pgrepl.sql.nodes import MergeStmt
-from pgrepl.sql.nodes import RangeVar
-from pgrepl.sql.nodes import ResTarget
-from pgrepl.sql.nodes import SelectStmt
-from pgrepl.sql.nodes import Statement
-from pgrepl.sql.nodes import UpdateStmt
+from pgrepl.query.table_rows import TableColumns, condition, plain_columns
+from pgrepl.sql.nodes import (
+    ColumnRef,
+    CopyStmt,
+    DeleteStmt,
+    InsertStmt,
+    MergeStmt,
+    RangeVar,
+    ResTarget,
+    SelectStmt,
+    Statement,
+    UpdateStmt,
+)
 from pgrepl.types.input_checks import text_to_bytes
 from pgrepl.types.lake.arrays import content
 from pgrepl.types.text import read_text
-from pgrepl.writing.copy.copy_options import CopyOptions
-from pgrepl.writing.copy.copy_options import check_source
-from pgrepl.writing.copy.copy_options import copied_columns
-from pgrepl.writing.copy.copy_options import copies_partitions
-from pgrepl.writing.copy.copy_options import copy_options
-from pgrepl.writing.copy.copy_options import forced
-from pgrepl.writing.copy.copy_options import open_relation
-from pgrepl.writing.copy.endpoints import check_place
-from pgrepl.writing.copy.endpoints import outgoing
+from pgrepl.writing.copy.copy_options import (
+    CopyOptions,
+    check_source,
+    copied_columns,
+    copies_partitions,
+    copy_options,
+    forced,
+    open_relation,
+)
+from pgrepl.writing.copy.endpoints import check_place, outgoing
 from pgrepl.writing.run import modify_rows
-from typing import Any
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session

@@ -8,47 +8,30 @@ begins.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
 from pgrepl.catalog.facts import subscription as catalog
-from pgrepl.catalog.locks.lock_table import EXCLUSIVE
-from pgrepl.catalog.locks.lock_table import LockKind
-from pgrepl.catalog.locks.lock_table import LockRequest
-from pgrepl.catalog.locks.lock_table import RelationMode
-from pgrepl.catalog.locks.lock_table import RowMode
-from pgrepl.catalog.store import store
-from pgrepl.catalog.store import tables
-from pgrepl.ground.errors import PgError
-from pgrepl.ground.errors import unsupported
-from pgrepl.lake import commit
-from pgrepl.lake import prepared
-from pgrepl.lake.changes.history import COMMIT
-from pgrepl.lake.changes.history import PREPARE
-from pgrepl.lake.commit import LockedByOthers
-from pgrepl.lake.commit import RowChanges
+from pgrepl.catalog.locks.lock_table import EXCLUSIVE, LockKind, LockRequest, RelationMode, RowMode
+from pgrepl.catalog.store import store, tables
+from pgrepl.ground.errors import PgError, unsupported
+from pgrepl.lake import commit, prepared
+from pgrepl.lake.changes.history import COMMIT, PREPARE
+from pgrepl.lake.commit import LockedByOthers, RowChanges
 from pgrepl.lake.storage import crash_point
 from pgrepl.lake.table import lake_table
 from pgrepl.lake.write.statement import Write
 from pgrepl.replication.publisher.slots import is_decoded
 from pgrepl.replication.subscriber.apply.play import Player
-from pgrepl.replication.subscriber.apply.progress import Changed
-from pgrepl.replication.subscriber.apply.progress import Emptied
-from pgrepl.replication.subscriber.apply.progress import Entry
-from pgrepl.replication.subscriber.apply.progress import LiveRow
+from pgrepl.replication.subscriber.apply.progress import Changed, Emptied, Entry, LiveRow
 from pgrepl.replication.subscriber.history import commit_prepared
-from pgrepl.rows.locking import change_lock
-from pgrepl.rows.locking import key_lock
-from pgrepl.rows.unique import all_unique_indexes
-from pgrepl.rows.unique import unique_index
-from typing import Any
-from typing import TYPE_CHECKING
+from pgrepl.rows.locking import change_lock, key_lock
+from pgrepl.rows.unique import all_unique_indexes, unique_index
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
     from pgrepl.replication.subscriber.apply.overlay import Overlay
-    from pgrepl.replication.wire.messages import Phase
-    from pgrepl.replication.wire.messages import WireTransaction
+    from pgrepl.replication.wire.messages import Phase, WireTransaction
 
 
 def write(session: Session, player: Player, origin: str, *, continued: bool = False) -> None:
