@@ -21,7 +21,7 @@ from pgrepl.types.input_checks import bytes_to_text, codec, of_client, text_to_b
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Parameter
     from pgrepl.query.result import Result
-    from pgrepl.replication.subscriber.follower import CatchUp
+    from pgrepl.replication.subscriber.launcher import CatchUp
     from pgrepl.statements.run import Execute
 
 _UTF8 = "utf-8"
@@ -107,7 +107,7 @@ def is_conninfo(text: str) -> bool:
 def at_host(target: ConnectTarget, own: ConnectTarget, options: Mapping[str, str]) -> ConnectTarget:
     """The target at another host: a folder with a catalog, or a catalog file. Without a host, or for this machine,
     the catalog is that of `own`."""
-    from pgrepl.replication.endpoints import ConnectionFailure, check_port, endpoints
+    from pgrepl.replication.conninfo import ConnectionFailure, check_port, endpoints
 
     try:
         endpoint = endpoints({name: value for name, value in options.items() if value})[0]
@@ -334,7 +334,7 @@ class Connection(OpenedSession):
         if self._catch_up is None:
             if self.session.transaction.block.name != "NONE" or not self.has_subscriptions():
                 return
-            from pgrepl.replication.subscriber.follower import CatchUp
+            from pgrepl.replication.subscriber.launcher import CatchUp
 
             self._catch_up = CatchUp(self.session)
         self._catch_up.now()

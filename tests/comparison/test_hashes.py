@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pgrepl.expr.functions.hashing import hash_bytes, hash_int8, hash_uint32
-from pgrepl.replication.comparison.hashes import PADDING, TOGETHER, RowHashes
+from pgrepl.replication.comparison.columns import PADDING, TOGETHER, RowHashes
 
 COUNT = TOGETHER + 100
 

@@ -1,6 +1,6 @@
 """`pgrepl compare` and `pgrepl repair`: are a subscription's tables as they ought to be at one LSN, and what differs?
 
-    meeting       subscriber/meeting.py    both sides at one LSN, while both are written
+    meeting       subscriber/lease.py    both sides at one LSN, while both are written
     two sides     publisher/comparing.py   the published rows at that LSN: hashed by a server, or read
                   local_table.py           the rows of the subscriber's lake, by columns
     digests       hashes.py, columns.py, pieces.py   count and sum of the rows' hashes, of each piece of a table

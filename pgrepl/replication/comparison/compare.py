@@ -22,14 +22,13 @@ from pgrepl.catalog.store.tables import pg_subscription, pg_subscription_rel
 from pgrepl.ground.errors import Declined, PgError
 from pgrepl.ground.interrupts import check_for_interrupts
 from pgrepl.lake.read.files import last_snapshot
-from pgrepl.replication.comparison.found import Progress, TableComparison
+from pgrepl.replication.comparison.found import Progress, ProgressFile, TableComparison
 from pgrepl.replication.comparison.local_table import LocalTable
-from pgrepl.replication.comparison.progress_file import ProgressFile
 from pgrepl.replication.comparison.table import Compared
 from pgrepl.replication.log import ServerLog
 from pgrepl.replication.publisher.comparing import Comparing, Limits, TablesAtLsn
 from pgrepl.replication.publisher.protocol import Publisher, PublisherError, not_received
-from pgrepl.replication.subscriber import lease, meeting, state
+from pgrepl.replication.subscriber import lease, state
 from pgrepl.replication.subscriber.context import WorkerContext
 from pgrepl.replication.subscriber.lease import WorkerFailed
 from pgrepl.replication.subscriber.worker import Worker
@@ -217,7 +216,7 @@ class Comparer:
         session, subid = self.session, subscription.oid
         with ExitStack() as held:
             if stays or not comparing.knows_past:
-                called = held.enter_context(meeting.call(self._asking, subid))
+                called = held.enter_context(lease.call(self._asking, subid))
                 found.lsn = self.position(subid)
             else:
                 kept.enter_context(reading(session))

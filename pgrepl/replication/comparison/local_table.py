@@ -2,31 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pgrepl.catalog.facts.relation import Attribute, Relation
 from pgrepl.catalog.facts.relation_parts import identity_or_primary_key
+from pgrepl.engine.copy_rows import CopyPart, RowMaker
 from pgrepl.expr.partition_constraint import leaf_partitions
-from pgrepl.ground.lazy import pa
+from pgrepl.ground.errors import Declined
+from pgrepl.ground.lazy import np, pa
 from pgrepl.lake.read.bounds import Bound
 from pgrepl.lake.read.extent import rows_of
 from pgrepl.lake.read.local import pin
+from pgrepl.lake.read.part import forms_of
 from pgrepl.lake.table import LakeTable, lake_table
+from pgrepl.replication.comparison.columns import HashedColumn, hashed, hashed_as, row_hash_sql, row_hashes
 from pgrepl.replication.comparison.found import Texts
+from pgrepl.replication.comparison.pieces import (
+    Digests,
+    HashPieces,
+    KeyPieces,
+    Pieces,
+    Rows,
+    chosen,
+    digest_in_parts,
+    is_divisible,
+)
 from pgrepl.replication.subscriber.apply.progress import Progress
 from pgrepl.replication.subscriber.apply.target import TargetTable
+from pgrepl.replication.subscriber.copying.columns import made_column
 from pgrepl.replication.wire.messages import SentRelation
-from pgrepl.replication.wire.text import wire_style
+from pgrepl.replication.wire.values import wire_style
 from pgrepl.rows.unique import unique_indexes
 from pgrepl.types.builtin import base_type
+from pgrepl.types.lake.arrays import plain_array
 from pgrepl.types.lake.column_text import column_text
+from pgrepl.types.lake.forms import form
 from pgrepl.types.text import writer
 
 if TYPE_CHECKING:
     from pgrepl.catalog.session.session import Session
+    from pgrepl.engine.run_kernels import KernelSource
     from pgrepl.lake.read.part import PartRows
+    from pgrepl.replication.publisher.comparing import HashingServer, TableAtLsn
     from pgrepl.types.lake.arrays import Form
 
 
@@ -126,3 +147,224 @@ class LocalTable:
             for array, form, attribute in zip(portion.arrays, portion.forms, self.attributes, strict=True)
         ]
         return list(zip(*columns, strict=True)) if columns else [()] * len(chosen)
+
+
+Row = tuple[int, Texts]  # a row's hash, and the texts that are sent of it
+Count = Callable[[int], None]  # counts more rows
+
+PIECE = 16_384  # rows of a piece, about
+_MOST_PIECES = 4096
+_READ = 4096  # rows that are converted at a time
+
+
+class Side(Protocol):
+    columns: list[HashedColumn]
+    pieces: Pieces
+    is_apart: bool  # whether digests may be asked for in another thread
+
+    def digests(self, wanted: Collection[int], digests: Digests, count: Count) -> Generator[int, None, None]:
+        """Fill in the digests of some pieces; the numbers of those that are complete, as they come."""
+
+    def rows(self, wanted: Sequence[int]) -> Iterator[Row]:
+        """The rows of some pieces."""
+
+    def stop(self) -> None:
+        """Nobody waits for the digests any more."""
+        ...
+
+
+def side_of(table: TableAtLsn, local: LocalTable, seed: int) -> Side:
+    if table.server is not None and len(local.attributes):
+        pairs = zip(table.relation.columns, local.attributes, strict=True)
+        columns = [hashed_as(sent, attribute) for sent, attribute in pairs]
+        if None not in columns:
+            return _HashingSide(table, table.server, local, [each for each in columns if each is not None], seed)
+    return _ReadSide(table, local, seed)
+
+
+# --- a server that hashes ---------------------------------------------------------------------------------------------
+
+
+class _HashingSide:
+    is_apart = True
+
+    def __init__(
+        self, table: TableAtLsn, server: HashingServer, local: LocalTable, columns: list[HashedColumn], seed: int
+    ) -> None:
+        self.columns = columns
+        self._server = server
+        self._hash = row_hash_sql(columns, table.relation.columns, seed, server.identifier)
+        self._ranges = _key_pieces(table, server, local)
+        self._bits = HashPieces(bits_for(table.estimate))
+        self.pieces: Pieces = self._ranges or self._bits
+        self.stop = server.stop
+
+    def digests(self, wanted: Collection[int], digests: Digests, count: Count) -> Generator[int, None, None]:
+        if self._ranges is None:
+            for found in self._server.digests_by_bits(self._hash, self._bits.mask):
+                digests.put(found.number, found.count, found.total)
+                count(found.count)
+            yield from wanted
+            return
+        asked = [(number, self._ranges.ranges[number]) for number in sorted(wanted)]
+        for found in self._server.digests_of_ranges(self._hash, asked):
+            digests.put(found.number, found.count, found.total)
+            count(found.count)
+            yield found.number
+
+    def rows(self, wanted: Sequence[int]) -> Iterator[Row]:
+        if self._ranges is None:
+            found = self._server.rows_by_bits(self._hash, self._bits.mask, wanted)
+        else:
+            found = self._server.rows_of_ranges(self._hash, [self._ranges.ranges[number] for number in wanted])
+        return ((hash % (1 << 64), row) for hash, row in found)
+
+
+def _key_pieces(table: TableAtLsn, server: HashingServer, local: LocalTable) -> KeyPieces | None:
+    names = [column.name for column in table.relation.columns]
+    key = tuple([names.index(name) for name in table.key if name in names])
+    types = [table.relation.columns[place].sent_as for place in key]
+    found = local.lake_columns()
+    if not key or len(key) < len(table.key) or found is None:
+        return None
+    if not all(
+        is_divisible(typoid) and is_divisible(local.attributes[n].type) for n, typoid in zip(key, types, strict=True)
+    ):
+        return None
+    ranges = server.divide(table.key, PIECE)
+    if ranges is None:
+        return None
+    lake, numbers = found
+    forms = [lake.column(numbers[place]).form for place in key]
+    return KeyPieces(key, types, forms, ranges, may_be_null=not all(local.attributes[place].notnull for place in key))
+
+
+def bits_for(rows: int) -> int:
+    """So many bits that pieces have about PIECE rows."""
+    return min(max(rows // PIECE, 1), _MOST_PIECES).bit_length() - 1
+
+
+# --- rows that are read -----------------------------------------------------------------------------------------------
+
+
+class _ReadSide:
+    is_apart = False
+
+    def __init__(self, table: TableAtLsn, local: LocalTable, seed: int) -> None:
+        self.columns = [hashed(attribute) for attribute in local.attributes]
+        self.pieces: Pieces = HashPieces(bits_for(table.estimate))
+        self._table, self._local, self._seed = table, local, seed
+        try:
+            self._sources: list[_Source] | None = [_Source(local, table, each) for each in table.sources()] or None
+        except Declined:
+            self._sources = None
+
+    def digests(self, wanted: Collection[int], digests: Digests, count: Count) -> Generator[int, None, None]:
+        choice = None if self._sources is None else chosen(self._local, self._table.estimate)
+        if self._sources is not None and choice is not None:
+            sources = [(source.part, source.rows()) for source in self._sources]
+            how = self._local, sources, self.columns, self.pieces, self._seed
+            digest_in_parts(*how, digests, choice.engine, count)
+            yield from wanted
+            return
+        for made, _ in self._portions():
+            hashes = self._hashes(made)
+            digests.add(self.pieces.numbers((), hashes), hashes)
+            count(made.count)
+        yield from wanted
+
+    def rows(self, wanted: Sequence[int]) -> Iterator[Row]:
+        for made, texts in self._portions():
+            hashes = self._hashes(made)
+            chosen = np.flatnonzero(np.isin(self.pieces.numbers((), hashes), wanted))
+            if len(chosen):
+                yield from zip(hashes[chosen].tolist(), texts(chosen), strict=True)
+
+    def stop(self) -> None:
+        """Digests are computed where they are asked for."""
+
+    def _hashes(self, made: Portion) -> Any:
+        return row_hashes(self.columns, made.arrays, made.forms, self._seed, made.count, self._local.style)
+
+    def _portions(self) -> Iterator[tuple[Portion, Callable[[Any], list[Texts]]]]:
+        """Rows as they ought to be here, each portion with what gives the texts that are sent of some rows."""
+        if self._sources is not None:
+            for source in self._sources:
+                yield from source.portions()
+            return
+        forms = _forms(self._local)
+        rows = self._table.texts()
+        while some := list(islice(rows, _READ)):
+            values = list(zip(*[self._local.becomes(row) for row in some], strict=True)) or [()] * len(forms)
+            arrays = [plain_array(form.to_array(column)) for form, column in zip(forms, values, strict=True)]
+            yield Portion(arrays, forms, len(some)), partial(_picked, some)
+
+
+def _picked(rows: Sequence[Texts], chosen: Any) -> list[Texts]:
+    return [rows[n] for n in chosen]
+
+
+def _forms(local: LocalTable) -> list[Any]:
+    found = local.lake_columns()
+    if found is not None:
+        lake, numbers = found
+        return [lake.column(number).form for number in numbers]
+    return [form(attribute.type, attribute.typmod) for attribute in local.attributes]
+
+
+class _Source:
+    """A table of a publisher's lake, whose columns become those of the table here in kernels."""
+
+    def __init__(self, local: LocalTable, table: TableAtLsn, source: KernelSource) -> None:
+        found = local.lake_columns()
+        if found is None:
+            raise Declined("a table without partitions")
+        target, self._numbers = found
+        self._local, self._source = local, source
+        self._sent = table.sent.columns
+        columns = [
+            made_column(local.session, sent, target.column(number), attribute, place, [source])
+            for place, (sent, attribute, number) in enumerate(
+                zip(self._sent, local.attributes, self._numbers, strict=True)
+            )
+        ]
+        columns = [
+            column if column.computed is not None else _from(column, source.columns[column.source - 1])
+            for column in columns
+        ]
+        self._forms = [target.column(number).form for number in self._numbers]
+        self._maker = RowMaker(source.table, target, columns, None)
+        filter = source.filter
+        self.part = CopyPart((), source.table, filter, target, tuple(columns), None, (), "")
+        self._filter = None if filter is None else filter.test(forms_of(source.table, filter.attnums))
+        self._read = sorted({*source.columns, *(() if filter is None else filter.attnums)})
+
+    def rows(self) -> Rows:
+        return self._source.rows(self._read)
+
+    def portions(self) -> Iterator[tuple[Portion, Callable[[Any], list[Texts]]]]:
+        for rows, _, _ in self.rows():
+            for arrays, count in rows.portions(self._read):
+                kept = arrays
+                if self._filter is not None:
+                    mask = self._filter(arrays, count)
+                    count = mask.true_count
+                    kept = {attnum: array.filter(mask) for attnum, array in arrays.items()}
+                if count:
+                    made = self._maker.made(kept, count)
+                    portion = Portion([made[number] for number in self._numbers], self._forms, count)
+                    yield portion, partial(self._texts, kept)
+
+    def _texts(self, arrays: Mapping[int, Any], chosen: Any) -> list[Texts]:
+        indices, table = pa.array(chosen), self._source.table
+        columns = [
+            column_text(
+                arrays[number].take(indices), sent.type, table.column(number).form, self._local.style
+            ).to_pylist()
+            for number, sent in zip(self._source.columns, self._sent, strict=True)
+        ]
+        return list(zip(*columns, strict=True)) if columns else [()] * len(chosen)
+
+
+def _from(column: Any, source: int) -> Any:
+    return replace(column, source=source, not_null=False)

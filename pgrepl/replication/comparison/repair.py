@@ -22,9 +22,9 @@ from pgrepl.ground.frozen import frozen
 from pgrepl.lake.read.files import last_snapshot
 from pgrepl.lake.storage import crash_point
 from pgrepl.replication.comparison.compare import Comparer, Comparison, Options, Wanted, moved_meanwhile
-from pgrepl.replication.comparison.differences import key_of
 from pgrepl.replication.comparison.found import DIFFERENT, EXTRA, MISSING, Difference, Progress, TableComparison
 from pgrepl.replication.comparison.pieces import KeyPieces
+from pgrepl.replication.comparison.table import key_of
 from pgrepl.replication.publisher.comparing import TablesAtLsn
 from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.replication.publisher.senders import LOST

@@ -23,7 +23,7 @@ from pgrepl.replication.publisher.lake.definitions import redefined
 from pgrepl.replication.publisher.lake.stream import ChangeError, MessageStream
 from pgrepl.replication.publisher.lake.stream_columns import lake_batches
 from pgrepl.replication.publisher.lake.transactions import changed_rows
-from pgrepl.replication.publisher.standby_slots import sendable_lsn
+from pgrepl.replication.publisher.senders import sendable_lsn
 from pgrepl.replication.wire.pgoutput_write import Encoder, message_columns
 from pgrepl.types.input_checks import UTF8, of_client
 from pgrepl.types.plain import lsn_text

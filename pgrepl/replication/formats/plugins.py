@@ -34,7 +34,7 @@ from pgrepl.replication.wire.pgoutput import (
     ProtocolError,
 )
 from pgrepl.replication.wire.pgoutput_read import read_relation, read_truncated, read_tuple, tuple_end
-from pgrepl.replication.wire.text import WIRE_STYLE
+from pgrepl.replication.wire.values import WIRE_STYLE
 from pgrepl.types import oids
 from pgrepl.types.binary import receives
 from pgrepl.types.binary_scalars import BinaryMessage

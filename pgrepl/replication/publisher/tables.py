@@ -15,7 +15,7 @@ from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.replication.wire.batch import SparkCopyRows
 from pgrepl.replication.wire.messages import Row, SentRelation
-from pgrepl.replication.wire.text import WIRE_STYLE
+from pgrepl.replication.wire.values import WIRE_STYLE
 from pgrepl.sql.keywords import quote_identifier, quote_qualified
 from pgrepl.types import oids
 from pgrepl.types.builtin import type_by_oid

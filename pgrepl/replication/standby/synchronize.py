@@ -28,8 +28,8 @@ from pgrepl.lake import sql
 from pgrepl.lake.storage import claim, crash_point
 from pgrepl.lake.upkeep.expire import known_files
 from pgrepl.replication.conninfo import check_conninfo
+from pgrepl.replication.publisher.senders import create_physical_slot, move_physical_slot, standby_slot
 from pgrepl.replication.publisher.slots import at_once, check_slot_permissions, slot_or_none
-from pgrepl.replication.publisher.standby_slots import create_physical_slot, move_physical_slot, standby_slot
 from pgrepl.replication.standby import files as drafts
 from pgrepl.replication.standby.files import (
     Fetched,

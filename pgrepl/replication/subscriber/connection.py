@@ -29,11 +29,19 @@ from pgrepl.catalog.store.opening import open_catalog
 from pgrepl.catalog.store.store import delete, insert, one, update
 from pgrepl.catalog.store.system import BOOTSTRAP_SUPERUSER
 from pgrepl.ground.errors import PgError
-from pgrepl.replication.conninfo import FILES, apply_options, check_conninfo
-from pgrepl.replication.endpoints import DEFAULT_PORT, ConnectionFailure, Endpoint, check_port, endpoints, only
+from pgrepl.replication.conninfo import (
+    DEFAULT_PORT,
+    FILES,
+    ConnectionFailure,
+    Endpoint,
+    apply_options,
+    check_conninfo,
+    check_port,
+    endpoints,
+    only,
+)
 from pgrepl.replication.publisher.lake.publisher import LakePublisher
-from pgrepl.replication.publisher.postgres.connecting import to_server
-from pgrepl.replication.publisher.postgres.link import Unreachable
+from pgrepl.replication.publisher.postgres.link import Unreachable, to_server
 from pgrepl.replication.publisher.protocol import Publisher, server_text
 from pgrepl.types.oids import TIMESTAMPTZ
 from pgrepl.types.style import TextStyle

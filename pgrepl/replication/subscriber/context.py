@@ -9,22 +9,25 @@ nothing written.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pgrepl.catalog.facts.foreign import conninfo_of
 from pgrepl.catalog.facts.roles import is_superuser, role_name
+from pgrepl.catalog.locks.lock_table import LockRequest
 from pgrepl.catalog.session.login import admit, apply_stored_settings
 from pgrepl.catalog.session.settings import Settings
-from pgrepl.catalog.session.transaction import reading, statement
+from pgrepl.catalog.session.transaction import DimensionsNeeded, LockNeeded, reading, statement
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import one
 from pgrepl.catalog.store.system import BOOTSTRAP_SUPERUSER
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.replication.endpoints import ConnectionFailure
+from pgrepl.lake.commit.commit import LockedByOthers
+from pgrepl.replication.conninfo import ConnectionFailure
 from pgrepl.replication.log import LogOf, ServerLog
 from pgrepl.replication.publisher.protocol import Publisher, PublisherError
 from pgrepl.replication.subscriber import connection, lease, state
@@ -274,3 +277,46 @@ class WorkerContext:
         with reading(self.session):
             subscription = self.subscription()
             return "" if subscription is not None and subscription.subenabled else self._farewell(subscription)
+
+
+T = TypeVar("T")
+
+
+def despite_locks(context: WorkerContext, action: Callable[[], T]) -> T:
+    """Run an action with a transaction of its own, and again after waiting whenever it meets rows that others have
+    locked."""
+    locks = context.session.transaction.locks
+    needed: DimensionsNeeded | None = None
+    while True:
+        try:
+            if needed is not None:
+                _keep_dimensions(context, needed)
+                needed = None
+            return action()
+        except DimensionsNeeded as found:
+            needed = found
+            continue
+        except LockedByOthers as locked:
+            wanted = locked.wanted
+        try:
+            locks.wait_until(wanted, partial(_is_taken, context, wanted))
+        except PgError as error:
+            if error.sqlstate != "40P01":
+                raise
+            locks.release()  # the other transaction of the deadlock goes first
+
+
+def _keep_dimensions(context: WorkerContext, needed: DimensionsNeeded) -> None:
+    """Have a column keep arrays of several dimensions, in a transaction of its own."""
+    from pgrepl.writing.rewrite import keep_as_text
+
+    try:
+        with statement(context.session, writes=True):
+            keep_as_text(context.session, needed)
+    except LockNeeded as locked:
+        raise LockedByOthers(locked.wanted) from None
+
+
+def _is_taken(context: WorkerContext, wanted: LockRequest, ticket: int) -> bool:
+    context.check_stopped()
+    return context.session.transaction.locks.is_taken(wanted, ticket)

@@ -18,12 +18,12 @@ from pgrepl.catalog.facts.activity import Copying
 from pgrepl.catalog.facts.roles import is_superuser
 from pgrepl.catalog.locks import lock_file
 from pgrepl.catalog.session import statistics
+from pgrepl.catalog.session.transaction import statement
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.store import delete, insert, one, rows, update
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
 from pgrepl.replication.publisher.protocol import PublisherError, not_received
-from pgrepl.replication.subscriber import meeting
 
 if TYPE_CHECKING:
     from pgrepl.catalog.facts.relation import Relation
@@ -173,7 +173,7 @@ def take(session: Session, subid: int, token: str) -> None:
     if row is not None and row.token != token:
         raise LeaseHeld(row.pid)
     delete(session, tables.pgrepl_worker, subid=subid)
-    meeting.forget_ended(session, subid)
+    forget_ended(session, subid)
     others = [row for row in rows(session, tables.pgrepl_worker, relid=APPLY) if lock_file.is_at_work(row)]
     if len(others) >= int(session.settings.get("max_logical_replication_workers")):
         raise PgError(
@@ -331,3 +331,65 @@ class Heartbeat:
             pass
         finally:
             session.close()
+
+
+PAUSE = 0.02  # seconds
+
+
+class Called(Exception):
+    """A meeting has been called, or has ended, since the batch began."""
+
+
+def bound(session: Session, subid: int) -> int | None:
+    """The LSN before which transactions may be applied, 0: none may be; None: there is no meeting."""
+    called = [row.lsn or 0 for row in rows(session, tables.pgrepl_meeting, subid=subid) if lock_file.is_at_work(row)]
+    return min(called, default=None)
+
+
+def forget_ended(session: Session, subid: int) -> None:
+    """Forget the meetings of processes that have ended."""
+    for row in rows(session, tables.pgrepl_meeting, subid=subid):
+        if not lock_file.is_at_work(row):
+            delete(session, tables.pgrepl_meeting, subid=subid, token=row.token)
+
+
+class Meeting:
+    """A meeting that was called."""
+
+    def __init__(self, session: Session, subid: int, token: str) -> None:
+        self._session, self._subid, self._token = session, subid, token
+
+    def name(self, lsn: int) -> None:
+        """Have the worker go on up to this LSN."""
+        with statement(self._session, writes=True):
+            key = {"subid": self._subid, "token": self._token}
+            update(self._session, tables.pgrepl_meeting, key, lsn=lsn, beat=lock_file.now())
+
+    def is_on(self, session: Session) -> bool:
+        """Whether it is still there, as a transaction sees it."""
+        return bool(rows(session, tables.pgrepl_meeting, subid=self._subid, token=self._token))
+
+
+@contextmanager
+def call(session: Session, subid: int) -> Iterator[Meeting]:
+    token = lock_file.new_token()
+    with statement(session, writes=True):
+        forget_ended(session, subid)
+        insert(
+            session,
+            tables.pgrepl_meeting,
+            subid=subid,
+            token=token,
+            pid=lock_file.worker_pid(),
+            host=lock_file.machine(),
+            beat=lock_file.now(),
+            lsn=None,
+        )
+    try:
+        yield Meeting(session, subid, token)
+    finally:
+        try:
+            with statement(session, writes=True):
+                delete(session, tables.pgrepl_meeting, subid=subid, token=token)
+        finally:
+            lock_file.retire(token)

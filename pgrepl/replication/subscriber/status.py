@@ -20,8 +20,7 @@ from pgrepl.catalog.store.store import one, rows
 from pgrepl.catalog.store.system import BOOTSTRAP_SUPERUSER
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.frozen import frozen
-from pgrepl.replication.conninfo import FILES, parse_conninfo
-from pgrepl.replication.endpoints import ConnectionFailure
+from pgrepl.replication.conninfo import FILES, ConnectionFailure, parse_conninfo
 from pgrepl.replication.origins import origin_or_none
 from pgrepl.replication.publisher.protocol import Backlog, PublisherError, SlotLag, server_text, slot_is_ahead
 from pgrepl.replication.publisher.senders import LOST, Retained, why_invalid

@@ -41,10 +41,9 @@ from pgrepl.replication.subscriber import apply_loop as loop
 from pgrepl.replication.subscriber import lease, state
 from pgrepl.replication.subscriber.apply.triggers import has_triggers
 from pgrepl.replication.subscriber.attach import occupy
-from pgrepl.replication.subscriber.context import WorkerContext
+from pgrepl.replication.subscriber.context import WorkerContext, despite_locks
 from pgrepl.replication.subscriber.copying.copy import copy_table, forget_slot
 from pgrepl.replication.subscriber.lease import SubscriptionChanged, WorkerFailed, WorkerStopped
-from pgrepl.replication.subscriber.row_locks import despite_locks
 from pgrepl.replication.subscriber.streaming import StreamBatch, following_of, start_stream
 
 if TYPE_CHECKING:

@@ -16,9 +16,8 @@ from pgrepl.catalog.facts.foreign import conninfo_of
 from pgrepl.catalog.facts.subscription import subscriptions
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.ground.errors import PgError
-from pgrepl.replication.conninfo import check_conninfo
-from pgrepl.replication.endpoints import ConnectionFailure, endpoints
-from pgrepl.replication.publisher.postgres.connecting import link_to
+from pgrepl.replication.conninfo import ConnectionFailure, check_conninfo, endpoints
+from pgrepl.replication.publisher.postgres.link import link_to
 from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.shell.backslash.command import BackslashCommand
 from pgrepl.shell.commands.check import CheckingShell, can_read, rehearsal

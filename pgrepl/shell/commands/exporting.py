@@ -18,7 +18,7 @@ import click
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.catalog.store.files import first_line
 from pgrepl.ground.errors import PgError
-from pgrepl.replication.wire.text import wire_style
+from pgrepl.replication.wire.values import wire_style
 from pgrepl.shell.commands.subcommand import (
     FAILURE,
     OK,

@@ -11,10 +11,9 @@ import click
 from pgrepl.catalog.facts.relation import find_relation
 from pgrepl.catalog.session.transaction import reading
 from pgrepl.ground.errors import PgError
-from pgrepl.replication.conninfo import ConninfoError, parse_conninfo
-from pgrepl.replication.endpoints import ConnectionFailure
+from pgrepl.replication.conninfo import ConnectionFailure, ConninfoError, parse_conninfo
 from pgrepl.replication.publisher.postgres import ddl_trigger
-from pgrepl.replication.publisher.postgres.connecting import link_to
+from pgrepl.replication.publisher.postgres.link import link_to
 from pgrepl.replication.publisher.postgres.schema import create_statements
 from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.shell.commands.subcommand import OK, connecting, connection, run

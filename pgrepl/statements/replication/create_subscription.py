@@ -18,8 +18,7 @@ from pgrepl.catalog.store.store import delete, insert, new_oid, update
 from pgrepl.catalog.store.system import PG_SUBSCRIPTION, ObjectAddress
 from pgrepl.ground.errors import PgError
 from pgrepl.query.result import Result
-from pgrepl.replication.conninfo import check_conninfo, names_files
-from pgrepl.replication.endpoints import ConnectionFailure
+from pgrepl.replication.conninfo import ConnectionFailure, check_conninfo, names_files
 from pgrepl.replication.origins import check_room_for_another, create_origin, drop_origin
 from pgrepl.replication.publisher.protocol import ChangeFiles, Publisher, PublisherError, Slots
 from pgrepl.replication.subscriber import connection, history, lease

@@ -26,8 +26,7 @@ from pgrepl.catalog.session.parameter_lists import check_slot_name
 from pgrepl.catalog.store import tables
 from pgrepl.catalog.store.system import PG_FOREIGN_SERVER, PG_SUBSCRIPTION, ROLE_CREATE_SUBSCRIPTION, ObjectAddress
 from pgrepl.ground.errors import PgError
-from pgrepl.replication.conninfo import FILES, names_files, parse_conninfo
-from pgrepl.replication.endpoints import ConnectionFailure
+from pgrepl.replication.conninfo import FILES, ConnectionFailure, names_files, parse_conninfo
 from pgrepl.replication.origins import drop_origin
 from pgrepl.replication.publisher.protocol import Publisher, PublisherCatalog, PublisherError, RemoteTable, Slots
 from pgrepl.replication.publisher.tables import definition_of

@@ -27,7 +27,7 @@ from pgrepl.replication.formats.registry import line_writer, reader
 from pgrepl.replication.formats.sinks import LineSink, ParquetSink, Sink
 from pgrepl.replication.formats.written import LineWriter, SourceFacts
 from pgrepl.replication.wire.messages import DELETE, INSERT, TRUNCATE, UPDATE, WireTransaction
-from pgrepl.replication.wire.text import WIRE_STYLE
+from pgrepl.replication.wire.values import WIRE_STYLE
 from pgrepl.sql.nodes.expr import RangeVar
 from pgrepl.types.style import TextStyle
 from pgrepl.types.text import read_text, write_text

@@ -17,7 +17,7 @@ from pgrepl.replication.formats.event import BadRecord, ChangeEvent, RecordPlace
 from pgrepl.replication.publisher.plan import SendPlan, check_sendable, send_plan
 from pgrepl.replication.publisher.row_filter import TableMessages, truncated
 from pgrepl.replication.wire.messages import DELETE, INSERT, TRUNCATE, UNCHANGED, UPDATE, Message, TruncateMessage
-from pgrepl.replication.wire.text import WIRE_STYLE
+from pgrepl.replication.wire.values import WIRE_STYLE
 from pgrepl.rows.checks_table import Router
 from pgrepl.sql.nodes.expr import RangeVar
 from pgrepl.types.builtin import base_type_and_typmod

@@ -14,7 +14,7 @@ from pgrepl.replication.publisher.comparing import Comparing, Limits, TableAtLsn
 from pgrepl.replication.publisher.lake.copies import copyable
 from pgrepl.replication.publisher.lake.copy import LakeRows, copied_rows, copy_plan, has_dimensions
 from pgrepl.replication.wire.messages import SentColumn, SentRelation
-from pgrepl.replication.wire.text import wire_style
+from pgrepl.replication.wire.values import wire_style
 from pgrepl.types.oids import TEXT
 from pgrepl.types.text import writer
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.threads import ThreadPool
-from pgrepl.replication.endpoints import ConnectionFailure
+from pgrepl.replication.conninfo import ConnectionFailure
 from pgrepl.replication.publisher.comparing import Comparing, HashedPiece, Limits, Pace, TableAtLsn, TablesAtLsn
 from pgrepl.replication.publisher.postgres import copies, published, slots
 from pgrepl.replication.publisher.postgres.copy_ranges import enter_snapshot

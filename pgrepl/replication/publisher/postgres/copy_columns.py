@@ -30,7 +30,7 @@ from pgrepl.ground.threads import ThreadPool
 from pgrepl.lake import storage
 from pgrepl.lake.read.files import estimate, last_snapshot
 from pgrepl.lake.table import LakeColumn, LakeTable, lake_table
-from pgrepl.replication.endpoints import ConnectionFailure
+from pgrepl.replication.conninfo import ConnectionFailure
 from pgrepl.replication.publisher.postgres import published
 from pgrepl.replication.publisher.postgres.copy_ranges import (
     Chunk,
@@ -52,7 +52,7 @@ from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.published import PublishedRows, selection
 from pgrepl.replication.publisher.protocol import PublisherError
 from pgrepl.replication.publisher.tables import BeginCount, CountRows
-from pgrepl.replication.wire.text import checking_style, reads_as_written
+from pgrepl.replication.wire.values import checking_style, reads_as_written
 from pgrepl.rows.checks_columns import check_program, columns_of
 from pgrepl.rows.checks_table import table_rules
 from pgrepl.rows.staged import StagedRows

@@ -25,10 +25,8 @@ from pgrepl.replication.publisher.postgres.copy_rows import binary_rows
 from pgrepl.replication.publisher.postgres.link import Link
 from pgrepl.replication.publisher.postgres.published import PublishedColumn
 from pgrepl.replication.publisher.tables import CountRows
-from pgrepl.replication.wire.binary_columns import NUMBERS, native_numbers, number_array
 from pgrepl.replication.wire.pgoutput_read import Bytes, Numbers, integers, text_array
-from pgrepl.replication.wire.text import WIRE_STYLE
-from pgrepl.replication.wire.values import TEXTS
+from pgrepl.replication.wire.values import NUMBERS, TEXTS, WIRE_STYLE, native_numbers, number_array
 from pgrepl.types import oids
 from pgrepl.types.lake.arrays import Form, plain_array
 from pgrepl.types.lake.column_values import values_of

@@ -20,11 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 from pgrepl.ground.errors import PgError
 from pgrepl.ground.interrupts import JoinedThread
-from pgrepl.replication.endpoints import ConnectionFailure
+from pgrepl.replication.conninfo import ConnectionFailure
 from pgrepl.replication.publisher.protocol import PublisherError
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn, PGresult
+
+    from pgrepl.replication.publisher.postgres.publisher import PostgresPublisher
 
 # How values are written by the server, whatever its settings say, and no timeout that would end a long answer.
 _SETTINGS = {
@@ -507,3 +509,26 @@ def _texts(result: PGresult) -> list[tuple[str | None, ...]]:
 
 def _text(value: bytes | None) -> str | None:
     return None if value is None else value.decode("utf-8", "replace")
+
+
+APPLICATION = "pgrepl"
+
+
+def to_server(
+    options: Mapping[str, str],
+    data_path: str,
+    patience: float | None = None,
+    *,
+    interval: float = 10.0,
+    heartbeat: float = 0.0,
+) -> PostgresPublisher:
+    """An open connection; ConnectionFailure with libpq's words. `patience`: see Link; `interval`: see Feedback;
+    `heartbeat`: the seconds without a change after which a follower writes a message."""
+    from pgrepl.replication.publisher.postgres.publisher import PostgresPublisher
+
+    return PostgresPublisher(Link(options, APPLICATION, patience=patience), data_path, interval, heartbeat)
+
+
+def link_to(options: Mapping[str, str]) -> Link:
+    """A connection for queries alone, which needs no REPLICATION privilege."""
+    return Link(options, APPLICATION, replication=False)

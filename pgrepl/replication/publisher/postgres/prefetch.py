@@ -21,7 +21,7 @@ from threading import Event
 from pgrepl.ground.frozen import frozen
 from pgrepl.ground.interrupts import JoinedThread
 from pgrepl.ground.threads import ThreadPool
-from pgrepl.replication.endpoints import ConnectionFailure
+from pgrepl.replication.conninfo import ConnectionFailure
 from pgrepl.replication.publisher.postgres import slots
 from pgrepl.replication.publisher.postgres.copy_rows import changes_of
 from pgrepl.replication.publisher.postgres.link import Link

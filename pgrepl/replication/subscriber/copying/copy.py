@@ -59,16 +59,15 @@ from pgrepl.replication.subscriber.apply.triggers import (
     has_triggers,
 )
 from pgrepl.replication.subscriber.apply.write import write
-from pgrepl.replication.subscriber.context import WorkerContext
+from pgrepl.replication.subscriber.context import WorkerContext, despite_locks
 from pgrepl.replication.subscriber.copying import ranges, triggers
+from pgrepl.replication.subscriber.copying.columns import StagedCopy, stage_copy
 from pgrepl.replication.subscriber.copying.ranges import CopyRanges
-from pgrepl.replication.subscriber.copying.spark import StagedCopy, stage_copy
 from pgrepl.replication.subscriber.copying.triggers import Lines
 from pgrepl.replication.subscriber.lease import SubscriptionChanged, WorkerFailed, asking, working
-from pgrepl.replication.subscriber.row_locks import despite_locks
 from pgrepl.replication.subscriber.schema_changes.columns import added, copied, define, described, remember
 from pgrepl.replication.wire.messages import Row, SentColumn
-from pgrepl.replication.wire.text import WIRE_STYLE
+from pgrepl.replication.wire.values import WIRE_STYLE
 from pgrepl.rows.checks_table import Router
 from pgrepl.rows.triggers import inserts_one_by_one
 from pgrepl.types.text import writer

@@ -14,7 +14,7 @@ from pgrepl.replication.subscriber.apply.progress import Progress
 from pgrepl.replication.subscriber.apply.target import IncorrectBinary, TargetTable
 from pgrepl.replication.subscriber.apply.triggers import AppliedOrigin
 from pgrepl.replication.wire.messages import Row, SentRelation
-from pgrepl.replication.wire.text import WIRE_STYLE
+from pgrepl.replication.wire.values import WIRE_STYLE
 from pgrepl.rows.after_triggers import fire_triggers
 from pgrepl.rows.changes import ModifiedRow, ModifyKind
 from pgrepl.rows.checks import prepare

@@ -35,12 +35,11 @@ from pgrepl.replication.subscriber.apply.columns.apply_part import (
     check_values,
     merge_deletes,
 )
-from pgrepl.replication.subscriber.apply.columns.described import DescribedTable
 from pgrepl.replication.subscriber.apply.columns.fold import IndexValues, NotClean, index_relation
-from pgrepl.replication.subscriber.apply.columns.logged import LoggedTable
-from pgrepl.replication.subscriber.apply.columns.missed import MissedMessages, joined
+from pgrepl.replication.subscriber.apply.columns.missed import LoggedTable, MissedMessages, joined
 from pgrepl.replication.subscriber.apply.columns.partitions import PartitionTree
 from pgrepl.replication.subscriber.apply.columns.parts import DealtPart, Play, as_they_are, by_key, values_of
+from pgrepl.replication.subscriber.apply.columns.table import DescribedTable
 from pgrepl.replication.wire.file_changes import MessageFiles
 from pgrepl.replication.wire.message_files import MessageFile
 from pgrepl.types import oids
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
     from pgrepl.lake.read.part import Kernel
     from pgrepl.lake.table import LakeTable
     from pgrepl.lake.write.statement import Write
-    from pgrepl.replication.subscriber.row_origins import Foreign
+    from pgrepl.replication.subscriber.conflicts import Foreign
 
 Answer = TypeVar("Answer")
 

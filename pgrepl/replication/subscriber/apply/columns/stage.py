@@ -32,18 +32,17 @@ from pgrepl.replication.publisher.protocol import ChangeStream, PublisherError, 
 from pgrepl.replication.publisher.slots import is_decoded
 from pgrepl.replication.subscriber import conflicts, state
 from pgrepl.replication.subscriber.apply.columns.decide import LeafChanges
-from pgrepl.replication.subscriber.apply.columns.described import DescribedTable
 from pgrepl.replication.subscriber.apply.columns.fold import NotClean
 from pgrepl.replication.subscriber.apply.columns.large import LargeApply, LargeTarget, player
-from pgrepl.replication.subscriber.apply.columns.logged import LogsOfBatch
-from pgrepl.replication.subscriber.apply.columns.missed import ConflictsOfBatch, MissedMessages
+from pgrepl.replication.subscriber.apply.columns.missed import ConflictsOfBatch, LogsOfBatch, MissedMessages
 from pgrepl.replication.subscriber.apply.columns.partitions import (
     PartitionTree,
     by_leaf,
     check_identity,
     partition_tree,
 )
-from pgrepl.replication.subscriber.apply.columns.table import TableApply, check_rights, described_leaves
+from pgrepl.replication.subscriber.apply.columns.table import DescribedTable, TableApply, check_rights, described_leaves
+from pgrepl.replication.subscriber.apply.conflicts_met import DeletedRows
 from pgrepl.replication.subscriber.apply.target import (
     differing_types,
     find_target,
@@ -52,10 +51,8 @@ from pgrepl.replication.subscriber.apply.target import (
     target_or_none,
 )
 from pgrepl.replication.subscriber.apply.triggers import acting_for, emptied_by
-from pgrepl.replication.subscriber.conflicts import UPDATE_MISSING, Conflict, Decisions
+from pgrepl.replication.subscriber.conflicts import NOBODYS, UPDATE_MISSING, Conflict, Decisions, Foreign, foreign_rows
 from pgrepl.replication.subscriber.copying import ranges
-from pgrepl.replication.subscriber.deleted_rows import DeletedRows
-from pgrepl.replication.subscriber.row_origins import NOBODYS, Foreign, foreign_rows
 from pgrepl.replication.wire.batch import DELETE, INSERT, UPDATE, RelationChanges, WireBatch
 from pgrepl.replication.wire.file_changes import MessageFiles
 from pgrepl.replication.wire.message_files import MessageFolder, most_held

@@ -14,9 +14,9 @@ from pgrepl.ground.lazy import np, pa, pc
 from pgrepl.lake.read import footers
 from pgrepl.lake.read.file_scan import constant, locate, with_fields
 from pgrepl.lake.read.part import repeated
-from pgrepl.replication.subscriber.apply.columns.described import MOST_BYTES, DescribedTable
 from pgrepl.replication.subscriber.apply.columns.fold import ENTER, LEAVE, UPDATE, Folded
 from pgrepl.replication.subscriber.apply.columns.keys import NOT_THERE, Places
+from pgrepl.replication.subscriber.apply.columns.table import MOST_BYTES, DescribedTable
 from pgrepl.replication.wire.batch import FIRST_STORED, Kept, RelationChanges
 from pgrepl.replication.wire.batch import UPDATE as BATCH_UPDATE
 from pgrepl.types.lake.arrays import plain_array
